@@ -15,8 +15,8 @@ var (
 	errNoHTTP2   = errors.New(`the endpoint does not speak HTTP/2: leave connection.http out, or say "1.1"`)
 )
 
-// advised adds to an error of connecting what to do about it, as far as that is known. name is what a certificate was
-// checked for.
+// advised adds to a connection error what to do about it, if that is known. name is the name that the certificate was
+// verified for.
 func advised(err error, name string) error {
 	what := adviceFor(err, name)
 	if what == "" {
@@ -46,7 +46,8 @@ func adviceFor(err error, name string) string {
 	return alertAdvice(err)
 }
 
-// alertAdvice reads what the other side said as it ended TLS. crypto/tls gives its words only.
+// alertAdvice returns what to do about a TLS alert of the peer. It goes by the text: crypto/tls exports no type for
+// received alerts.
 func alertAdvice(err error) string {
 	if !isAlert(err) {
 		return ""
@@ -61,19 +62,19 @@ func alertAdvice(err error) string {
 	return ""
 }
 
-// refusedProtocol says whether the other side speaks none of the versions of HTTP that it was offered.
+// refusedProtocol reports whether the peer speaks none of the offered versions of HTTP.
 func refusedProtocol(err error) bool {
 	return isAlert(err) && strings.Contains(err.Error(), "no application protocol")
 }
 
-// isAlert says whether an error is what the other side said as it ended TLS.
+// isAlert reports whether an error is a TLS alert of the peer.
 func isAlert(err error) bool {
 	operation, ok := errors.AsType[*net.OpError](err)
 	return ok && operation.Op == "remote error"
 }
 
-// How an answer begins in the other version of HTTP: a SETTINGS frame of HTTP/2, whose length is a multiple of 6, for
-// the connection as a whole (RFC 9113, 6.5), and the status line of HTTP/1.1.
+// Start of an answer in the other version of HTTP. HTTP/2 starts with a SETTINGS frame, whose length is a multiple of 6
+// and whose stream is 0 (RFC 9113, 6.5). HTTP/1.1 starts with a status line.
 func beginsHTTP2(p []byte) bool {
 	return len(p) >= frameHead && p[0] == 0 && p[1] == 0 && p[2]%6 == 0 && p[3] == frameSettings && p[4] == 0 &&
 		bytes.Equal(p[5:9], make([]byte, 4))

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// mend makes joined text of JSON strings sound as the text of one JSON string. It was walked over by the cursor or by
-// encoding/json, so its escapes are whole and its quotes escaped. What is left is what frames may have split and never
-// completed: characters in UTF-8 and pairs of escaped surrogates, both of which servers refuse in requests. It changes
-// text in place; only broken UTF-8 can take new memory.
+// mend makes the joined text of several JSON strings valid as the text of one JSON string. The cursor or encoding/json
+// has parsed each string, so escapes are complete and quotes are escaped. What can still be broken is what frames split
+// and never completed: UTF-8 characters and pairs of escaped surrogates, both of which servers refuse in requests. mend
+// changes text in place and allocates only for invalid UTF-8.
 func mend(text []byte) []byte {
 	pair(text)
 	if utf8.Valid(text) {
 		return text
 	}
-	return []byte(string([]rune(string(text)))) // each bad byte for itself, as encoding/json does
+	return []byte(string([]rune(string(text)))) // one U+FFFD for each bad byte, as encoding/json does
 }
 
 // pair replaces escaped surrogates without their other half by \ufffd.
@@ -45,7 +45,7 @@ func pair(text []byte) {
 	}
 }
 
-// escapedUnit returns the UTF-16 code unit that an escape at the begin of a text means. False: there is no such escape.
+// escapedUnit returns the UTF-16 code unit of the escape that text starts with. False: text starts with no such escape.
 func escapedUnit(text []byte) (rune, bool) {
 	if len(text) < len(`\u0000`) || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// contentFrame carries text as it stands between quotes.
+// contentFrame returns a frame with text, which is inserted between the quotes as it is.
 func contentFrame(raw string) string {
 	return `data: {"choices":[{"index":0,"delta":{"content":"` + raw + `"},"finish_reason":null}]}` + "\n\n"
 }
 
-// answerOf streams frames to a client and returns the answer that it kept.
+// answerOf streams frames to a client and returns the answer that the client kept.
 func answerOf(t testing.TB, config Config, keep bool, frames ...string) []byte {
 	t.Helper()
 	parts := []string{chunkedHead}
@@ -65,7 +65,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// mendOracle decodes a text with encoding/json, which replaces what is broken.
+// mendOracle decodes a text with encoding/json, which replaces what is invalid.
 func mendOracle(t *rapid.T, text []byte) string {
 	var s string
 	if err := json.Unmarshal(slices.Concat([]byte{'"'}, text, []byte{'"'}), &s); err != nil {
@@ -74,8 +74,8 @@ func mendOracle(t *rapid.T, text []byte) string {
 	return s
 }
 
-// TestMend checks that any text of sound pieces comes to what encoding/json makes of it, as valid UTF-8 and without
-// lone surrogates.
+// TestMend checks that any text of valid pieces decodes to what encoding/json decodes, and is valid UTF-8 without lone
+// surrogates.
 func TestMend(t *testing.T) {
 	pieces := rapid.SampledFrom([]string{"a", "u", "d", "8", `\\`, `\n`, `\"`, `\/`, `\ud83d`, `\uDE00`, `\ude00`,
 		`\u0041`, `\ufffd`, `\uFFFF`, "é", "😀", "\xc3", "\xa9", "\xff"})
@@ -95,8 +95,8 @@ func TestMend(t *testing.T) {
 	})
 }
 
-// checkSurrogates finds lone surrogates the slow way: it takes out escaped backslashes and pairs, and looks for what is
-// left.
+// checkSurrogates finds lone surrogates the slow way: it removes escaped backslashes and surrogate pairs, and searches
+// the rest.
 func checkSurrogates(t *rapid.T, text []byte) {
 	s := strings.ToLower(strings.ReplaceAll(string(text), `\\`, ""))
 	s = strings.ReplaceAll(s, `\ud83d\ude00`, "")

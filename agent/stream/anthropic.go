@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// anthropic is Anthropic's POST /v1/messages, which vLLM and others serve, too. Its events say in "type" what they are:
-// the first has the prompt's tokens, the one before the last those of the output.
+// anthropic is Anthropic's POST /v1/messages, which vLLM and others serve too. Each event has its kind in "type". The
+// first event has the prompt tokens, the last but one the output tokens.
 type anthropic struct{}
 
 var anthropicTraits = traits{
@@ -21,7 +21,7 @@ func (anthropic) traits() *traits     { return &anthropicTraits }
 func (anthropic) form() workload.Form { return workload.Messages }
 func (anthropic) prompt() string      { return "messages" }
 
-// anthropicVersion is that of the API as it is read here.
+// anthropicVersion is the version of the API that this package implements.
 const anthropicVersion = "2023-06-01"
 
 func (anthropic) authorize(h http.Header, key string) {
@@ -31,7 +31,7 @@ func (anthropic) authorize(h http.Header, key string) {
 	}
 }
 
-// Members of an event or a whole message, of a block or what is added to it, and of a usage.
+// Members of an event or a whole message, of a block or its delta, and of a usage.
 var (
 	anthropicEvent = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason"}
 	anthropicBlock = []string{"text", "thinking", "partial_json", "name"}
@@ -60,7 +60,7 @@ func (anthropic) frame(data []byte, f *frame) error {
 	case "message_start":
 		part(message, anthropicInner, inner[:])
 		f.spent(inner[0])
-		f.output, f.usage = 0, false // a guess until the end
+		f.output, f.usage = 0, false // an estimate until the end
 	case "message_delta":
 		part(delta, anthropicDelta, inner[:])
 		f.finish = word(inner[0])
@@ -80,7 +80,7 @@ func (anthropic) frame(data []byte, f *frame) error {
 	return nil
 }
 
-// block takes what a block begins with, or what is added to it: text, thoughts, a tool's name or its input.
+// block records the start of a content block, or its delta: text, thinking, a tool's name or its input.
 func (f *frame) block(data []byte) {
 	var v [4][]byte
 	part(data, anthropicBlock, v[:])
@@ -90,7 +90,7 @@ func (f *frame) block(data []byte) {
 	}
 }
 
-// blocks takes the content of a whole message. Its first text counts as the answer.
+// blocks records the content of a whole message. Its first text counts as the answer.
 func (f *frame) blocks(data []byte) {
 	var answer []byte
 	for _, block := range list(data) {
@@ -102,7 +102,7 @@ func (f *frame) blocks(data []byte) {
 	f.answer = answer
 }
 
-// spent takes a usage. What came from the cache and what was put there is not in its input_tokens.
+// spent records a usage. Its input_tokens do not include tokens read from the cache or written to it.
 func (f *frame) spent(usage []byte) {
 	var v [4][]byte
 	part(usage, anthropicUsage, v[:])
@@ -113,11 +113,10 @@ func (f *frame) spent(usage []byte) {
 	}
 }
 
-// messageRole is what decides where a message goes.
+// messageRole are the members of a message that arrange reads.
 var messageRole = []string{"role", "content"}
 
-// arrange takes a system prompt out of the messages, where this API does not have it, and puts it into a field of its
-// own behind them.
+// arrange moves a system prompt from the messages, where this API does not allow it, to a separate field after them.
 func (anthropic) arrange(dst []byte, from int) []byte {
 	c := cursor{b: dst, i: from}
 	c.eat('[')

@@ -16,10 +16,10 @@ import (
 type Model struct {
 	// ID is the name that requests ask for.
 	ID string
-	// Owner as the server says it. Serving engines put their own name there: "vllm", "sglang", "tensorrt_llm". May be
-	// empty.
+	// Owner as the server reports it. Serving engines put their own name there: "vllm", "sglang", "tensorrt_llm". May
+	// be empty.
 	Owner string
-	// MaxModelTokens is the longest prompt and output together, in tokens. 0: the server does not tell.
+	// MaxModelTokens is the largest sum of prompt and output, in tokens. 0: the server does not report it.
 	MaxModelTokens uint32
 }
 
@@ -31,7 +31,8 @@ type Tokens struct {
 	MaxModelTokens uint32
 }
 
-// Models asks an endpoint for its models, as its API has it, or else by GET /v1/models. It blocks, at most 40 s.
+// Models asks an endpoint for its models: first in its API's own way, if there is one, then by GET /v1/models. It
+// blocks for at most 40 s.
 func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
 	if d, ok := c.dialect.(describer); ok {
 		if models, _, err := d.describe(ctx, c, endpoint); len(models) > 0 || !refused(err) {
@@ -43,7 +44,7 @@ func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
 			ID      string      `json:"id"`
 			OwnedBy string      `json:"owned_by"`
 			Longest json.Number `json:"max_model_len"`
-			Window  json.Number `json:"context_window"` // as Dynamo has it
+			Window  json.Number `json:"context_window"` // Dynamo's name for it
 		} `json:"data"`
 	}
 	if err := c.call(ctx, c.at(endpoint, "/models", true), nil, &answer); err != nil {
@@ -56,7 +57,7 @@ func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
 	return models, nil
 }
 
-// length is a limit on tokens as servers write it. Some write -1 or 10^30 where there is none.
+// length returns a token limit, or 0 for none. Some servers write -1 or 10^30 for no limit.
 func length(n json.Number) uint32 {
 	v, ok := decodeCount([]byte(n))
 	if !ok || v > math.MaxInt32 {
@@ -65,8 +66,8 @@ func length(n json.Number) uint32 {
 	return uint32(v)
 }
 
-// Version asks an endpoint for the version of its software: GET /version, as vLLM and TensorRT-LLM have it, or GET
-// /get_server_info, as SGLang has it, or in the API's own way. It blocks, at most 40 s.
+// Version asks an endpoint for the version of its software: first in its API's own way, if there is one, then by GET
+// /version (vLLM, TensorRT-LLM), then by GET /get_server_info (SGLang). It blocks for at most 40 s.
 func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 	if d, ok := c.dialect.(describer); ok {
 		if _, version, err := d.describe(ctx, c, endpoint); version != "" || !refused(err) {
@@ -83,8 +84,8 @@ func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 	return answer.Version, err
 }
 
-// Tokenize asks an endpoint how many tokens a text has as a prompt of completions: POST /tokenize, as vLLM and SGLang
-// have it. It blocks, at most 20 s. Servers of an API with a way of its own are asked in that first.
+// Tokenize asks an endpoint how many tokens a text has as a prompt of completions: first in its API's own way, if there
+// is one, then by POST /tokenize (vLLM, SGLang). It blocks for at most 20 s.
 func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Tokens, error) {
 	if d, ok := c.dialect.(counter); ok {
 		if t, err := d.count(ctx, c, endpoint, text, false); !refused(err) {
@@ -94,13 +95,13 @@ func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Token
 	return c.tokenize(ctx, endpoint, map[string]any{"model": c.model, "prompt": text})
 }
 
-// templateFields are the fields of a chat's body that change what its template makes of it.
+// templateFields are the fields of a chat's body that affect its chat template.
 var templateFields = []string{"add_generation_prompt", "add_special_tokens", "chat_template", "chat_template_kwargs",
 	"continue_final_message", "tools"}
 
-// TokenizeChat asks an endpoint how many tokens a chat has whose only message is a text of the user's, the chat
-// template's included: POST /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It
-// blocks, at most 10 s.
+// TokenizeChat asks an endpoint how many tokens a chat with one user message has, including those that the chat
+// template adds: POST /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It blocks
+// for at most 10 s.
 func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (Tokens, error) {
 	if d, ok := c.dialect.(counter); ok {
 		if t, err := d.count(ctx, c, endpoint, text, true); !refused(err) {
@@ -116,7 +117,7 @@ func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (T
 	return c.tokenize(ctx, endpoint, body)
 }
 
-// chatOf is the messages of a chat that has one.
+// chatOf returns the messages of a chat with one user message.
 func chatOf(text string) []map[string]string {
 	return []map[string]string{{"role": "user", "content": text}}
 }
@@ -140,8 +141,9 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 	return t, nil
 }
 
-// Measure has an endpoint make one token and returns how many tokens it counted in the prompt: the text, and what the
-// server adds to it. The request has the plan's fields, as far as they can change the prompt. It blocks, at most 10 s.
+// Measure asks an endpoint for one output token and returns how many tokens the endpoint counted in the prompt: those
+// of the text and those that the server adds. The request has those of the plan's fields that can change the prompt. It
+// blocks for at most 10 s.
 func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
 	path := c.dialect.traits().at(c.model)
 	encoded, err := c.promptOf(text)
@@ -174,14 +176,14 @@ func (c *Client) promptOf(text string) ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// measureStream is Measure for an API that only streams.
+// measureStream implements Measure for an API that can only stream.
 func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var o Observation
 	c.Do(ctx, Request{Endpoint: endpoint, Body: body}, &o)
 	switch {
-	case o.InputTokens > 0: // if only the one token was no text
+	case o.InputTokens > 0: // even if the request failed because its one token had no text
 		return o.InputTokens, nil
 	case o.Err != nil:
 		return 0, o.Err
@@ -192,7 +194,7 @@ func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (
 	return c.counted(0)
 }
 
-// counted is a server's count of a prompt.
+// counted returns the server's count of a prompt's tokens, or an error if there is none.
 func (c *Client) counted(tokens uint64) (uint64, error) {
 	if tokens == 0 {
 		return 0, c.unusable(c.dialect.traits().at(c.model),
@@ -201,7 +203,7 @@ func (c *Client) counted(tokens uint64) (uint64, error) {
 	return tokens, nil
 }
 
-// unusable is the error of an answer that says nothing.
+// unusable returns the error for an answer that lacks what was asked for.
 func (c *Client) unusable(path, message string) *Error {
 	return &Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
 		Message: c.secrets.clean("POST " + path + ": " + message)}

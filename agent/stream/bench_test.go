@@ -15,7 +15,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// frameServer answers each request with n token frames, each written by itself, by TLS if there is a configuration.
+// frameServer answers each request with n token frames, one write each. It uses TLS if secure is not nil.
 func frameServer(b *testing.B, n *int, secure *tls.Config) *rawServer {
 	frame := []byte(chunk(tokenFrame("hello")))
 	return newRawServer(b, func(c net.Conn, r *bufio.Reader) {
@@ -36,7 +36,7 @@ func frameServer(b *testing.B, n *int, secure *tls.Config) *rawServer {
 	})
 }
 
-// BenchmarkDoFrames is the cost of one frame over loopback, the server's writing of it included.
+// BenchmarkDoFrames measures the cost of one frame over loopback, including the server's write.
 func BenchmarkDoFrames(b *testing.B) {
 	b.Run("plain", func(b *testing.B) { benchmarkFrames(b, nil, "") })
 	b.Run("TLS", func(b *testing.B) {
@@ -65,8 +65,8 @@ func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 	b.ReportMetric(float64(len(o.Lags))/float64(n), "reads/frame")
 }
 
-// BenchmarkFloorFrames is BenchmarkDoFrames with a client that reads and discards: what is beyond it is this package's
-// and net/http's.
+// BenchmarkFloorFrames is BenchmarkDoFrames with a client that only reads and discards: the difference is the cost of
+// this package and net/http.
 func BenchmarkFloorFrames(b *testing.B) {
 	n := b.N
 	s := frameServer(b, &n, nil)
@@ -95,7 +95,7 @@ func BenchmarkFloorFrames(b *testing.B) {
 	b.ReportMetric(float64(reads)/float64(n), "reads/frame")
 }
 
-// BenchmarkDoRequests is the cost of a short request on a kept connection.
+// BenchmarkDoRequests measures the cost of a short request on a kept connection.
 func BenchmarkDoRequests(b *testing.B) {
 	n := 1
 	s := frameServer(b, &n, nil)
@@ -110,8 +110,8 @@ func BenchmarkDoRequests(b *testing.B) {
 	}
 }
 
-// BenchmarkFrame is what this package adds to a frame between the kernel's read and the Observation: chunk, event,
-// JSON, times.
+// BenchmarkFrame measures what this package does with a frame between the kernel's read and the Observation: chunk,
+// event, JSON, times.
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
 	o := Observation{Frames: make([]Frame, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
@@ -131,7 +131,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleStreams is the memory of a stream that waits for its next frame.
+// BenchmarkIdleStreams measures the memory of a stream that waits for its next frame.
 func BenchmarkIdleStreams(b *testing.B) {
 	const streams = 500
 	for b.Loop() {

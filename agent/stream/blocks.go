@@ -5,12 +5,11 @@ import (
 	"sync"
 )
 
-// blocks are large buffers that nobody uses, by the power of two of their size. Only answers longer than any that was
-// asked for need them. An agent's collector seldom comes, so a few hostile servers would otherwise fill its memory with
-// garbage.
+// blocks pools large unused buffers by size, a power of two. Only answers longer than asked for need them. The agent's
+// garbage collector runs rarely, so without the pool a few hostile servers could fill the memory with garbage.
 var blocks [bits.UintSize]sync.Pool
 
-// block returns a buffer of n bytes or more. What it holds is not defined.
+// block returns a buffer of at least n bytes with undefined content.
 func block(n int) []byte {
 	if n <= pooledSpace {
 		return make([]byte, n)
@@ -22,7 +21,7 @@ func block(n int) []byte {
 	return make([]byte, 1<<power)
 }
 
-// recycle takes a buffer that nobody uses any more, so that block can return it again if it is large.
+// recycle takes a buffer that is no longer used. block returns it again if it is large.
 func recycle(b []byte) {
 	if n := cap(b); n > pooledSpace && n&(n-1) == 0 {
 		b = b[:n]
@@ -30,7 +29,7 @@ func recycle(b []byte) {
 	}
 }
 
-// grown returns a buffer of n bytes or more with what is in another, which it recycles.
+// grown returns a buffer of old's length and a capacity of at least n bytes, with a copy of old. It recycles old.
 func grown(old []byte, n int) []byte {
 	b := block(n)[:len(old)]
 	copy(b, old)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// slot is a place in a body that each request fills in.
+// slot is a placeholder in a body that each request fills in.
 type slot int
 
 const (
@@ -24,17 +24,16 @@ type piece struct {
 	slot slot
 }
 
-// template is a body encoded once, with its slots left open. Its keys are sorted: equal requests are equal byte for
-// byte.
+// template is a body encoded once, with its slots open. Keys are sorted, so equal requests are equal byte for byte.
 type template []piece
 
-// wishes are what a body asks for beside what its API needs.
+// wishes are what a body asks for in addition to what its API needs.
 type wishes struct {
-	exact   bool // the whole output
-	running bool // the usage so far in each frame
+	exact   bool // exactly the output tokens asked for
+	running bool // running usage
 }
 
-// newTemplate encodes what the dialect sends by default under what the plan's fields say.
+// newTemplate encodes the dialect's default body, overridden by the plan's fields.
 func newTemplate(d dialect, model string, fields map[string]any, asks wishes) (template, error) {
 	t := d.traits()
 	body := t.body(d.prompt(), model, fields, asks.exact)
@@ -69,10 +68,10 @@ func newTemplate(d dialect, model string, fields map[string]any, asks wishes) (t
 	return encoded, nil
 }
 
-// streamOptions is the field that says what streams of OpenAI's chat and completions carry beside tokens.
+// streamOptions is the field that configures what streams of OpenAI's chat and completions contain besides tokens.
 const streamOptions = "stream_options"
 
-// askRunning gives the body stream options of its own, if its API has them, and asks there for the usage so far.
+// askRunning replaces the body's stream options, if it has any, by a copy, and asks there for running usage.
 func askRunning(body map[string]any, running bool) {
 	options, ok := body[streamOptions].(map[string]any)
 	if !ok {
@@ -85,7 +84,7 @@ func askRunning(body map[string]any, running bool) {
 	}
 }
 
-// body is what the client sends unless the plan says something else.
+// body returns the default body, before the plan's fields override it.
 func (t *traits) body(prompt, model string, fields map[string]any, exact bool) map[string]any {
 	body := maps.Clone(t.fixed)
 	if t.model != "" {
@@ -104,8 +103,8 @@ func (t *traits) body(prompt, model string, fields map[string]any, exact bool) m
 	return body
 }
 
-// of returns the object of a body that holds the length and what goes with it. It is empty, and no part of the body, if
-// there is none.
+// of returns the object of a body that holds the length and related options. If the body has no such object, it returns
+// an empty one that is not part of the body.
 func (t *traits) of(body map[string]any) map[string]any {
 	if t.options == "" {
 		return body
@@ -116,7 +115,7 @@ func (t *traits) of(body map[string]any) map[string]any {
 	return map[string]any{}
 }
 
-// oneLength takes out the client's own length where the plan gives it under another name.
+// oneLength removes the client's own length if the plan gives the length under another name.
 func (t *traits) oneLength(options, given map[string]any) {
 	if _, same := given[t.lengths[0]]; same {
 		return
@@ -128,9 +127,8 @@ func (t *traits) oneLength(options, given map[string]any) {
 	}
 }
 
-// askExactly asks for as many output tokens as the length says, and not fewer. Where the fields speak of the end of
-// outputs they decide. Servers refuse to make more tokens at least than at most, so where the fields fix the length
-// there is no least.
+// askExactly asks for as many output tokens as the length says, and not fewer. The plan's fields override that. If they
+// set the length or the end-of-output field, no minimum is set: servers refuse a minimum above the maximum.
 func (t *traits) askExactly(options, given map[string]any) {
 	if t.eos != "" {
 		options[t.eos] = true
@@ -145,8 +143,8 @@ func (t *traits) askExactly(options, given map[string]any) {
 	}
 }
 
-// probe returns the fields of a request that asks for one token, in one piece where the API can, whose prompt is
-// counted. It keeps what can change the prompt.
+// probe returns the plan's fields for a request that counts the prompt's tokens: one output token, in one piece if the
+// API can. It keeps the fields that can change the prompt.
 func (t *traits) probe(fields map[string]any) map[string]any {
 	probe := maps.Clone(fields)
 	if probe == nil {
@@ -178,7 +176,7 @@ func (t *traits) probe(fields map[string]any) map[string]any {
 	return probe
 }
 
-// write adds constant text.
+// write appends constant text.
 func (t *template) write(text []byte) {
 	if n := len(*t); n == 0 || (*t)[n-1].slot != noSlot {
 		*t = append(*t, piece{})
@@ -187,7 +185,7 @@ func (t *template) write(text []byte) {
 	last.text = append(last.text, text...)
 }
 
-// add encodes a value. It goes into the values that can hold a slot itself and leaves the others to encoding/json.
+// add encodes a value. It descends into values that can hold a slot, and leaves the others to encoding/json.
 func (t *template) add(value any) error {
 	switch v := value.(type) {
 	case slot:
@@ -241,7 +239,7 @@ func (t *template) addArray(a []any) error {
 	return nil
 }
 
-// append writes one body. The prompt is arranged as an API wants it, if it wants it otherwise.
+// append writes one body. a, if not nil, rearranges the prompt into the API's form.
 func (t template) append(dst []byte, osl uint32, prompt func(dst []byte) []byte, a arranger) []byte {
 	for _, p := range t {
 		dst = append(dst, p.text...)

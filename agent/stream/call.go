@@ -15,16 +15,16 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Calls ask a server about itself before load is sent. They go the way of the requests, with the same headers and
-// secrets, but are not timed and not repeated. All block until the answer is there, the context ends or callTimeout has
-// passed; their errors are *Error.
+// Calls query a server before load is sent. They use the same connections, headers and secrets as requests, but are
+// neither timed nor retried. All block until the answer has arrived, the context ends or callTimeout has passed. Their
+// errors are *Error.
 const (
 	callTimeout = 10 * time.Second
 	// callLimit is the longest answer. The token ids of a text of 100,000 tokens take less than a fifth of it.
 	callLimit = 4 << 20
 )
 
-// at returns the URL of another path of an endpoint. The path is below /v1 if versioned, else beside it.
+// at returns the URL of another path of an endpoint. The path is under /v1 if versioned, else next to /v1.
 func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
 	u := *c.endpoints[endpoint]
 	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.traits().at(c.model))
@@ -38,7 +38,7 @@ func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
 	return &u
 }
 
-// call sends a body, or asks for something without one, and decodes the answer.
+// call sends a POST with a body, or a GET if body is nil, and decodes the answer.
 func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) error {
 	q := c.callRequest(u, body)
 	_, data, err := c.fetch(ctx, q)
@@ -56,7 +56,7 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 	return nil
 }
 
-// oddity says what is odd about JSON, without the types of the program.
+// oddity describes a JSON error without naming Go types.
 func oddity(err error) string {
 	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("a %s where none belongs, in %q", odd.Value, strings.TrimPrefix(odd.Field, "."))
@@ -89,7 +89,7 @@ func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, e
 	return response.Header, data, nil
 }
 
-// saidWith is what an answer says beside its status. Of a web page nothing is worth telling.
+// saidWith returns the start of an answer's body for an error message. The text of a web page is left out.
 func saidWith(data []byte) string {
 	if webPage(data) != "" {
 		return " (a web page)"
@@ -100,7 +100,7 @@ func saidWith(data []byte) string {
 // asError returns the *Error that an error is, or holds.
 func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
 
-// callRequest makes the request of a call.
+// callRequest returns the request of a call.
 func (c *Client) callRequest(u *url.URL, body []byte) *outgoing {
 	headers := c.headers.Clone()
 	headers.Set("Accept", "application/json")
@@ -111,8 +111,8 @@ func (c *Client) callRequest(u *url.URL, body []byte) *outgoing {
 	return q
 }
 
-// caller takes no part in what its connection sees. The connection counts as used: the first timed request on it opened
-// none.
+// caller is the borrower of calls. It discards what its connection records. The connection counts as used afterwards,
+// so the first timed request on it does not count as having opened it.
 type caller struct{}
 
 // lent implements borrower.
@@ -123,7 +123,7 @@ func (caller) lent(c *conn, _ bool) *wire {
 	return w
 }
 
-// callFailed says what was asked and why there is no answer.
+// callFailed returns an error that names the call and why it failed.
 func (c *Client) callFailed(q *outgoing, class spatev1.ErrorClass, err error) *Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		class, err = spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, errors.New("no answer in time")

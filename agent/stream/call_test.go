@@ -17,10 +17,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// call is a request of a call as the server saw it.
+// call is the request of a call as the server received it.
 type call struct{ method, path, body, key string }
 
-// callServer answers all calls alike. calls returns those that it has had.
+// callServer gives all calls the same answer. calls returns the calls received so far.
 func callServer(t *testing.T, status int, answer string) (base string, calls func() []call) {
 	t.Helper()
 	var mu sync.Mutex
@@ -136,7 +136,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// sameJSON says whether two texts mean the same.
+// sameJSON reports whether two JSON texts have the same value.
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var texts [2]string
@@ -154,7 +154,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return texts[0] == texts[1]
 }
 
-// TestCallsThatFail checks what is said of answers that are none, and that no secret is.
+// TestCallsThatFail checks the errors for unusable answers, and that they contain no secret.
 func TestCallsThatFail(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -200,7 +200,7 @@ func TestCallsThatFail(t *testing.T) {
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
-	s := newRawServer(t, answer()) // takes requests and never answers
+	s := newRawServer(t, answer()) // accepts requests and never answers
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -215,20 +215,20 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.Close()
-	// A client of its own: the first one's connection may have been made after its context had ended, and lie idle now.
+	// A new client: the first one may have an idle connection that was opened after its context had ended.
 	_, err = newTestClient(t, Config{Endpoints: []string{s.URL}}).Models(t.Context(), 0)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT {
 		t.Errorf("%v", err)
 	}
 }
 
-// lateContext has a deadline that has passed, and notices it only some time later, as a context's timer may.
+// lateContext has a deadline that has passed, but is done only some time later, as a context's timer may be.
 type lateContext struct{ context.Context }
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// TestCallersDeadlineIsNoConnectTimeout checks whose time is said to be over where net notices the caller's deadline
-// before the caller's context does.
+// TestCallersDeadlineIsNoConnectTimeout checks that the caller's deadline is not reported as the connect timeout when
+// net notices that deadline before the caller's context does.
 func TestCallersDeadlineIsNoConnectTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -238,7 +238,7 @@ func TestCallersDeadlineIsNoConnectTimeout(t *testing.T) {
 	}
 }
 
-// TestFirstRequestAfterACall checks that a connection that a call opened is not counted as a request's.
+// TestFirstRequestAfterACall checks that a connection opened by a call does not count as opened by a request.
 func TestFirstRequestAfterACall(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {

@@ -50,7 +50,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// sign makes a certificate for a host and its key, both in PEM.
+// sign returns a certificate for a host, and its key, both in PEM.
 func (a *authority) sign(host string, until time.Time) (certificate, key string) {
 	a.t.Helper()
 	template := &x509.Certificate{
@@ -77,7 +77,7 @@ func (a *authority) sign(host string, until time.Time) (certificate, key string)
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
 }
 
-// serves is the configuration of a server with a certificate for a host.
+// serves returns the TLS configuration of a server with a certificate for a host.
 func (a *authority) serves(host string, until time.Time) *tls.Config {
 	a.t.Helper()
 	certificate, key := a.sign(host, until)
@@ -88,7 +88,7 @@ func (a *authority) serves(host string, until time.Time) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// pool holds the authority.
+// pool returns a pool with only this authority.
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)

@@ -19,23 +19,24 @@ type Client struct {
 	arranger  arranger // the dialect, if it is one
 	endpoints []*url.URL
 	headers   http.Header
-	lines     []byte // the headers as HTTP/1.1 has them
+	lines     []byte // the headers in HTTP/1.1's wire form
 	host      string
 	body      template
-	probe     template // body of a request that is counted, not timed
-	model     string   // name that bodies say, after the plan's fields
+	probe     template // body of a request whose tokens are counted; it is not timed
+	model     string   // model name in bodies, after the plan's fields
 	extra     map[string]any
 	secrets   secrets
 	timeout   time.Duration
 	patience  patience
-	maxOutput int     // frames; 0: by what is asked for
-	memory    *Memory // nil: it is not bounded
+	maxOutput int     // frames; 0: derived from the tokens asked for
+	memory    *Memory // nil: not bounded
 	dialer    *dialer
 	pool      pool
 	http2     *http2Pool // nil: HTTP/1.1
 }
 
-// New makes a client. It opens no connection. Errors name what is wrong with the Config. The caller closes the client.
+// New returns a client for a target. It opens no connection. Errors name what is wrong with the Config. The caller
+// closes the client.
 func New(config Config) (*Client, error) {
 	return newClient(config, &tls.Config{})
 }
@@ -71,7 +72,7 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 	return c, nil
 }
 
-// prepareConnections makes what opens and keeps connections.
+// prepareConnections creates the dialer and the connection pool.
 func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 	connection := &config.Connection
 	if err := connection.check(); err != nil {
@@ -95,7 +96,7 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 	return nil
 }
 
-// writeBodies encodes what is the same in all bodies.
+// writeBodies encodes the parts that all bodies share.
 func (c *Client) writeBodies(config Config) (err error) {
 	c.model, c.extra = modelOf(config), config.Body
 	c.arranger, _ = c.dialect.(arranger)
@@ -107,7 +108,7 @@ func (c *Client) writeBodies(config Config) (err error) {
 	return err
 }
 
-// modelOf is the model that requests ask for.
+// modelOf returns the model that requests ask for.
 func modelOf(c Config) string {
 	if name, ok := c.Body["model"].(string); ok {
 		return name
@@ -122,12 +123,12 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// Close closes all connections and waits until no more are being opened. Requests that are still under way fail.
+// Close closes all connections and blocks until no connection is being opened. Requests in flight fail.
 func (c *Client) Close() {
 	c.dialer.close()
 }
 
-// Form returns how prompts are written: Messages for chats, TokenIDs or Text for the other APIs.
+// Form returns the form of prompts: Messages for chats, TokenIDs or Text for the other APIs.
 func (c *Client) Form() workload.Form { return c.dialect.form() }
 
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in
@@ -136,9 +137,9 @@ func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []by
 	return c.body.append(dst, osl, prompt, c.arranger)
 }
 
-// Check connects to an endpoint, TLS included, and hangs up. Nil: somebody is there, and speaks HTTP/2 if that was
-// asked for; or the proxy is, for requests that go to it in absolute form. It blocks no longer than the connect
-// timeout, twice that for HTTP/2.
+// Check connects to an endpoint, TLS included, and disconnects. Nil: the endpoint accepts connections, and speaks
+// HTTP/2 if Config asks for it. For requests that go to a proxy in absolute form, nil means that the proxy accepts
+// connections. Check blocks for at most the connect timeout, twice that for HTTP/2.
 func (c *Client) Check(ctx context.Context, endpoint int) *Error {
 	err := c.check(ctx, c.endpoints[endpoint])
 	if err == nil {

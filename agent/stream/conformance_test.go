@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sse writes events with a line end and with what follows a field's colon.
+// sse encodes events with a line end and with the text that follows a field's colon.
 func sse(events []event, end, space string) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -28,7 +28,7 @@ func sse(events []event, end, space string) string {
 	return b.String()
 }
 
-// body are the events of an answer with some words, without what ends it.
+// body returns the events of an answer with these words, without the events that end it.
 func (f form) body(words ...string) []event {
 	events := slices.Clone(f.lead)
 	for i, w := range words {
@@ -37,7 +37,7 @@ func (f form) body(words ...string) []event {
 	return events
 }
 
-// stream are the events of a whole answer of two words.
+// stream returns the events of a whole answer of two words.
 func (f form) stream() []event {
 	return append(append(f.body("one", " two"), f.tail([]string{"one", " two"})...), f.end()...)
 }
@@ -49,15 +49,15 @@ func (f form) end() []event {
 	return []event{f.mark}
 }
 
-// client makes one of the form's API for an endpoint.
+// client returns a client of the form's API for an endpoint.
 func (f form) client(t testing.TB, api, url string) *Client {
 	config := f.config
 	config.API, config.Endpoints = api, []string{url}
 	return newTestClient(t, config)
 }
 
-// play takes in a response's body in pieces that end at the cuts, as if each had come in a read of its own, and its end
-// with an error.
+// play feeds a response's body in pieces that end at the cuts, as if each came in a separate read, and then the end of
+// the body with err.
 func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	o := new(Observation)
 	x := new(exchange)
@@ -67,7 +67,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	for n, to := range append(cuts, len(body)) {
 		by := reading{at: at.Add(1 + 1), number: uint64(n + 1)}
 		for from < to && o.Err == nil && !x.done {
-			if n%3 > 0 { // as pieces are pushed, and gone thereafter
+			if n%3 > 0 { // as by push: the piece is invalid afterwards
 				piece := bytes.Clone(body[from:to])
 				x.take(piece, by)
 				clear(piece)
@@ -95,7 +95,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	return o
 }
 
-// told is what an observation tells but for times.
+// told is what an observation reports, except times.
 type told struct {
 	Tokens, Input, Output, Cached uint64
 	Usage, HasCached, Whole       bool
@@ -114,7 +114,7 @@ func toldBy(o *Observation) told {
 	return s
 }
 
-// good is what a whole answer of two words tells.
+// good returns what a whole answer of two words reports.
 func (f form) good() told {
 	s := told{Tokens: 2 + f.ending, Output: 2 + f.ending, Finish: f.finish, Answer: "one two", Usage: f.usage,
 		HasCached: f.hasCached, Cached: f.cached}
@@ -124,13 +124,13 @@ func (f form) good() told {
 	return s
 }
 
-// streamCase is a stream and what must be told of it. A nil stream: the API cannot have it.
+// streamCase is a stream and what must be reported for it. Nil events: the API cannot have such a stream.
 type streamCase struct {
 	name string
 	make func(f form) (events []event, want told)
 }
 
-// streamCases are those of one order of events. Each is played split anywhere and written in many ways.
+// streamCases are the cases of the suite. Each is played in all writings, and split at any byte.
 var streamCases = []streamCase{
 	{"plain", func(f form) ([]event, told) { return f.stream(), f.good() }},
 	{"lead", func(f form) ([]event, told) {
@@ -143,7 +143,7 @@ var streamCases = []streamCase{
 		s := []string{"one", " two"}
 		events := append(f.body("one"), f.empty(s[:1]), f.token(" two", s[:1]), f.empty(s))
 		want := f.good()
-		if !f.usage { // and so nothing tells that it is no token
+		if !f.usage { // so nothing shows that it is not a token
 			want.Tokens, want.Output = 3, 3
 		}
 		if f.ending > 0 { // and each frame is a token
@@ -166,7 +166,7 @@ var streamCases = []streamCase{
 			want.Output = 2 + f.ending
 		}
 		if f.running {
-			want.Tokens = 2 // the first frame's usage has one token, the last one's another
+			want.Tokens = 2 // the first frame's usage has one token, the last frame's usage another
 		}
 		events := append(slices.Clone(f.lead), f.token("one two", nil))
 		return append(append(events, f.tail([]string{"one", " two"})...), f.end()...), want
@@ -216,14 +216,14 @@ var streamCases = []streamCase{
 		if want.Output = 0; strings.Contains(f.mark.data, `"output_tokens":2`) {
 			want.Output = 2
 		}
-		if f.ending > 0 { // the end is a token, though it has no text
+		if f.ending > 0 { // the end is a token, without text
 			want.Class, want.Tokens, want.Output = 0, f.ending, f.ending
 		}
 		return events, want
 	}},
 }
 
-// aside is a stream with a token that is no part of the answer.
+// aside returns a stream with a token that is not part of the answer.
 func (f form) aside(e event) ([]event, told) {
 	if e.data == "" {
 		return nil, told{}
@@ -233,7 +233,7 @@ func (f form) aside(e event) ([]event, told) {
 	return slices.Insert(f.stream(), len(f.lead), e), want
 }
 
-// early adds what the first frames tell of the tokens, in a stream that does not get to its end.
+// early adds the token counts of the first frames, for a stream that does not reach its end.
 func (f form) early(s told) told {
 	switch {
 	case f.running:
@@ -244,7 +244,7 @@ func (f form) early(s told) told {
 	return s
 }
 
-// runningStream has a usage in each frame of a word.
+// runningStream returns a stream with a usage in each frame that has a word.
 func (f form) runningStream() []event {
 	events := f.stream()
 	if f.running {
@@ -261,7 +261,7 @@ func (f form) runningStream() []event {
 	return events
 }
 
-// writings are ways to write the same events.
+// writings are ways to encode the same events.
 var writings = map[string]func(events []event) string{
 	"plain":           func(e []event) string { return sse(e, "\n", " ") },
 	"no space":        func(e []event) string { return sse(e, "\n", "") },
@@ -280,7 +280,7 @@ var writings = map[string]func(events []event) string{
 	"no last line end": func(e []event) string { return strings.TrimRight(sse(e, "\n", " "), "\n") },
 }
 
-// checkTold compares. Where the message is not fixed only the class counts.
+// checkTold compares what was reported. If want has no message, only the class is compared.
 func checkTold(t *testing.T, where string, got, want told) {
 	t.Helper()
 	if want.Err == "" && want.Class != 0 {
@@ -294,7 +294,7 @@ func checkTold(t *testing.T, where string, got, want told) {
 	}
 }
 
-// sameText compares what stands between quotes by what it means.
+// sameText reports whether two texts between JSON quotes decode to the same string.
 func sameText(a, b string) bool { return text([]byte(`"`+a+`"`)) == text([]byte(`"`+b+`"`)) }
 
 func TestStreams(t *testing.T) {
@@ -328,7 +328,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestRunningTokens checks the tokens of each frame where several come in one.
+// TestRunningTokens checks the tokens of each frame, with several tokens in one frame.
 func TestRunningTokens(t *testing.T) {
 	f := forms["sglang"]
 	c := f.client(t, "sglang", "http://h")
@@ -431,7 +431,7 @@ func TestAnswersOfServers(t *testing.T) {
 	}
 }
 
-// TestTokensDoNotAllocate checks that a token costs no memory, in any API.
+// TestTokensDoNotAllocate checks that a token allocates no memory, in any API.
 func TestTokensDoNotAllocate(t *testing.T) {
 	for api, f := range forms {
 		c := f.client(t, api, "http://h")

@@ -9,10 +9,10 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// conn is what the Transport holds: plain bytes, over TLS or not, with a record of what the present exchange did on it.
+// conn is a connection of a pool, with or without TLS. It records what the current request does on it.
 type conn struct {
 	net.Conn              // the socket, or TLS over it
-	socket   *socket      // where the bytes come from
+	socket   *socket      // what Conn reads from
 	frames   *http2Frames // nil: it speaks HTTP/1.1
 	opened   opened
 	rtt      time.Duration // see socket
@@ -20,31 +20,31 @@ type conn struct {
 	closing  sync.Once
 	mu       sync.Mutex
 	used     bool
-	heard    bool          // something came
+	heard    bool          // some bytes were received
 	agreed   bool          // TLS has settled the version of HTTP, or there is no TLS
-	foreign  bool          // and it was of the other version of HTTP
-	mute     chan struct{} // closed when reading has failed; nil: by HTTP/1.1 nobody waits for that
+	foreign  bool          // and they were of the other version of HTTP
+	mute     chan struct{} // closed when reading has failed; nil: HTTP/1.1, where nothing waits for it
 	muting   sync.Once
-	alert    error // what the other side said as it ended TLS; nil: nothing
-	wire     *wire // of the request that has the connection; nil between requests
+	alert    error // the peer's TLS alert; nil: none
+	wire     *wire // of the current request; nil between requests
 }
 
-// wire is what one request saw on its connection. The connection's lock guards it: net/http reads and writes on
-// goroutines of its own, which go on after the request is done.
+// wire records one request on its connection. The connection's lock guards it: goroutines that write a request, or
+// those of HTTP/2, can outlive the request.
 type wire struct {
-	connected bool          // first request of the connection
+	connected bool          // the request is the first on the connection
 	opened    opened        // of the first request
 	rtt       time.Duration // of the first request; 0: not known
 	first     clock.Instant // first byte of the response
 	last      reading       // read that brought the last bytes of the response
 	sent      clock.Instant // end of the last write
 	written   int64         // bytes of the request that the kernel took
-	unwritten bool          // a write is under way, or failed
-	broken    bool          // a read or write failed, or the other side has ended
+	unwritten bool          // a write is in progress, or has failed
+	broken    bool          // a read or write failed, or the peer has closed
 }
 
-// end returns when the kernel had the whole of a request that was read to its end. A response can arrive before the
-// goroutine that writes has noticed that its write is done; the request was written by then.
+// end returns when the kernel had all of a request whose body was read to its end. A response can arrive before the
+// writing goroutine has noticed that its write is done. Then the first byte of the response is the time.
 func (w *wire) end() clock.Instant {
 	switch {
 	case w.first != 0 && (w.unwritten || w.sent > w.first):
@@ -55,7 +55,7 @@ func (w *wire) end() clock.Instant {
 	return w.sent
 }
 
-// lend makes w the record of what happens from here on.
+// lend makes w the connection's record from now on.
 func (c *conn) lend(w *wire) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *conn) lend(w *wire) {
 	c.wire = w
 }
 
-// take ends w's record, unless another request has the connection already.
+// take ends w's record, unless another request already has the connection.
 func (c *conn) take(w *wire) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hear looks at what came. The connection is locked.
+// hear inspects received bytes. The connection is locked.
 func (c *conn) hear(p []byte) {
 	if c.frames != nil {
 		c.frames.arrived(p, c.socket.last)
@@ -132,8 +132,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// writeFrames writes and records when the last frame of the request was taken. What is written behind it is about what
-// was received.
+// writeFrames writes and records when the kernel took the last frame of the request. Frames written after it only
+// acknowledge what was received.
 func (c *conn) writeFrames(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	at := clock.Now()
@@ -156,11 +156,12 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	return n, err
 }
 
-// lastWords is how long the reader of a connection that cannot be written to any more may take to its end.
+// lastWords is how long the reader may take to reach the end of a connection after a write has failed.
 const lastWords = 100 * time.Millisecond
 
-// hearOut waits until the reader has come to the end of a connection whose other side has left: what that said before,
-// such as why it refuses, must not be lost as the library closes the connection over the failed write.
+// hearOut waits until the reader has reached the end of a connection that the peer has closed. The library closes the
+// connection when a write fails; without the wait, the peer's last bytes, such as the reason for a refusal, would be
+// lost.
 func (c *conn) hearOut() {
 	timer := time.NewTimer(lastWords)
 	defer timer.Stop()
@@ -170,7 +171,7 @@ func (c *conn) hearOut() {
 	}
 }
 
-// beginWrite returns whom a write belongs to.
+// beginWrite marks the start of a write and returns the record it belongs to, nil for none.
 func (c *conn) beginWrite() *wire {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,14 +187,14 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// gotFirstByte records that the read before brought the first byte of the response.
+// gotFirstByte records that the last read brought the first byte of the response.
 func (c *conn) gotFirstByte(w *wire) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.first = w.last.at
 }
 
-// record returns w as it is now.
+// record returns a copy of w.
 func (c *conn) record(w *wire) wire {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +211,7 @@ func (c *conn) arrival(w *wire) reading {
 	return w.last
 }
 
-// unread says whether something came that was not read yet.
+// unread reports whether received bytes have not been read yet.
 func (c *conn) unread() bool {
 	c.mu.Lock()
 	ahead := c.frames != nil && c.frames.first < len(c.frames.marks)
@@ -218,7 +219,7 @@ func (c *conn) unread() bool {
 	return ahead || c.socket.unread()
 }
 
-// push gives what comes on a connection without TLS to a taker until that wants no more, and blocks until then. See
+// push passes the bytes of a connection without TLS to a taker, and blocks until the taker wants no more. See
 // socket.push.
 func (c *conn) push(ctx context.Context, w *wire, t taker) error {
 	err := c.socket.push(ctx, t)
@@ -228,43 +229,43 @@ func (c *conn) push(ctx context.Context, w *wire, t taker) error {
 	return err
 }
 
-// refusal is what the other side said as it ended TLS. Nil: nothing.
+// refusal returns the peer's TLS alert. Nil: none.
 func (c *conn) refusal() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.alert
 }
 
-// spokeOther says whether the other side speaks the other version of HTTP.
+// spokeOther reports whether the peer speaks the other version of HTTP.
 func (c *conn) spokeOther() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.foreign
 }
 
-// silent says whether the other side has not said a word though TLS stands, and has not agreed to the version of HTTP
-// either.
+// silent reports whether the peer has sent nothing since the TLS handshake, in which it did not agree on a version of
+// HTTP.
 func (c *conn) silent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.heard && !c.agreed
 }
 
-// mayGive is how many bytes the body of a response by HTTP/2 may give out at once.
+// mayGive returns how many bytes one Read of an HTTP/2 body may return.
 func (c *conn) mayGive() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.frames.next()
 }
 
-// gave takes in that the body gave out some bytes.
+// gave records that the body returned n bytes.
 func (c *conn) gave(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.frames.gave(n)
 }
 
-// sentAll says whether the present request was sent to its end.
+// sentAll reports whether all of the current request was sent.
 func (c *conn) sentAll() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pipe notes what is written and takes no more than room.
+// pipe records writes and accepts at most room bytes.
 type pipe struct {
 	net.Conn
 	writes []string
@@ -27,8 +27,8 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// A request that fits the buffer is one write; of a longer one all writes but the last are full. The wire knows what
-// was taken.
+// A request that fits into the buffer is one write. For a longer one, all writes but the last fill the buffer. The wire
+// has the number of bytes accepted.
 func TestRequestIsWrittenInParts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -14,36 +14,35 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Connection says how connections to a target are made and kept. Its zero value: kept open, HTTP/1.1, no proxy, the
-// system's authorities.
+// Connection configures how connections to a target are opened and kept. Its zero value: kept open, HTTP/1.1, no proxy,
+// the system's certificate authorities.
 type Connection struct {
-	// Each request opens a connection of its own and closes it, instead of taking one that lies idle.
+	// Each request opens a connection and closes it, instead of reusing an idle one.
 	New bool
-	// Speak HTTP/2, over TLS as well as without it. A connection carries one request at a time all the same.
+	// Speak HTTP/2, with and without TLS. A connection still carries one request at a time.
 	HTTP2 bool
-	// HTTP proxy that all requests go through: http://host:port. Requests to http:// endpoints go to it in absolute
-	// form, all others through a tunnel that CONNECT makes. Empty: none, whatever the environment says.
+	// HTTP proxy for all requests: http://host:port. HTTP/1.1 requests to http:// endpoints go to the proxy in absolute
+	// form, all others through a CONNECT tunnel. Empty: no proxy, even if the environment names one.
 	Proxy string
 	// "user:password" for the proxy. Empty: none is sent.
 	ProxyAuth string
-	// Certificates of the authorities that endpoints are checked by, in PEM. Empty: those of the system.
+	// Certificates of the authorities that endpoints' certificates are verified against, in PEM. Empty: the system's.
 	CA string
-	// The client's own certificate with its chain, and its key, both in PEM. Empty: it has none.
+	// Client certificate with its chain, and its key, both in PEM. Empty: none.
 	Certificate, Key string
-	// Name that TLS asks for and checks. Empty: the endpoint's host.
+	// Name that TLS asks for and verifies. Empty: the endpoint's host.
 	ServerName string
-	// Take any certificate of an endpoint: whoever is in between can read the API key.
+	// Accept any certificate of an endpoint. Anyone between agent and endpoint can then read the API key.
 	InsecureSkipVerify bool
-	// Addresses of this machine that connections are made from, in turn, so that each adds its own range of ports.
-	// Empty: what the system picks.
+	// Local addresses that connections are made from, in turn. Each adds its own range of ports. Empty: the system
+	// picks.
 	Sources []netip.Addr
-	// Pins are the addresses of hosts whose names are not to be looked up again. The host of an endpoint or a proxy
-	// that is not among them is.
+	// Pins are the addresses of hosts whose names must not be looked up again. Names of other hosts are looked up.
 	Pins allow.Pins
 }
 
-// ConnectionOf describes the connections that a plan asks for. reveal returns what a reference stands for, and nothing
-// for none; its error is returned with the field's name.
+// ConnectionOf returns the connections that a plan asks for. reveal returns the secret that a reference stands for, or
+// "" for an empty reference. Its error is returned with the field's name.
 func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, error)) (Connection, error) {
 	said := Connection{
 		New: c.GetReuse() == "new", HTTP2: c.GetHttp() == "2", Proxy: c.GetProxy(), ServerName: c.GetServerName(),
@@ -65,7 +64,7 @@ func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, 
 	return said, nil
 }
 
-// check returns what cannot go together.
+// check returns an error for settings that contradict each other.
 func (c *Connection) check() error {
 	switch {
 	case (c.Certificate == "") != (c.Key == ""):
@@ -80,8 +79,9 @@ func (c *Connection) check() error {
 	return nil
 }
 
-// Beside is how other clients reach the target's hosts for what is no load, over HTTP/1.1: what TLS checks and shows,
-// and the proxy, nil if there is none. The proxy's URL holds its password.
+// Beside returns how other clients reach the target's hosts over HTTP/1.1 for traffic that is not load: a TLS
+// configuration, and the proxy, nil if there is none. The proxy's URL contains its password. It fails if the settings
+// contradict each other or a certificate cannot be parsed.
 func (c *Connection) Beside() (config *tls.Config, through *url.URL, err error) {
 	if err := c.check(); err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func (c *Connection) Beside() (config *tls.Config, through *url.URL, err error) 
 	if err := c.secure(config); err != nil {
 		return nil, nil, err
 	}
-	config.NextProtos = nil // of the load
+	config.NextProtos = nil // those are the load's
 	p, err := proxyOf(c)
 	if err != nil || p == nil {
 		return config, nil, err
@@ -98,7 +98,7 @@ func (c *Connection) Beside() (config *tls.Config, through *url.URL, err error) 
 	return config, p.url, nil
 }
 
-// protocol is what TLS agrees on by ALPN.
+// protocol returns the ALPN protocol to agree on.
 func (c *Connection) protocol() string {
 	if c.HTTP2 {
 		return "h2"
@@ -106,7 +106,7 @@ func (c *Connection) protocol() string {
 	return "http/1.1"
 }
 
-// secure adds to a TLS configuration what the target asks for.
+// secure adds the target's settings to a TLS configuration.
 func (c *Connection) secure(config *tls.Config) error {
 	config.NextProtos = []string{c.protocol()}
 	config.InsecureSkipVerify = c.InsecureSkipVerify //nolint:gosec // by name, and the plan's own word
@@ -130,14 +130,14 @@ func (c *Connection) secure(config *tls.Config) error {
 	return nil
 }
 
-// proxy is what stands between this machine and the endpoints.
+// proxy is the HTTP proxy between this machine and the endpoints.
 type proxy struct {
 	url     *url.URL // with user and password, which must not be shown
 	address string
 	header  string // Proxy-Authorization; empty: none
 }
 
-// proxyOf parses the proxy's address. Nil: there is none.
+// proxyOf parses the proxy's address. Nil: no proxy.
 func proxyOf(c *Connection) (*proxy, error) {
 	if c.Proxy == "" {
 		return nil, nil //nolint:nilnil // no proxy is no error

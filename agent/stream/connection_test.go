@@ -15,7 +15,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// later is when certificates end that have not ended.
+// later returns the expiry of certificates that have not expired.
 func later() time.Time { return time.Now().Add(time.Hour) }
 
 func TestPartsOfConnecting(t *testing.T) {
@@ -83,7 +83,7 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// A connection carries one request at a time, by HTTP/2 too.
+// A connection carries one request at a time, over HTTP/2 too.
 func TestOneRequestAtATime(t *testing.T) {
 	p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
 	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true}})
@@ -114,7 +114,7 @@ func TestCertificates(t *testing.T) {
 	for name, tt := range map[string]struct {
 		server     *tls.Config
 		connection Connection
-		want       string // in the error; empty: there is none
+		want       string // in the error; empty: no error
 	}{
 		"known":      {a.serves("127.0.0.1", later()), Connection{CA: a.pem}, ""},
 		"unknown":    {a.serves("127.0.0.1", later()), Connection{}, "connection.ca"},
@@ -141,7 +141,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// checkRefusal wants an error of a class with a text, or none where there is no text.
+// checkRefusal checks for an error of a class with a text, or for no error if the text is empty.
 func checkRefusal(t *testing.T, o *Observation, class spatev1.ErrorClass, text string) {
 	t.Helper()
 	switch {
@@ -164,7 +164,7 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 	ask2 := Connection{CA: a.pem, HTTP2: true}
 	strict := a.serves("127.0.0.1", later())
 	strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config,
-		error) { // as other servers than Go's do it
+		error) { // as servers other than Go's do it
 		c := strict.Clone()
 		if c.NextProtos = []string{"h2"}; hello.SupportedProtos[0] != "h2" {
 			c.NextProtos = []string{"something else"}

@@ -10,13 +10,13 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// timed is an event and when it arrives, in milliseconds.
+// timed is an event and its arrival, in milliseconds.
 type timed struct {
 	at   int
 	data string
 }
 
-// playTimed has a client take in events at their times, and returns what it saw and the tokens it told as they came.
+// playTimed feeds events to a client at their times. It returns the observation and the tokens passed to OnToken.
 func playTimed(t *testing.T, api string, events []timed) (o *Observation, live []int) {
 	t.Helper()
 	c := newTestClient(t, Config{API: api, Endpoints: []string{"http://h"}})
@@ -39,7 +39,7 @@ func playTimed(t *testing.T, api string, events []timed) (o *Observation, live [
 	return o, live
 }
 
-// Frames of a chat as engines write them.
+// Frames of a chat as engines send them.
 func delta(fields, finish, more string) string {
 	if finish == "" {
 		finish = "null"
@@ -63,8 +63,8 @@ const (
 	lengthEnd = `"length"`
 )
 
-// Which frames carry a token, and which of them vLLM's client takes the time of, as real engines stream them. Times are
-// in milliseconds; tokens and chunks list those of the frames.
+// Which frames of real engines' streams carry a token, and which of them vLLM's benchmark client timestamps. Times are
+// in milliseconds. tokens and chunks list the times of such frames.
 func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 	for _, c := range []struct {
 		name, api      string
@@ -322,7 +322,7 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 	}
 }
 
-// What running usage tells of each frame as it comes, and what it cannot.
+// The tokens of each frame by running usage as the frame arrives, and frames whose tokens are not known.
 func TestTokensAreToldAsTheyCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		api    string

@@ -7,19 +7,19 @@ import (
 	"net/url"
 )
 
-// describer is a dialect whose servers tell of themselves in another way than by GET /v1/models and /version.
+// describer is a dialect whose servers describe themselves other than by GET /v1/models and /version.
 type describer interface {
-	// describe asks for the models that a server has, and for its version. Either may be empty.
+	// describe asks for the server's models and its version. Either may be empty.
 	describe(ctx context.Context, c *Client, endpoint int) ([]Model, string, error)
 }
 
-// counter is a dialect whose servers count tokens in another way than by POST /tokenize.
+// counter is a dialect whose servers count tokens other than by POST /tokenize.
 type counter interface {
-	// count counts a text, or a chat of one message that has it.
+	// count counts the tokens of a text or, if chat, of a chat with the text as its one message.
 	count(ctx context.Context, c *Client, endpoint int, text string, chat bool) (Tokens, error)
 }
 
-// describe asks a server that is there for TGI: GET /info.
+// describe implements describer by GET /info.
 func (tgi) describe(ctx context.Context, c *Client, endpoint int) ([]Model, string, error) {
 	var answer struct {
 		Model   string      `json:"model_id"`
@@ -32,14 +32,14 @@ func (tgi) describe(ctx context.Context, c *Client, endpoint int) ([]Model, stri
 	return []Model{{ID: answer.Model, Owner: "tgi", MaxModelTokens: length(answer.Longest)}}, answer.Version, nil
 }
 
-// count asks for the tokens of a text: POST /tokenize, which answers with a list of them.
+// count implements counter by POST /tokenize, which answers with a list of the text's tokens.
 func (tgi) count(ctx context.Context, c *Client, endpoint int, text string, _ bool) (Tokens, error) {
 	var tokens []json.RawMessage
 	err := c.ask(ctx, endpoint, "/tokenize", false, map[string]any{"inputs": text}, &tokens)
 	return Tokens{Count: uint64(len(tokens))}, err
 }
 
-// describe asks Triton for the model and the server: GET /v2/models/MODEL and GET /v2.
+// describe implements describer by GET /v2/models/MODEL and GET /v2.
 func (triton) describe(ctx context.Context, c *Client, endpoint int) ([]Model, string, error) {
 	var model struct{ Name string }
 	if err := c.call(ctx, c.at(endpoint, "/v2/models/"+url.PathEscape(c.model), false), nil, &model); err != nil {
@@ -56,7 +56,8 @@ func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Toke
 	return Tokens{}, c.unusable("/tokenize", "this API counts no tokens")
 }
 
-// count asks for the tokens of a chat: POST /v1/messages/count_tokens. There is no such thing for a text alone.
+// count implements counter by POST /v1/messages/count_tokens. It always counts a chat: the API cannot count a text
+// alone.
 func (anthropic) count(ctx context.Context, c *Client, endpoint int, text string, _ bool) (Tokens, error) {
 	fields := map[string]any{"model": c.model, "messages": chatOf(text)}
 	for _, name := range []string{"tools", "tool_choice", "thinking"} {
@@ -87,7 +88,7 @@ func (c *Client) ask(ctx context.Context, endpoint int, path string, versioned b
 	return c.call(ctx, c.at(endpoint, path, versioned), body, answer)
 }
 
-// refused says whether a server is there, but answers with an error: it does not know the path.
+// refused reports whether a server answered with an error, such as for an unknown path.
 func refused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.HTTPStatus != 0

@@ -16,14 +16,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// dialer opens stamped connections and closes those that are left.
+// dialer opens timestamped connections, and closes those still open when the client is closed.
 type dialer struct {
 	timeout time.Duration
 	tls     *tls.Config
-	proxy   *proxy   // nil: there is none
+	proxy   *proxy   // nil: none
 	sources *sources // nil: the system picks
 	pins    allow.Pins
-	pinned  atomic.Uint64 // connections to pinned names
+	pinned  atomic.Uint64 // number of dials to pinned hosts
 	http2   bool
 	life    context.Context // ends with the client
 	end     context.CancelFunc
@@ -43,8 +43,8 @@ func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *prox
 	return d
 }
 
-// way returns where to dial for a connection to an address, and whether a proxy is to be asked there for a way.
-// HTTP/1.1 without TLS needs none: its requests tell a proxy themselves where they go.
+// way returns where to dial for a connection to an address, and whether to open a tunnel there by CONNECT. HTTP/1.1
+// without TLS needs no tunnel: addr is the proxy's already, and requests name their endpoint in absolute form.
 func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
 	if d.proxy == nil || !secure && !d.http2 {
 		return addr, false
@@ -52,8 +52,8 @@ func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
 	return d.proxy.address, true
 }
 
-// toward returns what is dialled for requests to a URL, and whether by TLS: a proxy takes those without TLS as they
-// are, by HTTP/1.1.
+// toward returns the address for requests to a URL, and whether TLS is used. It is the proxy's address for HTTP/1.1
+// without TLS, which a proxy takes without a tunnel.
 func (d *dialer) toward(u *url.URL) (address string, secure bool) {
 	secure = u.Scheme == "https"
 	if d.proxy != nil && !secure && !d.http2 {
@@ -62,7 +62,7 @@ func (d *dialer) toward(u *url.URL) (address string, secure bool) {
 	return dialAddress(u), secure
 }
 
-// dialError is why there is no connection.
+// dialError is why a connection could not be opened.
 type dialError struct {
 	class spatev1.ErrorClass
 	err   error
@@ -71,11 +71,11 @@ type dialError struct {
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// errClosed is what requests of a closed client fail with.
+// errClosed is the error of requests on a closed client.
 var errClosed = errors.New("the client is closed")
 
-// dial connects within the connect timeout, DNS and TLS included. It fails with a dialError, or with the error of a
-// context that ended before.
+// dial connects within the connect timeout, DNS and TLS included. It fails with a dialError, or with within's error if
+// that context ended first.
 func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, error) {
 	if !d.enter() {
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
@@ -87,8 +87,8 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 	defer context.AfterFunc(d.life, cancel)()
 	c, err := d.connect(ctx, addr, secure, p)
 	if at, ok := within.Deadline(); err != nil && ok && time.Until(at) <= 0 {
-		// net goes by the deadline, and may be ahead of the context's own timer: whose time it was is told by the
-		// context alone
+		// net compares with the deadline itself and can be ahead of the context's timer; only the context tells which
+		// of the two timeouts ended the dial
 		<-within.Done()
 	}
 	switch {
@@ -105,7 +105,7 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 	return c, nil
 }
 
-// connect opens the socket, through a proxy if there is one, and, if asked, TLS over it.
+// connect opens the socket, through a proxy if there is one, and TLS over it if secure.
 func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phases) (*conn, error) {
 	hop, tunnel := d.way(addr, secure)
 	tcp, err := d.reach(p.watch(ctx), hop)
@@ -141,8 +141,8 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 	return c, nil
 }
 
-// reach opens a TCP connection to a host: one that is pinned at its addresses, each in its turn first, and if that
-// fails at the next one.
+// reach opens a TCP connection to a host. For a pinned host it tries the pinned addresses, starting with the next one
+// each time, until one of them accepts.
 func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -163,7 +163,7 @@ func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
 	return nil, err
 }
 
-// reachOne opens a TCP connection in its part of the time that is left for so many addresses.
+// reachOne opens a TCP connection. It divides the time left evenly by the number of addresses left to try.
 func (d *dialer) reachOne(ctx context.Context, addr string, left int) (net.Conn, error) {
 	if at, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
@@ -173,7 +173,7 @@ func (d *dialer) reachOne(ctx context.Context, addr string, left int) (net.Conn,
 	return d.sources.dial(ctx, addr)
 }
 
-// handshake puts TLS over a socket. It fails with a dialError.
+// handshake performs the TLS handshake over a socket. If that fails, the error is a dialError.
 func (d *dialer) handshake(ctx context.Context, s *socket, addr string) (*tls.Conn, error) {
 	config := d.tls.Clone()
 	host, _, err := net.SplitHostPort(addr)
@@ -199,7 +199,7 @@ func (d *dialer) handshake(ctx context.Context, s *socket, addr string) (*tls.Co
 	return t, nil
 }
 
-// explain says why there is no connection to addr.
+// explain returns why there is no connection to addr.
 func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error) *dialError {
 	var known *dialError
 	switch {
@@ -215,8 +215,8 @@ func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error)
 		fmt.Errorf("connect to %s: %w", addr, advised(cause(err), ""))}
 }
 
-// cause leaves out what net says of the operation and the address, which the message says already. DNS errors stay
-// whole: they name the server that was asked.
+// cause strips net's operation and address, which the message contains already. DNS errors stay whole: they name the
+// DNS server.
 func cause(err error) error {
 	var operation *net.OpError
 	var lookup *net.DNSError
@@ -226,7 +226,8 @@ func cause(err error) error {
 	return err
 }
 
-// enter counts a dial in, unless the dialer is closed.
+// enter registers a dial, or a goroutine on a connection, for close to wait for. It returns false if the dialer is
+// closed.
 func (d *dialer) enter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,7 +238,7 @@ func (d *dialer) enter() bool {
 	return true
 }
 
-// keep remembers an open connection, unless the dialer is closed.
+// keep registers an open connection. It returns false if the dialer is closed.
 func (d *dialer) keep(c *conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -254,7 +255,7 @@ func (d *dialer) forget(c *conn) {
 	delete(d.open, c)
 }
 
-// close ends all dials and closes all connections.
+// close ends all dials, closes all connections and waits for everything that enter has registered.
 func (d *dialer) close() {
 	d.end()
 	d.mu.Lock()
@@ -262,7 +263,7 @@ func (d *dialer) close() {
 	d.open = nil
 	d.mu.Unlock()
 	for c := range left {
-		c.socket.Close() // below TLS, whose goodbye could block
+		c.socket.Close() // below TLS, whose close message could block
 	}
 	d.dials.Wait()
 	d.sweep.close()

@@ -10,69 +10,70 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// dialect is one API: where its requests go, how a request is written and what an answer's frames say. A dialect keeps
-// no state; its methods are called by many goroutines at once. A new one is a file with these four methods and a line
-// in dialects; authorizer, arranger, describer and counter are for APIs that differ from OpenAI's in what they are
-// named after.
+// dialect is one API: where its requests go, how a request is encoded and what an answer's frames mean. A dialect has
+// no state; many goroutines call its methods at once. To add one, write a file with these four methods and a line in
+// dialects. authorizer, arranger, describer and counter are for APIs that differ from OpenAI's in that respect.
 type dialect interface {
-	// traits are what is fixed of the API. Nobody changes them.
+	// traits returns the API's constants. Callers must not change them.
 	traits() *traits
-	// form is how a prompt is written.
+	// form returns how prompts are written.
 	form() workload.Form
-	// prompt is the body's field that the prompt goes into.
+	// prompt returns the body's field for the prompt.
 	prompt() string
-	// frame reads one event's data, or a whole answer. It must not keep data, and must not allocate for a token. An
-	// error: the data is none of this API's.
+	// frame parses one event's data, or a whole answer. It must not keep data, and must not allocate for a frame with a
+	// token. It fails if the data is not of this API.
 	frame(data []byte, f *frame) error
 }
 
-// traits are what is fixed of an API.
+// traits are the constants of an API.
 type traits struct {
-	// path begins at the root of the endpoint. MODEL in it stands for the model's name.
+	// path starts at the root of the endpoint. MODEL in it stands for the model's name.
 	path string
-	// model is the body's field for the model's name. Empty: there is none.
+	// model is the body's field for the model's name. Empty: none.
 	model string
 	// prompts are the body's fields that can hold a prompt.
 	prompts []string
-	// fixed are the body's further fields, unless the plan gives them.
+	// fixed are the body's other fields and their defaults, which the plan can override.
 	fixed map[string]any
-	// options is the field of the object that holds the fields below. Empty: the body itself.
+	// options is the field of the object that holds the fields below. Empty: the body itself holds them.
 	options string
-	// lengths are fields for the most output tokens. The client fills in the first, unless the plan gives another.
+	// lengths are the fields for the maximum of output tokens. The client fills in the first, unless the plan sets
+	// another.
 	lengths []string
-	// eos is the field that lets outputs go on beyond their end, least those for the fewest output tokens.
+	// eos is the field that makes the server ignore the end-of-sequence token. least are the fields for the minimum of
+	// output tokens.
 	eos   string
 	least []string
-	// unmarked says that nothing tells the end of a stream but the end of the response.
+	// unmarked: only the end of the response marks the end of a stream.
 	unmarked bool
-	// streamed says that there are no answers in one piece.
+	// streamed: the API has no answers in one piece.
 	streamed bool
 }
 
-// at is the path for a model.
+// at returns the path for a model.
 func (t *traits) at(model string) string {
 	return strings.ReplaceAll(t.path, "MODEL", url.PathEscape(model))
 }
 
-// authorizer is a dialect with other headers than "Authorization: Bearer KEY".
+// authorizer is a dialect whose key is not sent as "Authorization: Bearer KEY".
 type authorizer interface {
-	// authorize sets the headers of requests with a key, which is empty if there is none.
+	// authorize sets the headers for a key. The key may be empty.
 	authorize(h http.Header, key string)
 }
 
-// arranger is a dialect whose prompts are not written as OpenAI's messages are.
+// arranger is a dialect whose prompts differ in form from OpenAI's messages.
 type arranger interface {
-	// arrange changes the prompt that dst ends with, from an index on. It stands as the value of a body's field.
+	// arrange rewrites the prompt, dst[from:], which is the value of a body's field, and returns the extended dst.
 	arrange(dst []byte, from int) []byte
 }
 
-// api is what makes a dialect: by the forms of prompts that it knows, the usual one first.
+// api creates a dialect. forms are the forms of prompts that it accepts, the default first.
 type api struct {
 	forms []workload.Form
 	make  func(workload.Form) dialect
 }
 
-// dialects are all, by the names that plans have for them.
+// dialects are all dialects, by their names in plans.
 var dialects = map[string]api{
 	"chat": {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return chat{} }},
 	"completions": {[]workload.Form{workload.TokenIDs, workload.Text},
@@ -85,7 +86,7 @@ var dialects = map[string]api{
 	"anthropic": {[]workload.Form{workload.Messages}, func(workload.Form) dialect { return anthropic{} }},
 }
 
-// dialectOf returns the dialect of an API whose prompts have a form. A chat's prompts have only one.
+// dialectOf returns the dialect of an API for a form of prompts. APIs that take messages ignore the form.
 func dialectOf(name, prompts string) (dialect, error) {
 	if name == "" {
 		name = "chat"

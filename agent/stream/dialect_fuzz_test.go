@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// jsonValue is a decoded JSON value that can be asked for members.
+// jsonValue is a decoded JSON value with access to its members.
 type jsonValue struct{ v any }
 
 func (v jsonValue) at(names ...string) jsonValue {
@@ -51,7 +51,7 @@ func (m *meaning) tokens(input, cached, output jsonValue) {
 	m.output, m.usage = output.count()
 }
 
-// meanings read a frame the slow and obvious way, each API's by its documentation.
+// meanings parse a frame the slow and obvious way, by each API's documentation.
 var meanings = map[string]func(v jsonValue, m *meaning){
 	"responses": func(v jsonValue, m *meaning) {
 		switch kind := v.at("type").text(); {
@@ -194,7 +194,7 @@ func (m *meaning) spent(v jsonValue) {
 	}
 }
 
-// checkMeaning compares a dialect's reading of a frame with the slow one.
+// checkMeaning compares a dialect's parse of a frame with the slow one.
 func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), data []byte) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
@@ -211,7 +211,7 @@ func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), d
 	}
 	var want meaning
 	read(jsonValue{top}, &want)
-	token := f.token || f.span != aPiece && len(f.answer) > 0 // of which the exchange takes off what came before
+	token := f.token || f.span != aPiece && len(f.answer) > 0 // the exchange removes what earlier frames had
 	got := meaning{
 		token, f.end, f.failed, f.chunk, f.closes, f.reasoning, f.thoughtTold, string(f.finish), want.answer,
 		f.usage, f.inputTold, f.cacheTold, f.output, f.input, f.cached,
@@ -222,7 +222,7 @@ func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), d
 	checkAnswer(t, f.answer, want.answer)
 }
 
-// fuzzFrames compares the reading of frames of an API with encoding/json's.
+// fuzzFrames compares a dialect's parse of an API's frames with one by encoding/json.
 func fuzzFrames(f *testing.F, api string) {
 	d, err := dialectOf(api, "")
 	if err != nil {
@@ -239,7 +239,7 @@ func fuzzFrames(f *testing.F, api string) {
 	f.Fuzz(func(t *testing.T, data []byte) { checkMeaning(t, d, meanings[api], data) })
 }
 
-// allEvents are one of each kind.
+// allEvents returns events of each kind.
 func allEvents(f form) []event {
 	all := append(append(f.stream(), f.odd...), f.empty([]string{"a"}), f.failure)
 	for _, e := range []event{f.reasoning, f.tool} {
@@ -256,8 +256,8 @@ func FuzzTGIFrames(f *testing.F)       { fuzzFrames(f, "tgi") }
 func FuzzTritonFrames(f *testing.F)    { fuzzFrames(f, "triton") }
 func FuzzAnthropicFrames(f *testing.F) { fuzzFrames(f, "anthropic") }
 
-// oddFrames are what servers of other makes send, and what none should: the same in another order, with escapes, twice,
-// of another type.
+// oddFrames are frames that other servers send, and frames that no server should send: members in another order, with
+// escapes, twice, or of another type.
 var oddFrames = map[string][]string{
 	"responses": {
 		`{"delta":"a","type":"response.output_text.delta"}`, `{"type":"response.output_text.\u0064elta","delta":"a"}`,
@@ -311,7 +311,7 @@ var oddFrames = map[string][]string{
 	},
 }
 
-// TestOddFrames checks odd frames and sound ones, whole and cut short anywhere.
+// TestOddFrames checks odd and valid frames, whole and truncated at each byte.
 func TestOddFrames(t *testing.T) {
 	for api, read := range meanings {
 		d, err := dialectOf(api, "")
@@ -332,7 +332,7 @@ func TestOddFrames(t *testing.T) {
 	}
 }
 
-// fuzzStream plays any bytes as a stream of an API: however they are cut, the same is told.
+// fuzzStream plays any bytes as a stream of an API, and checks that reports do not depend on how the bytes are split.
 func fuzzStream(f *testing.F, api string) {
 	form := forms[api]
 	c := form.client(f, api, "http://h")
@@ -357,7 +357,7 @@ func fuzzStream(f *testing.F, api string) {
 	})
 }
 
-// checkSound checks what holds of any observation.
+// checkSound checks invariants of any observation.
 func checkSound(t *testing.T, o *Observation) {
 	t.Helper()
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// TestEveryDialectHasAForm checks that the conformance suite leaves none out.
+// TestEveryDialectHasAForm checks that the conformance suite covers every dialect.
 func TestEveryDialectHasAForm(t *testing.T) {
 	for api := range dialects {
 		if _, ok := forms[api]; !ok {
@@ -88,7 +88,7 @@ func TestDialectHeaders(t *testing.T) {
 	}
 }
 
-// bodyTests are bodies by default, with exact output, and those by which prompts are counted.
+// bodyTests are default bodies, bodies with exact output, and bodies of requests that count a prompt.
 var bodyTests = []struct{ api, prompts, plain, exact, probe string }{
 	{
 		"responses", "", `{"input":"x","max_output_tokens":8,"model":"m","store":false,"stream":true}`,
@@ -142,7 +142,7 @@ func TestDialectBodies(t *testing.T) {
 	}
 }
 
-// TestFieldsOfOptions checks what a plan adds to the object that an API has its options in.
+// TestFieldsOfOptions checks fields that a plan adds to the object that holds an API's options.
 func TestFieldsOfOptions(t *testing.T) {
 	for _, tt := range []struct {
 		exact bool
@@ -178,7 +178,8 @@ func TestFieldsOfOptions(t *testing.T) {
 	}
 }
 
-// TestSystemPrompts checks that a system prompt becomes a field of its own, whatever is in it, and all else stays.
+// TestSystemPrompts checks that a system prompt of any content becomes a separate field, and that the rest is
+// unchanged.
 func TestSystemPrompts(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: "anthropic"})
 	type message struct {
@@ -223,7 +224,7 @@ func TestSystemPrompts(t *testing.T) {
 	})
 }
 
-// TestDescriptions checks how servers of other APIs are asked for models, version and tokens.
+// TestDescriptions checks the calls for models, version and tokens of the other APIs.
 func TestDescriptions(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answers := map[string]string{
@@ -267,7 +268,7 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestDescriptionsElsewhere checks servers that have another API's routes alone.
+// TestDescriptionsElsewhere checks servers that have only another API's routes.
 func TestDescriptionsElsewhere(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -290,7 +291,7 @@ func TestDescriptionsElsewhere(t *testing.T) {
 	}
 }
 
-// TestMeasureByAStream checks how an API that only streams is asked for the tokens of a prompt.
+// TestMeasureByAStream checks how a prompt's tokens are counted with an API that can only stream.
 func TestMeasureByAStream(t *testing.T) {
 	special := tgiChunk(1, `"</s>"`, "true", `""`,
 		`{"finish_reason":"length","generated_tokens":1,"input_length":11,"seed":null}`)

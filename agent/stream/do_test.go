@@ -45,7 +45,7 @@ func TestStreamOnAKeptConnection(t *testing.T) {
 	}
 }
 
-// However TCP cuts the response, the same frames are seen.
+// The same frames are found however TCP splits the response.
 func TestResponseCutAnywhere(t *testing.T) {
 	response := chunkedHead + chunk(roleFrame) + chunk(tokenFrame("a")) +
 		chunk(": comment\r\n\r\ndata:{\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\r\n\r\n") +
@@ -55,7 +55,7 @@ func TestResponseCutAnywhere(t *testing.T) {
 		for takeRequest(r) {
 			n := cut.Load()
 			io.WriteString(c, response[:n])
-			runtime.Gosched() // so that the client reads in two, most of the time
+			runtime.Gosched() // so that the client usually reads in two parts
 			io.WriteString(c, response[n:])
 		}
 	})
@@ -217,7 +217,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// A server that accepts and never answers the handshake uses up the connect timeout.
+// A server that accepts a connection and never answers the TLS handshake runs into the connect timeout.
 func TestConnectTimeout(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
 	c := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)},
@@ -286,7 +286,7 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// A server that keeps a response open after [DONE] costs its connection, not the request.
+// If a server keeps a response open after [DONE], the connection is lost, but the request completes.
 func TestResponseThatDoesNotEndAfterDone(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
 		takeRequest(r)
@@ -311,7 +311,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// A server that answers before it has read the request must not make the client read the caller's memory after Do.
+// If a server answers before it has read the request, the client must still not read the caller's memory after Do.
 func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
 		r.Peek(1)
@@ -322,7 +322,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	body := make([]byte, 8<<20)
 	var o Observation
 	c.Do(t.Context(), Request{Body: body}, &o)
-	clear(body) // the race detector would see a reader
+	clear(body) // the race detector would report a reader
 	if o.Err == nil || o.HTTPStatus != 503 && o.Err.Class != spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM {
 		t.Errorf("%+v", o)
 	}
@@ -422,7 +422,7 @@ func TestClosedClient(t *testing.T) {
 	}
 }
 
-// A usage without the prompt's tokens does not say that there were none.
+// A usage without the prompt's tokens does not mean that there were none.
 func TestUsageWithoutThePrompt(t *testing.T) {
 	for name, usage := range map[string]string{"absent": `{"completion_tokens":7}`,
 		"null": `{"prompt_tokens":null,"completion_tokens":7}`, "odd": `{"prompt_tokens":"x","completion_tokens":7}`} {

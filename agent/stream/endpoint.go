@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// endpointOf parses a base URL and adds the API's path, as far as it is not there. A version at the end of the URL is
-// that of the path.
+// endpointOf parses a base URL and adds the API's path, unless the URL ends in it. A version (/v1, /v2) at the end of
+// the URL is replaced by the path.
 func endpointOf(base, path string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -37,7 +37,7 @@ func endpointOf(base, path string) (*url.URL, error) {
 	return u, nil
 }
 
-// dialAddress is where an endpoint is dialled.
+// dialAddress returns the host and port to dial for an endpoint.
 func dialAddress(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -49,7 +49,7 @@ func dialAddress(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// headersOf returns the headers that every request carries, and the host to ask for if the plan names one.
+// headersOf returns the headers of every request, and the Host header if the plan sets one.
 func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	h = http.Header{
 		"Content-Type": {"application/json"},
@@ -77,12 +77,12 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	return h, host, nil
 }
 
-// sound says whether a header can have a value.
+// sound reports whether value is valid for a header.
 func sound(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// isToken says whether a header can have a name.
+// isToken reports whether name is valid for a header.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)

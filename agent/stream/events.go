@@ -5,28 +5,28 @@ import (
 	"fmt"
 )
 
-// events cuts a stream of server-sent events out of reads of any size. Data is given out where it lies in the buffer,
-// without a copy, unless an event has several data lines.
+// events splits reads of any size into server-sent events. An event's data is returned in place in the buffer, without
+// a copy, unless the event has several data lines.
 //
 //	buf:  | given out | keep ... line ... scan ... | end | free
 type events struct {
-	line   int  // start of the line that is being read
+	line   int  // start of the current line
 	end    int  // end of the bytes read
-	lines  int  // data lines of the event that is being read
-	afterR bool // the line before ended with a carriage return: a line feed still belongs to it
-	begun  bool // a line was read: a byte order mark can come no more
-	named  bool // the event that is being read is named "error"
-	failed bool // the event given out last was
+	lines  int  // data lines of the current event
+	afterR bool // the previous line ended with a carriage return; a following line feed belongs to it
+	begun  bool // a line was read; no byte order mark can follow
+	named  bool // the current event is named "error"
+	failed bool // the event returned last was named "error"
 	lent   bool
 	err    error
 	buf    []byte
-	own    []byte // the buffer, while another is lent
-	stop   int    // end of the line before
-	scan   int    // where its end is still to be looked for
-	from   int    // first data line of the event
+	own    []byte // own buffer while buf is lent
+	stop   int    // end of the previous line
+	scan   int    // where to continue the search for the current line's end
+	from   int    // start of the event's first data line
 	to     int
-	joined []byte // its data lines, if there are several
-	limit  int    // longest event
+	joined []byte // the event's data lines, if there are several
+	limit  int    // longest event, in bytes
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 
 var errFrameTooLong = fmt.Errorf("a frame longer than %d bytes", frameLimit)
 
-// reset makes the events ready for another stream.
+// reset prepares for another stream.
 func (e *events) reset() {
 	*e = events{buf: e.buf, joined: e.joined[:0], limit: frameLimit}
 	if len(e.buf) > pooledSpace {
@@ -51,7 +51,7 @@ func (e *events) reset() {
 	}
 }
 
-// keep is the start of what must stay in the buffer: the event's only data line, or else the line that is being read.
+// keep returns the start of what must stay in the buffer: the event's only data line, or else the current line.
 func (e *events) keep() int {
 	if e.lines == 1 {
 		return e.from
@@ -59,7 +59,7 @@ func (e *events) keep() int {
 	return e.line
 }
 
-// space returns where the next read goes. What next gave out before is gone then.
+// space returns the buffer for the next read. It invalidates the data that next has returned.
 func (e *events) space() []byte {
 	keep := e.keep()
 	if keep == e.end {
@@ -76,8 +76,8 @@ func (e *events) space() []byte {
 	return e.buf[e.end:]
 }
 
-// whole returns the data of the event that p is, and nothing else, as most servers write them. False: it is not, or
-// another has begun before.
+// whole is the fast path for a read that is exactly one event with one data line, as most servers write them. It
+// returns that line's data. False: p is not such an event, or an earlier event is incomplete.
 func (e *events) whole(p []byte) ([]byte, bool) {
 	const begin, end = "data: ", "\n\n"
 	if !e.begun || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
@@ -92,8 +92,7 @@ func (e *events) whole(p []byte) ([]byte, bool) {
 	return p, true
 }
 
-// lend has the next events read from p, where they lie, until settle is called. Only behind an event that has begun p
-// is copied.
+// lend makes next read events in place from p until settle is called. If an earlier event is incomplete, p is copied.
 func (e *events) lend(p []byte) {
 	if keep := e.keep(); keep == e.end {
 		e.own, e.lent = e.buf, true
@@ -107,7 +106,7 @@ func (e *events) lend(p []byte) {
 	}
 }
 
-// settle keeps what is needed of what was lent.
+// settle ends a lend and copies the part of p that is still needed.
 func (e *events) settle() {
 	if !e.lent {
 		return
@@ -122,7 +121,7 @@ func (e *events) settle() {
 	e.own = nil
 }
 
-// move puts what must be kept at the start of a buffer.
+// move copies the bytes to keep to the start of a buffer and uses that buffer.
 func (e *events) move(to []byte, keep int) {
 	copy(to, e.buf[keep:e.end])
 	e.buf = to
@@ -133,11 +132,11 @@ func (e *events) move(to []byte, keep int) {
 	e.to -= keep
 }
 
-// read takes in the first n bytes of space.
+// read adds the first n bytes of space.
 func (e *events) read(n int) { e.end += n }
 
-// next returns the data of the next event that is complete. It is valid until space is called. False: read on, or fail
-// with err if that is set.
+// next returns the data of the next complete event. The data is valid until space is called. False: more must be read,
+// or err is set.
 func (e *events) next() ([]byte, bool) {
 	for e.err == nil {
 		line, ok := e.nextLine()
@@ -153,7 +152,7 @@ func (e *events) next() ([]byte, bool) {
 	return nil, false
 }
 
-// last returns the data of an event that the end of the stream ended.
+// last returns the data of an event that the stream's end completes. False: there is none.
 func (e *events) last() ([]byte, bool) {
 	if e.err == nil && e.line < e.end {
 		line := e.strip(e.buf[e.line:e.end])
@@ -166,7 +165,7 @@ func (e *events) last() ([]byte, bool) {
 	return data, e.err == nil && len(data) > 0
 }
 
-// nextLine returns the next line without its end, which is a line feed, a carriage return, or both.
+// nextLine returns the next line without its end: a line feed, a carriage return, or both.
 func (e *events) nextLine() ([]byte, bool) {
 	if e.afterR && e.line < e.end {
 		e.afterR = false
@@ -190,11 +189,11 @@ func (e *events) nextLine() ([]byte, bool) {
 	return line, true
 }
 
-// lineBlock is how many bytes are searched for a line's end at a time: a search for a byte that never comes must not go
-// through all that came for each of many short lines.
+// lineBlock is how many bytes are searched for a line's end at a time. Otherwise, in a stream without carriage returns,
+// each of many short lines would cost a search through the whole buffer.
 const lineBlock = 512
 
-// lineEnd finds the first line feed or carriage return.
+// lineEnd returns the index of the first line feed or carriage return, or -1.
 func lineEnd(b []byte) int {
 	for from := 0; from < len(b); from += lineBlock {
 		block := b[from:min(from+lineBlock, len(b))]
@@ -212,7 +211,7 @@ func lineEnd(b []byte) int {
 	return -1
 }
 
-// strip takes the byte order mark off the first line.
+// strip removes the byte order mark from the first line.
 func (e *events) strip(line []byte) []byte {
 	if !e.begun {
 		e.begun = true
@@ -221,7 +220,7 @@ func (e *events) strip(line []byte) []byte {
 	return line
 }
 
-// field takes in one line that is not empty.
+// field parses one line that is not empty.
 func (e *events) field(line []byte) {
 	if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 		e.add(value(rest))
@@ -233,7 +232,7 @@ func (e *events) field(line []byte) {
 		e.add(value(rest))
 	case "event":
 		e.named = string(value(rest)) == "error"
-	case "", "id", "retry": // a comment, or for clients that reconnect
+	case "", "id", "retry": // a comment, or only for clients that reconnect
 	default:
 		if !isFieldName(name) {
 			e.err = fmt.Errorf("a line that is no part of an event: %.80q", line)
@@ -241,12 +240,12 @@ func (e *events) field(line []byte) {
 	}
 }
 
-// value is what follows a field's colon.
+// value returns the value after a field's colon.
 func value(rest []byte) []byte {
 	return bytes.TrimPrefix(rest, []byte(" "))
 }
 
-// isFieldName tells an unknown field, to be ignored as the standard asks, from bytes that were never meant as an event.
+// isFieldName distinguishes unknown fields, which the standard says to ignore, from bytes that are not an event.
 func isFieldName(name []byte) bool {
 	for _, c := range name {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
@@ -257,7 +256,7 @@ func isFieldName(name []byte) bool {
 	return true
 }
 
-// add takes in one data line, which lies in the buffer.
+// add adds one data line, which is in the buffer.
 func (e *events) add(data []byte) {
 	e.lines++
 	if e.lines == 1 {

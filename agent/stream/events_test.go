@@ -31,7 +31,8 @@ func readEvents(stream []byte, cuts ...int) (data []string, err error) {
 	return data, e.err
 }
 
-// readLent is readEvents by pieces that are lent, and gone when they are settled. Every so often one is copied.
+// readLent is readEvents with lent pieces, which are overwritten after settle. If copied > 0, every copied-th piece is
+// copied.
 func readLent(stream []byte, copied int, cuts ...int) (data []string, err error) {
 	var e events
 	e.reset()
@@ -65,8 +66,8 @@ func readLent(stream []byte, copied int, cuts ...int) (data []string, err error)
 	return data, e.err
 }
 
-// eventOracle reads a stream as the standard describes it, all at once, and lenient as events is: the end of the stream
-// ends an event, and lines that were never meant as events are refused.
+// eventOracle parses a whole stream as the standard describes it, with the deviations of events: the end of the stream
+// ends an event, and lines that are no part of an event are refused.
 func eventOracle(stream string) (data []string, sound bool) {
 	stream = strings.TrimPrefix(stream, "\ufeff")
 	stream = strings.ReplaceAll(stream, "\r\n", "\n")

@@ -16,44 +16,44 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// exchange is one request under way. What each frame touches comes first and lies together: with a thousand streams all
-// of it comes from slow memory, so that each line of that counts.
+// exchange is one request in flight. The fields that each frame touches come first, next to each other: with a thousand
+// streams they are not in the cache, so each cache line counts.
 type exchange struct {
 	o       *Observation
 	dialect dialect
 	onToken func(at clock.Instant, tokens int)
 	onFrame func(data []byte, at, seen clock.Instant)
-	watch   *watch // nil: no wait is bounded but that for the whole
+	watch   *watch // nil: only the request timeout bounds the request
 	lastAt  uint64 // number of the read that brought the last token frame
 	counted uint64 // output tokens so far, by running usage
-	reads   uint64 // that brought token frames
+	reads   uint64 // reads that brought token frames
 	blanks  uint64 // frames without text that may carry a token
-	closing int    // number in Frames of the first frame that closes the stream, if no token followed; from 1, 0: none
+	closing int    // position in Frames, from 1, of the first closing frame; 0: none, or a token followed it
 
 	shared       bool // read lastAt is counted as coalesced
-	done         bool // the stream said that it has ended
+	done         bool // the end of the stream was received
 	begun        bool // a frame of output came
 	silent       bool // a frame of output came without running usage
-	decided      bool // which frames carried a token is decided
-	inputTold    bool // the server told the tokens of the prompt
-	outputTold   bool // those of the output
-	thoughtTold  bool // and those of the reasoning
+	decided      bool // decide has run
+	inputTold    bool // the server reported the prompt tokens
+	outputTold   bool // and the output tokens
+	thoughtTold  bool // and the reasoning tokens
 	keepAnswer   bool
 	closingBlank bool // the closing frame has a field for text
 
-	last   reading // that brought the last bytes of the stream
+	last   reading // the read that brought the last bytes of the stream
 	events events
 	growth growth // of the answer
 	room   room
 
-	closingRead  reading // that brought the closing frame
+	closingRead  reading // the read that brought the closing frame
 	beforeAnswer uint64  // output tokens before the answer, by running usage
 
 	client  *Client
-	caller  context.Context // the caller's
-	ctx     context.Context // ends at the request timeout too
+	caller  context.Context // the caller's context
+	ctx     context.Context // also ends at the request timeout
 	end     context.CancelCauseFunc
-	timer   *time.Timer // ends it
+	timer   *time.Timer // ends ctx at the request timeout
 	payload *payload
 	conn    *conn // nil: none yet
 	wire    *wire
@@ -61,21 +61,21 @@ type exchange struct {
 }
 
 const (
-	// drainWait is how long a response may take to end after its stream has, so that the connection can be kept.
+	// drainWait is how long a response may take to end after its stream has ended, so that the connection can be kept.
 	drainWait = 100 * time.Millisecond
-	// drainLimit is how many bytes it may take.
+	// drainLimit is how many more bytes such a response may have.
 	drainLimit = 256 << 10
-	// bodyLimit is the longest answer that is no stream, whatever was asked for.
+	// bodyLimit is the longest answer in one piece, however many tokens were asked for.
 	bodyLimit = 16 << 20
 )
 
 var (
 	errRequestTimeout = errors.New("request timeout")
-	// exchanges that are over, whose memory is taken again.
+	// exchanges holds exchanges that have ended, for reuse.
 	exchanges = sync.Pool{New: func() any { return new(exchange) }}
 )
 
-// Do sends one request and blocks until its response has ended, in whatever way. What happened is in o.
+// Do sends one request and blocks until its response has ended or failed. It records what happened in o.
 func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	o.reset()
 	o.Start = clock.Now()
@@ -91,7 +91,7 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	}
 	x.ctx, x.end = context.WithCancelCause(ctx)
 	defer x.end(nil)
-	end := x.end // the exchange may be another request's when the timer fires after all
+	end := x.end // when the timer fires late, x may belong to another request
 	x.timer = time.AfterFunc(c.timeout, func() { end(errRequestTimeout) })
 	defer x.timer.Stop()
 	response, err := x.roundTrip(r)
@@ -104,20 +104,20 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	x.finish()
 }
 
-// reset makes the exchange ready for a request.
+// reset prepares the exchange for a request.
 func (x *exchange) reset(c *Client, o *Observation) {
 	*x = exchange{client: c, dialect: c.dialect, o: o, events: x.events, room: c.roomFor(0)}
 	x.events.reset()
 }
 
-// release lets go of everything but memory that the next request can use.
+// release returns the exchange to the pool. It keeps only memory that the next request can use.
 func (x *exchange) release() {
 	x.events.reset()
 	*x = exchange{events: x.events}
 	exchanges.Put(x)
 }
 
-// finish takes down what the connection saw and gives everything back.
+// finish records what the connection saw and returns what the exchange has taken.
 func (x *exchange) finish() {
 	o := x.o
 	all := x.payload.drop()
@@ -141,7 +141,7 @@ func (x *exchange) finish() {
 	x.client.memory.give(x.room.taken)
 }
 
-// receive takes in the response.
+// receive handles the response.
 func (x *exchange) receive(r *http.Response) {
 	coding := r.Header.Get("Content-Encoding")
 	if r.StatusCode < measure.MinStatus || r.StatusCode > measure.MaxStatus {
@@ -162,9 +162,9 @@ func (x *exchange) receive(r *http.Response) {
 	}
 }
 
-// refusal takes in a response with another status than 200.
+// refusal handles a response with a status other than 200.
 func (x *exchange) refusal(r *http.Response) {
-	message := make([]byte, 8*messageLimit) // more than is kept: what is a secret must not be cut before it is found
+	message := make([]byte, 8*messageLimit) // more than is kept: a secret cut in half would not be found
 	n, err := io.ReadFull(r.Body, message)
 	x.o.End = x.conn.arrival(x.wire).at
 	if x.caller.Err() != nil {
@@ -178,7 +178,7 @@ func (x *exchange) refusal(r *http.Response) {
 	}
 }
 
-// whole takes in an answer that is one JSON body, from a server that does not stream.
+// whole handles an answer that is one JSON body, from a server that does not stream.
 func (x *exchange) whole(body io.Reader) {
 	data, err := x.readAll(body, x.room.whole)
 	defer recycle(data)
@@ -200,7 +200,7 @@ func (x *exchange) whole(body io.Reader) {
 	}
 }
 
-// stream takes in the frames as they come.
+// stream handles the frames as they arrive.
 func (x *exchange) stream(body io.Reader) {
 	var err error
 	if b, ok := body.(*http1Body); ok {
@@ -217,7 +217,7 @@ func (x *exchange) stream(body io.Reader) {
 	}
 }
 
-// pull takes in the frames of a body that has to be read, until it has ended or nothing more of it is needed.
+// pull reads a body and handles its frames, until the body has ended or no more of it is needed.
 func (x *exchange) pull(body io.Reader) error {
 	for {
 		n, err := body.Read(x.events.space())
@@ -254,7 +254,7 @@ func (x *exchange) drain() int {
 	return drainLimit
 }
 
-// frames takes in all frames that are complete. It is false if the stream is over, or has failed.
+// frames handles all complete frames. It returns false if the stream has ended or failed.
 func (x *exchange) frames(by reading) (more bool) {
 	for {
 		data, ok := x.events.next()
@@ -274,7 +274,7 @@ func (x *exchange) frames(by reading) (more bool) {
 
 var doneMark = []byte("[DONE]")
 
-// event takes in the data of one event. It is false if the stream has failed.
+// event handles the data of one event. It returns false if the stream has failed.
 func (x *exchange) event(data []byte, read reading) bool {
 	if len(data) < 16 && bytes.Equal(bytes.TrimSpace(data), doneMark) {
 		x.done = true
@@ -291,8 +291,8 @@ func (x *exchange) event(data []byte, read reading) bool {
 	return sound
 }
 
-// ended takes in the end of a body that came without [DONE]. A stream that gave its finish reason and ended in order is
-// complete, and so is one of an API that has neither.
+// ended handles the end of a body without [DONE]. The stream is complete if the body ended in order and a finish reason
+// came, or if the API has neither [DONE] nor finish reasons.
 func (x *exchange) ended(err error, read reading) {
 	if !errors.Is(err, io.EOF) {
 		x.fail(err)
@@ -312,7 +312,7 @@ func (x *exchange) ended(err error, read reading) {
 	}
 }
 
-// complete takes in the end of a stream that was complete.
+// complete records the end of a complete stream.
 func (x *exchange) complete(at clock.Instant) {
 	x.o.End = at
 	x.decide()
@@ -326,5 +326,5 @@ func (x *exchange) complete(at clock.Instant) {
 	}
 }
 
-// discard reads what is left of a response, within limits, so that the connection can be kept.
+// discard reads the rest of a response, within limits, so that the connection can be kept.
 func (x *exchange) discard(body io.Reader) { _, _ = io.CopyN(io.Discard, body, int64(x.drain())) }

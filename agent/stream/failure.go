@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// failed ends the request with an error.
+// failed records that the request has failed.
 func (x *exchange) failed(class spatev1.ErrorClass, message string) {
 	x.o.Err = &Error{Class: class, Message: x.client.secrets.clean(message)}
 	if x.o.End == 0 {
@@ -21,7 +21,8 @@ func (x *exchange) failed(class spatev1.ErrorClass, message string) {
 	}
 }
 
-// fail ends the request with an error of the network or of net/http. The caller's own cancelling is none.
+// fail records that the request ended by an error of the network or of an HTTP library. If the caller's context has
+// ended, the request was cancelled, not failed.
 func (x *exchange) fail(err error) {
 	x.o.End = clock.Now()
 	if x.caller.Err() != nil {
@@ -32,8 +33,8 @@ func (x *exchange) fail(err error) {
 	x.failed(class, message)
 }
 
-// classify says what kind of failure an error is. Which it is goes by what happened on the connection: net/http's
-// errors are texts.
+// classify returns the class and the message of an error. It goes by what happened on the connection, since net/http's
+// errors are only texts.
 func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	if message := x.impatience(); message != "" {
 		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.progress(message)
@@ -71,7 +72,7 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 		x.progress(fmt.Sprintf("the response is no sound %s: %v", x.protocol(), err))
 }
 
-// oddStatus is a status of other than three digits, by what net/http says of it. Empty: the response had none.
+// oddStatus returns a status that does not have three digits, from net/http's error. Empty: err is another error.
 func oddStatus(err error) string {
 	_, quoted, _ := strings.Cut(err.Error(), "malformed HTTP status code ")
 	status, err := strconv.Unquote(quoted)
@@ -81,12 +82,12 @@ func oddStatus(err error) string {
 	return status
 }
 
-// noStatus says that a status is none.
+// noStatus returns the message for an invalid status.
 func noStatus(status string) string {
 	return fmt.Sprintf("the response has status %.40s, which HTTP does not have", status)
 }
 
-// impatience says which timeout ended the request. Empty: none did.
+// impatience returns which timeout ended the request. Empty: none did.
 func (x *exchange) impatience() string {
 	cause, limits := context.Cause(x.ctx), &x.client.patience
 	switch {
@@ -100,7 +101,7 @@ func (x *exchange) impatience() string {
 	return ""
 }
 
-// otherHTTP says that the endpoint speaks the other version of HTTP.
+// otherHTTP returns the message that the endpoint speaks the other version of HTTP.
 func (x *exchange) otherHTTP() string {
 	if x.client.http2 != nil {
 		return errNoHTTP2.Error()
@@ -108,7 +109,7 @@ func (x *exchange) otherHTTP() string {
 	return errOnlyHTTP2.Error()
 }
 
-// protocol is the version of HTTP that is spoken.
+// protocol returns the version of HTTP in use.
 func (x *exchange) protocol() string {
 	if x.client.http2 != nil {
 		return "HTTP/2"
@@ -116,7 +117,7 @@ func (x *exchange) protocol() string {
 	return "HTTP/1.1"
 }
 
-// progress adds how far the request had come.
+// progress appends to a message how far the request had come.
 func (x *exchange) progress(message string) string {
 	switch {
 	case x.o.HTTPStatus == 0:

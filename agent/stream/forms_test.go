@@ -9,43 +9,43 @@ import (
 // event is one server-sent event.
 type event struct{ name, data string }
 
-// form is how an API's streams look, in the form in which its servers are known to send them.
+// form describes an API's streams as its servers are known to send them.
 type form struct {
 	config Config
 	// lead are the events before the first token.
 	lead []event
-	// token adds a word. So far are those before it.
+	// token returns the event of a word. soFar are the words before it.
 	token func(word string, soFar []string) event
-	// empty adds a token without text.
+	// empty returns the event of a token without text.
 	empty func(soFar []string) event
-	// reasoning and tool are tokens that are no part of the answer. Without a name and data: the API has none.
+	// reasoning and tool are tokens that are not part of the answer. Zero: the API has none.
 	reasoning, tool event
-	// tail ends the stream: finish reason and usage of so many tokens. mark is the end mark behind it.
+	// tail returns the end of the stream: finish reason, and usage of len(soFar) tokens. mark is the end mark after it.
 	tail func(soFar []string) []event
 	mark event
-	// running says that each frame has a usage.
+	// running: each frame has a usage.
 	running bool
-	// ending is how many tokens the last frame has, beside those of the text.
+	// ending is how many tokens the last frame has in addition to those of the text.
 	ending uint64
-	// odd are further events that change nothing.
+	// odd are other events that must change nothing.
 	odd []event
-	// failure is an error within the stream, fault what it says.
+	// failure is an error within the stream, fault its message.
 	failure event
 	fault   string
 	// whole is an answer in one piece with the words "one two".
 	whole string
 	// refusal is the body of an HTTP error.
 	refusal string
-	// finish, and the tokens that usages tell: n/a where it is false.
+	// finish is the finish reason. usage and hasCached: the usage has these counts.
 	finish    string
 	usage     bool
 	cached    uint64
 	hasCached bool
-	// cannot says why the API cannot have a case of the suite.
+	// cannot is why the API cannot have a case of the suite, by the case's name.
 	cannot map[string]string
 }
 
-// promptTokens are those of all usages here.
+// promptTokens is the prompt's tokens in all usages here.
 const promptTokens = 11
 
 func chatChunk(delta, finish string) event {
@@ -85,7 +85,7 @@ func tritonChunk(text string) event {
 	return event{data: `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":"ensemble","model_version":"1","output_log_probs":[0.0,0.0],"sequence_end":false,"sequence_id":0,"sequence_start":false,"text_output":` + text + `}`}
 }
 
-// noTwo is why an API cannot have a case.
+// Reasons why an API cannot have a case.
 const (
 	noReasoning = "the API has no reasoning apart from text"
 	noTools     = "the API has no tool calls"

@@ -10,49 +10,49 @@ import (
 	"unicode/utf8"
 )
 
-// frame is what one event's data says.
+// frame is what one event's data contains.
 type frame struct {
-	token     bool // it carries a token: it has text, or ids of tokens
-	chunk     bool // it is of the output: vLLM's client takes the time of such frames
-	blank     bool // it has a field for text, which is empty
+	token     bool // it carries a token: it has text or token ids
+	chunk     bool // it is part of the output; vLLM's benchmark client timestamps such frames
+	blank     bool // it has an empty field for text
 	role      bool // it names the role of the message
 	closes    bool // it ends the output, or a part of it
 	one       bool // it holds exactly one token
 	reasoning bool // some of its text is reasoning
-	answered  bool // some of it is the answer: text, a tool call, a refusal
-	end       bool // it says that the stream has ended
-	failed    bool // it is an error
+	answered  bool // some of it is the answer: text, a tool call or a refusal
+	end       bool // it marks the end of the stream
+	failed    bool // it reports an error
 
-	finish []byte // finish reason, if any; lies in the event's data
-	usage  bool   // it carries the output tokens so far
+	finish []byte // finish reason, if any; points into the event's data
+	usage  bool   // output is known
 	output uint64
 	input  uint64 // prompt tokens, if inputTold
-	// inputTold says that the usage has input.
+	// inputTold: the usage has input.
 	inputTold bool
 	cached    uint64 // prompt tokens that came from a prefix cache, if cacheTold
-	// cacheTold says that the usage has cached.
+	// cacheTold: the usage has cached.
 	cacheTold bool
 	thought   uint64 // output tokens that were reasoning, if thoughtTold
-	// thoughtTold says that the usage has thought.
+	// thoughtTold: the usage has thought.
 	thoughtTold bool
-	text        int    // bytes of text of any kind, as JSON writes it
-	answer      []byte // text of the first choice's content, as it stands between the quotes; lies in the event's data
-	span        span   // how much of the answer that is
-	timing      []byte // object in which the server tells its own times, if any; lies in the event's data
-	fault       string // message of the error
+	text        int    // bytes of text of any kind, as encoded in JSON
+	answer      []byte // content of the first choice, as between the JSON quotes; points into the event's data
+	span        span   // which part of the answer that is
+	timing      []byte // JSON object with the server's own timings, if any; points into the event's data
+	fault       string // the error's message
 }
 
-// spread takes off a frame what the frames before it had of the answer.
+// spread removes from a frame the part of the answer that earlier frames had.
 func (f *frame) spread(g *growth) {
 	f.answer = g.added(f.answer, f.span)
 	f.token = len(f.answer) > 0
 	f.answered, f.text = f.token, len(f.answer)
 }
 
-// close takes down that a frame ends a part of the output, in an API that sends nothing for a last token without text.
+// close marks a frame as the end of a part of the output, in an API that sends no frame for a last token without text.
 func (f *frame) close() { f.closes, f.blank = true, true }
 
-// said takes in a JSON value that holds what the model made.
+// said records a JSON value with generated output.
 func (f *frame) said(value []byte, reasoning bool) {
 	if !filled(value) {
 		f.blank = f.blank || len(value) == 2 && value[0] == '"'
@@ -64,8 +64,8 @@ func (f *frame) said(value []byte, reasoning bool) {
 	f.answered = f.answered || !reasoning
 }
 
-// openAIFrame reads one frame, or a whole answer, of the chat or the completions API. It walks over the text once and
-// allocates nothing; texts that are an error, odd or no JSON at all go to encoding/json, which has the last word.
+// openAIFrame parses one frame, or a whole answer, of the chat or the completions API. It makes one pass over the text
+// and allocates nothing. Errors, unusual texts and invalid JSON are left to encoding/json, which decides.
 func openAIFrame(data []byte, f *frame) error {
 	*f = frame{}
 	c := cursor{b: data}
@@ -77,13 +77,13 @@ func openAIFrame(data []byte, f *frame) error {
 	return decodeFrame(data, f)
 }
 
-// once goes bad when a name comes twice in an object: which of them counts is for encoding/json to say.
+// once sets bad if a name occurs twice in an object: encoding/json decides which of the two counts.
 func (c *cursor) once(seen *uint, bit uint) {
 	c.bad = c.bad || *seen&bit != 0
 	*seen |= bit
 }
 
-// frame takes the whole object.
+// frame parses the whole object.
 func (c *cursor) frame(f *frame) {
 	c.eat('{')
 	var seen uint
@@ -114,7 +114,7 @@ func (c *cursor) frame(f *frame) {
 	}
 }
 
-// choices takes the array of choices.
+// choices parses the array of choices.
 func (c *cursor) choices(f *frame) {
 	if c.peek() != '[' {
 		c.skip(1)
@@ -127,7 +127,7 @@ func (c *cursor) choices(f *frame) {
 	}
 }
 
-// choice takes one of them.
+// choice parses one element of choices.
 func (c *cursor) choice(f *frame) {
 	if c.peek() != '{' {
 		c.skip(2)
@@ -171,11 +171,11 @@ func (c *cursor) choice(f *frame) {
 	}
 }
 
-// said is where a choice can have its content, each a JSON value. A sound one has only one of them.
+// said holds the places where a choice can have its content, as JSON values. A valid choice has only one of them.
 type said struct{ delta, message, text []byte }
 
-// setAnswer takes in the content of the first choice. Of several choices that call themselves the first, the first one
-// that says something counts.
+// setAnswer records the content of the first choice. If several choices have index 0, the first one with content
+// counts.
 func (f *frame) setAnswer(s said) {
 	for _, content := range [...][]byte{s.delta, s.message, s.text} {
 		if len(f.answer) == 0 && len(content) > 2 && content[0] == '"' {
@@ -184,7 +184,7 @@ func (f *frame) setAnswer(s said) {
 	}
 }
 
-// delta takes what a frame adds to a message, or the whole message, and returns the content.
+// delta parses a delta, or a whole message, and returns its content.
 func (c *cursor) delta(f *frame) (content []byte) {
 	if c.peek() != '{' {
 		c.skip(3)
@@ -208,7 +208,7 @@ func (c *cursor) delta(f *frame) (content []byte) {
 	}
 }
 
-// part takes in a field of a delta.
+// part records a field of a delta.
 func (f *frame) part(bit uint, value []byte) {
 	if bit == roleBit {
 		f.role = f.role || filled(value)
@@ -224,7 +224,7 @@ const (
 	roleBit       = 64
 )
 
-// tokenField returns a bit of its own for each field of a delta that says something of the output, or 0.
+// tokenField returns a distinct bit for each field of a delta that describes the output, and 0 for other fields.
 func tokenField(name []byte) uint {
 	switch string(name) {
 	case "content":
@@ -245,7 +245,7 @@ func tokenField(name []byte) uint {
 	return 0
 }
 
-// filled says whether a value holds something: a string, array or object that is not empty.
+// filled reports whether a value is a string, array or object that is not empty.
 func filled(value []byte) bool {
 	if len(value) < 3 {
 		return false
@@ -261,7 +261,7 @@ func filled(value []byte) bool {
 	return false
 }
 
-// finish takes a finish reason. An empty one is none.
+// finish parses a finish reason. An empty string means none.
 func (c *cursor) finish(f *frame) {
 	if c.peek() != '"' {
 		c.skip(3)
@@ -274,7 +274,7 @@ func (c *cursor) finish(f *frame) {
 	}
 }
 
-// usage takes the usage object. Without output tokens it says nothing.
+// usage parses the usage object. A usage without output tokens is ignored.
 func (c *cursor) usage(f *frame) {
 	if c.peek() != '{' {
 		c.skip(1)
@@ -308,7 +308,7 @@ func (c *cursor) usage(f *frame) {
 	f.onlyWithOutput()
 }
 
-// detail takes one number of an object that says more of a usage's tokens.
+// detail parses one number of an object with details of a usage's tokens.
 func (c *cursor) detail(wanted string) (number uint64, told bool) {
 	if c.peek() != '{' {
 		c.skip(2)
@@ -330,7 +330,7 @@ func (c *cursor) detail(wanted string) (number uint64, told bool) {
 	}
 }
 
-// onlyWithOutput leaves out the prompt's tokens of a usage that says nothing.
+// onlyWithOutput clears the numbers that the usage does not have, and all of them if it has no output tokens.
 func (f *frame) onlyWithOutput() {
 	if !f.usage || !f.inputTold {
 		f.input, f.inputTold = 0, false
@@ -343,7 +343,7 @@ func (f *frame) onlyWithOutput() {
 	}
 }
 
-// count takes a number of tokens; null is none. Whatever else goes to encoding/json.
+// count parses a number of tokens; null is none. Anything else goes to encoding/json.
 func (c *cursor) count() (uint64, bool) {
 	value := c.skip(2)
 	if string(value) == "null" {
@@ -359,7 +359,7 @@ func (c *cursor) count() (uint64, bool) {
 
 var errNoObject = errors.New("no JSON object")
 
-// decodeFrame reads a frame with encoding/json. What is not of the type that the API says is taken as absent.
+// decodeFrame parses a frame with encoding/json. Values that are not of the API's type are treated as absent.
 func decodeFrame(data []byte, f *frame) error {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(data, &top); err != nil {
@@ -375,7 +375,7 @@ func decodeFrame(data []byte, f *frame) error {
 	return nil
 }
 
-// object decodes a JSON object; of anything else it returns nil.
+// object decodes a JSON object. It returns nil for anything else.
 func object(data json.RawMessage) map[string]json.RawMessage {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(data, &o) != nil {
@@ -384,7 +384,7 @@ func object(data json.RawMessage) map[string]json.RawMessage {
 	return o
 }
 
-// text decodes a JSON string; of anything else it returns "".
+// text decodes a JSON string. It returns "" for anything else.
 func text(data json.RawMessage) string {
 	var s string
 	if json.Unmarshal(data, &s) != nil {
@@ -428,8 +428,8 @@ func decodeUsage(data json.RawMessage, f *frame) {
 	f.onlyWithOutput()
 }
 
-// decodeCount reads a number of tokens; some servers write it as 12.0. One that is too large for its type is the
-// largest there is, so that nobody takes it for one that was not told.
+// decodeCount decodes a number of tokens. Some servers write 12.0. A number too large for its type becomes the largest
+// uint64, so that it is not mistaken for a missing one.
 func decodeCount(data json.RawMessage) (uint64, bool) {
 	n, err := strconv.ParseUint(string(data), 10, 64)
 	if err == nil || errors.Is(err, strconv.ErrRange) {
@@ -445,8 +445,8 @@ func decodeCount(data json.RawMessage) (uint64, bool) {
 	return uint64(v), true
 }
 
-// decodeFault finds the error: an object with a message, or a bare text. Older vLLM sends the error's fields at the
-// top.
+// decodeFault finds the error: an object with a message, or a string. Older vLLM sends the error's fields at the top
+// level.
 func decodeFault(top map[string]json.RawMessage, f *frame) {
 	fault := top["error"]
 	if text(top["object"]) == "error" {

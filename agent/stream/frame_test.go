@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// oracle reads a frame the slow and obvious way. It is written on plain decoded values, apart from decodeFrame.
+// oracle parses a frame the slow and obvious way, from plain decoded values and independent of decodeFrame.
 func oracle(data []byte) (f frame, sound bool) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
@@ -63,7 +63,7 @@ func oracle(data []byte) (f frame, sound bool) {
 	return f, true
 }
 
-// answerOracle returns the decoded content of a choice, if it is the first.
+// answerOracle returns the decoded content of a choice if it is the first choice.
 func answerOracle(choice map[string]any) string {
 	index, _ := choice["index"].(json.Number)
 	if n, ok := decodeCount([]byte(index)); ok && n != 0 {
@@ -90,7 +90,7 @@ func holdsSomething(v any) bool {
 	return false
 }
 
-// checkFrame compares the scan with the oracle.
+// checkFrame compares openAIFrame with the oracle.
 func checkFrame(t *testing.T, data []byte) {
 	t.Helper()
 	want, sound := oracle(data)
@@ -120,7 +120,7 @@ func checkFrame(t *testing.T, data []byte) {
 	checkAnswer(t, got.answer, string(want.answer))
 }
 
-// checkAnswer checks what lies between the quotes of a JSON string, before and after it is mended.
+// checkAnswer checks the text between the quotes of a JSON string, before and after mend.
 func checkAnswer(t *testing.T, answer []byte, want string) {
 	t.Helper()
 	for _, a := range [][]byte{answer, mend(bytes.Clone(answer))} {
@@ -134,7 +134,7 @@ func checkAnswer(t *testing.T, answer []byte, want string) {
 var frames = []struct {
 	name, data string
 	token      bool
-	scanned    bool // without encoding/json
+	scanned    bool // parsed without encoding/json
 }{
 	{"chat", `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}`, true, true},
 	{"role", `{"choices":[{"delta":{"role":"assistant","content":""}}]}`, false, true},
@@ -208,7 +208,7 @@ func TestFrames(t *testing.T) {
 			if c.end() != tt.scanned {
 				t.Errorf("scanned without encoding/json: %v, want %v", c.end(), tt.scanned)
 			}
-			for i := range tt.data { // nothing cut short is taken for sound
+			for i := range tt.data { // no truncated frame is taken as valid
 				checkFrame(t, []byte(tt.data[:i]))
 			}
 		})

@@ -2,43 +2,46 @@ package stream
 
 import "errors"
 
-// framing finds the body of a response in what its connection brings, however that is cut (RFC 9112, 6.3 and 7.1).
+// framing finds the body of a response in the bytes of its connection, which come in pieces of any size (RFC 9112, 6.3
+// and 7.1).
 type framing struct {
 	chunked bool
-	// of the present chunk, or of a body that is not chunked; -1: that one goes on to the end of the connection
+	// bytes left of the current chunk, or of a body that is not chunked; -1: such a body lasts until the connection
+	// ends
 	left   int64
 	place  chunkPlace
-	digits int // of the present chunk's size
-	line   int // bytes of the present line, or of the trailers
+	digits int // digits of the current chunk's size
+	line   int // bytes of the current line, or of the trailers
 	whole  bool
 }
 
-// chunkPlace is where in a chunked body the next byte is.
+// chunkPlace is where the next byte is in a chunked body.
 type chunkPlace uint8
 
 const (
 	inSize      chunkPlace = iota // of a chunk
-	inExtension                   // behind the size, in its line
-	sizeEnd                       // at the line feed of that
+	inExtension                   // after the size, in its line
+	sizeEnd                       // at the line feed after the size
 	inData
-	dataEnd // at the carriage return behind it
+	dataEnd // at the carriage return after the data
 	dataFeed
-	trailerBegin // of a line
+	trailerBegin // at the start of a trailer line
 	inTrailer
-	trailerEnd // at the line feed of one
-	lastFeed   // of the empty line
+	trailerEnd // at the line feed of a trailer line
+	lastFeed   // at the line feed of the empty line
 )
 
 const (
-	// longestSize is how many digits a chunk's size has at most.
+	// longestSize is the maximum of digits in a chunk's size.
 	longestSize = 16
-	// longestLine of a chunked body, and all trailers together, in bytes.
+	// longestLine bounds one line of a chunked body, and all trailers together, in bytes.
 	longestLine = 64 << 10
 )
 
 var errChunks = errors.New("malformed chunked encoding")
 
-// reset begins a body. length is that of one that is not chunked, -1 if it goes on to the end of the connection.
+// reset prepares for a body. length is the length of a body that is not chunked, -1 if it lasts until the connection
+// ends.
 func (f *framing) reset(chunked bool, length int64) {
 	*f = framing{chunked: chunked, left: length, whole: !chunked && length == 0}
 	if chunked {
@@ -46,8 +49,8 @@ func (f *framing) reset(chunked bool, length int64) {
 	}
 }
 
-// next returns the next piece of the body in p, and what is behind it. The piece is empty if p has none. Nothing of p
-// is the body's once whole is set.
+// next returns the next piece of the body in p, and the bytes after it. The piece is empty if p has none. Once whole is
+// set, the rest of p is not part of the body.
 func (f *framing) next(p []byte) (data, rest []byte, err error) {
 	if !f.chunked {
 		data, rest = f.cut(p)
@@ -69,7 +72,7 @@ func (f *framing) next(p []byte) (data, rest []byte, err error) {
 	return nil, p, nil
 }
 
-// cut takes off p what is left of the data.
+// cut splits p after what is left of the data.
 func (f *framing) cut(p []byte) (data, rest []byte) {
 	if f.left < 0 {
 		return p, nil
@@ -79,7 +82,7 @@ func (f *framing) cut(p []byte) (data, rest []byte) {
 	return p[:n], p[n:]
 }
 
-// step takes in a byte that is no data. It is false if that has no place here.
+// step parses a byte outside the data. It returns false if that byte is not allowed there.
 func (f *framing) step(b byte) bool {
 	switch f.place {
 	case inSize:
@@ -112,20 +115,20 @@ func (f *framing) step(b byte) bool {
 	}
 }
 
-// to goes on to a place if it is time.
+// to moves to a place if time is true.
 func (f *framing) to(time bool, place chunkPlace) {
 	if time {
 		f.place = place
 	}
 }
 
-// short says whether a line is no longer than anybody means it to be.
+// short counts a byte of a line and reports whether the line is within longestLine.
 func (f *framing) short() bool {
 	f.line++
 	return f.line <= longestLine
 }
 
-// size takes in a byte of a chunk's size.
+// size parses a byte of a chunk's size.
 func (f *framing) size(b byte) bool {
 	var digit byte
 	switch {
@@ -145,7 +148,7 @@ func (f *framing) size(b byte) bool {
 	return f.digits <= longestSize && f.left >= 0
 }
 
-// begin begins a chunk's data, or the trailers behind the last one.
+// begin starts a chunk's data, or the trailers after the last chunk.
 func (f *framing) begin() bool {
 	f.digits, f.line = 0, 0
 	if f.place = inData; f.left == 0 {

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bodyOf cuts wire as cuts say, again and again, and returns the body in it, what follows, and whether the body was
-// whole.
+// bodyOf splits wire into pieces by cuts, repeated, and returns the body in wire, what follows it, and whether the body
+// was whole.
 func bodyOf(f *framing, wire []byte, cuts []byte) (body, rest []byte, whole bool, err error) {
 	for i := 0; len(wire) > 0; i++ {
 		n := 1
@@ -36,7 +36,7 @@ func bodyOf(f *framing, wire []byte, cuts []byte) (body, rest []byte, whole bool
 	return body, nil, f.whole, nil
 }
 
-// However a chunked body is written and cut, it is found, and its end.
+// A chunked body and its end are found however the body is encoded and split.
 func TestChunkedBody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var wire, want []byte
@@ -93,7 +93,7 @@ func TestBodyThatIsNotChunked(t *testing.T) {
 	}
 }
 
-// What the standard library reads as a chunked body is read alike, and what comes before a fault is the same.
+// Chunked bodies are decoded as by the standard library, and so is the part before a fault.
 func FuzzChunks(f *testing.F) {
 	for _, seed := range []string{"3\r\nabc\r\n0\r\n\r\n", "3;x=y\r\nabc\r\nA \r\n0123456789\r\n0\r\nT: v\r\n\r\n",
 		"3\r\nab", "x", "0\r\n", "1\r\na0\r\n\r\n"} {
@@ -108,7 +108,7 @@ func FuzzChunks(f *testing.F) {
 		want, failed := io.ReadAll(httputil.NewChunkedReader(reader))
 		switch {
 		case failed == nil && (err != nil && ours.place < trailerBegin ||
-			!bytes.Equal(got, want)): // it leaves trailers to others
+			!bytes.Equal(got, want)): // NewChunkedReader does not parse trailers
 			t.Fatalf("%v, got %q, want %q", err, got, want)
 		case !bytes.HasPrefix(got, want) && !bytes.HasPrefix(want, got):
 			t.Fatalf("got %q, want %q", got, want)

@@ -2,32 +2,32 @@ package stream
 
 import "hash/maphash"
 
-// span says how much of an answer a frame's text is.
+// span says which part of an answer a frame's text is.
 type span uint8
 
 const (
-	// aPiece is what is new.
+	// aPiece is only the new text.
 	aPiece span = iota
-	// soFar is all of the answer up to now, as a rule; some servers are set to send pieces.
+	// soFar is usually the whole answer so far. Some servers are configured to send pieces.
 	soFar
-	// unsure is a piece as a rule; some servers send all of the answer up to now. A text that is the one before and
-	// more shows it; one that is the same does not.
+	// unsure is usually a piece. Some servers send the whole answer so far. A text that extends the previous one shows
+	// that; a text equal to the previous one does not.
 	unsure
 )
 
-// growth finds out what a frame adds to an answer where it can hold all of the answer so far. It keeps no text: a hash
-// says whether a text begins with the one before. A text that does not is a piece, and so are then all that follow. It
-// costs time by the bytes of a frame and no memory.
+// growth finds out what a frame adds to an answer, for APIs whose frames can hold the whole answer so far. It keeps no
+// text: a hash shows whether a text starts with the previous one. A text that does not is a piece, and then all later
+// texts are pieces. The time is proportional to a frame's bytes; no memory is allocated.
 type growth struct {
 	length int
 	hash   uint64
-	grew   bool // a text was the one before and more
+	grew   bool // a text extended the previous one
 	pieces bool
 }
 
 var growthSeed = maphash.MakeSeed()
 
-// added returns the part of a text that the frames before did not have.
+// added returns the part of a text that earlier frames did not have.
 func (g *growth) added(text []byte, s span) []byte {
 	if g.pieces || len(text) == 0 {
 		return text

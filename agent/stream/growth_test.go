@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGrowth checks texts that hold all of the answer so far, whatever its pieces are.
+// TestGrowth checks texts that hold the whole answer so far, for any pieces.
 func TestGrowth(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"", "a", "b", "ab", `\n`, "世"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -21,8 +21,8 @@ func TestGrowth(t *testing.T) {
 	})
 }
 
-// TestGrowthOfPieces checks servers that send pieces: from the first on that does not begin with what came before, each
-// is taken as it is.
+// TestGrowthOfPieces checks servers that send pieces: once a text does not start with the previous text, all texts are
+// taken as they are.
 func TestGrowthOfPieces(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "b", "c", "ab", "世"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,9 +45,9 @@ func TestGrowthUnsure(t *testing.T) {
 		span         span
 		texts, wants []string
 	}{
-		{unsure, []string{"a", "a", "a"}, []string{"a", "a", "a"}},                          // pieces, as a rule
+		{unsure, []string{"a", "a", "a"}, []string{"a", "a", "a"}},                          // usually pieces
 		{unsure, []string{"a", "ab", "ab", "abc"}, []string{"a", "b", "", "c"}},             // all so far
-		{soFar, []string{"a", "a", "ab"}, []string{"a", "", "b"}},                           // all so far, as a rule
+		{soFar, []string{"a", "a", "ab"}, []string{"a", "", "b"}},                           // usually all so far
 		{soFar, []string{" one", " two", " two", ""}, []string{" one", " two", " two", ""}}, // pieces
 	} {
 		var g growth
@@ -59,8 +59,8 @@ func TestGrowthUnsure(t *testing.T) {
 	}
 }
 
-// BenchmarkGrowth is an answer of 1,000 tokens, each frame of which holds all of the text so far. bytes/s is the
-// measure: it must not fall as answers grow.
+// BenchmarkGrowth measures an answer of 1,000 tokens in which each frame holds the whole text so far. Bytes/s must not
+// fall as answers grow.
 func BenchmarkGrowth(b *testing.B) {
 	whole := []byte(strings.Repeat("word ", 1000))
 	b.SetBytes(int64(len(whole) * 1001 / 2))
@@ -75,7 +75,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkDialects is the reading of one token of each API.
+// BenchmarkDialects measures the parse of one token's frame in each API.
 func BenchmarkDialects(b *testing.B) {
 	for api, f := range forms {
 		b.Run(api, func(b *testing.B) {

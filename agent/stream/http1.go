@@ -18,40 +18,41 @@ import (
 	"time"
 )
 
-// http1Pool sends requests by HTTP/1.1. net/http reads the responses; but its Transport's goroutines, two for each
-// connection and one for each that is opened, stand in turn behind a thousand streams between a request and its way
-// out. Here a request opens its connection, is written and has its response read on the goroutine of its caller.
-// Connections that lie idle are taken again, the one used last first.
+// http1Pool sends requests by HTTP/1.1. net/http parses the heads of responses, but its Transport is not used: it has
+// two goroutines for each connection and one for each dial, and with a thousand streams these would have to be
+// scheduled, one after another, before a request is sent. Here the caller's goroutine opens the connection, writes the
+// request and reads the head of the response. Idle connections are reused, the last used first.
 type http1Pool struct {
 	dialer *dialer
-	fresh  bool // each request has a connection of its own
+	fresh  bool // each request opens a connection
 	idle   idle[place, *http1Conn]
 }
 
-// place is where connections go.
+// place is where a connection leads.
 type place struct{ scheme, host string }
 
-// http1Conn is a connection of the pool. Between requests nobody reads it.
+// http1Conn is a connection of the pool. Between requests nothing reads it.
 type http1Conn struct {
 	*conn
 	reader      *bufio.Reader
 	place       place
-	interrupted func() // interrupt, bound once
-	headLeft    int64  // bytes that the head of the response may still have
+	interrupted func() // method value of interrupt
+	headLeft    int64  // bytes left for the head of the response
 }
 
 const (
-	// readBuffer is small because a stream's frames are, and because there can be 20,000 streams.
+	// readBuffer is small because a stream's frames are small and there can be 20,000 streams.
 	readBuffer = 2 << 10
-	// writeBuffer holds a request that is written on its caller's goroutine. The kernel takes that much at once.
+	// writeBuffer is the longest request, head included, that is written on its caller's goroutine. The kernel takes
+	// that much at once.
 	writeBuffer = 16 << 10
 	// headLimit is the longest head of a response.
 	headLimit = 256 << 10
-	// mostInformed is how many responses may say that the real one is still to come.
+	// mostInformed is how many responses are read before a request fails for want of a final one.
 	mostInformed = 5
-	// mostStale is how many connections that ended while they lay idle a request may clear away before it opens one.
+	// mostStale is how many idle connections that have ended a request may close before it opens a new one.
 	mostStale = 4
-	// idHeader names a request.
+	// idHeader carries a request's ID.
 	idHeader = "X-Request-Id"
 )
 
@@ -72,12 +73,12 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 	}
 	w := by.lent(c.conn, kept)
 	b := &http1Body{conn: c, pool: p, ctx: ctx, stop: context.AfterFunc(ctx, c.interrupted)}
-	// A server that hangs up while the request is written may have said why.
+	// A server that disconnects while the request is being written may have sent a reason.
 	unsent := p.send(b, q)
 	response, err := c.receive(w)
 	if err != nil {
 		b.Close()
-		b.writer.Wait() // how much of the request was written decides whether it may be sent again
+		b.writer.Wait() // whether any byte was written decides whether the request may be retried
 		return nil, b.because(cmp.Or(unsent, err))
 	}
 	b.body, b.last = response.Body, p.fresh || response.Close || unsent != nil
@@ -86,10 +87,10 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 	return response, nil
 }
 
-// interrupt ends what waits for the connection.
+// interrupt makes reads and writes that wait for the connection fail.
 func (c *http1Conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
 
-// get takes a connection that lies idle and still lives, or opens one.
+// get returns an idle connection that is still open, or opens one.
 func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept bool, err error) {
 	at := place{u.Scheme, u.Host}
 	for range mostStale {
@@ -106,7 +107,7 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 	return c, false, err
 }
 
-// open makes a connection.
+// open dials a new connection.
 func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
 	address, secure := p.dialer.toward(u)
 	w, err := p.dialer.dial(ctx, address, secure)
@@ -118,8 +119,8 @@ func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
 	return c, nil
 }
 
-// quiet says whether a connection that lies idle is still open and nothing is left on it. TLS may have read ahead of
-// what it gave out: it is asked while it can read no further.
+// quiet reports whether an idle connection is still open and has no unread bytes. TLS may hold bytes that it has read
+// ahead: the connection is read under an expired deadline, which returns only such bytes.
 func (c *http1Conn) quiet() bool {
 	if !c.socket.quiet() {
 		return false
@@ -133,11 +134,11 @@ func (c *http1Conn) quiet() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// parts are buffers for what is written of a request at once.
+// parts pools write buffers.
 var parts = sync.Pool{New: func() any { b := make([]byte, 0, writeBuffer); return &b }}
 
-// send writes a request: a short one as a whole, in one system call and one packet. A long one goes out on a goroutine
-// of its own, since the server may answer before it has read all of it.
+// send writes a request. A short one is written in one system call. A long one is written by its own goroutine, since
+// the server may answer before it has read all of the request.
 func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 	part := parts.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
 	*part = p.appendHead((*part)[:0], q)
@@ -160,7 +161,7 @@ func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 	return nil
 }
 
-// writeParts writes what the part holds and then the body behind it.
+// writeParts writes the content of part, followed by the body.
 func writeParts(to io.Writer, body io.Reader, part *[]byte) error {
 	b := *part
 	for more := body != nil; ; b = b[:0] {
@@ -208,7 +209,7 @@ func appendHeader(dst []byte, name, value string) []byte {
 	return append(append(dst, value...), "\r\n"...)
 }
 
-// receive waits for the response and reads its head.
+// receive blocks until the final response's head has been read.
 func (c *http1Conn) receive(w *wire) (*http.Response, error) {
 	c.headLeft = headLimit
 	for range mostInformed {
@@ -231,7 +232,7 @@ func (c *http1Conn) receive(w *wire) (*http.Response, error) {
 	return nil, errNoEndOf1xx
 }
 
-// Read reads for the buffer, within the limit of a head while one is read.
+// Read reads for the buffer. It limits the length of a response's head while the head is being read.
 func (c *http1Conn) Read(p []byte) (int, error) {
 	if c.headLeft <= 0 {
 		return 0, errHeadTooLong
@@ -241,32 +242,33 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// http1Body is the body of a response. It is either read, and then net/http finds it in what comes, or followed.
+// http1Body is the body of a response. It is either read, and then net/http decodes its framing, or followed, and then
+// framing does.
 type http1Body struct {
 	follower follower
 	framing  framing
-	left     bool  // the follower has left
-	rest     int   // bytes that may come then
-	failed   error // the body is none
+	left     bool  // the follower needs no more
+	rest     int   // bytes that may still come after that
+	failed   error // the body's framing is invalid
 
 	body   io.Reader
 	conn   *http1Conn // nil: closed
 	pool   *http1Pool
 	ctx    context.Context // the request's
-	stop   func() bool     // lets go of it
-	wrote  chan struct{}   // closed when the whole request was written; nil: it is
-	writer sync.WaitGroup  // the goroutine that writes it, if there is one
-	last   bool            // the connection carries no further request
-	whole  bool            // it was read to its end
+	stop   func() bool     // detaches from ctx
+	wrote  chan struct{}   // closed when all of a long request was written; nil: a short one, written by send
+	writer sync.WaitGroup  // the goroutine that writes the request, if there is one
+	last   bool            // the connection is not reused
+	whole  bool            // the body was read to its end
 }
 
-// follower takes a body as it comes.
+// follower receives a body as it arrives.
 type follower interface {
-	// take takes in a piece of the body, which it must not keep. It is false if it needs no more. It must not block,
-	// nor use the connection.
+	// take receives a piece of the body, which it must not keep. It returns false if it needs no more. It must not
+	// block and must not use the connection.
 	take(data []byte, by reading) (more bool)
-	// drain is told when it has left and there is more of the body, which is read only so that the connection can be
-	// kept. It returns how many bytes that may be.
+	// drain is called once take has returned false. The rest of the body is then read only so that the connection can
+	// be kept. It returns how many bytes that rest may have.
 	drain() int
 }
 
@@ -280,8 +282,8 @@ func (b *http1Body) Read(p []byte) (int, error) {
 	return n, b.because(err)
 }
 
-// follow gives the body to a follower, each piece with the read that brought it, and blocks until it has ended. Its
-// error is io.EOF if it did in order. A follower that has left learns no more.
+// follow passes the body to a follower, each piece with the read that brought it, and blocks until the body has ended.
+// The error is io.EOF if it ended in order. A follower that needs no more gets no more pieces.
 func (b *http1Body) follow(w *wire, f follower) error {
 	b.follower = f
 	err := b.feed(w)
@@ -297,7 +299,7 @@ func (b *http1Body) follow(w *wire, f follower) error {
 	return b.because(err)
 }
 
-// feed takes in what comes until that is enough, or nothing comes any more.
+// feed handles received bytes until no more are needed or the connection ends.
 func (b *http1Body) feed(w *wire) error {
 	c := b.conn
 	for b.takeBuffered(w) {
@@ -311,7 +313,7 @@ func (b *http1Body) feed(w *wire) error {
 	return nil
 }
 
-// takeBuffered takes in what the connection's buffer has. It is false if that was enough.
+// takeBuffered handles what the connection's buffer holds. It returns false if no more is needed.
 func (b *http1Body) takeBuffered(w *wire) (more bool) {
 	r := b.conn.reader
 	p, _ := r.Peek(r.Buffered()) // cannot fail
@@ -335,11 +337,12 @@ func (b *http1Body) take(p []byte, by reading) (more bool) {
 		}
 		p = rest
 	}
-	b.last = b.last || len(p) > 0 // that is no answer to anything
+	b.last = b.last || len(p) > 0 // bytes that answer no request
 	return false
 }
 
-// give hands on a piece of the body, unless the follower has left. It is false if too much has come since then.
+// give passes a piece of the body to the follower until that needs no more. It returns false once more bytes have come
+// after that than drain allows.
 func (b *http1Body) give(data []byte, by reading) bool {
 	switch {
 	case b.left:
@@ -350,7 +353,7 @@ func (b *http1Body) give(data []byte, by reading) bool {
 	return !b.left || b.rest > 0
 }
 
-// because is why the request failed: its context's error, if that has ended it.
+// because returns why the request failed: the context's error if the context ended it, else err.
 func (b *http1Body) because(err error) error {
 	if ended := b.ctx.Err(); ended != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		return ended
@@ -358,7 +361,7 @@ func (b *http1Body) because(err error) error {
 	return err
 }
 
-// Close gives the connection back if both the request and the response came to their end, and else closes it.
+// Close returns the connection to the pool if both request and response are complete, else closes it.
 func (b *http1Body) Close() error {
 	c := b.conn
 	if c == nil {
@@ -372,7 +375,7 @@ func (b *http1Body) Close() error {
 	return c.Close()
 }
 
-// written says whether the whole request was written.
+// written reports whether all of the request was written.
 func (b *http1Body) written() bool {
 	if b.wrote == nil {
 		return true

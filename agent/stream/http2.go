@@ -13,11 +13,11 @@ import (
 )
 
 // http2Pool sends requests by HTTP/2, one at a time on each connection: streams that share a connection would share its
-// stamps and its losses. Connections that lie idle are taken again, the one used last first.
+// timestamps and its packet losses. Idle connections are reused, the last used first.
 type http2Pool struct {
 	dialer    *dialer
 	transport http2.Transport          //nolint:staticcheck // net/http's own makes the connections itself
-	fresh     bool                     // each request has a connection of its own
+	fresh     bool                     // each request opens a connection
 	idle      idle[string, *http2Conn] // by address
 }
 
@@ -32,7 +32,7 @@ func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
 	p := &http2Pool{dialer: d, fresh: fresh}
 	p.transport.DisableCompression = true     //nolint:staticcheck // as above
 	p.transport.MaxHeaderListSize = headLimit //nolint:staticcheck // as above
-	// The stream before may not have been struck off yet when the next request takes its connection.
+	// The library may still count the previous stream when the next request takes the connection.
 	p.transport.StrictMaxConcurrentStreams = true //nolint:staticcheck // as above
 	return p
 }
@@ -44,7 +44,7 @@ func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 		return nil, err
 	}
 	w := by.lent(c.wire, kept)
-	// On a goroutine of the library's, perhaps after the request has failed.
+	// The trace is called on a goroutine of the library, perhaps after the request has failed.
 	ctx = httptrace.WithClientTrace(ctx,
 		&httptrace.ClientTrace{GotFirstResponseByte: func() { c.wire.gotFirstByte(w) }})
 	response, err := c.RoundTrip(q.request(ctx))
@@ -56,7 +56,7 @@ func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 	return response, nil
 }
 
-// request is what the library sends. It has no GetBody, so that it cannot be sent twice.
+// request returns the request for the library. It has no GetBody, so that the library cannot send it twice.
 func (q *outgoing) request(ctx context.Context) *http.Request {
 	headers := q.headers
 	if q.id != "" {
@@ -70,7 +70,7 @@ func (q *outgoing) request(ctx context.Context) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// get takes a connection that lies idle and still lives, or opens one.
+// get returns an idle connection that is still open, or opens one.
 func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, kept bool, err error) {
 	address := dialAddress(u)
 	for c, waits := p.idle.take(address); waits; c, waits = p.idle.take(address) {
@@ -83,7 +83,7 @@ func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, kept boo
 	return c, false, err
 }
 
-// open makes a connection.
+// open dials a new connection.
 func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*http2Conn, error) {
 	w, err := p.dialer.dial(ctx, address, secure)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*htt
 	return &http2Conn{ClientConn: c, wire: w, address: address}, nil
 }
 
-// probe tries whether an address speaks HTTP/2, and hangs up.
+// probe checks that an endpoint speaks HTTP/2, and disconnects.
 func (p *http2Pool) probe(ctx context.Context, u *url.URL) error {
 	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *http2Pool) probe(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// http2Body is the body of a response. It gives out the bytes of one read of the connection at a time.
+// http2Body is the body of a response. Each of its Reads returns bytes of only one read of the connection.
 type http2Body struct {
 	io.ReadCloser
 	conn  *http2Conn
@@ -131,7 +131,7 @@ func (b *http2Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the connection back if both the request and the response came to their end, and else closes it.
+// Close returns the connection to the pool if both request and response are complete, else closes it.
 func (b *http2Body) Close() error {
 	err := b.ReadCloser.Close()
 	if b.pool == nil {

@@ -18,8 +18,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The library reads frames while the program is busy with the one before. Each has the time at which it came all the
-// same, not that of a later read.
+// The library reads frames ahead while the program is busy with an earlier frame. Each frame still gets the time of its
+// arrival, not that of a later read.
 func TestFrameTimesByHTTP2(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
@@ -71,7 +71,7 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 					worst = max(worst, off)
 				}
 				if o.UnstampedFrames > 0 {
-					continue // stamping comes on some time after it was asked for
+					continue // the kernel switches timestamps on with a delay
 				}
 				if worst > hold/frames/2 || o.CoalescedReads > 0 {
 					t.Errorf("a frame's time is off by %v, %d reads with several frames", worst, o.CoalescedReads)
@@ -128,7 +128,7 @@ func TestBodiesByHTTP2(t *testing.T) {
 	}
 }
 
-// A connection that the server closed while it lay idle is nobody's failure.
+// A connection that was closed while idle fails no request.
 func TestKeptConnectionThatEndedByHTTP2(t *testing.T) {
 	p := newPeer(t, "127.0.0.1:0", false, true, nil, reply)
 	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true}})
@@ -144,7 +144,7 @@ func TestKeptConnectionThatEndedByHTTP2(t *testing.T) {
 	}
 }
 
-// The scanner finds in frames, however they are cut, what was written into them.
+// The scanner finds what was written, however the frames are split.
 func TestFrameScanner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var wire bytes.Buffer

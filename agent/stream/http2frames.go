@@ -2,7 +2,7 @@ package stream
 
 import "encoding/binary"
 
-// Frames of HTTP/2 as far as they must be told apart (RFC 9113, 4.1 and 6).
+// HTTP/2 frame constants that are needed here (RFC 9113, 4.1 and 6).
 const (
 	frameHead         = 9
 	frameData         = 0x0
@@ -11,26 +11,26 @@ const (
 	frameContinuation = 0x9
 	flagEndStream     = 0x1
 	flagPadded        = 0x8
-	prefaceLength     = 24 // of a client's connection preface, before its first frame
+	prefaceLength     = 24 // of a client's connection preface, which precedes its first frame
 )
 
-// frameScanner walks over the frames of one direction of a connection, however they are cut.
+// frameScanner parses the frames of one direction of a connection, in pieces of any size.
 type frameScanner struct {
-	skip int // bytes that come before the first frame, or the next
+	skip int // bytes to skip before the first frame
 	head [frameHead]byte
-	have int // of the head
-	left int // of the payload
-	pad  int // of the payload's end; -1: its length comes next
+	have int // bytes of head read
+	left int // bytes of the payload left
+	pad  int // padding at the payload's end; -1: its length comes next
 }
 
-// scanned is what was in some bytes.
+// scanned is what some bytes contained.
 type scanned struct {
 	data    int  // bytes of bodies, without padding
-	message bool // something of a frame that makes up a message
-	ended   bool // the end of a frame that ends its message
+	message bool // a part of a DATA, HEADERS or CONTINUATION frame
+	ended   bool // the end of a frame with END_STREAM
 }
 
-// scan takes in the next bytes.
+// scan parses the next bytes.
 func (s *frameScanner) scan(p []byte) (in scanned) {
 	for len(p) > 0 {
 		var n int
@@ -53,7 +53,7 @@ func (s *frameScanner) scan(p []byte) (in scanned) {
 	return in
 }
 
-// begin reads the head of a frame.
+// begin parses the head of a frame.
 func (s *frameScanner) begin() {
 	s.left, s.pad = int(binary.BigEndian.Uint32(s.head[:4])>>8), 0
 	if s.kind() == frameData && s.head[4]&flagPadded != 0 && s.left > 0 {
@@ -63,7 +63,7 @@ func (s *frameScanner) begin() {
 
 func (s *frameScanner) kind() byte { return s.head[3] }
 
-// payload takes in bytes of a frame behind its head, and returns how many it took.
+// payload parses bytes of a frame after its head, and returns how many it consumed.
 func (s *frameScanner) payload(p []byte, in *scanned) int {
 	if s.pad < 0 {
 		s.left--
@@ -78,7 +78,7 @@ func (s *frameScanner) payload(p []byte, in *scanned) int {
 	return n
 }
 
-// endIfDone ends a frame that is complete.
+// endIfDone handles the end of a frame if the frame is complete.
 func (s *frameScanner) endIfDone(in *scanned) {
 	message := s.kind() == frameData || s.kind() == frameHeaders || s.kind() == frameContinuation
 	if message {
@@ -93,35 +93,34 @@ func (s *frameScanner) endIfDone(in *scanned) {
 	}
 }
 
-// http2Frames is what is known of the frames on a connection that speaks HTTP/2. The library that takes them apart
-// reads ahead on a goroutine of its own, so the read before is not the one that brought the bytes which a body gives:
-// each read is marked by how many bytes of bodies had come with it, and the body is given out no further than to the
-// next mark.
+// http2Frames tracks the frames on an HTTP/2 connection. The library that parses them reads ahead on its own goroutine,
+// so the bytes that a body returns need not be from the last read. Each read is therefore marked with the number of
+// body bytes received so far, and the body returns no bytes beyond the next mark.
 type http2Frames struct {
 	in, out frameScanner
-	marks   []mark  // of reads whose bytes the body has not given out yet
-	first   int     // of those that are left
-	came    int64   // bytes of the body
-	given   int64   // of them the body gave out
-	sent    bool    // the request, to its end
-	last    reading // the one that brought the last byte given out
+	marks   []mark  // of reads whose bytes the body has not all returned yet
+	first   int     // index of the first mark left
+	came    int64   // bytes of the body received
+	given   int64   // bytes that the body has returned
+	sent    bool    // the request was sent to its end
+	last    reading // the read that brought the last byte returned
 }
 
-// newHTTP2Frames begins a connection.
+// newHTTP2Frames returns the frames of a new connection.
 func newHTTP2Frames() *http2Frames { return &http2Frames{out: frameScanner{skip: prefaceLength}} }
 
-// mark says that bytes of the body up to end came with a read or before.
+// mark records that bytes of the body up to end came with a read or before it.
 type mark struct {
 	end int64
 	by  reading
 }
 
-// reset begins a request.
+// reset prepares for a request.
 func (f *http2Frames) reset() {
 	*f = http2Frames{in: f.in, out: f.out, marks: f.marks[:0]}
 }
 
-// arrived takes in what a read brought.
+// arrived parses the bytes of a read and marks it.
 func (f *http2Frames) arrived(p []byte, by reading) {
 	data := f.in.scan(p).data
 	if data == 0 {
@@ -134,8 +133,8 @@ func (f *http2Frames) arrived(p []byte, by reading) {
 	f.marks = append(f.marks, mark{f.came, by})
 }
 
-// next is how many bytes the body may give out at once: those up to the next mark, or one byte if it must be waited
-// for.
+// next returns how many bytes the next Read of the body may return: those up to the next mark, or one byte if nothing
+// has been received yet.
 func (f *http2Frames) next() int {
 	if f.first == len(f.marks) {
 		return 1
@@ -143,7 +142,7 @@ func (f *http2Frames) next() int {
 	return int(f.marks[f.first].end - f.given)
 }
 
-// gave takes in that the body gave out n bytes, as many as next said at most.
+// gave records that the body returned n bytes, at most as many as next allowed.
 func (f *http2Frames) gave(n int) {
 	if n == 0 || f.first == len(f.marks) {
 		return

@@ -2,14 +2,14 @@ package stream
 
 import "sync"
 
-// idle are the connections of a pool that wait for a request, by where they go. The one used last is taken first. It is
-// safe for concurrent use; the zero value is ready.
+// idle holds the idle connections of a pool by where they lead. The one used last is taken first. It is safe for
+// concurrent use. The zero value is ready for use.
 type idle[K comparable, C any] struct {
 	mu    sync.Mutex
 	conns map[K][]C
 }
 
-// take returns a connection, false if none waits.
+// take removes and returns an idle connection. False: there is none.
 func (i *idle[K, C]) take(to K) (c C, waits bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -22,7 +22,7 @@ func (i *idle[K, C]) take(to K) (c C, waits bool) {
 	return conns[n], true
 }
 
-// put has a connection wait.
+// put adds an idle connection.
 func (i *idle[K, C]) put(to K, c C) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -5,9 +5,8 @@ import (
 	"math/bits"
 )
 
-// cursor walks over one JSON text without decoding it. At the first thing it does not understand, or that is no JSON,
-// it goes bad and stays so: everything it returns then is empty, and the caller has encoding/json look at the text
-// instead.
+// cursor scans one JSON text without decoding it. At the first thing that is invalid or that it does not support, it
+// sets bad for good: from then on it returns only empty values, and the caller uses encoding/json instead.
 type cursor struct {
 	b   []byte
 	i   int
@@ -25,7 +24,7 @@ func (c *cursor) peek() byte {
 	return c.peekFar()
 }
 
-// peekFar is peek where there is white space.
+// peekFar implements peek where there may be white space.
 func (c *cursor) peekFar() byte {
 	for ; c.i < len(c.b); c.i++ {
 		switch b := c.b[c.i]; b {
@@ -37,7 +36,7 @@ func (c *cursor) peekFar() byte {
 	return 0
 }
 
-// eat takes the byte b, which must be next.
+// eat consumes the byte b, which must be next.
 func (c *cursor) eat(b byte) {
 	if c.peek() != b {
 		c.bad = true
@@ -46,14 +45,14 @@ func (c *cursor) eat(b byte) {
 	c.i++
 }
 
-// end says whether the text was one sound value.
+// end reports whether the text was exactly one valid value.
 func (c *cursor) end() bool {
 	c.peek()
 	return !c.bad && c.i == len(c.b)
 }
 
-// key moves to the value of an object's next member, the n-th from 0, and returns the name as it is written. It is
-// false at the end of the object. Names with escapes are left to encoding/json.
+// key moves to the value of an object's next member, the n-th from 0, and returns the name as written. It returns false
+// at the end of the object. Names with escapes are left to encoding/json.
 func (c *cursor) key(n int) (name []byte, ok bool) {
 	if !c.more(n, '}') {
 		return nil, false
@@ -64,7 +63,8 @@ func (c *cursor) key(n int) (name []byte, ok bool) {
 	return name, !c.bad
 }
 
-// more moves to the n-th member of an object or element of an array, or behind the closing bracket.
+// more moves to the n-th member of an object or element of an array and returns true, or moves past the closing bracket
+// and returns false.
 func (c *cursor) more(n int, closing byte) bool {
 	if c.bad {
 		return false
@@ -79,7 +79,7 @@ func (c *cursor) more(n int, closing byte) bool {
 	return !c.bad
 }
 
-// text takes a string and returns what stands between its quotes.
+// text consumes a string and returns what is between its quotes.
 func (c *cursor) text() (raw []byte, escaped bool) {
 	c.eat('"')
 	if c.bad {
@@ -100,8 +100,8 @@ func (c *cursor) text() (raw []byte, escaped bool) {
 	}
 }
 
-// plain returns the index of the first byte from i on that ends a run of plain characters in a string: a quote, a
-// backslash or a control character.
+// plain returns the index of the first byte from i on that is not a plain character of a string: a quote, a backslash
+// or a control character.
 func plain(b []byte, i int) int {
 	for ; i+8 <= len(b); i += 8 {
 		if at := firstSpecial(binary.LittleEndian.Uint64(b[i:])); at < 8 {
@@ -114,10 +114,10 @@ func plain(b []byte, i int) int {
 	return i
 }
 
-// firstSpecial returns which of eight bytes, the lowest first, is the first that plain stops at. 8: none of them is.
+// firstSpecial returns the index, lowest byte first, of the first of eight bytes at which plain stops. 8: none of them.
 //
-// A byte less than n, of those below 0x80, is one whose highest bit is set after n is taken off it; a byte equal to b
-// is 0 after xor with b, and less than 1. Borrows reach only bytes above the first one found.
+// A byte below 0x80 is less than n if its highest bit is set after subtracting n. A byte equal to b is 0 after xor with
+// b, and so less than 1. Borrows reach only bytes above the first one found.
 func firstSpecial(eight uint64) int {
 	const ones, highest = 0x0101010101010101, 0x8080808080808080
 	quote, escape := eight^ones*'"', eight^ones*'\\'
@@ -125,7 +125,7 @@ func firstSpecial(eight uint64) int {
 	return bits.TrailingZeros64(found&highest) / 8
 }
 
-// special are the bytes that plain stops at.
+// special marks the bytes at which plain stops.
 var special = func() (t [256]bool) {
 	for i := range ' ' {
 		t[i] = true
@@ -134,7 +134,7 @@ var special = func() (t [256]bool) {
 	return t
 }()
 
-// escape takes a backslash and what it belongs to.
+// escape consumes a backslash and the rest of its escape.
 func (c *cursor) escape() {
 	c.i++
 	if c.i >= len(c.b) {
@@ -152,7 +152,7 @@ func (c *cursor) escape() {
 	}
 }
 
-// hex takes four hexadecimal digits.
+// hex consumes four hexadecimal digits.
 func (c *cursor) hex() {
 	for range 4 {
 		if c.i >= len(c.b) || !isHex(c.b[c.i]) {
@@ -169,7 +169,7 @@ func isHex(b byte) bool {
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// skip takes a value of any kind, at this depth, and returns its text.
+// skip consumes a value of any kind, at this nesting depth, and returns its text.
 func (c *cursor) skip(depth int) []byte {
 	first := c.peek()
 	from := c.i
@@ -201,7 +201,7 @@ func (c *cursor) skip(depth int) []byte {
 	return c.b[from:c.i]
 }
 
-// word takes true, false or null.
+// word consumes true, false or null.
 func (c *cursor) word(first byte) {
 	word := "null"
 	switch first {
@@ -217,7 +217,7 @@ func (c *cursor) word(first byte) {
 	c.i += len(word)
 }
 
-// number takes a number.
+// number consumes a number.
 func (c *cursor) number() {
 	if c.at('-') {
 		c.i++
@@ -240,10 +240,10 @@ func (c *cursor) number() {
 	}
 }
 
-// at says whether the very next byte is b.
+// at reports whether the next byte is b. It does not skip white space.
 func (c *cursor) at(b byte) bool { return c.i < len(c.b) && c.b[c.i] == b }
 
-// digits takes one digit or more.
+// digits consumes one digit or more.
 func (c *cursor) digits() {
 	from := c.i
 	for c.i < len(c.b) && isDigit(c.b[c.i]) {

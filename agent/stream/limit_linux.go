@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// limit is a deadline of a socket. The zero value is one that never passes; nothing is made for it until somebody waits
-// or sets it.
+// limit is a deadline of a socket. The zero value never passes. Its channel is created when somebody waits for it or
+// sets it.
 type limit struct {
 	mu    sync.Mutex
-	at    time.Time     // zero: never
-	done  chan struct{} // closed when it has passed; nil: nobody has waited for it yet
+	at    time.Time     // zero: never passes
+	done  chan struct{} // closed when it has passed; nil: not waited for or set yet
 	timer *time.Timer
 }
 
-// set moves the limit to an instant, the zero time for none. Whoever waits for a limit that lies in the past is woken
-// at once.
+// set moves the limit to t; the zero time means no limit. If t is in the past, waiters are woken at once.
 func (l *limit) set(t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +33,7 @@ func (l *limit) set(t time.Time) {
 	close(l.done)
 }
 
-// pass ends waits, unless the limit was moved since the timer was set.
+// pass wakes waiters, unless the limit was moved after the timer was set.
 func (l *limit) pass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +42,7 @@ func (l *limit) pass() {
 	}
 }
 
-// over is os.ErrDeadlineExceeded once the limit has passed.
+// over returns os.ErrDeadlineExceeded once the limit has passed.
 func (l *limit) over() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +52,7 @@ func (l *limit) over() error {
 	return nil
 }
 
-// passed is closed when the limit passes.
+// passed returns a channel that is closed when the limit passes.
 func (l *limit) passed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +62,7 @@ func (l *limit) passed() <-chan struct{} {
 	return l.done
 }
 
-// end lets go of the timer.
+// end stops the timer.
 func (l *limit) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newTestClient makes a client of the chat API that is closed with the test.
+// newTestClient returns a client of the chat API, which is closed when the test ends.
 func newTestClient(t testing.TB, config Config) *Client {
 	t.Helper()
 	c, err := newClient(config, &tls.Config{})
@@ -26,7 +26,7 @@ func newTestClient(t testing.TB, config Config) *Client {
 	return c
 }
 
-// ask sends one request and returns what was observed.
+// ask sends one request and returns its observation.
 func ask(t testing.TB, c *Client) *Observation {
 	t.Helper()
 	var o Observation
@@ -34,12 +34,12 @@ func ask(t testing.TB, c *Client) *Observation {
 	return &o
 }
 
-// body is some request body.
+// body returns some request body.
 func body(c *Client) []byte {
 	return c.AppendBody(nil, 8, func(dst []byte) []byte { return append(dst, `"hello"`...) })
 }
 
-// rawServer answers each connection with a function of its own, byte by byte as the test wants it.
+// rawServer serves each connection with a function of the test, which controls every byte.
 type rawServer struct {
 	net.Listener
 	URL string
@@ -70,7 +70,7 @@ func newRawServer(t testing.TB, serve func(net.Conn, *bufio.Reader)) *rawServer 
 	return &rawServer{Listener: l, URL: "http://" + l.Addr().String()}
 }
 
-// takeRequest reads one request. It is false when there is none.
+// takeRequest reads one request. It returns false if there is none.
 func takeRequest(r *bufio.Reader) bool {
 	q, err := http.ReadRequest(r)
 	if err != nil {
@@ -89,17 +89,17 @@ const (
 	doneFrame   = "data: [DONE]\n\n"
 )
 
-// tokenFrame carries a word.
+// tokenFrame returns a frame with a word.
 func tokenFrame(word string) string {
 	return fmt.Sprintf(`data: {"id":"cmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":%q},"logprobs":null,"finish_reason":null}]}`, word) + "\n\n"
 }
 
-// chunk is one chunk of a body.
+// chunk returns one chunk of a chunked body.
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
 const lastChunk = "0\r\n\r\n"
 
-// answer serves the same bytes to every request on a connection.
+// answer sends the same bytes for every request on a connection.
 func answer(parts ...string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, r *bufio.Reader) {
 		for takeRequest(r) {
@@ -112,7 +112,7 @@ func answer(parts ...string) func(net.Conn, *bufio.Reader) {
 	}
 }
 
-// once serves the same bytes to the first request of a connection and ends it.
+// once sends the bytes for the first request of a connection, and closes it.
 func once(response string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, r *bufio.Reader) {
 		if takeRequest(r) {

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// members takes the JSON object that data is and sets values to the texts of its members with these names, which lie in
-// data; those that are absent become nil. It walks over the text once and allocates nothing; what is odd or no JSON at
-// all goes to encoding/json, which has the last word. The error says that data is no object.
+// members parses data as a JSON object and sets values to the raw values of its members with these names. The values
+// point into data; absent members become nil. It makes one pass over the text and allocates nothing. Unusual texts and
+// invalid JSON are left to encoding/json, which decides. It fails if data is not an object.
 func members(data []byte, names []string, values [][]byte) error {
 	c := cursor{b: data}
 	c.members(names, values)
@@ -18,7 +18,7 @@ func members(data []byte, names []string, values [][]byte) error {
 	return decodeMembers(data, names, values)
 }
 
-// part is members of a member: what is absent or no object has none.
+// part is members for the value of a member. If the value is absent or not an object, all values become nil.
 func part(data []byte, names []string, values [][]byte) {
 	if len(data) == 0 || data[0] != '{' || members(data, names, values) != nil {
 		clear(values)
@@ -36,7 +36,7 @@ func (c *cursor) members(names []string, values [][]byte) {
 		value := c.skip(1)
 		for i := range names {
 			if names[i] == string(name) {
-				c.bad = c.bad || values[i] != nil // which of two counts is for encoding/json to say
+				c.bad = c.bad || values[i] != nil // encoding/json decides which of two counts
 				values[i] = value
 			}
 		}
@@ -57,7 +57,7 @@ func decodeMembers(data []byte, names []string, values [][]byte) error {
 	return nil
 }
 
-// list decodes a JSON array; of anything else it returns nil.
+// list decodes a JSON array. It returns nil for anything else.
 func list(data json.RawMessage) []json.RawMessage {
 	var all []json.RawMessage
 	if json.Unmarshal(data, &all) != nil {
@@ -66,7 +66,7 @@ func list(data json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// within is what stands between the quotes of a JSON string. Of anything else, and of an empty string, it is nil.
+// within returns what is between the quotes of a JSON string. It returns nil for an empty string and for anything else.
 func within(value []byte) []byte {
 	if len(value) < 3 || value[0] != '"' {
 		return nil
@@ -74,7 +74,7 @@ func within(value []byte) []byte {
 	return value[1 : len(value)-1]
 }
 
-// word is what a JSON string means. Of anything else it is empty. It allocates only for escapes and for what is no
+// word decodes a JSON string. It returns an empty slice for anything else. It allocates only for escapes and invalid
 // UTF-8.
 func word(value []byte) []byte {
 	raw := within(value)
@@ -84,7 +84,7 @@ func word(value []byte) []byte {
 	return raw
 }
 
-// number is a number of tokens, if the value is one.
+// number decodes a number of tokens. False: the value is not one.
 func number(value []byte) (n uint64, given bool) {
 	if len(value) == 0 || !isDigit(value[0]) && value[0] != '-' {
 		return 0, false
@@ -98,8 +98,8 @@ func number(value []byte) (n uint64, given bool) {
 	return n, true
 }
 
-// fail takes down that a frame is an error. The value is an object with a message, or a bare text; kind is a word for
-// what it is.
+// fail marks a frame as an error. The value is an object with a message, or a string. kind is the kind of error; a type
+// or code in the value replaces it.
 func (f *frame) fail(kind, value []byte) {
 	f.failed, f.fault = true, text(value)
 	if o := object(value); o != nil {
@@ -117,7 +117,7 @@ func (f *frame) fail(kind, value []byte) {
 	}
 }
 
-// told takes down the tokens of a prompt, of them those that came from a prefix cache, and those of the output.
+// told records the tokens of a prompt, those of them that came from a prefix cache, and the output tokens.
 func (f *frame) told(input, cached, output []byte) {
 	f.input, f.inputTold = number(input)
 	f.cached, f.cacheTold = number(cached)

@@ -2,7 +2,7 @@ package stream
 
 import "github.com/spate-load/spate/workload"
 
-// usageInStream asks for a last frame with the usage.
+// usageInStream asks for a stream with a last frame that has the usage.
 var usageInStream = map[string]any{"stream": true, "stream_options": map[string]any{"include_usage": true}}
 
 // chat is OpenAI's POST /v1/chat/completions.

@@ -9,10 +9,10 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// patience bounds how long a stream may keep one waiting. 0: it may.
+// patience bounds the silences of a stream. 0: not bounded.
 type patience struct {
-	first time.Duration // for its first token
-	gap   time.Duration // from then on for each event
+	first time.Duration // until its first token
+	gap   time.Duration // from then on, until each next event
 }
 
 var (
@@ -20,26 +20,26 @@ var (
 	errGapTimeout        = errors.New("gap timeout")
 )
 
-// watch ends a request whose stream keeps one waiting too long. An event costs it no more than a store: the timer looks
-// when the last one came as it fires, and waits on if that was not long ago.
+// watch cancels a request whose stream is silent for too long. An event costs only an atomic store: when the timer
+// fires it looks at the time of the last event, and waits on if that is recent.
 type watch struct {
 	patience
 	ctx   context.Context // ends with errFirstTokenTimeout or errGapTimeout
 	end   context.CancelCauseFunc
 	timer *time.Timer
-	late  time.Duration        // for which the program was behind; only look uses it
-	last  atomic.Int64         // when an event came, from the first token on; 0: none did
+	late  time.Duration        // how long the program has been behind; only look uses it
+	last  atomic.Int64         // time of the last event, from the first token on; 0: none
 	conn  atomic.Pointer[conn] // of the request; nil: none yet
 }
 
-// whileUnread is how long a program that is behind with reading is given before it is looked at again, and mostUnread
-// how long in all: a server that sends without end, and no event, is not to be waited for.
+// whileUnread is how long look waits for a program that is behind with reading before it looks again, and mostUnread is
+// the sum of such waits: a server that sends bytes without end, but no event, must not prevent the timeout.
 const (
 	whileUnread = 5 * time.Millisecond
 	mostUnread  = time.Second
 )
 
-// watch begins with a request. The caller stops it.
+// watch starts a watch for a request. The caller stops it.
 func (p patience) watch(ctx context.Context, start clock.Instant) *watch {
 	w := &watch{patience: p}
 	w.ctx, w.end = context.WithCancelCause(ctx)
@@ -52,7 +52,7 @@ func (p patience) watch(ctx context.Context, start clock.Instant) *watch {
 	return w
 }
 
-// heard takes in that an event came, the first token or later.
+// heard records that an event came at or after the first token.
 func (w *watch) heard(at clock.Instant) {
 	first := w.last.Swap(int64(at)) == 0
 	switch {
@@ -67,7 +67,7 @@ func (w *watch) heard(at clock.Instant) {
 // look runs when the timer fires, which may be while the request ends.
 func (w *watch) look() {
 	unread := w.unread()
-	last := clock.Instant(w.last.Load()) // behind it: what a sweeper has read, it has taken in by now
+	last := clock.Instant(w.last.Load()) // loaded after unread: what a sweeper has read is recorded by now
 	switch {
 	case w.ctx.Err() != nil:
 		return
@@ -88,8 +88,7 @@ func (w *watch) look() {
 	w.end(errGapTimeout)
 }
 
-// unread says whether something came that the program has not read yet: then it is the one that is late, and not the
-// server.
+// unread reports whether bytes have come that the program has not read yet. Then the program is late, not the server.
 func (w *watch) unread() bool {
 	c := w.conn.Load()
 	return c != nil && c.unread()

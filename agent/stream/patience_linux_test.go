@@ -10,8 +10,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// A program does not say that the server was late while its sweeper takes in what it has just read, so that the kernel
-// has nothing left.
+// The server is not reported as late while the sweeper handles bytes that it has just read, when the kernel has none
+// left.
 func TestPatienceWhileASweeperReads(t *testing.T) {
 	for name, last := range map[string]clock.Instant{"first token": 0, "gap": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -20,10 +20,10 @@ func TestPatienceWhileASweeperReads(t *testing.T) {
 			defer w.stop()
 			w.last.Store(int64(last))
 			w.conn.Store(&conn{socket: one})
-			one.mu.Lock() // as the sweeper does
+			one.mu.Lock() // as the sweeper does while it reads
 			looked := make(chan struct{})
 			go func() { w.look(); close(looked) }()
-			for range 1000 { // it has begun to look
+			for range 1000 { // until look has started
 				runtime.Gosched()
 			}
 			w.heard(clock.Now())
@@ -36,7 +36,7 @@ func TestPatienceWhileASweeperReads(t *testing.T) {
 	}
 }
 
-// A request that is over is looked at no more, whatever its connection has unread.
+// A request that has ended is not looked at again, even if its connection has unread bytes.
 func TestPatienceEnds(t *testing.T) {
 	one, other := newSockets(t)
 	w := patience{first: time.Hour}.watch(t.Context(), clock.Now())
@@ -46,7 +46,7 @@ func TestPatienceEnds(t *testing.T) {
 		runtime.Gosched()
 	}
 	w.stop()
-	w.look() // it had fired
+	w.look() // as if the timer had already fired
 	if w.timer.Stop() {
 		t.Error("it will look again")
 	}

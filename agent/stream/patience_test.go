@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// pausing answers with a role frame, and behind each pause with a token.
+// pausing answers with a role frame, and with a token after each pause.
 func pausing(head time.Duration, pauses ...time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -80,7 +80,7 @@ func TestWaitsThatEnd(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %t", name, http2), func(t *testing.T) {
 				t.Parallel()
 				var got string
-				for short := 60 * time.Millisecond; short < time.Minute; short *= 4 { // a busy machine is slow itself
+				for short := 60 * time.Millisecond; short < time.Minute; short *= 4 { // a busy machine may be slow
 					c := with(short)
 					p := newPeer(t, "127.0.0.1:0", true, true, nil, pausing(c.head, c.pauses...))
 					c.config.Endpoints, c.config.Connection.HTTP2 = []string{p.URL}, http2
@@ -99,7 +99,7 @@ func TestWaitsThatEnd(t *testing.T) {
 	}
 }
 
-// A program that is late does not say that the server was: what came in time waits for it.
+// If the program is late, the server is not reported as late: bytes that came in time are still unread.
 func TestPatienceOfABusyProgram(t *testing.T) {
 	for name, config := range map[string]Config{"gap": {GapTimeout: hold / 2},
 		"gap, HTTP/2": {GapTimeout: hold / 2, Connection: Connection{HTTP2: true}}} {
@@ -120,7 +120,7 @@ func TestPatienceOfABusyProgram(t *testing.T) {
 	}
 }
 
-// A name that cannot be looked up is told as such, in time.
+// A name that cannot be looked up is reported as such within the connect timeout.
 func TestNoSuchName(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://nowhere.invalid"}, ConnectTimeout: 2 * time.Second})
 	o := ask(t, c)

@@ -12,22 +12,23 @@ import (
 // opened is how long a connection took to open.
 type opened struct {
 	whole time.Duration // DNS, TCP and TLS together
-	dns   time.Duration // 0: there was no name to look up
-	tcp   time.Duration // and a proxy's CONNECT
-	tls   time.Duration // 0: there is none
+	dns   time.Duration // 0: no name to look up
+	tcp   time.Duration // with a proxy's CONNECT
+	tls   time.Duration // 0: no TLS
 }
 
-// phases take the times of a connection that is being opened, one after another.
+// phases records the times of the phases of opening a connection, which follow each other.
 type phases struct {
 	opened
-	phase   string // the one under way, in words
+	phase   string // current phase, in words
 	begun   clock.Instant
-	ended   clock.Instant // of the last phase
-	lookup  atomic.Int64  // begin of the name lookup; 0: there is none
-	lookups atomic.Int64  // its time
+	ended   clock.Instant // end of the last phase
+	lookup  atomic.Int64  // start of the name lookup; 0: none
+	lookups atomic.Int64  // duration of the name lookup
 }
 
-// watch has the lookup of a name tell its times. net/http may go on with a lookup after the caller has left.
+// watch returns a context with which a name lookup records its times. package net may continue a lookup after its
+// caller has returned, hence the atomics.
 func (p *phases) watch(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart: func(httptrace.DNSStartInfo) { p.lookup.Store(int64(clock.Now())) },
@@ -35,21 +36,21 @@ func (p *phases) watch(ctx context.Context) context.Context {
 	})
 }
 
-// connected ends the name lookup and TCP.
+// connected records the end of the name lookup and of TCP.
 func (p *phases) connected() {
 	p.ended, p.phase = clock.Now(), "of TLS"
 	p.whole, p.dns = p.ended.Sub(p.begun), time.Duration(p.lookups.Load())
 	p.tcp = p.whole - p.dns
 }
 
-// secured ends TLS.
+// secured records the end of TLS.
 func (p *phases) secured() {
 	now := clock.Now()
 	p.tls = now.Sub(p.ended)
 	p.whole = now.Sub(p.begun)
 }
 
-// present is the phase under way, in words.
+// present returns the current phase, in words.
 func (p *phases) present() string {
 	if p.lookup.Load() != 0 && p.lookups.Load() == 0 {
 		return "of the name lookup"

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Preconnect opens a connection to an endpoint, through a proxy and with TLS if need be, and leaves it idle for a
-// request to come. It opens none if each request has a connection of its own. The first request on the connection tells
-// how long opening it took (Observation.Connected), as if it had opened it. An error means that there is no connection
-// more than before; the request will open its own, and tell what is wrong.
+// Preconnect opens a connection to an endpoint, through the proxy and with TLS if configured, and leaves it idle for a
+// later request. It does nothing if each request opens a connection. The first request on the connection reports how
+// long opening it took (Observation.Connected), as if it had opened it. After an error there is no additional
+// connection; a later request opens its own, and reports what is wrong.
 //
-// It blocks until the connection stands, for no longer than the connect timeout, and may be called concurrently. With
-// TLS 1.3 the connection is there for requests only after ticketTime and two round trips: see takeTickets.
+// Preconnect blocks until the connection is open, for at most the connect timeout. It is safe for concurrent use. With
+// TLS 1.3, requests can use the connection only after ticketTime plus two round trips: see takeTickets.
 func (c *Client) Preconnect(ctx context.Context, endpoint int) error {
 	return c.pool.preconnect(ctx, c.endpoints[endpoint])
 }
@@ -48,14 +48,14 @@ func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// ticketTime is how long a server's tickets are waited for, beside two round trips: longer than the 40 ms for which
-// this side may hold back its acknowledgement of the first ticket, and the server the second one until then (Nagle's
-// algorithm).
+// ticketTime is how long to wait for a server's tickets, in addition to two round trips. It is longer than 40 ms: this
+// machine may delay its acknowledgement of the first ticket by that long, and the server may hold back the second
+// ticket until then (Nagle's algorithm).
 const ticketTime = 60 * time.Millisecond
 
-// takeTickets reads what a TLS 1.3 server sends behind the handshake without being asked: tickets for later sessions.
-// OpenSSL sends two. Left unread, they would look like an answer to nothing, and the connection like one that cannot be
-// used. It reports whether nothing else came.
+// takeTickets reads the session tickets that a TLS 1.3 server sends unasked after the handshake. OpenSSL sends two.
+// Left unread, they would make the connection look unusable, like one with bytes that answer no request. takeTickets
+// reports whether nothing else came.
 func (c *http1Conn) takeTickets(t *tls.Conn) bool {
 	_ = c.SetReadDeadline(time.Now().Add(2*c.rtt + ticketTime)) // cannot fail
 	_, err := t.Read(make([]byte, 1))

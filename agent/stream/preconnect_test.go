@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// idleConns counts the connections that lie idle.
+// idleConns returns the number of idle connections.
 func (c *Client) idleConns() int {
 	switch p := c.pool.(type) {
 	case *http1Pool:
@@ -36,14 +36,14 @@ func (i *idle[K, C]) count() (n int) {
 	return n
 }
 
-// TestPreconnect: requests take connections that were opened before, each its own, and the first on each tells what
-// opening it took. The client resumes sessions here, so that servers of TLS 1.3 send tickets.
+// TestPreconnect: each request takes one of the preconnected connections, and the first request on each connection
+// reports how long opening it took. The client resumes sessions here, so TLS 1.3 servers send tickets.
 func TestPreconnect(t *testing.T) {
 	a := newAuthority(t)
 	old := a.serves("127.0.0.1", later())
 	old.MaxVersion = tls.VersionTLS12
 	tickets := a.serves("127.0.0.1", later())
-	// a server that asks for one sends its ticket once the handshake is over, as OpenSSL does
+	// a server that requests a client certificate sends its ticket after the handshake, as OpenSSL does
 	tickets.ClientAuth = tls.RequestClientCert
 	for name, kind := range map[string]struct {
 		http2  bool
@@ -57,7 +57,7 @@ func TestPreconnect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const slots = 5
-			var arrived sync.WaitGroup // so that no request can take the connection of another
+			var arrived sync.WaitGroup // so that no request can reuse another's connection
 			arrived.Add(slots)
 			p := newPeer(t, "127.0.0.1:0", !kind.http2, kind.http2, kind.secure,
 				func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +107,7 @@ func TestPreconnect(t *testing.T) {
 	}
 }
 
-// TestPreconnectWithoutReuse: where each request has a connection of its own, none is opened before.
+// TestPreconnectWithoutReuse: if each request opens a connection, none is preconnected.
 func TestPreconnectWithoutReuse(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		p := newPeer(t, "127.0.0.1:0", true, true, nil,
@@ -122,7 +122,7 @@ func TestPreconnectWithoutReuse(t *testing.T) {
 	}
 }
 
-// TestPreconnectRefused: nobody is there, which the request says in its turn.
+// TestPreconnectRefused: no server is listening, and the later request reports that.
 func TestPreconnectRefused(t *testing.T) {
 	s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(doneFrame), lastChunk))
 	s.Close()
@@ -135,8 +135,8 @@ func TestPreconnectRefused(t *testing.T) {
 	}
 }
 
-// TestPreconnectedAndClosed: a server that does not wait for the first request, and one that even says why, cost the
-// request another connection and nothing else.
+// TestPreconnectedAndClosed: if a server closes an idle connection before its first request, with or without a reason,
+// the request opens another connection and completes.
 func TestPreconnectedAndClosed(t *testing.T) {
 	for name, said := range map[string]string{"silent": "",
 		"says why": "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"} {
@@ -165,14 +165,14 @@ func TestPreconnectedAndClosed(t *testing.T) {
 	}
 }
 
-// TestPreconnectEnds with its context, and with the client.
+// TestPreconnectEnds: Preconnect ends with its context, and with the client.
 func TestPreconnectEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	// nobody shakes hands
+	// nothing answers the TLS handshake
 	c := newTestClient(t, Config{Endpoints: []string{"https://" + l.Addr().String()}, ConnectTimeout: time.Hour})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

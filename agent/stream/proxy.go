@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// tunnel asks a proxy for a way to an address, on a connection to the proxy. It fails with what the proxy said. It
-// blocks until the proxy has answered or ctx ends.
+// tunnel asks a proxy for a tunnel to an address, on the connection c to the proxy. Its error contains the proxy's
+// answer. It blocks until the proxy has answered or ctx ends.
 func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
 	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address,
@@ -24,8 +24,8 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 	if err := ask.Write(c); err != nil {
 		return fmt.Errorf("the proxy %s hung up: %w", p.address, cause(err))
 	}
-	// What follows the head is the endpoint's: not a byte of it may be taken.
-	// nolint:bodyclose // it is none: what follows is the tunnel
+	// Bytes after the head come from the endpoint and must not be read here.
+	// nolint:bodyclose // it has no body: the tunnel follows
 	response, err := http.ReadResponse(bufio.NewReaderSize(oneByOne{c}, 16), ask)
 	switch {
 	case ctx.Err() != nil:
@@ -40,7 +40,7 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 	return nil
 }
 
-// unauthorised is what a proxy means by 407.
+// unauthorised returns the error for a proxy's status 407.
 func (p *proxy) unauthorised() error {
 	if p.header == "" {
 		return fmt.Errorf("the proxy %s wants a user and a password (407): give them as connection.proxy_auth",
@@ -49,7 +49,7 @@ func (p *proxy) unauthorised() error {
 	return fmt.Errorf("the proxy %s refuses the user and password of connection.proxy_auth (407)", p.address)
 }
 
-// refused is the status of a response, in words that say what to do where it is a proxy's.
+// refused returns the status of a response for an error message. For a proxy's 407 it says what to do.
 func (c *Client) refused(r *http.Response) string {
 	if p := c.dialer.proxy; p != nil && r.StatusCode == http.StatusProxyAuthRequired {
 		return p.unauthorised().Error()
@@ -57,10 +57,10 @@ func (c *Client) refused(r *http.Response) string {
 	return r.Status
 }
 
-// oneByOne reads no more than it must: one byte at a time.
+// oneByOne reads one byte at a time, so that a buffered reader does not read ahead.
 type oneByOne struct{ io.Reader }
 
-// Read reads a byte.
+// Read implements io.Reader.
 func (r oneByOne) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, errors.New("nothing to read into")

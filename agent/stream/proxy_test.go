@@ -15,7 +15,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// testProxy is an HTTP proxy that wants a user and a password if auth says so.
+// testProxy is an HTTP proxy that requires a user and a password if auth is set.
 type testProxy struct {
 	*httptest.Server
 	auth string
@@ -31,7 +31,7 @@ func newTestProxy(t testing.TB, auth string) *testProxy {
 	return p
 }
 
-// ServeHTTP makes a tunnel, or passes a request in absolute form on.
+// ServeHTTP opens a tunnel, or forwards a request in absolute form.
 func (p *testProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.seen = append(p.seen, r.Method+" "+r.RequestURI)
@@ -165,9 +165,9 @@ func TestProxiesThatRefuse(t *testing.T) {
 	}
 }
 
-// A proxy that keeps silent is given up at the connect timeout, which says so.
+// A proxy that does not answer runs into the connect timeout, and the error names the phase.
 func TestProxyThatKeepsSilent(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // whose backlog connects
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the backlog accepts connections
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet says whether a connection that lies idle is still open and nothing has come on it, which would be no answer to
-// anything.
+// quiet reports whether an idle connection is still open and has nothing to read. Bytes on an idle connection would
+// answer no request.
 func (s *socket) quiet() bool {
 	raw, err := s.Conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // the dialer makes TCP connections only
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// receiver reads sockets into memory of its own.
+// receiver reads sockets into its own buffer.
 type receiver struct {
 	kernel.Receiver
 	buffer []byte
 }
 
-// smallBuffer is what a reader reads at once that is no sweeper.
+// smallBuffer is the buffer size of readers that are not sweepers.
 const smallBuffer = 4 << 10
 
-// receivers are for reads that no sweeper makes.
+// receivers are for reads outside a sweeper's goroutine.
 var receivers = sync.Pool{New: func() any { return &receiver{buffer: make([]byte, smallBuffer)} }}

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// payload is a request's body on its way out. A pool may go on reading it after the response has ended; the memory is
-// the caller's again by then.
+// payload is a request's body while it is being sent. A pool may still read it after the response has ended, when the
+// memory belongs to the caller again.
 type payload struct {
 	mu   sync.Mutex
 	left []byte
 }
 
-// Read gives out what is left.
+// Read implements io.Reader. After drop it returns io.EOF.
 func (p *payload) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,13 +28,13 @@ func (p *payload) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Close lets go of the memory.
+// Close implements io.Closer, by drop.
 func (p *payload) Close() error {
 	p.drop()
 	return nil
 }
 
-// drop lets go of the memory and says whether all of it had been read.
+// drop releases the memory and reports whether all of it had been read.
 func (p *payload) drop() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,47 +43,47 @@ func (p *payload) drop() bool {
 	return all
 }
 
-// outgoing is a request as it goes to a pool of connections.
+// outgoing is a request as it is passed to a pool of connections.
 type outgoing struct {
 	method  string
 	url     *url.URL
-	host    string // to ask for; empty: the URL's
+	host    string // Host header; empty: the URL's host
 	id      string // sent as X-Request-Id; empty: not sent
 	headers http.Header
-	lines   []byte        // the headers as HTTP/1.1 has them
-	body    io.ReadCloser // nil: none. It may be read on after the response has ended.
+	lines   []byte        // the headers in HTTP/1.1's wire form
+	body    io.ReadCloser // nil: none. It may still be read after the response has ended.
 	length  int
 }
 
 // pool sends requests, one at a time on each connection.
 type pool interface {
-	// roundTrip sends a request and waits for the head of the response. It tells by which connection, as soon as it has
-	// one. The caller closes the response's body.
+	// roundTrip sends a request and blocks until it has the head of the response. It tells by which connection it uses,
+	// as soon as it has one. The caller closes the response's body.
 	roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error)
-	// preconnect opens a connection and lets it lie idle. It opens none if each request has a connection of its own.
+	// preconnect opens a connection and leaves it idle in the pool. It does nothing if each request opens a connection.
 	preconnect(ctx context.Context, u *url.URL) error
 }
 
-// borrower is told of the connection that a request goes by.
+// borrower is told which connection a request uses.
 type borrower interface {
-	// lent returns where the connection is to take down what the request does. kept: it had been used before.
+	// lent returns the record that the connection writes to. kept: the connection had been used before.
 	lent(c *conn, kept bool) *wire
 }
 
-// linesOf are headers as HTTP/1.1 has them.
+// linesOf returns headers in HTTP/1.1's wire form.
 func linesOf(h http.Header) []byte {
 	var b bytes.Buffer
-	_ = h.Write(&b) // a buffer takes everything
+	_ = h.Write(&b) // a buffer does not fail
 	return b.Bytes()
 }
 
-// roundTrip sends the request and waits for the head of the response.
+// roundTrip sends the request and blocks until it has the head of the response.
 //
-// A request is sent once. But a kept connection may have been closed by the server while it lay idle, and only be found
-// closed when the request takes it; then not one byte of the request was written, no server has seen it, and it takes
-// another connection. The connections' own count of bytes decides, not what kind of error net/http made of it. A
-// request of which a byte was written on a connection that then ends has failed, kept connection or not: the server may
-// have worked on it.
+// A request is sent once. But the server may have closed a kept connection while it was idle, which may be found out
+// only when a request takes the connection. Then no byte of the request was written, no server has seen it, and it is
+// sent on another connection. The connection's own count of written bytes decides that, not the kind of error. Once a
+// byte has been written on a connection that then ends, the request has failed, on a kept connection too: the server
+// may have worked on it.
 func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 	for {
 		response, err := x.attempt(r)
@@ -118,7 +118,7 @@ func (x *exchange) lent(c *conn, kept bool) *wire {
 	return x.wire
 }
 
-// untouched says whether the request failed on a kept connection before any byte of it was written.
+// untouched reports whether the request failed on a kept connection before any byte of it was written.
 func (x *exchange) untouched() bool {
 	return x.conn != nil && x.kept && x.ctx.Err() == nil && x.conn.record(x.wire).written == 0
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// responses is OpenAI's POST /v1/responses. Its events say in "type" what they are, and the last one holds the whole
-// answer once more.
+// responses is OpenAI's POST /v1/responses. Each event has its kind in "type". The last one repeats the whole answer.
 type responses struct{}
 
 var responsesTraits = traits{
@@ -20,7 +19,7 @@ func (responses) traits() *traits     { return &responsesTraits }
 func (responses) form() workload.Form { return workload.Messages }
 func (responses) prompt() string      { return "input" }
 
-// Members of an event, of a response, of its usage and of what it adds to its output.
+// Members of an event, of a response, of its usage and of an output item.
 var (
 	responsesEvent    = []string{"type", "delta", "response", "item", "error", "object"}
 	responsesAnswer   = []string{"status", "incomplete_details", "usage", "error", "output"}
@@ -61,8 +60,8 @@ func (responses) frame(data []byte, f *frame) error {
 	return nil
 }
 
-// other takes an event of another type, or a whole answer. Each delta of text, reasoning, refusals and arguments is
-// what the model made. vLLM's client takes the time of those of text and of reasoning.
+// other handles an event of another type, or a whole answer. Deltas of text, reasoning, refusals and arguments are all
+// output. vLLM's benchmark client timestamps only those of text and of reasoning.
 func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 	switch {
 	case whole:
@@ -81,8 +80,8 @@ func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 	}
 }
 
-// response takes a response that has ended: its reason for that, its usage, or its error. Where a response is
-// incomplete, it is the reason for it that says how it ended.
+// response handles a response that has ended: its finish reason and usage, or its error. The finish reason of an
+// incomplete response is the reason why it is incomplete.
 func (f *frame) response(data []byte, failed bool) {
 	var v [5][]byte
 	part(data, responsesAnswer, v[:])
@@ -106,7 +105,7 @@ func (f *frame) response(data []byte, failed bool) {
 	f.thought, f.thoughtTold = number(thought[0])
 }
 
-// outputs takes the output of a whole answer: messages, reasoning and calls of tools. Its first text counts as the
+// outputs records the output of a whole answer: messages, reasoning and tool calls. Its first text counts as the
 // answer.
 func (f *frame) outputs(data []byte) {
 	for _, item := range list(data) {

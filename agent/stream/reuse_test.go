@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// However a response is framed, and whatever comes before and behind it, the next request gets its own; and it goes by
-// the same connection just if nothing was left on that.
+// The next request gets its own response, however the previous one was framed and whatever came before and after it. It
+// uses the same connection only if nothing was left there.
 func TestNextRequestBehindAnyResponse(t *testing.T) {
 	stream := tokenFrame("a") + tokenFrame("b") + doneFrame
 	sized := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s",
@@ -24,7 +24,7 @@ func TestNextRequestBehindAnyResponse(t *testing.T) {
 		response string
 		frames   uint64
 		kept     bool
-		ends     bool // the server ends the connection
+		ends     bool // the server closes the connection
 	}{
 		"sized":              {sized, 2, true, false},
 		"sized, surplus":     {sized + "x", 2, false, false},
@@ -48,7 +48,7 @@ func TestNextRequestBehindAnyResponse(t *testing.T) {
 					for takeRequest(r) {
 						for rest := tt.response; len(rest) > 0; runtime.Gosched() {
 							n := step
-							if len(rest) < 2*step { // so that what is surplus comes with the end
+							if len(rest) < 2*step { // so that surplus bytes come with the end
 								n = len(rest)
 							}
 							io.WriteString(c, rest[:n])
@@ -74,7 +74,7 @@ func TestNextRequestBehindAnyResponse(t *testing.T) {
 	}
 }
 
-// What TLS has read beyond a response, and not given out, is left on the connection too.
+// Bytes after a response that TLS has read but not returned count as left on the connection too.
 func TestSurplusThatTLSHolds(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
@@ -85,7 +85,7 @@ func TestSurplusThatTLSHolds(t *testing.T) {
 			for r := bufio.NewReader(secured); takeRequest(r); {
 				stream := tokenFrame("a") + doneFrame
 				head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
-				// so that the client's buffer ends with the response
+				// so that the client's buffer ends where the response ends
 				length := readBuffer - len(fmt.Sprintf(head, 1000))
 				stream += ":" + strings.Repeat("x", length-len(stream)-3) + "\n\n"
 				fmt.Fprintf(secured, head+"%s", length, stream+surplus)

@@ -10,17 +10,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Memory is what the answers of one agent may take beyond what was asked for. Clients share it. It is safe for
-// concurrent use.
+// Memory bounds the memory that the answers of one agent take beyond what was asked for. All clients of the agent share
+// it. It is safe for concurrent use.
 type Memory struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// NewMemory returns a Memory of some bytes.
+// NewMemory returns a Memory with a limit in bytes.
 func NewMemory(bytes int64) *Memory { return &Memory{limit: bytes} }
 
-// take reports whether there is room for n more bytes, and takes them if there is. A nil Memory has no limit.
+// take takes n bytes if that stays within the limit, and reports whether it did. A nil Memory has no limit.
 func (m *Memory) take(n int64) bool {
 	if m == nil || m.used.Add(n) <= m.limit {
 		return true
@@ -29,7 +29,7 @@ func (m *Memory) take(n int64) bool {
 	return false
 }
 
-// give returns bytes that were taken.
+// give returns n bytes that were taken.
 func (m *Memory) give(n int64) {
 	if m != nil && n > 0 {
 		m.used.Add(-n)
@@ -37,29 +37,29 @@ func (m *Memory) give(n int64) {
 }
 
 const (
-	// outputFactor and leastOutput are Config.MaxOutput where it is not given: servers that send a frame for each
-	// character need some five frames a token.
+	// outputFactor and leastOutput determine the default of Config.MaxOutput. Servers that send a frame for each
+	// character need about five frames for a token.
 	outputFactor, leastOutput = 8, 4096
-	// frameShare and bodyShare bound the bytes of a body by its frames: log probabilities of 20 tokens take 3 KiB a
-	// frame.
+	// frameShare, for each frame allowed, and bodyShare bound the bytes of a body. Log probabilities of 20 tokens take
+	// 3 KiB a frame.
 	frameShare, bodyShare = 16 << 10, 1 << 20
-	wholeShare            = 4 << 10  // of a body in one piece, for each token asked for
-	frameBytes            = 8        // of a Frame
-	freeBytes             = 64 << 10 // that any answer may take for its buffers
-	answerLimit           = 4 << 20  // bytes of the text that is kept for later turns
+	wholeShare            = 4 << 10  // bytes of a body in one piece, for each token asked for
+	frameBytes            = 8        // size of a Frame
+	freeBytes             = 64 << 10 // bytes that any answer may use for its buffers
+	answerLimit           = 4 << 20  // longest text that is kept for later turns, in bytes
 )
 
-// room is what one answer may take: how many frames and bytes may come, and how much memory it holds.
+// room bounds one answer: how many frames and bytes may still come, and how much memory it may hold.
 type room struct {
-	frames int   // most frames that are kept
-	bytes  int64 // of the body that may still come
-	free   int   // bytes of memory that are taken for granted
-	taken  int64 // bytes of the agent's Memory
-	whole  int   // bytes that a body in one piece may have
-	body   int   // bytes that it holds
+	frames int   // maximum of frames kept
+	bytes  int64 // bytes of the body that may still come
+	free   int   // bytes of memory not counted against the agent's Memory
+	taken  int64 // bytes taken from the agent's Memory
+	whole  int   // longest body in one piece, in bytes
+	body   int   // size of the buffer for a body in one piece
 }
 
-// roomFor returns the room of an answer to a request for some output tokens.
+// roomFor returns the room of an answer to a request for that many output tokens.
 func (c *Client) roomFor(tokens uint32) room {
 	most := c.maxOutput
 	if most == 0 {
@@ -72,7 +72,7 @@ func (c *Client) roomFor(tokens uint32) room {
 		free: asked + freeBytes}
 }
 
-// admit reports whether one more frame may be kept. If not, the stream has failed.
+// admit reports whether one more frame may be kept. If not, it fails the stream.
 func (x *exchange) admit() bool {
 	switch n := len(x.o.Frames); {
 	case n >= x.room.frames:
@@ -84,7 +84,7 @@ func (x *exchange) admit() bool {
 	return true
 }
 
-// came takes in that bytes of the body came. It is false if they are too many: the stream has failed.
+// came counts n received bytes of the body. It returns false, and fails the stream, if there are too many.
 func (x *exchange) came(n int) bool {
 	if x.room.bytes -= int64(n); x.room.bytes >= 0 {
 		return true
@@ -94,7 +94,7 @@ func (x *exchange) came(n int) bool {
 	return false
 }
 
-// weigh reports whether there is memory for what the answer holds and some more bytes. If not, the stream has failed.
+// weigh reports whether there is memory for what the answer holds and for more bytes. If not, it fails the stream.
 func (x *exchange) weigh(more int) bool {
 	o, e := x.o, &x.events
 	holds := frameBytes*cap(o.Frames) + cap(o.Answer) + len(e.buf) + cap(e.joined) + x.room.body + more
@@ -112,12 +112,12 @@ func (x *exchange) weigh(more int) bool {
 	return true
 }
 
-// runaway ends the stream, which goes on beyond its bounds.
+// runaway fails the stream because it exceeds a bound.
 func (x *exchange) runaway(why string) {
 	x.failed(spatev1.ErrorClass_ERROR_CLASS_RUNAWAY, x.progress(why))
 }
 
-// believe reports whether the numbers of a frame can be. If not, the stream has failed.
+// believe reports whether a frame's token counts are possible. If not, it fails the stream.
 func (x *exchange) believe(f *frame) bool {
 	n := max(f.input, f.output, f.cached, f.thought)
 	if n <= measure.MaxTokens {
@@ -128,7 +128,7 @@ func (x *exchange) believe(f *frame) bool {
 	return false
 }
 
-// readAll reads a body in one piece, up to one byte more than the limit. The caller recycles it.
+// readAll reads a body in one piece, up to limit+1 bytes. The caller recycles the buffer.
 func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 	data := make([]byte, 0, 4<<10)
 	for len(data) <= limit {

@@ -16,7 +16,7 @@ import (
 
 const runawayClass = spatev1.ErrorClass_ERROR_CLASS_RUNAWAY
 
-// forever serves a head and then the same bytes, until nobody takes them any more.
+// forever sends a head and then the same bytes, until the client disconnects.
 func forever(head, again string) func(net.Conn, *bufio.Reader) {
 	block := []byte(strings.Repeat(again, max(1, (1<<20)/len(again))))
 	return func(c net.Conn, r *bufio.Reader) {
@@ -39,7 +39,7 @@ const (
 	jsonHead    = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 )
 
-// endless are answers without an end, and what becomes of them.
+// endless are answers without an end, and the class of their failure.
 var endless = map[string]struct {
 	head, again string
 	class       spatev1.ErrorClass
@@ -61,7 +61,7 @@ var endless = map[string]struct {
 	"one chunk size":   {chunkedHead, "0", spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME},
 }
 
-// An answer without an end is ended: soon, in memory that was asked for, and counted as what it is.
+// An answer without an end is ended within its memory budget, with the right class, and returns its memory.
 func TestEndlessAnswersAreEnded(t *testing.T) {
 	const budget = 4 << 20
 	for name, e := range endless {
@@ -85,8 +85,7 @@ func TestEndlessAnswersAreEnded(t *testing.T) {
 	}
 }
 
-// Streams share the agent's memory: what one has taken another cannot, and a stream within what was asked for needs
-// none of it.
+// Streams share the agent's Memory. A stream within what was asked for needs none of it.
 func TestAnswersShareTheAgentsMemory(t *testing.T) {
 	memory := NewMemory(0)
 	frames := strings.Repeat(chunk(tokenFrame("a")), 20_000)
@@ -104,7 +103,7 @@ func TestAnswersShareTheAgentsMemory(t *testing.T) {
 	}
 }
 
-// classOf is the class of what became of a request.
+// classOf returns the class of a request's failure, 0 for none.
 func classOf(o *Observation) spatev1.ErrorClass {
 	if o.Err == nil {
 		return 0
@@ -112,7 +111,7 @@ func classOf(o *Observation) spatev1.ErrorClass {
 	return o.Err.Class
 }
 
-// A server that sends faster than its bytes are looked at neither holds its own timeout up nor other streams.
+// A server that sends faster than its bytes are parsed delays neither its own timeout nor other streams.
 func TestAFloodHoldsNobodyUp(t *testing.T) {
 	const timeout = time.Second
 	flood := newRawServer(t, forever(endlessHead, "\n"))
@@ -123,7 +122,7 @@ func TestAFloodHoldsNobodyUp(t *testing.T) {
 		MaxOutput: 1 << 20,
 	})
 	var all sync.WaitGroup
-	for range 2 * runtime.GOMAXPROCS(0) { // each sweeper has one
+	for range 2 * runtime.GOMAXPROCS(0) { // so that each sweeper has one
 		all.Go(func() {
 			var o Observation
 			c.Do(t.Context(), Request{Body: body(c)}, &o)
@@ -142,7 +141,7 @@ func TestAFloodHoldsNobodyUp(t *testing.T) {
 	all.Wait()
 }
 
-// Numbers that cannot be fail their request, in whatever form they are written.
+// Impossible numbers fail their request, in any notation.
 func TestNumbersThatCannotBe(t *testing.T) {
 	const outOfRange = spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE
 	usage := func(fields string) string {
@@ -175,7 +174,7 @@ func TestNumbersThatCannotBe(t *testing.T) {
 	}
 }
 
-// Answers that are far longer than asked for use each other's buffers: what they take does not grow with their number.
+// Answers far longer than asked for reuse each other's buffers: memory does not grow with their number.
 func TestLongAnswersLeaveLittleGarbage(t *testing.T) {
 	const requests, size = 16, 1 << 20
 	for name, response := range map[string]string{
@@ -187,7 +186,7 @@ func TestLongAnswersLeaveLittleGarbage(t *testing.T) {
 			text := []byte(response)
 			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
 				takeRequest(r)
-				_, _ = c.Write(text) // the client may leave
+				_, _ = c.Write(text) // the client may disconnect
 			})
 			c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 			var before, after runtime.MemStats
@@ -198,7 +197,7 @@ func TestLongAnswersLeaveLittleGarbage(t *testing.T) {
 				}
 			}
 			runtime.ReadMemStats(&after)
-			if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 2*size { // 3 to 4 times the size, unless they are used again
+			if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 2*size { // 3 to 4 times it without reuse
 				t.Errorf("an answer of %d KiB took %d KiB", size>>10, each>>10)
 			}
 		})

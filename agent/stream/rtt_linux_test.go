@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A connection that has no socket option to ask is one whose round trip is not known.
+// The round trip of a connection without that socket option is not known.
 func TestRoundTripIsUnknownWhereNobodySays(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

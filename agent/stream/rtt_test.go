@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// The first request on a connection, and no other, has the round trip that the kernel measured when the connection was
-// made.
+// Only the first request on a connection has the round trip that the kernel measured when the connection was opened.
 func TestRoundTripOfANewConnection(t *testing.T) {
 	s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame)+lastChunk))
 	if !measuresRoundTrips(t, s.Addr().String()) {
@@ -23,7 +22,8 @@ func TestRoundTripOfANewConnection(t *testing.T) {
 	}
 }
 
-// measuresRoundTrips says whether this system's TCP_INFO has them: Linux does, imitations of it need not.
+// measuresRoundTrips reports whether this system's TCP_INFO has round trips. Linux's has; that of compatible systems
+// may not.
 func measuresRoundTrips(t *testing.T, addr string) bool {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -11,15 +11,16 @@ import (
 	"unicode/utf8"
 )
 
-// secrets are what must appear in no message, though servers like to send it back: keys and the values of headers that
-// look like keys.
+// secrets are values that must not appear in messages, though servers often echo them: keys, and values of headers
+// whose names suggest a secret.
 type secrets struct {
-	values []string // longest first: one that is a part of another must not keep the other from being found
-	forms  string   // all that they may be written as, with zeros between
-	pairs  []uint64 // bits of the two bytes that begin a place in forms; nil: there are no secrets
+	values []string // longest first: masking a value that is part of another would hide the other
+	forms  string   // all encodings of the values, separated by zero bytes
+	pairs  []uint64 // bitmap of the two-byte sequences in forms; nil: there are no secrets
 }
 
-// shortestSecret spares messages from being riddled when a header's value is a common word or digit.
+// shortestSecret is the shortest value that is masked. Without it, a header's value that is a common word or a digit
+// would be masked all over a message.
 const shortestSecret = 4
 
 func secretsOf(c Config) secrets {
@@ -32,7 +33,7 @@ func secretsOf(c Config) secrets {
 	for name, value := range c.Headers {
 		if isSecretHeader(name) {
 			values = withSecret(values, value)
-			_, credential, _ := strings.Cut(value, " ") // behind "Bearer" or "Basic"
+			_, credential, _ := strings.Cut(value, " ") // after "Bearer" or "Basic"
 			values = withSecret(values, credential)
 		}
 	}
@@ -51,8 +52,8 @@ func withSecret(values []string, value string) []string {
 	return append(values, value)
 }
 
-// index notes all forms of the secrets, and which pairs of bytes are in them, so that few places of a message are
-// looked at twice.
+// index collects all forms of the secrets, and the pairs of bytes in them, so that most positions of a message need
+// only one look-up.
 func (s *secrets) index() {
 	var all []string
 	for _, value := range s.values {
@@ -66,25 +67,25 @@ func (s *secrets) index() {
 	}
 }
 
-// isSecretHeader goes by the name.
+// isSecretHeader reports whether a header's name suggests that its value is secret.
 func isSecretHeader(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc([]string{"auth", "key", "token", "secret", "cookie", "credential", "password"},
 		func(sign string) bool { return strings.Contains(name, sign) })
 }
 
-// shortestPiece is how much of a secret is masked at least: a piece of that length is no common word, and what is
-// shorter is no help.
+// shortestPiece is the shortest piece that is masked if all secrets are longer. A piece of that length is unlikely to
+// be a common word, and a shorter one does not help an attacker.
 const shortestPiece = 8
 
-// HoldsSecret reports whether a text holds a secret of the client's, or a piece of one, as messages mask them. It may
-// be called concurrently. A nil Client has no secrets.
+// HoldsSecret reports whether a text contains one of the client's secrets, or a piece that would be masked in a
+// message. It is safe for concurrent use. A nil Client has no secrets.
 func (c *Client) HoldsSecret(text string) bool {
 	return c != nil && len(c.secrets.values) > 0 && c.secrets.mask(text) != text
 }
 
-// mask hides secrets in a text: as they are, as an echo may have encoded them, and pieces of them, also where something
-// that cannot be seen stands between.
+// mask masks secrets in a text: verbatim, encoded as an echo may have encoded them, and in pieces, also with invisible
+// characters in between.
 func (s secrets) mask(text string) string {
 	for _, secret := range s.values {
 		text = strings.ReplaceAll(text, secret, masked)
@@ -94,10 +95,10 @@ func (s secrets) mask(text string) string {
 
 const masked = "***"
 
-// formsOf returns a secret as it may stand in a text. In base64 it begins at one of three places of a group, the parts
-// at its ends depend on what stands beside it and are left out.
+// formsOf returns the encodings in which a secret may appear in a text. In base64 a secret can start at each of three
+// offsets within a group; the encoded characters at its ends depend on the neighbouring bytes and are left out.
 func formsOf(secret string) []string {
-	quoted, _ := json.Marshal(secret) // a string can be
+	quoted, _ := json.Marshal(secret) // cannot fail for a string
 	forms := []string{
 		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`),
 		html.EscapeString(secret),
@@ -114,7 +115,7 @@ func formsOf(secret string) []string {
 	return slices.Compact(forms)
 }
 
-// maskPieces hides the pieces of secrets, whatever white space or control characters stand within.
+// maskPieces masks the pieces of secrets, even with white space or control characters within them.
 func (s secrets) maskPieces(text string) string {
 	plain, places := visible(text)
 	least := shortestPiece
@@ -122,7 +123,7 @@ func (s secrets) maskPieces(text string) string {
 		least = max(len(shortest)-1, shortestSecret)
 	}
 	var out strings.Builder
-	from := 0 // of text that is not written yet
+	from := 0 // start of the part of text not written yet
 	for i := 0; i+least <= len(plain); {
 		n := least
 		if !s.mayBegin(plain[i:]) || !strings.Contains(s.forms, plain[i:i+n]) {
@@ -141,13 +142,13 @@ func (s secrets) maskPieces(text string) string {
 	return out.String()
 }
 
-// mayBegin reports whether a piece of a secret may begin a text of two bytes or more.
+// mayBegin reports whether a text of two bytes or more may start with a piece of a secret.
 func (s secrets) mayBegin(text string) bool {
 	pair := uint16(text[0])<<8 | uint16(text[1])
 	return s.pairs[pair/64]&(1<<(pair%64)) != 0
 }
 
-// visible returns the bytes of a text that can be seen, and where they stand.
+// visible returns the bytes of a text that are neither white space nor control characters, and their indices.
 func visible(text string) (plain string, places []int) {
 	b := make([]byte, 0, len(text))
 	for i := range len(text) {
@@ -158,7 +159,7 @@ func visible(text string) (plain string, places []int) {
 	return string(b), places
 }
 
-// clean makes a message fit to be shown: no secrets, valid UTF-8 in one line, not too long.
+// clean makes a message fit for display: no secrets, valid UTF-8 in one line, at most messageLimit bytes.
 func (s secrets) clean(message string) string {
 	if len(s.values) > 0 {
 		message = s.mask(message)

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However a server sends a key back, whole, encoded, split or a part of it, eight characters of it are never to be seen
-// in a row.
+// However a server echoes a key (whole, encoded, split or in part), a message never shows eight of its characters in a
+// row.
 func TestEchoedKeysAreMasked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.StringMatching(`[A-Za-z0-9+/=_"<&%-]{12,60}`).Draw(t, "key")
@@ -43,7 +43,7 @@ func TestEchoedKeysAreMasked(t *testing.T) {
 	})
 }
 
-// A key within what precedes it, as Basic authorization has it, is masked wherever a group of base64 begins.
+// A key in base64 with text before it, as in Basic authorization, is masked at each offset within a base64 group.
 func TestKeysInBase64AreMaskedAtEachPlace(t *testing.T) {
 	const key = "sk-0123456789abcdef"
 	s := secretsOf(Config{APIKey: key})

@@ -11,18 +11,17 @@ import (
 	"testing"
 )
 
-// peer is a server of net/http that remembers its connections.
+// peer is a net/http server that records its connections.
 type peer struct {
 	*httptest.Server
 	mu       sync.Mutex
-	from     []string // remote addresses of connections, in their order
+	from     []string // remote addresses of connections, in order
 	busy     map[string]int
-	together int // most requests at once on one connection
+	together int // maximum of concurrent requests on one connection
 	protos   map[string]int
 }
 
-// newPeer starts a server on an address: version 1 and 2 of HTTP, or only one of them; over TLS if it has a
-// configuration.
+// newPeer starts a server on an address, with HTTP/1.1, HTTP/2 or both. It uses TLS if secure is not nil.
 func newPeer(t testing.TB, address string, http1, http2 bool, secure *tls.Config, handle http.HandlerFunc) *peer {
 	t.Helper()
 	p := &peer{busy: map[string]int{}, protos: map[string]int{}}

@@ -6,9 +6,10 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// sglang is SGLang's own POST /generate. Each frame holds all of the text so far and its token ids. A server started
-// with --stream-output, later called --incremental-streaming-output, sends the new ids alone; its text is that of these
-// in later versions and all so far in earlier ones. The number of output tokens is of all so far in either case.
+// sglang is SGLang's own POST /generate. Each frame holds the whole text so far and its token ids. A server started
+// with --stream-output, later called --incremental-streaming-output, sends only the new ids. Its text is then only the
+// new text in later versions, and the whole text so far in earlier ones. The number of output tokens always counts all
+// so far.
 type sglang struct {
 	written workload.Form // of the prompts
 }
@@ -29,7 +30,7 @@ func (d sglang) prompt() string {
 	return "input_ids"
 }
 
-// Members of a frame, of what it says of itself, and of its finish reason.
+// Members of a frame, of its meta_info, and of its finish reason.
 var (
 	sglangFrame  = []string{"text", "output_ids", "meta_info", "error"}
 	sglangMeta   = []string{"prompt_tokens", "cached_tokens", "completion_tokens", "finish_reason"}
@@ -62,14 +63,14 @@ func (sglang) frame(data []byte, f *frame) error {
 	return nil
 }
 
-// newIDs says whether a frame has ids of new tokens alone, so that its text may be that of these. The one that ends an
-// answer by the model's word is left out: the token that does so has no text, so that a text like the one before is all
-// of the answer.
+// newIDs reports whether a frame has only the ids of new tokens, so that its text may be only the new text. It is false
+// for the frame with which the model ends an answer: the end token has no text, so a text equal to the previous one is
+// the whole answer.
 func (f *frame) newIDs(ids []byte) bool {
 	return filled(ids) && f.usage && string(f.finish) != "stop" && uint64(bytes.Count(ids, []byte{','})+1) < f.output
 }
 
-// stopped takes SGLang's finish reason: an object with a type, or a word. An aborted request has failed.
+// stopped records SGLang's finish reason: an object with a type, or a string. An aborted request has failed.
 func (f *frame) stopped(reason []byte) {
 	f.finish = word(reason)
 	var v [2][]byte

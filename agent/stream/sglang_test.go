@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sglangSays is a frame that has so many ids of so many tokens so far.
+// sglangSays returns a frame with the given number of ids and the given number of tokens so far.
 func sglangSays(text string, ids, tokens int, finish string) string {
 	list := slices.Repeat([]int{7}, ids)
 	return fmt.Sprintf(`{"text":%q,"output_ids":[%s],"meta_info":{"finish_reason":%s,"completion_tokens":%d}}`, text,
@@ -23,8 +23,8 @@ func joined(ids []int) (s string) {
 	return s
 }
 
-// TestSGLangText checks what each frame adds, by all that servers are set to send. Only the ids beside the text tell
-// one from the other where a text is the same as the one before.
+// TestSGLangText checks what each frame adds, for all server settings. If a text equals the previous one, only the ids
+// show which setting the server has.
 func TestSGLangText(t *testing.T) {
 	const length, stop = `{"type":"length","length":3}`, `{"type":"stop","matched":2}`
 	for name, tt := range map[string]struct {

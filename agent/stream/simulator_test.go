@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// simulated asks a simulator for 7 tokens in an API.
+// simulated asks a simulator for 7 tokens by an API.
 func simulated(t *testing.T, api string, change func(*simulator.Config)) *Observation {
 	t.Helper()
 	config := simulator.Default()
@@ -35,8 +35,7 @@ func simulated(t *testing.T, api string, change func(*simulator.Config)) *Observ
 	return &o
 }
 
-// shapes are ways to send the same answer, with how many of the 7 tokens come in frames of their own: 0 if that is for
-// the API to say.
+// shapes are ways to send the same answer.
 var shapes = map[string]func(*simulator.Frames){
 	"plain":         func(*simulator.Frames) {},
 	"role at once":  func(f *simulator.Frames) { f.Role = simulator.RoleAtOnce },
@@ -51,7 +50,7 @@ var shapes = map[string]func(*simulator.Frames){
 	"CRLF":          func(f *simulator.Frames) { f.CRLF = true },
 }
 
-// TestSimulatedShapes reads each shape of each API of the simulator, which was written apart from this client.
+// TestSimulatedShapes reads each shape in each API from the simulator, which was written independently of this client.
 func TestSimulatedShapes(t *testing.T) {
 	for api := range dialects {
 		for name, shape := range shapes {
@@ -77,7 +76,7 @@ func TestSimulatedShapes(t *testing.T) {
 	}
 }
 
-// TestSimulatedFaults meets each fault in each API.
+// TestSimulatedFaults checks each fault in each API.
 func TestSimulatedFaults(t *testing.T) {
 	faults := map[simulator.FaultKind]spatev1.ErrorClass{
 		simulator.FaultTooManyRequests: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,

@@ -16,31 +16,31 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// socket is a TCP connection that knows when the bytes it gave last were received. One goroutine at a time may read,
-// and one write.
+// socket is a TCP connection that knows when the bytes of its last read were received. One goroutine at a time may
+// read, and one may write.
 //
-// Its descriptor is its own: a sweeper waits for it, and not Go's runtime, which would have a goroutine woken for every
-// frame. What comes is either taken by Read, as from any connection, or pushed to a taker by the sweeper.
+// Its file descriptor is not registered with Go's runtime, which would wake a goroutine for every frame; a sweeper
+// polls it. Received bytes are either returned by Read, as by any connection, or pushed to a taker by the sweeper.
 type socket struct {
 	mu     sync.Mutex
 	fd     int     // -1: closed
-	taker  taker   // whom the sweeper pushes to; nil: Read takes what comes
+	taker  taker   // receives what the sweeper reads; nil: Read returns the bytes
 	last   reading // of the last read
-	failed error   // why nothing more could be pushed
+	failed error   // why pushing ended
 
 	sweeper *sweeper
 	slot    int32
-	news    chan struct{} // holds one: something has come, or pushing is over
-	room    chan struct{} // holds one: the kernel takes more
-	gone    chan struct{} // closed with the socket
+	news    chan struct{} // holds one: there may be something to read, or pushing has ended
+	room    chan struct{} // holds one: the kernel accepts more to send
+	gone    chan struct{} // closed when the socket is
 	reads   limit
 	writes  limit
 
-	rtt           time.Duration // round trip of the connection's handshake by the kernel's own measure; 0: not known
+	rtt           time.Duration // round trip of the TCP handshake as the kernel measured it; 0: not known
 	local, remote net.Addr
 }
 
-// newSocket takes over a connection that was dialled with prepareSocket. It closes the net.Conn.
+// newSocket returns a socket for a connection that was dialled with prepareSocket. It closes the net.Conn in any case.
 func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	defer c.Close()
 	sc, ok := c.(syscall.Conn)
@@ -65,8 +65,8 @@ func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	return s, nil
 }
 
-// duplicate returns a descriptor of a socket that Go's runtime knows nothing of. It does not block, as the runtime's
-// own.
+// duplicate returns a file descriptor of a socket that is not registered with Go's runtime. It is non-blocking, like
+// the runtime's own.
 func duplicate(c syscall.Conn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -79,9 +79,8 @@ func duplicate(c syscall.Conn) (fd int, err error) {
 	return fd, errors.Join(err, failed)
 }
 
-// roundTrip asks the kernel how long the packets of a connection take there and back. Of a connection that was just
-// made that is the time from its SYN to the answer. 0: the kernel does not say, which is no reason to do without the
-// connection.
+// roundTrip returns the kernel's round-trip time of a connection. Right after connecting, that is the time from the SYN
+// to its answer. 0: not known, which is not an error: the connection can be used.
 func roundTrip(fd int) time.Duration {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -90,7 +89,7 @@ func roundTrip(fd int) time.Duration {
 	return time.Duration(info.Rtt) * time.Microsecond
 }
 
-// Read blocks until there are bytes, and keeps the time of what it returns.
+// Read implements net.Conn. It records when the bytes it returns were received.
 func (s *socket) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -109,10 +108,10 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 }
 
-// errAgain says that there is nothing to read, or no room to write, yet.
+// errAgain means that there is nothing to read, or no room to write, yet.
 var errAgain = errors.New("not yet")
 
-// tryRead reads what there is, or fails with errAgain.
+// tryRead reads what is available, or fails with errAgain.
 func (s *socket) tryRead(p []byte) (int, error) {
 	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
 	defer receivers.Put(r)
@@ -129,14 +128,14 @@ func (s *socket) tryRead(p []byte) (int, error) {
 	return n, nil
 }
 
-// mark notes when the bytes of a read came. Bytes of one connection come in order: a stamp that follows a time taken
-// from the program's clock is not allowed to go before it. The socket is locked.
+// mark records when the bytes of a read came. Bytes of one connection come in order, so a timestamp that follows a time
+// of the program's clock must not be earlier than that time. The socket is locked.
 func (s *socket) mark(r *receiver) {
 	at, seen, stamped := r.Times()
 	s.last = reading{at: max(at, s.last.at), seen: seen, number: s.last.number + 1, stamped: stamped}
 }
 
-// because is what an error of a system call means. The socket is locked.
+// because returns the error that a system call's error number means. The socket is locked.
 func (s *socket) because(call string, err syscall.Errno) error {
 	switch {
 	case s.fd < 0:
@@ -147,7 +146,7 @@ func (s *socket) because(call string, err syscall.Errno) error {
 	return os.NewSyscallError(call, err)
 }
 
-// Write blocks until the kernel has all of p.
+// Write implements net.Conn. It blocks until the kernel has all of p.
 func (s *socket) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		if err := s.writes.over(); err != nil {
@@ -165,8 +164,8 @@ func (s *socket) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// tryWrite writes what the kernel takes at once. If it takes nothing it fails with errAgain, and the sweeper will tell
-// when it does.
+// tryWrite writes what the kernel accepts without blocking. If that is nothing, it fails with errAgain, and the sweeper
+// signals s.room when there is room.
 func (s *socket) tryWrite(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +181,7 @@ func (s *socket) tryWrite(p []byte) (int, error) {
 	return 0, s.because("send", err)
 }
 
-// wait blocks until there are news, the limit has passed or the socket is closed.
+// wait blocks until news is signalled, the limit has passed or the socket is closed.
 func (s *socket) wait(news <-chan struct{}, l *limit) error {
 	select {
 	case <-news:
@@ -194,9 +193,9 @@ func (s *socket) wait(news <-chan struct{}, l *limit) error {
 	}
 }
 
-// push gives what comes to a taker until that wants no more, and blocks until then. Its error is the reading's, io.EOF
-// at the end of what the other side sent, or the context's. The taker is called on the sweeper's goroutine and, for
-// what has come already, on this one.
+// push passes received bytes to a taker, and blocks until the taker wants no more, reading fails or ctx ends. It
+// returns the read error, io.EOF when the peer has closed, or the context's error. The taker is called on the sweeper's
+// goroutine, and on this one for bytes already received.
 func (s *socket) push(ctx context.Context, t taker) error {
 	if err := s.begin(t); err != nil {
 		return err
@@ -216,8 +215,8 @@ func (s *socket) push(ctx context.Context, t taker) error {
 	}
 }
 
-// begin has the sweeper push. What has come by now, and the other side's end, the sweeper may have been told of before,
-// and is not told again.
+// begin makes the sweeper push to t. It reads what has come already, and the peer's close: epoll may have reported
+// these before and does not report them again.
 func (s *socket) begin(t taker) error {
 	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
 	defer receivers.Put(r)
@@ -231,20 +230,20 @@ func (s *socket) begin(t taker) error {
 	return nil
 }
 
-// pushed says whether pushing is over, and why.
+// pushed reports whether pushing has ended, and why.
 func (s *socket) pushed() (over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taker == nil, s.failed
 }
 
-// pourAtOnce is how many full buffers a socket is read in a row. A server that sends faster than its bytes are taken in
-// would have the sweeper to itself for ever, and the lock that a request takes that is to end.
+// pourAtOnce is how many full buffers are read from a socket in a row. Without a limit, a server that sends faster than
+// its bytes are parsed would occupy the sweeper for ever, and hold the lock that a request needs to end.
 const pourAtOnce = 4
 
-// pour pushes what there is. A read that does not fill the buffer has emptied the socket, unless the other side is
-// known to have ended: what comes after it is told of anew, and so is what is left after a few full buffers. The socket
-// is locked.
+// pour pushes what is available. A read that does not fill the buffer has emptied the socket: epoll reports what comes
+// later. If the peer may have closed, pour reads on until the end, as epoll does not report the close again. What is
+// left after pourAtOnce full buffers is read when the sweeper comes round again. The socket is locked.
 func (s *socket) pour(r *receiver, ended bool) {
 	for range pourAtOnce {
 		n, err := r.Receive(s.fd, r.buffer)
@@ -278,7 +277,7 @@ func (s *socket) stop(err error) {
 	notify(s.news)
 }
 
-// notice takes in what epoll says of the socket. The sweeper calls it.
+// notice handles epoll's events of the socket. The sweeper calls it.
 func (s *socket) notice(events uint32, r *receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,7 +294,7 @@ func (s *socket) notice(events uint32, r *receiver) {
 	s.pour(r, events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
 }
 
-// notify sends to a channel that holds one, unless it does already.
+// notify sends to a channel with a buffer of one, unless the buffer is full.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -303,7 +302,7 @@ func notify(c chan struct{}) {
 	}
 }
 
-// unread says whether the kernel has bytes that were not read yet. Of a closed socket it has none.
+// unread reports whether the kernel has bytes that were not read yet. It has none for a closed socket.
 func (s *socket) unread() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,8 +310,8 @@ func (s *socket) unread() bool {
 	return err == nil && n > 0
 }
 
-// quiet says whether a connection that lies idle is still open and nothing has come on it, which would be no answer to
-// anything.
+// quiet reports whether an idle connection is still open and has nothing to read. Bytes on an idle connection would
+// answer no request.
 func (s *socket) quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +348,7 @@ func (s *socket) SetDeadline(t time.Time) error {
 	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements net.Conn. Pushing has none: its context ends it.
+// SetReadDeadline implements net.Conn. It does not affect push, which its context ends.
 func (s *socket) SetReadDeadline(t time.Time) error {
 	s.reads.set(t)
 	return nil
@@ -361,7 +360,7 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// holdStamping and askForStamps are kernel's; other systems have none.
+// holdStamping and askForStamps are package kernel's. Systems other than Linux have no receive timestamps.
 func holdStamping() { kernel.HoldStamping() }
 
 func askForStamps(c syscall.RawConn) error { return kernel.AskForStamps(c) }

@@ -21,7 +21,7 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// sockets are the two ends of a TCP connection.
+// sockets returns the two ends of a TCP connection.
 func sockets(s *sweepers) (one, other *socket, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +66,7 @@ func TestSocketIsAConnection(t *testing.T) {
 	})
 }
 
-// Whoever waits for a socket is woken when it is closed.
+// Goroutines that wait for a socket are woken when it is closed.
 func TestClosedSocket(t *testing.T) {
 	one, _ := newSockets(t)
 	errs := make(chan error, 3)
@@ -93,7 +93,7 @@ func TestClosedSocket(t *testing.T) {
 	}
 }
 
-// stillWriting says whether the kernel takes more.
+// stillWriting reports whether the kernel accepts more.
 func (s *socket) stillWriting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,13 +101,13 @@ func (s *socket) stillWriting() bool {
 	return err == 0
 }
 
-// takes is a taker.
+// takes is a function as a taker.
 type takes func(p []byte, by reading) bool
 
 func (f takes) take(p []byte, by reading) bool { return f(p, by) }
 
-// What is pushed is what was sent, whatever came before, and until nobody wants more, the other side ends or the
-// context does.
+// Exactly the sent bytes are pushed, including those that came before push, until the taker wants no more, the peer
+// closes or the context ends.
 func TestPush(t *testing.T) {
 	for name, tt := range map[string]struct {
 		want string
@@ -150,7 +150,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// The other side's end may have come before pushing is begun.
+// The peer may have closed before push is called.
 func TestPushBehindTheEnd(t *testing.T) {
 	one, other := newSockets(t)
 	io.WriteString(other, "0123456789")
@@ -167,7 +167,7 @@ func TestPushBehindTheEnd(t *testing.T) {
 	if _, err := io.ReadFull(one, make([]byte, 3)); err != nil {
 		t.Fatal(err)
 	}
-	for range 100 { // the sweeper says what it was told
+	for range 100 { // until the sweeper has handled epoll's events
 		runtime.Gosched()
 	}
 	got := ""
@@ -180,7 +180,7 @@ func TestPushBehindTheEnd(t *testing.T) {
 	}
 }
 
-// A socket that was pushed can be read again, and loses nothing.
+// After push a socket can be read again, and no bytes are lost.
 func TestPushAndRead(t *testing.T) {
 	one, other := newSockets(t)
 	for i := range 100 {
@@ -210,7 +210,7 @@ func readBy(t *testing.T, s *socket, at time.Time) {
 	}
 }
 
-// A limit that is moved does not end what waits for it before its time, nor is one that has passed for ever.
+// A limit that was moved does not end a wait early, and one that has passed can be moved again.
 func TestLimitIsMoved(t *testing.T) {
 	one, other := newSockets(t)
 	p := make([]byte, 1)
@@ -231,7 +231,7 @@ func TestLimitIsMoved(t *testing.T) {
 	}
 }
 
-// Many streams at a time, on few sweepers, of servers that write as they please, all come out whole.
+// Many concurrent streams on few sweepers, written in pieces of different sizes, all arrive whole.
 func TestManyStreamsAtATime(t *testing.T) {
 	const streams, requests = 100, 5
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
@@ -265,7 +265,7 @@ func TestManyStreamsAtATime(t *testing.T) {
 	all.Wait()
 }
 
-// A client that is closed ends what is under way, and leaves nothing behind.
+// Closing a client ends its requests in flight, and leaves nothing behind.
 func TestClientIsClosedUnderWay(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
 		takeRequest(r)

@@ -11,15 +11,15 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// socket is a TCP connection that knows when the program read the bytes it gave last: there are no stamps to be had
-// here, and every read is counted so. One goroutine at a time may read.
+// socket is a TCP connection that knows when the program read the bytes of its last read. There are no kernel
+// timestamps on this system, so every read is unstamped. One goroutine at a time may read.
 type socket struct {
 	net.Conn
 	last reading
 	rtt  time.Duration // 0: not known
 }
 
-// sweepers are none: each goroutine reads its own socket.
+// sweepers is empty: each goroutine reads its own socket.
 type sweepers struct{}
 
 func (*sweepers) close() {}
@@ -30,7 +30,7 @@ func askForStamps(syscall.RawConn) error { return nil }
 
 func newSocket(c net.Conn, _ *sweepers) (*socket, error) { return &socket{Conn: c}, nil }
 
-// Read reads as net.Conn does and keeps the time of what it returns.
+// Read implements net.Conn. It records when it returned bytes.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if n > 0 {
@@ -40,11 +40,11 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// otherBuffer is what push reads at once.
+// otherBuffer is the buffer size of push.
 const otherBuffer = 4 << 10
 
-// push gives what comes to a taker until that wants no more, and blocks until then. Its error is the reading's, io.EOF
-// at the end of what the other side sent, or the context's.
+// push passes received bytes to a taker, and blocks until the taker wants no more, reading fails or ctx ends. It
+// returns the read error, io.EOF when the peer has closed, or the context's error.
 func (s *socket) push(ctx context.Context, t taker) error {
 	defer context.AfterFunc(ctx, func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })()
 	buffer := make([]byte, otherBuffer)
@@ -61,5 +61,5 @@ func (s *socket) push(ctx context.Context, t taker) error {
 	}
 }
 
-// unread does not know.
+// unread returns false: on this system it is not known.
 func (s *socket) unread() bool { return false }

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// sources are the addresses that connections are made from, in turn. Each has a range of ports of its own towards each
-// endpoint; the kernel's search for a free one gets slow where more than half of a range is taken, so all of them are
-// filled alike.
+// sources are the local addresses that connections are made from, in turn. Each has its own range of ports for each
+// endpoint. The kernel's search for a free port gets slow when more than half of a range is taken, so all ranges are
+// filled evenly.
 type sources struct {
 	v4, v6 []netip.Addr
 	turn   atomic.Uint64
 }
 
-// newSources sorts addresses by family. Nil: there are none.
+// newSources sorts addresses by family. It returns nil if there are none.
 func newSources(all []netip.Addr) *sources {
 	if len(all) == 0 {
 		return nil
@@ -33,8 +33,8 @@ func newSources(all []netip.Addr) *sources {
 	return s
 }
 
-// towards returns the addresses that a connection can be made from, those to be tried first before others: to a name it
-// is the name's addresses that decide. None: the system picks.
+// towards returns the addresses that a connection to addr can be made from, in groups in the order in which to try
+// them. For a name both families are returned, as it is not known yet to which its addresses belong.
 func (s *sources) towards(addr string) [][]netip.Addr {
 	to, err := netip.ParseAddrPort(addr)
 	switch {
@@ -46,7 +46,7 @@ func (s *sources) towards(addr string) [][]netip.Addr {
 	return [][]netip.Addr{s.v6}
 }
 
-// dial makes a TCP connection from the address whose turn it is.
+// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address.
 func (s *sources) dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{Control: prepareSocket}
 	if s == nil {
@@ -79,5 +79,5 @@ func prepareSocket(_, _ string, c syscall.RawConn) error {
 	return nil
 }
 
-// noPort says whether a connection was refused by this machine, for want of a port.
+// noPort reports whether this machine refused a connection because it has no free port or not the source address.
 func noPort(err error) bool { return errors.Is(err, syscall.EADDRNOTAVAIL) }

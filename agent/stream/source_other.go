@@ -4,5 +4,5 @@ package stream
 
 import "syscall"
 
-// portAtConnect has nothing to set here.
+// portAtConnect does nothing on this system.
 func portAtConnect(syscall.RawConn) {}

@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// A segment of TCP can end within a chunk, behind frames that are complete: these came with it, and not with the rest
-// of the chunk.
+// A TCP segment can end within a chunk, after complete frames. These frames get the time of that segment, not that of
+// the rest of the chunk.
 func TestFrameBeforeASplitChunk(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
@@ -49,7 +49,7 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 	}
 }
 
-// The first byte of a response is that of its own head, not of an interim one.
+// FirstByte is the first byte of the final response's head, not of an interim one.
 func TestFirstByteIsNoInterimHeads(t *testing.T) {
 	for name, between := range map[string]string{"apart": "HTTP/1.1 103 Early Hints\r\n\r\n",
 		"in one read with another": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"} {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// hangsUp is a connection whose other side ends it while the first bytes of a request are on their way.
+// hangsUp is a connection that the peer closes while the first bytes of a request are being written.
 type hangsUp struct {
 	*socket
 	begun chan struct{}
@@ -20,19 +20,19 @@ func (h hangsUp) Read([]byte) (int, error) { <-h.begun; return 0, io.EOF }
 func (h hangsUp) Write([]byte) (int, error) {
 	close(h.begun)
 	<-h.gone
-	for range 1000 { // the kernel had taken some before it was closed
+	for range 1000 { // the kernel had accepted some bytes before the close
 		runtime.Gosched()
 	}
 	return 5, net.ErrClosed
 }
 
-// lender keeps what a request does on its connection.
+// lender is a borrower that keeps the record of its request.
 type lender struct{ *wire }
 
 func (l *lender) lent(c *conn, _ bool) *wire { l.wire = new(wire); c.lend(l.wire); return l.wire }
 
-// A long request that fails is not being written any more: else it might be sent again, though its server has some of
-// it.
+// When a long request has failed, nothing writes it any more. Else it might be retried although the server has a part
+// of it.
 func TestFailedRequestIsNotBeingWritten(t *testing.T) {
 	one, _ := newSockets(t)
 	u := &url.URL{Scheme: "http", Host: "a"}
@@ -43,7 +43,7 @@ func TestFailedRequestIsNotBeingWritten(t *testing.T) {
 	c.interrupted, c.reader = c.interrupt, bufio.NewReader(c)
 	p.idle.put(c.place, c)
 	body, by := &payload{left: make([]byte, 4*writeBuffer)}, new(lender)
-	// nolint:bodyclose // it fails
+	// nolint:bodyclose // there is no response
 	_, err := p.roundTrip(t.Context(), &outgoing{method: "POST", url: u, body: body, length: 4 * writeBuffer}, by)
 	if w := c.record(by.wire); err == nil || w.written != 5 {
 		t.Errorf("%v, %d bytes were written", err, w.written)

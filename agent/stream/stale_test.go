@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A kept connection that ends before a byte of the next request is written is nobody's failure.
+// A kept connection that ends before a byte of the next request is written fails no request.
 func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
 	s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
@@ -24,7 +24,7 @@ func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
 			t.Fatalf("request %d: %v", i, o.Err)
 		}
 		if i%3 == 0 {
-			continue // so that connections are kept too
+			continue // so that some connections are kept
 		}
 		c.dialer.mu.Lock()
 		for idle := range c.dialer.open {
@@ -34,8 +34,8 @@ func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
 	}
 }
 
-// A server that hangs up between responses, in every order with the next request: no request reaches it twice, and what
-// fails fails as a cut stream of a request that was sent.
+// A server closes connections between responses, before, during or after the next request. No request reaches it twice,
+// and each failure is a cut stream of a request that was sent.
 func TestNoRequestIsSentTwice(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -80,7 +80,7 @@ func TestNoRequestIsSentTwice(t *testing.T) {
 	}
 }
 
-// stalePool finds its connection closed, and then there is none.
+// stalePool fails twice: first on a kept connection, then on a new one.
 type stalePool struct {
 	pool
 	bodies []io.Reader
@@ -92,7 +92,7 @@ func (p *stalePool) roundTrip(_ context.Context, q *outgoing, by borrower) (*htt
 	return nil, io.EOF
 }
 
-// The body of a request is the caller's again once it is over, whatever still writes the first attempt.
+// Once a request has ended, its body belongs to the caller again, even if something still writes the first attempt.
 func TestBodyOfAnAttemptThatWasGivenUp(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://127.0.0.1:1"}})
 	p := new(stalePool)

@@ -13,10 +13,10 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// hold is how long the program keeps from reading; a time that is right is off by far less.
+// hold is how long the program does not read; a correct time is off by far less.
 const hold = 80 * time.Millisecond
 
-// A program that comes round to its frames late still says when they came.
+// A program that reads its frames late still reports when they arrived.
 func TestFrameTimesOfABusyProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
@@ -47,7 +47,7 @@ func TestFrameTimesOfABusyProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			// Stamping comes on some time after it was asked for.
+			// The kernel switches timestamps on with a delay.
 			for range 50 {
 				var truth clock.Instant
 				var o Observation

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweepers read the sockets of a client, each socket by one of them. There are as many as processors, each made when it
-// is needed.
+// sweepers read the sockets of a client. Each socket belongs to one sweeper. There are at most GOMAXPROCS sweepers,
+// created when needed.
 type sweepers struct {
 	mu     sync.Mutex
 	all    []*sweeper
@@ -21,7 +21,7 @@ type sweepers struct {
 	closed bool
 }
 
-// next returns the sweeper whose turn it is to get a socket.
+// next returns the sweeper for the next socket, in turn.
 func (s *sweepers) next() (*sweeper, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *sweepers) next() (*sweeper, error) {
 	return s.all[s.turn%len(s.all)], nil
 }
 
-// close ends the sweepers, whose sockets are closed, and waits for them.
+// close stops the sweepers and waits for them. Their sockets are closed already.
 func (s *sweepers) close() {
 	s.mu.Lock()
 	s.closed = true
@@ -50,37 +50,36 @@ func (s *sweepers) close() {
 	}
 }
 
-// sweeper reads many sockets on one goroutine. A goroutine for each would be woken for each frame, and with a thousand
-// streams each wake-up finds its stack, its scheduling and its buffers in slow memory: that took longer than the
-// reading. Its epoll instance lies in that of Go's runtime, which wakes the sweeper when there is anything; then it
-// goes on as long as there is more.
+// sweeper reads many sockets on one goroutine. One goroutine for each socket would be woken for each frame, and with a
+// thousand streams each wake-up misses the cache for its stack, its scheduling state and its buffers: that took longer
+// than the reading itself. The sweeper's epoll instance is registered with Go's runtime poller, which wakes the sweeper
+// when a socket is ready. The sweeper then reads until none is.
 type sweeper struct {
 	file     *os.File // the epoll instance
 	raw      syscall.RawConn
 	epoll    int
-	done     chan struct{} // closed when its goroutine has ended
+	done     chan struct{} // closed when the goroutine has ended
 	events   [sweepBatch]unix.EpollEvent
 	batch    [sweepBatch]*socket
 	receiver receiver
-	longest  int // turn
-	read     int // sockets in the present one
+	longest  int // sockets read before it yields
+	read     int // sockets read since it yielded
 
 	mu    sync.Mutex
-	slots []*socket // by the number that epoll knows them by; nil: free
+	slots []*socket // by the number that is registered with epoll; nil: free
 	free  []int32
 }
 
 const (
-	// sweepBatch is how many sockets are read before epoll is asked again.
+	// sweepBatch is how many sockets are read between two epoll calls.
 	sweepBatch = 128
-	// sweepBuffer is more than a socket has unless the program is far behind.
+	// sweepBuffer is larger than what a socket holds, unless the program is far behind.
 	sweepBuffer = 64 << 10
-	// sweepTurn is how many sockets are read on end before other goroutines have their turn: who is to start a request
-	// on a machine with one processor waits no longer than that.
+	// sweepTurn is how many sockets are read in a row before the sweeper yields to other goroutines. On a machine with
+	// one processor, the start of a request waits no longer than that.
 	sweepTurn = 8
-	// sweepTurnOfMany is the same where there are more processors. What becomes ready there is run by another one if
-	// that has nothing to do; and a turn that is given up is offered to all of them, which has the sweeper move from
-	// one cache to another.
+	// sweepTurnOfMany is sweepTurn for more processors. There an idle processor runs a goroutine that becomes ready, so
+	// the sweeper yields less often: after a yield it may continue on another processor, without its cache.
 	sweepTurnOfMany = 64
 )
 
@@ -89,7 +88,7 @@ func newSweeper() (*sweeper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // or Go's runtime would not wait for it
+	if err := unix.SetNonblock(fd, true); err != nil { // else Go's runtime would not poll it
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), unix.Close(fd))
 	}
 	s := &sweeper{
@@ -106,7 +105,7 @@ func newSweeper() (*sweeper, error) {
 	return s, nil
 }
 
-// run reads until the sweeper is closed.
+// run sweeps until the sweeper is closed.
 func (s *sweeper) run() {
 	defer close(s.done)
 	for {
@@ -116,7 +115,7 @@ func (s *sweeper) run() {
 	}
 }
 
-// sweep reads all sockets that have something. It is false: there will be more to wait for.
+// sweep reads all sockets that are ready. It returns false, so that RawConn.Read waits and calls it again.
 func (s *sweeper) sweep(epoll uintptr) bool {
 	for {
 		n, _, err := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, epoll, uintptr(unsafe.Pointer(&s.events[0])),
@@ -132,7 +131,7 @@ func (s *sweeper) sweep(epoll uintptr) bool {
 	}
 }
 
-// readBatch reads the first n sockets that have something.
+// readBatch reads the sockets of the first n events.
 func (s *sweeper) readBatch(n int) {
 	s.mu.Lock()
 	for i := range n {
@@ -140,7 +139,7 @@ func (s *sweeper) readBatch(n int) {
 	}
 	s.mu.Unlock()
 	for i, socket := range s.batch[:n] {
-		if socket != nil { // else it was closed in the meantime
+		if socket != nil { // nil: closed in the meantime
 			socket.notice(s.events[i].Events, &s.receiver)
 		}
 		if s.read++; s.read == s.longest {
@@ -153,7 +152,7 @@ func (s *sweeper) readBatch(n int) {
 
 const sweepFor = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
 
-// add has a socket read.
+// add registers a socket.
 func (s *sweeper) add(k *socket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,18 +170,18 @@ func (s *sweeper) add(k *socket) error {
 	return nil
 }
 
-// awaitRoom has a socket told when the kernel takes more to send, once.
+// awaitRoom makes epoll report when the kernel accepts more to send on a socket.
 func (s *sweeper) awaitRoom(k *socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
 }
 
-// again has a socket noticed once more for what it was not read of, behind the others. It may wait for room, too, and
-// would be told of that for nothing if it does not.
+// again makes epoll report a socket again, after the others, for what is still unread. The flags include EPOLLOUT
+// because a write may wait for room; if none does, the report has no effect.
 func (s *sweeper) again(k *socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
 }
 
-// control changes what epoll watches. What it cannot watch any more for is not there to be told of.
+// control changes what epoll watches.
 func (s *sweeper) control(what int, k *socket, events uint32) error {
 	event := unix.EpollEvent{Events: events, Fd: k.slot}
 	if err := unix.EpollCtl(s.epoll, what, k.fd, &event); err != nil {
@@ -191,7 +190,7 @@ func (s *sweeper) control(what int, k *socket, events uint32) error {
 	return nil
 }
 
-// drop forgets a socket, which is closed thereupon: that takes it out of epoll.
+// drop forgets a socket. The caller then closes it, which removes it from epoll.
 func (s *sweeper) drop(k *socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +202,7 @@ func (s *sweeper) release(k *socket) {
 	s.free = append(s.free, k.slot)
 }
 
-// close ends the sweeper's goroutine and waits for it.
+// close stops the sweeper's goroutine and waits for it.
 func (s *sweeper) close() {
 	_ = s.file.Close()
 	<-s.done

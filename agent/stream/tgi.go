@@ -2,8 +2,8 @@ package stream
 
 import "github.com/spate-load/spate/workload"
 
-// tgi is Text Generation Inference's POST /generate_stream: a frame for each token, the last of which has the details
-// of all.
+// tgi is Text Generation Inference's POST /generate_stream: one frame for each token. The last frame also has the
+// details of the whole answer.
 type tgi struct{}
 
 var tgiTraits = traits{
@@ -40,7 +40,7 @@ func (tgi) frame(data []byte, f *frame) error {
 	switch {
 	case len(token) == 0: // an answer in one piece
 		f.answer = within(all)
-	case string(t[1]) != "true": // the end of a sequence is a token, but no text
+	case string(t[1]) != "true": // the end-of-sequence token has no text
 		f.answer = within(t[0])
 	}
 	f.one = filled(token)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// read takes what Dynamo says of its own times: {"timing": {"ttft_ms": 12.3, ...}}. It sends that in "nvext" to
-// requests whose own "nvext" has "extra_fields": ["timing"]. What is missing, or no time, stays unset.
+// read parses Dynamo's timings: {"timing": {"ttft_ms": 12.3, ...}}. Dynamo sends them in "nvext" if the request's own
+// "nvext" has "extra_fields": ["timing"]. Values that are missing or implausible stay nil.
 func (t *ServerTiming) read(nvext []byte) {
 	var said struct {
 		Timing struct {
@@ -33,10 +33,10 @@ func (t *ServerTiming) read(nvext []byte) {
 	}
 }
 
-// longestTiming is the longest time that a server is believed.
+// longestTiming is the longest plausible timing of a server.
 const longestTiming = time.Hour
 
-// milliseconds is a number of them, if there is one and it can be true.
+// milliseconds converts a timing. It returns false if the timing is missing or implausible.
 func milliseconds(ms *float64) (time.Duration, bool) {
 	if ms == nil || !(*ms >= 0 && *ms <= float64(longestTiming.Milliseconds())) {
 		return 0, false

@@ -8,10 +8,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// scratch are frames that are being read. Their memory is one that is at hand.
+// scratch pools frames for parsing, so that their memory is likely in the cache.
 var scratch = sync.Pool{New: func() any { return new(frame) }}
 
-// frame takes in one frame. It is false if the stream has failed.
+// frame handles one frame. It returns false if the stream has failed.
 func (x *exchange) frame(data []byte, read reading) bool {
 	f := scratch.Get().(*frame) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratch.Put(f)
@@ -23,7 +23,7 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		f.spread(&x.growth)
 	}
 	if f.failed || x.events.failed {
-		if x.client.secrets.clean(f.fault) == "" { // nothing that can be read
+		if x.client.secrets.clean(f.fault) == "" { // no readable message
 			f.fault = start(data)
 		}
 		x.failed(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
@@ -47,15 +47,15 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	return true
 }
 
-// finished keeps a finish reason, if it is one.
+// finished records a finish reason that is not empty.
 func (x *exchange) finished(reason []byte) {
 	if len(reason) > 0 && x.o.FinishReason != string(reason) {
 		x.o.FinishReason = x.client.secrets.clean(string(reason))
 	}
 }
 
-// keep keeps a piece of the answer for the turns to come. It is false if there is no memory for it: the stream has
-// failed.
+// keep keeps a piece of the answer for later turns. It returns false, and fails the stream, if there is no memory for
+// the piece.
 func (x *exchange) keep(answer []byte) bool {
 	switch grown := len(x.o.Answer) + len(answer); {
 	case grown > answerLimit:
@@ -68,8 +68,7 @@ func (x *exchange) keep(answer []byte) bool {
 	return true
 }
 
-// usage takes in what a frame tells of tokens. Some APIs tell those of the prompt and those of the output in different
-// frames.
+// usage records a frame's token counts. Some APIs report the prompt's and the output's tokens in different frames.
 func (x *exchange) usage(f *frame) {
 	if !f.inputTold && !f.cacheTold && !f.usage {
 		return
@@ -89,15 +88,15 @@ func (x *exchange) usage(f *frame) {
 	x.o.Usage = x.inputTold && x.outputTold
 }
 
-// start is the beginning of a frame, for a message.
+// start returns the start of a frame, for an error message.
 func start(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
 
-// place finds out what a frame is, and takes its time if it carries a token or may do so.
+// place classifies a frame, and records its time if it carries or may carry a token.
 func (x *exchange) place(f *frame, read reading) {
 	tokens := x.added(f)
 	switch {
 	case f.token || tokens > 0:
-		x.closing = 0 // what seemed to close the stream did not
+		x.closing = 0 // the earlier closing frame did not close the stream
 		x.token(f, read, tokens)
 	case !f.chunk && !f.closes, tokens == 0:
 		x.append(f, read, 0)
@@ -112,8 +111,8 @@ func (x *exchange) place(f *frame, read reading) {
 	x.begun = x.begun || f.chunk
 }
 
-// added returns how many tokens a frame brought by the server's running usage, or TokensUntold. A server runs its usage
-// if every frame of the output so far has told it; one that tells it in the last frame alone does not.
+// added returns how many tokens a frame brought by the server's running usage, or TokensUntold. Usage counts as running
+// if every frame of the output so far had it, except a role frame. Usage in the last frame alone is not running usage.
 func (x *exchange) added(f *frame) int {
 	switch {
 	case !f.chunk:
@@ -130,7 +129,7 @@ func (x *exchange) added(f *frame) int {
 	return int(min(tokens, 1<<31))
 }
 
-// append keeps the time of a frame for the definitions of others, and for the decision at the end.
+// append keeps the time of a frame, for metrics as other benchmarks define them and for the decision at the end.
 func (x *exchange) append(f *frame, read reading, kind Frame) {
 	if f.chunk {
 		kind |= frameChunk
@@ -140,7 +139,7 @@ func (x *exchange) append(f *frame, read reading, kind Frame) {
 	}
 }
 
-// close keeps the first of the frames that close a stream: the last token may have come with it, without text.
+// close remembers the first frame that closes a stream: it may carry the last token, without text.
 func (x *exchange) close(f *frame, read reading) {
 	x.append(f, read, 0)
 	if x.closing == 0 {
@@ -148,7 +147,7 @@ func (x *exchange) close(f *frame, read reading) {
 	}
 }
 
-// token takes in a frame that carries a token.
+// token handles a frame that carries a token.
 func (x *exchange) token(f *frame, read reading, tokens int) {
 	o := x.o
 	if f.text > 0 && o.FirstText == 0 {
@@ -168,7 +167,7 @@ func (x *exchange) token(f *frame, read reading, tokens int) {
 	x.arrived(f, read, frameToken, tokens)
 }
 
-// arrived takes in the time of a frame that carries a token, or may do so.
+// arrived records the time of a frame that carries or may carry a token.
 func (x *exchange) arrived(f *frame, read reading, kind Frame, tokens int) {
 	o := x.o
 	x.append(f, read, kind)
@@ -182,7 +181,7 @@ func (x *exchange) arrived(f *frame, read reading, kind Frame, tokens int) {
 	}
 }
 
-// read takes in the read that completed such a frame.
+// read records the read that completed such a frame.
 func (x *exchange) read(read reading) {
 	o := x.o
 	if !read.stamped {
@@ -202,13 +201,13 @@ func (x *exchange) read(read reading) {
 	}
 }
 
-// decide settles which frames without text carried a token, now that the whole stream is known. docs/accuracy.md has
-// the rules; their order is that of how much is known:
+// decide decides which frames without text carried a token, once the whole stream is known. docs/results.md has the
+// rules, ordered by how much is known:
 //
-// A stream whose usage counts as many tokens as its frames with text and those without together has a token in each,
-// and one that counts no more than its frames with text has none in the others. Without usage, frames without text
-// between frames with text count, since engines send a frame for each token. The closing frame counts if a token is
-// left for it.
+// If the usage counts at least as many tokens as there are frames with and without text, each frame carried a token. If
+// it counts no more tokens than there are frames with text, the other frames carried none. Without usage, frames
+// without text between frames with text count, since engines send a frame for each token. The closing frame counts if a
+// token is left for it.
 func (x *exchange) decide() {
 	if x.decided {
 		return
@@ -222,7 +221,7 @@ func (x *exchange) decide() {
 	x.reasoning()
 }
 
-// settle is decide for a stream that has such frames.
+// settle implements decide for a stream with frames without text or a closing frame.
 func (x *exchange) settle() {
 	o := x.o
 	left := int64(o.OutputTokens) - int64(o.TokenFrames)
@@ -242,7 +241,7 @@ func (x *exchange) settle() {
 	x.settleClosing(left)
 }
 
-// settleUntold settles a stream without usage.
+// settleUntold implements settle for a stream without usage.
 func (x *exchange) settleUntold() {
 	first, last := -1, -1
 	for i, f := range x.o.Frames {
@@ -256,10 +255,10 @@ func (x *exchange) settleUntold() {
 	x.mark(func(i int) bool { return i > first && i < last })
 }
 
-// settleClosing gives a token that is left to the closing frame, if it came as a token of its own does: later than the
-// frame before it by a quarter of a mean gap at least. That one token is left is proof enough, since most frames have
-// one. If more are left, frames have several: then the output must have ended by itself, and the frame must have room
-// for text.
+// settleClosing lets the closing frame carry a token that the usage leaves over, if the frame was timed like a token:
+// at least a quarter of the mean gap after the frame before it. If exactly one token is left over, that suffices, since
+// most frames carry one. If more are left over, frames carry several tokens; then the model must also have ended the
+// output itself, and the frame must have a field for text.
 func (x *exchange) settleClosing(left int64) {
 	o := x.o
 	if x.closing == 0 || left <= 0 {
@@ -277,7 +276,7 @@ func (x *exchange) settleClosing(left int64) {
 	}
 }
 
-// natural reports whether a finish reason says that the model ended the output by a token of its own.
+// natural reports whether a finish reason means that the model itself ended the output by a token.
 func natural(reason string) bool {
 	switch reason {
 	case "stop", "eos_token", "end_turn", "completed", "stop_sequence", "tool_calls", "tool_use":
@@ -286,7 +285,7 @@ func natural(reason string) bool {
 	return false
 }
 
-// giveClosing has the closing frame carry a token.
+// giveClosing counts the closing frame as a token frame.
 func (x *exchange) giveClosing() {
 	o := x.o
 	o.Frames[x.closing-1] |= frameToken
@@ -301,7 +300,7 @@ func (x *exchange) giveClosing() {
 	}
 }
 
-// mark decides each frame without text by its place in the list.
+// mark decides each frame without text by its index in Frames.
 func (x *exchange) mark(carries func(i int) bool) {
 	for i, f := range x.o.Frames {
 		if f&frameBlank == 0 {
@@ -316,7 +315,7 @@ func (x *exchange) mark(carries func(i int) bool) {
 	x.bound()
 }
 
-// bound sets the first and the last token by the list.
+// bound sets the first and the last token from Frames.
 func (x *exchange) bound() {
 	o := x.o
 	o.FirstToken, o.LastToken = 0, 0
@@ -330,7 +329,7 @@ func (x *exchange) bound() {
 	}
 }
 
-// reasoning finds out how many tokens were reasoning.
+// reasoning determines how many tokens were reasoning.
 func (x *exchange) reasoning() {
 	o := x.o
 	switch {

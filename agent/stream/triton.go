@@ -2,15 +2,15 @@ package stream
 
 import "github.com/spate-load/spate/workload"
 
-// triton is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM behind it. Its frames tell text and
-// nothing else: output tokens are counted in frames, and a stream that ended in order is complete.
+// triton is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM. Its frames have text and nothing else:
+// each frame counts as one output token, and a stream that ended in order is complete.
 type triton struct{}
 
 var tritonTraits = traits{
 	path: "/v2/models/MODEL/generate_stream", prompts: []string{"text_input"},
-	fixed:   map[string]any{"stream": true, "bad_words": "", "stop_words": ""}, // older versions want them all
+	fixed:   map[string]any{"stream": true, "bad_words": "", "stop_words": ""}, // older versions require them all
 	lengths: []string{"max_tokens"},
-	// Older versions call it min_length. What a model has no input for is a parameter, which nobody reads.
+	// Older versions call it min_length. Triton treats a field without a model input as a parameter and ignores it.
 	least:    []string{"min_tokens", "min_length"},
 	unmarked: true, streamed: true,
 }

@@ -12,33 +12,34 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Attempt is a short streamed request that shows what a server makes of fields of its body.
+// Attempt is a short streamed request that shows how a server treats fields of its body.
 type Attempt struct {
-	// Text of the prompt: a message of the user's, or all of it.
+	// Text of the prompt: the only user message of a chat, or the whole prompt.
 	Text string
-	// Tokens of output that are asked for.
+	// Tokens is the number of output tokens to ask for.
 	Tokens uint32
-	// Exact asks for exactly so many, as Config.ExactOutput does.
+	// Exact asks for exactly that many, as Config.ExactOutput does.
 	Exact bool
-	// Running asks for the usage so far in each frame, as Config.RunningUsage does.
+	// Running asks for running usage, as Config.RunningUsage does.
 	Running bool
-	// Wrong names a field of the body that has a value of a wrong type, a text. Empty: none has.
+	// Wrong names a field of the body that gets a value of the wrong type, a string. Empty: no field.
 	Wrong string
 }
 
-// Trial is what became of an Attempt.
+// Trial is the outcome of an Attempt.
 type Trial struct {
-	// Output is how many tokens the server says it made. 0: it does not say.
+	// Output is the number of output tokens that the server reports. 0: not reported.
 	Output uint64
-	// Running reports whether frames with choices had the usage so far: two of them at least, with different counts.
+	// Running is true if at least two frames with choices had running usage, with different counts.
 	Running bool
-	// Software that the answer names, with its version: what it passed through first. It may be empty.
+	// Software that the answer names, with versions, in the order in which the answer names it: a gateway before the
+	// engine. May be empty.
 	Software []string
 }
 
-// Try sends an attempt to an endpoint, with the plan's own fields as far as they neither fix the length nor speak of
-// the end. It is for the APIs chat, completions, responses and anthropic. A server that refuses is an *Error with its
-// HTTPStatus. It blocks, at most 10 s.
+// Try sends an attempt to an endpoint, with those of the plan's fields that affect neither the length nor the end of
+// the output. It is for the APIs chat, completions, responses and anthropic. If the server refuses, the error is an
+// *Error with its HTTPStatus. Try blocks for at most 10 s.
 func (c *Client) Try(ctx context.Context, endpoint int, a Attempt) (Trial, error) {
 	u := c.endpoints[endpoint]
 	body, err := c.attemptBody(a)
@@ -88,7 +89,7 @@ func (c *Client) attemptBody(a Attempt) ([]byte, error) {
 	return body.append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.arranger), nil
 }
 
-// softwareOf returns what gateways say of themselves in the head of an answer.
+// softwareOf returns the name and version that a gateway puts into the head of an answer.
 func softwareOf(h http.Header) []string {
 	if version := h.Get("X-Litellm-Version"); version != "" {
 		return []string{"LiteLLM " + version}
@@ -96,13 +97,13 @@ func softwareOf(h http.Header) []string {
 	return nil
 }
 
-// trialUsage counts output tokens, under the names that APIs have for them.
+// trialUsage holds the output tokens under the names that the APIs use.
 type trialUsage struct {
 	CompletionTokens uint64 `json:"completion_tokens"`
 	OutputTokens     uint64 `json:"output_tokens"`
 }
 
-// trialFrame is an event's data, or an answer in one piece, as far as a trial looks at it.
+// trialFrame holds what a trial reads of an event's data, or of an answer in one piece.
 type trialFrame struct {
 	Choices  []json.RawMessage `json:"choices"`
 	Usage    trialUsage        `json:"usage"`
@@ -113,7 +114,7 @@ type trialFrame struct {
 	Error       json.RawMessage `json:"error"`
 }
 
-// read takes an answer apart: events, or one JSON value.
+// read parses an answer: events, or one JSON value.
 func (t *Trial) read(data []byte) error {
 	running := make(map[uint64]bool)
 	frames := 0
@@ -124,7 +125,7 @@ func (t *Trial) read(data []byte) error {
 		}
 		var f trialFrame
 		if err := json.Unmarshal(event, &f); err != nil {
-			continue // [DONE], or what is no frame
+			continue // [DONE], or an invalid frame
 		}
 		frames++
 		if err := t.take(&f); err != nil {
@@ -145,7 +146,7 @@ func (t *Trial) read(data []byte) error {
 	return t.take(&whole)
 }
 
-// take notes what one frame says.
+// take records what one frame reports.
 func (t *Trial) take(f *trialFrame) error {
 	if len(f.Error) > 0 && string(f.Error) != "null" {
 		return fmt.Errorf("the answer is an error: %.*s", messageLimit, f.Error)
@@ -162,7 +163,7 @@ func (t *Trial) take(f *trialFrame) error {
 	return nil
 }
 
-// webPage says that an answer is a page for people, if it looks like one.
+// webPage returns words for an error message if an answer looks like an HTML page, else "".
 func webPage(data []byte) string {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
 		return ": it is a web page (HTML), so the address is not that of an API"
@@ -170,14 +171,13 @@ func webPage(data []byte) string {
 	return ""
 }
 
-// Refused reports whether an error is a server's answer that it does not take a request as it is: status 400 or 422.
+// Refused reports whether an error is a server's refusal of a request's content: status 400 or 422.
 func Refused(err error) bool {
 	status := StatusOf(err)
 	return status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
 }
 
-// StatusOf returns the HTTP status of the answer that an error of a call is about. 0: there was no answer, or it was
-// 200.
+// StatusOf returns the HTTP status of the answer behind a call's error. 0: there was no answer, or its status was 200.
 func StatusOf(err error) int {
 	if e, ok := asError(err); ok {
 		return e.HTTPStatus
@@ -185,7 +185,7 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// Unreachable reports whether an error of a call is that of an endpoint that does not answer at all, or of the context.
+// Unreachable reports whether a call failed because the endpoint did not answer at all, or because the context ended.
 func Unreachable(err error) bool {
 	e, ok := asError(err)
 	if !ok {

@@ -98,7 +98,7 @@ func TestAttemptBodies(t *testing.T) {
 	}
 }
 
-// TestTryTheSimulator: it takes what it is asked for, and refuses what has a wrong type.
+// TestTryTheSimulator: the simulator accepts what Try asks for, and refuses a value of a wrong type.
 func TestTryTheSimulator(t *testing.T) {
 	ep, err := simulator.New(simulator.Default())
 	if err != nil {
