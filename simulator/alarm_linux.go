@@ -11,16 +11,16 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// alarm wakes one goroutine at an instant or at once. A timerfd is some 30 us late where Go's own timers are 500 to
-// 1,000.
+// alarm wakes one goroutine at an instant, or at once. A timerfd is some 30 us late, while Go's own timers are 500 to
+// 1,000 us late.
 //
-// The scheduler does not hear of its system calls (see kernel): with an alarm each 20 ms that was a fifth of the
-// simulator's CPU time, and timer interrupts in the midst of sends.
+// Its system calls bypass the Go scheduler (see package kernel). With an alarm each 20 ms, going through the scheduler
+// cost a fifth of the simulator's CPU time, and caused timer interrupts in the middle of sends.
 type alarm struct {
 	file *os.File
 	fd   int
 	raw  syscall.RawConn
-	call func(fd uintptr) bool // read, made once
+	call func(fd uintptr) bool // read, allocated once
 }
 
 func newAlarm() (*alarm, error) {
@@ -37,23 +37,23 @@ func newAlarm() (*alarm, error) {
 	return a, nil
 }
 
-// set replaces the instant at which wait returns: 1 or any that has passed is at once, 0 never. It may be called while
-// another goroutine waits.
+// set replaces the instant at which wait returns: 1 or any past instant means at once, 0 means never. It may be called
+// while another goroutine waits.
 func (a *alarm) set(at clock.Instant) {
 	if err := kernel.SetTimer(a.fd, at); err != nil {
 		panic("simulator: a timer of our own cannot be set: " + err.Error())
 	}
 }
 
-// wait blocks until the instant that was set last.
+// wait blocks until the instant set last.
 func (a *alarm) wait() {
 	if err := a.raw.Read(a.call); err != nil {
 		panic("simulator: a timer of our own cannot be read: " + err.Error())
 	}
 }
 
-// read is false before the instant.
+// read returns false before the instant.
 func (a *alarm) read(fd uintptr) bool { return kernel.ReadTimer(int(fd)) }
 
-// close frees the timer. Nobody may wait or set it any more.
+// close frees the timer. The alarm must not be used afterwards.
 func (a *alarm) close() { _ = a.file.Close() }

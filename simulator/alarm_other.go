@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// alarm wakes one goroutine at an instant or at once. Go's timers are up to a millisecond late.
+// alarm wakes one goroutine at an instant, or at once. Go's timers are up to a millisecond late.
 type alarm struct {
 	timer *time.Timer
 }
@@ -19,7 +19,7 @@ func newAlarm() (*alarm, error) {
 	return &alarm{timer: t}, nil
 }
 
-// set replaces the instant at which wait returns: any that has passed is at once, 0 never. It may be called while
+// set replaces the instant at which wait returns: any past instant means at once, 0 means never. It may be called while
 // another goroutine waits.
 func (a *alarm) set(at clock.Instant) {
 	if at == 0 {
@@ -29,8 +29,8 @@ func (a *alarm) set(at clock.Instant) {
 	a.timer.Reset(max(0, clock.Until(at)))
 }
 
-// wait blocks until the instant that was set last.
+// wait blocks until the instant set last.
 func (a *alarm) wait() { <-a.timer.C }
 
-// close frees the timer. Nobody may wait or set it any more.
+// close frees the timer. The alarm must not be used afterwards.
 func (a *alarm) close() { a.timer.Stop() }

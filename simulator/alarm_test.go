@@ -18,7 +18,7 @@ func TestAlarmNeverRingsEarly(t *testing.T) {
 		at := clock.Now().Add(time.Millisecond)
 		a.set(at)
 		a.wait()
-		if now := clock.Now(); now < at.Add(-time.Microsecond) { // what tying the clock to the kernel's may be off by
+		if now := clock.Now(); now < at.Add(-time.Microsecond) { // the error of mapping the clock to the kernel's
 			t.Fatalf("rang %v early", at.Sub(now))
 		}
 	}
@@ -37,7 +37,7 @@ func TestAlarmSetAnewWhileWaitedFor(t *testing.T) {
 	<-rang
 }
 
-// How late the alarm is when nothing else runs.
+// BenchmarkAlarm measures how late the alarm is when nothing else runs.
 func BenchmarkAlarm(b *testing.B) {
 	a, err := newAlarm()
 	if err != nil {

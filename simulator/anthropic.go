@@ -14,7 +14,7 @@ type anthropicBody struct {
 	Messages  []message       `json:"messages"`
 	MaxTokens *int            `json:"max_tokens"`
 	Stream    bool            `json:"stream"`
-	// Not of Anthropic itself: engines behind its API take them, to make outputs of exact length.
+	// Engines behind Anthropic's API take these fields to make outputs of exact length. Anthropic does not have them.
 	MinTokens int  `json:"min_tokens"`
 	IgnoreEOS bool `json:"ignore_eos"`
 }
@@ -45,7 +45,7 @@ func (a anthropic) parse(_ *http.Request, body []byte, c *Config) (*request, *ap
 
 func (anthropic) problem(e *apiError) (int, []byte) { return e.status, anthropicError(e) }
 
-// anthropicError is the object that the API says errors with, in a stream too.
+// anthropicError returns the API's error object, which streams use too.
 func anthropicError(e *apiError) []byte {
 	kinds := map[int]string{
 		http.StatusBadRequest:            "invalid_request_error",
@@ -83,15 +83,15 @@ func (anthropic) encoder(q *request, c *Config, id string, _ int64) encoder {
 // anthropicEncoder writes one answer of the messages API. Reasoning is a thinking block before the text block.
 type anthropicEncoder struct {
 	pen
-	reasoning int  // tokens that come as thinking
+	reasoning int  // tokens that are sent as thinking
 	atOnce    bool // the first block starts with the message, as at Anthropic; else with its first text, as in vLLM
-	block     int  // number of the one that is open, or will be next
+	block     int  // number of the open block, or of the next one
 	opened    bool
-	answering bool   // it is the text block
+	answering bool   // the block is the text block
 	head      []byte // the message's fields up to its content
 }
 
-// opening is the start of the message.
+// opening appends the start of the message.
 func (e *anthropicEncoder) opening(b []byte) []byte {
 	b = e.event(b, "message_start")
 	b = append(b, `{"type":"message_start","message":{`...)
@@ -109,7 +109,7 @@ func (e *anthropicEncoder) opening(b []byte) []byte {
 	return e.close(b)
 }
 
-// start opens the block, unless it is open.
+// start opens the block if it is not open.
 func (e *anthropicEncoder) start(b []byte) []byte {
 	if e.opened {
 		return b
@@ -126,10 +126,10 @@ func (e *anthropicEncoder) start(b []byte) []byte {
 	return e.close(b)
 }
 
-// thinking reports whether the block is the thinking.
+// thinking reports whether the block is the thinking block.
 func (e *anthropicEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
 
-// stop ends the block, if there is one, and goes on to the next.
+// stop closes the block, if one is open, and moves on to the next.
 func (e *anthropicEncoder) stop(b []byte) []byte {
 	if !e.opened {
 		return b
@@ -153,7 +153,7 @@ func (e *anthropicEncoder) tokens(b []byte, from, until int, _ string) []byte {
 	return e.delta(b, `,"delta":{"type":"text_delta","text":`, from, until)
 }
 
-// delta appends the text of some tokens, nothing if they have none.
+// delta appends the text of tokens from to until-1, or nothing if they have none.
 func (e *anthropicEncoder) delta(b []byte, kind string, from, until int) []byte {
 	if !e.script.hasText(from, until) {
 		return b
@@ -168,7 +168,7 @@ func (e *anthropicEncoder) delta(b []byte, kind string, from, until int) []byte 
 	return e.close(b)
 }
 
-// closing is the end of the block, the reason with the usage, and message_stop, which is the mark.
+// closing appends the end of the block, the stop reason with the usage, and message_stop, which is the mark.
 func (e *anthropicEncoder) closing(b []byte, part, output int, finish string) ([]byte, bool) {
 	switch part {
 	case 0:
@@ -190,7 +190,7 @@ func (e *anthropicEncoder) closing(b []byte, part, output int, finish string) ([
 	return b, part < 3
 }
 
-// appendStop appends the reason of the end in the API's words.
+// appendStop appends the stop reason in the API's words.
 func appendStop(b []byte, finish string) []byte {
 	if finish == finishLength {
 		return append(b, `"stop_reason":"max_tokens","stop_sequence":null`...)
@@ -198,7 +198,7 @@ func appendStop(b []byte, finish string) []byte {
 	return append(b, `"stop_reason":"end_turn","stop_sequence":null`...)
 }
 
-// appendUsage appends the usage; what the prefix cache had is not in input_tokens.
+// appendUsage appends the usage. input_tokens excludes the tokens from the prefix cache.
 func (e *anthropicEncoder) appendUsage(b []byte, output int) []byte {
 	if e.noUsage {
 		return b

@@ -4,34 +4,35 @@ import (
 	"net/http"
 )
 
-// api is one generation API: how a request is read and an answer is written. It keeps no state; its methods are called
-// by many goroutines at once. A new API is a file with one, and a route in routes.
+// api is one generation API: it reads requests and writes answers. It has no state, and its methods are safe for
+// concurrent use. A new API is a file with a type that implements api, and a route in routes.
 type api interface {
-	// parse reads a request. What all APIs share is checked by request.limit.
+	// parse reads a request. request.limit makes the checks that all APIs share.
 	parse(r *http.Request, body []byte, c *Config) (*request, *apiError)
-	// encoder returns what writes the answer to one request of this API.
+	// encoder returns the encoder of the answer to one request of this API.
 	encoder(q *request, c *Config, id string, created int64) encoder
-	// problem returns an error as this API says it: its status and the body.
+	// problem returns an error in this API's form: the status and the body.
 	problem(e *apiError) (status int, body []byte)
 }
 
-// encoder appends the frames of one answer to a buffer. For a token it allocates nothing once the buffer has grown.
+// encoder appends the frames of one answer to a buffer. Once the buffer has grown, a token costs no allocation.
 type encoder interface {
-	// opening appends what comes before the first token, nothing if the API has no such frames.
+	// opening appends the frames before the first token, or nothing if the API has no such frames.
 	opening(b []byte) []byte
-	// tokens appends the frames of tokens from to until, counted from 0; nothing if the API has no frame for tokens
-	// without text. finish is the reason of the end, empty before it. An API that has no place for it leaves it out.
+	// tokens appends the frames of tokens from to until-1, counted from 0, or nothing if the API has no frame for
+	// tokens without text. finish is the finish reason, empty before the end. An API without a field for it leaves it
+	// out.
 	tokens(b []byte, from, until int, finish string) []byte
-	// closing appends what follows the last token: it is called with part 0, 1, ... as long as it returns true, and
-	// each part is a write.
+	// closing appends what follows the last token. It is called with part 0, 1, ... until it returns false. Each part
+	// is one write.
 	closing(b []byte, part, output int, finish string) ([]byte, bool)
-	// whole appends the answer that is not streamed.
+	// whole appends an answer that is not streamed.
 	whole(b []byte, output int, finish string) []byte
-	// failure appends an error in the place of a frame, or of the body.
+	// failure appends an error in place of a frame, or of the body.
 	failure(b []byte, e *apiError) []byte
-	// broken appends a frame, or a body, of JSON that breaks off.
+	// broken appends a frame, or a body, of truncated JSON.
 	broken(b []byte) []byte
-	// mark appends the mark that ends each stream, failed ones too; nothing if the API has none.
+	// mark appends the end mark of a stream, which failed streams have too, or nothing if the API has none.
 	mark(b []byte) []byte
 	// common returns the part that all encoders share.
 	common() *pen

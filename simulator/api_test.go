@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// asks are a streamed request of each API, for three tokens.
+// asks has a streamed request for three tokens for each API.
 var asks = map[string]struct{ path, body string }{
 	"chat": {chatPath,
 		`{"model":"m","messages":[{"role":"user","content":"hi you"}],"max_tokens":3,"stream":true}`},
@@ -30,7 +30,7 @@ var asks = map[string]struct{ path, body string }{
 	"triton": {"/v2/models/m/generate_stream", `{"text_input":"hi you","max_tokens":3,"stream":true}`},
 }
 
-// unstreamed returns the request of an API for the same without a stream.
+// unstreamed returns the same request of an API without streaming.
 func unstreamed(api string) (path, body string) {
 	a := asks[api]
 	return strings.TrimSuffix(a.path, "_stream"), strings.Replace(a.body, `,"stream":true`, "", 1)
@@ -159,7 +159,7 @@ func TestWholeAnswersOfEachAPI(t *testing.T) {
 	}
 }
 
-// seedOfTwoTokens is a seed with which request r of three tokens ends with its second, the end of the sequence.
+// seedOfTwoTokens returns a seed with which request r for three tokens ends with its second token, the end of sequence.
 var seedOfTwoTokens = func() uint64 {
 	c := Config{EarlyEOS: true}
 	for seed := uint64(0); ; seed++ {
@@ -169,7 +169,7 @@ var seedOfTwoTokens = func() uint64 {
 	}
 }()
 
-// Each way of sending, and each way of cutting up what is sent, brings the same bytes.
+// All ways of sending and of splitting writes produce the same bytes.
 func TestAllWaysOfSendingAreOne(t *testing.T) {
 	shapes := map[string]func(*Config){
 		"as it is":              func(*Config) {},
@@ -206,7 +206,7 @@ func TestAllWaysOfSendingAreOne(t *testing.T) {
 	}
 }
 
-// What changes the frames themselves, for each API.
+// These options change the frames themselves, for each API.
 func TestShapesOfEachAPI(t *testing.T) {
 	for name, a := range asks {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestStampsOfEachAPI(t *testing.T) {
 	}
 }
 
-// Faults strike each API in its own words.
+// Each API reports faults in its own form.
 func TestFaultsOfEachAPI(t *testing.T) {
 	words := map[string]struct{ inStream, busy, failed string }{
 		"chat": {`data: {"error":{"message":"The server`, `"code":"rate_limit_exceeded"`,

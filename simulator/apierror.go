@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// apiError is an error as OpenAI's API says it.
+// apiError is an error in the form of OpenAI's API.
 type apiError struct {
 	status  int
 	Message string  `json:"message"`
@@ -101,7 +101,7 @@ func (e *apiError) json() []byte {
 // writeTo sends the error as the whole response, in OpenAI's form.
 func (e *apiError) writeTo(w http.ResponseWriter) { writeProblem(w, e.status, e.json()) }
 
-// writeProblem sends an error as the whole response. That the client is gone is no matter here.
+// writeProblem sends an error as the whole response. It ignores write errors: the client may have left.
 func writeProblem(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	if status == http.StatusTooManyRequests {

@@ -8,24 +8,25 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// ArrivalClock says who took the time at which a request reached this machine.
+// ArrivalClock names the clock that took the time at which a request reached this machine.
 type ArrivalClock string
 
-// The clocks of arrivals.
+// The values of ArrivalClock.
 const (
-	ArrivalByKernel ArrivalClock = "kernel" // the receive stamp of the packet that brought its last byte
-	// Record.Received: this system, or HTTP/2, gives no stamp that is the request's own
+	ArrivalByKernel ArrivalClock = "kernel" // the receive stamp of the packet that brought the request's last byte
+	// same as Record.Received: the system has no receive stamps, or HTTP/2 has none that belong to one request
 	ArrivalByProgram ArrivalClock = "program"
 )
 
-// stamp is when bytes reached this machine. By the program's clock it is not known better than by who asks.
+// stamp is when bytes reached this machine. If by is ArrivalByProgram, at is not set: the caller's own clock is as
+// good.
 type stamp struct {
 	at clock.Instant
 	by ArrivalClock
 }
 
-// arrivalConn is a connection that keeps when the bytes read last reached this machine. Net/http reads and writes, one
-// read and one write at a time, and handlers ask meanwhile.
+// arrivalConn is a connection that records when the last bytes it read reached this machine. net/http makes one read
+// and one write at a time, and handlers call newest meanwhile.
 type arrivalConn struct {
 	*net.TCPConn
 	socket quietSocket
@@ -51,15 +52,15 @@ func (c *arrivalConn) Read(p []byte) (int, error) {
 // Write writes as net.Conn does.
 func (c *arrivalConn) Write(p []byte) (int, error) { return c.socket.write(p) }
 
-// newest returns when the bytes read last came.
+// newest returns when the last bytes read reached this machine.
 func (c *arrivalConn) newest() stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// received takes down that so much of the request is in as is counted for it: all, or its head. An HTTP/2 connection
-// reads on behind it, so that its stamps may be another request's.
+// received records that the request, or its head, has been read. An HTTP/2 connection reads ahead, so that its stamps
+// may belong to another request.
 func (r *Record) received(q *http.Request) {
 	r.Received = clock.Now()
 	r.Arrived, r.ArrivedBy = r.Received, ArrivalByProgram

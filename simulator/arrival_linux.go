@@ -10,9 +10,9 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// listenTCP listens. Stamped, it asks for receive stamps before that: a connection inherits it before it is accepted,
-// so that requests that come meanwhile are stamped, too. Where the kernel has none, reads lack stamps, which is said in
-// each record.
+// listenTCP listens. With stamped, it first asks for receive stamps: a connection inherits the option before it is
+// accepted, so that requests that arrive meanwhile are stamped, too. If the kernel has no stamps, reads lack them, and
+// each record says so.
 func listenTCP(addr string, stamped bool) (net.Listener, error) {
 	var config net.ListenConfig
 	if stamped {
@@ -30,8 +30,8 @@ func listenTCP(addr string, stamped bool) (net.Listener, error) {
 	return &quietListener{l.(*net.TCPListener)}, nil //nolint:forcetypeassert // it was asked for TCP
 }
 
-// quietListener accepts connections that know when their bytes came, and whose system calls the scheduler does not hear
-// of (see kernel).
+// quietListener accepts connections that record when their bytes arrived, and whose system calls bypass the Go
+// scheduler (see package kernel).
 type quietListener struct{ *net.TCPListener }
 
 // Accept implements net.Listener.
@@ -42,34 +42,34 @@ func (l *quietListener) Accept() (net.Conn, error) {
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return c, nil //nolint:nilerr // it serves without stamps
+		return c, nil // it serves without stamps
 	}
 	a := &arrivalConn{TCPConn: c}
 	a.socket.init(raw)
 	return a, nil
 }
 
-// quietSocket reads and writes a socket as package kernel does, and waits for it by Go's runtime.
+// quietSocket reads and writes a socket as package kernel does, and waits for it with Go's runtime.
 type quietSocket struct {
 	raw      syscall.RawConn
 	receiver kernel.Receiver
-	receive  func(fd uintptr) bool // tryRead, made once
-	in       []byte                // room for what is read
+	receive  func(fd uintptr) bool // tryRead, allocated once
+	in       []byte                // buffer for reading
 	n        int
 	errn     syscall.Errno
 
-	transmit func(fd uintptr) bool // tryWrite, made once
-	out      []byte                // what is to be sent
+	transmit func(fd uintptr) bool // tryWrite, allocated once
+	out      []byte                // bytes to send
 	sent     int
 	unsent   syscall.Errno
 }
 
-// init makes what all calls have in common. The socket must not be copied any more.
+// init sets up the socket, which must not be copied afterwards.
 func (s *quietSocket) init(raw syscall.RawConn) {
 	s.raw, s.receive, s.transmit = raw, s.tryRead, s.tryWrite
 }
 
-// read waits for bytes, of which p has room for one at least.
+// read blocks until there are bytes. p must not be empty.
 func (s *quietSocket) read(p []byte) (int, stamp, error) {
 	s.in = p
 	err := s.raw.Read(s.receive)
@@ -88,13 +88,13 @@ func (s *quietSocket) read(p []byte) (int, stamp, error) {
 	return s.n, stamp{by: ArrivalByProgram}, nil
 }
 
-// tryRead is false if there is nothing to read yet.
+// tryRead returns false if there is nothing to read yet.
 func (s *quietSocket) tryRead(fd uintptr) bool {
 	s.n, s.errn = s.receiver.Receive(int(fd), s.in)
 	return s.errn != syscall.EAGAIN
 }
 
-// write waits until all of p is sent.
+// write blocks until all of p is sent.
 func (s *quietSocket) write(p []byte) (n int, err error) {
 	defer func() { s.out = nil }()
 	for n < len(p) {
@@ -110,7 +110,7 @@ func (s *quietSocket) write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// tryWrite is false if the kernel takes nothing more yet.
+// tryWrite returns false if the kernel cannot take more yet.
 func (s *quietSocket) tryWrite(fd uintptr) bool {
 	s.sent, s.unsent = kernel.Send(int(fd), s.out)
 	return s.unsent != syscall.EAGAIN

@@ -4,10 +4,10 @@ package simulator
 
 import "net"
 
-// listenTCP listens: there are no receive stamps here, which is said in each record.
+// listenTCP listens. There are no receive stamps here, and each record says so.
 func listenTCP(addr string, _ bool) (net.Listener, error) { return net.Listen("tcp", addr) }
 
-// quietSocket is Linux's alone.
+// quietSocket reads and writes without receive stamps, which only Linux has.
 type quietSocket struct{ net.Conn }
 
 func (s *quietSocket) read(p []byte) (int, stamp, error) {

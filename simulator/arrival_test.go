@@ -17,10 +17,10 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// pause is how long the program keeps from accepting or reading; a stamp that is right is off by far less.
+// pause is how long the program delays accepting or reading. A correct stamp is off by far less.
 const pause = 80 * time.Millisecond
 
-// What came before the connection was accepted has the time at which it came.
+// Data that arrived before the connection was accepted have their own arrival time.
 func TestArrivalBeforeAccept(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
@@ -30,7 +30,7 @@ func TestArrivalBeforeAccept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	for range 50 { // stamping comes on some time after it was asked for
+	for range 50 { // stamping starts some time after it was requested
 		before, last, after := arrivalOfHello(t, l)
 		if last.by != ArrivalByKernel {
 			continue
@@ -43,7 +43,8 @@ func TestArrivalBeforeAccept(t *testing.T) {
 	t.Error("no stamp in 50 connections")
 }
 
-// arrivalOfHello sends a word, accepts its connection a pause later, and reads it. Sending took from before to after.
+// arrivalOfHello sends a word, accepts its connection a pause later, and reads the word. Sending lasted from before to
+// after.
 func arrivalOfHello(t *testing.T, l net.Listener) (before clock.Instant, last stamp, after clock.Instant) {
 	t.Helper()
 	client, err := net.Dial("tcp", l.Addr().String())
@@ -70,7 +71,7 @@ func arrivalOfHello(t *testing.T, l net.Listener) (before clock.Instant, last st
 	return before, server.(*arrivalConn).newest(), after
 }
 
-// What the kernel does not take at once waits until the other side has read.
+// Data that the kernel does not take at once wait until the other side has read.
 func TestWriteOfMuch(t *testing.T) {
 	l, err := listenTCP("127.0.0.1:0", false)
 	if err != nil {
@@ -104,7 +105,7 @@ func TestWriteOfMuch(t *testing.T) {
 	_ = client.Close()
 }
 
-// A request counts from its last byte on, and one of a kept connection from its own.
+// A request counts from its last byte on, and each request of a reused connection from its own last byte.
 func TestArrivalOfRequests(t *testing.T) {
 	config := fast()
 	config.Truth.Keep = true
@@ -152,8 +153,8 @@ func readEnd(conn net.Conn) error {
 	return nil
 }
 
-// Where the stamp of a read may be another request's, or nobody asked for one, the program's time stands, and is said
-// to.
+// If the stamp of a read may belong to another request, or nobody requested stamps, the record has the program's time
+// and says so.
 func TestArrivalByProgram(t *testing.T) {
 	config := fast()
 	config.Truth.Keep = true

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stepped is a configuration whose decode steps take a time that is exact in the model.
+// stepped returns a configuration whose decode steps take a time that is exact in the model.
 func stepped() Config {
 	c := fast()
 	c.Model.DecodeStep = time.Millisecond
@@ -19,7 +19,7 @@ func stepped() Config {
 	return c
 }
 
-// record sends a request of an API for so many tokens, and returns its record and its answer.
+// record sends a request to an API for a number of tokens, and returns its record and its answer.
 func record(t *testing.T, c Config, api string, tokens int) (Record, string) {
 	t.Helper()
 	p := start(t, c)
@@ -30,7 +30,7 @@ func record(t *testing.T, c Config, api string, tokens int) (Record, string) {
 	return p.Records()[0], got
 }
 
-// framesOf is how many token frames an API has for tokens of which some have text.
+// framesOf returns how many token frames an API sends for a number of tokens, withText of which have text.
 func framesOf(api string, tokens, withText int) int {
 	if api == "responses" || api == "anthropic" {
 		return withText
@@ -38,7 +38,7 @@ func framesOf(api string, tokens, withText int) int {
 	return tokens
 }
 
-// Tokens without text take their time and count, and have a frame where the API has one for them.
+// Tokens without text take their time and count, and have a frame if the API has one for them.
 func TestTokensWithoutText(t *testing.T) {
 	for api := range asks {
 		t.Run(api, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestTokensWithoutText(t *testing.T) {
 	}
 }
 
-// An output that ends by itself ends with a token of its own, or, as at OpenAI, with its last text.
+// An output that ends by itself ends with the end-of-sequence token or, as at OpenAI, with its last text.
 func TestNaturalEnds(t *testing.T) {
 	for api := range asks {
 		for _, apart := range []bool{false, true} {
@@ -91,7 +91,7 @@ func TestNaturalEnds(t *testing.T) {
 	}
 }
 
-// With ignore_eos honoured nothing ends early.
+// If ignore_eos is honoured, nothing ends early.
 func TestIgnoreEOSGoesBeforeEnds(t *testing.T) {
 	for _, ends := range []Ends{{Mean: 5}, {MeanShare: 0.1}} {
 		for treatment, want := range map[Treatment]int{Honoured: 1000, Ignored: 5} {
@@ -110,8 +110,8 @@ func TestIgnoreEOSGoesBeforeEnds(t *testing.T) {
 	}
 }
 
-// The mean of lengths is the share that was asked for, and each length is as likely to be reached as a constant chance
-// of an end makes it.
+// The mean length is the requested share of the limit, and each length is reached as often as with a constant chance of
+// an end.
 func TestMeanShareOfLengths(t *testing.T) {
 	for _, share := range []float64{0.1, 0.5, 0.814, 0.98} {
 		c := Default()
@@ -149,7 +149,7 @@ func TestLognormalLengths(t *testing.T) {
 	}
 }
 
-// What a script says holds together, whatever is asked for.
+// The fields of a script are consistent, whatever the configuration.
 func TestScripts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Default()
@@ -193,7 +193,7 @@ func TestShareOfTokensWithoutText(t *testing.T) {
 	}
 }
 
-// Hidden thinking takes its time: the first frame comes with the first token of the answer.
+// Hidden reasoning takes its time: the first frame comes with the first token of the answer.
 func TestHiddenThinking(t *testing.T) {
 	for api := range asks {
 		t.Run(api, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestHiddenThinking(t *testing.T) {
 	}
 }
 
-// What is delivered at the end is delivered in so many frames and writes, and no earlier.
+// An output that is delivered at the end comes in the right number of frames and writes, and no earlier.
 func TestDeliveries(t *testing.T) {
 	for deliver, want := range map[Delivery]struct{ frames, writes int }{
 		DeliverAsProduced: {8, 8}, DeliverOneWrite: {8, 1}, DeliverOneFrame: {1, 1}, DeliverTwoFrames: {2, 2},
@@ -241,7 +241,7 @@ func TestDeliveries(t *testing.T) {
 	}
 }
 
-// A server that does not stream answers as if no stream had been asked for.
+// A server that does not stream answers as if no stream had been requested.
 func TestDeliverJSON(t *testing.T) {
 	for api, a := range asks {
 		c := fast()

@@ -46,7 +46,7 @@ func BenchmarkEncoder(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// One op is the account of one token in a step of 256.
+// One op is the accounting of one token in a step of 256.
 func BenchmarkAccount(b *testing.B) {
 	l := &loop{latencies: newLatencies()}
 	step := make([]emission, 256)
@@ -87,7 +87,7 @@ func BenchmarkParseRequest(b *testing.B) {
 	}
 }
 
-// One op is the hashing of a prompt of 32,000 tokens alone, without the decoding of the body around it.
+// One op is only the hashing of a prompt of 32,000 tokens, without decoding the body around it.
 func BenchmarkPromptHash(b *testing.B) {
 	for form, raw := range map[string][]byte{
 		"ids":  []byte("[" + strings.Repeat("1234,", 31999) + "1234]"),
@@ -107,8 +107,7 @@ func BenchmarkPromptHash(b *testing.B) {
 	}
 }
 
-// One op is the lookup and the keeping of a prompt of 32,000 tokens in a full cache: with hits, and with the pushing
-// out of as many.
+// One op is looking up and storing a prompt of 32,000 tokens in a full cache: with hits, and with as many evictions.
 func BenchmarkPrefixCache(b *testing.B) {
 	for _, hit := range []bool{true, false} {
 		b.Run(fmt.Sprint("hit=", hit), func(b *testing.B) {
@@ -129,9 +128,9 @@ func BenchmarkPrefixCache(b *testing.B) {
 	}
 }
 
-// One op is one frame through the kernel, as fast as it goes, read and counted by clients in this process. cpu-us/frame
-// is both sides together. The clients find many frames in each read here, so a frame is far cheaper than one that is
-// sent and read alone: see BenchmarkPacedFrames for that.
+// One op is one frame through the kernel at full speed, read and counted by clients in this process. cpu-us/frame
+// includes both sides. The clients find many frames in each read, so a frame costs far less than a frame that is sent
+// and read alone: see BenchmarkPacedFrames for that.
 func BenchmarkFrames(b *testing.B) {
 	for _, streams := range []int{1, 64, 1024} {
 		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
@@ -151,8 +150,8 @@ func BenchmarkFrames(b *testing.B) {
 	}
 }
 
-// One op is one decode step of so many streams at 20 ms. late is from the instant the model has a token to just before
-// its write; it counts the clients' reading in this process, too.
+// One op is one decode step of all streams at 20 ms. late is the time from the instant the model has a token to just
+// before its write. It includes the clients' reading in this process.
 func BenchmarkPacedFrames(b *testing.B) {
 	for _, streams := range []int{1, 100, 500} {
 		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
@@ -169,9 +168,8 @@ func BenchmarkPacedFrames(b *testing.B) {
 	}
 }
 
-// One op is one frame of so many streams that get a token each 20 ms, all at once or each on its own schedule. late is
-// from the instant at which a token is due to just before its write; it counts the clients' reading in this process,
-// too.
+// One op is one frame of streams that get a token every 20 ms, all at once or each on its own schedule. late is the
+// time from the instant a token is due to just before its write. It includes the clients' reading in this process.
 func BenchmarkSteadyFrames(b *testing.B) {
 	for _, ticks := range []bool{false, true} {
 		for _, streams := range []int{100, 1000, 4000} {
@@ -190,8 +188,8 @@ func BenchmarkSteadyFrames(b *testing.B) {
 	}
 }
 
-// reportSteadyLate compares each send with the schedule: from the request's arrival, or, in ticks, from the first token
-// of its own.
+// reportSteadyLate compares each send with the schedule, which starts at the request's arrival or, with ticks, at the
+// request's first token.
 func reportSteadyLate(b *testing.B, p Pace, records []Record) {
 	var late []time.Duration
 	for _, r := range records {
@@ -207,7 +205,7 @@ func reportSteadyLate(b *testing.B, p Pace, records []Record) {
 }
 
 // reportLate compares each send with the instant at which a fresh engine, given the same arrivals, has the token.
-// Nothing is folded into a step: a token that is three steps late counts as that.
+// Delays are not limited to a step: a token that is three steps late counts as three steps.
 func reportLate(b *testing.B, m Model, records []Record) {
 	slices.SortFunc(records, func(x, y Record) int { return int(x.Received - y.Received) })
 	e := newEngine(m, 0, 1, 0)
@@ -234,7 +232,7 @@ func reportPercentiles(b *testing.B, late []time.Duration) {
 	}
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -253,8 +251,8 @@ func startBench(b *testing.B, c Config) *Server {
 	return s
 }
 
-// receive runs streams of so many tokens each to their ends over raw connections. It counts the frames that arrive: a
-// stream that fails early must not pass for a fast one.
+// receive runs streams of a number of tokens each to their ends over raw connections. It counts the frames that arrive,
+// so that a stream that fails early does not count as a fast one.
 func receive(b *testing.B, s *Server, streams, tokens int) {
 	addr := strings.TrimPrefix(s.URLs()[0], "http://")
 	body := fmt.Sprintf(`{"model":"m","messages":[{"content":"a"}],"max_tokens":%d,"stream":true}`, tokens)
@@ -280,7 +278,7 @@ func receive(b *testing.B, s *Server, streams, tokens int) {
 	group.Wait()
 }
 
-// countFrames reads to the end and counts the token frames: those with content that is not empty.
+// countFrames reads to the end and counts the token frames: those with non-empty content.
 func countFrames(r io.Reader) (int, error) {
 	lines := bufio.NewReader(r)
 	n := 0

@@ -1,16 +1,16 @@
 package simulator
 
-// prefixCache is the prefix cache of one engine: blocks of prompt tokens by the chained hash of all tokens up to their
-// ends, so that a block is found only behind the same prefix. It holds a number of blocks and then loses the one that
-// was used longest ago; of one prompt, the last first, as a block is of no use without those before it. Unlike a real
-// engine's it does not compete with the sequences under way for memory, and it does not keep the output.
+// prefixCache is the prefix cache of one engine. It holds blocks of prompt tokens by the chained hash of all tokens up
+// to their ends, so that a block is found only behind the same prefix. When it is full, it drops the least recently
+// used block; among the blocks of one prompt the last first, because a block is useless without those before it. Unlike
+// a real engine's cache, it does not compete with running sequences for memory, and it does not keep the output.
 //
 // A nil cache holds nothing. It is not safe for concurrent use.
 type prefixCache struct {
 	capacity int
-	place    map[uint64]int32 // of a block in blocks
-	// blocks is a ring in order of use: blocks[0] is its joint, behind it the block used last, before it the one used
-	// longest ago.
+	place    map[uint64]int32 // index of a block in blocks
+	// blocks is a ring in order of use. blocks[0] is the sentinel: its elder is the most recently used block, its newer
+	// the least recently used one.
 	blocks []cacheBlock
 }
 
@@ -26,7 +26,7 @@ func newPrefixCache(capacity int) *prefixCache {
 	return &prefixCache{capacity: capacity, place: map[uint64]int32{}, blocks: make([]cacheBlock, 1)}
 }
 
-// lookup returns how many of the prompt's blocks the cache has, from the first on without a gap.
+// lookup returns how many of the prompt's first blocks the cache has without a gap.
 func (c *prefixCache) lookup(prompt []uint64) int {
 	if c == nil {
 		return 0
@@ -39,7 +39,7 @@ func (c *prefixCache) lookup(prompt []uint64) int {
 	return len(prompt)
 }
 
-// store puts the prompt's blocks in, or makes them the ones used last.
+// store adds the prompt's blocks, or marks them as most recently used.
 func (c *prefixCache) store(prompt []uint64) {
 	if c == nil {
 		return
@@ -68,14 +68,14 @@ func (c *prefixCache) use(hash uint64) {
 	c.link(i)
 }
 
-// unlink takes a block out of the ring.
+// unlink removes a block from the ring.
 func (c *prefixCache) unlink(i int32) {
 	b := c.blocks[i]
 	c.blocks[b.newer].elder = b.elder
 	c.blocks[b.elder].newer = b.newer
 }
 
-// link puts a block in as the one used last.
+// link inserts a block as the most recently used one.
 func (c *prefixCache) link(i int32) {
 	last := c.blocks[0].elder
 	c.blocks[i].newer, c.blocks[i].elder = 0, last

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dumbCache is the prefix cache as a list, the block used last first.
+// dumbCache is the prefix cache as a list, most recently used block first.
 type dumbCache struct {
 	capacity int
 	blocks   []uint64
@@ -58,7 +58,7 @@ func TestNoCacheFindsNothing(t *testing.T) {
 	}
 }
 
-// Prompts share the blocks of their common beginning and no other.
+// Prompts share the blocks of their common start and no others.
 func TestBlocksAreThoseOfThePrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 5).Draw(t, "size")
@@ -90,8 +90,8 @@ func blocksOf(size int, ids []uint64) []uint64 {
 	return t.blocks
 }
 
-// A prefill takes the time of what the cache does not have, of at least one token, and its blocks are there when it has
-// ended.
+// A prefill takes the time of the tokens that are not in the cache, at least one. Its blocks are in the cache when it
+// has ended.
 func TestEngineWithCache(t *testing.T) {
 	m := with(ticks(1, 0, 8), func(m *Model) { m.CacheBlockTokens, m.CacheBlocks = 4, 3 })
 	e := newEngine(m, 0, 1, 0)
@@ -102,7 +102,7 @@ func TestEngineWithCache(t *testing.T) {
 	}{
 		{"aaaabbbbcc", false}, {"aaaabbbbcc", false}, {"aaaabbbb", false}, {"aaaacccc", false},
 		{"xaaabbbb", true}, {"xaaabbbb", false},
-		{"aaaabbbb", false}, // two new blocks have pushed out all of three but the one used last: a prompt's first
+		{"aaaabbbb", false}, // two new blocks have evicted all but the most recently used of three: a prompt's first
 		{"aaaabbbbccccdddd", false}, {"aaaabbbbccccdddd", false},
 	} {
 		s := &sequence{prompt: len(c.ids), output: 1, blocks: blocksOf(4, letters(c.ids))}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Under a queue that never empties an endpoint completes what Capacity says.
+// With a queue that is never empty, an endpoint completes what Capacity says.
 func TestCapacity(t *testing.T) {
 	ms := time.Millisecond
 	base := Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms, DecodeStepPerRequest: ms / 20, MaxRunning: 64}
@@ -55,8 +55,8 @@ func TestCapacityWithoutBound(t *testing.T) {
 	}
 }
 
-// Below the capacity first tokens come as fast at the end as at the begin; above it the queue grows: this is the knee
-// that a search for the highest rate has to find.
+// Below the capacity, first tokens come as fast at the end as at the start. Above it, the queue grows. This is the knee
+// that a search for the highest rate must find.
 func TestCapacityIsTheKnee(t *testing.T) {
 	c := Default()
 	c.Model.MaxRunning = 64

@@ -11,124 +11,126 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Config says what is simulated. Default fills it in; zero fields mean zero. It holds a secret (APIKey): do not print
-// it.
+// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds a secret (APIKey):
+// do not print it.
 type Config struct {
-	// Endpoints is how many endpoints Start serves when it is given no addresses. Default 1.
+	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
 	Endpoints int
-	// Replicas is how many equal engines stand behind one endpoint. A request goes to the one with the fewest
-	// outstanding, the first of equals. Default 1.
+	// Replicas is the number of equal engines behind one endpoint. A request goes to the engine with the fewest
+	// requests in flight, the first among equals. Default 1.
 	Replicas int
-	// ReplicaSpread is how much slower the last of the engines is than the first, counted over all endpoints, as a
-	// share; those between lie evenly between them. Not with PrefillEngines. Default 0: all are equal.
+	// ReplicaSpread is how much slower the last engine is than the first, as a share, counted over all endpoints. The
+	// engines between lie evenly between them. Not for use with PrefillEngines. Default 0: all are equal.
 	ReplicaSpread float64
-	// PrefillEngines makes an endpoint a disaggregated group: so many engines prefill, from one queue, and the Replicas
-	// decode. 0, the default: each engine does both.
+	// PrefillEngines makes an endpoint a disaggregated group: this number of engines prefill, from one queue, and the
+	// Replicas decode. 0, the default: each engine does both.
 	PrefillEngines int
-	// Model is how fast each engine is.
+	// Model is the speed of each engine.
 	Model Model
-	// Pace, if it is set, takes the place of the engines: each endpoint sends in a steady rhythm.
+	// Pace, if set, replaces the engines: each endpoint sends in a steady rhythm.
 	Pace Pace
-	// Seed decides everything that is left to chance: early ends and faults. A request is known by its X-Request-Id, so
-	// the same ids meet the same fate in any order; without one, by its number at the endpoint.
+	// Seed determines everything random: early ends, faults and jitter. Random numbers of a request depend on its
+	// X-Request-Id, so that the same IDs have the same fate in any order. Without an ID they depend on the request's
+	// number at the endpoint.
 	Seed uint64
 
-	// ModelName is the model served; another name is answered with 404. Empty: every name is served. Default empty.
+	// ModelName is the model served. Requests for another name get 404. Empty, the default: every name is served.
 	ModelName string
-	// APIKey is the bearer token that requests must carry, else they are answered with 401. Empty: none is asked for.
+	// APIKey is the bearer token that requests must carry. Others get 401. Empty: no key is required.
 	APIKey string
-	// Protocol is what Start speaks.
+	// Protocol is the protocol that Start speaks.
 	Protocol Protocol
-	// AllowRemote lets Start listen on addresses that are not loopback. A simulator is no server to leave on a network.
+	// AllowRemote lets Start listen on addresses that are not loopback. A simulator should not be left on a network.
 	AllowRemote bool
-	// MaxBodyBytes is the longest request body; a longer one is answered with 413. Default 64 MiB.
+	// MaxBodyBytes is the maximum length of a request body. Longer ones get 413. Default 64 MiB.
 	MaxBodyBytes int64
-	// MaxModelTokens is the longest prompt and output together; a longer one is answered with 400. 0: no limit. Default
-	// 0.
+	// MaxModelTokens is the maximum of prompt and output together. Longer requests get 400. 0, the default: no limit.
 	MaxModelTokens int
-	// DefaultOutputTokens is the output of a request that gives no limit of its own. Default 16, as in OpenAI's
-	// completions.
+	// DefaultOutputTokens is the output limit of a request that gives none. Default 16, as in OpenAI's completions.
 	DefaultOutputTokens int
-	// ChatTemplateTokens is what a chat template adds to the words of a conversation. Default 0.
+	// ChatTemplateTokens is the number of tokens that a chat template adds to the words of a conversation. Default 0.
 	ChatTemplateTokens int
-	// EarlyEOS makes the output end at a random length between min_tokens (at least 1) and max_tokens, each as likely,
-	// unless the request says ignore_eos. It goes before Ends. Default: the output is exactly max_tokens long.
+	// EarlyEOS ends the output at a random length between min_tokens (at least 1) and max_tokens, all equally likely,
+	// unless the request says ignore_eos. It takes precedence over Ends. Default: the output is exactly max_tokens
+	// long.
 	EarlyEOS bool
-	// Ends says where outputs end by themselves.
+	// Ends is where outputs end by themselves.
 	Ends Ends
-	// Textless says which tokens have no text.
+	// Textless is which tokens have no text.
 	Textless Textless
-	// Manners is how the server introduces itself, and what it does with what only some servers know.
+	// Manners is how the server introduces itself, and how it treats request fields that only some servers know.
 	Manners Manners
 
 	// Frames is the shape of the stream.
 	Frames Frames
-	// Faults are tried in this order for each request; the first that strikes is the request's only one.
+	// Faults are tried in this order for each request. The first one that strikes is the request's only fault.
 	Faults []Fault
-	// Truth says what is kept about the frames sent.
+	// Truth is what is recorded about the frames sent.
 	Truth Truth
 }
 
 // Model is the speed of one engine.
 type Model struct {
-	// PrefillTokensPerSecond is the prefill speed, one prompt at a time. +Inf: prefill takes no time. Default 50,000.
+	// PrefillTokensPerSecond is the prefill speed for one prompt at a time. +Inf: prefill takes no time. Default
+	// 50,000.
 	PrefillTokensPerSecond float64
-	// DecodeStep is the time of a decode step of one request. Default 5 ms.
+	// DecodeStep is the time of a decode step with one request. Default 5 ms.
 	DecodeStep time.Duration
-	// DecodeStepPerRequest is what each further request adds to the step. Default 50 us.
+	// DecodeStepPerRequest is the time that each further request adds to the step. Default 50 us.
 	DecodeStepPerRequest time.Duration
-	// MaxRunning is the most requests in prefill and decode together, in decode alone if that is disaggregated; the
-	// rest queue. Default 256.
+	// MaxRunning is the maximum number of requests in prefill and decode together, or in decode alone with
+	// disaggregated serving. The rest queue. Default 256.
 	MaxRunning int
 	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an
-	// engine that puts prefill first and does one of both at a time. Disaggregated engines lose none. Default 0.
+	// engine that does one of the two at a time, prefill first. Disaggregated engines lose none. Default 0.
 	PrefillInterference float64
-	// TransferPerThousandTokens is how long a disaggregated prefill engine is busy with handing over the KV cache of
-	// 1,000 prompt tokens, before the first token. Default 0.
+	// TransferPerThousandTokens is how long a disaggregated prefill engine takes to hand over the KV cache of 1,000
+	// prompt tokens, before the first token. Default 0.
 	TransferPerThousandTokens time.Duration
 	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose
-	// while a KV cache is handed over, 0 to 1. 1 is an engine that stands still while it takes one in. Default 0.
+	// while a KV cache is handed over, 0 to 1. 1 is an engine that stands still while it receives one. Default 0.
 	TransferInterference float64
-	// PrefillFirst lets a disaggregated prefill engine take all prompts that wait before it hands over the KV caches of
-	// those that it has finished. These go together, and the decode engines lose TransferInterference from the end of
-	// the first one's prefill on. Default: each KV cache is handed over before the next prompt is taken.
+	// PrefillFirst lets a disaggregated prefill engine take all waiting prompts before it hands over the KV caches of
+	// the finished ones. These are handed over together, and the decode engines lose TransferInterference from the end
+	// of the first prefill on. Default: each KV cache is handed over before the next prompt is taken.
 	PrefillFirst bool
-	// PrefillPerPrompt is how long each prompt holds its prefill engine beside the time for its tokens. Default 0.
+	// PrefillPerPrompt is the time that each prompt occupies its prefill engine in addition to the time for its tokens.
+	// Default 0.
 	PrefillPerPrompt time.Duration
-	// PrefillSharing lets prompts share the prefill engines by time slices: all that are there are in prefill, and each
-	// gets its share. Default: each engine prefills one prompt at a time, first come, first served.
+	// PrefillSharing lets prompts share the prefill engines by time slices: all prompts are in prefill at once, and
+	// each gets its share. Default: each engine prefills one prompt at a time, first come, first served.
 	PrefillSharing bool
-	// Overhead is what each request takes before it is queued for prefill, holding nothing. Default 0.
+	// Overhead is the time before each request is queued for prefill. It occupies nothing. Default 0.
 	Overhead time.Duration
 	// PrefillJitter and StepJitter are the coefficients of variation of a lognormal factor with mean 1 on the time of
-	// each prefill and of each decode step. A request's prefill has the same factor each time, by Config.Seed and its
+	// each prefill and of each decode step. The factor of a request's prefill depends only on Config.Seed and the
 	// X-Request-Id. Default 0.
 	PrefillJitter, StepJitter float64
-	// StallShare is the chance of each decode step to take Stall longer. Default 0.
+	// StallShare is the chance that a decode step takes Stall longer. Default 0.
 	StallShare float64
 	Stall      time.Duration
-	// CacheBlocks is how many blocks of CacheBlockTokens tokens (default 16) the prefix cache of each prefilling engine
-	// holds. 0, the default: there is none.
+	// CacheBlocks is the size of each prefill engine's prefix cache, in blocks of CacheBlockTokens tokens (default 16).
+	// 0, the default: there is no cache.
 	CacheBlocks, CacheBlockTokens int
-	// SpreadStep produces the tokens of a step evenly over it, the last at its end. Default: all at its end, as real
-	// engines do.
+	// SpreadStep produces the tokens of a step evenly over its time, the last one at its end. Default: all at its end,
+	// as in real engines.
 	SpreadStep bool
 }
 
-// Truth says what is kept about the frames sent.
+// Truth is what is recorded about the frames sent.
 type Truth struct {
-	// Stamp adds to each object sent "sent_ns", the clock.Now of just before its write.
+	// Stamp adds "sent_ns" to each object sent: clock.Now just before the write.
 	Stamp bool
-	// Keep holds a Record of each request in memory, for Records. It grows without bound: for tests.
+	// Keep holds a Record of each request in memory, for Records. The memory grows without bound: for tests.
 	Keep bool
 	// Tokens adds to each Record the send time of every token frame.
 	Tokens bool
-	// Log gets each Record as a line of JSON when the request has ended, one Write each, never two at once. Its owner
-	// closes it, after the simulator. Nil: no log.
+	// Log receives each Record as a line of JSON when its request has ended, with one Write each, never concurrently.
+	// The caller closes it, after the simulator. Nil: no log.
 	Log io.Writer
 }
 
-// Default returns the configuration with every default filled in.
+// Default returns the default configuration.
 func Default() Config {
 	return Config{
 		Endpoints:           1,
@@ -151,8 +153,8 @@ func defaultModel() Model {
 	}
 }
 
-// FromPlan returns the configuration of a plan's simulated target: Default, and over it what the plan gives. Durations
-// that are given as zero are zero. A nil target gives Default.
+// FromPlan returns the configuration of a plan's simulated target: Default, overridden by what the plan sets. A
+// duration that the plan sets to zero is zero. A nil target gives Default.
 func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c := Default()
 	if n := t.GetEndpoints(); n > 0 {
@@ -203,7 +205,7 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	return c
 }
 
-// answersFromPlan takes what a plan says of the answers.
+// answersFromPlan sets the shape of the answers from a plan.
 func (c *Config) answersFromPlan(t *spatev1.SimulatedTarget) {
 	c.Ends = Ends{MeanShare: t.GetOutputShare(), Mean: t.GetOutputMean(), Stddev: t.GetOutputStddev()}
 	c.Textless.Share = t.GetTextlessShare()
@@ -213,7 +215,7 @@ func (c *Config) answersFromPlan(t *spatev1.SimulatedTarget) {
 	c.Frames.Deliver = Delivery(t.GetDeliver())
 }
 
-// mannersFromPlan takes what a plan says of how the server introduces itself.
+// mannersFromPlan sets from a plan how the server introduces itself.
 func (c *Config) mannersFromPlan(t *spatev1.SimulatedTarget) {
 	c.ChatTemplateTokens = int(t.GetChatTemplateTokens())
 	c.Manners.OwnedBy = cmp.Or(t.GetOwnedBy(), c.Manners.OwnedBy)
@@ -227,7 +229,7 @@ func (p *Pace) SpeedUp(k float64) {
 	p.FirstToken, p.BetweenTokens = nanoseconds(float64(p.FirstToken)/k), nanoseconds(float64(p.BetweenTokens)/k)
 }
 
-// SpeedUp makes the engine k times faster in all it does.
+// SpeedUp makes the engine k times faster in everything it does.
 func (m *Model) SpeedUp(k float64) {
 	m.PrefillTokensPerSecond *= k
 	for _, d := range []*time.Duration{
@@ -247,7 +249,7 @@ func (c *Config) modelOf(number int) Model {
 	return m
 }
 
-// engineOf returns one of the engines, or groups of engines, of all endpoints, counted from 0.
+// engineOf returns one of the engines, or groups of engines, of all endpoints, numbered from 0.
 func (c *Config) engineOf(number int, now clock.Instant) engine {
 	e := newEngine(c.modelOf(number), c.PrefillEngines, c.Replicas, now)
 	for i := range e.decoders {
@@ -256,7 +258,7 @@ func (c *Config) engineOf(number int, now clock.Instant) engine {
 	return e
 }
 
-// loops is how many engines or groups stand behind an endpoint, each run on its own.
+// loops returns the number of engines or groups behind an endpoint. Each runs in its own loop.
 func (c *Config) loops() int {
 	if c.PrefillEngines > 0 || c.Pace.set() {
 		return 1
@@ -264,7 +266,7 @@ func (c *Config) loops() int {
 	return c.Replicas
 }
 
-// Validate returns all that is wrong with the configuration, joined, or nil.
+// Validate returns all errors of the configuration, joined, or nil.
 func (c *Config) Validate() error {
 	errs := []error{
 		atLeast("Endpoints", c.Endpoints, 1),
@@ -327,7 +329,7 @@ func share(field string, v float64) error {
 	return fmt.Errorf("simulator: %s is %v: give 0 to 1", field, v)
 }
 
-// atLeast returns an error if v is below the least value allowed.
+// atLeast returns an error if v is below least.
 func atLeast[T int | int64 | time.Duration](field string, v, least T) error {
 	if v >= least {
 		return nil

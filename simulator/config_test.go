@@ -132,7 +132,7 @@ func TestFromPlan(t *testing.T) {
 	want.Frames.TokensPerFrame = 5
 	want.Faults = []Fault{{Kind: FaultServerError, Probability: 0.25}}
 	want.Model = Model{
-		PrefillTokensPerSecond:    25, // twice as fast as asked for, and so is all that follows
+		PrefillTokensPerSecond:    25, // twice as fast as configured, and so are all fields below
 		DecodeStep:                3500 * time.Microsecond,
 		DecodeStepPerRequest:      0,
 		MaxRunning:                9,

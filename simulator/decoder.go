@@ -9,25 +9,25 @@ import (
 )
 
 // decoder is the continuous batching of one engine. The batch of a step is every sequence that has its first token when
-// the step begins; the step takes DecodeStep + (batch-1) x DecodeStepPerRequest at full pace, with jitter and stalls if
-// there are any, and then gives each of them one token. The next step begins at that very instant; if there is nothing
-// to decode, when something joins.
+// the step starts. The step takes DecodeStep + (batch-1) x DecodeStepPerRequest at full pace, plus any jitter and
+// stalls, and then gives each sequence of the batch one token. The next step starts at the same instant or, if there is
+// nothing to decode, when a sequence joins.
 type decoder struct {
 	model Model
-	noise *rand.Rand // nil: steps take what the model says
-	held  int        // sequences that hold a slot, prefilling ones too
+	noise *rand.Rand // nil: steps have neither jitter nor stalls
+	held  int        // sequences that hold a slot, including those in prefill
 
 	joining  []*sequence // have their first token and wait for the next step
-	batch    []*sequence // of the step under way
+	batch    []*sequence // of the step in progress
 	stepping bool
 	place    int           // first of the batch that this step has not served yet
-	work     time.Duration // of the step under way, at full pace
-	done     time.Duration // of it, at the instant asOf
+	work     time.Duration // of the step in progress, at full pace
+	done     time.Duration // part of work done at the instant asOf
 	asOf     clock.Instant
-	pace     float64 // work done in a unit of time: 1, less beside a prefill
+	pace     float64 // work done per unit of time: 1, or less during a prefill
 }
 
-// free says whether there is a slot left.
+// free reports whether a slot is free.
 func (d *decoder) free() bool { return d.held < d.model.MaxRunning }
 
 // hold gives a sequence a slot.
@@ -36,7 +36,7 @@ func (d *decoder) hold(s *sequence) {
 	d.held++
 }
 
-// join gives a sequence its first token, and lets it decode from the next step on.
+// join gives a sequence its first token. The sequence decodes from the next step on.
 func (d *decoder) join(s *sequence, at clock.Instant, dst []emission) []emission {
 	dst = d.emit(s, at, dst)
 	if s.phase == running {
@@ -45,7 +45,7 @@ func (d *decoder) join(s *sequence, at clock.Instant, dst []emission) []emission
 	return dst
 }
 
-// upcoming returns what the decoder does next and when, false if it has nothing to do, or stands still.
+// upcoming returns the decoder's next action and its instant, or false if it has nothing to do or stands still.
 func (d *decoder) upcoming(now clock.Instant) (clock.Instant, action, bool) {
 	switch {
 	case !d.stepping:
@@ -59,7 +59,7 @@ func (d *decoder) upcoming(now clock.Instant) (clock.Instant, action, bool) {
 	}
 }
 
-// target is the work of the step after which its next token is due.
+// target returns how much of the step's work precedes the next token.
 func (d *decoder) target() time.Duration {
 	if !d.model.SpreadStep {
 		return d.work
@@ -67,7 +67,7 @@ func (d *decoder) target() time.Duration {
 	return time.Duration(float64(d.work) * float64(d.place+1) / float64(len(d.batch)))
 }
 
-// setPace changes how fast the work goes from an instant on.
+// setPace changes the pace at an instant.
 func (d *decoder) setPace(at clock.Instant, pace float64) {
 	if d.stepping {
 		d.done = min(d.target(), d.done+time.Duration(float64(at.Sub(d.asOf))*d.pace))
@@ -75,7 +75,7 @@ func (d *decoder) setPace(at clock.Instant, pace float64) {
 	d.asOf, d.pace = at, pace
 }
 
-// begin begins a step with all that are there. It begins none if all have left.
+// begin starts a step with the joining sequences that have not departed. If there are none, it starts no step.
 func (d *decoder) begin(at clock.Instant) {
 	d.batch = appendPresent(d.batch[:0], d.joining)
 	d.joining = d.joining[:0]
@@ -87,7 +87,7 @@ func (d *decoder) begin(at clock.Instant) {
 	d.work, d.done, d.asOf = d.step(len(d.batch)), 0, at
 }
 
-// step returns how long the next step takes at full pace.
+// step returns the time of the next step at full pace.
 func (d *decoder) step(batch int) time.Duration {
 	work := d.model.stepTime(batch)
 	if d.noise == nil {
@@ -101,7 +101,7 @@ func (d *decoder) step(batch int) time.Duration {
 	return work
 }
 
-// serve gives the batch its tokens, all at once or the next of them only.
+// serve gives the batch its tokens: all at once, or with SpreadStep only the next one.
 func (d *decoder) serve(at clock.Instant, dst []emission) []emission {
 	until := len(d.batch)
 	if d.model.SpreadStep {
@@ -120,7 +120,7 @@ func (d *decoder) serve(at clock.Instant, dst []emission) []emission {
 	return dst
 }
 
-// end lets the sequences that are left go on together with those that have joined.
+// end ends the step. The remaining sequences and those that have joined make up the next batch.
 func (d *decoder) end() {
 	d.stepping = false
 	d.batch = appendPresent(d.batch[:0], d.batch)

@@ -11,7 +11,7 @@ import (
 // LF.
 const chunkHead = 10
 
-// chunk makes one chunk of what stands in a buffer behind its first chunkHead bytes.
+// chunk turns the bytes of a buffer after its first chunkHead bytes into one chunk.
 func chunk(b []byte) []byte {
 	const digits = "0123456789abcdef"
 	n := len(b) - chunkHead
@@ -26,16 +26,16 @@ func chunk(b []byte) []byte {
 	return b[at:]
 }
 
-// connection is what is known of the connection of a request.
+// connection is the server's information about a request's connection.
 type connection struct {
-	direct   *direct      // nil: there is no direct way
-	arrivals *arrivalConn // nil: nobody keeps when its bytes came
+	direct   *direct      // nil: frames cannot be sent past net/http
+	arrivals *arrivalConn // nil: arrival times are not recorded
 }
 
-// connectionKey finds the connection in its requests' contexts.
+// connectionKey is the key of the connection in the contexts of its requests.
 type connectionKey struct{}
 
-// withConnection is an http.Server's ConnContext.
+// withConnection implements http.Server's ConnContext.
 func withConnection(ctx context.Context, c net.Conn) context.Context {
 	known := &connection{direct: newDirect(c)}
 	if t, ok := c.(*tls.Conn); ok {
@@ -45,7 +45,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, known)
 }
 
-// connectionOf returns what is known of a request's connection.
+// connectionOf returns the information about a request's connection.
 func connectionOf(r *http.Request) *connection {
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
 		return c
@@ -53,9 +53,9 @@ func connectionOf(r *http.Request) *connection {
 	return &connection{}
 }
 
-// directOf returns the direct way of a request's answer, nil if there is none. Net/http writes the head and the end of
-// the answer, with nothing of its own in between: after a flush its buffers are empty, so that whole chunks may be
-// written past it.
+// directOf returns the direct writer of a request's answer, or nil if there is none. net/http writes the head and the
+// end of the answer, and nothing in between: after a flush its buffers are empty, so that whole chunks may be written
+// past it.
 func directOf(r *http.Request, c *Config) *direct {
 	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || c.Frames.SplitBytes > 0 || c.Frames.KeepAlive > 0 {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// direct writes chunks to a connection without waiting. It belongs to whoever sends the answer under way.
+// direct writes chunks to a connection without blocking. It belongs to the sender of the current answer.
 type direct struct {
 	conn net.Conn
 	raw  syscall.RawConn
-	call func(uintptr) // first, made once
-	pen  *pen          // of what is sent
-	buf  []byte        // what is sent, behind room for a chunk's head
-	out  []byte        // of it, what is still to be written
+	call func(uintptr) // first, allocated once
+	pen  *pen          // of the chunk being sent
+	buf  []byte        // the chunk being sent, behind room for its head
+	out  []byte        // the part of buf that is still to be written
 	errn syscall.Errno
 }
 
@@ -33,19 +33,19 @@ func newDirect(c net.Conn) *direct {
 	return d
 }
 
-// send seals one chunk and writes it, and returns the buffer. It returns false if that did not go through: flush then
-// writes the rest, or knows the error.
+// send seals one chunk, writes it, and returns the buffer. It returns false if not all was written: flush then writes
+// the rest, or returns the error.
 func (d *direct) send(b []byte, p *pen) ([]byte, bool) {
 	d.buf, d.pen = b, p
-	// The socket's lock for writers is left alone, as is the poller's: nobody else writes while the answer is under
-	// way, and nothing waits here.
+	// This bypasses the socket's write lock and the poller: nobody else writes during the answer, and nothing waits
+	// here.
 	if err := d.raw.Control(d.call); err != nil {
 		d.errn, d.buf = syscall.EPIPE, p.seal(b)
 	}
 	return d.buf, len(d.out) == 0 && d.errn == 0
 }
 
-// first seals the chunk, and is the system call that writes it. That never blocks.
+// first seals the chunk and writes it with one system call, which never blocks.
 func (d *direct) first(fd uintptr) {
 	d.buf = d.pen.seal(d.buf)
 	d.out = chunk(d.buf)
@@ -58,7 +58,7 @@ func (d *direct) first(fd uintptr) {
 	}
 }
 
-// flush blocks until the rest of the last chunk is written. It fails if the client is gone.
+// flush blocks until the rest of the last chunk is written. It returns errGone if the client has left.
 func (d *direct) flush() error {
 	if d.errn != 0 {
 		return errGone

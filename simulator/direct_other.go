@@ -4,7 +4,7 @@ package simulator
 
 import "net"
 
-// direct is Linux's alone: elsewhere handlers send.
+// direct exists only on Linux. Elsewhere the handlers send.
 type direct struct{}
 
 func newDirect(net.Conn) *direct { return nil }

@@ -29,7 +29,7 @@ func TestChunk(t *testing.T) {
 	})
 }
 
-// A client that reads late gets all of it, in order: what did not go into its socket at once, the handler sends.
+// A client that reads late gets everything, in order: the handler sends what did not fit into the socket at once.
 func TestClientThatReadsLate(t *testing.T) {
 	config := fast()
 	config.Model.DecodeStep = 0
@@ -62,7 +62,7 @@ func TestClientThatReadsLate(t *testing.T) {
 	}
 }
 
-// A connection goes on to its next request after frames were written past net/http.
+// A connection is reused for the next request after frames were written past net/http.
 func TestConnectionsAreKept(t *testing.T) {
 	p := start(t, fast())
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URLs()[0], "http://"))

@@ -22,10 +22,10 @@ type Endpoint struct {
 	config  Config
 	number  int
 	engines []*loop
-	routing sync.Mutex // makes choosing the least busy engine and counting the request on it one act
+	routing sync.Mutex // makes choosing the least busy engine and counting the request on it atomic
 	truth   *truthLog
 	mux     *http.ServeMux
-	created int64 // wall clock seconds, as the API gives them
+	created int64 // wall clock in seconds, as in the APIs
 	serial  atomic.Uint64
 	ends    ends
 
@@ -33,13 +33,14 @@ type Endpoint struct {
 	closed bool
 }
 
-// ends counts requests by how they ended.
+// ends counts requests by the way they ended.
 type ends struct {
 	length, stop, abort atomic.Uint64
 }
 
-// New returns one endpoint as a handler, for httptest or a server of the caller's. Its engines run until Close.
-// Config.Endpoints does not matter to it. Errors are those of Validate and of a system that has no timer left.
+// New returns one endpoint as an http.Handler, for httptest or for the caller's own server. Its engines run until
+// Close. Config.Endpoints only affects ReplicaSpread. New returns the errors of Validate, and an error if the system
+// has no timer left.
 func New(c Config) (*Endpoint, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -87,8 +88,9 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Truth.Keep.
 func (ep *Endpoint) Records() []Record { return ep.truth.all() }
 
-// Close stops the engines, which ends the requests under way, and waits for all handlers; one that is writing to a
-// client that does not read ends only with its connection, so close the server first. It may be called more than once.
+// Close stops the engines, which ends the requests in flight, and waits for all handlers. A handler that writes to a
+// client that does not read ends only with its connection, so close the server first. Close may be called more than
+// once.
 func (ep *Endpoint) Close() {
 	for _, l := range ep.engines {
 		l.close()
@@ -98,7 +100,7 @@ func (ep *Endpoint) Close() {
 	ep.closed = true
 }
 
-// authorised says whether the request carries the key.
+// authorised reports whether the request carries the key.
 func (ep *Endpoint) authorised(r *http.Request) bool {
 	if ep.config.APIKey == "" {
 		return true
@@ -120,14 +122,14 @@ func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// models answers with the one model there is.
+// models answers with the single model.
 func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
 		jsonString(ep.config.modelName()), ep.created, jsonString(ep.config.Manners.OwnedBy), ep.modelLength())
 }
 
-// modelLength is the limit of prompt and output together as JSON, null if there is none.
+// modelLength returns the maximum of prompt and output together as JSON, null if there is no limit.
 func (ep *Endpoint) modelLength() string {
 	if n := ep.config.MaxModelTokens; n > 0 {
 		return strconv.Itoa(n)
@@ -154,7 +156,8 @@ func (ep *Endpoint) generate(a api) http.HandlerFunc {
 	}
 }
 
-// answer carries out one request. What it returns is to be the response; it is nil if the response is sent.
+// answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
+// been sent.
 func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *apiError {
 	if !ep.authorised(r) {
 		return unauthorized()
@@ -201,7 +204,7 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 	return nil
 }
 
-// run takes the reply through an engine.
+// run passes the reply through an engine.
 func (ep *Endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
 	p.pen.worker = p.record.Replica
@@ -211,7 +214,7 @@ func (ep *Endpoint) run(ctx context.Context, p *reply) {
 	p.send()
 }
 
-// route returns the engine with the fewest outstanding requests, with this one counted on it.
+// route returns the engine with the fewest requests in flight, and counts this request on it.
 func (ep *Endpoint) route() (int, *loop) {
 	ep.routing.Lock()
 	defer ep.routing.Unlock()
@@ -225,7 +228,7 @@ func (ep *Endpoint) route() (int, *loop) {
 	return least, ep.engines[least]
 }
 
-// requestID is the name of a request: the client's, cut at a sane length, or its number.
+// requestID returns the client's X-Request-Id, limited to 256 bytes, or an ID made from the request's number.
 func (ep *Endpoint) requestID(r *http.Request, serial uint64) string {
 	const longest = 256
 	if id := r.Header.Get("X-Request-Id"); id != "" {
@@ -236,7 +239,7 @@ func (ep *Endpoint) requestID(r *http.Request, serial uint64) string {
 
 // read reads the body.
 func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *apiError) {
-	const grow = 1 << 20 // what a client only claims to send is not allocated
+	const grow = 1 << 20 // a mere claim of a large body allocates nothing more
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), grow)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, ep.config.MaxBodyBytes))
@@ -250,7 +253,7 @@ func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *apiEr
 	return body.Bytes(), nil
 }
 
-// writeGarbage sends what a broken proxy sends.
+// writeGarbage sends what a broken proxy might send.
 func writeGarbage(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html")
 	_, _ = io.WriteString(w, "<html><body><h1>It works!</h1>{\"choices\": \x00\xff</body></html>\n")

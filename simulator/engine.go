@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// phase is where a sequence is in its life in an engine.
+// phase is a sequence's phase of life in an engine.
 type phase uint8
 
 const (
@@ -18,91 +18,90 @@ const (
 	departed              // finished or cancelled
 )
 
-// sequence is one request as an engine sees it: so many tokens in, so many out.
+// sequence is one request as an engine sees it: a number of prompt tokens and a number of output tokens.
 type sequence struct {
 	prompt   int
 	blocks   []uint64 // chained hashes of the prompt's whole blocks, for the prefix cache
 	output   int      // at least 1
-	noise    float64  // standard normal, for the jitter of its prefill
-	cached   int      // prompt tokens that the prefix cache had; set before the first token
+	noise    float64  // standard normal, for its prefill jitter
+	cached   int      // prompt tokens found in the prefix cache; set before the first token
 	produced int
 	phase    phase
-	arrived  clock.Instant // set by whoever submits it; the engine does not look at it
-	ready    clock.Instant // end of its overhead; with a metronome, of its next token
+	arrived  clock.Instant // set by the submitter; the engine does not read it
+	ready    clock.Instant // end of its overhead; with a metronome, instant of its next token
 	queued   clock.Instant // start of its wait for prefill
 	began    clock.Instant // start of its prefill
-	first    clock.Instant // of its tokens; set by the loop, as is latest
+	first    clock.Instant // its first token; the loop sets first and latest
 	latest   clock.Instant
-	decoder  *decoder // on which it holds a slot, nil without one
-	// outlet takes the tokens to the one who waits for them. The engine itself never touches it.
+	decoder  *decoder // the decoder on which it holds a slot, or nil
+	// outlet passes the tokens to their consumer. The engine never touches it.
 	outlet *outlet
 }
 
-// emission is one token of a sequence, and the instant at which the model produces it. produced counts the sequence's
-// tokens with this one.
+// emission is one token of a sequence, and the instant at which the model produces it. produced is the number of tokens
+// of the sequence so far, including this one.
 type emission struct {
 	seq      *sequence
 	at       clock.Instant
 	produced int
 }
 
-// engine is a discrete-event model of one serving engine, or of a group of engines that share prefill and decode among
-// them. It has no clock: advance takes it to an instant, add and cancel act at the instant it is at. Its rules:
+// engine is a discrete-event model of one serving engine, or of a disaggregated group of prefill and decode engines. It
+// has no clock: advance moves it to an instant, and add and cancel act at its current instant. Its rules:
 //
-// Overhead passes before a sequence is queued, and holds nothing.
+// A request's overhead passes before the sequence is queued, and occupies nothing.
 //
-// Prefill is a queue: prompts are taken first come, first served, and take the tokens that the prefix cache does not
-// have / prefill rate, and PrefillPerPrompt. An ordinary engine prefills one at a time, as long as a slot of
-// max_running is free, which the sequence keeps to its end. The end of the prefill produces the first token. With
-// PrefillSharing nothing waits in the queue: k prompts on n prefillers get n/k of one each, or one each if there are
-// enough.
+// Prefill is a first-come, first-served queue. A prompt takes the time of the tokens that are not in the prefix cache
+// at the prefill rate, plus PrefillPerPrompt. An ordinary engine prefills one prompt at a time, and only if one of its
+// max_running slots is free. The sequence keeps that slot to its end. The end of the prefill produces the first token.
+// With PrefillSharing nothing waits in the queue: k prompts on n prefillers get n/k of a prefiller each, at most one.
 //
-// In a disaggregated group any free prefiller takes the next prompt, and is busy until it has handed over the KV cache;
-// then the sequence takes a slot of the decoder that holds the fewest, waiting for one if need be, and has its first
-// token. While a KV cache is handed over, the decoders lose the share TransferInterference of their pace. With
-// PrefillFirst a prefiller takes the prompts that wait before it hands over those it has finished; these go together,
-// and the decoders lose their share from the end of the first prefill on.
+// In a disaggregated group any free prefiller takes the next prompt, and is busy until it has handed over the KV cache.
+// The sequence then takes a slot of the decoder that holds the fewest sequences, waits for one if necessary, and gets
+// its first token. While a KV cache is handed over, the decoders lose the share TransferInterference of their pace.
+// With PrefillFirst a prefiller takes the waiting prompts before it hands over the finished ones. These are handed over
+// together, and the decoders lose their share from the end of the first prefill on.
 //
-// Decode goes in steps: see decoder. While an ordinary engine prefills, its decoding loses the share
+// Decoding proceeds in steps: see decoder. While an ordinary engine prefills, its decoding loses the share
 // PrefillInterference of its pace.
 //
-// At one instant ends of prefill come before admissions to decoders, these before begins of prefill, then begins of
-// handing over, then ends of steps, then begins of steps. It is not safe for concurrent use.
+// Events at the same instant happen in this order: ends of prefill, admissions to decoders, starts of prefill, starts
+// of transfers, ends of steps, starts of steps. The engine is not safe for concurrent use.
 type engine struct {
 	model    Model
 	now      clock.Instant
-	queue    queue // for prefill
-	handed   queue // for a decoder
+	queue    queue // waiting for prefill
+	handed   queue // waiting for a decoder
 	prefills []prefiller
 	busy     int       // prefillers that are not free
-	handing  int       // prefillers that hand over a KV cache
-	shares   timeShare // of prefill
+	handing  int       // prefillers that are handing over a KV cache
+	shares   timeShare // prefill time given to each prompt in prefill
 	decoders []decoder
 	split    bool // disaggregated
-	engines  int  // that prefill
+	engines  int  // number of engines that prefill
 }
 
-// prefiller is what does one prefill at a time. If prefill is shared there are as many as prompts in it.
+// prefiller does one prefill at a time. With shared prefill there is one for each prompt in prefill.
 type prefiller struct {
 	seq     *sequence     // nil: free
-	due     time.Duration // its end, on the clock of shares
-	handing bool          // it costs the decoders their share
+	due     time.Duration // end of its work, on the clock shares
+	handing bool          // it costs the decoders a share of their pace
 	cache   *prefixCache
 
-	// With PrefillFirst alone.
+	// The fields below are used only with PrefillFirst.
 	finished []*sequence // prefilled, and not posted yet
-	posted   []*sequence // to be handed over together; the decoders wait for them
-	moving   bool        // they are being handed over
+	posted   []*sequence // to be handed over together; the decoders already wait for them
+	moving   bool        // the posted sequences are being handed over
 }
 
-// timeShare is a clock that shows how much time each of those that share something has been given.
+// timeShare is a clock that shows how much time each user of a shared resource has been given.
 type timeShare struct {
 	asOf  clock.Instant
 	given time.Duration // at asOf
-	pace  float64       // given in a unit of time, above 0
+	pace  float64       // time given per unit of time, above 0
 }
 
-// at returns what the clock shows at an instant.
+// at returns the time that the clock shows at an instant.
 func (s *timeShare) at(now clock.Instant) time.Duration {
 	if s.pace == 1 {
 		return s.given + now.Sub(s.asOf)
@@ -110,7 +109,7 @@ func (s *timeShare) at(now clock.Instant) time.Duration {
 	return s.given + time.Duration(float64(now.Sub(s.asOf))*s.pace)
 }
 
-// when returns the first instant at which the clock shows a time.
+// when returns the first instant at which the clock shows a given time.
 func (s *timeShare) when(due time.Duration) clock.Instant {
 	if s.pace == 1 {
 		return s.asOf.Add(due - s.given)
@@ -118,12 +117,12 @@ func (s *timeShare) when(due time.Duration) clock.Instant {
 	return s.asOf.Add(nanoseconds(math.Ceil(float64(due-s.given) / s.pace)))
 }
 
-// setPace changes the pace from an instant on.
+// setPace changes the pace at an instant.
 func (s *timeShare) setPace(now clock.Instant, pace float64) {
 	*s = timeShare{asOf: now, given: s.at(now), pace: pace}
 }
 
-// newEngine returns an ordinary engine, or, if there are prefillers, a disaggregated group.
+// newEngine returns an ordinary engine if prefillers is 0, or else a disaggregated group.
 func newEngine(m Model, prefillers, decoders int, now clock.Instant) engine {
 	e := engine{model: m, now: now, split: prefillers > 0, shares: timeShare{asOf: now, pace: 1}}
 	if !e.split {
@@ -141,15 +140,15 @@ func newEngine(m Model, prefillers, decoders int, now clock.Instant) engine {
 	return e
 }
 
-// add queues a sequence at the engine's present instant.
+// add queues a sequence at the engine's current instant.
 func (e *engine) add(s *sequence) {
 	s.ready = e.now.Add(e.model.Overhead)
 	s.queued = s.ready
 	e.queue.push(s, waiting)
 }
 
-// cancel takes a sequence out, wherever it is. The step under way keeps its length, as a real one does. Cancelling one
-// that has departed does nothing.
+// cancel removes a sequence from wherever it is. A step in progress keeps its length, as in a real engine. Cancelling a
+// departed sequence does nothing.
 func (e *engine) cancel(s *sequence) {
 	switch s.phase {
 	case waiting:
@@ -181,10 +180,10 @@ func (e *engine) running() int {
 	return n
 }
 
-// waiting counts the sequences that have not begun, or not their decoding.
+// waiting counts the sequences that wait for prefill or for a decoder.
 func (e *engine) waiting() int { return e.queue.live + e.handed.live }
 
-// action is what an event of the engine does. Of those at one instant the lowest comes first.
+// action is what an event does. Among events at the same instant, the lowest action happens first.
 type action uint8
 
 const (
@@ -196,21 +195,21 @@ const (
 	actBeginStep
 )
 
-// event is what happens next: an action, and to which prefiller or decoder.
+// event is an action at an instant. index is the prefiller or decoder that it concerns.
 type event struct {
 	at    clock.Instant
 	act   action
 	index int
 }
 
-// soonest keeps the earlier of two events.
+// soonest replaces v by other if other happens earlier, or if no event was found yet.
 func (v *event) soonest(found *bool, other event) {
 	if !*found || other.at < v.at || other.at == v.at && other.act < v.act {
 		*v, *found = other, true
 	}
 }
 
-// upcoming returns the next event, false if nothing will happen without a new sequence.
+// upcoming returns the next event, or false if nothing will happen without a new sequence.
 func (e *engine) upcoming() (event, bool) {
 	var v event
 	found := false
@@ -234,7 +233,8 @@ func (e *engine) upcoming() (event, bool) {
 	return v, found
 }
 
-// upcomingOfPrefills keeps the earliest event of the prefillers. It returns the first that is free, -1 without one.
+// upcomingOfPrefills updates v with the earliest event of the prefillers. It returns the index of the first free
+// prefiller, or -1.
 func (e *engine) upcomingOfPrefills(v *event, found *bool) int {
 	free := -1
 	for i := range e.prefills {
@@ -253,14 +253,14 @@ func (e *engine) upcomingOfPrefills(v *event, found *bool) int {
 	return free
 }
 
-// next returns the instant of the next event, false if nothing will happen without a new sequence.
+// next returns the instant of the next event, or false if nothing will happen without a new sequence.
 func (e *engine) next() (clock.Instant, bool) {
 	v, ok := e.upcoming()
 	return v.at, ok
 }
 
-// advance takes the engine to an instant and appends what it emits on the way, in order of time. An instant that has
-// passed changes nothing.
+// advance moves the engine to an instant and appends what it emits on the way, in order of time. An instant in the past
+// changes nothing.
 func (e *engine) advance(to clock.Instant, dst []emission) []emission {
 	for {
 		v, ok := e.upcoming()
@@ -343,7 +343,7 @@ func (e *engine) freePrefill(p *prefiller) {
 	}
 }
 
-// setHanding notes whether a prefiller costs the decoders their share, by a KV cache that it hands over.
+// setHanding records whether a prefiller is handing over a KV cache, which costs the decoders a share of their pace.
 func (e *engine) setHanding(p *prefiller, handing bool) {
 	if p.handing == handing {
 		return
@@ -363,7 +363,7 @@ func (e *engine) setHanding(p *prefiller, handing bool) {
 	}
 }
 
-// setBusy changes how many prompts are in prefill, and with it what each gets.
+// setBusy changes the number of prompts in prefill, and with it the share of each.
 func (e *engine) setBusy(n int) {
 	e.busy = n
 	if e.model.PrefillSharing {
@@ -371,7 +371,7 @@ func (e *engine) setBusy(n int) {
 	}
 }
 
-// emptiest returns the decoder that holds the fewest sequences, the first of equals.
+// emptiest returns the index of the decoder that holds the fewest sequences, the first among equals.
 func (e *engine) emptiest() int {
 	least := 0
 	for i := range e.decoders {
@@ -391,7 +391,7 @@ func (s *sequence) depart() {
 	}
 }
 
-// longest keeps the arithmetic of instants from overflowing when something is asked to take for ever.
+// longest keeps instants from overflowing if something takes practically for ever.
 const longest = 365 * 24 * time.Hour
 
 // nanoseconds rounds to a duration, at most longest.
@@ -399,7 +399,7 @@ func nanoseconds(ns float64) time.Duration {
 	return time.Duration(math.Round(min(ns, float64(longest))))
 }
 
-// stepNoise returns what the jitter and the stalls of a decoder are drawn from, nil if it has neither.
+// stepNoise returns the random source of a decoder's jitter and stalls, or nil if it has neither.
 func (m *Model) stepNoise(seed uint64, decoder int) *rand.Rand {
 	if m.StepJitter == 0 && m.StallShare == 0 {
 		return nil
@@ -407,7 +407,7 @@ func (m *Model) stepNoise(seed uint64, decoder int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(decoder)))
 }
 
-// prefillWork is how long a prompt takes alone on an engine, with its jitter.
+// prefillWork returns the time of a sequence's prefill alone on an engine, with its jitter.
 func (m *Model) prefillWork(s *sequence) time.Duration {
 	work := m.PrefillPerPrompt + m.prefillTime(s.prompt-s.cached)
 	if m.PrefillJitter == 0 {
@@ -416,23 +416,23 @@ func (m *Model) prefillWork(s *sequence) time.Duration {
 	return nanoseconds(lognormal(float64(work), m.PrefillJitter, s.noise))
 }
 
-// prefillTime is how long so many prompt tokens take alone.
+// prefillTime returns the time of a number of prompt tokens alone on an engine.
 func (m *Model) prefillTime(tokens int) time.Duration {
 	return nanoseconds(float64(tokens) / m.PrefillTokensPerSecond * float64(time.Second))
 }
 
-// transferTime is how long it takes to hand over a prompt's KV cache, all of it, whatever the prefix cache had.
+// transferTime returns the time to hand over a prompt's whole KV cache, whatever part of it came from the prefix cache.
 func (m *Model) transferTime(tokens int) time.Duration {
 	return nanoseconds(float64(tokens) / 1000 * float64(m.TransferPerThousandTokens))
 }
 
-// stepTime is how long a decode step takes with so many sequences.
+// stepTime returns the time of a decode step with a number of sequences.
 func (m *Model) stepTime(batch int) time.Duration {
 	return m.DecodeStep + time.Duration(batch-1)*m.DecodeStepPerRequest
 }
 
-// cachedTokens is what a prompt is spared if the cache has so many of its blocks: at least one token is computed, as
-// its logits give the first token of the output.
+// cachedTokens returns how many prompt tokens need no prefill if the cache has a number of the prompt's blocks. At
+// least one token is always computed, because its logits give the first output token.
 func (m *Model) cachedTokens(prompt, blocks int) int {
 	if blocks == 0 {
 		return 0

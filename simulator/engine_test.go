@@ -15,10 +15,10 @@ import (
 // tick is the unit of time in these tests: a prompt token takes one tick.
 const tick = time.Millisecond
 
-// token is an emission as the tests write it down: which sequence, its how many-th token, at which tick.
+// token is an emission in the form of these tests: the sequence, the number of the token, and the tick.
 type token struct{ Seq, N, At int }
 
-// arrival is a sequence and the tick at which it comes; cancelled at a tick, never if that is 0.
+// arrival is a sequence and the tick at which it arrives. It is cancelled at tick Cancel, or never if that is 0.
 type arrival struct{ At, Prompt, Output, Cancel int }
 
 // with changes a model.
@@ -36,16 +36,16 @@ func ticks(base, per, maxRunning int) Model {
 	}
 }
 
-// group is the engines of a test: disaggregated if there are prefillers.
+// group configures the engines of a test: disaggregated if there are prefillers.
 type group struct {
 	Model
 	prefillers, decoders int
 }
 
-// alone is one ordinary engine.
+// alone configures one ordinary engine.
 func alone(m Model) group { return group{Model: m} }
 
-// play runs arrivals through the engines. pauses say how far they are advanced in between.
+// play runs arrivals through the engines. pauses are the ticks to which the engines are advanced in between.
 func play(g group, arrivals []arrival, pauses []int) []token {
 	e := newEngine(g.Model, g.prefillers, g.decoders, 0)
 	seqs := make([]*sequence, len(arrivals))
@@ -72,7 +72,7 @@ func play(g group, arrivals []arrival, pauses []int) []token {
 	return out
 }
 
-// moment is one line of a timeline: an arrival, a cancel, or (seq -1) nothing.
+// moment is one line of a timeline: an arrival, a cancellation, or (seq -1) nothing.
 type moment struct {
 	at, seq int
 	cancel  bool
@@ -178,8 +178,8 @@ func TestEngine(t *testing.T) {
 			}), 1, 1},
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}, {At: 3, Prompt: 2, Output: 1},
 				{At: 30, Prompt: 8, Output: 1}},
-			// Prefills end at 4, 10 and 12; the first prompt is handed over from 12 to 14, the two others from 14 to
-			// 18. The first one's step begins at 14 and stands still until 18. The last prefill ends at 38.
+			// Prefills end at 4, 10 and 12. The first prompt is handed over from 12 to 14, the two others from 14 to
+			// 18. The first one's step starts at 14 and stands still until 18. The last prefill ends at 38.
 			[]token{{0, 1, 14}, {1, 1, 18}, {2, 1, 18}, {0, 2, 28}, {0, 3, 38}, {1, 2, 38}, {3, 1, 42}},
 		},
 		"each prompt holds its prefiller for a while": {
@@ -287,7 +287,7 @@ func drawGroup(t *rapid.T) group {
 	return g
 }
 
-// The engine does what a dumb one does that looks at everything at each tick, however it is advanced.
+// The engine does the same as an oracle that looks at everything at each tick, however the engine is advanced.
 func TestEngineAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := drawArrivals(t)
@@ -299,8 +299,8 @@ func TestEngineAgainstOracle(t *testing.T) {
 	})
 }
 
-// Each request gets its tokens, once each and in order, first tokens come in the order of arrival, and the engine never
-// holds more than max_running, in both ways of spreading a step.
+// Each request gets its tokens once each and in order, first tokens come in the order of arrival, and the engine never
+// holds more than max_running sequences, with and without SpreadStep.
 func TestEngineConserves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arrivals := drawArrivals(t)
@@ -343,7 +343,7 @@ func TestEngineConserves(t *testing.T) {
 	})
 }
 
-// Shared prefill gives each prompt its share: held against the definition, prompt by prompt, event by event.
+// Shared prefill gives each prompt its share, as the definition computed prompt by prompt and event by event.
 func TestPrefillSharing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		engines := rapid.IntRange(1, 3).Draw(t, "engines")
@@ -402,8 +402,7 @@ func TestPrefillSharing(t *testing.T) {
 	})
 }
 
-// Jitter leaves the mean as it is, and has the coefficient of variation that was asked for; stalls come as often as
-// asked.
+// Jitter keeps the mean and has the configured coefficient of variation. Stalls are as frequent as configured.
 func TestJitter(t *testing.T) {
 	m := defaultModel()
 	m.StepJitter, m.StallShare, m.Stall = 0.3, 0.1, 2*m.DecodeStep
@@ -431,8 +430,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// The last of the engines is slower than the first by the share that was asked for, and those between lie evenly
-// between them.
+// The last engine is slower than the first by the configured share, and the engines between lie evenly between them.
 func TestReplicaSpread(t *testing.T) {
 	c := Default()
 	c.Endpoints, c.Replicas, c.ReplicaSpread = 2, 2, 0.6
@@ -448,7 +446,7 @@ func TestReplicaSpread(t *testing.T) {
 	}
 }
 
-// The slots in use are never above max_running, and all are free in the end, whoever leaves when.
+// At most max_running slots are in use, and all are free in the end, whenever sequences leave.
 func TestEngineSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)

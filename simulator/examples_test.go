@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// exampleRow is a row of a page of docs/examples: the load, and the values of the columns without how far they are from
-// what was measured.
+// exampleRow matches a row of a page of docs/examples: the load, and the values of the columns, without their deviation
+// from the measured values.
 var exampleRow = regexp.MustCompile(`^\| ([\d.]+) \| [A-Z]+ \| \d+ \|(.*)\|$`)
 
 // examplePage returns the values on a plan's page by "TARGET/WORKLOAD/LOAD".
@@ -48,8 +48,8 @@ func examplePage(t *testing.T, plan string) map[string][]float64 {
 	return rows
 }
 
-// The pages of docs/examples are of today's plans and engines: nearly all means on them are what the plans give in
-// virtual time, but for what a real run adds. Runs of other plans or other engines are not.
+// The pages of docs/examples belong to today's plans and engines: nearly all means on them are those of the plans in
+// virtual time, up to the overhead of a real run. Pages from other plans or other engines would differ.
 func TestExamplesAreCurrent(t *testing.T) {
 	const near, share = 0.15, 0.95
 	for _, plan := range []string{"dynamo-vllm-h20", "deepseek-r1-h20", "mooncake-a10", "gpustack-h100"} {

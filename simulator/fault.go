@@ -9,28 +9,29 @@ import (
 	"time"
 )
 
-// FaultKind names one way in which a server fails.
+// FaultKind is one way in which a server fails.
 type FaultKind string
 
-// The faults. The first three replace the whole response and never reach the engine. The others strike within it: in a
-// stream before the frame with the token after AfterTokens, or before the last one if the output is shorter; else in
-// the body. The last two change the whole answer and fail nothing.
+// The faults. The first three replace the whole response and never reach the engine. The others strike within it. In a
+// stream, they strike before the frame with the token after AfterTokens, or before the last frame if the output is
+// shorter. In an answer that is not streamed, they strike in the body. The last two change the whole answer and fail
+// nothing.
 const (
 	FaultTooManyRequests FaultKind = "429"     // 429 with an error object and Retry-After
 	FaultServerError     FaultKind = "500"     // 500 with an error object
-	FaultGarbage         FaultKind = "garbage" // 200 with a body that is not of this API at all
-	// a frame of broken JSON, then the stream ends as if nothing was wrong
+	FaultGarbage         FaultKind = "garbage" // 200 with a body that does not belong to any API
+	// a frame of broken JSON, then the stream ends as if nothing were wrong
 	FaultGarbageFrame FaultKind = "garbage-frame"
-	FaultErrorFrame   FaultKind = "error-frame" // an error object in the stream after its 200, then [DONE]
-	// the connection is closed in an orderly way without the end of the body
+	FaultErrorFrame   FaultKind = "error-frame" // an error object in the stream after its 200, then the end mark
+	// the connection is closed in order, but before the end of the body
 	FaultCut   FaultKind = "cut"
 	FaultReset FaultKind = "reset" // the connection is reset (TCP RST)
-	// silence for Pause, or until the client leaves; then all that is due at once
+	// silence for Pause, or until the client leaves; then everything due is sent at once
 	FaultStall FaultKind = "stall"
-	// from there on, frames come in small pieces with Pause between them
+	// from there on, frames are sent in small pieces with Pause between them
 	FaultDrip FaultKind = "drip"
-	FaultGzip FaultKind = "gzip" // the answer is compressed, whether the client takes that or not
-	// a stream was asked for, and the answer comes whole, as JSON; always: Frames.Deliver
+	FaultGzip FaultKind = "gzip" // the answer is compressed, whether the client accepts it or not
+	// a stream was requested, but the answer is one JSON body; for all requests, see Frames.Deliver
 	FaultJSONBody FaultKind = "json-body"
 )
 
@@ -39,15 +40,15 @@ var faultKinds = []FaultKind{
 	FaultCut, FaultReset, FaultStall, FaultDrip, FaultGzip, FaultJSONBody,
 }
 
-// Fault is one fault and how often it strikes.
+// Fault is a fault and how often it strikes.
 type Fault struct {
 	// Kind is what happens.
 	Kind FaultKind
-	// Probability is the chance that it strikes a request, from 0 to 1.
+	// Probability is the chance that the fault strikes a request, from 0 to 1.
 	Probability float64
-	// Every strikes the n-th, 2n-th, ... request of each endpoint. Give this or Probability.
+	// Every makes the fault strike the n-th, 2n-th, ... request of each endpoint. Set either Every or Probability.
 	Every uint64
-	// AfterTokens is how many tokens are sent before the fault.
+	// AfterTokens is the number of tokens sent before the fault.
 	AfterTokens int
 	// Pause is the silence of a stall (0: until the client leaves or the simulator closes) and the gap between the
 	// pieces of a drip.
@@ -75,16 +76,16 @@ func (f *Fault) validate() error {
 	return errors.Join(errs...)
 }
 
-// chance returns the random numbers of one request. They depend on the seed and the request's name only, so the order
-// in which requests arrive changes nothing.
+// chance returns the random source of one request. It depends only on the seed and the request's ID, so that the order
+// of requests does not matter.
 func chance(seed uint64, id string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// strike returns the fault of a request, nil if it goes well. serial counts the endpoint's requests from 1. It draws
-// once for each fault, whatever it returns, so that draws after it do not depend on it.
+// strike returns the fault of a request, or nil. serial counts the endpoint's requests from 1. strike draws once per
+// fault whatever the result, so that later draws do not depend on the result.
 func strike(faults []Fault, serial uint64, r *rand.Rand) *Fault {
 	var hit *Fault
 	for i := range faults {

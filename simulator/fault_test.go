@@ -54,7 +54,7 @@ func TestFaultsInStream(t *testing.T) {
 			}
 			body := string(b)
 			frames := strings.Count(body, `"text":"`)
-			if c.frames >= 0 && frames != c.frames { // a reset may overtake what was sent
+			if c.frames >= 0 && frames != c.frames { // a reset may overtake frames already sent
 				t.Errorf("%d token frames, want %d", frames, c.frames)
 			}
 			if resp.StatusCode != c.status || !strings.Contains(body, c.says) {
@@ -100,7 +100,7 @@ func TestFaultsInBody(t *testing.T) {
 	}
 }
 
-// A stall without an end holds until the client leaves, and then gives its slot back.
+// A stall without end lasts until the client leaves, and then frees its slot.
 func TestEndlessStall(t *testing.T) {
 	config := fast()
 	config.Faults = []Fault{{Kind: FaultStall, Every: 2, AfterTokens: 1}}
@@ -134,7 +134,7 @@ func TestEveryNth(t *testing.T) {
 	}
 }
 
-// Which requests a fault strikes depends on the seed and their names only, and is as likely as it says.
+// Which requests a fault strikes depends only on the seed and the request IDs, and is as likely as configured.
 func TestProbability(t *testing.T) {
 	faults := []Fault{{Kind: FaultCut, Probability: 0.1}, {Kind: FaultStall, Probability: 0.5}}
 	const n = 20_000

@@ -25,19 +25,19 @@ var fitSeeds = flag.Int("fits.seeds", 0, "show the fits with the plans' seeds re
 
 var updateFits = flag.Bool("update", false, "write the table of docs/simulator.md")
 
-// fit is a target of a shipped plan, and what was measured on the deployment that it simulates.
+// fit is a target of a shipped plan, and the values measured on the deployment that the target simulates.
 type fit struct {
-	Source  string // number of the collection of tables that it comes from
+	Source  string // number of the collection of tables that the values come from
 	Plan    string
 	Target  string
 	Columns []string
 	Tables  []fitTable
 }
 
-// fitTable is one workload of the plan. A row has its load, and what was measured at it in the order of the columns.
+// fitTable is one workload of the plan. A row has its load, then the measured values in the order of the columns.
 type fitTable struct {
 	Workload string
-	ISL      int // mean length of the prompts as measured, 0: as the plan has it
+	ISL      int // measured mean length of the prompts; 0: as in the plan
 	Rows     [][]float64
 }
 
@@ -53,7 +53,7 @@ func readFits(t *testing.T) []fit {
 	return fits
 }
 
-// simulation is a shipped plan run against the simulator, in its own time.
+// simulation is a shipped plan that runs against the simulator in virtual time.
 type simulation struct {
 	targets map[string]*spatev1.SimulatedTarget
 	stages  map[string]*spatev1.Stage
@@ -63,7 +63,7 @@ func stageKey(target, workload string, load float64) string {
 	return fmt.Sprintf("%s/%s/%g", target, workload, load)
 }
 
-// simulate loads a shipped plan. changes are assignments to its fields.
+// simulate loads a shipped plan. changes are assignments to the fields of its targets.
 func simulate(t *testing.T, name string, changes ...string) *simulation {
 	t.Helper()
 	source, err := plans.Open(name)
@@ -94,7 +94,7 @@ func simulate(t *testing.T, name string, changes ...string) *simulation {
 	return s
 }
 
-// asked returns the lengths that a stage asks for. A workload from a file has those of the table.
+// asked returns the lengths that a stage asks for. A workload from a file has the lengths of the table.
 func (s *fitTable) asked(t *testing.T, stage *spatev1.Stage) lengths {
 	w := stage.GetWorkload()
 	if sonnet := w.GetSonnet(); sonnet != nil {
@@ -143,7 +143,7 @@ func (s *fitTable) run(t *testing.T, c *Config, stage *spatev1.Stage) *seen {
 	return openLoop(c, gaps(t, stage), requests, s.asked(t, stage))
 }
 
-// value is what the simulation has in a column, in its unit: tokens per second, or milliseconds.
+// value returns the simulated value of a column, in the column's unit: tokens per second, or milliseconds.
 func (s *seen) value(column string) float64 {
 	mean := func(sum time.Duration, n int) float64 { return sum.Seconds() * 1000 / float64(n) }
 	switch column {
@@ -166,7 +166,7 @@ func (s *seen) value(column string) float64 {
 	}
 }
 
-// each calls f with each row, and with what a configuration of the target has in its columns.
+// each calls do with each row of the table, and with the values of a configuration of the target in the same columns.
 func (f *fit) each(t *testing.T, c *Config, s *simulation, do func(table *fitTable, row, got []float64)) {
 	for i := range f.Tables {
 		table := &f.Tables[i]
@@ -185,7 +185,7 @@ func (f *fit) each(t *testing.T, c *Config, s *simulation, do func(table *fitTab
 	}
 }
 
-// errorsOf calls do with each cell: how many percent the simulation is above what was measured.
+// errorsOf calls do with each cell: the percentage by which the simulation exceeds the measured value.
 func (f *fit) errorsOf(t *testing.T, s *simulation, do func(column string, percent float64)) {
 	c := FromPlan(s.targets[f.Target])
 	if err := c.Validate(); err != nil {
@@ -202,7 +202,7 @@ func (f *fit) errorsOf(t *testing.T, s *simulation, do func(column string, perce
 	})
 }
 
-// tally counts cells, and those within 30 % of what was measured.
+// tally counts cells, and those within 30 % of the measured value.
 type tally struct{ near, all int }
 
 func (c *tally) add(percent float64) {
@@ -227,7 +227,7 @@ var fitColumns = []string{"tokens_per_second", "ttft", "tpot", "e2e", "ttft_p99"
 // fitTally counts the cells of each column, by plan.
 type fitTally map[string]map[string]*tally
 
-// count adds the cells of all plans, with changes to their fields.
+// count adds the cells of all plans, with changes to the fields of their targets.
 func (f fitTally) count(t *testing.T, changes ...string) {
 	for _, deployment := range readFits(t) {
 		if f[deployment.Plan] == nil {
@@ -243,7 +243,7 @@ func (f fitTally) count(t *testing.T, changes ...string) {
 	}
 }
 
-// table returns the tallies as docs/simulator.md has them.
+// table returns the tallies as they stand in docs/simulator.md.
 func (f fitTally) table() string {
 	var b strings.Builder
 	b.WriteString("| | tokens/s | mean TTFT | mean TPOT | mean E2E | P99 TTFT | P99 TPOT | P99 E2E |\n|---|---:|---:|---:|---:|---:|---:|---:|\n")
@@ -257,8 +257,8 @@ func (f fitTally) table() string {
 	return b.String()
 }
 
-// goal is the share of a column's cells that is to be within 30 % of what was measured: of means 90 %, of 99th
-// percentiles 70 %.
+// goal returns the share of a column's cells that must be within 30 % of the measured value: 90 % for means, 70 % for
+// 99th percentiles.
 func goal(column string) float64 {
 	if strings.HasSuffix(column, "_p99") {
 		return 0.7
@@ -266,8 +266,8 @@ func goal(column string) float64 {
 	return 0.9
 }
 
-// The simulated targets of the shipped plans are near what was measured, in each column of each plan. -v shows each
-// cell. Which cells are near is not held: a change elsewhere may move some across the line.
+// The simulated targets of the shipped plans are near the measured values, in each column of each plan. -v shows each
+// cell. Which cells are near does not matter: an unrelated change may move some across the line.
 func TestFits(t *testing.T) {
 	tallies := fitTally{}
 	tallies.count(t)
@@ -317,7 +317,7 @@ const fitsBegin, fitsEnd = "<!-- fits -->\n", "<!-- end of fits -->\n"
 
 var tableNumber = regexp.MustCompile(`\d+`)
 
-// sameTable reports whether two tables differ in their numbers alone, and in each by 5 at most: one cell of 25 is 4 %.
+// sameTable reports whether two tables differ only in their numbers, and in each by at most 5: one cell of 25 is 4 %.
 func sameTable(a, b string) bool {
 	if tableNumber.ReplaceAllString(a, "") != tableNumber.ReplaceAllString(b, "") {
 		return false

@@ -8,86 +8,87 @@ import (
 	"time"
 )
 
-// RoleFrame says when a stream sends what comes before its first token, such as the frame of a chat that names the
-// role.
+// RoleFrame is when a stream sends what comes before its first token, such as the frame that names the role in a chat.
 type RoleFrame string
 
-// The times of the role frame.
+// The values of RoleFrame.
 const (
 	RoleWithFirstToken RoleFrame = "first-token" // just before the first token, as vLLM does
 	RoleAtOnce         RoleFrame = "at-once"     // when the request is accepted, long before the first token
 	RoleNone           RoleFrame = "none"        // never
 )
 
-// ReasoningHidden is the ReasoningField of a server that thinks in silence.
+// ReasoningHidden is the ReasoningField of a server that does not stream its reasoning.
 const ReasoningHidden = "hidden"
 
-// Delivery says how much of an output goes out at a time.
+// Delivery is how much of an output is sent at a time.
 type Delivery string
 
-// The deliveries. With the last four nothing goes out before the output has ended, or, with two frames, nearly ended.
+// The values of Delivery. With the last four nothing is sent before the output has ended or, with two frames, has
+// nearly ended.
 const (
-	DeliverAsProduced Delivery = "as-produced" // each frame when it has its tokens
+	DeliverAsProduced Delivery = "as-produced" // each frame when its tokens are produced
 	DeliverOneWrite   Delivery = "one-write"   // all token frames in one write at the end
 	DeliverOneFrame   Delivery = "one-frame"   // all tokens in one frame at the end
 	DeliverTwoFrames  Delivery = "two-frames"  // all tokens but the last in one frame, the last in another
-	DeliverJSON       Delivery = "json-body"   // one JSON body, though a stream was asked for
+	DeliverJSON       Delivery = "json-body"   // one JSON body, although a stream was requested
 )
 
 var deliveries = []Delivery{DeliverAsProduced, DeliverOneWrite, DeliverOneFrame, DeliverTwoFrames, DeliverJSON}
 
 // Frames is the shape of a stream.
 type Frames struct {
-	// Role says when a stream sends the frames that come before the first token: a chat's role frame, response.created
+	// Role is when a stream sends the frames that come before the first token: a chat's role frame, response.created
 	// and response.in_progress of responses, message_start of Anthropic. The other APIs have none. An item of responses
-	// and a block of Anthropic's start with their first text, as in vLLM; with RoleAtOnce a block starts at once, as at
-	// Anthropic. Default RoleWithFirstToken.
+	// and a block of Anthropic start with their first text, as in vLLM. With RoleAtOnce a block of Anthropic starts at
+	// once, as at Anthropic. Default RoleWithFirstToken.
 	Role RoleFrame
-	// Deliver says how much of the output goes out at a time. Default, as "": DeliverAsProduced.
+	// Deliver is how much of the output is sent at a time. Default, and "": DeliverAsProduced.
 	Deliver Delivery
-	// ReasoningTokens is how many tokens at the start of the output are reasoning. Chat, responses and Anthropic's
-	// messages stream them apart from the answer; in the other APIs they are text like the rest, unless they are
+	// ReasoningTokens is the number of reasoning tokens at the start of the output. Chat, responses and Anthropic's
+	// messages stream them separately from the answer. In the other APIs they are text like the rest, unless they are
 	// hidden. Default 0.
 	ReasoningTokens int
 	// ReasoningField is the field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning",
-	// or any other name. ReasoningHidden streams no reasoning, in any API: it takes its time and counts in usage.
+	// or any other name. With ReasoningHidden no API streams reasoning, but it takes its time and counts in usage.
 	ReasoningField string
-	// ReasoningUntold leaves the number of reasoning tokens out of usage. Default: chat and responses tell it.
+	// ReasoningUntold leaves the number of reasoning tokens out of usage. Default: chat and responses report it.
 	ReasoningUntold bool
-	// TokensPerFrame gathers so many tokens in a frame. The first token goes alone and the last frame has what is left,
-	// as with vLLM's stream interval. TGI has a frame for each token: there they go with one write. Default 1.
+	// TokensPerFrame is the number of tokens per frame. The first token is alone in its frame and the last frame has
+	// the rest, as with vLLM's stream interval. TGI has a frame for each token, and sends this number of frames per
+	// write. Default 1.
 	TokensPerFrame int
-	// FramesPerWrite gathers so many token frames in one write, as a proxy that buffers does. They are written when the
-	// last of them has its tokens. Default: 1, as is 0.
+	// FramesPerWrite is the number of token frames per write, as behind a proxy that buffers. They are written when the
+	// last one has its tokens. 0, the default, means 1.
 	FramesPerWrite int
-	// SplitBytes cuts each write into writes of so many bytes, so that frames are split anywhere. Default: 0, they are
-	// not.
+	// SplitBytes splits each write into writes of this many bytes, so that frames are split anywhere. 0, the default:
+	// writes are not split.
 	SplitBytes int
 	// Comments puts a comment before each frame. Default off.
 	Comments bool
-	// Trailers ends the answer with an HTTP trailer, X-Output-Tokens. Default off.
+	// Trailers adds an HTTP trailer, X-Output-Tokens, to the answer. Default off.
 	Trailers bool
-	// RunningUsage puts usage so far into every token frame, asked for or not. Default: where Config.ContinuousUsage
-	// gives it.
+	// RunningUsage puts the usage so far into every token frame, requested or not. Default: only as
+	// Manners.ContinuousUsage allows.
 	RunningUsage bool
-	// NoUsage leaves out usage even where it is asked for, as old servers do. Default off.
+	// NoUsage leaves out usage even where it is requested, as old servers do. Default off.
 	NoUsage bool
-	// FinishFrame sends finish_reason in a frame of its own after the last token, as OpenAI does, and an output that
-	// ends by itself ends with its last text. Default, as vLLM does it: finish_reason comes with the last token, and an
-	// output that ends by itself ends with the end-of-sequence token, which has no text, takes a step of its own and
-	// counts in usage. Responses and Anthropic's messages always have the reason apart, TGI and Triton never; a
-	// response cut at its limit ends with response.incomplete here, with response.completed by default.
+	// FinishFrame sends finish_reason in a separate frame after the last token, as OpenAI does, and an output that ends
+	// by itself ends with its last text. Default, as in vLLM: finish_reason comes with the last token, and an output
+	// that ends by itself ends with the end-of-sequence token, which has no text, takes a step of its own and counts in
+	// usage. Responses and Anthropic's messages always send the reason separately, TGI and Triton never. With
+	// FinishFrame a response that reaches its limit ends with response.incomplete, otherwise with response.completed.
 	FinishFrame bool
 	// NoDone leaves out the mark at the end: [DONE], response.completed or message_stop. TGI and Triton have none.
 	// Default off.
 	NoDone bool
 	// CRLF ends lines with CR LF. Default: LF.
 	CRLF bool
-	// KeepAlive sends a comment line after each so long a silence. 0, the default: never.
+	// KeepAlive is the silence after which a comment line is sent. 0, the default: never.
 	KeepAlive time.Duration
 }
 
-// fieldName is what Frames.ReasoningField may be.
+// fieldName matches the valid values of Frames.ReasoningField.
 var fieldName = regexp.MustCompile(`^[A-Za-z0-9_]*$`)
 
 func (f *Frames) validate() error {

@@ -1,7 +1,7 @@
 package simulator
 
-// post makes the prompts that a prefiller has finished the next to be handed over, together, unless earlier ones still
-// are. From here on the decoders wait for them.
+// post makes a prefiller's finished prompts the next ones to be handed over, together, unless earlier ones are still
+// being handed over. From here on the decoders wait for them.
 func (e *engine) post(p *prefiller) {
 	if len(p.posted) > 0 || len(p.finished) == 0 {
 		return
@@ -10,7 +10,7 @@ func (e *engine) post(p *prefiller) {
 	e.setHanding(p, true)
 }
 
-// finish ends the prefill of a prompt that is handed over later.
+// finish ends the prefill of a prompt that will be handed over later.
 func (e *engine) finish(p *prefiller) {
 	p.cache.store(p.seq.blocks)
 	p.finished = append(p.finished, p.seq)
@@ -18,7 +18,7 @@ func (e *engine) finish(p *prefiller) {
 	e.post(p)
 }
 
-// beginTransfer hands over what has been posted. Sequences that have been cancelled take no time.
+// beginTransfer starts handing over the posted prompts. Cancelled sequences take no time.
 func (e *engine) beginTransfer(p *prefiller) {
 	p.moving = true
 	p.due = e.shares.at(e.now)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The upper bounds in seconds of vLLM's buckets: vllm/v1/metrics, as /metrics of vLLM 0.32 shows them.
+// Upper bounds, in seconds, of vLLM's buckets: vllm/v1/metrics, as /metrics of vLLM 0.32 shows them.
 var (
 	firstTokenBounds = []float64{
 		0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
@@ -36,7 +36,7 @@ func newLatency(seconds []float64) latency {
 	return l
 }
 
-// observe adds a time. Most are in the first buckets, so these are looked at first.
+// observe adds a time. It searches from the first bucket, because most times are in the first ones.
 func (l *latency) observe(d time.Duration) {
 	l.sum += d
 	i := 0
@@ -46,8 +46,7 @@ func (l *latency) observe(d time.Duration) {
 	l.counts[i]++
 }
 
-// latencies are an engine's own account of its requests, by the model's clock: what the program sends late is not in
-// it.
+// latencies are an engine's own account of its requests, by the model's clock. Late sending does not show in them.
 type latencies struct {
 	firstToken, interToken, perToken, request, queue, prefill, decode latency
 }
@@ -64,7 +63,7 @@ func newLatencies() latencies {
 	}
 }
 
-// all returns the histograms, in the order in which /metrics has them.
+// all returns the histograms in the order of /metrics.
 func (l *latencies) all() []*latency {
 	return []*latency{&l.firstToken, &l.interToken, &l.perToken, &l.request, &l.queue, &l.prefill, &l.decode}
 }
@@ -77,7 +76,7 @@ func (l *latencies) clone() latencies {
 	return copied
 }
 
-// take counts a token, and the request whose last it is.
+// take counts a token, and with the last token its request.
 func (l *latencies) take(e *emission) {
 	s := e.seq
 	if e.produced == 1 {
@@ -98,7 +97,7 @@ func (l *latencies) take(e *emission) {
 	l.decode.observe(decoding)
 }
 
-// histograms are vLLM's names for what latencies.all returns.
+// histograms are vLLM's names of the histograms of latencies.all.
 var histograms = []struct{ metric, help string }{
 	{"vllm:time_to_first_token_seconds", "Histogram of time to first token in seconds."},
 	{"vllm:inter_token_latency_seconds", "Histogram of inter-token latency in seconds."},
@@ -109,7 +108,7 @@ var histograms = []struct{ metric, help string }{
 	{"vllm:request_decode_time_seconds", "Histogram of time spent in DECODE phase for request."},
 }
 
-// latencies writes the histograms of the engines.
+// latencies writes the engines' histograms.
 func (x *exposition) latencies(engines []*loop) {
 	told := make([]latencies, len(engines))
 	for i, l := range engines {
@@ -139,7 +138,7 @@ func (x *exposition) latency(engine int, l *latency) {
 		prometheusFloat(l.sum.Seconds()))
 }
 
-// prometheusFloat is a number as Prometheus' Python client writes it: 1.0, not 1.
+// prometheusFloat formats a number as Prometheus's Python client does: 1.0, not 1.
 func prometheusFloat(v float64) string {
 	s := strconv.FormatFloat(v, 'f', -1, 64)
 	if v == float64(int64(v)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fast is a configuration whose engines take next to no time.
+// fast returns a configuration whose engines take almost no time.
 func fast() Config {
 	c := Default()
 	c.Model.PrefillTokensPerSecond = math.Inf(1)
@@ -25,7 +25,7 @@ func fast() Config {
 	return c
 }
 
-// peer is a started simulator and a client of it.
+// peer is a started simulator and its client.
 type peer struct {
 	*Server
 	t      *testing.T
@@ -43,7 +43,7 @@ func start(t *testing.T, c Config) *peer {
 	return p
 }
 
-// stop ends the simulator at once. It may be called before the test ends, to see all records.
+// stop stops the simulator at once. It may be called before the test ends, to see all records.
 func (p *peer) stop() {
 	p.client.CloseIdleConnections()
 	gone, cancel := context.WithCancel(context.Background())
@@ -82,7 +82,7 @@ func (p *peer) get(path, id, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// metric waits until a line of the endpoint's metrics begins with this.
+// metric waits until a line of the endpoint's metrics starts with this text.
 func (p *peer) metric(endpoint int, line string) {
 	p.t.Helper()
 	for p.t.Context().Err() == nil {
@@ -367,7 +367,7 @@ func TestModelsHealthMetrics(t *testing.T) {
 
 func TestKeepAlive(t *testing.T) {
 	config := Default()
-	config.Model.PrefillTokensPerSecond = 1e-9 // the first token does not come in this test's life
+	config.Model.PrefillTokensPerSecond = 1e-9 // the first token does not come during the test
 	config.Frames.KeepAlive = time.Millisecond
 	p := start(t, config)
 	resp, err := p.ask(t.Context(), 0, completionsPath, "", `{"model":"m","prompt":"a","stream":true}`)

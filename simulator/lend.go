@@ -1,11 +1,11 @@
 package simulator
 
-// A stream over plain HTTP/1.1 is lent to the loop: as soon as the model has a token, the loop's own goroutine writes
-// its frame, and no other goroutine wakes for it. Where that cannot be, in front of a fault, behind a client that does
-// not read, and at the end, the loop gives it back to the handler.
+// A stream over plain HTTP/1.1 is lent to the loop: as soon as the model has a token, the loop's goroutine writes its
+// frame, and no other goroutine wakes for it. The loop gives the stream back to the handler before a fault, if the
+// client does not read, and at the end.
 
-// lend lets the loop send the stream until it gives it back. It does nothing for a stream that the handler has to send
-// itself.
+// lend lets the loop send the stream, and blocks until the loop gives it back. It does nothing for a stream that the
+// handler must send itself.
 func (p *reply) lend() error {
 	if p.direct == nil || p.pause > 0 || p.progress.ended {
 		return nil
@@ -26,7 +26,7 @@ func (p *reply) lend() error {
 	return p.direct.flush()
 }
 
-// drive sends what the tokens produced so far allow, past net/http. It returns false when the handler has to go on.
+// drive sends the frames of the tokens produced so far, past net/http. It returns false if the handler must continue.
 func (p *reply) drive(ready int) bool {
 	for {
 		next, b := p.compose(ready)
@@ -46,7 +46,7 @@ func (p *reply) drive(ready int) bool {
 	}
 }
 
-// lend gives the loop the reply, with the tokens that are there.
+// lend sends the tokens that are ready, and then gives the loop the reply unless the handler must continue.
 func (o *outlet) lend(p *reply) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,7 +55,7 @@ func (o *outlet) lend(p *reply) {
 	}
 }
 
-// lent says whether the loop still has the reply.
+// lent reports whether the loop still has the reply.
 func (o *outlet) lent() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,8 +69,8 @@ func (o *outlet) reclaim() {
 	o.borrowed = nil
 }
 
-// drive sends a lent reply's frames. If the loop has not kept it, the handler is to be woken; returned says that it was
-// given back just now.
+// drive sends a lent reply's frames. If kept is false, the handler must be woken. returned reports whether this call
+// gave the reply back.
 func (o *outlet) drive(produced int) (kept, returned bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

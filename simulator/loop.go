@@ -9,40 +9,40 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// loop runs one model against the clock, in a goroutine of its own from newLoop to close. If it wakes late, it catches
-// up: the engine's instants stay those of the model, and only the sending is late.
+// loop runs one model against the clock, in its own goroutine from newLoop to close. If it wakes late, it catches up:
+// the engine's instants remain those of the model, and only the sending is late.
 type loop struct {
-	outstanding atomic.Int64 // requests that handlers have given it and not yet left
+	outstanding atomic.Int64 // requests that handlers have submitted and not yet left
 	gauges      gauges
 
 	accounts  sync.Mutex // guards latencies
 	latencies latencies
 
-	engine model         // of the goroutine alone
-	woke   clock.Instant // of the goroutine alone: to where the model was taken last
+	engine model         // accessed only by the goroutine
+	woke   clock.Instant // accessed only by the goroutine: the instant of the last wake-up
 
-	mu     sync.Mutex // guards what follows, and the setting of the alarm
+	mu     sync.Mutex // guards the fields below, and the setting of the alarm
 	inbox  []command
 	closed bool
 	alarm  *alarm
-	done   chan struct{} // closed by the goroutine when it has ended
+	done   chan struct{} // closed when the goroutine has ended
 }
 
-// model is what a loop runs: an engine, a disaggregated group, or a metronome. Instants never go back.
+// model is what a loop runs: an engine, a disaggregated group, or a metronome. Its instants never go back.
 type model interface {
-	// add queues a sequence, and cancel takes one out, at the model's present instant.
+	// add queues a sequence and cancel removes one, at the model's current instant.
 	add(*sequence)
 	cancel(*sequence)
-	// next returns the instant of the next event, false if nothing will happen without a new sequence.
+	// next returns the instant of the next event, or false if nothing will happen without a new sequence.
 	next() (clock.Instant, bool)
-	// advance takes the model to an instant and appends what it emits on the way, in order of time.
+	// advance moves the model to an instant and appends what it emits on the way, in order of time.
 	advance(to clock.Instant, dst []emission) []emission
-	// running and waiting count the sequences that have begun and those that have not.
+	// running counts the sequences that have started, waiting those that have not.
 	running() int
 	waiting() int
 }
 
-// newModel returns what the configuration asks for, for one of the engines or groups of all endpoints, counted from 0.
+// newModel returns the configured model for one of the engines or groups of all endpoints, numbered from 0.
 func newModel(c *Config, number int, now clock.Instant) model {
 	if c.Pace.set() {
 		return newMetronome(c.Pace, now)
@@ -51,34 +51,35 @@ func newModel(c *Config, number int, now clock.Instant) model {
 	return &e
 }
 
-// command is something for the engine to do at an instant.
+// command is an action for the engine at an instant.
 type command struct {
 	at     clock.Instant
 	seq    *sequence
 	cancel bool
 }
 
-// gauges are what /metrics shows of an engine.
+// gauges are the values of an engine that /metrics shows.
 type gauges struct {
 	running, waiting atomic.Int64
 	promptTokens     atomic.Uint64 // of sequences whose prefill has ended
-	cachedTokens     atomic.Uint64 // of these, what the prefix cache had
+	cachedTokens     atomic.Uint64 // prompt tokens found in the prefix cache
 	outputTokens     atomic.Uint64
 }
 
-// outlet takes one sequence's tokens from the loop to the handler, or to the reply that the handler has lent to the
+// outlet passes one sequence's tokens from the loop to the handler, or to the reply that the handler has lent to the
 // loop.
 type outlet struct {
 	ready atomic.Int64  // tokens produced so far
-	wake  chan struct{} // holds one signal if ready has grown, or the loop has given back, since the last one was taken
+	wake  chan struct{} // signalled when ready has grown or the loop has given the reply back
 
 	mu       sync.Mutex
-	borrowed *reply // that the loop sends, nil if the handler does
+	borrowed *reply // the reply that the loop sends, nil if the handler sends it
 }
 
 func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
 
-// publish says how many tokens there are. It is true if the reply has come back from the loop with that.
+// publish stores the number of tokens, and sends their frames or wakes the handler. returned reports whether this call
+// gave the reply back to the handler.
 func (o *outlet) publish(produced int) (returned bool) {
 	o.ready.Store(int64(produced))
 	kept, returned := o.drive(produced)
@@ -92,7 +93,7 @@ func (o *outlet) publish(produced int) (returned bool) {
 	return returned
 }
 
-// newLoop starts the goroutine of a model, as newModel has it. The caller closes it.
+// newLoop starts the goroutine of a model. The caller closes the loop.
 func newLoop(c *Config, number int) (*loop, error) {
 	a, err := newAlarm()
 	if err != nil {
@@ -103,13 +104,13 @@ func newLoop(c *Config, number int) (*loop, error) {
 	return l, nil
 }
 
-// submit queues a sequence that arrived at an instant. It must have an outlet.
+// submit queues a sequence that arrived at an instant. The sequence must have an outlet.
 func (l *loop) submit(at clock.Instant, s *sequence) {
 	s.arrived = at
 	l.send(command{at: at, seq: s})
 }
 
-// cancel takes a sequence out of the engine.
+// cancel removes a sequence from the engine.
 func (l *loop) cancel(s *sequence) { l.send(command{at: clock.Now(), seq: s, cancel: true}) }
 
 func (l *loop) send(c command) {
@@ -124,8 +125,7 @@ func (l *loop) send(c command) {
 	}
 }
 
-// close ends the goroutine and waits for it. Sequences that are under way get no more tokens. It may be called more
-// than once.
+// close stops the goroutine and waits for it. Sequences in flight get no more tokens. It may be called more than once.
 func (l *loop) close() {
 	l.mu.Lock()
 	if !l.closed {
@@ -152,7 +152,7 @@ func (l *loop) run() {
 	}
 }
 
-// take empties the inbox into dst. It is false when the loop is closed.
+// take swaps the inbox with dst. It returns false when the loop is closed.
 func (l *loop) take(dst []command) ([]command, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *loop) take(dst []command) ([]command, bool) {
 	return dst, !l.closed
 }
 
-// catchUp takes the engine to the present, giving it each command at its own instant.
+// catchUp advances the engine to the present, and applies each command at its own instant.
 func (l *loop) catchUp(commands []command, dst []emission) []emission {
 	now := clock.Now()
 	l.woke = now
@@ -176,13 +176,13 @@ func (l *loop) catchUp(commands []command, dst []emission) []emission {
 	return l.engine.advance(now, dst)
 }
 
-// mostEnds is how many answers are ended before the other frames of a step go out. Where there is no processor but the
-// loop's, their handlers would else wait for all frames of the step, and a client that is a little late would find the
-// last frame and the end that came milliseconds later in one read, with the end's receive stamp. If more end at once,
-// they would hold the step up in their turn.
+// mostEnds is the maximum number of ended answers per step whose handlers run before the step's other frames are sent.
+// On a single processor, those handlers would otherwise wait for all frames of the step. A slightly late client would
+// then read the last frame together with the end, sent milliseconds later, under the receive stamp of the end. The
+// limit keeps many ends from delaying the step.
 const mostEnds = 32
 
-// deliver hands the tokens over. The gauges come first, so that who has a token sees it counted.
+// deliver publishes the tokens. It updates the gauges first, so that a client that has a token sees it counted.
 func (l *loop) deliver(emissions []emission) {
 	l.gauges.running.Store(int64(l.engine.running()))
 	l.gauges.waiting.Store(int64(l.engine.waiting()))
@@ -198,7 +198,7 @@ func (l *loop) deliver(emissions []emission) {
 	clear(emissions)
 }
 
-// account keeps the engine's own account of tokens and requests.
+// account updates the engine's own account of tokens and requests.
 func (l *loop) account(emissions []emission) {
 	l.accounts.Lock()
 	defer l.accounts.Unlock()
@@ -219,9 +219,9 @@ func (l *loop) told() latencies {
 	return l.latencies.clone()
 }
 
-// grain is the least time from one look at the model to the next. A timer is some 30 us late as it is, and to set one
-// costs as much as half a frame: with tens of thousands of streams on schedules of their own, several frames go with
-// each.
+// grain is the minimum time between a wake-up and the next one by timer. A timer is some 30 us late anyway, and setting
+// one costs as much as half a frame. With tens of thousands of streams on schedules of their own, several frames are
+// sent per wake-up.
 const grain = 50 * time.Microsecond
 
 // sleep blocks until the engine's next event or the next command.

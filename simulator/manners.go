@@ -8,7 +8,7 @@ import (
 	"sort"
 )
 
-// Treatment is what a server does with a part of a request that not all servers know.
+// Treatment is how a server treats a part of a request that not all servers know.
 type Treatment string
 
 // The treatments.
@@ -20,7 +20,8 @@ const (
 
 var treatments = []Treatment{Honoured, Ignored, Refused}
 
-// take returns whether what was asked for is given, or why the request is refused. field is what it is called.
+// take reports whether a requested field is honoured, or returns the error if the request is refused. field is its
+// name.
 func (t Treatment) take(field string, asked bool) (bool, *apiError) {
 	if asked && t == Refused {
 		return false, unknownParameter(field)
@@ -28,24 +29,25 @@ func (t Treatment) take(field string, asked bool) (bool, *apiError) {
 	return asked && t != Ignored, nil
 }
 
-// Manners is how a server introduces itself, and what it does with what only some servers know. The zero value is a
-// server that names no owner and honours everything but nvext.
+// Manners is how a server introduces itself, and how it treats request fields that only some servers know. The zero
+// value is a server that names no owner and honours everything but nvext.
 type Manners struct {
 	// OwnedBy is owned_by of /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
 	OwnedBy string
-	// NoTokenize answers /tokenize with 404, as most servers do. Default: it is there, as in vLLM.
+	// NoTokenize answers /tokenize with 404, as most servers do. Default: the path exists, as in vLLM.
 	NoTokenize bool
-	// ExactOutput is what becomes of ignore_eos and min_tokens, under whatever names an API has them. Default Honoured.
+	// ExactOutput is the treatment of ignore_eos and min_tokens, under whatever names an API has for them. Default
+	// Honoured.
 	ExactOutput Treatment
-	// ContinuousUsage is what becomes of stream_options.continuous_usage_stats in chat and completions. Honoured, the
-	// default: usage so far in each frame, if include_usage is asked for too. Refused: so is every other option that
-	// OpenAI does not know.
+	// ContinuousUsage is the treatment of stream_options.continuous_usage_stats in chat and completions. Honoured, the
+	// default: each frame has the usage so far, if include_usage is requested too. Refused: every other option that
+	// OpenAI does not know is refused too.
 	ContinuousUsage Treatment
-	// TokenIDs is what becomes of return_token_ids in chat and completions. Honoured: token_ids in each choice. Default
-	// Ignored.
+	// TokenIDs is the treatment of return_token_ids in chat and completions. Honoured: each choice has token_ids.
+	// Default Ignored.
 	TokenIDs Treatment
-	// NVExt answers a chat's or completions' nvext.extra_fields of "timing" and "worker_id", as Dynamo does. Default
-	// off.
+	// NVExt answers nvext.extra_fields "timing" and "worker_id" of a chat or completions request, as Dynamo does.
+	// Default off.
 	NVExt bool
 }
 
@@ -97,10 +99,10 @@ func (q *request) streamOptions(m *Manners, raw json.RawMessage) *apiError {
 	return nil
 }
 
-// unknownOption returns the first stream option, by name, that OpenAI's API does not have, "" if it has all.
+// unknownOption returns the first stream option, by name, that OpenAI's API does not have, or "".
 func unknownOption(raw json.RawMessage) string {
 	var options map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &options) // an object: it was read before
+	_ = json.Unmarshal(raw, &options) // an object: it was parsed before
 	var unknown []string
 	for name := range options {
 		if name != "include_usage" && name != "include_obfuscation" {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// metrics answers with the engines' state under the names vLLM uses, in Prometheus' text format.
+// metrics answers with the engines' state under vLLM's names, in Prometheus's text format.
 func (ep *Endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	page := exposition{model: strconv.Quote(ep.config.modelName())}
@@ -35,14 +35,14 @@ func (ep *Endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page.text)
 }
 
-// exposition is a page of metrics being written.
+// exposition is a metrics page that is being written.
 type exposition struct {
 	model  string // quoted
 	metric string
 	text   []byte
 }
 
-// family begins a metric.
+// family starts a metric.
 func (x *exposition) family(metric, kind, help string) {
 	x.metric = metric
 	x.text = fmt.Appendf(x.text, "# HELP %s %s\n# TYPE %s %s\n", metric, help, metric, kind)
@@ -55,7 +55,7 @@ func (x *exposition) engines(engines []*loop, value func(*gauges) uint64) {
 	}
 }
 
-// end writes the count of one way of ending.
+// end writes the count of one way to end.
 func (x *exposition) end(reason string, count uint64) {
 	x.text = fmt.Appendf(x.text, "%s{finished_reason=%q,model_name=%s} %d\n", x.metric, reason, x.model, count)
 }

@@ -15,7 +15,7 @@ import (
 
 var seriesValue = regexp.MustCompile(` [^ ]+$`)
 
-// seriesOf returns the lines of a page of metrics that belong to some families: their types, and their series without
+// seriesOf returns the lines of a metrics page that belong to some families: their types, and their series without
 // values.
 func seriesOf(page string, families []string) []string {
 	var lines []string
@@ -75,7 +75,7 @@ func valueOf(t *testing.T, page, name string) float64 {
 	return v
 }
 
-// What /metrics says is the sum of what the records say.
+// The values of /metrics are the sums over the records.
 func TestMetricsAreTheTruth(t *testing.T) {
 	c := stepped()
 	c.ModelName = "m"
@@ -107,7 +107,7 @@ func TestMetricsAreTheTruth(t *testing.T) {
 		"inter_token_latency_seconds":           {inter, gaps},
 		"request_time_per_output_token_seconds": {perToken, 4},
 		"e2e_request_latency_seconds":           {request, 4},
-		"request_queue_time_seconds":            {0, 4}, // alone, behind its overhead
+		"request_queue_time_seconds":            {0, 4}, // a single request, queued after its overhead
 		"request_prefill_time_seconds":          {4 * 0.004, 4},
 		"request_decode_time_seconds":           {inter, 4},
 	} {

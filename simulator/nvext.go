@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// nvext is what of Dynamo's response extension a request asks for, in the form of Dynamo 1.6: worker_id in each frame,
-// timing in the one with the finish reason.
+// nvext is the part of Dynamo's response extension that a request asks for, in the form of Dynamo 1.6: worker_id in
+// each frame, timing in the frame with the finish reason.
 type nvext struct{ timing, worker bool }
 
 // nvext reads nvext.extra_fields of a request.
@@ -20,7 +20,7 @@ func (m *Manners) nvext(fields []string) nvext {
 	return nvext{timing: slices.Contains(fields, "timing"), worker: slices.Contains(fields, "worker_id")}
 }
 
-// appendNVExt appends the extension of a frame, nothing if it has none. The last frame knows the times.
+// appendNVExt appends the extension of a frame, or nothing if it has none. Only the last frame has the times.
 func (p *pen) appendNVExt(b []byte, asked nvext, last bool) []byte {
 	timing := asked.timing && last
 	if !timing && !asked.worker {
@@ -28,7 +28,7 @@ func (p *pen) appendNVExt(b []byte, asked nvext, last bool) []byte {
 	}
 	b = append(b, `,"nvext":{`...)
 	if asked.worker {
-		worker := int64(p.worker + 1) // Dynamo's are not 0
+		worker := int64(p.worker + 1) // Dynamo has no worker 0
 		b = append(b, `"worker_id":{"prefill_worker_id":`...)
 		b = strconv.AppendInt(b, worker, 10)
 		b = append(b, `,"decode_worker_id":`...)
@@ -44,7 +44,7 @@ func (p *pen) appendNVExt(b []byte, asked nvext, last bool) []byte {
 	return append(b, '}')
 }
 
-// appendTiming appends the times of a request whose tokens have all been produced, by the model's clock.
+// appendTiming appends the times of a request, by the model's clock. All tokens must have been produced.
 func (p *pen) appendTiming(b []byte) []byte {
 	s := p.seq
 	received := time.Now().Add(-clock.Now().Sub(s.arrived))
@@ -61,7 +61,7 @@ func (p *pen) appendTiming(b []byte) []byte {
 	return append(b, '}')
 }
 
-// milliseconds appends a field, with the comma before it.
+// milliseconds appends a field, with a comma in front.
 func milliseconds(b []byte, name string, d time.Duration) []byte {
 	b = append(b, `,"`...)
 	b = append(b, name...)

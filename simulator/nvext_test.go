@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What Dynamo 1.6.1 sent for extra_fields of worker_id and timing: its mocker behind its frontend, asked for four
-// tokens in a stream.
+// The expected fields are what Dynamo 1.6.1 sent for extra_fields of worker_id and timing: its mocker behind its
+// frontend, for a stream of four tokens.
 func TestNVExt(t *testing.T) {
 	c := stepped()
 	c.Manners.NVExt = true

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// openAI is OpenAI's chat completions, or completions, in the form vLLM has.
+// openAI is OpenAI's chat completions or completions, in vLLM's form.
 type openAI struct{ chat bool }
 
 // The two APIs.
@@ -17,8 +17,8 @@ var (
 	completions api = openAI{}
 )
 
-// openAIBody is the part of a request's body that is looked at. Everything else is taken and ignored, as servers do
-// with sampling parameters.
+// openAIBody is the part of a request's body that is used. Everything else is accepted and ignored, as servers do with
+// sampling parameters.
 type openAIBody struct {
 	Model               *string         `json:"model"`
 	Prompt              json.RawMessage `json:"prompt"`
@@ -108,12 +108,12 @@ type openAIEncoder struct {
 	pen
 	chat        bool
 	finishFrame bool
-	usage       bool   // a frame at the end carries it
-	running     bool   // each frame carries it
-	ids         bool   // each frame carries those of its tokens
-	nvext       nvext  // of these, what each frame carries
-	reasoning   int    // tokens that come as reasoning
-	field       []byte // that it comes in: its name and a colon
+	usage       bool   // a frame at the end carries the usage
+	running     bool   // each frame carries the usage so far
+	ids         bool   // each frame carries the ids of its tokens
+	nvext       nvext  // the fields of the extension that frames carry
+	reasoning   int    // tokens that are sent as reasoning
+	field       []byte // the field for reasoning: its name and a colon
 	head        []byte // from { to the choices
 }
 
@@ -129,7 +129,7 @@ func (e *openAIEncoder) kind() (prefix, object string) {
 	}
 }
 
-// begin appends the begin of an object.
+// begin appends the start of an object.
 func (e *openAIEncoder) begin(b []byte) []byte { return append(e.open(b), e.head...) }
 
 // opening appends the frame that names the role.
@@ -173,7 +173,7 @@ func (e *openAIEncoder) tokens(b []byte, from, until int, finish string) []byte 
 	return e.close(b)
 }
 
-// closing is the finish reason, if it comes apart, the usage, if it is wanted, and the mark.
+// closing appends the finish reason, if it is sent separately, the usage, if it is requested, and the mark.
 func (e *openAIEncoder) closing(b []byte, part, output int, finish string) ([]byte, bool) {
 	switch part {
 	case 0:
@@ -193,7 +193,7 @@ func (e *openAIEncoder) closing(b []byte, part, output int, finish string) ([]by
 	return b, part < 3
 }
 
-// finish appends the frame that says why the output has ended and carries nothing else.
+// finish appends a frame with nothing but the finish reason.
 func (e *openAIEncoder) finish(b []byte, reason string) []byte {
 	b = e.begin(b)
 	if e.chat {
@@ -240,7 +240,7 @@ func (e *openAIEncoder) broken(b []byte) []byte {
 	return e.raw(b, `{"id":"chatcmpl-0","choices":[{"index":0,"delta":{"cont`)
 }
 
-// appendContent appends the fields of tokens from to until, those within the reasoning apart.
+// appendContent appends the content fields of tokens from to until-1, with reasoning in its own field.
 func (e *openAIEncoder) appendContent(b []byte, from, until int) []byte {
 	if split := min(until, e.reasoning); from < split {
 		b = append(b, e.field...)

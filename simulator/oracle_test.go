@@ -2,18 +2,18 @@ package simulator
 
 import "time"
 
-// dumb is the engines again, as simple as can be: every tick it looks at every sequence.
+// dumb is an oracle of the engines, as simple as possible: every tick it looks at every sequence.
 type dumb struct {
 	group
 	split    bool
 	seqs     []*dumbSeq // in the order of arrival
-	handed   []*dumbSeq // in the order of their handing over
-	stepLeft []int      // of each decoder; -1: no step under way
+	handed   []*dumbSeq // in the order in which they were handed over
+	stepLeft []int      // of each decoder; -1: no step in progress
 	out      []token
 
-	// With PrefillFirst, of each prefiller.
+	// Only with PrefillFirst, by prefiller.
 	finished, posted map[int][]*dumbSeq
-	moveEnd          map[int]int // tick at which what is posted has been handed over
+	moveEnd          map[int]int // tick at which the posted prompts have been handed over
 }
 
 type dumbSeq struct {
@@ -59,7 +59,7 @@ func oracle(g group, arrivals []arrival) []token {
 	return d.out
 }
 
-// count counts the sequences in a state on a decoder, on any if that is negative.
+// count counts the sequences in a state on a decoder, or on all decoders if it is negative.
 func (d *dumb) count(state string, decoder int) int {
 	n := 0
 	for _, s := range d.seqs {
@@ -79,7 +79,7 @@ func (d *dumb) held(decoder int) int {
 	return n
 }
 
-// handing reports whether a KV cache is handed over.
+// handing reports whether a KV cache is being handed over.
 func (d *dumb) handing(now int) bool {
 	for _, s := range d.seqs {
 		if s.state == "prefill" && now >= s.prefillEnd-d.transfer(s) && !d.PrefillFirst {
@@ -94,7 +94,7 @@ func (d *dumb) handing(now int) bool {
 	return false
 }
 
-// post makes what a prefiller has finished the next to be handed over.
+// post makes a prefiller's finished prompts the next ones to be handed over.
 func (d *dumb) post(p int) {
 	if len(d.posted[p]) == 0 {
 		d.posted[p], d.finished[p] = d.finished[p], nil
@@ -117,7 +117,7 @@ func (d *dumb) endTransfer(p, now int) bool {
 	return true
 }
 
-// startTransfer hands over what is posted at a prefiller that has nothing else to do.
+// startTransfer starts handing over the posted prompts of an idle prefiller.
 func (d *dumb) startTransfer(now int) bool {
 	busy := d.busy()
 	for p := range d.prefillers {
@@ -135,7 +135,7 @@ func (d *dumb) startTransfer(now int) bool {
 	return false
 }
 
-// busy are the prefillers that prefill or hand over.
+// busy returns the prefillers that prefill or hand over.
 func (d *dumb) busy() map[int]bool {
 	busy := map[int]bool{}
 	for _, s := range d.seqs {
@@ -149,7 +149,7 @@ func (d *dumb) busy() map[int]bool {
 	return busy
 }
 
-// transfer is how many ticks the handing over of a prompt takes.
+// transfer returns how many ticks it takes to hand over a prompt.
 func (d *dumb) transfer(s *dumbSeq) int {
 	if !d.split {
 		return 0
@@ -157,7 +157,7 @@ func (d *dumb) transfer(s *dumbSeq) int {
 	return s.Prompt * int(d.TransferPerThousandTokens/tick) / 1000
 }
 
-// pass lets a tick pass.
+// pass advances everything by one tick.
 func (d *dumb) pass(now int) {
 	if !d.split && d.PrefillInterference == 1 && d.count("prefill", -1) > 0 || d.TransferInterference == 1 &&
 		d.handing(now) {
@@ -170,7 +170,7 @@ func (d *dumb) pass(now int) {
 	}
 }
 
-// settle does what happens at a tick until nothing more does.
+// settle lets everything happen that is due at a tick, until nothing more does.
 func (d *dumb) settle(now int) {
 	for d.endPrefill(now) || d.admit(now) || d.startPrefill(now) || d.startTransfer(now) || d.endStep(now) ||
 		d.beginStep() {
@@ -274,7 +274,7 @@ func (d *dumb) beginStep() bool {
 	return false
 }
 
-// joined returns who decodes on a decoder, in the order of their first tokens.
+// joined returns the sequences that decode on a decoder, in the order of their first tokens.
 func (d *dumb) joined(decoder int) []*dumbSeq {
 	var seqs []*dumbSeq
 	for _, t := range d.out {

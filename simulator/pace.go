@@ -7,20 +7,20 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Pace is a steady rhythm in the place of the engines' model, for measuring clients: what they should see is known
-// without it. Nothing queues. The zero Pace is none: engines are modelled.
+// Pace is a steady rhythm that replaces the model of the engines, for measuring clients: what a client should see is
+// known in advance. Nothing queues. The zero Pace means no pace: engines are modelled.
 type Pace struct {
 	// FirstToken is the time from a request's arrival to its first token.
 	FirstToken time.Duration
 	// BetweenTokens is the time from one token to the next. Above 0.
 	BetweenTokens time.Duration
-	// Ticks gives all streams their tokens at the same instants, as batching engines do: the ticks are BetweenTokens
-	// apart, and a first token comes with the first one that is FirstToken or more after its request. Default: each
-	// stream has its own schedule, from its arrival.
+	// Ticks gives all streams their tokens at the same instants, as batching engines do. The ticks are BetweenTokens
+	// apart, and a first token comes with the first tick that is at least FirstToken after its request. Default: each
+	// stream has its own schedule from its arrival on.
 	Ticks bool
 }
 
-// set says whether there is a pace.
+// set reports whether a pace is configured.
 func (p *Pace) set() bool { return *p != Pace{} }
 
 func (p *Pace) validate() error {
@@ -35,26 +35,26 @@ func (p *Pace) validate() error {
 	return errors.Join(errs...)
 }
 
-// metronome is the model of a pace: pure, as engine is, and with the same methods.
+// metronome is the model of a pace. Like engine it is pure, and it has the same methods.
 //
-// Without ticks the next token of each sequence is due one BetweenTokens after the last. As those times are the same
-// for all, whoever was served first is due first again: two queues, of those that wait for their first token and of
-// those that have it, are in the order of their instants, and nothing has to be sorted. With ticks all that have begun
-// are served at each tick.
+// Without ticks the next token of each sequence is due one BetweenTokens after the last one. This time is the same for
+// all, so the sequence that was served first is due first again. Two queues, one of sequences that wait for their first
+// token and one of those that have it, are therefore already in order of time, and nothing has to be sorted. With
+// ticks, all sequences that have started are served at each tick.
 type metronome struct {
 	pace   Pace
 	now    clock.Instant
-	first  due // waits for the first token
-	later  due // waits for another
+	first  due // waiting for the first token
+	later  due // waiting for a later token
 	batch  []*sequence
 	live   int // sequences in batch or later that have not departed
 	origin clock.Instant
 }
 
-// due is a queue of sequences by the instant of their next token.
+// due is a queue of sequences ordered by the instant of their next token.
 type due struct{ queue }
 
-// at returns the instant of the front, false if the queue is empty.
+// at returns the instant of the front, or false if the queue is empty.
 func (d *due) at() (clock.Instant, bool) {
 	if d.live == 0 {
 		return 0, false
@@ -66,7 +66,7 @@ func newMetronome(p Pace, now clock.Instant) *metronome {
 	return &metronome{pace: p, now: now, origin: now}
 }
 
-// add begins a sequence at the present instant.
+// add starts a sequence at the current instant.
 func (m *metronome) add(s *sequence) {
 	s.ready, s.queued, s.began = m.now.Add(m.pace.FirstToken), m.now, m.now
 	if m.pace.Ticks {
@@ -75,13 +75,13 @@ func (m *metronome) add(s *sequence) {
 	m.first.push(s, waiting)
 }
 
-// tick returns the first tick that is not before an instant.
+// tick returns the first tick at or after an instant.
 func (m *metronome) tick(at clock.Instant) clock.Instant {
 	since, every := at.Sub(m.origin), m.pace.BetweenTokens
 	return m.origin.Add(since + every - 1 - (since+every-1)%every)
 }
 
-// cancel takes a sequence out, wherever it is. Cancelling one that has departed does nothing.
+// cancel removes a sequence from wherever it is. Cancelling a departed sequence does nothing.
 func (m *metronome) cancel(s *sequence) {
 	switch {
 	case s.phase == waiting:
@@ -103,7 +103,7 @@ func (m *metronome) running() int {
 
 func (m *metronome) waiting() int { return m.first.live }
 
-// next returns the instant of the next token, false if none is due.
+// next returns the instant of the next token, or false if none is due.
 func (m *metronome) next() (clock.Instant, bool) {
 	at, ok := m.first.at()
 	if m.pace.Ticks {
@@ -118,8 +118,8 @@ func (m *metronome) next() (clock.Instant, bool) {
 	return at, ok
 }
 
-// advance takes the model to an instant and appends what it emits on the way, in order of time. An instant that has
-// passed changes nothing.
+// advance moves the model to an instant and appends what it emits on the way, in order of time. An instant in the past
+// changes nothing.
 func (m *metronome) advance(to clock.Instant, dst []emission) []emission {
 	for {
 		at, ok := m.next()
@@ -136,7 +136,7 @@ func (m *metronome) advance(to clock.Instant, dst []emission) []emission {
 	}
 }
 
-// serveOne gives the sequence that is due its token, and puts it behind the others.
+// serveOne gives the due sequence its token and moves it behind the others.
 func (m *metronome) serveOne(at clock.Instant, dst []emission) []emission {
 	from := &m.later
 	if first, ok := m.first.at(); ok && first == at {
@@ -151,7 +151,7 @@ func (m *metronome) serveOne(at clock.Instant, dst []emission) []emission {
 	return dst
 }
 
-// serveTick gives all that have begun, and those whose first token is due, one token.
+// serveTick gives one token to each sequence that has started or whose first token is due.
 func (m *metronome) serveTick(at clock.Instant, dst []emission) []emission {
 	for first, ok := m.first.at(); ok && first <= at; first, ok = m.first.at() {
 		s := m.first.pop()
@@ -173,7 +173,7 @@ func (m *metronome) serveTick(at clock.Instant, dst []emission) []emission {
 	return dst
 }
 
-// emit gives a sequence its next token. With the last one it departs.
+// emit gives a sequence its next token. After the last one the sequence departs.
 func emit(s *sequence, at clock.Instant, dst []emission) []emission {
 	s.produced++
 	if s.produced == s.output {

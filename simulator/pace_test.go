@@ -17,7 +17,7 @@ type paced struct {
 	output          int
 }
 
-// due returns the instants of its tokens: the whole of what a pace promises.
+// due returns the instants of the request's tokens: all that a pace promises.
 func (r *paced) due(p Pace) []clock.Instant {
 	at := r.arrives.Add(p.FirstToken)
 	if p.Ticks {
@@ -99,7 +99,7 @@ func TestMetronomeAgainstOracle(t *testing.T) {
 	})
 }
 
-// The truth of a steady server: no token before its time, and in ticks all of them in the same order of things.
+// A steady server sends no token before its time, with or without ticks.
 func TestPaceServes(t *testing.T) {
 	for _, ticks := range []bool{false, true} {
 		config := Default()

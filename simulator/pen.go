@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// vocabulary is what the output is made of: none is empty, none needs escaping in JSON.
+// vocabulary is the words of the output. None is empty, and none needs escaping in JSON.
 var vocabulary = [...]string{
 	" water", " rises", " over", " the", " banks", " and", " spreads", " across",
 	" low", " fields", " while", " rain", " goes", " on", " all", " night",
@@ -22,7 +22,7 @@ func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
 // endToken is the id of the end-of-sequence token.
 const endToken = 2
 
-// pen writes what the frames of all APIs share: the lines of the event stream, the send time, the shape.
+// pen writes what the frames of all APIs share: the lines of the event stream, the send time, and the text.
 type pen struct {
 	script   script
 	stream   bool
@@ -30,17 +30,17 @@ type pen struct {
 	comments bool
 	noMark   bool
 	noUsage  bool
-	caching  bool      // usage tells what the prefix cache had
-	thinking int       // tokens at the start of the output that are reasoning, streamed or not
-	counting bool      // usage tells how many of its tokens are reasoning
+	caching  bool      // usage reports tokens from the prefix cache
+	thinking int       // reasoning tokens at the start of the output, streamed or not
+	counting bool      // usage reports reasoning tokens
 	prompt   int       // tokens
 	cached   int       // tokens
 	worker   int       // number of the engine
-	seq      *sequence // whose times are read when all of its tokens have been produced
+	seq      *sequence // its times are read when all of its tokens have been produced
 	field    string
 	eol      string
-	sent     clock.Instant // of the object sealed last: when it was ready to be written
-	unsealed int           // where the time of sending belongs of the object appended last; 0: it has it, or gets none
+	sent     clock.Instant // send time of the last sealed object: when it was ready to be written
+	unsealed int           // offset of the missing send time of the last object; 0: not missing, or not wanted
 }
 
 func newPen(q *request, c *Config) pen {
@@ -64,13 +64,13 @@ func newPen(q *request, c *Config) pen {
 	return p
 }
 
-// common implements encoder for who embeds the pen.
+// common implements encoder for types that embed pen.
 func (p *pen) common() *pen { return p }
 
-// mark implements encoder for APIs without one.
+// mark implements encoder for APIs without a mark.
 func (p *pen) mark(b []byte) []byte { return b }
 
-// open begins a frame of a nameless event.
+// open starts a frame of an unnamed event.
 func (p *pen) open(b []byte) []byte {
 	if !p.stream {
 		return b
@@ -82,7 +82,7 @@ func (p *pen) open(b []byte) []byte {
 	return append(b, p.field...)
 }
 
-// event begins a frame of a named event.
+// event starts a frame of a named event.
 func (p *pen) event(b []byte, name string) []byte {
 	if !p.stream {
 		return b
@@ -97,8 +97,7 @@ func (p *pen) event(b []byte, name string) []byte {
 	return append(b, p.field...)
 }
 
-// close ends the object and the frame. The time of sending is left open until seal; of a body that is no stream it is
-// now.
+// close ends the object and the frame. In a stream, the send time stays open until seal. In a body it is set here.
 func (p *pen) close(b []byte) []byte {
 	if p.stamp {
 		b = append(b, `,"sent_ns":`...)
@@ -111,21 +110,21 @@ func (p *pen) close(b []byte) []byte {
 	return p.end(b)
 }
 
-// seal takes the time of sending and puts it into the object appended last. It is called just before the system call,
-// so that nothing but that is between the time and the wire.
+// seal reads the send time and inserts it into the last object. It is called just before the system call, so that
+// nothing else lies between the time and the wire.
 func (p *pen) seal(b []byte) []byte {
 	p.sent = clock.Now()
 	if p.unsealed == 0 {
 		return b
 	}
 	var room [8]byte
-	rest := append(room[:0], b[p.unsealed:]...) // the end of the object and of the frame
+	rest := append(room[:0], b[p.unsealed:]...) // the rest of the object and of the frame
 	b = strconv.AppendInt(b[:p.unsealed], int64(p.sent), 10)
 	p.unsealed = 0
 	return append(b, rest...)
 }
 
-// sealLast seals an object that goes with the same write as the next one.
+// sealLast seals an object that is sent in the same write as the next one.
 func (p *pen) sealLast(b []byte) []byte {
 	if p.unsealed == 0 {
 		return b
@@ -133,7 +132,7 @@ func (p *pen) sealLast(b []byte) []byte {
 	return p.seal(b)
 }
 
-// end ends the frame; a body that is no stream needs none.
+// end ends the frame. A body that is not a stream needs no end.
 func (p *pen) end(b []byte) []byte {
 	if !p.stream {
 		return b
@@ -158,7 +157,7 @@ func (p *pen) comment(b []byte) []byte {
 // reasoned returns how many of the first tokens are reasoning.
 func (p *pen) reasoned(output int) int { return min(output, p.thinking) }
 
-// told returns how many of the first tokens usage says are reasoning.
+// told returns how many of the first tokens usage reports as reasoning.
 func (p *pen) told(output int) int {
 	if !p.counting {
 		return 0
@@ -166,7 +165,7 @@ func (p *pen) told(output int) int {
 	return p.reasoned(output)
 }
 
-// number appends a field of a JSON object, with the comma before it.
+// number appends a field of a JSON object, with a comma in front.
 func number(b []byte, name string, n int) []byte {
 	b = append(b, `,"`...)
 	b = append(b, name...)
@@ -174,7 +173,7 @@ func number(b []byte, name string, n int) []byte {
 	return strconv.AppendInt(b, int64(n), 10)
 }
 
-// text appends a JSON string of the words from one token to another.
+// text appends a JSON string of the words of tokens from to until-1.
 func (p *pen) text(b []byte, from, until int) []byte {
 	b = append(b, '"')
 	for i := from; i < until; i++ {
@@ -193,7 +192,7 @@ func (p *pen) token(i int) int64 {
 	return wordToken(i)
 }
 
-// ids appends a JSON array of the ids of the streamed tokens from one to another.
+// ids appends a JSON array of the ids of the streamed tokens from to until-1.
 func (p *pen) ids(b []byte, from, until int) []byte {
 	b = append(b, '[')
 	from = max(from, p.script.hidden)
@@ -206,7 +205,7 @@ func (p *pen) ids(b []byte, from, until int) []byte {
 	return append(b, ']')
 }
 
-// appendToken appends what of s can stand in a JSON string and an HTTP header as it is, and _ for the rest.
+// appendToken appends s, with _ in place of each character that needs escaping in a JSON string or an HTTP header.
 func appendToken(b []byte, s string) []byte {
 	for i := range len(s) {
 		c := s[i]
@@ -220,7 +219,7 @@ func appendToken(b []byte, s string) []byte {
 
 func jsonString(s string) []byte { return jsonOf(s) }
 
-// jsonOf encodes what can always be encoded: strings, and structs of strings and numbers.
+// jsonOf encodes values that cannot fail to encode: strings, and structs of strings and numbers.
 func jsonOf(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Of the objects of one write each has its time: those before the last when the next one began, the last one when it
-// was sealed.
+// Each object of one write has its own time: an object before the last the time at which the next one started, the last
+// one the time at which it was sealed.
 func TestSeal(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		p := &pen{stream: true, stamp: true, field: "data: ", eol: eol}
@@ -21,7 +21,7 @@ func TestSeal(t *testing.T) {
 		}
 		made := clock.Now()
 		b = p.seal(b)
-		again := p.seal(b) // of a write that carries no object it changes nothing but the time
+		again := p.seal(b) // for a write without an object, it changes only the time
 		if string(again) != string(b) {
 			t.Errorf("sealed again: %q", again)
 		}

@@ -10,23 +10,22 @@ import (
 	"unicode/utf8"
 )
 
-// tokens takes the tokens of a prompt one after another: the ids of a token array, the words of a text. It counts them,
-// and as far as that is asked for it hashes them in blocks and keeps their ids. A text and the array of its ids are the
-// same prompt.
+// tokens collects the tokens of a prompt: the ids of a token array, or the words of a text. It counts them and, if
+// configured, hashes them in blocks and keeps their ids. A text and the array of its ids are the same prompt.
 type tokens struct {
 	count int
-	// size is the tokens of a block, 0: no blocks are wanted.
+	// size is the number of tokens per block. 0: no blocks.
 	size   int
 	blocks []uint64
 	hash   uint64
-	fill   int // tokens in the block under way
-	// keep gathers the ids.
+	fill   int // tokens in the current block
+	// keep stores the ids in ids.
 	keep bool
 	ids  []uint64
 }
 
-// add takes one token. The hash of a block is that of all tokens up to its end: multiplication and rotation as in
-// FxHash, a few cycles for each token.
+// add takes one token. The hash of a block covers all tokens up to its end. It uses multiplication and rotation as in
+// FxHash, which takes a few cycles per token.
 func (t *tokens) add(id uint64) {
 	t.count++
 	if t.keep {
@@ -42,7 +41,7 @@ func (t *tokens) add(id uint64) {
 	}
 }
 
-// prompt takes a completions prompt: an array of ids or a string.
+// prompt takes a completions prompt: an array of ids, or a string.
 func (t *tokens) prompt(raw json.RawMessage) *apiError {
 	switch kindOf(raw) {
 	case '"':
@@ -72,8 +71,8 @@ func kindOf(raw json.RawMessage) byte {
 	return raw[0]
 }
 
-// array takes the elements of a valid JSON array. It is false if one of them is not an integer of digits alone. It
-// reads the bytes only: decoding the ids of a long prompt would cost more than all of its frames.
+// array takes the elements of a valid JSON array. It returns false if an element is not an unsigned integer. It reads
+// the bytes directly, because decoding the ids of a long prompt would cost more than all of its frames.
 func (t *tokens) array(raw json.RawMessage) bool {
 	inside := bytes.TrimSpace(raw)
 	inside = bytes.TrimSpace(inside[1 : len(inside)-1])
@@ -96,7 +95,7 @@ func (t *tokens) array(raw json.RawMessage) bool {
 	return true
 }
 
-// conversation takes the words of all messages, and then the tokens that a chat template adds.
+// conversation takes the words of all messages, then the tokens that a chat template adds.
 func (t *tokens) conversation(messages []message, template int) *apiError {
 	if len(messages) == 0 {
 		return badRequest("messages is missing or empty")
@@ -112,7 +111,7 @@ func (t *tokens) conversation(messages []message, template int) *apiError {
 	return nil
 }
 
-// content takes the words of a message's content: a string, an array of parts of which the text counts, or null.
+// content takes the words of a message's content: a string, an array of parts (only their text counts), or null.
 func (t *tokens) content(raw json.RawMessage) error {
 	switch kindOf(raw) {
 	case '"':
@@ -139,7 +138,7 @@ func (t *tokens) parts(raw json.RawMessage) error {
 	return nil
 }
 
-// text takes the words of a JSON string. One of plain ASCII is read where it stands.
+// text takes the words of a JSON string. It reads a string of plain ASCII in place.
 func (t *tokens) text(raw json.RawMessage) error {
 	raw = bytes.TrimSpace(raw)
 	if plain(raw) {
@@ -154,7 +153,7 @@ func (t *tokens) text(raw json.RawMessage) error {
 	return nil
 }
 
-// plain says whether a JSON string stands for its own bytes, all of them ASCII.
+// plain reports whether a JSON string is ASCII without escapes.
 func plain(raw []byte) bool {
 	for _, b := range raw {
 		if b >= utf8.RuneSelf || b == '\\' {
@@ -164,7 +163,7 @@ func plain(raw []byte) bool {
 	return true
 }
 
-// words takes what white space separates.
+// words takes the words that white space separates.
 func (t *tokens) words(s string) {
 	for w := range strings.FieldsSeq(s) {
 		h := uint32(firstOfWord)
@@ -175,7 +174,7 @@ func (t *tokens) words(s string) {
 	}
 }
 
-// plainWords does the same to plain bytes. All white space of ASCII but the space is escaped in a JSON string.
+// plainWords does the same for plain bytes. In a JSON string, all ASCII white space but the space is escaped.
 func (t *tokens) plainWords(s []byte) {
 	h, inside := uint32(firstOfWord), false
 	for _, b := range s {
@@ -199,5 +198,6 @@ const (
 	ofWord      = 16777619
 )
 
-// wordID is the token id of a word: its FNV-1a, without the top bit, as clients read ids as signed.
+// wordID returns the token id of a word: its FNV-1a hash without the lowest bit, which leaves 31 bits, because clients
+// read ids as signed.
 func wordID(h uint32) uint64 { return uint64(h >> 1) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is counted by reading bytes is what decoding counts.
+// Counting by reading bytes gives the same result as decoding.
 func FuzzPromptTokens(f *testing.F) {
 	for _, s := range []string{`[1,2,3]`, `[]`, `[ 7 ]`, `"a b\n\u00a0c"`, `[-1]`, `[1.5]`, `[1e3]`, `[[1]]`, `["a"]`,
 		`null`, `{}`, `[true]`, ` [1]`, `""`} {
@@ -60,7 +60,8 @@ func digitsOnly(numbers []json.Number) bool {
 	return true
 }
 
-// A text has the same tokens in a completions prompt, in messages and as the array of its ids, escaped or not.
+// A text has the same tokens in a completions prompt, in messages, and as the array of its ids, with and without
+// escapes.
 func TestTokensOfAllForms(t *testing.T) {
 	text := "the lamp \u00fcber the  old bridge\tgoes on; the lamp"
 	escaped, err := json.Marshal(text)
@@ -100,7 +101,7 @@ func TestTokensOfAllForms(t *testing.T) {
 	}
 }
 
-// A string that is read where it stands has the tokens of one that is decoded.
+// A string that is read in place has the same tokens as the decoded string.
 func FuzzPlainWords(f *testing.F) {
 	for _, s := range []string{"", " ", "a b", " a  b ", "\x7f x", "word", "a\x0bb"} {
 		f.Add(s)
@@ -121,7 +122,7 @@ func FuzzPlainWords(f *testing.F) {
 	})
 }
 
-// No body makes the parser panic, and what it accepts is within bounds.
+// No body makes the parser panic, and accepted values are within bounds.
 func FuzzParseRequest(f *testing.F) {
 	f.Add(fourTokens, true)
 	f.Add(`{"model":"m","messages":[{"content":[{"text":"a"}]}],"stream_options":null}`, false)

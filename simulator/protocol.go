@@ -16,11 +16,12 @@ import (
 	"time"
 )
 
-// Protocol is what a Server speaks on its connections.
+// Protocol is the protocol of a Server's connections.
 type Protocol struct {
-	// HTTP is "1.1" (default), "2" or "any" of both. Without TLS, HTTP/2 is by prior knowledge (h2c); with it, by ALPN.
+	// HTTP is "1.1" (default), "2", or "any" for both. Without TLS, HTTP/2 is by prior knowledge (h2c); with TLS, by
+	// ALPN.
 	HTTP string
-	// TLS has the server's certificate: see SelfSigned. Nil, the default: connections are plain.
+	// TLS has the server's certificate: see SelfSigned. Nil, the default: connections are not encrypted.
 	TLS *tls.Config
 }
 
@@ -39,7 +40,7 @@ func (p *Protocol) scheme() string {
 	return "http"
 }
 
-// protocols is the same as net/http says it.
+// protocols returns the protocols in net/http's form.
 func (p *Protocol) protocols() *http.Protocols {
 	var known http.Protocols
 	known.SetHTTP1(p.HTTP != "2")
@@ -50,9 +51,9 @@ func (p *Protocol) protocols() *http.Protocols {
 	return &known
 }
 
-// SelfSigned returns a TLS configuration with a fresh certificate for loopback and the hosts given, names or IP
-// addresses, and the PEM of the certificate, which is its own authority. It is good for a year; its key is nowhere but
-// in the configuration.
+// SelfSigned returns a TLS configuration with a new certificate for loopback and the given hosts (names or IP
+// addresses), and the PEM of the certificate, which is its own authority. The certificate is valid for a year. Its key
+// exists only in the configuration.
 func SelfSigned(now time.Time, hosts ...string) (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

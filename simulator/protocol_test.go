@@ -21,7 +21,7 @@ func TestProtocols(t *testing.T) {
 		served string
 		tls    bool
 		spoken string // by the client
-		major  int    // 0: they do not come together
+		major  int    // 0: they cannot connect
 	}{
 		{"1.1", false, "1.1", 1}, {"2", false, "2", 2}, {"any", false, "1.1", 1}, {"any", false, "2", 2},
 		{"1.1", false, "2", 0}, {"2", false, "1.1", 0},

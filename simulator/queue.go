@@ -1,6 +1,6 @@
 package simulator
 
-// queue holds sequences of one phase first come, first served. One that is dropped stays in its place until it comes to
+// queue holds sequences of one phase, first come, first served. A dropped sequence keeps its place until it comes to
 // the front, so that dropping costs nothing.
 type queue struct {
 	seqs []*sequence
@@ -8,7 +8,7 @@ type queue struct {
 	live int
 }
 
-// push puts a sequence at the end, in the phase that all in this queue are in.
+// push adds a sequence at the end, and sets the phase that all sequences of this queue have.
 func (q *queue) push(s *sequence, p phase) {
 	s.phase = p
 	q.seqs = append(q.seqs, s)
@@ -29,7 +29,7 @@ func (q *queue) front() *sequence {
 	return q.seqs[q.head]
 }
 
-// pop takes the front out.
+// pop removes and returns the front.
 func (q *queue) pop() *sequence {
 	s := q.front()
 	q.seqs[q.head] = nil
@@ -39,8 +39,8 @@ func (q *queue) pop() *sequence {
 	return s
 }
 
-// compact moves the sequences to the front once more than half of the slice is behind the head: each is moved once on
-// average.
+// compact moves the sequences to the start of the slice once more than half of the slice lies before the head. Each
+// sequence is moved once on average.
 func (q *queue) compact() {
 	if q.head*2 < len(q.seqs) {
 		return

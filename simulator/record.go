@@ -10,56 +10,56 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Record is the truth about one request. Instants are of clock.Now; one that did not come is 0 and left out of the
-// JSON.
+// Record is the truth about one request. Instants are those of clock.Now. An instant that never came is 0 and left out
+// of the JSON.
 type Record struct {
-	// RequestID is the request's X-Request-Id, or the name the simulator gave it.
+	// RequestID is the request's X-Request-Id, or an ID that the simulator made up.
 	RequestID string `json:"request_id"`
-	// Endpoint is the number of the endpoint and Replica of the engine behind it, from 0. Replica is 0 with
+	// Endpoint is the number of the endpoint, and Replica that of the engine behind it, from 0. Replica is 0 with
 	// disaggregated serving.
 	Endpoint int `json:"endpoint"`
 	Replica  int `json:"replica"`
-	// Status is the HTTP status that was sent, 0 if none was.
+	// Status is the HTTP status that was sent, 0 if none was sent.
 	Status int `json:"status,omitempty"`
-	// Stream says whether the response was streamed. If not, the body is the only token frame.
+	// Stream reports whether the response was streamed. If not, the body is the only token frame.
 	Stream bool `json:"stream"`
-	// PromptTokens is the length of the prompt as it was counted.
+	// PromptTokens is the length of the prompt as the simulator counted it.
 	PromptTokens int `json:"prompt_tokens"`
-	// CachedTokens is how many of them the prefix cache had; left out of the JSON if it is none, or the prefill did not
-	// end.
+	// CachedTokens is how many prompt tokens the prefix cache had. It is left out of the JSON if it is 0, or if the
+	// prefill did not end.
 	CachedTokens int `json:"cached_tokens,omitempty"`
-	// OutputTokens is how many tokens were sent, those without text and those that are never streamed included.
+	// OutputTokens is how many tokens were sent, including those without text and those that are never streamed.
 	OutputTokens int `json:"output_tokens"`
 	// Arrived is when the last byte of the request reached this machine, however long the program took to accept its
-	// connection and to read it; of the head, if it was refused before more was read. What a client should see of the
-	// server is counted from here. A client that sends a further request before it has the answer may have that one's
-	// arrival here. ArrivedBy says whose clock it is.
+	// connection and to read it. If the request was refused after its head, Arrived is that of the head. What a client
+	// should see of the server counts from here. If a client sends another request before it has the answer, Arrived
+	// may be that of the other request. ArrivedBy names the clock.
 	Arrived   clock.Instant `json:"arrived_ns"`
 	ArrivedBy ArrivalClock  `json:"arrived_by"`
-	// Received is when the program had read the request in whole, its head alone if it was refused before that. The
-	// model begins here.
+	// Received is when the program had read the whole request, or only its head if the request was refused before more
+	// was read. The model starts here.
 	Received clock.Instant `json:"received_ns"`
 	// FirstToken and LastToken are when the first and the last token frame were sent, with or without text: just before
 	// the write.
 	FirstToken clock.Instant `json:"first_token_ns,omitempty"`
 	LastToken  clock.Instant `json:"last_token_ns,omitempty"`
-	// FirstProduced and LastProduced are when the model had the first and the last token, streamed or not; left out if
-	// it did not get there.
+	// FirstProduced and LastProduced are when the model produced the first and the last token, streamed or not. They
+	// are left out if the model did not get there.
 	FirstProduced clock.Instant `json:"first_produced_ns,omitempty"`
 	LastProduced  clock.Instant `json:"last_produced_ns,omitempty"`
-	// Ended is when the handler was done.
+	// Ended is when the handler finished.
 	Ended clock.Instant `json:"ended_ns"`
-	// Tokens has the send time of every token frame, if Truth.Tokens is set.
+	// Tokens are the send times of all token frames, if Truth.Tokens is set.
 	Tokens []clock.Instant `json:"tokens_ns,omitempty"`
-	// FinishReason is "length" or "stop", empty if the output did not come to its end.
+	// FinishReason is "length" or "stop", empty if the output did not end.
 	FinishReason string `json:"finish_reason,omitempty"`
-	// Fault is the fault that struck the request, empty if none was drawn.
+	// Fault is the fault that struck the request, empty if none did.
 	Fault FaultKind `json:"fault,omitempty"`
-	// Cancelled says that the client left, or the simulator closed, before the output had ended.
+	// Cancelled reports whether the client left, or the simulator closed, before the output had ended.
 	Cancelled bool `json:"cancelled,omitempty"`
 }
 
-// sent notes a write of token frames.
+// sent records a write of token frames.
 func (r *Record) sent(at clock.Instant, tokens, frames int, all bool) {
 	if r.FirstToken == 0 {
 		r.FirstToken = at
@@ -74,19 +74,19 @@ func (r *Record) sent(at clock.Instant, tokens, frames int, all bool) {
 	}
 }
 
-// truthLog keeps the records, as Truth says.
+// truthLog keeps the records as Truth configures.
 type truthLog struct {
 	keep bool
 	log  io.Writer
 
 	mu      sync.Mutex
 	records []Record
-	failed  bool // the log could not be written, and that was said
+	failed  bool // the log could not be written, and this was reported
 }
 
 func newTruthLog(t Truth) *truthLog { return &truthLog{keep: t.Keep, log: t.Log} }
 
-// wanted says whether records are kept anywhere.
+// wanted reports whether records are kept or logged.
 func (l *truthLog) wanted() bool { return l.keep || l.log != nil }
 
 func (l *truthLog) add(r *Record) {
@@ -103,7 +103,7 @@ func (l *truthLog) add(r *Record) {
 	}
 }
 
-// write appends one line. A log that cannot be written must not fail requests: it is said once.
+// write appends one line. A log that cannot be written must not fail requests: the error is logged once.
 func (l *truthLog) write(r *Record) {
 	line, err := json.Marshal(r)
 	if err == nil {

@@ -25,12 +25,12 @@ var (
 	refitTries = flag.Int("tries", 300, "sets of values to try")
 )
 
-// TestRefit finds the parameters of a simulated target that bring it near to what was measured:
+// TestRefit searches for parameters of a simulated target that bring the target near the measured values:
 //
 //	go test ./simulator -run TestRefit -v -refit dynamo-vllm-h20/vllm-v1 -free prefill_tokens_per_second,decode_step,overhead
 //
 // It starts from the plan's values, changes some of the free ones by random factors, and keeps what lowers the
-// distance. It is a search for something good in few dimensions, not for the best, and finds the same each time.
+// distance. It searches for something good in few dimensions, not for the best, and finds the same each time.
 func TestRefit(t *testing.T) {
 	if *refitTarget == "" {
 		t.Skip("no -refit")
@@ -55,7 +55,7 @@ func TestRefit(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for try := range *refitTries {
 		next := proto.CloneOf(best)
-		step := 0.3 * math.Pow(0.1, float64(try)/float64(*refitTries)) // ever smaller
+		step := 0.3 * math.Pow(0.1, float64(try)/float64(*refitTries)) // smaller and smaller
 		for range 1 + random.IntN(len(free)) {
 			scaleField(t, next, free[random.IntN(len(free))], math.Exp(random.NormFloat64()*step))
 		}
@@ -79,9 +79,9 @@ func findFit(t *testing.T, name string) *fit {
 	return nil
 }
 
-// distance returns how far a simulated target is from what was measured, infinite if it is not valid, and counts the
-// cells of each column within 30 %. A cell costs little up to some 25 % and not much more from 30 % on: some cannot be
-// met, and must not spoil the others. Tails weigh less, as they are of few requests.
+// distance returns how far a simulated target is from the measured values, infinite if the target is not valid, and the
+// numbers of cells of each column within 30 %. A cell costs little up to some 25 %, and not much more from 30 % on:
+// some cells cannot be met, and must not spoil the others. Tails weigh less, because they come from few requests.
 func (f *fit) distance(t *testing.T, s *simulation, target *spatev1.SimulatedTarget) (float64, string) {
 	c := FromPlan(target)
 	if c.Validate() != nil {
@@ -110,7 +110,7 @@ func fieldOf(m *spatev1.SimulatedTarget, name string) protoreflect.FieldDescript
 	return m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name))
 }
 
-// setField sets a field to a value as plans have it.
+// setField sets a field to a value in the form of plans.
 func setField(t *testing.T, m *spatev1.SimulatedTarget, name, value string) {
 	f := fieldOf(m, name)
 	if f == nil {
@@ -140,7 +140,7 @@ func setField(t *testing.T, m *spatev1.SimulatedTarget, name, value string) {
 	m.ProtoReflect().Set(f, v)
 }
 
-// scaleField multiplies a number that is not whole, or a duration. Others stay as they are.
+// scaleField multiplies a floating-point field or a duration. Other fields stay unchanged.
 func scaleField(t *testing.T, m *spatev1.SimulatedTarget, name string, factor float64) {
 	switch v := fieldValue(m, name).(type) {
 	case float64:

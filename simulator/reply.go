@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// errGone is why a reply ends early: the client left or the simulator closes.
+// errGone ends a reply early because the client left or the simulator closes.
 var errGone = errors.New("simulator: the client left")
 
-// errStruck is why a reply ends early that a fault has ended.
+// errStruck ends a reply early because a fault ended it.
 var errStruck = errors.New("simulator: a fault ended the reply")
 
-// reply is the response to one request that an engine works on. It belongs to the handler's goroutine.
+// reply is the response to one request in an engine. It belongs to the handler's goroutine.
 type reply struct {
 	ep      *Endpoint
 	ctx     context.Context // done when the client has left
@@ -30,11 +30,11 @@ type reply struct {
 	enc     encoder
 	pen     *pen // of the encoder
 	buf     []byte
-	direct  *direct       // sends past net/http, nil if this answer cannot
-	zip     *gzip.Writer  // compresses the answer, nil if it goes as it is
-	fault   *Fault        // still to strike, nil if none
-	pause   time.Duration // between the pieces of a drip, 0 without one
-	silence *time.Timer   // runs out when a keep-alive is due, nil without keep-alives
+	direct  *direct       // sends past net/http; nil if this answer cannot be sent that way
+	zip     *gzip.Writer  // compresses the answer; nil if it is not compressed
+	fault   *Fault        // has not struck yet; nil if there is none
+	pause   time.Duration // between the pieces of a drip; 0 without a drip
+	silence *time.Timer   // fires when a keep-alive is due; nil without keep-alives
 
 	progress progress // of a stream
 }
@@ -78,8 +78,8 @@ func (p *reply) send() {
 	p.record.Cancelled = errors.Is(err, errGone)
 }
 
-// leave takes the sequence from the engine, if it is still there, and then counts how the request ended. It runs for a
-// reply that was aborted, too.
+// leave removes the sequence from the engine, if it is still there, and then counts how the request ended. It also runs
+// for an aborted reply.
 func (p *reply) leave() {
 	if p.seq.outlet.ready.Load() < int64(p.seq.output) {
 		p.engine.cancel(p.seq)
@@ -100,7 +100,7 @@ func (p *reply) leave() {
 	}
 }
 
-// Reasons of an output's end.
+// Finish reasons.
 const (
 	finishLength = "length"
 	finishStop   = "stop"
@@ -113,7 +113,7 @@ func (p *reply) finishReason() string {
 	return finishLength
 }
 
-// whole sends the response in one piece when the output has ended.
+// whole sends the response in one piece after the output has ended.
 func (p *reply) whole() error {
 	if err := p.await(p.seq.output); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (p *reply) whole() error {
 	return nil
 }
 
-// await blocks until the engine has produced so many tokens.
+// await blocks until the engine has produced a number of tokens.
 func (p *reply) await(tokens int) error {
 	for p.seq.outlet.ready.Load() < int64(tokens) {
 		select {
@@ -152,7 +152,7 @@ func (p *reply) await(tokens int) error {
 	return nil
 }
 
-// keepAlive returns the channel that says that a keep-alive is due, nil if there are none.
+// keepAlive returns the channel that fires when a keep-alive is due, or nil if there are none.
 func (p *reply) keepAlive() <-chan time.Time {
 	if p.silence == nil {
 		return nil
@@ -160,10 +160,10 @@ func (p *reply) keepAlive() <-chan time.Time {
 	return p.silence.C
 }
 
-// prefilled notes what the prefix cache had, which is known before the first token.
+// prefilled records the tokens from the prefix cache, which are known before the first token.
 func (p *reply) prefilled() { p.record.CachedTokens, p.pen.cached = p.seq.cached, p.seq.cached }
 
-// write sends what stands in a buffer behind its first chunkHead bytes, and keeps the buffer for the next frame.
+// write sends the bytes of a buffer after its first chunkHead bytes, and keeps the buffer for the next frame.
 func (p *reply) write(b []byte) error {
 	b = p.pen.seal(b)
 	p.buf = b
@@ -178,10 +178,10 @@ func (p *reply) write(b []byte) error {
 	}
 }
 
-// dripPiece is how many bytes of a drip come at once.
+// dripPiece is the number of bytes per piece of a drip.
 const dripPiece = 16
 
-// pieces sends bytes in small pieces, with pauses between them if they drip.
+// pieces sends bytes in small pieces, with pauses between them during a drip.
 func (p *reply) pieces(b []byte, size int) error {
 	for piece := range slices.Chunk(b, size) {
 		if err := p.put(piece); err != nil {
@@ -211,7 +211,7 @@ func (p *reply) put(b []byte) error {
 	return p.flush()
 }
 
-// compress lets the answer go through gzip, as a proxy does that asks nobody.
+// compress sends the answer through gzip, as some proxies do whatever the client accepts.
 func (p *reply) compress() {
 	p.fault = nil
 	p.w.Header().Set("Content-Encoding", "gzip")
@@ -228,7 +228,7 @@ func (p *reply) flush() error {
 	return nil
 }
 
-// rest blocks for d, for ever if it is 0, or until the client leaves or the simulator closes.
+// rest blocks for d, or for ever if d is 0. It returns errGone if the client leaves or the simulator closes meanwhile.
 func (p *reply) rest(d time.Duration) error {
 	var over <-chan time.Time
 	if d > 0 {
@@ -245,12 +245,12 @@ func (p *reply) rest(d time.Duration) error {
 	return errGone
 }
 
-// due says whether the frame that ends at this token is the one the fault waits for.
+// due reports whether the fault strikes before the frame that ends at this token.
 func (p *reply) due(until int) bool {
 	return p.fault != nil && until > min(p.fault.AfterTokens, p.seq.output-1)
 }
 
-// strike lets the fault happen if the frame that ends at this token is the one it was waiting for.
+// strike lets the fault happen if it is due before the frame that ends at this token.
 func (p *reply) strike(until int) error {
 	if !p.due(until) {
 		return nil
@@ -273,7 +273,7 @@ func (p *reply) strike(until int) error {
 	}
 }
 
-// breakOff sends something instead of the next frame, or of the body, and ends the response as if nothing was wrong.
+// breakOff sends b in place of the next frame, or of the body, and ends the response as if nothing were wrong.
 func (p *reply) breakOff(b []byte) error {
 	if err := p.write(b); err != nil {
 		return err
@@ -286,12 +286,12 @@ func (p *reply) breakOff(b []byte) error {
 	return errStruck
 }
 
-// abort ends the connection in the middle of the response: of a body that is no stream, half has been sent.
+// abort ends the connection in the middle of the response. Of a body that is not a stream, half is sent.
 func (p *reply) abort(kind FaultKind) {
 	if !p.q.stream {
 		body := p.enc.whole(p.buf[:chunkHead], p.seq.output, p.finishReason())
 		p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-chunkHead))
-		_ = p.write(body[:chunkHead+(len(body)-chunkHead)/2]) // the connection ends here in any case
+		_ = p.write(body[:chunkHead+(len(body)-chunkHead)/2]) // the connection ends here anyway
 	}
 	if kind == FaultReset {
 		p.reset()
@@ -299,7 +299,7 @@ func (p *reply) abort(kind FaultKind) {
 	panic(http.ErrAbortHandler)
 }
 
-// reset closes the connection so that the client gets a TCP RST. What it cannot reset, abort closes.
+// reset closes the connection so that the client gets a TCP RST. If that is impossible, abort closes the connection.
 func (p *reply) reset() {
 	conn, _, err := p.control.Hijack()
 	if err != nil {
@@ -309,7 +309,7 @@ func (p *reply) reset() {
 		conn = t.NetConn()
 	}
 	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
-		_ = tcp.SetLinger(0) // without it the close is an orderly one, and that is all that can be done
+		_ = tcp.SetLinger(0) // if this fails, the close is an orderly one
 	}
 	_ = conn.Close()
 }

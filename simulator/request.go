@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// request is what a request asks for, checked.
+// request is the validated content of a request.
 type request struct {
 	api             api
 	model           string
@@ -19,20 +19,20 @@ type request struct {
 	includeUsage    bool
 	continuousUsage bool
 	tokenIDs        bool // frames carry the ids of their tokens
-	details         bool // TGI: the answer tells more than the text
+	details         bool // TGI: the answer holds more than the text
 	nvext           nvext
-	script          script // of the answer, drawn once the request is read
+	script          script // of the answer, drawn after the request is read
 }
 
-// newRequest returns a request of a prompt that has been counted.
+// newRequest returns a request with a prompt that has been counted.
 func newRequest(a api, model string, prompt *tokens) *request {
 	return &request{api: a, model: model, promptTokens: prompt.count, blocks: prompt.blocks}
 }
 
-// mostTokens is the longest prompt or output that is simulated.
+// mostTokens is the maximum length of a prompt or an output.
 const mostTokens = 1 << 24
 
-// parseRequest reads the body of an API that looks at nothing else.
+// parseRequest reads the body for an API that looks at nothing else of the request.
 func parseRequest(a api, body []byte, c *Config) (*request, *apiError) {
 	return a.parse(new(http.Request), body, c)
 }
@@ -56,7 +56,7 @@ func (c *Config) model(name *string) (string, *apiError) {
 	return *name, nil
 }
 
-// modelName is the name to show for the model served.
+// modelName returns the name to show for the model served.
 func (c *Config) modelName() string {
 	if c.ModelName != "" {
 		return c.ModelName
@@ -64,8 +64,8 @@ func (c *Config) modelName() string {
 	return "simulated"
 }
 
-// limit sets the most tokens of the output, the first of what is given or the default, and checks the lengths. field is
-// what the API calls it.
+// limit sets the maximum output from the first given value, or the default, and checks the lengths. field is the API's
+// name for the limit.
 func (q *request) limit(c *Config, field string, given ...*int) *apiError {
 	q.maxTokens = c.DefaultOutputTokens
 	for _, n := range given {
@@ -88,7 +88,7 @@ func (q *request) limit(c *Config, field string, given ...*int) *apiError {
 	return nil
 }
 
-// newTokens returns a counter of tokens that hashes them if there is a prefix cache.
+// newTokens returns a token counter. The counter hashes blocks if there is a prefix cache.
 func (m *Model) newTokens() tokens {
 	if m.CacheBlocks == 0 {
 		return tokens{}

@@ -15,7 +15,7 @@ type responsesBody struct {
 	Instructions    json.RawMessage `json:"instructions"`
 	MaxOutputTokens *int            `json:"max_output_tokens"`
 	Stream          bool            `json:"stream"`
-	// Not of OpenAI itself: engines behind its API take them, to make outputs of exact length.
+	// Engines behind OpenAI's API take these fields to make outputs of exact length. OpenAI does not have them.
 	MinTokens int  `json:"min_tokens"`
 	IgnoreEOS bool `json:"ignore_eos"`
 }
@@ -41,7 +41,7 @@ func (a responses) parse(_ *http.Request, body []byte, c *Config) (*request, *ap
 	return q, q.limit(c, "max_output_tokens", w.MaxOutputTokens)
 }
 
-// input takes a string, or an array of messages.
+// input takes a string or an array of messages.
 func (t *tokens) input(raw json.RawMessage, template int) *apiError {
 	if kindOf(raw) == '"' {
 		return t.conversation([]message{{raw}}, template)
@@ -69,21 +69,22 @@ func (responses) encoder(q *request, c *Config, id string, created int64) encode
 	return e
 }
 
-// responsesEncoder writes one answer of the responses API. Reasoning is an output item of its own before the message.
+// responsesEncoder writes one answer of the responses API. Reasoning is a separate output item before the message.
 type responsesEncoder struct {
 	pen
-	reasoning int // tokens that come as reasoning
-	// an output cut at its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in vLLM
+	reasoning int // tokens that are sent as reasoning
+	// an output that reaches its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in
+	// vLLM
 	apart     bool
-	item      int // number of the output item that is open, or will be next
+	item      int // number of the open output item, or of the next one
 	opened    bool
-	answering bool // it is the message
+	answering bool // the output item is the message
 	seq       int  // number of the next event
 	id        []byte
-	head      []byte // of the response object: from { to the status
+	head      []byte // the response object from { to the status
 }
 
-// start begins an event, up to the first field of its own.
+// start starts an event, up to the first field of its own.
 func (e *responsesEncoder) start(b []byte, name string) []byte {
 	b = e.event(b, name)
 	b = append(b, `{"type":"`...)
@@ -94,7 +95,7 @@ func (e *responsesEncoder) start(b []byte, name string) []byte {
 	return b
 }
 
-// part begins an event of the output item that is open.
+// part starts an event of the open output item.
 func (e *responsesEncoder) part(b []byte, name string) []byte {
 	b = e.start(b, name)
 	b = append(b, `,"item_id":"`...)
@@ -116,7 +117,7 @@ func (e *responsesEncoder) appendItemID(b []byte) []byte {
 // thinking reports whether the output item is the reasoning.
 func (e *responsesEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
 
-// opening is what comes before the first token.
+// opening appends what comes before the first token.
 func (e *responsesEncoder) opening(b []byte) []byte {
 	for _, name := range []string{"response.created", "response.in_progress"} {
 		b = e.start(b, name)
@@ -128,7 +129,7 @@ func (e *responsesEncoder) opening(b []byte) []byte {
 	return b
 }
 
-// added opens the output item, unless it is open.
+// added opens the output item if it is not open.
 func (e *responsesEncoder) added(b []byte) []byte {
 	if e.opened {
 		return b
@@ -145,7 +146,7 @@ func (e *responsesEncoder) added(b []byte) []byte {
 	return e.close(b)
 }
 
-// done ends the output item, part by part, if there is one, and goes on to the next.
+// done closes the output item, part by part, if one is open, and moves on to the next.
 func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 	if !e.opened {
 		return b
@@ -171,7 +172,7 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 	return e.close(b)
 }
 
-// appendItem appends the output item that is open, with some of the tokens; without content while there are none.
+// appendItem appends the open output item with tokens from to until-1, or without content if there are none.
 func (e *responsesEncoder) appendItem(b []byte, status string, from, until int) []byte {
 	b = append(b, `{"id":"`...)
 	b = e.appendItemID(b)
@@ -211,7 +212,7 @@ func (e *responsesEncoder) tokens(b []byte, from, until int, _ string) []byte {
 	return e.delta(b, "response.output_text.delta", from, until)
 }
 
-// delta appends the text of some tokens, nothing if they have none.
+// delta appends the text of tokens from to until-1, or nothing if they have none.
 func (e *responsesEncoder) delta(b []byte, name string, from, until int) []byte {
 	if !e.script.hasText(from, until) {
 		return b
@@ -223,7 +224,7 @@ func (e *responsesEncoder) delta(b []byte, name string, from, until int) []byte 
 	return e.close(b)
 }
 
-// closing is the end of the output item and of the response; the last is the mark.
+// closing appends the end of the output item and of the response. The last event is the mark.
 func (e *responsesEncoder) closing(b []byte, part, output int, finish string) ([]byte, bool) {
 	switch part {
 	case 0:
@@ -249,10 +250,10 @@ func (e *responsesEncoder) closing(b []byte, part, output int, finish string) ([
 	return b, part < 2
 }
 
-// textFrom is the first token that is not reasoning.
+// textFrom returns the first token that is not reasoning.
 func (e *responsesEncoder) textFrom(output int) int { return min(output, e.reasoning) }
 
-// appendResponse appends the response object of the end, without its closing brace.
+// appendResponse appends the final response object, without its closing brace.
 func (e *responsesEncoder) appendResponse(b []byte, output int, finish string) []byte {
 	b = append(b, e.head...)
 	if finish == finishLength {
@@ -295,7 +296,7 @@ func (e *responsesEncoder) whole(b []byte, output int, finish string) []byte {
 	return e.close(e.appendResponse(b, output, finish))
 }
 
-// failure is an error event; in the place of a body it is OpenAI's error object.
+// failure appends an error event or, in place of a body, OpenAI's error object.
 func (e *responsesEncoder) failure(b []byte, problem *apiError) []byte {
 	if !e.stream {
 		return append(b, problem.json()...)

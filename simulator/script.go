@@ -7,16 +7,16 @@ import (
 	"math/rand/v2"
 )
 
-// script says what the tokens of one answer are like. It is drawn before the answer begins. Tokens count from 0.
+// script describes the tokens of one answer. It is drawn before the answer starts. Tokens count from 0.
 type script struct {
-	tokens  int     // generated in all; usage counts each of them
-	hidden  int     // the first of them are never streamed
-	eos     bool    // the last of them is the end-of-sequence token, which has no text
-	special bool    // some token has no text
-	first   int     // of the streamed tokens, the first ones without text
-	last    int     // of the tokens before the end-of-sequence token, the last ones without text
+	tokens  int     // generated in total; usage counts each of them
+	hidden  int     // number of first tokens that are never streamed
+	eos     bool    // the last token is the end-of-sequence token, which has no text
+	special bool    // some tokens have no text
+	first   int     // number of first streamed tokens without text
+	last    int     // number of last tokens without text, before the end-of-sequence token
 	share   float64 // chance of every other token to have no text
-	seed    uint64  // of that chance
+	seed    uint64  // seed of that chance
 	noise   float64 // standard normal, for the jitter of the prefill
 }
 
@@ -31,7 +31,7 @@ func (s *script) silent(i int) bool {
 	return i < s.hidden+s.first || i >= text-s.last || s.share > 0 && unit(s.seed, i) < s.share
 }
 
-// hasText reports whether one of the tokens from to until has text.
+// hasText reports whether any of the tokens from to until-1 has text.
 func (s *script) hasText(from, until int) bool {
 	for i := from; i < until; i++ {
 		if !s.textless(i) {
@@ -41,7 +41,7 @@ func (s *script) hasText(from, until int) bool {
 	return false
 }
 
-// unit returns number i of a seed, from 0 to 1: the finaliser of SplitMix64 read by its counter.
+// unit returns number i of a seed, at least 0 and below 1: SplitMix64 indexed by its counter.
 func unit(seed uint64, i int) float64 {
 	x := seed + uint64(i+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -49,7 +49,7 @@ func unit(seed uint64, i int) float64 {
 	return float64((x^x>>31)>>11) * 0x1p-53
 }
 
-// draw returns the script of a request. The same numbers are drawn whatever the configuration asks for.
+// draw returns the script of a request. It draws the same numbers whatever the configuration.
 func (c *Config) draw(q *request, r *rand.Rand) script {
 	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(),
 		r.NormFloat64()
@@ -66,8 +66,8 @@ func (c *Config) draw(q *request, r *rand.Rand) script {
 	return s
 }
 
-// natural returns how long an output is that may end by itself, the end-of-sequence token included if it is counted.
-// The three numbers are drawn from the distributions of these names.
+// natural returns the length of an output that may end by itself, including the end-of-sequence token if it counts. The
+// three numbers are drawn from the distributions of these names.
 func (c *Config) natural(q *request, uniform, exponential, normal float64) int {
 	most := float64(q.maxTokens)
 	least := max(1, q.minTokens)
@@ -85,13 +85,13 @@ func (c *Config) natural(q *request, uniform, exponential, normal float64) int {
 	return int(min(max(n, float64(least)), most))
 }
 
-// Ends says where outputs end by themselves, unless a request says ignore_eos or its limit comes first. Give MeanShare
-// or Mean, not both.
+// Ends is where outputs end by themselves, unless the request says ignore_eos or its limit comes first. Set either
+// MeanShare or Mean.
 type Ends struct {
-	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1: each token is the last
+	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1. Each token is the last
 	// with the same chance. 0, the default: outputs do not end by themselves.
 	MeanShare float64
-	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit cuts them. 0, the
+	// Mean and Stddev are those of a lognormal distribution of lengths in tokens, before the limit applies. 0, the
 	// default: outputs do not end by themselves.
 	Mean, Stddev float64
 }
@@ -111,7 +111,8 @@ func (e *Ends) validate() error {
 	return errors.Join(errs...)
 }
 
-// hazard returns the x for which an exponential distribution with rate x, cut off at 1, has the mean s: (1-e^-x)/x = s.
+// hazard returns the x for which an exponential distribution with rate x, truncated at 1, has the mean s: (1-e^-x)/x =
+// s.
 func hazard(s float64) float64 {
 	low, high := 0.0, 2/s
 	for range 60 {
@@ -125,21 +126,21 @@ func hazard(s float64) float64 {
 	return high
 }
 
-// lognormal returns the lognormal number of a mean and a coefficient of variation v that belongs to a standard normal
-// number z: mean x exp(sigma z - sigma^2/2) with sigma^2 = ln(1+v^2) (Johnson, Kotz, Balakrishnan: Continuous
+// lognormal returns the lognormal number with a mean and a coefficient of variation v that corresponds to a standard
+// normal number z: mean x exp(sigma z - sigma^2/2) with sigma^2 = ln(1+v^2) (Johnson, Kotz, Balakrishnan: Continuous
 // Univariate Distributions 1, chapter 14).
 func lognormal(mean, v, z float64) float64 {
 	variance := math.Log1p(v * v)
 	return mean * math.Exp(math.Sqrt(variance)*z-variance/2)
 }
 
-// Textless says which tokens are streamed as a frame whose text is empty, as engines send half of a character and
-// special tokens. Where the API has no such frames (responses and Anthropic's messages, as vLLM serves them), these
-// tokens have none.
+// Textless is which tokens are streamed as a frame with empty text, as engines send halves of characters and special
+// tokens. In APIs without such frames (responses and Anthropic's messages, as vLLM serves them), these tokens have no
+// frame.
 type Textless struct {
-	// Share is the chance of each token, 0 (default) to 1.
+	// Share is the chance of each token to have no text, 0 (default) to 1.
 	Share float64
-	// First and Last are how many tokens at the start and at the end have no text in any case. Default 0.
+	// First and Last are the numbers of tokens at the start and at the end that never have text. Default 0.
 	First, Last int
 }
 

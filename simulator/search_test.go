@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// probe is a stage of Poisson arrivals at an endpoint in virtual time: what a search would be told of it.
+// probe is a stage of Poisson arrivals at an endpoint in virtual time, with the results that a search would get of it.
 type probe struct {
 	config       *Config
 	isl, osl     int
@@ -22,7 +22,7 @@ type probe struct {
 	limits       []*spatev1.Limit
 }
 
-// run sends the requests of one stage and measures those behind the warm-up, as agents do.
+// run sends the requests of one stage and measures those after the warm-up, as agents do.
 func (p *probe) run(rate float64, seed uint64) series.Outcome {
 	v, random := newVirtual(p.config), rand.New(rand.NewPCG(seed, 1))
 	end := clock.Instant(p.warm + p.length)
@@ -60,7 +60,7 @@ func (p *probe) run(rate float64, seed uint64) series.Outcome {
 	return p.outcome(began, first, last, end, rate)
 }
 
-// outcome is what the coordinator makes of a stage's requests.
+// outcome returns what the coordinator would compute from a stage's requests.
 func (p *probe) outcome(began, first, last map[*sequence]clock.Instant, end clock.Instant,
 	rate float64) series.Outcome {
 	o := series.Outcome{}
@@ -121,15 +121,15 @@ func atMost(metric string, d time.Duration) *spatev1.Limit {
 	return &spatev1.Limit{Metric: metric, Percentile: 99, AtMost: durationpb.New(d)}
 }
 
-// few is an endpoint of few slots: 29.3 requests of 100:50 a second.
+// few returns an endpoint with few slots. Its capacity is 29.3 requests of 100:50 per second.
 func few() *Config {
 	ms := time.Millisecond
 	return &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 300_000, DecodeStep: 8 * ms,
 		DecodeStepPerRequest: ms / 5, MaxRunning: 16}}
 }
 
-// A search ends near the capacity of a model's endpoint where nothing but its capacity limits it: below or above by
-// what so short stages can tell.
+// If only the capacity of a model's endpoint limits a search, the search ends near it. The difference, above or below,
+// is what such short stages cannot resolve.
 func TestSearchFindsTheCapacity(t *testing.T) {
 	ms := time.Millisecond
 	split := &Config{Replicas: 2, PrefillEngines: 3, Model: Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms,
@@ -161,8 +161,9 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	}
 }
 
-// A search whose limit is a latency ends where a fine sweep by hand has its last rates that keep it: of rates 1 %
-// apart, three stages each, between the first that breaks in most stages and the last that keeps in most.
+// A search with a latency limit ends where a fine sweep by hand finds the limit. The sweep has rates 1 % apart with
+// three stages each. The search must end between the first rate at which any stage breaks the limit and the last rate
+// at which any stage keeps it, give or take 5 %.
 func TestSearchAgreesWithASweepByHand(t *testing.T) {
 	ms := time.Millisecond
 	slots := &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 30_000, DecodeStep: 8 * ms,
@@ -195,8 +196,8 @@ func TestSearchAgreesWithASweepByHand(t *testing.T) {
 	}
 }
 
-// How often a stage is taken for one that the server did not keep up with, by the share of its capacity that is asked
-// for. The figures are in the words of the rule.
+// How often a stage counts as not sustained by the server, by the offered share of the server's capacity. The comment
+// of sustained in package series has these figures.
 func TestSustained(t *testing.T) {
 	const stages = 40
 	p := probe{config: few(), isl: 100, osl: 50, warm: 3 * time.Second, length: 30 * time.Second}

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// Server is a set of endpoints that listen.
+// Server is a set of listening endpoints.
 type Server struct {
 	scheme    string
 	truth     *truthLog
 	endpoints []*Endpoint
 	listeners []net.Listener
 	servers   []*http.Server
-	serving   sync.WaitGroup // the goroutines that accept
+	serving   sync.WaitGroup // the accepting goroutines
 	closing   sync.Once
 	closed    error
 }
 
-// Start serves one endpoint at each address (host:port; port 0 takes a free one), or Config.Endpoints of them at free
-// ports of 127.0.0.1 if none is given. Addresses that are not loopback are refused without Config.AllowRemote. It does
-// not block; what it started runs until Close.
+// Start serves one endpoint at each address (host:port; port 0 means a free port). Without addresses it serves
+// Config.Endpoints endpoints at free ports of 127.0.0.1. It refuses addresses that are not loopback, unless
+// Config.AllowRemote is set. It does not block. The endpoints run until Close.
 func Start(c Config, addrs ...string) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Server) serve(i int) error {
 	return s.servers[i].Serve(s.listeners[i])
 }
 
-// open makes one endpoint and its listener.
+// open creates one endpoint and its listener.
 func (s *Server) open(c Config, number int, addr string) error {
 	l, err := listen(addr, c.AllowRemote, s.truth.wanted())
 	if err != nil {
@@ -76,13 +76,13 @@ func (s *Server) open(c Config, number int, addr string) error {
 		ReadHeaderTimeout: time.Minute,
 		Protocols:         c.Protocol.protocols(),
 		TLSConfig:         c.Protocol.TLS.Clone(),
-		ErrorLog:          log.New(io.Discard, "", 0), // it would log each reset that a fault makes
+		ErrorLog:          log.New(io.Discard, "", 0), // it would log each reset that a fault causes
 	})
 	return nil
 }
 
-// listen opens a listener, on loopback only unless remote is allowed. Stamped, its connections know when their bytes
-// came.
+// listen opens a listener, only on loopback unless remote is set. With stamped, its connections know when their bytes
+// arrived.
 func listen(addr string, remote, stamped bool) (net.Listener, error) {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
@@ -99,7 +99,7 @@ func listen(addr string, remote, stamped bool) (net.Listener, error) {
 	return l, nil
 }
 
-// abandon frees what a failed Start has opened.
+// abandon closes what a failed Start has opened.
 func (s *Server) abandon() {
 	for _, l := range s.listeners {
 		_ = l.Close()
@@ -118,13 +118,13 @@ func (s *Server) URLs() []string {
 	return urls
 }
 
-// Records returns a copy of the records of all requests that have ended, in the order of their ends. Empty without
+// Records returns a copy of the records of all ended requests, in the order of their ends. It is empty without
 // Truth.Keep.
 func (s *Server) Records() []Record { return s.truth.all() }
 
-// Close stops listening, lets the requests under way finish until ctx is done, cuts off the rest, and waits until all
-// has ended. All records are written then. It returns ctx's error if requests were cut off. Further calls wait for the
-// first and return the same.
+// Close stops listening, lets the requests in flight finish until ctx is done, cuts off the rest, and waits until
+// everything has ended. All records are written by then. Close returns ctx's error if it cut off requests. Further
+// calls wait for the first one and return the same error.
 func (s *Server) Close(ctx context.Context) error {
 	s.closing.Do(func() { s.closed = s.close(ctx) })
 	return s.closed
@@ -136,7 +136,7 @@ func (s *Server) close(ctx context.Context) error {
 	for i, h := range s.servers {
 		stopping.Go(func() {
 			if errs[i] = h.Shutdown(ctx); errs[i] != nil {
-				_ = h.Close() // the error that counts is why it had to be closed
+				_ = h.Close() // the returned error is why it had to be closed
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// slow is a configuration of one slot whose first request never ends.
+// slow returns a configuration with one slot, whose first request never ends.
 func slow() Config {
 	c := fast()
 	c.Model.MaxRunning = 1
@@ -21,7 +21,7 @@ func slow() Config {
 	return c
 }
 
-// begin sends a streamed request and returns once its first token is there.
+// begin sends a streamed request and returns when its first token has arrived.
 func (p *peer) begin(ctx context.Context, endpoint int) *http.Response {
 	p.t.Helper()
 	resp, err := p.ask(ctx, endpoint, completionsPath, "", fourTokens)
@@ -68,7 +68,7 @@ func TestEndpointsAreIndependent(t *testing.T) {
 		t.Fatalf("URLs %v", urls)
 	}
 	for endpoint := range 2 {
-		resp := p.begin(t.Context(), endpoint) // the second would wait for ever behind the first in one engine
+		resp := p.begin(t.Context(), endpoint) // in one engine the second would wait for ever behind the first
 		defer resp.Body.Close()
 	}
 	p.stop()
@@ -88,7 +88,7 @@ func TestLeastOutstandingReplica(t *testing.T) {
 	var leave []func()
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		defer p.begin(ctx, 0).Body.Close() // each gets its first token at once: none is behind another
+		defer p.begin(ctx, 0).Body.Close() // each gets its first token at once: none queues behind another
 		leave = append(leave, cancel)
 	}
 	leave[1]()
@@ -133,7 +133,7 @@ func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// A client that does not read must not keep Close from ending.
+// A client that does not read must not keep Close from returning.
 func TestCloseWithAClientThatDoesNotRead(t *testing.T) {
 	config := fast()
 	config.Model.DecodeStep = 0

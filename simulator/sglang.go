@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// generate is the path that SGLang and TGI share: a body with inputs is TGI's.
+// generate is the path that SGLang and TGI share. A body with inputs is TGI's.
 type generate struct{ sglang }
 
 func (generate) parse(r *http.Request, body []byte, c *Config) (*request, *apiError) {
@@ -63,7 +63,7 @@ func (a sglang) parse(_ *http.Request, body []byte, c *Config) (*request, *apiEr
 
 func (sglang) problem(e *apiError) (int, []byte) { return e.status, sglangError(e) }
 
-// sglangError is the object that SGLang says errors with, in a stream too.
+// sglangError returns SGLang's error object, which streams use too.
 func sglangError(e *apiError) []byte {
 	return jsonOf(map[string]any{"error": map[string]string{"message": e.Message}})
 }
@@ -120,7 +120,7 @@ func (e *sglangEncoder) object(b []byte, until int, finish string) []byte {
 	return e.close(b)
 }
 
-// closing is the finish reason, if it comes apart, and the mark.
+// closing appends the finish reason, if it is sent separately, and the mark.
 func (e *sglangEncoder) closing(b []byte, part, output int, finish string) ([]byte, bool) {
 	switch part {
 	case 0:

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// progress is how far a stream has come. It belongs to whoever sends: the handler, or the loop while the reply is lent
-// to it.
+// progress is how far a stream has come. It belongs to the sender: the handler, or the loop while the reply is lent to
+// it.
 type progress struct {
 	opened bool
-	sent   int // tokens
-	part   int // of what follows the last token
-	// tokens and frames are in the write composed last, until it is noted as sent.
+	sent   int // tokens sent
+	part   int // next part of what follows the last token
+	// tokens and frames of the last composed write, until note records it as sent.
 	tokens, frames int
 	ended          bool
 }
@@ -21,13 +21,13 @@ type progress struct {
 type turn uint8
 
 const (
-	turnWrite  turn = iota // the write that has been composed is to be sent
-	turnAwait              // the engine has to produce the tokens of the next write
+	turnWrite  turn = iota // the composed write is to be sent
+	turnAwait              // the engine must produce the tokens of the next write
 	turnStrike             // the fault strikes before the next write
 	turnEnd                // everything has been sent
 )
 
-// stream sends the frames as the engine gives the tokens.
+// stream sends the frames as the engine produces the tokens.
 func (p *reply) stream() error {
 	h := p.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -49,10 +49,10 @@ func (p *reply) stream() error {
 	return err
 }
 
-// outputTrailer is the trailer that says how many tokens were sent.
+// outputTrailer is the trailer with the number of tokens sent.
 var outputTrailer = http.CanonicalHeaderKey("X-Output-Tokens")
 
-// frames sends all frames: the loop does as long as it can, and the handler what is left.
+// frames sends all frames: the loop sends as many as it can, and the handler sends the rest.
 func (p *reply) frames() error {
 	for {
 		if err := p.lend(); err != nil {
@@ -77,8 +77,8 @@ func (p *reply) frames() error {
 	}
 }
 
-// compose appends the next write behind the first chunkHead bytes of the buffer, if it is a write that comes next.
-// Tokens that the API has no frame for are noted and passed over.
+// compose appends the next write behind the first chunkHead bytes of the buffer, if a write is next. Tokens without a
+// frame in the API are recorded and skipped.
 func (p *reply) compose(ready int) (turn, []byte) {
 	for {
 		next, b := p.composeNext(ready)
@@ -90,7 +90,7 @@ func (p *reply) compose(ready int) (turn, []byte) {
 	}
 }
 
-// composeNext is compose for the next tokens alone: its write may be empty.
+// composeNext composes the write of the next tokens. The write may be empty.
 func (p *reply) composeNext(ready int) (turn, []byte) {
 	b := p.buf[:chunkHead]
 	if !p.progress.opened {
@@ -112,7 +112,7 @@ func (p *reply) composeNext(ready int) (turn, []byte) {
 	return turnWrite, p.appendFrames(b, until)
 }
 
-// open appends what comes before the first token, if this is the time for it.
+// open appends what comes before the first token, if it is due.
 func (p *reply) open(b []byte, ready int) (turn, []byte) {
 	switch p.ep.config.Frames.Role {
 	case RoleWithFirstToken:
@@ -128,7 +128,7 @@ func (p *reply) open(b []byte, ready int) (turn, []byte) {
 	return turnWrite, b
 }
 
-// finish appends the next of what follows the last token.
+// finish appends the next part of what follows the last token.
 func (p *reply) finish(b []byte) (turn, []byte) {
 	for {
 		var more bool
@@ -144,7 +144,7 @@ func (p *reply) finish(b []byte) (turn, []byte) {
 	}
 }
 
-// frameEnd returns the end of the token frame that starts at a token. Hidden tokens go with the first frame.
+// frameEnd returns the end of the token frame that starts at a token. Hidden tokens belong to the first frame.
 func (p *reply) frameEnd(from int) int {
 	most, hidden := p.seq.output, p.q.script.hidden
 	switch p.ep.config.Frames.Deliver {
@@ -162,7 +162,7 @@ func (p *reply) frameEnd(from int) int {
 	return min(from+p.ep.config.Frames.TokensPerFrame, most)
 }
 
-// writeEnd returns the end of the token frames that go with the next write.
+// writeEnd returns the end of the token frames of the next write.
 func (p *reply) writeEnd() int {
 	if p.ep.config.Frames.Deliver == DeliverOneWrite {
 		return p.seq.output
@@ -194,7 +194,7 @@ func (p *reply) appendFrames(b []byte, until int) []byte {
 	return b
 }
 
-// note takes down that the write composed last has been sent.
+// note records that the last composed write has been sent.
 func (p *reply) note() {
 	if p.progress.tokens == 0 {
 		return

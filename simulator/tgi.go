@@ -7,7 +7,7 @@ import (
 )
 
 // tgi is the API of Hugging Face's Text Generation Inference: /generate_stream, and /generate without a stream. Each
-// frame has one token: several at once are several frames in one write.
+// frame has one token. Several tokens at once are several frames in one write.
 type tgi struct{ stream bool }
 
 type tgiBody struct {
@@ -15,7 +15,7 @@ type tgiBody struct {
 	Parameters struct {
 		MaxNewTokens *int `json:"max_new_tokens"`
 		Details      bool `json:"details"`
-		// Not of TGI itself: engines behind its API take it, to make outputs of exact length.
+		// Engines behind TGI's API take this field to make outputs of exact length. TGI does not have it.
 		IgnoreEOS bool `json:"ignore_eos_token"`
 	} `json:"parameters"`
 }
@@ -37,7 +37,7 @@ func (a tgi) parse(_ *http.Request, body []byte, c *Config) (*request, *apiError
 	return q, q.limit(c, "max_new_tokens", w.Parameters.MaxNewTokens)
 }
 
-// problem says errors of validation with 422, as TGI does.
+// problem answers validation errors with 422, as TGI does.
 func (tgi) problem(e *apiError) (int, []byte) {
 	status, kind := e.status, "validation"
 	switch {
@@ -92,7 +92,8 @@ func (e *tgiEncoder) tokens(b []byte, from, until int, finish string) []byte {
 	return b
 }
 
-// appendToken appends the object of a token. The end of the sequence has its own text, which is not in generated_text.
+// appendToken appends the object of a token. The end-of-sequence token has its own text, which is not in
+// generated_text.
 func (e *tgiEncoder) appendToken(b []byte, i int) []byte {
 	id := e.token(i)
 	b = append(b, `{"id":`...)
@@ -105,7 +106,7 @@ func (e *tgiEncoder) appendToken(b []byte, i int) []byte {
 	return append(b, `,"logprob":-0.125,"special":false}`...)
 }
 
-// appendDetails appends the object of the end, null if usage is left out.
+// appendDetails appends the final details object, or null if usage is left out.
 func (e *tgiEncoder) appendDetails(b []byte, output int, finish string) []byte {
 	if e.noUsage {
 		return append(b, `null`...)

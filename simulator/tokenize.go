@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// tokenization is a request of /tokenize, in vLLM's form: a prompt or messages.
+// tokenization is a request to /tokenize, in vLLM's form: a prompt or messages.
 type tokenization struct {
 	Model    *string         `json:"model"`
 	Prompt   json.RawMessage `json:"prompt"`
 	Messages []message       `json:"messages"`
 }
 
-// tokenize answers with the tokens of a text or a conversation: what a prompt of the same is counted as.
+// tokenize answers with the tokens of a text or a conversation, counted as in a prompt.
 func (ep *Endpoint) tokenize(w http.ResponseWriter, r *http.Request) {
 	body, problem := ep.read(w, r)
 	if problem != nil {

@@ -36,7 +36,7 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// What tokenize counts is what a request's usage counts.
+// tokenize counts the same as a request's usage.
 func TestTokenizeAgreesWithUsage(t *testing.T) {
 	config := fast()
 	config.ChatTemplateTokens = 7
@@ -51,7 +51,7 @@ func TestTokenizeAgreesWithUsage(t *testing.T) {
 	}
 }
 
-// The prefix cache shows in the usage, in the metrics and in the records.
+// Tokens from the prefix cache show in the usage, in the metrics and in the records.
 func TestCachedTokens(t *testing.T) {
 	config := fast()
 	config.Model.CacheBlocks, config.Model.CacheBlockTokens = 10, 4
@@ -80,7 +80,7 @@ func TestCachedTokens(t *testing.T) {
 	}
 }
 
-// A disaggregated endpoint answers as any other.
+// A disaggregated endpoint answers like any other.
 func TestDisaggregatedEndpoint(t *testing.T) {
 	config := fast()
 	config.Replicas, config.PrefillEngines = 2, 3

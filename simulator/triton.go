@@ -5,11 +5,11 @@ import (
 	"net/http"
 )
 
-// triton is the generate extension of Triton with the ensemble of TensorRT-LLM's backend behind it. It says neither why
-// an output ends nor how long it is, and its streams have no mark at their end.
+// triton is Triton's generate extension in front of the ensemble of TensorRT-LLM's backend. It reports neither the
+// finish reason nor the length of an output, and its streams have no end mark.
 type triton struct{ stream bool }
 
-// tritonBody has the fields that the backend's model takes; the extension allows them in parameters, too.
+// tritonBody has the fields of the backend's model. The extension also allows them in parameters.
 type tritonBody struct {
 	tritonParameters
 	TextInput  json.RawMessage  `json:"text_input"`
@@ -20,7 +20,7 @@ type tritonBody struct {
 type tritonParameters struct {
 	MaxTokens *int `json:"max_tokens"`
 	MinTokens *int `json:"min_tokens"`
-	MinLength *int `json:"min_length"` // as older versions call it
+	MinLength *int `json:"min_length"` // its name in older versions
 	EndID     *int `json:"end_id"`
 	IgnoreEOS bool `json:"ignore_eos"`
 }
@@ -57,7 +57,7 @@ func (a triton) parse(r *http.Request, body []byte, c *Config) (*request, *apiEr
 	return q, q.limit(c, "max_tokens", w.MaxTokens, w.Parameters.MaxTokens)
 }
 
-// negative says whether an end_id is one that no token has: that is how outputs of exact length are asked for.
+// negative reports whether an end_id is one that no token has, which is how clients request outputs of exact length.
 func negative(id *int) bool { return id != nil && *id < 0 }
 
 func (triton) problem(e *apiError) (int, []byte) { return e.status, tritonError(e) }
@@ -80,7 +80,7 @@ func (e *tritonEncoder) tokens(b []byte, from, until int, _ string) []byte {
 	return e.object(e.open(b), from, until)
 }
 
-// object appends an answer with some of the tokens. The backend tells the log probabilities of all tokens so far.
+// object appends an answer with some of the tokens. The backend reports the log probabilities of all tokens so far.
 func (e *tritonEncoder) object(b []byte, from, until int) []byte {
 	b = append(b, `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":`...)
 	b = append(b, e.model...)

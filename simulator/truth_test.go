@@ -17,8 +17,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// The stamps in the frames, the record and the client's own clock tell one story, and no token is sent before the model
-// has it.
+// The stamps in the frames, the record and the client's own clock agree, and no token is sent before the model has it.
 func TestTruth(t *testing.T) {
 	var log bytes.Buffer
 	config := Default()
@@ -90,7 +89,7 @@ func readStamped(p *peer, id string) {
 	}
 	for _, r := range p.Records() {
 		if r.RequestID == id {
-			// The role frame before and the usage frame after are no tokens.
+			// The role frame before and the usage frame after are not tokens.
 			if diff := cmp.Diff(stamps[1:len(stamps)-1], r.Tokens); diff != "" {
 				p.t.Errorf("%s: frames and record differ: %s", id, diff)
 			}

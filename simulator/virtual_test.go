@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// virtual runs the engines of all endpoints in virtual time: no clock, no HTTP, and no time taken but the computing.
-// Requests go to the endpoints in turn, as a plan's do.
+// virtual runs the engines of all endpoints in virtual time: without a clock, without HTTP, as fast as it computes.
+// Requests go to the endpoints in turn, as in a plan.
 type virtual struct {
 	config      *Config
 	engines     []engine
@@ -21,7 +21,7 @@ type virtual struct {
 	seen        seen
 }
 
-// seen is what a client sees of a load.
+// seen is what a client measures under a load.
 type seen struct {
 	requests         int
 	tokens           int
@@ -34,7 +34,7 @@ type seen struct {
 func (s *seen) tokenRate() float64      { return float64(s.tokens) / s.last.Sub(0).Seconds() }
 func (s *seen) meanTTFT() time.Duration { return s.ttft / time.Duration(s.requests) }
 
-// steadyRate is the rate of completions in the middle half of them.
+// steadyRate returns the rate of completions in the middle half of all completions.
 func (s *seen) steadyRate() float64 {
 	from, to := len(s.ends)/4, len(s.ends)*3/4
 	return float64(to-from) / s.ends[to].Sub(s.ends[from]).Seconds()
@@ -50,7 +50,7 @@ func newVirtual(c *Config) *virtual {
 	return v
 }
 
-// next returns the engine whose event is the next, and when; -1 without one.
+// next returns the engine with the next event and the event's instant, or -1 if there is none.
 func (v *virtual) next() (int, clock.Instant) {
 	which, at := -1, clock.Instant(0)
 	for i := range v.engines {
@@ -61,7 +61,7 @@ func (v *virtual) next() (int, clock.Instant) {
 	return which, at
 }
 
-// send begins a request at an instant to which all engines are taken.
+// send starts a request at an instant to which all engines have been advanced.
 func (v *virtual) send(at clock.Instant, next lengths) {
 	loops := v.config.loops()
 	from := v.sent % (len(v.engines) / loops) * loops
@@ -81,7 +81,7 @@ func (v *virtual) send(at clock.Instant, next lengths) {
 	v.engines[least].add(s)
 }
 
-// take notes what an engine emits on the way to an instant. It returns how many requests have ended.
+// take records what an engine emits up to an instant, and returns how many requests have ended.
 func (v *virtual) take(which int, to clock.Instant) int {
 	ended := 0
 	for _, em := range v.engines[which].advance(to, nil) {
@@ -105,7 +105,7 @@ func (v *virtual) take(which int, to clock.Instant) int {
 	return ended
 }
 
-// take notes a request.
+// take records a request.
 func (s *seen) take(ttft, e2e time.Duration, tokens int) {
 	s.ttft += ttft
 	s.e2e += e2e
@@ -117,7 +117,7 @@ func (s *seen) take(ttft, e2e time.Duration, tokens int) {
 	}
 }
 
-// p99 returns the time that 99 of 100 do not exceed, as the nearest rank has it.
+// p99 returns the 99th percentile by the nearest-rank method.
 func p99(times []time.Duration) time.Duration {
 	times = slices.Sorted(slices.Values(times))
 	return times[(len(times)*99+99)/100-1]
@@ -128,7 +128,7 @@ type lengths func() (isl, osl int)
 
 func fixed(isl, osl int) lengths { return func() (int, int) { return isl, osl } }
 
-// closedLoop keeps so many requests under way until so many have been sent.
+// closedLoop keeps concurrency requests in flight until it has sent a number of requests.
 func closedLoop(c *Config, concurrency, requests int, next lengths) *seen {
 	v := newVirtual(c)
 	sent := 0
@@ -149,7 +149,7 @@ func closedLoop(c *Config, concurrency, requests int, next lengths) *seen {
 	}
 }
 
-// openLoop sends requests with gaps from a function.
+// openLoop sends requests with gaps that a function returns.
 func openLoop(c *Config, gap func() time.Duration, requests int, next lengths) *seen {
 	v := newVirtual(c)
 	arrives := clock.Instant(0)

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testdata/vllm has streams of vLLM 0.32 with a tiny random model, their texts, ids and times masked: an output that
-// ends by itself (logit_bias raised the end of the sequence), and one with tokens without text (logit_bias raised
-// <|im_start|>, which is not shown). What the simulator sends for the same outputs has the same frames with the same
-// fields, but for those that are listed.
+// testdata/vllm has streams of vLLM 0.32 with a tiny random model. Their texts, ids and times are masked. One is an
+// output that ends by itself (logit_bias raised the end-of-sequence token), one has tokens without text (logit_bias
+// raised <|im_start|>, which is not shown). For the same outputs the simulator sends the same frames with the same
+// fields, except for the listed ones.
 func TestStreamsAreVLLMs(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body string
-		tokens     int    // generated, the end of the sequence included
+		tokens     int    // generated, including the end-of-sequence token
 		textless   string // a dot for each token with text
 	}{
 		"chat-end":        {chatPath, `"messages":[{"content":"one two three"}],"max_tokens":60`, 3, "..e"},
@@ -60,7 +60,7 @@ func TestStreamsAreVLLMs(t *testing.T) {
 	}
 }
 
-// nameOf returns the name of a request whose tokens have texts by a pattern.
+// nameOf returns a request ID with which the tokens have texts by a pattern.
 func nameOf(t *testing.T, c Config, body, pattern string) string {
 	t.Helper()
 	q := request{ignoreEOS: strings.Contains(body, "ignore_eos")}
@@ -90,8 +90,8 @@ func nameOf(t *testing.T, c Config, body, pattern string) string {
 	return ""
 }
 
-// notSimulated are fields that vLLM has and the simulator has not, or the other way round, and that no client measures
-// by. A field that is null counts as left out.
+// notSimulated are fields that only vLLM or only the simulator has, and that no client measures by. A null field counts
+// as left out.
 var notSimulated = []string{
 	"system_fingerprint", "prompt_token_ids", "logprobs", "annotations", "signature", "parallel_tool_calls",
 	"temperature", "tool_choice",
@@ -100,7 +100,8 @@ var notSimulated = []string{
 	"input_tokens_details", "output_tokens_details", "cache_creation_input_tokens", "cache_read_input_tokens",
 }
 
-// facts returns the events of a stream, each as its name and its object with what differs from answer to answer masked.
+// facts returns the events of a stream: each as its name and its object, with everything masked that differs between
+// answers.
 func facts(t *testing.T, stream string) []string {
 	var events []string
 	for event := range strings.SplitSeq(strings.TrimSpace(stream), "\n\n") {
@@ -129,7 +130,7 @@ func mask(key string, v any) any {
 				v[k] = mask(k, value)
 			}
 		}
-		if key == "message" { // its usage differs: Anthropic counts a token before there is one
+		if key == "message" { // its usage differs: Anthropic counts one token before there is any
 			delete(v, "usage")
 		}
 	case []any:

@@ -1,7 +1,7 @@
 package workload
 
-// Words returns the package's own words, of which prompts of text are made where a Config names none. The caller may
-// keep the list.
+// Words returns the package's own words, which text prompts are made of if a Config names none. The caller may keep the
+// list.
 func Words() []string {
 	list := make([]string, len(words))
 	for i, w := range words {

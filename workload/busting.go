@@ -8,19 +8,19 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// ownBits is how many bits of tokens a request begins with that is to miss every cache. Of n requests, of this and
-// other runs, two begin alike with a chance of at most n^2 / 2^64: 1 in 18 million for a million requests. (Half of it
-// is that the tokens are the same, half that the sequences they are drawn from are.)
+// ownBits is the number of random bits in the unique start of a request that must miss every cache. Among n requests,
+// of this run and others, two start alike with a chance of at most n^2 / 2^64: 1 in 18 million for a million requests.
+// (Half of this chance comes from equal tokens, half from equal sequences that the tokens are drawn from.)
 const ownBits = 64
 
-// busting gives each arrival a begin that no other one has, in this run or another, whatever the seeds of their stages.
-// The zero value gives none.
+// busting gives each arrival a unique start that no other arrival has, in this run or another, whatever the seeds of
+// their stages. The zero value gives none.
 type busting struct {
 	begins draw.Sequence
 	on     bool
 }
 
-// newBusting reads what the workload asks for.
+// newBusting reads the workload's cache_busting.
 func newBusting(c Config, v *vocabulary) (busting, error) {
 	switch how := c.Workload.GetCacheBusting(); how {
 	case "", "none":
@@ -36,7 +36,7 @@ func newBusting(c Config, v *vocabulary) (busting, error) {
 	return busting{begins: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
 }
 
-// check refuses what contradicts it.
+// check returns an error if the workload also has a prefix, which contradicts cache busting.
 func (b busting) check(p *spatev1.Prefix) error {
 	if b.on && p != nil {
 		return errors.New("workload: prefix and cache_busting contradict each other: one makes requests begin alike, the other apart")
@@ -44,8 +44,8 @@ func (b busting) check(p *spatev1.Prefix) error {
 	return nil
 }
 
-// tokens returns how many tokens the begin has, of n that the prompt has. A shorter prompt is nothing but begin, and
-// may come twice.
+// tokens returns the number of tokens in the unique start of a prompt of n tokens. A prompt that is shorter than a full
+// unique start consists of nothing else, and may occur twice.
 func (b busting) tokens(v *vocabulary, form Form, n uint64) uint64 {
 	if !b.on {
 		return 0

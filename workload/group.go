@@ -5,14 +5,14 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// grouper is a workload of which some prompts begin with what others begin with too.
+// grouper is a workload in which some prompts start alike.
 type grouper interface {
 	group(index uint64) (group uint64, grouped bool, err error)
 }
 
-// Group returns a number that an arrival's prompt has in common with all prompts that were made to begin alike: of its
-// prefix group, or of its first block in a trace with blocks. Grouped is false if it was made to share nothing. An
-// error: its row cannot be read.
+// Group returns a number that is common to all prompts that were made to start like the prompt of this arrival: its
+// prefix group, or its first block in a trace with blocks. Grouped is false if the prompt was made to share nothing.
+// Group returns an error if the arrival's row cannot be read.
 func Group(w Workload, index uint64) (group uint64, grouped bool, err error) {
 	g, ok := w.(grouper)
 	if !ok {
@@ -29,8 +29,8 @@ func (w *random) group(index uint64) (group uint64, grouped bool, err error) { /
 	return group, grouped, nil
 }
 
-// blockGroups make groups of blocks whose numbers have gaps: those of rows with as many blocks each lie equally far
-// apart, and would all fall to one of as many places.
+// blockGroups hashes block ids to groups. Block ids have gaps: if all rows have the same number of blocks, their first
+// ids are equally far apart, and id modulo that number would be the same for all.
 var blockGroups = draw.New(0, "block")
 
 func (w *trace) group(index uint64) (group uint64, grouped bool, err error) {

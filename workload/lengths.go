@@ -11,17 +11,18 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// mostTokens is the longest length where a distribution names none.
+// mostTokens is the default maximum length of a distribution.
 const mostTokens = 1 << 24
 
-// rareSigmas is how many standard deviations above the mean a normal number lies with a chance of 1 in 10^9: what a
-// distribution that has no end is taken to end at.
+// rareSigmas is the number of standard deviations above the mean that a normal number exceeds with a chance of 1 in
+// 10^9. An unbounded distribution is taken to end there.
 const rareSigmas = 6
 
-// lengths are numbers of tokens: number i is a function of the seed, the purpose and i, whatever the content.
+// lengths are numbers of tokens. Number i is a function of the seed, the purpose and i, and does not depend on the
+// content.
 //
-// Machines may round the last bit of a logarithm differently, so that one in about 10^10 lengths of a normal or
-// lognormal distribution can differ by a token between processors of two kinds.
+// Machines may round the last bit of a logarithm differently. About one in 10^10 lengths of a normal or lognormal
+// distribution can therefore differ by a token between processor architectures.
 type lengths struct {
 	numbers draw.Sequence
 	shape   shape
@@ -31,16 +32,16 @@ type lengths struct {
 type shape interface {
 	// length returns number i of a sequence as a length.
 	length(numbers draw.Sequence, i uint64) uint32
-	// longest returns the length that none, or only one in 10^9, is beyond.
+	// longest returns the length that no length, or only one in 10^9, exceeds.
 	longest() uint32
-	// shortest returns the length that none is below.
+	// shortest returns the length that no length is below.
 	shortest() uint32
 }
 
 // at returns length i.
 func (l lengths) at(i uint64) uint32 { return l.shape.length(l.numbers, i) }
 
-// of returns the lengths that belong to item i, for items that have many.
+// of returns the lengths of item i, for items that have many lengths.
 func (l lengths) of(i uint64) lengths { return lengths{l.numbers.Sub(i), l.shape} }
 
 // newLengths returns lengths of a shape for one purpose.
@@ -65,7 +66,7 @@ func shapeOf(field string, number uint32, l *spatev1.Lengths) (shape, error) {
 	return s, nil
 }
 
-// distribution returns what a plan's lengths say.
+// distribution returns the distribution that a plan's lengths name.
 func distribution(l *spatev1.Lengths) (shape, error) {
 	switch d := l.GetDistribution().(type) {
 	case *spatev1.Lengths_Uniform:
@@ -88,7 +89,7 @@ func (f fixed) length(draw.Sequence, uint64) uint32 { return uint32(f) }
 func (f fixed) longest() uint32                     { return uint32(f) }
 func (f fixed) shortest() uint32                    { return uint32(f) }
 
-// uniform is a range in which each length is as likely.
+// uniform is a range in which all lengths are equally likely.
 type uniform struct {
 	min uint32
 	n   uint64 // number of lengths
@@ -101,8 +102,9 @@ func newUniform(from, to uint32) (shape, error) {
 	return uniform{from, uint64(to-from) + 1}, nil
 }
 
-// ranged returns the range of a length and a ratio as vLLM's random dataset has it: whole numbers from floor(n x (1-r))
-// to ceil(n x (1+r)), at least 1, each as likely. It is computed in float64 as there, so that 100 and 0.1 end at 111.
+// ranged returns the range of a length and a ratio as vLLM's random dataset defines it: whole numbers from floor(n x
+// (1-r)) to ceil(n x (1+r)), at least 1, all equally likely. It computes in float64 as vLLM does, so that 100 and 0.1
+// end at 111.
 func ranged(n uint32, ratio float64) shape {
 	from := math.Floor(float64(n) * (1 - ratio))
 	to := math.Ceil(float64(n) * (1 + ratio))
@@ -115,15 +117,17 @@ func (u uniform) length(numbers draw.Sequence, i uint64) uint32 {
 func (u uniform) longest() uint32  { return u.min + uint32(u.n-1) }
 func (u uniform) shortest() uint32 { return u.min }
 
-// normal is the normal distribution, or with log the distribution whose logarithm is normal, rounded and cut off.
+// normal is the normal distribution, rounded and clamped to min and max. With log, the logarithm is normally
+// distributed.
 type normal struct {
 	mean, sigma float64 // of the logarithm with log
 	log         bool
 	min, max    uint32
 }
 
-// newNormal takes mean m and standard deviation s of the lengths themselves. Those of a lognormal number's logarithm
-// follow from its moments (Johnson, Kotz, Balakrishnan: Continuous Univariate Distributions 1, chapter 14),
+// newNormal takes mean m and standard deviation s of the lengths themselves. The mean mu and standard deviation sigma
+// of a lognormal number's logarithm follow from its moments (Johnson, Kotz, Balakrishnan: Continuous Univariate
+// Distributions 1, chapter 14),
 //
 //	m = exp(mu + sigma^2/2),  s^2 = m^2 (exp(sigma^2) - 1),
 //
@@ -152,7 +156,7 @@ func (n normal) length(numbers draw.Sequence, i uint64) uint32 {
 	return n.cut(math.Sqrt2 * math.Erfinv(2*numbers.Unit(i)-1))
 }
 
-// cut returns the length that lies z standard deviations above the mean.
+// cut returns the length that lies z standard deviations above the mean, clamped to min and max.
 func (n normal) cut(z float64) uint32 {
 	x := n.mean + n.sigma*z
 	if n.log {
@@ -170,7 +174,7 @@ func (n normal) shortest() uint32 {
 	return n.min
 }
 
-// empirical is a list of lengths. up[i] is the weight of lengths 0 to i together; nil: all weigh the same.
+// empirical is a list of lengths. up[i] is the total weight of lengths 0 to i. A nil up means equal weights.
 type empirical struct {
 	values []uint32
 	up     []float64
@@ -192,7 +196,7 @@ func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
 	return weighed(values, weights)
 }
 
-// weighed leaves out what weighs nothing, so that it is never drawn.
+// weighed drops lengths of weight 0, so that they are never drawn.
 func weighed(values []uint32, weights []float64) (shape, error) {
 	var e empirical
 	total := 0.0
@@ -213,7 +217,7 @@ func weighed(values []uint32, weights []float64) (shape, error) {
 	return e, nil
 }
 
-// length searches the first length up to which the weights exceed a part u of their sum.
+// length finds the first length at which the cumulative weight exceeds a fraction u of the total.
 func (e empirical) length(numbers draw.Sequence, i uint64) uint32 {
 	if e.up == nil {
 		return e.values[numbers.Below(i, uint64(len(e.values)))]

@@ -33,7 +33,7 @@ func empiricalOf(values []uint32, weights ...float64) *spatev1.Lengths {
 	}}
 }
 
-// shaped returns lengths that must be possible.
+// shaped returns lengths of a valid distribution.
 func shaped(t rapid.TB, l *spatev1.Lengths, seed uint64) lengths {
 	t.Helper()
 	s, err := shapeOf("isl", 0, l)
@@ -63,8 +63,8 @@ func moments(x []float64) (mean, stddev float64) {
 	return mean, math.Sqrt(stddev)
 }
 
-// farthest is the statistic of Kolmogorov and Smirnov for whole numbers: the farthest that the share of lengths <= x
-// lies from cdf(x).
+// farthest is the Kolmogorov-Smirnov statistic for whole numbers: the largest distance between the share of lengths <=
+// x and cdf(x).
 func farthest(x []float64, cdf func(float64) float64) float64 {
 	slices.Sort(x)
 	d := 0.0
@@ -80,9 +80,9 @@ func farthest(x []float64, cdf func(float64) float64) float64 {
 func phi(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 
 // TestLengthsDistributed checks mean, standard deviation and distribution of 200,000 lengths. Mean and deviation may be
-// 5 standard errors off, of the mean s/sqrt(n), of the deviation s x sqrt((k-1)/4n) with k the kurtosis; the
-// distribution may be 1.95/sqrt(n) off at its farthest: by chance 1 in 1,000 (Kolmogorov; fewer for whole numbers). The
-// seeds are fixed.
+// 5 standard errors off: that of the mean is s/sqrt(n), that of the deviation s x sqrt((k-1)/4n) with k the kurtosis.
+// The distribution may be off by 1.95/sqrt(n) at most, which chance exceeds in 1 of 1,000 cases (Kolmogorov; fewer for
+// whole numbers). The seeds are fixed.
 func TestLengthsDistributed(t *testing.T) {
 	const n = 200_000
 	logSigma := math.Sqrt(math.Log(1 + 0.5*0.5))
@@ -138,15 +138,15 @@ func TestLengthsDistributed(t *testing.T) {
 	}
 }
 
-// TestLengthsCutOff: what lies beyond an end becomes it, in the share that the distribution says but for 5 standard
-// errors.
+// TestLengthsCutOff: a length beyond an end becomes that end, in the share that the distribution gives, within 5
+// standard errors.
 func TestLengthsCutOff(t *testing.T) {
 	const n = 100_000
 	logSigma := math.Sqrt(math.Log(1.04))
 	for name, c := range map[string]struct {
 		lengths     *spatev1.Lengths
 		least, most float64
-		want        float64 // share of the shortest: all that is rounded to it or lies below
+		want        float64 // share of the shortest: all lengths that round to it or lie below
 	}{
 		"normal": {normalOf(100, 20, 90, 110), 90, 110, phi(-9.5 / 20)},
 		"lognormal": {lognormalOf(100_000, 20_000, 90_000, 110_000), 90_000, 110_000,
@@ -164,7 +164,7 @@ func TestLengthsCutOff(t *testing.T) {
 	}
 }
 
-// TestRanged: the ends are those of vLLM's random dataset, as Python's float arithmetic gives them.
+// TestRanged: the ends are those of vLLM's random dataset, as Python's float arithmetic computes them.
 func TestRanged(t *testing.T) {
 	for _, c := range []struct {
 		n        uint32
@@ -183,7 +183,7 @@ func TestRanged(t *testing.T) {
 	}
 }
 
-// distributions draws any that is allowed.
+// distributions draws any valid distribution.
 var distributions = rapid.Custom(func(t *rapid.T) *spatev1.Lengths {
 	from := rapid.Uint32Range(1, 200).Draw(t, "min")
 	to := from + rapid.Uint32Max(200).Draw(t, "width")
@@ -202,7 +202,8 @@ var distributions = rapid.Custom(func(t *rapid.T) *spatev1.Lengths {
 	}
 })
 
-// TestLengthsPure: within the ends, the same for the same place in any order, and others by another purpose.
+// TestLengthsPure: lengths lie within the ends, depend on the place and not on the order of calls, and differ between
+// purposes.
 func TestLengthsPure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, seed := distributions.Draw(t, "lengths"), rapid.Uint64().Draw(t, "seed")
@@ -299,7 +300,7 @@ func BenchmarkLengths(b *testing.B) {
 	}
 }
 
-// TestShortest: the shortest prompt of a plan, where it can be told.
+// TestShortest: the shortest prompt of a plan, where the plan tells it.
 func TestShortest(t *testing.T) {
 	for name, tt := range map[string]struct {
 		w    *spatev1.Workload

@@ -10,15 +10,15 @@ import (
 
 // lexicon is a list of words that are one token each, ready to be written between the quotes of a JSON string.
 type lexicon struct {
-	// short has the words if none is longer than 7 bytes, else it is empty.
+	// short holds the words if none is longer than 7 bytes. Otherwise it is empty.
 	short []word
-	// long has the words, each with a space behind it, if one of them is longer.
+	// long holds the words, each with a space behind it, if any word is longer than 7 bytes.
 	long []string
-	// most is the length of the longest with its space.
+	// most is the length in bytes of the longest word with its space.
 	most int
 }
 
-// newLexicon returns the lexicon of a list, or of the package's own words if it is empty.
+// newLexicon returns the lexicon of a list, or of the package's own words if the list is empty.
 func newLexicon(list []string) *lexicon {
 	if len(list) == 0 {
 		return &lexicon{short: words, most: len(word{}.letters)}
@@ -49,11 +49,11 @@ func escaped(text string) string {
 	if err := encoder.Encode(text); err != nil {
 		panic(err) // a string always encodes
 	}
-	return out.String()[1 : out.Len()-2] // less the quotes and the end of the line
+	return out.String()[1 : out.Len()-2] // without the quotes and the line feed
 }
 
-// append appends the words that numbers from, from+1, ... of a sequence draw: n of them, a space between two, none at
-// the ends, no quotes. It allocates only to grow dst.
+// append appends the n words that numbers from, from+1, ... of a sequence draw, with a space between two, none at the
+// ends, and no quotes. It allocates only to grow dst.
 func (l *lexicon) append(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	if n == 0 {
 		return dst
@@ -65,8 +65,8 @@ func (l *lexicon) append(dst []byte, tokens draw.Sequence, from, n uint64) []byt
 	return l.appendShort(dst, tokens, from, n)
 }
 
-// appendShort stores each word whole, eight bytes at once, and the next one overwrites what is too much: twice as fast
-// as copying by length.
+// appendShort copies all eight bytes of each word, and the next word overwrites the excess. This is twice as fast as
+// copying by length.
 func (l *lexicon) appendShort(dst []byte, tokens draw.Sequence, from, n uint64) []byte {
 	room, end, list := dst[:cap(dst)], len(dst), l.short
 	for i := from; i < from+n; i++ {

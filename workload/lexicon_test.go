@@ -10,13 +10,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// lists draws lists of words as tokenizers have them: any text without spaces.
+// lists draws lists of words as in tokenizers: any text without spaces.
 var lists = rapid.Custom(func(t *rapid.T) []string {
 	text := rapid.StringOfN(rapid.SampledFrom([]rune("abcxyzäß語\"\\/<&\u2028\t\x01")), 1, 12, -1)
 	return rapid.SliceOfN(text, 1, 40).Draw(t, "words")
 })
 
-// TestLexicon compares the words that are appended with those that a plain loop draws.
+// TestLexicon compares the appended words with those that a plain loop draws.
 func TestLexicon(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := lists.Draw(t, "list")
@@ -51,7 +51,7 @@ func TestLexiconDefault(t *testing.T) {
 	}
 }
 
-// BenchmarkLexicon appends 3,000 words: the built-in ones by eight bytes at once, longer ones by their length.
+// BenchmarkLexicon appends 3,000 words: the built-in ones eight bytes at a time, longer ones by their length.
 func BenchmarkLexicon(b *testing.B) {
 	long := make([]string, len(words))
 	for i, w := range words {

@@ -6,9 +6,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Longest returns the length of the longest request of a workload in tokens, prompt and output together, where the plan
-// tells it, or else its rows, if it has any. At most one request in 10^9 is longer, where a normal or lognormal
-// distribution is not cut off. It is not known for a workload that New refuses.
+// Longest returns the length in tokens, prompt and output together, of a workload's longest request. The length comes
+// from the plan, or else from the rows, if there are any. With a normal or lognormal distribution that is not bounded,
+// at most one request in 10^9 is longer. Known is false if neither tells the length, or if New would refuse the
+// workload.
 func Longest(w *spatev1.Workload, rows *spatev1.Dataset) (tokens uint32, known bool) {
 	switch content := w.GetContent().(type) {
 	case *spatev1.Workload_Random:
@@ -31,13 +32,13 @@ func Longest(w *spatev1.Workload, rows *spatev1.Dataset) (tokens uint32, known b
 	}
 }
 
-// sum adds a prompt and an output.
+// sum adds a prompt and an output, and saturates at the largest uint32.
 func sum(isl, osl uint32) (tokens uint32, known bool) {
 	return uint32(min(uint64(isl)+uint64(osl), math.MaxUint32)), true
 }
 
-// Shortest returns the length of the shortest prompt that a workload asks for in tokens, where the plan tells it. At
-// most one in 10^9 is shorter, where a normal or lognormal distribution is not cut off.
+// Shortest returns the length in tokens of the shortest prompt of a workload, if the plan tells it. With a normal or
+// lognormal distribution that is not bounded, at most one prompt in 10^9 is shorter.
 func Shortest(w *spatev1.Workload) (tokens uint32, known bool) {
 	var isl shape
 	var err error

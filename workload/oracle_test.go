@@ -10,13 +10,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// said is a message as tests compare it: its tokens one by one, as words or numbers.
+// said is a message in the form that tests compare: its tokens one by one, as words or numbers.
 type said struct {
 	role   string
 	tokens []string
 }
 
-// heard reads a prompt of any form as its messages; text and token ids are one message of the user.
+// heard reads a prompt of any form as messages. Text and token ids are one user message.
 func heard(t rapid.TB, prompt []byte, form Form) []said {
 	t.Helper()
 	var err error
@@ -47,7 +47,7 @@ func heard(t rapid.TB, prompt []byte, form Form) []said {
 	return out
 }
 
-// text returns what was said.
+// text returns the text of the message.
 func (s said) text() string { return strings.Join(s.tokens, " ") }
 
 // flat returns all tokens.
@@ -68,7 +68,7 @@ func drawn(v *vocabulary, form Form, s draw.Sequence, from, n uint64) []string {
 	return out
 }
 
-// alike returns how many tokens two prompts begin alike with.
+// alike returns how many first tokens two prompts have in common.
 func alike(a, b []string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -6,14 +6,14 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// rounds of the Feistel network. Four make a random-looking permutation of random-looking functions (Luby and Rackoff);
-// the others are for small domains, where halves of a few bits mix slowly.
+// rounds is the number of rounds of the Feistel network. Four rounds of random-looking functions make a random-looking
+// permutation (Luby and Rackoff). The others are for small domains, where halves of a few bits mix slowly.
 const rounds = 8
 
-// permutation is an order of the numbers 0 to n-1: at(i) is the i-th. It takes no memory: the numbers below the next
-// power of 4 are put in order by a Feistel network, and one that is not below n is sent through again until it is
-// (Black and Rogaway's cycle walking), less than four times on average. Halves have at least 4 bits, because smaller
-// ones mix too little: 256 numbers are walked for a handful.
+// permutation is a permutation of the numbers 0 to n-1: at(i) is the i-th. It takes no memory: a Feistel network
+// permutes the numbers below the next power of 4, and a result that is not below n goes through the network again until
+// it is (Black and Rogaway's cycle walking), fewer than four times on average. Halves have at least 4 bits, because
+// smaller ones mix too little. For a handful of numbers, the walk is therefore over 256.
 type permutation struct {
 	n    uint64
 	half uint // bits of each half
@@ -21,7 +21,7 @@ type permutation struct {
 	keys [rounds]draw.Sequence
 }
 
-// newPermutation returns the permutation that a sequence draws.
+// newPermutation returns the permutation whose round keys are drawn from a sequence.
 func newPermutation(keys draw.Sequence, n uint64) permutation {
 	p := permutation{n: n, half: uint(max(4, (bits.Len64(n-1)+1)/2))}
 	p.mask = 1<<p.half - 1

@@ -18,7 +18,7 @@ type play struct {
 	pauses      draw.Sequence
 }
 
-// newPlay reads what the plan says. A nil one is played with its defaults.
+// newPlay reads the plan's settings. A nil p has the defaults.
 func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 	x := play{mean: p.GetThinkTime().GetMean().AsDuration(), pauses: draw.New(c.Seed, "pauses")}
 	switch p.GetHistory() {
@@ -42,12 +42,12 @@ func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 	return x, nil
 }
 
-// errTokenHistory: answers come as text.
+// errTokenHistory is returned because servers answer with text, not with token ids.
 var errTokenHistory = errors.New("workload: a history of the server's answers cannot be sent as token ids, which answers do not tell: " +
 	"set history to planned, the target's prompts to text, or its api to chat")
 
-// pause returns the time between the answer before and a turn. An exponential one is -mean x ln(u), at most 36.8 times
-// the mean.
+// pause returns the time between the previous answer and a turn. An exponential pause is -mean x ln(u), at most 36.8
+// times the mean.
 func (p play) pause(index uint64, turn int) time.Duration {
 	switch {
 	case turn == 0:
@@ -59,8 +59,8 @@ func (p play) pause(index uint64, turn int) time.Duration {
 	}
 }
 
-// answer writes the answer to an earlier turn into a transcript: the server's, or n planned tokens. A turn that had no
-// answer has an empty one, so that user and assistant go on in turn, as chat templates want it.
+// answer writes the answer to an earlier turn into a transcript: the server's answer, or n planned tokens. A turn
+// without an answer gets an empty one, so that user and assistant alternate, as chat templates require.
 func (p play) answer(t *transcript, r Request, turn int, planned draw.Sequence, n uint64) {
 	t.begin(assistant)
 	if p.server {
@@ -71,7 +71,7 @@ func (p play) answer(t *transcript, r Request, turn int, planned draw.Sequence, 
 	t.end()
 }
 
-// check refuses a request whose history cannot be written.
+// check returns an error for a request whose history cannot be written.
 func (p play) check(r Request) error {
 	switch {
 	case !p.server:

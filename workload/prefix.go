@@ -9,12 +9,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// prefixes are the begins that requests have in common. Whether request i carries one, and which group's, is drawn for
-// each i alone.
+// prefixes are the starts that requests share. Whether request i carries a prefix, and of which group, is drawn for
+// each i independently.
 //
-// How much of it an earlier request carried too is known by looking at all earlier ones: each prefixes walks the
-// indices once, as far as they were asked for, and stops when each group has been carried at full length. It keeps 32
-// bytes for a group, 32 MB for a million groups, and a little more where prompts are too short for their prefix.
+// How much of request i's prefix an earlier request carried too depends on all earlier requests. Each prefixes walks
+// the indices once, up to the highest index asked for, and stops when each group has been carried at full length. It
+// keeps 32 bytes per group (32 MB for a million groups), and a little more where prompts are too short for their
+// prefix.
 type prefixes struct {
 	length  uint64 // in tokens
 	groups  uint64
@@ -24,28 +25,29 @@ type prefixes struct {
 	drawn   draw.Sequence             // which group
 	content draw.Sequence             // each group's tokens
 
-	walked  atomic.Uint64            // the records are of the requests below
-	records []atomic.Pointer[record] // by group, the newest
-	walking sync.Mutex               // guards what follows, and storing in the above
+	walked  atomic.Uint64            // records cover the requests below this index
+	records []atomic.Pointer[record] // the newest record of each group
+	walking sync.Mutex               // guards the fields below, and stores to the fields above
 	full    uint64                   // the length beyond which no record is needed
 	missing uint64                   // groups without a record of that length
-	end     uint64                   // requests behind are not walked
+	end     uint64                   // requests from here on are not walked
 }
 
-// record is a request that carried more of its group's prefix than all before it.
+// record is a request that carried more of its group's prefix than all earlier requests.
 type record struct {
 	index, length uint64
 	before        *record
 }
 
-// walkAhead is how many requests are walked at once.
+// walkAhead is how many requests are walked at a time.
 const walkAhead = 1024
 
-// longestWalk is how many requests are walked at least, as long as a group has not been carried at full length: prompts
-// may be so short that this never happens. Behind them a group's longest so far is taken for its longest.
+// longestWalk is the minimum number of requests that are walked while a group has not been carried at full length.
+// Prompts may be so short that this never happens. After the walk, a group's longest prefix so far is taken to be its
+// longest.
 const longestWalk = 1 << 24
 
-// newPrefixes returns the prefixes of prompts of the given lengths, which are shortest to longest.
+// newPrefixes returns the prefixes of prompts whose lengths lie between shortest and longest.
 func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, shortest, longest uint64) *prefixes {
 	x := &prefixes{
 		length: uint64(p.GetLength()), groups: uint64(max(p.GetGroups(), 1)), share: p.GetShare(), prompt: prompt,
@@ -64,9 +66,9 @@ func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, sho
 	return x
 }
 
-// lastFirst returns the number of requests after which each group has been carried, but for a chance of 1 in 10^9. A
-// group is not among n requests with a chance of (1 - share/groups)^n < exp(-n share / groups), one of all with at most
-// groups times that.
+// lastFirst returns the number of requests after which each group has been carried, except with a chance of 1 in 10^9.
+// A given group is missing from n requests with a chance of (1 - share/groups)^n < exp(-n share / groups). Any group is
+// missing with a chance of at most groups times that.
 func lastFirst(groups, share float64) uint64 {
 	n := groups * (math.Log(groups) + math.Log(1e9)) / share
 	if n >= math.MaxUint64 {
@@ -75,7 +77,7 @@ func lastFirst(groups, share float64) uint64 {
 	return uint64(math.Ceil(n))
 }
 
-// of returns the tokens and the length of a request's prefix. Length 0: it carries none.
+// of returns the tokens and the length of a request's prefix. Length 0: the request carries no prefix.
 func (x *prefixes) of(index uint64) (tokens draw.Sequence, length uint64) {
 	group, carries := x.group(index)
 	if !carries {
@@ -84,7 +86,7 @@ func (x *prefixes) of(index uint64) (tokens draw.Sequence, length uint64) {
 	return x.content.Sub(group), min(x.length, x.prompt(index))
 }
 
-// group returns the group of a request.
+// group returns the group of a request, and whether the request carries a prefix.
 func (x *prefixes) group(index uint64) (group uint64, carries bool) {
 	if x.share < 1 && x.carried.Unit(index) >= x.share {
 		return 0, false
@@ -92,8 +94,8 @@ func (x *prefixes) group(index uint64) (group uint64, carries bool) {
 	return x.drawn.Below(index, x.groups), true
 }
 
-// shared returns how many tokens of a request's prefix an earlier request carried too. It costs some nanoseconds for
-// each request between this one and the farthest that was asked for.
+// shared returns how many tokens of a request's prefix an earlier request carried too. It costs a few nanoseconds for
+// each request between this one and the highest index asked for so far.
 func (x *prefixes) shared(index uint64) uint64 {
 	group, carries := x.group(index)
 	if !carries {
@@ -110,7 +112,7 @@ func (x *prefixes) shared(index uint64) uint64 {
 	return 0
 }
 
-// walk takes note of the requests up to the index.
+// walk records the requests up to the index and some beyond it.
 func (x *prefixes) walk(index uint64) {
 	x.walking.Lock()
 	defer x.walking.Unlock()
@@ -125,7 +127,7 @@ func (x *prefixes) walk(index uint64) {
 	x.walked.Store(i)
 }
 
-// note records a request that carries more than those before it.
+// note records a request if it carries more of its prefix than the requests before it.
 func (x *prefixes) note(index uint64) {
 	group, carries := x.group(index)
 	if !carries {

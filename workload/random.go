@@ -7,12 +7,12 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// random makes prompts of independent, uniform random tokens, behind a common prefix where the plan asks for one.
-// Otherwise two requests begin alike only by chance: with the default ids the first 16 tokens, a block of a common
-// prefix cache, are the same in one pair of 10^63, so there are no cache hits that the plan did not ask for. A few
-// first words are enough for that: with 8 of them and 400 words it is one pair of 10^39. A cache that goes by single
-// tokens finds the first one or two of a prompt, as it does with any vocabulary once it has seen as many prompts as
-// there are words.
+// random makes prompts of independent, uniform random tokens, behind a shared prefix if the plan asks for one.
+// Otherwise two requests start alike only by chance: with the default ids, the first 16 tokens (a typical block of a
+// prefix cache) are the same in one pair of 10^63, so there are no cache hits that the plan did not ask for. A few
+// first words are enough: with 8 of them and 400 words it is one pair of 10^39. A cache that matches single tokens
+// finds the first one or two of a prompt. It does so with any vocabulary once it has seen as many prompts as there are
+// words.
 type random struct {
 	words    *vocabulary
 	contents draw.Sequence
@@ -65,7 +65,7 @@ func shapesOf(r *spatev1.RandomContent) (isl, osl shape, err error) {
 	return ranged(r.GetIsl(), ratio), ranged(r.GetOsl(), ratio), nil
 }
 
-// shortened returns how many tokens of a prompt are ours where the server adds those of its template.
+// shortened returns how many tokens of a prompt are left for the content when the server adds those of its template.
 func shortened(isl, template uint32) uint32 {
 	if isl <= template {
 		return 1
@@ -73,11 +73,11 @@ func shortened(isl, template uint32) uint32 {
 	return isl - template
 }
 
-// counted returns how many tokens the server counts in a prompt of which one is asked: no prompt is shorter than the
-// template and a token.
+// counted returns how many tokens the server counts in a prompt of requested length isl: no prompt is shorter than the
+// template plus one token.
 func counted(isl, template uint32) uint32 { return max(isl, template+1) }
 
-// prompt returns how many tokens of a request's prompt are ours.
+// prompt returns how many tokens of a request's prompt are content.
 func (w *random) prompt(index uint64) uint64 { return uint64(shortened(w.isl.at(index), w.template)) }
 
 // Ask returns the lengths.
@@ -89,7 +89,8 @@ func (w *random) Ask(index uint64, _ int) (Ask, error) {
 	return a, nil
 }
 
-// AppendPrompt appends the prompt. Token j of it is number j of the sequence that it is drawn from, whichever that is.
+// AppendPrompt appends the prompt. Token j of the prompt is number j of the sequence that it is drawn from, whichever
+// sequence that is.
 func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	n, begin := w.prompt(r.Index), uint64(0)
 	t := open(dst, r.Form, w.words)

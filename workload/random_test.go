@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// randomContents draws random content of up to 600 tokens, with every field that it has.
+// randomContents draws random content of up to 600 tokens, with all of its fields.
 var randomContents = rapid.Custom(func(t *rapid.T) *spatev1.RandomContent {
 	c := &spatev1.RandomContent{}
 	if rapid.Bool().Draw(t, "lengths") {
@@ -33,8 +33,8 @@ var randomContents = rapid.Custom(func(t *rapid.T) *spatev1.RandomContent {
 	return c
 })
 
-// TestPrefixes: each request of a group begins with its prefix, in every form, and Shared is the longest part of it
-// that an earlier request carries, as a look at all of them finds it, whatever the order in which it is asked for.
+// TestPrefixes: each request of a group starts with the group's prefix, in every form. Shared is the longest part of it
+// that an earlier request carries, as a scan of all earlier requests finds it, whatever the order of calls.
 func TestPrefixes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{Seed: rapid.Uint64().Draw(t, "seed"), Template: rapid.SampledFrom([]uint32{0, 30}).Draw(t,
@@ -49,7 +49,7 @@ func TestPrefixes(t *testing.T) {
 		w, form := madeOf(t, c).(*random), rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
 		const n = 40
 		var want [n]uint32
-		longest := make(map[uint64]uint32) // of each group, so far
+		longest := make(map[uint64]uint32) // by group, so far
 		for i := range want {
 			group, carries := w.prefixes.group(uint64(i))
 			if !carries {
@@ -81,8 +81,9 @@ func indices(n int) []int {
 	return out
 }
 
-// TestPrefixShares: as many requests carry a prefix as asked, each group as often, and the tokens shared are those of
-// the requests less the first of each group. Five standard deviations are allowed; the seed is fixed.
+// TestPrefixShares: the requested share of requests carries a prefix, groups are equally frequent, and the tokens
+// shared are those of the requests except the first of each group. Five standard deviations are allowed; the seed is
+// fixed.
 func TestPrefixShares(t *testing.T) {
 	const n, groups, length = 200_000, 50, 64
 	for _, share := range []float64{0.01, 0.3, 1} {
@@ -109,8 +110,7 @@ func TestPrefixShares(t *testing.T) {
 	}
 }
 
-// TestPrefixWalkEnds: once each group was carried no request is walked again, and an index far away costs no walk to
-// it.
+// TestPrefixWalkEnds: once each group has been carried, no request is walked again, and a far index costs no walk.
 func TestPrefixWalkEnds(t *testing.T) {
 	w := made(t, &spatev1.RandomContent{
 		Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1000},
@@ -121,7 +121,7 @@ func TestPrefixWalkEnds(t *testing.T) {
 	if walked := w.prefixes.walked.Load(); walked != math.MaxUint64 {
 		t.Errorf("walked to %d", walked)
 	}
-	// A prefix longer than most prompts: the walk ends though some groups may never have been carried at full length.
+	// With a prefix longer than most prompts, the walk ends even if some groups are never carried at full length.
 	short := made(t, &spatev1.RandomContent{
 		IslLengths: empiricalOf([]uint32{5, 1000}, 1e9, 1), Osl: 1, Prefix: &spatev1.Prefix{Length: 500, Groups: 100},
 	}, 1).(*random)
@@ -134,7 +134,7 @@ func TestPrefixWalkEnds(t *testing.T) {
 	}
 }
 
-// TestPrefixesAtOnce asks from many goroutines; the race detector looks on.
+// TestPrefixesAtOnce calls from many goroutines, for the race detector.
 func TestPrefixesAtOnce(t *testing.T) {
 	content := &spatev1.RandomContent{IslLengths: uniformOf(10, 100), Osl: 1,
 		Prefix: &spatev1.Prefix{Length: 80, Groups: 300}}
@@ -163,7 +163,7 @@ func TestPrefixesAtOnce(t *testing.T) {
 	}
 }
 
-// TestWordsAndTemplate: a tokenizer's words are used, and the prompt leaves room for the template.
+// TestWordsAndTemplate: prompts use a tokenizer's words, and leave room for the template.
 func TestWordsAndTemplate(t *testing.T) {
 	w := madeOf(t, Config{
 		Workload: content(&spatev1.RandomContent{Isl: 10, Osl: 1}), Words: []string{`"`, "<b>", "extraordinarily"},
@@ -187,8 +187,8 @@ func TestWordsAndTemplate(t *testing.T) {
 	}
 }
 
-// TestBusting: with the same seed, another run sends prompts of which no begin is the same, and the rest is; within a
-// run none is the same either. The begin is 64 bits of tokens.
+// TestBusting: with the same seed, another run's prompts all have different starts and the same rest. Within a run, all
+// starts differ too. A start is 64 bits of tokens.
 func TestBusting(t *testing.T) {
 	w := func(run string) Workload {
 		return madeOf(t, Config{Seed: 1, Run: run, Workload: &spatev1.Workload{
@@ -247,8 +247,8 @@ func BenchmarkShared(b *testing.B) {
 	}
 }
 
-// TestFirstWords: prompts and messages start with words that may stand there, and go on with all. Their own starts
-// differ still.
+// TestFirstWords: prompts and messages start with words of First and continue with all words. Their unique starts still
+// differ.
 func TestFirstWords(t *testing.T) {
 	words, first := []string{"b", "c", "d", "e", "f", "g", "h"}, []string{"one", "two", "three"}
 	starts := map[string]bool{}
@@ -282,7 +282,7 @@ func TestFirstWords(t *testing.T) {
 	}
 }
 
-// TestShortPrompts: no prompt is asked to be shorter than its template and a token.
+// TestShortPrompts: no prompt is asked to be shorter than its template plus one token.
 func TestShortPrompts(t *testing.T) {
 	made := madeOf(t, Config{Workload: content(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}),
 		Template: 8})

@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/workload/dataset"
 )
 
-// file is what workloads that take their requests from rows have in common.
+// file is the common part of the workloads that take their requests from rows.
 type file struct {
 	rows     *dataset.Rows
 	words    *vocabulary
@@ -16,7 +16,7 @@ type file struct {
 	read     sync.Pool // of *dataset.Row
 }
 
-// newFile checks that the rows are there, are the workload's, and can be written in the form of the target.
+// newFile checks that the rows are present, belong to the workload, and can be written in the target's form.
 func newFile(c Config) (*file, error) {
 	switch {
 	case c.Rows == nil:
@@ -42,7 +42,7 @@ func newFile(c Config) (*file, error) {
 	}, nil
 }
 
-// Writable returns an error if rows cannot be written in the form that a target takes prompts in.
+// Writable returns an error if rows cannot be written in the form in which a target takes prompts.
 func Writable(rows *dataset.Rows, form Form) error {
 	for _, kind := range [...]dataset.Kind{dataset.Text, dataset.Messages, dataset.TokenIDs, dataset.Session} {
 		if !rows.Has(kind) {
@@ -55,8 +55,8 @@ func Writable(rows *dataset.Rows, form Form) error {
 	return nil
 }
 
-// writable returns an error if rows of a kind cannot be written in a form: text has no token ids without the model's
-// tokenizer, and back.
+// writable returns an error if rows of a kind cannot be written in a form: text cannot become token ids, nor token ids
+// text, without the model's tokenizer.
 func writable(kind dataset.Kind, form Form) error {
 	switch {
 	case kind == dataset.TokenIDs && form == Text:
@@ -71,7 +71,7 @@ func writable(kind dataset.Kind, form Form) error {
 	return nil
 }
 
-// row returns memory for a row, to be given back to the pool.
+// row returns a row from the pool. The caller puts it back.
 func (f *file) row() *dataset.Row {
 	row, _ := f.read.Get().(*dataset.Row)
 	return row
@@ -80,7 +80,7 @@ func (f *file) row() *dataset.Row {
 // Close closes the rows.
 func (f *file) Close() error { return f.rows.Close() }
 
-// said appends text as it stands between the quotes of a JSON string to a message.
+// said appends text to a message. The text is the inside of a JSON string.
 func (t *transcript) said(text []byte) {
 	if t.joint {
 		t.dst = append(t.dst, ' ')

@@ -8,13 +8,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// prompts sends the prompts or conversations of a file. With order "shuffled" arrivals take its rows in an order that
-// the seed draws, each row once; when all were taken they are taken again, in another order. With order "file" they
-// come as they stand in the file, again and again.
+// prompts sends the prompts or conversations of a file. With order "shuffled", arrivals take the rows in an order drawn
+// from the seed, each row once. When all rows are taken, they are taken again in another order. With order "file",
+// arrivals take the rows in the order of the file, again and again.
 type prompts struct {
 	*file
 	shuffled bool
-	orders   draw.Sequence // a permutation each time the rows are gone through
+	orders   draw.Sequence // one permutation for each pass over the rows
 	play     play
 }
 
@@ -39,7 +39,7 @@ func newPrompts(content *spatev1.FileContent, c Config) (*prompts, error) {
 	return w, err
 }
 
-// place returns the row of an arrival, and how often all rows were taken before.
+// place returns the row of an arrival, and how many passes over all rows came before.
 func (w *prompts) place(index uint64) (row, before uint64) {
 	n := w.rows.Len()
 	row, before = index%n, index/n
@@ -52,9 +52,10 @@ func (w *prompts) place(index uint64) (row, before uint64) {
 
 // Ask returns the lengths of a row, or of a turn of its conversation.
 //
-// The ISL of text is known if the file was read with a tokenizer, and nothing else stands in the prompt: of a
-// conversation's later turns it is not, because what a chat template puts between messages is not known. Shared is what
-// is known to have been sent before: all of the prompt if the row was taken before, or the history of the session.
+// The ISL of text is known if the file was read with a tokenizer and the prompt holds nothing else. For later turns of
+// a conversation the ISL is not known, because a chat template puts an unknown number of tokens between messages.
+// Shared is what is known to have been sent before: the whole prompt if the row was taken before, or the history of the
+// session.
 func (w *prompts) Ask(index uint64, turn int) (Ask, error) {
 	row := w.row()
 	defer w.read.Put(row)
@@ -79,8 +80,8 @@ func (w *prompts) Ask(index uint64, turn int) (Ask, error) {
 	return a, nil
 }
 
-// isl returns the length of a row's first prompt, 0 if it is not known. Words in front of a text may change how it is
-// cut into tokens.
+// isl returns the length of a row's first prompt, or 0 if it is not known. Words in front of a text may change how the
+// text is split into tokens.
 func (w *prompts) isl(row *dataset.Row) uint32 {
 	switch {
 	case row.ISL == 0:
@@ -94,7 +95,7 @@ func (w *prompts) isl(row *dataset.Row) uint32 {
 	}
 }
 
-// begin returns how many tokens prompts begin with to miss every cache.
+// begin returns the number of tokens in the unique start of prompts that must miss every cache.
 func (w *prompts) begin(form Form) uint64 {
 	if !w.busting.on {
 		return 0
@@ -102,8 +103,8 @@ func (w *prompts) begin(form Form) uint64 {
 	return w.words.enough(form, ownBits)
 }
 
-// history returns the tokens that the turn before had already, if each answer has the length that was asked for. 0: not
-// known.
+// history returns how many tokens the previous turn already had, if each answer has the length that was asked for. 0:
+// not known.
 func (w *prompts) history(row *dataset.Row, turn int) (n uint32) {
 	for i, t := range row.Turns[:turn] {
 		if t.ISL == 0 {
@@ -117,7 +118,7 @@ func (w *prompts) history(row *dataset.Row, turn int) (n uint32) {
 	return n
 }
 
-// AppendPrompt appends a row's content, behind a begin of its own if it is to miss every cache.
+// AppendPrompt appends a row's content, behind a unique start if the request must miss every cache.
 func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	row := w.row()
 	defer w.read.Put(row)
@@ -145,14 +146,14 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	}
 }
 
-// own writes the begin that a request has to itself.
+// own writes the request's unique start.
 func (w *prompts) own(t *transcript, r Request) {
 	if w.busting.on {
 		t.tokens(w.busting.begins.Sub(r.Index), 0, w.begin(r.Form))
 	}
 }
 
-// appendMessages appends the messages as they are, with the begin in front of their first text.
+// appendMessages appends the messages as they are, with the unique start in front of their first text.
 func (w *prompts) appendMessages(dst []byte, row *dataset.Row, r Request) []byte {
 	if !w.busting.on {
 		return append(dst, row.Content...)
@@ -171,7 +172,7 @@ func (w *prompts) appendTokenIDs(dst []byte, row *dataset.Row, r Request) []byte
 	return t.close()
 }
 
-// appendSession appends a conversation up to a turn.
+// appendSession appends a conversation up to the request's turn.
 func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte, error) {
 	if err := w.play.check(r); err != nil {
 		return dst, err
@@ -201,7 +202,7 @@ func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte
 	return t.close(), nil
 }
 
-// answer writes the answer to an earlier turn: the server's, or that in the file.
+// answer writes the answer to an earlier turn: the server's, or the one in the file.
 func (w *prompts) answer(t *transcript, r Request, row *dataset.Row, turn int) {
 	t.begin(assistant)
 	if w.play.server {

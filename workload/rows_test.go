@@ -62,7 +62,7 @@ func rowsOf(t testing.TB, w *spatev1.Workload, source string, count func(string)
 	return rows
 }
 
-// fromFile returns the workload of a source, whose prompts can be of the form.
+// fromFile returns the workload of a source. Its prompts must fit the form.
 func fromFile(t testing.TB, w *spatev1.Workload, source string, c Config) Workload {
 	t.Helper()
 	c.Workload = w
@@ -89,7 +89,7 @@ func fixture(t testing.TB, name string) string {
 	return string(text)
 }
 
-// TestPermutation: each number comes once, and other keys give another order.
+// TestPermutation: each number occurs once, and other keys give another order.
 func TestPermutation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64Range(1, 3000).Draw(t, "n")
@@ -106,7 +106,7 @@ func TestPermutation(t *testing.T) {
 	})
 }
 
-// TestPermutationUniform: of five things all 120 orders come about equally often.
+// TestPermutationUniform: all 120 orders of five things are about equally frequent.
 func TestPermutationUniform(t *testing.T) {
 	counts, places := make([]int, 120), map[string]int{}
 	for key := range uint64(120_000) {
@@ -122,8 +122,8 @@ func TestPermutationUniform(t *testing.T) {
 	}
 }
 
-// TestOrder: shuffled takes each row once before any a second time, in another order then; file takes them as they
-// stand.
+// TestOrder: shuffled takes each row once before it takes any row again, then in another order. file takes rows in the
+// order of the file.
 func TestOrder(t *testing.T) {
 	var source strings.Builder
 	const n = 50
@@ -185,8 +185,7 @@ func TestJSONLPrompts(t *testing.T) {
 	}
 }
 
-// TestFormsRefused: rows that cannot be written in the target's form are refused by New, with what to set, and by
-// AppendPrompt.
+// TestFormsRefused: New and AppendPrompt refuse rows that cannot be written in the target's form, and say what to set.
 func TestFormsRefused(t *testing.T) {
 	w := jsonlOf(&spatev1.FileContent{})
 	for _, c := range []struct {
@@ -277,8 +276,8 @@ func TestSessionsOfFiles(t *testing.T) {
 	}
 }
 
-// TestTraceLengths: prompts of each form are as long as the row says, less what the server adds, and only the same
-// arrival has the same.
+// TestTraceLengths: prompts of each form are as long as the row says, minus what the server adds. Only the same arrival
+// has the same prompt.
 func TestTraceLengths(t *testing.T) {
 	w := &spatev1.Workload{Content: &spatev1.Workload_Azure{Azure: &spatev1.TraceContent{}}}
 	source := "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,40,3\n2024-05-10 00:00:01,2,4\n"
@@ -300,8 +299,8 @@ func TestTraceLengths(t *testing.T) {
 	}
 }
 
-// TestMooncakePrefixes: prompts of all forms begin alike by exactly the blocks that rows begin alike with, and Shared
-// is the longest such begin among all rows before.
+// TestMooncakePrefixes: prompts of all forms share exactly the first blocks that their rows share, and Shared is the
+// longest such start among all earlier rows.
 func TestMooncakePrefixes(t *testing.T) {
 	source := strings.Join(strings.SplitAfter(fixture(t, mooncakeTrace), "\n")[:60], "")
 	rows := rowsOf(t, mooncakeOf(), source, nil)
@@ -318,7 +317,7 @@ func TestMooncakePrefixes(t *testing.T) {
 			for _, other := range before {
 				longest = max(longest, alike(tokens, other))
 			}
-			// By chance a token more may be alike.
+			// One more token may be equal by chance.
 			if longest < int(a.Shared) || longest > int(a.Shared)+3 {
 				t.Fatalf("form %d: row %d begins like another for %d tokens, Shared is %d", form, i, longest, a.Shared)
 			}
@@ -331,7 +330,7 @@ func TestMooncakePrefixes(t *testing.T) {
 	}
 }
 
-// TestMooncakeBlocks: a block has the same text wherever it stands, and another seed gives another.
+// TestMooncakeBlocks: a block has the same text wherever it occurs, and different text with another seed.
 func TestMooncakeBlocks(t *testing.T) {
 	source := `{"timestamp":0,"input_length":1024,"output_length":1,"hash_ids":[7,8]}
 {"timestamp":1,"input_length":700,"output_length":1,"hash_ids":[9,7]}`
@@ -348,7 +347,8 @@ func TestMooncakeBlocks(t *testing.T) {
 	}
 }
 
-// TestMooncakeGroups: rows that begin with the same block are a group, and the groups' numbers do not lie in step.
+// TestMooncakeGroups: rows that start with the same block form a group, and the groups' numbers do not have a regular
+// distance.
 func TestMooncakeGroups(t *testing.T) {
 	var source strings.Builder
 	const rows, step, places = 400, 4, 4
@@ -375,7 +375,8 @@ func TestMooncakeGroups(t *testing.T) {
 	}
 }
 
-// TestRowsBusted: with cache busting no two requests begin alike, nor does one in two runs; lengths of traces stay.
+// TestRowsBusted: with cache busting all requests start differently, within a run and between two runs. The lengths of
+// traces stay the same.
 func TestRowsBusted(t *testing.T) {
 	play := &spatev1.SessionPlay{History: "planned"}
 	for name, c := range map[string]struct {
@@ -423,7 +424,7 @@ func TestRowsBusted(t *testing.T) {
 	}
 }
 
-// TestSonnetPrompts: whole lines, the first ones in common, as many as fit.
+// TestSonnetPrompts: prompts are whole lines, and share as many first lines as fit.
 func TestSonnetPrompts(t *testing.T) {
 	w := sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 15})
 	text := fixture(t, "poem.txt")
@@ -471,7 +472,7 @@ func TestSonnetPrompts(t *testing.T) {
 	}
 }
 
-// TestLines: the lines of a text come back as they stand in it.
+// TestLines: Lines returns the lines of a text unchanged.
 func TestLines(t *testing.T) {
 	text := "a \"quoted\" line\n\ttwo <é>\n\n three\n"
 	got, err := Lines(rowsOf(t, sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5}), text, wordCount))
@@ -481,7 +482,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestSonnetLengths: lengths that a server counted go before those of the file, and before the room that was found by
+// TestSonnetLengths: lengths that a server counted override those of the file, and the room that was computed from
 // them.
 func TestSonnetLengths(t *testing.T) {
 	w := sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 20})
@@ -511,7 +512,7 @@ func TestSonnetLengths(t *testing.T) {
 	}
 }
 
-// TestRowsDoNotAllocate makes prompts into a buffer that is long enough.
+// TestRowsDoNotAllocate writes prompts into a buffer that is large enough.
 func TestRowsDoNotAllocate(t *testing.T) {
 	for name, w := range map[string]Workload{
 		"mooncake": fromFile(t, mooncakeOf(), fixture(t, mooncakeTrace), Config{}),
@@ -528,8 +529,8 @@ func TestRowsDoNotAllocate(t *testing.T) {
 		for range 40 {
 			once()
 		}
-		// The pool may be emptied by a garbage collection in between. With the race detector it drops a quarter of what
-		// it is given, at random.
+		// A garbage collection may empty the pool meanwhile. With the race detector the pool drops a quarter of its
+		// values at random.
 		most := 0.5
 		if raceDetector() {
 			most = 4

@@ -7,13 +7,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// trace sends requests of the lengths of a trace: arrival i has those of row i. Behind the last row the first comes
-// again, with other text.
+// trace sends requests with the lengths of a trace: arrival i has the lengths of row i. After the last row it starts
+// over with other text.
 //
-// In Mooncake's form the text of a block is drawn from its hash id: equal ids give equal text, and prompts that begin
-// with the same ids begin alike, so that prefix caches find what they found when the trace was recorded. It is drawn
-// from the seed too, and from how often the trace was gone through before: a stage finds nothing of the stage before it
-// in a cache, nor a second time through the trace of the first.
+// In Mooncake's form the text of a block is drawn from its hash id. Equal ids give equal text, and prompts that start
+// with the same ids start alike, so that prefix caches get the hits they had when the trace was recorded. The text is
+// also drawn from the seed and from the number of passes over the trace, so that a stage finds nothing of an earlier
+// stage, or of its own first pass, in a cache.
 type trace struct {
 	*file
 	contents draw.Sequence // of rows without blocks
@@ -29,8 +29,8 @@ func newTrace(c Config) (*trace, error) {
 	return &trace{file: f, contents: draw.New(c.Seed, "content"), blocks: draw.New(c.Seed, "blocks")}, nil
 }
 
-// Ask returns the lengths of a row. Shared counts a prompt's whole blocks from its begin that a row before it in the
-// trace had.
+// Ask returns the lengths of a row. Shared counts the whole blocks at the start of the prompt that an earlier row of
+// the trace had too.
 func (w *trace) Ask(index uint64, _ int) (Ask, error) {
 	row := w.row()
 	defer w.read.Put(row)
@@ -44,7 +44,7 @@ func (w *trace) Ask(index uint64, _ int) (Ask, error) {
 	return a, nil
 }
 
-// AppendPrompt appends as many tokens as the row asks for, less those that the server adds.
+// AppendPrompt appends as many tokens as the row asks for, minus those that the server adds.
 func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	row := w.row()
 	defer w.read.Put(row)
@@ -66,7 +66,7 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	return t.close(), nil
 }
 
-// appendBlocks writes the tokens of blocks from one place of the prompt to another.
+// appendBlocks writes the tokens of blocks that lie at places from to to-1 of the prompt.
 func (w *trace) appendBlocks(t *transcript, blocks []uint64, texts draw.Sequence, from, to uint64) {
 	size := uint64(w.rows.BlockTokens())
 	for i, id := range blocks {

@@ -8,16 +8,16 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// mostTurns is the most requests of a session.
+// mostTurns is the maximum number of turns of a session.
 const mostTurns = 10_000
 
-// sessions makes conversations of random tokens: a system prompt common to all, then by turn a message of the user's
-// and, from the second turn on, the answers before it.
+// sessions makes conversations of random tokens: a shared system prompt, then in each turn a user message and, from the
+// second turn on, the earlier answers.
 type sessions struct {
 	words    *vocabulary
 	system   uint32
 	turns    lengths
-	isl, osl lengths // of each session its own sequence, by turn
+	isl, osl lengths // one sequence per session, by turn
 	template uint32
 	play     play
 	busting  busting
@@ -73,12 +73,12 @@ func sessionShapes(s *spatev1.SessionContent) (turns, isl, osl shape, err error)
 	return turns, isl, osl, nil
 }
 
-// longestSession returns the tokens of the longest last turn: its prompt and its output.
+// longestSession returns the tokens, prompt and output together, of the longest last turn.
 func longestSession(system uint32, turns, isl, osl shape) uint64 {
 	return uint64(system) + uint64(turns.longest())*(uint64(isl.longest())+uint64(osl.longest()))
 }
 
-// own returns how many tokens of ours a turn adds. The server adds those of its template once.
+// own returns how many tokens of content a turn adds. The server adds those of its template once.
 func (w *sessions) own(isl lengths, turn int) uint64 {
 	n := isl.at(uint64(turn))
 	if turn == 0 {
@@ -87,14 +87,14 @@ func (w *sessions) own(isl lengths, turn int) uint64 {
 	return uint64(n)
 }
 
-// Ask returns the lengths of a turn, as they are if each answer has the length that was asked for.
+// Ask returns the lengths of a turn, assuming that each answer has the length that was asked for.
 //
-// The ISL is the sum of the system prompt, of all that the user said and of the answers. A chat template adds tokens to
-// each message, and how many it adds to a prompt of one message does not tell how many to others: where the server is
-// known to add some, the ISL of prompts of several messages is 0, not known.
+// The ISL is the sum of the system prompt, all user messages and all answers. A chat template adds tokens to each
+// message, and the number added to a one-message prompt does not tell the number added to longer prompts. If the server
+// is known to add tokens, the ISL of prompts of several messages is therefore 0, not known.
 //
-// Shared is what an earlier request holds as its begin: the system prompt, then all of the history if it is the
-// server's own answers; with planned answers the prompt of the turn before.
+// Shared is what an earlier request started with too: the system prompt, then the whole history if it holds the
+// server's own answers. With planned answers, Shared ends with the previous turn's prompt.
 func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
 	turns, err := w.count(index, turn)
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
 	return a, nil
 }
 
-// count returns how many turns a session has, and an error if one is not among them.
+// count returns how many turns a session has, and an error if it has no such turn.
 func (w *sessions) count(index uint64, turn int) (int, error) {
 	turns := int(w.turns.at(index))
 	if turn < 0 || turn >= turns {
@@ -122,7 +122,7 @@ func (w *sessions) count(index uint64, turn int) (int, error) {
 	return turns, nil
 }
 
-// shared returns how much of the history an earlier request began with.
+// shared returns how many tokens of the history an earlier request started with.
 func (w *sessions) shared(index uint64, turn int, history uint64, osl lengths) uint64 {
 	switch {
 	case turn == 0 && (index == 0 || w.busting.on):
@@ -164,8 +164,8 @@ func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	return t.close(), nil
 }
 
-// begun appends n tokens of a sequence that stand at a place of the session, those before the end of its begin replaced
-// by the begin's.
+// begun appends n tokens of a sequence that stand at a place of the session. Tokens that lie within the session's
+// unique start are replaced by those of the unique start.
 func (w *sessions) begun(t *transcript, index uint64, tokens draw.Sequence, begin, place, n uint64) {
 	replaced := min(max(begin, place)-place, n)
 	t.tokens(w.busting.begins.Sub(index), place, replaced)

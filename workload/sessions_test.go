@@ -35,8 +35,8 @@ var sessionContents = rapid.Custom(func(t *rapid.T) *spatev1.SessionContent {
 	return c
 })
 
-// TestSessionsGrow: each prompt of a session is the one before, then the answer and a new message; the roles alternate
-// behind the system prompt; and Shared is how far prompts really are alike.
+// TestSessionsGrow: each prompt of a session is the previous prompt, then its answer and a new message. The roles
+// alternate after the system prompt. Shared is the length that prompts really have in common.
 func TestSessionsGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := sessionContents.Draw(t, "content")
@@ -50,7 +50,7 @@ func TestSessionsGrow(t *testing.T) {
 				checkRoles(t, all, c.GetSystem(), turn)
 			}
 			now, a := flat(all), asked(t, w, index, turn)
-			// Behind the system prompt two sessions can be alike by chance.
+			// After the system prompt, two sessions can be equal by chance.
 			if got := alike(before, now); got < int(a.Shared) || got > int(a.Shared)+5 {
 				t.Fatalf("turn %d of session %d begins alike for %d tokens, want %d", turn, index, got, a.Shared)
 			}
@@ -59,7 +59,7 @@ func TestSessionsGrow(t *testing.T) {
 	})
 }
 
-// checkRoles checks who speaks: the system if it has a prompt, then user and assistant in turn, the user last.
+// checkRoles checks the roles: system if there is a system prompt, then user and assistant alternating, user last.
 func checkRoles(t *rapid.T, all []said, systemTokens uint32, turn int) {
 	var want []string
 	if systemTokens > 0 {
@@ -112,7 +112,7 @@ func TestSessionAsk(t *testing.T) {
 	}
 }
 
-// TestSessionTemplate: the template's tokens are known of a prompt of one message alone.
+// TestSessionTemplate: the template's tokens are only known for a prompt of one message.
 func TestSessionTemplate(t *testing.T) {
 	for systemTokens, want := range map[uint32][2]uint32{0: {50, 0}, 10: {0, 0}} {
 		w := madeOf(t, Config{Template: 8, Workload: chat(&spatev1.SessionContent{
@@ -130,7 +130,7 @@ func TestSessionTemplate(t *testing.T) {
 	}
 }
 
-// TestSessionAnswers: what the server answered stands in the history, as it came, also if it is empty or missing.
+// TestSessionAnswers: the history holds the server's answers unchanged, even if they are empty or missing.
 func TestSessionAnswers(t *testing.T) {
 	w := madeOf(t, Config{Workload: chat(&spatev1.SessionContent{Turns: 4, Isl: 2, Osl: 20})})
 	answers := [][]byte{[]byte(`say \"hi\"\n\u00e9`), nil, []byte(" x")}
@@ -170,7 +170,8 @@ func TestSessionAnswers(t *testing.T) {
 	}
 }
 
-// TestSessionsBusted: no two sessions begin alike, nor one in two runs, but the turns of a session do.
+// TestSessionsBusted: all sessions start differently, within a run and between two runs, but the turns of a session
+// start alike.
 func TestSessionsBusted(t *testing.T) {
 	for _, systemTokens := range []uint32{0, 3, 50} {
 		w := func(run string) Workload {
@@ -200,8 +201,9 @@ func TestSessionsBusted(t *testing.T) {
 	}
 }
 
-// TestThinkTime: exponential pauses have the mean and the distribution asked for; the first turn has none. The
-// distribution may be 1.95/sqrt(n) off at its farthest: by chance 1 in 1,000 (Kolmogorov). The seed is fixed.
+// TestThinkTime: exponential pauses have the configured mean and distribution. The first turn has no pause. The
+// distribution may be off by 1.95/sqrt(n) at most, which chance exceeds in 1 of 1,000 cases (Kolmogorov). The seed is
+// fixed.
 func TestThinkTime(t *testing.T) {
 	const n, mean = 100_000, 3 * time.Second
 	w := madeOf(t, Config{Seed: 8, Workload: chat(&spatev1.SessionContent{
@@ -224,7 +226,7 @@ func TestThinkTime(t *testing.T) {
 	}
 }
 
-// TestTurnCounts: sessions have the numbers of turns that are asked for, each as often. The seed is fixed.
+// TestTurnCounts: sessions have the configured numbers of turns, all equally often. The seed is fixed.
 func TestTurnCounts(t *testing.T) {
 	w := madeOf(t, Config{Seed: 2,
 		Workload: chat(&spatev1.SessionContent{TurnCounts: uniformOf(2, 5), Isl: 1, Osl: 1})})

@@ -11,22 +11,22 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// sonnet makes prompts of whole lines of a text, in the manner of vLLM's sonnet dataset: first the same lines in all
-// prompts, as many of the text's first as fit into the prefix, then lines drawn at random, with repetition, until the
-// next one does not fit into the ISL. No word is added to fill a prompt up: it is shorter than the ISL by less than a
-// line.
+// sonnet makes prompts of whole lines of a text, in the manner of vLLM's sonnet dataset. First come the same lines in
+// all prompts: as many of the text's first lines as fit into the prefix. Then come lines drawn at random, with
+// repetition, until the next one does not fit into the ISL. No words fill a prompt up: it is shorter than the ISL by
+// less than a line.
 //
-// The server's tokenizer says how long a line is, or the tokenizer that the file was read with. Otherwise lengths are
-// estimates: a prompt is asked for by them all the same, and the server's usage shows how far they are off.
+// The length of a line comes from the server's tokenizer, or from the tokenizer that the file was read with. Without
+// either, lengths are estimates: prompts are still built from them, and the server's usage shows the error.
 type sonnet struct {
 	*file
 	lines  []verse
 	prefix []verse
-	common uint32 // tokens of prefix
-	room   uint32 // tokens for prefix and lines
-	begin  uint32 // words that requests begin with to miss every cache
-	feed   uint32 // tokens of the line feed behind them, by a server's count
-	short  int    // the shortest line
+	common uint32 // tokens of the prefix
+	room   uint32 // tokens for the prefix and the drawn lines
+	begin  uint32 // tokens of the unique start that makes requests miss every cache
+	feed   uint32 // tokens of the line feed behind the unique start, if the server counted the lines
+	short  int    // index of the shortest line
 	osl    uint32
 	draws  draw.Sequence
 }
@@ -37,7 +37,7 @@ type verse struct {
 	tokens uint32
 }
 
-// newSonnet reads the lines, which fit into memory: dataset.Build takes no more of them.
+// newSonnet reads all lines into memory. They fit, because dataset.Build bounds the size of the text.
 func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	f, err := newFile(c)
 	if err != nil {
@@ -57,8 +57,8 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	return w, w.count(c.Lines, s.GetPrefix())
 }
 
-// count takes the server's lengths in place of those of the rows, if there are any. Longer lines may leave no room for
-// one of them: a prompt has one all the same, since by the file it does have room.
+// count replaces the lengths in the rows by the server's, if there are any. The server's lengths may be longer and
+// leave no room for a line. A prompt has one line anyway, because by the file's lengths there is room.
 func (w *sonnet) count(lengths []uint32, prefix uint32) error {
 	switch len(lengths) {
 	case 0:
@@ -91,11 +91,11 @@ func (w *sonnet) readLines() error {
 	return nil
 }
 
-// Line is one of a sonnet's text.
+// Line is one line of a sonnet's text.
 type Line struct {
-	// Text with its line feed.
+	// Text is the line with its line feed.
 	Text string
-	// Tokens by the tokenizer that the file was read with. 0: there was none.
+	// Tokens is the length by the tokenizer that the file was read with. 0: there was none.
 	Tokens uint32
 }
 
@@ -115,7 +115,7 @@ func Lines(rows *dataset.Rows) ([]Line, error) {
 	return lines, nil
 }
 
-// verseTokens returns the length of a line, or an estimate: English prose has about three words in four tokens.
+// verseTokens returns the length of a line, or an estimate: English prose has about four tokens to three words.
 func verseTokens(row *dataset.Row) uint32 {
 	if row.ISL > 0 {
 		return row.ISL
@@ -124,7 +124,7 @@ func verseTokens(row *dataset.Row) uint32 {
 	return uint32((4*words + 2) / 3)
 }
 
-// takePrefix takes the prefix. It is an error if it leaves no room for a line.
+// takePrefix takes the prefix. It returns an error if the prefix leaves no room for a line.
 func (w *sonnet) takePrefix(s *spatev1.SonnetContent) error {
 	w.takeLines(s.GetPrefix())
 	if need := w.common + w.lines[w.short].tokens; need > max(w.room, s.GetIsl()-min(w.begin, s.GetIsl())) {
@@ -134,7 +134,7 @@ func (w *sonnet) takePrefix(s *spatev1.SonnetContent) error {
 	return nil
 }
 
-// takeLines takes as many of the first lines for the prefix as fit into so many tokens.
+// takeLines takes as many first lines for the prefix as fit into a number of tokens.
 func (w *sonnet) takeLines(tokens uint32) {
 	w.short, w.common, w.prefix = shortest(w.lines), 0, nil
 	for i, v := range w.lines {
@@ -146,7 +146,7 @@ func (w *sonnet) takeLines(tokens uint32) {
 	}
 }
 
-// shortest returns the place of the shortest line.
+// shortest returns the index of the shortest line.
 func shortest(lines []verse) int {
 	least := 0
 	for i, v := range lines {
@@ -174,7 +174,7 @@ func (w *sonnet) drawn(index uint64, yield func(verse)) {
 	}
 }
 
-// Ask returns the length of the prompt by the lengths of its lines.
+// Ask returns the length of the prompt as the sum of the lengths of its lines.
 func (w *sonnet) Ask(index uint64, _ int) (Ask, error) {
 	a := Ask{ISL: w.template + w.begin + w.feed + w.common, OSL: w.osl, Turns: 1}
 	w.drawn(index, func(v verse) { a.ISL += v.tokens })
@@ -193,7 +193,7 @@ func (w *sonnet) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	t.begin(user)
 	if w.busting.on {
 		t.tokens(w.busting.begins.Sub(r.Index), 0, uint64(w.begin))
-		t.dst = append(t.dst, `\n`...) // lines are as long as they were counted behind a line feed
+		t.dst = append(t.dst, `\n`...) // lines were counted behind a line feed
 	}
 	for _, v := range w.prefix {
 		t.dst = append(t.dst, v.text...)

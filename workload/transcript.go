@@ -2,7 +2,7 @@ package workload
 
 import "github.com/spate-load/spate/workload/draw"
 
-// role is who says a message of a chat.
+// role is the role of the author of a chat message.
 type role string
 
 const (
@@ -11,17 +11,17 @@ const (
 	assistant role = "assistant"
 )
 
-// transcript writes what was said so far as a prompt: messages of a chat, or all of it joined to one text or one list
-// of token ids. The order is open, then begin, tokens or answer, and end for each message, then close.
+// transcript writes the conversation so far as a prompt: chat messages, or everything joined to one text or one list of
+// token ids. The order of calls is open, then begin, tokens or answer, and end for each message, then close.
 type transcript struct {
 	dst      []byte
 	form     Form
 	words    *vocabulary
-	messages int  // begun so far
-	joint    bool // something stands before the next token that it must be kept apart from
+	messages int  // started so far
+	joint    bool // the next token needs a separator in front of it
 }
 
-// open begins a prompt behind dst.
+// open starts a prompt behind dst.
 func open(dst []byte, form Form, words *vocabulary) transcript {
 	if form == Text {
 		dst = append(dst, '"')
@@ -31,7 +31,7 @@ func open(dst []byte, form Form, words *vocabulary) transcript {
 	return transcript{dst: dst, form: form, words: words}
 }
 
-// begin begins a message.
+// begin starts a message.
 func (t *transcript) begin(by role) {
 	if t.form != Messages {
 		return
@@ -46,7 +46,7 @@ func (t *transcript) begin(by role) {
 	t.joint = false
 }
 
-// tokens appends tokens number from to from+n-1 of a sequence to the message.
+// tokens appends the n tokens that numbers from, from+1, ... of a sequence draw to the message.
 func (t *transcript) tokens(sequence draw.Sequence, from, n uint64) {
 	if n == 0 {
 		return
@@ -58,7 +58,7 @@ func (t *transcript) tokens(sequence draw.Sequence, from, n uint64) {
 	t.joint = true
 }
 
-// separator stands between two tokens.
+// separator returns the byte between two tokens.
 func (t *transcript) separator() byte {
 	if t.form == TokenIDs {
 		return ','
@@ -66,8 +66,8 @@ func (t *transcript) separator() byte {
 	return ' '
 }
 
-// answer appends what a server answered, escaped as it came. In a text it follows the prompt with nothing between: so
-// the server continued it.
+// answer appends a server's answer, still escaped. In a text it follows the prompt with nothing in between, because
+// that is how the server continued it.
 func (t *transcript) answer(text []byte) {
 	t.dst = append(t.dst, text...)
 	t.joint = t.joint || len(text) > 0

@@ -9,14 +9,14 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// Token ids drawn where the plan names none: beyond the special tokens and within the vocabulary of common models.
+// Default token ids: above the special tokens and within the vocabulary of common models.
 const (
 	defaultFirstID = 1000
 	defaultLastID  = 9999
 )
 
-// vocabulary is what tokens are drawn from: words where a prompt is text, numbers where it is token ids. A token is
-// number i of a sequence in either.
+// vocabulary is what tokens are drawn from: words in a text prompt, numbers in a prompt of token ids. In both, each
+// token is drawn by one number of a sequence.
 type vocabulary struct {
 	lexicon *lexicon
 	start   *lexicon // words at the start of a text
@@ -24,7 +24,7 @@ type vocabulary struct {
 	ids     uint64   // number of token ids
 }
 
-// newVocabulary takes the words of a Config. It fills in default ids where first or last are 0.
+// newVocabulary takes the words of a Config. A first or last of 0 means the default id.
 func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
 	for _, words := range [][]string{c.Words, c.First} {
 		if i := slices.Index(words, ""); i >= 0 {
@@ -48,7 +48,7 @@ func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
 	return v, nil
 }
 
-// size returns how many different tokens there are in a form.
+// size returns the number of different tokens in a form.
 func (v *vocabulary) size(form Form) uint64 {
 	if form == TokenIDs {
 		return v.ids
@@ -56,7 +56,7 @@ func (v *vocabulary) size(form Form) uint64 {
 	return uint64(v.lexicon.size())
 }
 
-// enough returns how many tokens at the start of a text tell 2^bits things apart.
+// enough returns how many tokens at the start of a text distinguish 2^bits things.
 func (v *vocabulary) enough(form Form, bits float64) uint64 {
 	each := math.Log2(float64(v.size(form)))
 	if form == TokenIDs {
@@ -65,8 +65,8 @@ func (v *vocabulary) enough(form Form, bits float64) uint64 {
 	return 1 + uint64(math.Ceil(max(0, bits-math.Log2(float64(v.start.size())))/each))
 }
 
-// append appends the tokens that numbers from, from+1, ... of a sequence draw: n of them, a space or comma between two,
-// no quotes nor brackets. With start they are the first of a text.
+// append appends the n tokens that numbers from, from+1, ... of a sequence draw, with a space or comma between two and
+// no quotes or brackets. With start, they are the first tokens of a text.
 func (v *vocabulary) append(dst []byte, form Form, tokens draw.Sequence, from, n uint64, start bool) []byte {
 	switch {
 	case form == TokenIDs:

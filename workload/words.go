@@ -3,8 +3,8 @@ package workload
 import "strings"
 
 // words are common lowercase English words. Each is one token in the vocabularies of GPT-2, GPT-3.5, GPT-4 and GPT-4o
-// and of Llama 2 and 3, at the begin of a text as well as after a space, so that a text of n of them has n tokens
-// there. With other vocabularies the server's usage shows by how much it differs.
+// and of Llama 2 and 3, both at the start of a text and after a space, so that a text of n of them has n tokens. With
+// other vocabularies the server's usage shows the difference.
 var words = spaced(strings.Fields(`
 able about above accept access account act action active add address after again against age ago air allow
 almost along also always among amount and answer any apply are area around article as ask at author away back
@@ -42,7 +42,7 @@ type word struct {
 	size    int
 }
 
-// spaced puts a space behind each word. A word is at most 7 letters long.
+// spaced puts a space behind each word. Words have at most 7 letters.
 func spaced(list []string) []word {
 	all := make([]word, len(list))
 	for i, w := range list {

@@ -1,13 +1,14 @@
 // Package workload makes the content of requests.
 //
-// Request i of a stage is a pure function of the stage's seed, the workload's rows and i: any agent can make any
-// request, and the same seed makes the same requests on every machine and whatever the number of agents. Only a session
-// whose history is what the server answered depends on more: on those answers; and a request that is to miss every
-// cache on Config.Run. The package sends nothing and knows no server. Agents ask it for prompts while they send.
+// Request i of a stage is a pure function of the stage's seed, the workload's rows and i. So any agent can make any
+// request, and the same seed makes the same requests on every machine and with any number of agents. There are two
+// exceptions: a session whose history holds the server's answers also depends on those answers, and a request that must
+// miss every cache also depends on Config.Run. The package sends nothing and knows no server. Agents ask it for prompts
+// while they send.
 //
-// A prompt is made of tokens: number j of a sequence of random numbers is a word or a token id, by the form of the
-// prompt. What requests have in common (a prefix, a system prompt, the history of a session) is drawn from a sequence
-// that they have in common. Lengths are drawn from sequences of their own, so that the content does not change them.
+// A prompt is made of tokens: number j of a random sequence selects a word or a token id, depending on the prompt's
+// form. Shared parts of requests (a prefix, a system prompt, the history of a session) are drawn from a shared
+// sequence. Lengths are drawn from separate sequences, so that lengths do not depend on content.
 package workload
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/spate-load/spate/workload/dataset"
 )
 
-// Form is how an API takes prompts.
+// Form is the JSON form in which an API takes prompts.
 type Form uint8
 
 const (
@@ -30,71 +31,73 @@ const (
 	Messages
 )
 
-// Config is what a workload is made of.
+// Config configures a workload.
 type Config struct {
-	// Workload is the plan's.
+	// Workload is the workload as the plan defines it.
 	Workload *spatev1.Workload
-	// Seed of the stage.
+	// Seed is the seed of the stage.
 	Seed uint64
-	// Form that the target takes prompts in: what cannot be written in it is an error of New.
+	// Form is the form in which the target takes prompts. New returns an error for content that cannot be written in
+	// it.
 	Form Form
-	// Words that are one token each behind a space, for prompts of text. Empty: the package's own.
+	// Words are the words of text prompts. Each is one token behind a space. Empty: the package's own words.
 	Words []string
 	// First are words that are one token each at the start of a prompt or message. Empty: Words.
 	First []string
-	// Lines are the lengths of the lines of a sonnet's text in tokens, each behind a line feed, by row. Empty: those of
-	// the rows, or estimates.
+	// Lines are the lengths, in tokens, of the lines of a sonnet's text, by row. Each is counted behind a line feed.
+	// Empty: the lengths in the rows, or estimates.
 	Lines []uint32
-	// Template is how many tokens the server adds to each prompt: prompts are so much shorter than the ISL.
+	// Template is the number of tokens that the server adds to each prompt. Prompts are that much shorter than the ISL.
 	Template uint32
-	// Run names the stage's run, and the stage in it, like no other: stages of equal seeds are sent to targets that may
-	// be one server. What requests begin with that are to miss every cache is drawn from it.
+	// Run uniquely names the run and the stage in it. Stages with equal seeds may be sent to targets that are one
+	// server, so the unique start of requests that must miss every cache is drawn from Run.
 	Run string
-	// Rows of the workload's file. Nil: it takes none. The workload closes them; if New fails, whoever opened them
-	// does.
+	// Rows are the rows of the workload's file. Nil: the workload has no file. The workload closes the rows. If New
+	// fails, the caller closes them.
 	Rows *dataset.Rows
 }
 
-// Request names a request and how it is to be written.
+// Request names a request and the form to write it in.
 type Request struct {
-	// Index of the arrival.
+	// Index is the index of the arrival.
 	Index uint64
-	// Turn of its session, from 0.
+	// Turn is the turn of the session, from 0.
 	Turn int
-	// Form of the prompt.
+	// Form is the form of the prompt.
 	Form Form
-	// Answers of the server to the turns before, each as it stood between the quotes of JSON strings. Nil elements: the
-	// turn had none.
+	// Answers are the server's answers to the earlier turns, each as it stood between the quotes of a JSON string. Nil
+	// elements: the turn had no answer.
 	Answers [][]byte
 }
 
-// Ask is what a request asks for.
+// Ask is what a request asks the server for.
 type Ask struct {
-	// ISL is the length of the prompt in tokens, as the server is to count it: at least one token more than the
-	// template. 0: not known.
+	// ISL is the length of the prompt in tokens as the server will count it, at least one token more than the template.
+	// 0: not known.
 	ISL uint32
 	// OSL is the length of the output in tokens, at least 1.
 	OSL uint32
-	// Shared is how many of the prompt's first tokens an earlier request of the stage began with too.
+	// Shared is the number of tokens at the start of the prompt that an earlier request of the stage started with too.
 	Shared uint32
-	// Turns is how many requests the arrival makes one after another: 1, or those of its session.
+	// Turns is the number of requests that the arrival makes one after another: 1, or the number of turns of its
+	// session.
 	Turns int
-	// Pause is the time between the end of the turn before and this request.
+	// Pause is the time between the end of the previous turn and this request.
 	Pause time.Duration
 }
 
 // Workload makes requests. It is safe for concurrent use. The caller closes it.
 type Workload interface {
-	// Ask returns what a request asks for. An error: its row cannot be read.
+	// Ask returns what a request asks for. It returns an error if the request's row cannot be read.
 	Ask(index uint64, turn int) (Ask, error)
-	// AppendPrompt appends the prompt of a request as one JSON value, and returns the extended slice. It allocates only
-	// to grow dst. An error: its row cannot be read.
+	// AppendPrompt appends the prompt of a request as one JSON value and returns the extended slice. It allocates only
+	// to grow dst. It returns an error if the request's row cannot be read.
 	AppendPrompt(dst []byte, r Request) ([]byte, error)
-	// Close lets go of the files.
+	// Close closes the workload's files.
 	Close() error
 }
 
-// New returns a workload. It is an error if the content is of a kind that is not known, or cannot be made.
+// New returns a workload. It returns an error if the kind of content is unknown or the content cannot be made.
 func New(c Config) (Workload, error) {
 	switch content := c.Workload.GetContent().(type) {
 	case *spatev1.Workload_Random:
@@ -114,7 +117,7 @@ func New(c Config) (Workload, error) {
 	}
 }
 
-// checked returns a workload, or nil with an error.
+// checked returns a nil interface with an error, and not an interface that holds a nil pointer.
 func checked[W Workload](w W, err error) (Workload, error) {
 	if err != nil {
 		return nil, err

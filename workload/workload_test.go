@@ -18,13 +18,13 @@ func content(c *spatev1.RandomContent) *spatev1.Workload {
 	return &spatev1.Workload{Content: &spatev1.Workload_Random{Random: c}}
 }
 
-// made returns a workload that must be possible.
+// made returns a workload of valid content.
 func made(t rapid.TB, c *spatev1.RandomContent, seed uint64) Workload {
 	t.Helper()
 	return madeOf(t, Config{Workload: content(c), Seed: seed})
 }
 
-// madeOf returns a workload that must be possible.
+// madeOf returns a workload of a valid configuration.
 func madeOf(t rapid.TB, c Config) Workload {
 	t.Helper()
 	w, err := New(c)
@@ -34,13 +34,13 @@ func madeOf(t rapid.TB, c Config) Workload {
 	return w
 }
 
-// prompt appends a prompt that must be possible.
+// prompt appends a valid prompt.
 func prompt(t rapid.TB, w Workload, dst []byte, index uint64, form Form) []byte {
 	t.Helper()
 	return promptOf(t, w, dst, Request{Index: index, Form: form})
 }
 
-// promptOf appends a prompt that must be possible.
+// promptOf appends a valid prompt.
 func promptOf(t rapid.TB, w Workload, dst []byte, r Request) []byte {
 	t.Helper()
 	dst, err := w.AppendPrompt(dst, r)
@@ -50,7 +50,7 @@ func promptOf(t rapid.TB, w Workload, dst []byte, r Request) []byte {
 	return dst
 }
 
-// asked returns what a request asks for, which must be possible.
+// asked returns what a valid request asks for.
 func asked(t rapid.TB, w Workload, index uint64, turn int) Ask {
 	t.Helper()
 	a, err := w.Ask(index, turn)
@@ -60,8 +60,7 @@ func asked(t rapid.TB, w Workload, index uint64, turn int) Ask {
 	return a
 }
 
-// contents draws workloads of every kind that this package makes alone, with prompts of up to a few hundred tokens a
-// turn.
+// contents draws workloads of every kind that needs no file, with prompts of up to a few hundred tokens per turn.
 var contents = rapid.Custom(func(t *rapid.T) *spatev1.Workload {
 	w := &spatev1.Workload{CacheBusting: rapid.SampledFrom([]string{"", "none", "request"}).Draw(t, "cache busting")}
 	if rapid.Bool().Draw(t, "sessions") {
@@ -76,8 +75,8 @@ var contents = rapid.Custom(func(t *rapid.T) *spatev1.Workload {
 	return w
 })
 
-// TestPrompts: for any workload and form a prompt is valid JSON of the tokens asked for, its words or ids are those
-// allowed, it depends on seed, run and index alone, and it is not that of the request behind.
+// TestPrompts: for any workload and form, a prompt is valid JSON with the requested number of tokens, all of them
+// allowed words or ids. It depends only on seed, run and index, and differs from the prompt of the next request.
 func TestPrompts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Config{
@@ -106,7 +105,7 @@ func TestPrompts(t *testing.T) {
 	})
 }
 
-// checkCount checks the number of tokens of a prompt against what it asks for.
+// checkCount checks the number of a prompt's tokens against what the request asks for.
 func checkCount(t *rapid.T, c Config, a Ask, tokens int) {
 	if a.OSL == 0 || a.Turns == 0 || int(a.Shared) > tokens {
 		t.Fatalf("asks for %+v, the prompt has %d tokens", a, tokens)
@@ -119,8 +118,8 @@ func checkCount(t *rapid.T, c Config, a Ask, tokens int) {
 	}
 }
 
-// checkTokens: words are of the list. Ids are of the range, which the generator leaves at its default or sets to
-// 100,000 to 300,000.
+// checkTokens checks that words are in the list, and ids in the range. The generator leaves the range at its default or
+// sets it to 100,000 to 300,000.
 func checkTokens(t *rapid.T, form Form, tokens []string) {
 	for _, token := range tokens {
 		_, known := placeOf(token)
@@ -134,7 +133,7 @@ func checkTokens(t *rapid.T, form Form, tokens []string) {
 	}
 }
 
-// placeOf returns the place of a word in the sorted list.
+// placeOf returns the index of a word in the sorted list.
 func placeOf(text string) (int, bool) {
 	return slices.BinarySearchFunc(words, text,
 		func(w word, text string) int { return strings.Compare(w.text(), text) })
@@ -143,7 +142,7 @@ func placeOf(text string) (int, bool) {
 // text returns the word without its space.
 func (w word) text() string { return string(w.letters[:w.size-1]) }
 
-// TestWordList: sorted, so each once; short, lowercase, and none that JSON would have to escape.
+// TestWordList: the words are sorted, so that each occurs once, short and lowercase, and none needs escaping in JSON.
 func TestWordList(t *testing.T) {
 	if len(words) < 256 {
 		t.Fatalf("%d words are too few", len(words))
@@ -158,7 +157,7 @@ func TestWordList(t *testing.T) {
 	}
 }
 
-// TestKnownPrompts pins prompts and lengths: a run must be repeatable by later versions.
+// TestKnownPrompts pins prompts and lengths: later versions must be able to repeat a run.
 func TestKnownPrompts(t *testing.T) {
 	busted := content(&spatev1.RandomContent{Isl: 9, Osl: 1})
 	busted.CacheBusting = "request"
@@ -199,7 +198,7 @@ func TestKnownPrompts(t *testing.T) {
 	}
 }
 
-// TestRequestsDiffer: no two of many requests, of neighbouring seeds and indices, begin with the same 16 tokens.
+// TestRequestsDiffer: among many requests, of neighbouring seeds and indices, no two start with the same 16 tokens.
 func TestRequestsDiffer(t *testing.T) {
 	for _, form := range []Form{Text, TokenIDs} {
 		seen := make(map[string]bool)
@@ -217,7 +216,7 @@ func TestRequestsDiffer(t *testing.T) {
 	}
 }
 
-// chiSquare returns how far counts are from uniform in standard deviations of the statistic: (x - f) / sqrt(2f) with f
+// chiSquare returns how far counts are from uniform, in standard deviations of the statistic: (x - f) / sqrt(2f) with f
 // degrees of freedom.
 func chiSquare(counts []int) float64 {
 	total := 0
@@ -232,8 +231,8 @@ func chiSquare(counts []int) float64 {
 	return (x - freedom) / math.Sqrt(2*freedom)
 }
 
-// TestUniform: each id and each word comes equally often, over all places of a prompt and at its first alone. Four
-// standard deviations are allowed, on both sides; the seeds are fixed.
+// TestUniform: all ids and all words are equally frequent, over all places of a prompt and at its first place alone.
+// Four standard deviations are allowed on both sides; the seeds are fixed.
 func TestUniform(t *testing.T) {
 	for name, c := range map[string]struct {
 		isl      uint32
@@ -316,7 +315,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestPromptDoesNotAllocate reuses a buffer that is long enough.
+// TestPromptDoesNotAllocate reuses a buffer that is large enough.
 func TestPromptDoesNotAllocate(t *testing.T) {
 	for name, c := range map[string]Config{
 		"random": {Workload: content(&spatev1.RandomContent{IslLengths: lognormalOf(500, 100, 0, 600), Osl: 1})},

@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// repeating repeats a text.
+// repeating is a reader that repeats a text.
 type repeating struct {
 	text string
 	at   int
@@ -29,7 +29,7 @@ func (e *repeating) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// packed compresses so many bytes of a text.
+// packed compresses size bytes of a text.
 func packed(t *testing.T, text io.Reader, size int64, by func(io.Writer) io.WriteCloser) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -43,7 +43,7 @@ func packed(t *testing.T, text io.Reader, size int64, by func(io.Writer) io.Writ
 	return out.Bytes()
 }
 
-// What is endless, or small and made to be huge, ends with an error, and before it has taken a disk.
+// An endless source and a decompression bomb end with an error, before they fill a disk.
 func TestSourcesBeyondBounds(t *testing.T) {
 	row := `{"prompt": "` + strings.Repeat("a", 5000) + `"}` + "\n"
 	zeros := strings.Repeat("\x00", 1<<16)
@@ -60,7 +60,7 @@ func TestSourcesBeyondBounds(t *testing.T) {
 		src  io.Reader
 		most uint64
 		says string
-		rows int // bytes of rows at most
+		rows int // maximum bytes of rows
 	}{
 		"endless rows": {&repeating{text: row}, 1 << 20, "more than 1.0 MiB of text", 2 << 20},
 		"endless line": {&repeating{text: zeros}, 1 << 40, "line 1 is longer than 1024 MiB", 1 << 20},
@@ -89,13 +89,13 @@ func TestSourcesBeyondBounds(t *testing.T) {
 			}
 		})
 	}
-	small := packed(t, &repeating{text: row}, 100*int64(len(row)), byGzip) // as much smaller, and harmless
+	small := packed(t, &repeating{text: row}, 100*int64(len(row)), byGzip) // the same compression ratio, but harmless
 	if _, _, err := Build(t.Context(), io.Discard, bytes.NewReader(small), jsonl, Options{}); err != nil {
 		t.Errorf("a small compressed file: %v", err)
 	}
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter int
 
 func (c *counter) Write(b []byte) (int, error) {

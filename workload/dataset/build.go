@@ -13,27 +13,27 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Options are what Build knows beside the plan.
+// Options are the inputs of Build beyond the plan.
 type Options struct {
-	// Name of the source in errors: its path.
+	// Name is the name of the source in errors: its path.
 	Name string
 	// Count returns the number of tokens of a text, without those that servers add. Nil: there is no tokenizer, and
-	// what only one can know stays unknown.
+	// lengths that need one stay unknown.
 	Count func(text string) int
-	// MaxBytes is how much text the source may have, uncompressed. Default 64 GiB.
+	// MaxBytes is the maximum size of the source's text, uncompressed. Default 64 GiB.
 	MaxBytes uint64
 }
 
-// Skipped is what a source has that is in no request.
+// Skipped is what a source contains and no request uses.
 type Skipped struct {
-	// Unusable rows are faulty. max_skipped limits their share.
+	// Unusable counts faulty rows. max_skipped limits their share.
 	Unusable uint64
-	// LeftOut rows are good, but no requests by the rules of their form: failed requests of a trace, conversations
-	// without an answer, empty lines.
+	// LeftOut counts rows that are valid, but by the rules of their form make no request: failed requests of a trace,
+	// conversations without an answer, empty lines.
 	LeftOut uint64
-	// Reordered rows of a trace came later than their times say, and were put in order.
+	// Reordered counts rows of a trace that came later in the file than their times say. They were sorted.
 	Reordered uint64
-	// Unused are members of rows that could be used otherwise.
+	// Unused are members that were ignored in rows that were otherwise used.
 	Unused Unused
 	// First are the first few unusable rows.
 	First []SkippedRow
@@ -41,18 +41,18 @@ type Skipped struct {
 	Unit string
 }
 
-// SkippedRow is a row that is in no row, and why.
+// SkippedRow is a source row that was skipped, with the reason.
 type SkippedRow struct {
-	// Number of the line or element, from 1.
+	// Number is the number of the line or element, from 1.
 	Number uint64
-	// Reason, to be read behind the number.
+	// Reason completes a sentence that starts with unit and number: "line 3 is empty".
 	Reason string
 }
 
-// mostNamed is how many unusable rows are named.
+// mostNamed is the maximum number of unusable rows that are named.
 const mostNamed = 5
 
-// note counts a row that cannot be used.
+// note counts a skipped row.
 func (s *Skipped) note(number uint64, u *unusableError) {
 	if u.leftOut {
 		s.LeftOut++
@@ -75,16 +75,18 @@ func (s *Skipped) String() string {
 	return text
 }
 
-// defaultSkipped is the share of rows that may be unusable where the plan says nothing.
+// defaultSkipped is the share of rows that may be unusable unless the plan says otherwise.
 const defaultSkipped = 0.01
 
-// Build reads a source file, gzip, zstd or plain, and writes its rows file to dst. It reads once, in a stream; of the
-// source it keeps a line (at most 32 MiB, longer ones are unusable), of a trace 16 MiB of rows to sort, and in
-// Mooncake's form 10 to 15 bytes for each different block. The same source, workload and counts give the same bytes.
+// Build reads a source file (gzip, zstd or plain) and writes its rows file to dst. It reads once, as a stream. Of the
+// source it holds one line in memory (at most 32 MiB; longer lines are unusable), of a trace 16 MiB of rows to sort,
+// and in Mooncake's form 10 to 15 bytes for each different block. The same source, workload and counts give the same
+// bytes.
 //
-// Skipped is never nil. It is an error if the source ends too early, has too much text or a line of more than 1 GiB, is
-// compressed as only files are that are made to fill disks, is not in the workload's form, has no row that can be used,
-// or more unusable ones than max_skipped: it names the first of them. What was written to dst is of no use then.
+// Skipped is never nil. Build returns an error if the source ends too early, has too much text or a line of more than 1
+// GiB, looks like a decompression bomb, is not in the workload's form, has no usable row, or has more unusable rows
+// than max_skipped allows. That last error names the first unusable rows. After an error, what was written to dst is
+// useless.
 func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workload, o Options) (*spatev1.Dataset,
 	*Skipped, error) {
 	skipped := &Skipped{Unit: "line"}
@@ -104,25 +106,25 @@ func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workloa
 type builder struct {
 	header  header
 	flags   uint32
-	share   float64 // of rows that may be unusable
-	most    uint64  // bytes of text
+	share   float64 // share of rows that may be unusable
+	most    uint64  // maximum bytes of text
 	skipped *Skipped
-	// begin finds lines or elements.
+	// begin finds the lines or elements.
 	begin func(*source) (items, error)
-	// parse reads an item and adds its row. An unusableError: it was not added.
+	// parse reads an item and adds its row. After an unusableError the row was not added.
 	parse func(item item) error
-	// end adds what is left.
+	// end adds the remaining rows.
 	end func() error
 
 	out     *writer
 	row     Row
 	read    uint64
 	longest uint64
-	unknown bool // a row's length is not known
+	unknown bool // some row's length is not known
 	span    time.Duration
 }
 
-// build goes through the source.
+// build reads the source and writes the rows file.
 func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spatev1.Dataset, error) {
 	in, err := open(ctx, src, b.most)
 	if err != nil {
@@ -187,7 +189,7 @@ func (b *builder) add(row *Row) error {
 	return b.out.add(row)
 }
 
-// sessionTokens returns the tokens of a session at its end.
+// sessionTokens returns the tokens of a whole session.
 func sessionTokens(row *Row) (n uint64) {
 	for _, t := range row.Turns {
 		n += uint64(t.ISL) + uint64(t.OSL)
@@ -195,7 +197,7 @@ func sessionTokens(row *Row) (n uint64) {
 	return n
 }
 
-// verdict says whether enough rows can be used.
+// verdict returns an error unless enough rows are usable.
 func (b *builder) verdict() error {
 	s := b.skipped
 	switch {
@@ -212,7 +214,7 @@ func (b *builder) verdict() error {
 	return nil
 }
 
-// result ends the file.
+// result finishes the file.
 func (b *builder) result() (*spatev1.Dataset, error) {
 	rows := b.out.trailer.rows
 	sha, size, err := b.out.close()

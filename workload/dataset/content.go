@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// errContent is that a content ends too early or goes on too long.
+// errContent means that a content is too short or too long.
 var errContent = errors.New("its content is not of its kind")
 
 // appendContent appends the content of a row: text as it is, numbers as varints.
@@ -28,7 +28,8 @@ func appendContent(dst []byte, row *Row) []byte {
 	return dst
 }
 
-// appendBlocks appends hash ids by their differences: in real traces most follow the one before, and take one byte so.
+// appendBlocks appends hash ids as differences: in real traces most ids follow the id before, so that they take one
+// byte.
 func appendBlocks(dst []byte, blocks []uint64) []byte {
 	before := uint64(0)
 	for _, id := range blocks {
@@ -49,12 +50,12 @@ func appendTurns(dst []byte, row *Row) []byte {
 	return dst
 }
 
-// appendBytes appends a length and so many bytes.
+// appendBytes appends a length and that many bytes.
 func appendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
 
-// parseContent fills in the row's content. Text is not copied.
+// parseContent fills in the row's content. It does not copy text.
 func parseContent(b []byte, row *Row) error {
 	r := reader{rest: b}
 	switch row.Kind {
@@ -81,13 +82,13 @@ func parseContent(b []byte, row *Row) error {
 	return nil
 }
 
-// reader takes values off a content. A value that is not there makes it bad, and is 0.
+// reader consumes values from a content. If a value is missing, the reader becomes bad and the value is 0.
 type reader struct {
 	rest []byte
 	bad  bool
 }
 
-// number takes a number.
+// number reads a number.
 func (r *reader) number() uint64 {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
@@ -98,7 +99,7 @@ func (r *reader) number() uint64 {
 	return v
 }
 
-// small takes a number of 32 bits.
+// small reads a 32-bit number.
 func (r *reader) small() uint32 {
 	v := r.number()
 	if v > math.MaxUint32 {
@@ -107,7 +108,7 @@ func (r *reader) small() uint32 {
 	return uint32(v)
 }
 
-// bytes takes a length and so many bytes.
+// bytes reads a length and that many bytes.
 func (r *reader) bytes() []byte {
 	n := r.number()
 	if n > uint64(len(r.rest)) {
@@ -119,7 +120,7 @@ func (r *reader) bytes() []byte {
 	return b
 }
 
-// blocks takes hash ids.
+// blocks reads hash ids.
 func (r *reader) blocks(row *Row) {
 	before := uint64(0)
 	for len(r.rest) > 0 && !r.bad {
@@ -134,7 +135,7 @@ func (r *reader) blocks(row *Row) {
 	}
 }
 
-// turns takes a conversation.
+// turns reads a conversation.
 func (r *reader) turns(row *Row) {
 	row.Content = r.bytes()
 	for range row.TurnCount {

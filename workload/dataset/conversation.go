@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Sides of a conversation.
+// The sides of a conversation.
 const (
 	system = iota
 	user
 	assistant
 )
 
-// sides are the names that exports of conversations give to who speaks.
+// sides maps the speakers' names in exported conversations to sides.
 var sides = map[string]int{
 	"system":    system,
 	"human":     user,
@@ -26,26 +26,26 @@ var sides = map[string]int{
 	"bot":       assistant,
 }
 
-// speech is what one side says, the inside of a JSON string.
+// speech is what one side says. The text is the inside of a JSON string.
 type speech struct {
 	side int
 	text []byte
-	own  bool // text is no part of the item, and may be appended to
+	own  bool // text is a copy that may be appended to, and no part of the item
 }
 
-// paragraph separates two lines of one side, as the inside of a JSON string.
+// paragraph separates two lines of one side. It is the inside of a JSON string.
 const paragraph = `\n\n`
 
-// conversation is a conversation as it is read.
+// conversation is a conversation that is being read.
 type conversation struct {
 	lines []speech
-	limit uint32 // output length that the row gives itself. 0: none
-	// Members of lines that are not used.
+	limit uint32 // the row's own output length. 0: none
+	// unused counts the members of lines that are not used.
 	unused *Unused
 }
 
-// add appends what a side says. Several lines of one side become one, so that sides take turns, as chat templates want
-// it.
+// add appends what a side says. Consecutive lines of one side become one, so that sides alternate, as chat templates
+// require.
 func (c *conversation) add(side int, text []byte) {
 	n := len(c.lines)
 	if n == 0 || c.lines[n-1].side != side {
@@ -59,7 +59,7 @@ func (c *conversation) add(side int, text []byte) {
 	last.text = append(append(last.text, paragraph...), text...)
 }
 
-// read reads an array of lines, each an object with who speaks and what.
+// read reads an array of lines. Each is an object with a speaker and a text.
 func (c *conversation) read(name string, array []byte, sideName, textName string) error {
 	c.lines = c.lines[:0]
 	if array[0] != '[' {
@@ -105,8 +105,9 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 	return nil
 }
 
-// turns appends the questions and their answers to the row, and sets its system prompt. What an assistant says before
-// anybody asked is left away, and so is a last question without an answer if there is no output length to ask for.
+// turns appends the questions and their answers to the row, and sets its system prompt. It drops what an assistant says
+// before the first question, blank questions, and a last question without an answer if there is no output length to ask
+// for.
 func (c *conversation) turns(row *Row, o *lengths) {
 	for i, l := range c.lines {
 		switch l.side {
@@ -126,13 +127,13 @@ func (c *conversation) turns(row *Row, o *lengths) {
 	}
 }
 
-// lengths works out the lengths of texts.
+// lengths computes the lengths of texts.
 type lengths struct {
-	// count counts tokens. Nil: nobody can.
+	// count counts tokens. Nil: there is no tokenizer.
 	count func(text string) int
-	// osl is the workload's output length. 0: that of the answer.
+	// osl is the workload's output length. 0: the length of the answer.
 	osl uint32
-	// fallback is the output length where there is no answer either. 0: none.
+	// fallback is the output length if there is no answer either. 0: none.
 	fallback uint32
 }
 
@@ -144,9 +145,9 @@ func (l *lengths) tokens(inside []byte) uint32 {
 	return clamp(l.count(unescape(inside)))
 }
 
-// output returns the output length to ask for: the row's own, else the workload's, else that of the recorded answer.
-// Without a tokenizer that is taken to be a quarter of its bytes in UTF-8: an estimate, good enough for a limit, and
-// never reported as a length that was seen.
+// output returns the output length to ask for: the row's own, else the workload's, else the length of the recorded
+// answer. Without a tokenizer, the length of an answer is estimated as a quarter of its bytes in UTF-8. The estimate is
+// good enough for a limit, and is never reported as an observed length.
 func (l *lengths) output(own uint32, answer []byte) uint32 {
 	switch {
 	case own > 0:
@@ -161,5 +162,5 @@ func (l *lengths) output(own uint32, answer []byte) uint32 {
 	return max(1, clamp((len(unescape(answer))+3)/4))
 }
 
-// clamp cuts a length off at the longest that there is.
+// clamp limits a length to 0 to longestLength.
 func clamp(n int) uint32 { return uint32(min(max(n, 0), longestLength)) }

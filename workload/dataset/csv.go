@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// table is a trace in CSV: a line of column names, then a line for each request. Fields may be quoted, but not go over
-// lines.
+// table is a trace in CSV: a line of column names, then one line per request. Fields may be quoted, but may not contain
+// line breaks.
 type table struct {
 	form    string
 	columns [3]string // time, prompt tokens, answer tokens
@@ -20,8 +20,8 @@ type table struct {
 	unused  *Unused
 }
 
-// newBurstGPT reads BurstGPT's form: times in seconds. Rows without an answer are requests that failed, and are left
-// out; there may be more columns, as the later releases have them.
+// newBurstGPT reads BurstGPT's form, with times in seconds. Rows without an answer are failed requests and are left
+// out. There may be more columns, as in the later releases.
 func newBurstGPT() *table {
 	return &table{
 		form:    "BurstGPT",
@@ -30,13 +30,13 @@ func newBurstGPT() *table {
 	}
 }
 
-// newAzure reads the form of the Azure LLM inference traces, of 2023 (2023-11-16 18:15:46.6805900) and of 2024
+// newAzure reads the form of the Azure LLM inference traces of 2023 (2023-11-16 18:15:46.6805900) and of 2024
 // (2024-05-10 00:00:00.009930+00:00).
 func newAzure() *table {
 	return &table{form: "Azure", columns: [3]string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, time: dateTime}
 }
 
-// dateTime reads a date and a time of day, in UTC unless a zone is behind them.
+// dateTime reads a date and a time of day, in UTC unless a zone follows.
 func dateTime(name string, value []byte) (int64, error) {
 	text, layout := strings.Replace(string(value), "T", " ", 1), "2006-01-02 15:04:05"
 	if len(text) > len(layout) && strings.ContainsAny(text[len(layout):], "+-Z") {
@@ -103,7 +103,7 @@ func (c *table) parse(text []byte) (t timed, err error) {
 	return t, someTokens(t)
 }
 
-// split cuts a line into its fields, without quotes.
+// split splits a line into its fields and removes quotes.
 func (c *table) split(text []byte) error {
 	c.fields = c.fields[:0]
 	for {

@@ -43,7 +43,7 @@ func sonnetOf(c *spatev1.SonnetContent) *spatev1.Workload {
 	return &spatev1.Workload{Name: "p", Content: &spatev1.Workload_Sonnet{Sonnet: c}}
 }
 
-// all are the forms with nothing set.
+// all returns workloads of all forms with no field set.
 func all() map[string]*spatev1.Workload {
 	every := 1.0
 	trace, file := &spatev1.TraceContent{MaxSkipped: &every}, &spatev1.FileContent{MaxSkipped: &every}
@@ -58,7 +58,7 @@ func all() map[string]*spatev1.Workload {
 // words counts words in place of tokens.
 func words(text string) int { return len(strings.Fields(text)) }
 
-// built builds a source that must be good, and reads it.
+// built builds a valid source and opens its rows.
 func built(t rapid.TB, w *spatev1.Workload, source string, o Options) (*spatev1.Dataset, *Skipped, *Rows) {
 	t.Helper()
 	var out bytes.Buffer
@@ -76,7 +76,7 @@ func built(t rapid.TB, w *spatev1.Workload, source string, o Options) (*spatev1.
 	return d, skipped, r
 }
 
-// refused builds a source that must be refused, and returns the error.
+// refused builds an invalid source and returns the error.
 func refused(t *testing.T, w *spatev1.Workload, source string) string {
 	t.Helper()
 	_, skipped, err := Build(t.Context(), &bytes.Buffer{}, strings.NewReader(source), w, Options{Name: "in.txt"})
@@ -101,10 +101,10 @@ func rowsOf(t rapid.TB, r *Rows) []Row {
 	return list
 }
 
-// writeMooncake writes a trace in Mooncake's form that shares prefixes as chats do: four in ten requests begin a
-// conversation behind one of a few common system prompts, the others go on with one of the latest conversations, whose
-// whole prompt and answer they repeat. Ids are given out in order, as in the published traces. It is the same for the
-// same arguments.
+// writeMooncake writes a trace in Mooncake's form that shares prefixes as chats do. Four in ten requests start a
+// conversation behind one of a few common system prompts. The others continue one of the latest conversations and
+// repeat its whole prompt and answer. Ids are assigned in order, as in the published traces. The same arguments give
+// the same trace.
 func writeMooncake(out *bytes.Buffer, rows int, perSecond float64, longest uint32) {
 	const block, systems, open = 512, 4, 64
 	s := draw.New(20260101, "mooncake")
@@ -149,7 +149,7 @@ func writeMooncake(out *bytes.Buffer, rows int, perSecond float64, longest uint3
 // mooncakeTrace is a trace that ships with the program.
 const mooncakeTrace = "mooncake-1000.jsonl"
 
-// sourceFile returns where a source file of the tests is.
+// sourceFile returns the path of a source file of the tests.
 func sourceFile(name string) string {
 	if name == mooncakeTrace {
 		return filepath.Join("..", "..", "plans", "data", name)
@@ -157,7 +157,7 @@ func sourceFile(name string) string {
 	return filepath.Join("testdata", name)
 }
 
-// TestFixtures: the shipped trace is what its generator writes. With SPATE_WRITE_FIXTURES=1 it is written.
+// TestFixtures: the shipped trace is what its generator writes. SPATE_WRITE_FIXTURES=1 writes it.
 func TestFixtures(t *testing.T) {
 	var mooncake bytes.Buffer
 	writeMooncake(&mooncake, 1000, 8, 20_000)

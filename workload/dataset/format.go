@@ -10,20 +10,20 @@ import (
 
 // The rows file, little-endian:
 //
-//	header    magic, version, form (field number of the workload's content), record size, block tokens, CRC
+//	header    magic, version, form (field number of the content), record size, block tokens, 4 zero bytes, CRC
 //	chunk     contents of up to chunkRows rows one behind the other, then their records, all of one size
 //	...
 //	directory offset of each chunk's records, 8 bytes each
-//	trailer   rows, offset of the directory, kinds, flags, longest, CRC of directory and trailer, magic
+//	trailer   rows, offset of the directory, kinds, flags, 12 zero bytes, CRC of directory and trailer, magic
 //
-// So it is written in one pass with the records of one chunk in memory, and row i is found by the directory (8 bytes
-// for 4,096 rows) and one read. Each record has its own CRC-32C and that of its content.
+// The file is written in one pass with the records of one chunk in memory. Row i is found with the directory (8 bytes
+// for 4,096 rows) and one read. Each record has its own CRC-32C and the CRC-32C of its content.
 const (
 	version     = 1
 	headerSize  = 32
 	trailerSize = 48
 	chunkRows   = 4096
-	// shortRecord holds time and lengths: traces without content. longRecord holds where the content is besides.
+	// shortRecord holds time and lengths, for traces without content. longRecord also holds the place of the content.
 	shortRecord = 20
 	longRecord  = 44
 )
@@ -34,7 +34,7 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// ErrDamaged is in the errors about rows files that are not what Build wrote.
+// ErrDamaged is wrapped by the errors about rows files that are not as Build wrote them.
 var ErrDamaged = errors.New("damaged rows file")
 
 // damaged returns an ErrDamaged with its reason.
@@ -48,7 +48,7 @@ const (
 	additive
 )
 
-// header is the begin of a rows file.
+// header is the start of a rows file.
 type header struct {
 	form        uint32
 	recordSize  uint32
@@ -92,7 +92,7 @@ type trailer struct {
 	flags     uint32
 }
 
-// append appends the trailer's bytes. The checksum is over the directory too.
+// append appends the trailer's bytes. The checksum also covers the directory.
 func (t trailer) append(dst []byte, directory uint32) []byte {
 	from := len(dst)
 	dst = binary.LittleEndian.AppendUint64(dst, t.rows)
@@ -104,7 +104,7 @@ func (t trailer) append(dst []byte, directory uint32) []byte {
 	return append(dst, tailMagic[:]...)
 }
 
-// parseTrailer checks and reads trailerSize bytes. checksum is what it says the checksum of directory and trailer is.
+// parseTrailer checks and reads trailerSize bytes. checksum is the stored checksum of directory and trailer.
 func parseTrailer(b []byte) (t trailer, checksum uint32, err error) {
 	if [8]byte(b[trailerSize-8:]) != tailMagic {
 		return t, 0, damaged("it does not end like a rows file")

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// formOf returns the field number of a workload's content: what a rows file is for. 0: none.
+// formOf returns the field number of a workload's content, which identifies the form of a rows file. 0: none.
 func formOf(w *spatev1.Workload) uint32 {
 	m := w.ProtoReflect()
 	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("content"))
@@ -57,7 +57,7 @@ func (b *builder) allow(share *float64) {
 	}
 }
 
-// rows reads items by a function that fills in a row.
+// rows makes the builder read items with a function that fills in a row.
 func (b *builder) rows(parse func(text []byte, row *Row) error) {
 	b.parse = func(it item) error {
 		b.row.clear()
@@ -74,7 +74,7 @@ func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *Row)
 	b.rows(parse)
 }
 
-// sonnet reads lines of text. The longest request is what the workload asks for, whatever the lines.
+// sonnet reads lines of text. The longest request is the one that the workload asks for, whatever the lines.
 func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
 	f := &sonnet{lengths: lengths{count: o.Count, osl: c.GetOsl()}, whole: o.Count != nil}
 	b.begin = func(s *source) (items, error) { return &lines{src: s.Reader}, nil }
@@ -88,7 +88,7 @@ func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
 	}
 }
 
-// trace reads rows with times by a function, and hands them on in their order.
+// trace reads rows with times by a function, and adds them in the order of their times.
 func (b *builder) trace(c *spatev1.TraceContent, parse func(text []byte) (timed, error), fill func(timed, *Row) error) {
 	b.allow(c.MaxSkipped)
 	b.flags |= hasTimes

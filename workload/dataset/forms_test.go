@@ -24,7 +24,7 @@ func file(t *testing.T, name string) string {
 	return string(text)
 }
 
-// same compares rows by what they say.
+// same compares the contents of rows.
 func same(t *testing.T, got, want []Row) {
 	t.Helper()
 	for i := range want {
@@ -104,12 +104,12 @@ func TestMooncake(t *testing.T) {
 	}
 }
 
-// TestUnusable: each of these rows is counted and named behind a good one.
+// TestUnusable: each of these rows follows a good one, and is counted and named.
 func TestUnusable(t *testing.T) {
 	const good = `{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1]}`
 	head := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
 	forms := all()
-	type bad map[string]string // row: what the reason says
+	type bad map[string]string // row: its reason
 	for form, c := range map[string]struct {
 		before string
 		rows   bad
@@ -267,7 +267,7 @@ func TestSonnet(t *testing.T) {
 	if _, _, r = built(t, w, file(t, "poem.txt"), Options{}); r.Additive() || rowsOf(t, r)[0].ISL != 0 {
 		t.Error("lengths are known without a tokenizer")
 	}
-	merging := func(text string) int { return (len(text) + 3) / 4 } // two lines are fewer tokens than each
+	merging := func(text string) int { return (len(text) + 3) / 4 } // fewer tokens together than separately
 	if _, _, r = built(t, w, file(t, "poem.txt"), Options{Count: merging}); r.Additive() {
 		t.Error("lengths add up, but they do not")
 	}
@@ -293,7 +293,7 @@ func TestMaxSkipped(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoFault: failed requests of a trace are not limited by max_skipped, but there must be another one.
+// TestLeftOutIsNoFault: max_skipped does not limit failed requests of a trace, but at least one other row is needed.
 func TestLeftOutIsNoFault(t *testing.T) {
 	head := "Timestamp,Request tokens,Response tokens\n"
 	failed := strings.Repeat("1,5,0\n", 50)

@@ -11,8 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// fuzzed builds whatever there is: an error, or a file whose rows can all be read and ask for something that can be
-// sent.
+// fuzzed builds arbitrary input: it gets an error, or a file whose rows can all be read and ask for something that can
+// be sent.
 func fuzzed(f *testing.F, workloads []*spatev1.Workload, fixtures []string, seeds ...string) {
 	for _, name := range fixtures {
 		text, err := os.ReadFile(sourceFile(name))
@@ -143,7 +143,7 @@ func FuzzSonnet(f *testing.F) {
 		"\x00\"\\\u2028")
 }
 
-// FuzzRows opens whatever there is as a rows file, and reads all rows that it claims to have, as far as they can be.
+// FuzzRows opens arbitrary input as a rows file, and reads all rows that it claims to have.
 func FuzzRows(f *testing.F) {
 	f.Add(written(f, []Row{{OSL: 1, Kind: Text, Content: []byte("x")},
 		{OSL: 1, Kind: Session, TurnCount: 1, Turns: []Turn{{OSL: 1}}}}, longRecord))
@@ -159,7 +159,8 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// FuzzContent reads whatever there is as the content of a row: what can be read and is written again reads the same.
+// FuzzContent reads arbitrary input as the content of a row. Content that can be read must be the same after it is
+// written and read again.
 func FuzzContent(f *testing.F) {
 	for k := range kinds {
 		f.Add(uint8(k), uint32(1), []byte("\x01\x02\x03\x00\x01a\x00"))

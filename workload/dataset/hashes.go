@@ -2,15 +2,14 @@ package dataset
 
 import "math/bits"
 
-// hashes is a set of hashes. It is open addressing in parts that grow one by one, so that its memory is never twice
-// what it holds, as it is while a table is copied into one of twice its size: a part is between half and four fifths
-// full, 10 to 15 bytes a hash.
+// hashes is a set of hashes. It uses open addressing in parts that grow one at a time, so that growth never holds two
+// whole tables in memory. A part is between half and four fifths full, which takes 10 to 15 bytes per hash.
 type hashes struct {
 	parts [256]part
 	size  int
 }
 
-// part is a table with linear probing. 0 is an empty place.
+// part is a table with linear probing. 0 is an empty slot.
 type part struct {
 	table []uint64
 	used  int
@@ -23,7 +22,7 @@ func (h *hashes) has(hash uint64) bool {
 	return len(p.table) > 0 && p.table[p.find(hash)] == hash
 }
 
-// add adds a hash, and reports whether it was not there.
+// add adds a hash and reports whether the hash is new.
 func (h *hashes) add(hash uint64) bool {
 	hash = max(hash, 1)
 	p := &h.parts[hash&255]
@@ -40,8 +39,8 @@ func (h *hashes) add(hash uint64) bool {
 	return true
 }
 
-// find returns the place of a hash, or the empty one where it belongs. Places go by the upper bits, parts by the lower
-// ones.
+// find returns the slot of a hash, or the empty slot where the hash belongs. The upper bits of a hash select the slot,
+// the lower bits select the part.
 func (p *part) find(hash uint64) int {
 	high, _ := bits.Mul64(hash, uint64(len(p.table)))
 	i := int(high)
@@ -53,7 +52,7 @@ func (p *part) find(hash uint64) int {
 	return i
 }
 
-// grow moves the hashes into a table half as long again.
+// grow moves the hashes into a table of one and a half times the length.
 func (p *part) grow() {
 	old := p.table
 	p.table = make([]uint64, max(8, len(old)*3/2))

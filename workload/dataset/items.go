@@ -8,14 +8,15 @@ import (
 	"io"
 )
 
-// longestItem is the length of the longest line or array element that is used, in bytes. A prompt of a million tokens
-// has about 5 MB. What is longer is read over, without being kept, and counts as unusable.
+// longestItem is the maximum length, in bytes, of a line or array element that is used. A prompt of a million tokens
+// has about 5 MB. A longer item is skipped without being kept, and counts as unusable.
 const longestItem = 32 << 20
 
-// endlessItem is the length of a line or element from which on a source is none: it is a device, or no text of rows.
+// endlessItem is the length of a line or element above which a source is refused: it is a device, or not a file of
+// rows.
 const endlessItem = 1 << 30
 
-// errEndless ends a source without ends of lines.
+// errEndless is the error for a line or element that does not end within endlessItem bytes.
 var errEndless = fmt.Errorf("is longer than %d MiB: this is no file of rows", endlessItem>>20)
 
 // item is one line, or one element of an array.
@@ -25,14 +26,14 @@ type item struct {
 	tooLong bool
 }
 
-// items are the lines or elements of a source. Next returns io.EOF behind the last one.
+// items are the lines or elements of a source. next returns io.EOF after the last one.
 type items interface {
 	next() (item, error)
-	// unit is what an item is called.
+	// unit returns the word for an item.
 	unit() string
 }
 
-// lines are the lines of a source, without their ends.
+// lines are the lines of a source, without their line ends.
 type lines struct {
 	src    *bufio.Reader
 	buffer []byte
@@ -41,7 +42,7 @@ type lines struct {
 
 func (l *lines) unit() string { return "line" }
 
-// next returns the next line. The last one needs no end.
+// next returns the next line. The last line needs no line end.
 func (l *lines) next() (item, error) {
 	l.buffer = l.buffer[:0]
 	it := item{number: l.number + 1}
@@ -55,7 +56,7 @@ func (l *lines) next() (item, error) {
 			part = nil
 		}
 		if len(l.buffer) == 0 && err == nil {
-			it.text = part // the line as it lies in the reader
+			it.text = part // the line still lies in the reader's buffer
 		} else {
 			l.buffer = append(l.buffer, part...)
 			it.text = l.buffer
@@ -74,8 +75,8 @@ func (l *lines) next() (item, error) {
 	}
 }
 
-// elements are the elements of one JSON array that is the whole source. They are cut apart by brackets and quotes
-// alone, so that one that is no JSON does not end the others, and only one is in memory.
+// elements are the elements of a JSON array that is the whole source. They are split by brackets and quotes alone, so
+// that an element that is not valid JSON does not end the others, and only one element is in memory.
 type elements struct {
 	src    *bufio.Reader
 	buffer []byte
@@ -85,12 +86,12 @@ type elements struct {
 
 func (e *elements) unit() string { return "element" }
 
-// newItems returns the lines of a source, or, if its first character is a bracket, the elements of an array.
+// newItems returns the elements of an array if the source's first character is a bracket, or else its lines.
 func newItems(src *bufio.Reader) (items, error) {
 	for n := 1; ; n++ {
 		begin, err := src.Peek(n)
 		if err != nil || n == src.Size() {
-			return &lines{src: src}, nil //nolint:nilerr // Read again with the first line.
+			return &lines{src: src}, nil // the error comes up again at the first line
 		}
 		switch begin[n-1] {
 		case ' ', '\t', '\r', '\n':
@@ -131,7 +132,7 @@ func (e *elements) next() (item, error) {
 	return it, nil
 }
 
-// take reads an element up to what ends it.
+// take reads an element up to the comma or bracket that ends it.
 func (e *elements) take(it *item) error {
 	cut := cutter{}
 	e.buffer = e.buffer[:0]
@@ -154,7 +155,7 @@ func (e *elements) take(it *item) error {
 	return nil
 }
 
-// peek returns the next character that is no space, without taking it.
+// peek returns the next character that is not white space, without consuming it.
 func (e *elements) peek() (byte, error) {
 	for {
 		c, err := e.src.ReadByte()
@@ -167,7 +168,7 @@ func (e *elements) peek() (byte, error) {
 	}
 }
 
-// end checks that nothing is behind the array.
+// end checks that nothing follows the array.
 func (e *elements) end() error {
 	c, err := e.peek()
 	switch {
@@ -179,7 +180,7 @@ func (e *elements) end() error {
 	return fmt.Errorf("%q stands behind the end of the array: one array is a whole file", c)
 }
 
-// cut is the error of a source that ends within the array.
+// cut returns the error for a source that ends within the array.
 func (e *elements) cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("element %d: the array does not end, as in a file that was not copied whole: %w", e.number+1,
@@ -195,8 +196,8 @@ type cutter struct {
 	done            bool
 }
 
-// length returns how much of the text belongs to the element. done: what comes next is the comma or the bracket that
-// ends it.
+// length returns how much of the text belongs to the element. After it sets done, the next character is the comma or
+// bracket that ends the element.
 func (c *cutter) length(text []byte) int {
 	for i, b := range text {
 		switch {

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// The rows of JSON are read in two steps: encoding/json says whether the text is JSON at all, and what is below walks
-// it, trusting that it is, without making values of what nobody asks for. Text stays as it stands between its quotes,
-// because that is how it goes out again.
+// Rows in JSON are read in two steps. encoding/json checks that the text is valid JSON. The functions below then walk
+// the text, relying on its validity, and build no values that are not needed. Text stays escaped, because it is sent in
+// the same form.
 
-// checkObject checks that a text is one JSON object in UTF-8.
+// checkObject returns an error unless a text is one JSON object in UTF-8.
 func checkObject(text []byte) error {
 	text = bytes.TrimSpace(text)
 	switch {
@@ -30,7 +30,7 @@ func checkObject(text []byte) error {
 	return nil
 }
 
-// members are the names and values of a valid object, as they stand.
+// members yields the names and raw values of a valid object.
 func members(object []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		i := space(object, 0) + 1
@@ -49,7 +49,7 @@ func members(object []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// values are the elements of a valid array, as they stand.
+// values yields the raw elements of a valid array.
 func values(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		i := space(array, 0) + 1
@@ -65,7 +65,7 @@ func values(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// space returns the place of the first character from i on that is no space.
+// space returns the index of the first character from i on that is not white space.
 func space(text []byte, i int) int {
 	for text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r' {
 		i++
@@ -73,7 +73,7 @@ func space(text []byte, i int) int {
 	return i
 }
 
-// valueEnd returns the place behind the valid value that begins at i.
+// valueEnd returns the index behind the valid value that starts at i.
 func valueEnd(text []byte, i int) int {
 	switch text[i] {
 	case '"':
@@ -87,7 +87,7 @@ func valueEnd(text []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the place behind a string.
+// stringEnd returns the index behind the string that starts at i.
 func stringEnd(text []byte, i int) int {
 	for i++; text[i] != '"'; i++ {
 		if text[i] == '\\' {
@@ -97,7 +97,7 @@ func stringEnd(text []byte, i int) int {
 	return i + 1
 }
 
-// nestedEnd returns the place behind an object or array.
+// nestedEnd returns the index behind the object or array that starts at i.
 func nestedEnd(text []byte, i int) int {
 	for depth := 0; ; i++ {
 		switch text[i] {
@@ -113,7 +113,7 @@ func nestedEnd(text []byte, i int) int {
 	}
 }
 
-// typeOf says what a valid value is.
+// typeOf names the type of a valid value.
 func typeOf(value []byte) string {
 	switch value[0] {
 	case '"':
@@ -131,7 +131,7 @@ func typeOf(value []byte) string {
 	}
 }
 
-// inside returns what stands between the quotes of a string. An error: the value is none.
+// inside returns what stands between the quotes of a string. It returns an error if the value is not a string.
 func inside(name string, value []byte) ([]byte, error) {
 	if value[0] != '"' {
 		return nil, unusable("%s is %s, not a string", name, typeOf(value))
@@ -149,10 +149,10 @@ func unescape(inside []byte) string {
 	return text
 }
 
-// longestLength is the largest number of tokens that a plan may ask for, too.
+// longestLength is the maximum length in tokens. It is also the most that a plan may ask for.
 const longestLength = 1 << 24
 
-// length reads a number of tokens. Decimal points are taken where nothing is behind them: tables are often written so.
+// length reads a number of tokens. It accepts a fraction of zero (as in 12.0), which tables often have.
 func length(name string, value []byte) (uint32, error) {
 	if n, err := strconv.ParseUint(string(value), 10, 32); err == nil && n <= longestLength {
 		return uint32(n), nil
@@ -183,10 +183,10 @@ func number(name string, value []byte) (float64, error) {
 	return f, nil
 }
 
-// latest is the largest time that a trace may have: beyond it there are no nanoseconds in 64 bits.
+// latest is the largest absolute time of a trace, in nanoseconds. Larger times do not fit into 64 bits.
 const latest = 9.2e18
 
-// nanoseconds reads a time in units of so many nanoseconds.
+// nanoseconds reads a time that is given in units of unit nanoseconds.
 func nanoseconds(name string, value []byte, unit float64) (int64, error) {
 	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && math.Abs(float64(n))*unit < latest {
 		return n * int64(unit), nil
@@ -201,18 +201,18 @@ func nanoseconds(name string, value []byte, unit float64) (int64, error) {
 	return int64(math.Round(f * unit)), nil
 }
 
-// unusableError is why a row cannot be used.
+// unusableError says why a row is skipped.
 type unusableError struct {
 	reason  string
-	leftOut bool // by the rules of the format, not for a fault
+	leftOut bool // by the rules of the form, not because of a fault
 }
 
 func (u *unusableError) Error() string { return u.reason }
 
-// unusable returns why a row is faulty.
+// unusable returns the error for a faulty row.
 func unusable(format string, args ...any) error {
 	return &unusableError{reason: fmt.Sprintf(format, args...)}
 }
 
-// leaveOut returns why a faultless row is not to be used.
+// leaveOut returns the error for a valid row that is not used.
 func leaveOut(reason string) error { return &unusableError{reason: reason, leftOut: true} }

@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// defaultOutput is the output length of rows that say none, where the workload says none.
+// defaultOutput is the output length if neither the row nor the workload gives one.
 const defaultOutput = 256
 
-// jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each perhaps
-// with an output length of its own. Other members are counted as unused.
+// jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each
+// optionally with its own output length. Other members are counted as unused.
 type jsonl struct {
 	lengths  lengths
 	sessions bool
@@ -20,11 +20,11 @@ type jsonl struct {
 	unused   *Unused
 }
 
-// outputNames are the names under which rows give an output length. The first of them that is there counts.
+// outputNames are the names of members that give an output length. The first one that is present is used.
 var outputNames = [...]string{"output_length", "osl", "max_tokens", "max_completion_tokens", "output_tokens",
 	"output_tokens_count"}
 
-// fields are the members of a row that matter. Nil: not there.
+// fields are the relevant members of a row. Nil: absent.
 type fields struct {
 	prompt, messages, ids []byte
 	outputs               [len(outputNames)][]byte
@@ -52,7 +52,7 @@ func find(text []byte, unused *Unused) (f fields) {
 	return f
 }
 
-// takeOutput takes in an output length, and reports whether the member is one.
+// takeOutput stores an output length, and reports whether the member is one.
 func (f *fields) takeOutput(name string, value []byte) bool {
 	i := slices.Index(outputNames[:], name)
 	if i >= 0 && value[0] != 'n' {
@@ -61,7 +61,7 @@ func (f *fields) takeOutput(name string, value []byte) bool {
 	return i >= 0
 }
 
-// leaveOut counts the members that do not go with those that are used.
+// leaveOut counts the members that are ignored because of another member.
 func (f *fields) leaveOut(unused *Unused) {
 	if f.ids != nil && f.messages != nil {
 		unused.note("messages beside token_ids")
@@ -106,7 +106,7 @@ func (j *jsonl) parse(text []byte, row *Row) error {
 	return unusable("has none of prompt, messages and token_ids")
 }
 
-// output returns the output length of the row itself. 0: it gives none.
+// output returns the row's own output length. 0: the row gives none.
 func (f *fields) output() (uint32, error) {
 	for i, value := range f.outputs {
 		if value == nil {
@@ -153,7 +153,7 @@ func parseIDs(array []byte, row *Row) error {
 	return nil
 }
 
-// session reads messages as a conversation to be played turn by turn.
+// session reads messages as a conversation that is played turn by turn.
 func (j *jsonl) session(array []byte, row *Row) error {
 	if err := j.talk.read("messages", array, "role", "content"); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (j *jsonl) session(array []byte, row *Row) error {
 	return asSession(row)
 }
 
-// messages reads the messages of one request. They are sent as they are, but for space between them.
+// messages reads the messages of one request. They are sent unchanged except for white space between them.
 func (j *jsonl) messages(array []byte, row *Row) error {
 	if array[0] != '[' {
 		return unusable("messages is %s, not an array", typeOf(array))
@@ -175,7 +175,8 @@ func (j *jsonl) messages(array []byte, row *Row) error {
 	return j.checkMessages(row)
 }
 
-// checkMessages finds where words can be inserted. The length is known of a single message that is nothing but text.
+// checkMessages finds where words can be inserted. The length is known only for a single message that is nothing but
+// text.
 func (j *jsonl) checkMessages(row *Row) error {
 	count := 0
 	for message := range values(row.Content) {
@@ -200,8 +201,8 @@ func (j *jsonl) checkMessages(row *Row) error {
 	return nil
 }
 
-// firstText returns the inside of the first text of a message: its content, which is all of it then, or that of its
-// first part that is text. Nil: there is none.
+// firstText returns the inside of the first text of a message: its content, with whole set, or the text of its first
+// text part. Nil: the message has no text.
 func firstText(message []byte) (text []byte, whole bool) {
 	for name, value := range members(message) {
 		if name == "content" && value[0] == '"' {
@@ -214,7 +215,7 @@ func firstText(message []byte) (text []byte, whole bool) {
 	return text, whole
 }
 
-// firstPart returns the inside of the text of the first part of a message that has one.
+// firstPart returns the inside of the text of the first message part that has a text.
 func firstPart(parts []byte) []byte {
 	for part := range values(parts) {
 		if part[0] != '{' {
@@ -229,5 +230,6 @@ func firstPart(parts []byte) []byte {
 	return nil
 }
 
-// placeIn returns where a part of a text begins, that was cut from it: a cut keeps the end of the text's capacity.
+// placeIn returns the index at which part starts in text. part must be a subslice of text: both then end at the same
+// capacity.
 func placeIn(text, part []byte) int { return cap(text) - cap(part) }

@@ -16,10 +16,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// million is the rows of the trace whose memory is measured.
+// million is the number of rows of the trace whose memory is measured.
 const million = 1_000_000
 
-// writeMillion writes a trace of a million rows, half of whose blocks no row before had.
+// writeMillion writes a trace of a million rows. Half of their blocks are new.
 func writeMillion(out io.Writer) error {
 	w := bufio.NewWriter(out)
 	next := uint64(100)
@@ -32,12 +32,12 @@ func writeMillion(out io.Writer) error {
 	return w.Flush()
 }
 
-// inChild is set for the process whose memory is measured.
+// inChild is set in the process whose memory is measured.
 const inChild = "SPATE_MEASURE_MEMORY"
 
-// TestMillionRows builds and walks a trace of a million rows in a process of its own, and reads from the kernel how
-// much memory that took at most: under 200 MiB to build it, with 3 million different blocks, and far less to read it,
-// as an agent does.
+// TestMillionRows builds and walks a trace of a million rows in a separate process, and reads its peak memory from the
+// kernel. It must take less than 200 MiB to build, with 3 million different blocks, and far less to read, as an agent
+// does.
 func TestMillionRows(t *testing.T) {
 	if path := os.Getenv(inChild); path != "" {
 		measured(t, path)
@@ -74,8 +74,8 @@ func raceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// measurable returns a test binary whose memory is the program's own: this one, or one built without the race detector,
-// which takes several times the memory.
+// measurable returns a test binary whose memory is the program's own: this binary, or one built without the race
+// detector, which would take several times the memory.
 func measurable(t *testing.T) (program string) {
 	t.Helper()
 	if !raceDetector() {
@@ -89,7 +89,7 @@ func measurable(t *testing.T) (program string) {
 	return program
 }
 
-// peakOf runs this test in a process of its own and returns its peak memory in KiB.
+// peakOf runs this test in a separate process and returns its peak memory in KiB.
 func peakOf(t *testing.T, program, path, what string) (kib int) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), program, "-test.run=^TestMillionRows$", "-test.v")
@@ -105,7 +105,7 @@ func peakOf(t *testing.T, program, path, what string) (kib int) {
 	return kib
 }
 
-// measured is the measured process.
+// measured runs in the measured process.
 func measured(t *testing.T, job string) {
 	what, path, _ := strings.Cut(job, ":")
 	if what == "build" {
@@ -193,7 +193,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads rows in an order that no cache foresees.
+// BenchmarkRead reads rows in an order that no cache predicts.
 func BenchmarkRead(b *testing.B) {
 	var source bytes.Buffer
 	writeMooncake(&source, 20_000, 8, 20_000)

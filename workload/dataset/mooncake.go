@@ -1,6 +1,6 @@
 package dataset
 
-// defaultBlock is the tokens of a block in Mooncake's published traces.
+// defaultBlock is the number of tokens per block in Mooncake's published traces.
 const defaultBlock = 512
 
 // mooncake reads rows of {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}.
@@ -10,7 +10,7 @@ type mooncake struct {
 	unused *Unused
 }
 
-// parse reads a row. Its blocks are valid until the next one.
+// parse reads a row. The row's blocks are valid until the next call.
 func (m *mooncake) parse(text []byte) (t timed, err error) {
 	if err := checkObject(text); err != nil {
 		return t, err
@@ -63,7 +63,7 @@ func (m *mooncake) hashes(value []byte) error {
 	return nil
 }
 
-// check checks that there is a block for each block_tokens of the prompt.
+// check returns an error unless there is one block for each block_tokens of the prompt.
 func (m *mooncake) check(t timed) error {
 	want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block)
 	if uint64(len(t.blocks)) != want {
@@ -73,7 +73,7 @@ func (m *mooncake) check(t timed) error {
 	return someTokens(t)
 }
 
-// someTokens leaves out rows without prompt or answer: requests that failed.
+// someTokens leaves out rows without a prompt or an answer: requests that failed.
 func someTokens(t timed) error {
 	if t.isl == 0 || t.osl == 0 {
 		return leaveOut("has no tokens in prompt or answer: a request that failed")
@@ -81,7 +81,7 @@ func someTokens(t timed) error {
 	return nil
 }
 
-// unsigned reads a whole number of 64 bits.
+// unsigned reads a 64-bit unsigned integer.
 func unsigned(value []byte) (n uint64, ok bool) {
 	for _, c := range value {
 		if c < '0' || c > '9' || n > (1<<64-1)/10 {

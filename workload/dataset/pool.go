@@ -2,10 +2,10 @@ package dataset
 
 import "sync"
 
-// pool keeps values that were used, so that reading does not allocate.
+// pool keeps values for reuse, so that reading does not allocate.
 type pool[T any] struct{ sync.Pool }
 
-// get returns a value that was put back, or a new one.
+// get returns a value from the pool, or a new one.
 func (p *pool[T]) get() *T {
 	if v, ok := p.Get().(*T); ok {
 		return v
@@ -13,5 +13,5 @@ func (p *pool[T]) get() *T {
 	return new(T)
 }
 
-// put gives a value back.
+// put returns a value to the pool.
 func (p *pool[T]) put(v *T) { p.Put(v) }

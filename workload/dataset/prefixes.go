@@ -2,13 +2,13 @@ package dataset
 
 import "fmt"
 
-// mostPrefixes is how many different beginnings of prompts are told apart. They take 10 to 15 bytes each while a file
-// is built, 1 GiB at most.
+// mostPrefixes is the maximum number of different prompt starts. They take 10 to 15 bytes each while a file is built,
+// at most 1 GiB.
 const mostPrefixes = 1 << 26
 
-// prefixes knows the beginnings of all prompts so far, each by a hash of the ids of its blocks, so that an id counts
-// only behind the same ids as before, as in a prefix cache. (Of n beginnings two have one hash with a chance of n^2 /
-// 2^65.)
+// prefixes is the set of the starts of all prompts so far. Each start is a hash of its block ids, so that a block
+// counts as seen only behind the same blocks as before, as in a prefix cache. (Among n starts, two have the same hash
+// with a chance of n^2 / 2^65.)
 type prefixes struct {
 	seen  hashes
 	block uint32 // tokens
@@ -17,8 +17,9 @@ type prefixes struct {
 
 func newPrefixes(block uint32) *prefixes { return &prefixes{block: block, most: mostPrefixes} }
 
-// shared returns how many of the first tokens of a prompt were the first of an earlier one, and remembers the prompt. A
-// last block of fewer tokens than the others is found again if it is as long, or part of a whole one.
+// shared returns how many tokens at the start of a prompt were the start of an earlier prompt, and records the prompt.
+// A last block that is shorter than the others counts as seen if it had the same length before, or is part of a whole
+// block.
 func (p *prefixes) shared(blocks []uint64, isl uint32) (uint32, error) {
 	tokens, chain, open := uint32(0), uint64(0), true
 	for i, id := range blocks {

@@ -1,13 +1,12 @@
 // Package dataset turns the file of a workload into rows, and reads rows.
 //
-// A source file (a ShareGPT export, a trace, a list of prompts) is read once, by Build, in a stream: whatever its size,
-// its memory is bounded. What comes out is a rows file, a compact form of our own that is the same to the byte for the
-// same source, is named by its SHA-256, and is read at random: any agent can make any request. Everything that a source
-// can have wrong is found by Build and said with the number of its line; what reads rows meets only good ones, or a
-// damaged file.
+// Build reads a source file (a ShareGPT export, a trace, a list of prompts) once, as a stream, in bounded memory
+// whatever the file's size. It writes a rows file, a compact form of our own. Equal sources give equal bytes, so a rows
+// file is named by its SHA-256. It has random access, so that any agent can make any request. Build finds every fault
+// of a source and reports it with its line number. A reader of rows meets only good rows, or a damaged file.
 //
-// The package makes no prompts: that is what workload does with the rows. It knows no network, no plan and no server.
-// `spate run` calls Build, agents call Open.
+// The package makes no prompts: package workload makes them from the rows. The package knows no network, no plan and no
+// server. `spate run` calls Build, agents call Open.
 package dataset
 
 import "time"
@@ -24,7 +23,7 @@ const (
 	Messages
 	// TokenIDs is a prompt of token ids.
 	TokenIDs
-	// Blocks is a prompt of blocks that are named by hash ids.
+	// Blocks is a prompt of blocks, each named by a hash id.
 	Blocks
 	// Session is a conversation of several turns.
 	Session
@@ -40,7 +39,7 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// Row is one request, or one session, of a dataset. Its slices are valid until the row is read into again.
+// Row is one request, or one session, of a dataset. Its slices are valid until the row is reused for another read.
 type Row struct {
 	// At is the time since the dataset's first row. 0 if rows have no times.
 	At time.Duration
@@ -48,36 +47,35 @@ type Row struct {
 	ISL uint32
 	// OSL is the length of the output in tokens, at least 1.
 	OSL uint32
-	// Shared is how many of the prompt's first tokens the prompt of an earlier row began with too.
+	// Shared is the number of tokens at the start of the prompt that an earlier row's prompt started with too.
 	Shared uint32
-	// Kind says which of the fields below is set.
+	// Kind selects which of the fields below are set.
 	Kind Kind
-	// Content of Text: the inside of a JSON string. Of Messages: a JSON array. Of Session: the system prompt, the
-	// inside of a JSON string, or nothing.
+	// Content of Text: the inside of a JSON string. Of Messages: a JSON array. Of Session: the system prompt as the
+	// inside of a JSON string, or empty.
 	Content []byte
-	// Insert is where words can be inserted in front of the first message's text: a place in the Content of Messages.
+	// Insert is the index in the Content of Messages where words can be inserted in front of the first message's text.
 	Insert int
-	// IDs of TokenIDs.
+	// IDs are the token ids of TokenIDs.
 	IDs []uint32
-	// Blocks are the hash ids of Blocks, each of which stands for the dataset's BlockTokens; the last one perhaps for
-	// fewer.
+	// Blocks are the hash ids of Blocks. Each stands for the dataset's BlockTokens; the last may stand for fewer.
 	Blocks []uint64
-	// Turns of Session, at least one.
+	// Turns are the turns of a Session, at least one.
 	Turns []Turn
-	// TurnCount is the number of turns: 1 unless the row is a Session. Head fills it too.
+	// TurnCount is the number of turns: 1 unless the row is a Session. Head sets it too.
 	TurnCount uint32
 
 	record  [longRecord]byte
 	content []byte
 }
 
-// Turn is one question of a conversation and the answer that it got when it was recorded.
+// Turn is one question of a conversation and its recorded answer.
 type Turn struct {
 	// ISL is the length of User in tokens. 0: not known.
 	ISL uint32
-	// OSL is the length of output to ask for, at least 1.
+	// OSL is the output length to ask for, at least 1.
 	OSL uint32
-	// User and Answer are each the inside of a JSON string. Answer is empty if the conversation ends with the question.
+	// User and Answer are insides of JSON strings. Answer is empty if the conversation ends with the question.
 	User, Answer []byte
 }
 

@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Rows is an open rows file. It reads at random, keeps 8 bytes for 4,096 rows in memory and no row, and is safe for
+// Rows is an open rows file with random access. It keeps 8 bytes per 4,096 rows in memory, and no rows. It is safe for
 // concurrent use.
 type Rows struct {
 	file    io.ReaderAt
@@ -24,8 +24,8 @@ type Rows struct {
 	chunks  []uint64 // offset of each chunk's records
 }
 
-// Open opens a rows file. It is an error if the file is none, is of another version, or is not whole. The caller closes
-// it.
+// Open opens a rows file. It returns an error if the file is not a rows file, has another version, or is incomplete.
+// The caller closes the result.
 func Open(path string) (*Rows, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,7 +43,7 @@ func Open(path string) (*Rows, error) {
 	return r, nil
 }
 
-// read checks the begin and the end of a rows file, and reads its directory.
+// read checks the start and the end of a rows file and reads its directory.
 func read(file io.ReaderAt, size int64) (*Rows, error) {
 	r := &Rows{file: file, close: func() error { return nil }}
 	head, tail := make([]byte, headerSize), make([]byte, trailerSize)
@@ -67,7 +67,7 @@ func read(file io.ReaderAt, size int64) (*Rows, error) {
 	return r, r.readDirectory(tail, checksum, uint64(size))
 }
 
-// readDirectory reads the directory, which must fill the room before the trailer, and lead to places within the file.
+// readDirectory reads the directory, which must fill the space before the trailer and point to places within the file.
 func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
 	t := r.trailer
 	chunks := t.rows/chunkRows + min(1, t.rows%chunkRows)
@@ -101,26 +101,27 @@ func (r *Rows) Close() error { return r.close() }
 // Len returns the number of rows, at least 1.
 func (r *Rows) Len() uint64 { return r.trailer.rows }
 
-// BlockTokens is how many prompt tokens each of a row's blocks stands for. 0: there are no rows of blocks.
+// BlockTokens returns the number of prompt tokens that each of a row's blocks stands for. 0: there are no rows of
+// blocks.
 func (r *Rows) BlockTokens() uint32 { return r.header.blockTokens }
 
 // Has reports whether any row is of the kind.
 func (r *Rows) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 
-// Additive reports whether a prompt of several rows of text is as long as they are together, as far as was seen when
-// the file was built with a tokenizer. False if it was built without one.
+// Additive reports whether a prompt of several rows of text is as long as the rows together, as far as Build observed
+// with a tokenizer. False if the file was built without one.
 func (r *Rows) Additive() bool { return r.trailer.flags&additive != 0 }
 
 // Of reports whether the rows were built for the content of a workload.
 func (r *Rows) Of(w *spatev1.Workload) bool { return r.header.form == formOf(w) }
 
-// Head reads all of row i but its content. It reuses the row's memory.
+// Head reads row i without its content. It reuses the row's memory.
 func (r *Rows) Head(i uint64, row *Row) error {
 	_, err := r.head(i, row)
 	return err
 }
 
-// head reads the record of row i and returns where its content is.
+// head reads the record of row i and returns the place of its content.
 func (r *Rows) head(i uint64, row *Row) (place, error) {
 	if i >= r.trailer.rows {
 		return place{}, fmt.Errorf("dataset: row %d of %d was asked for", i, r.trailer.rows)
@@ -141,7 +142,7 @@ func (r *Rows) head(i uint64, row *Row) (place, error) {
 	return p, nil
 }
 
-// Read reads row i. It reuses the row's memory. It is an error, wrapping ErrDamaged, if a checksum is wrong.
+// Read reads row i. It reuses the row's memory. The error wraps ErrDamaged if a checksum is wrong.
 func (r *Rows) Read(i uint64, row *Row) error {
 	p, err := r.head(i, row)
 	if err != nil || row.Kind == Lengths {
@@ -165,11 +166,11 @@ func (r *Rows) content(i uint64, p place, row *Row) error {
 	return nil
 }
 
-// rowOf is rows to read times into.
+// rowOf is a pool of rows that times are read into.
 var rowOf = pool[Row]{}
 
-// At returns the time of row i since the first row. False: there is no such row, or rows have no times, or it cannot be
-// read.
+// At returns the time of row i since the first row. False: the row does not exist or cannot be read, or rows have no
+// times.
 func (r *Rows) At(i uint64) (time.Duration, bool) {
 	if i >= r.trailer.rows || r.trailer.flags&hasTimes == 0 {
 		return 0, false

@@ -47,7 +47,7 @@ var rowsDrawn = rapid.Custom(func(t *rapid.T) Row {
 	return r
 })
 
-// written writes rows as they are.
+// written writes rows unchanged.
 func written(t rapid.TB, rows []Row, size uint32) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -67,7 +67,7 @@ func written(t rapid.TB, rows []Row, size uint32) []byte {
 	return out.Bytes()
 }
 
-// TestRoundTrip: what was written is read, in any order, into a row that was used before.
+// TestRoundTrip: rows that were written are read back, in any order, into a reused row.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(rowsDrawn, 1, 20).Draw(t, "rows")
@@ -96,7 +96,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestChunks: rows on both sides of each border between chunks, and short records.
+// TestChunks: rows on both sides of each chunk boundary, and short records.
 func TestChunks(t *testing.T) {
 	for _, n := range []int{1, chunkRows - 1, chunkRows, chunkRows + 1, 3 * chunkRows} {
 		for _, size := range []uint32{shortRecord, longRecord} {
@@ -119,7 +119,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestDamage turns each byte of a file, and cuts it everywhere: it is either refused by Open, or no row is read wrong.
+// TestDamage flips each byte of a file, and truncates it everywhere. Open refuses it, or no row is read wrong.
 func TestDamage(t *testing.T) {
 	want := []Row{
 		{At: 1, ISL: 5, OSL: 6, Kind: Text, Content: []byte("hello")},
@@ -204,7 +204,7 @@ func TestConcurrentReads(t *testing.T) {
 	group.Wait()
 }
 
-// TestReadDoesNotAllocate reads into a row that was used before.
+// TestReadDoesNotAllocate reads into a reused row.
 func TestReadDoesNotAllocate(t *testing.T) {
 	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, mooncakeTrace), Options{})
 	var row Row

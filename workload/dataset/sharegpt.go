@@ -9,7 +9,7 @@ type sharegpt struct {
 	unused   *Unused
 }
 
-// parse reads a conversation: all of its turns, or the first question that got an answer.
+// parse reads a conversation: all of its turns, or the first question that has an answer.
 func (s *sharegpt) parse(text []byte, row *Row) error {
 	if err := checkObject(text); err != nil {
 		return err
@@ -41,7 +41,8 @@ func (s *sharegpt) parse(text []byte, row *Row) error {
 	return asQuestion(row)
 }
 
-// noAnswer is why a conversation is left out, as vLLM's benchmark leaves out those of fewer than two turns.
+// noAnswer is the reason for leaving out a conversation. vLLM's benchmark leaves out conversations of fewer than two
+// turns.
 const noAnswer = "has no question with an answer"
 
 // asSession makes the row a session of all its turns.
@@ -57,7 +58,7 @@ func asSession(row *Row) error {
 	return nil
 }
 
-// asQuestion makes the row its first question that got an answer.
+// asQuestion makes the row its first question that has an answer.
 func asQuestion(row *Row) error {
 	for _, t := range row.Turns {
 		if len(t.Answer) > 0 {

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// longestPoem is the size of the text that a sonnet workload may have, in bytes: agents keep it in memory.
+// longestPoem is the maximum size, in bytes, of the text of a sonnet workload. Agents keep the text in memory.
 const longestPoem = 16 << 20
 
-// sonnet reads the lines of a text, each with its end. Empty ones are left out.
+// sonnet reads the lines of a text, each with its line feed. Empty lines are left out.
 type sonnet struct {
 	lengths lengths
 	size    int
 	before  string
 	tokens  uint32
-	// whole: so far two lines together were as many tokens as they are each.
+	// whole reports whether, so far, every two consecutive lines had as many tokens together as separately.
 	whole bool
 }
 
@@ -39,7 +39,7 @@ func (s *sonnet) parse(text []byte, row *Row) error {
 	return nil
 }
 
-// count returns the tokens of a line, and looks whether it keeps them behind the line before.
+// count returns the tokens of a line, and checks that the line has as many behind the line before.
 func (s *sonnet) count(verse string) uint32 {
 	if s.lengths.count == nil {
 		return 0

@@ -12,30 +12,28 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// longestWindow is the largest window of a zstd stream: what its decoder keeps in memory. It is that of the format's
-// levels up to 19 with room to spare; `zstd --long=27` is the most that is taken.
+// longestWindow is the maximum window of a zstd stream, which is what its decoder keeps in memory. It covers the
+// format's levels up to 19 with room to spare, and up to `zstd --long=27`.
 const longestWindow = 128 << 20
 
-// Bounds of a source, so that an endless one ends, and a small one that is made to be huge when it is uncompressed does
-// not fill a disk.
+// Limits of a source, so that an endless source ends and a decompression bomb does not fill a disk.
 const (
-	// defaultMost is how many bytes of text a source may have where nothing else is said.
+	// defaultMost is the default maximum size, in bytes, of a source's text.
 	defaultMost = 64 << 30
-	// freely is how many bytes of text a compressed source may have however small it is.
+	// freely is how many bytes of text any compressed source may have, however small it is.
 	freely = 256 << 20
-	// mostGrowth is how many times as large as itself a compressed source may be beyond that. Traces come to 10 to 30
-	// times.
+	// mostGrowth is the maximum ratio of text to compressed size beyond that. Traces reach 10 to 30.
 	mostGrowth = 100
 )
 
-// contextReader reads until the context is done, and counts.
+// contextReader reads until the context is done, and counts the bytes.
 type contextReader struct {
 	ctx  context.Context
 	src  io.Reader
 	read uint64
 }
 
-// Read reads, or returns why the context is done.
+// Read reads, or returns the cause of the context's end.
 func (c *contextReader) Read(b []byte) (int, error) {
 	if err := context.Cause(c.ctx); err != nil {
 		return 0, err
@@ -45,14 +43,14 @@ func (c *contextReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// boundedReader reads the text of a source up to its bounds.
+// boundedReader reads the text of a source up to its limits.
 type boundedReader struct {
 	text       io.Reader
 	read, most uint64
-	packed     *contextReader // what the text comes from. Nil: it is not compressed
+	packed     *contextReader // the compressed input. Nil: the text is not compressed
 }
 
-// Read reads, or returns which bound the source exceeds.
+// Read reads, or returns an error that names the limit that the source exceeds.
 func (r *boundedReader) Read(b []byte) (int, error) {
 	n, err := r.text.Read(b)
 	r.read += uint64(n)
@@ -66,7 +64,7 @@ func (r *boundedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// inBytes says a size in words.
+// inBytes formats a size.
 func inBytes(n uint64) string {
 	switch {
 	case n >= 1<<30:
@@ -77,14 +75,14 @@ func inBytes(n uint64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// source is the text of a source file, uncompressed, without byte order mark. It goes through what it is given in a
-// stream, so that a small file that is large when uncompressed takes time, never memory.
+// source is the text of a source file, uncompressed, without byte order mark. It is a stream, so that a small file that
+// is large when uncompressed takes time, never memory.
 type source struct {
 	*bufio.Reader
 	close func()
 }
 
-// open finds out how a file is compressed by its first bytes.
+// open detects the compression of a file by its first bytes.
 func open(ctx context.Context, src io.Reader, most uint64) (*source, error) {
 	raw := &contextReader{ctx: ctx, src: src}
 	bounded := &boundedReader{text: raw, most: most}
@@ -117,12 +115,12 @@ func open(ctx context.Context, src io.Reader, most uint64) (*source, error) {
 	return s, nil
 }
 
-// unpacked reads on from a decompressor.
+// unpacked continues with the output of a decompressor.
 func (s *source) unpacked(text io.Reader, packed *contextReader, most uint64) {
 	s.Reader = bufio.NewReaderSize(&boundedReader{text: text, most: most, packed: packed}, 1<<18)
 }
 
-// mark skips a byte order mark of UTF-8, and refuses those of UTF-16.
+// mark skips a UTF-8 byte order mark, and refuses those of UTF-16.
 func (s *source) mark() error {
 	begin, err := s.Peek(3)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -138,7 +136,7 @@ func (s *source) mark() error {
 	return nil
 }
 
-// whole says of an end in the middle of compressed data what it means.
+// whole explains an unexpected end of compressed data.
 func whole(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("it ends too early, as a file that was not copied whole: %w", err)

@@ -31,7 +31,7 @@ func zstded(text string) string {
 	return string(w.EncodeAll([]byte(text), nil))
 }
 
-// TestSameSourceSameRows: compression, byte order mark, line ends and a missing last one change nothing.
+// TestSameSourceSameRows: compression, byte order mark, line ends and a missing last line end change nothing.
 func TestSameSourceSameRows(t *testing.T) {
 	text := file(t, mooncakeTrace)
 	w := mooncakeOf(&spatev1.TraceContent{})
@@ -79,7 +79,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestEnormousLine: a line or element beyond the limit is read over, counted, and what is behind it is used.
+// TestEnormousLine: a line or element beyond the limit is skipped and counted, and the rows after it are used.
 func TestEnormousLine(t *testing.T) {
 	huge := `{"prompt": "` + strings.Repeat("ab ", longestItem/3) + `"}`
 	for name, source := range map[string]string{
@@ -98,7 +98,7 @@ func TestEnormousLine(t *testing.T) {
 	}
 }
 
-// endless is a source without an end.
+// endless is a source without end.
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return copy(b, "{\"prompt\": \"x\"}\n"), nil }
@@ -112,7 +112,7 @@ func TestBuildStops(t *testing.T) {
 	}
 }
 
-// TestSourceFails: what the reader says is passed on.
+// TestSourceFails: the reader's error is returned.
 func TestSourceFails(t *testing.T) {
 	broken := errors.New("broken cable")
 	for form, w := range all() {
@@ -128,7 +128,7 @@ type failing struct{ error }
 
 func (e failing) Read([]byte) (int, error) { return 0, e.error }
 
-// TestElementsOracle cuts arrays as encoding/json would.
+// TestElementsOracle splits arrays as encoding/json would.
 func TestElementsOracle(t *testing.T) {
 	values := rapid.SliceOf(rapid.SampledFrom([]string{`1`, `"a,]}\\\""`, `{"a": [1, {"b": "]"}]}`, `[]`, `[[], {}]`,
 		`null`, `"\\"`, `{"}": "{"}`}))

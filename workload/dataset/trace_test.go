@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// TestSharedOracle: shared prefixes against a look at all rows before.
+// TestSharedOracle compares shared prefixes with a scan of all earlier rows.
 func TestSharedOracle(t *testing.T) {
 	const block = 4
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +47,7 @@ func TestSharedOracle(t *testing.T) {
 	})
 }
 
-// TestHashesOracle: the set against a map.
+// TestHashesOracle compares the set with a map.
 func TestHashesOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var got hashes
@@ -77,8 +77,8 @@ func TestTooManyBlocks(t *testing.T) {
 	}
 }
 
-// TestWindowOracle: rows that are out of order by less than the window come out as a stable sort puts them; else the
-// late one is named.
+// TestWindowOracle: rows that are out of order by less than the window are emitted in the order of a stable sort.
+// Otherwise the error names the late row.
 func TestWindowOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64Range(-20, 20), 1, 40).Draw(t, "times")
@@ -94,7 +94,7 @@ func TestWindowOracle(t *testing.T) {
 		for i, at := range times {
 			row := timed{at: at, number: uint64(i)}
 			rows = append(rows, row)
-			behind := 0 // rows in front of it that are later
+			behind := 0 // earlier rows in the file with a later time
 			for _, other := range times[:i] {
 				if other > at {
 					behind++
@@ -121,7 +121,7 @@ func TestWindowOracle(t *testing.T) {
 	})
 }
 
-// TestUnsorted: a trace that is out of order is sorted and said so; its sharing is that of the sorted one.
+// TestUnsorted: a trace that is out of order is sorted, and reported as such. Its sharing is that of the sorted trace.
 func TestUnsorted(t *testing.T) {
 	text := file(t, mooncakeTrace)
 	w := mooncakeOf(&spatev1.TraceContent{})
@@ -134,7 +134,7 @@ func TestUnsorted(t *testing.T) {
 	}
 }
 
-// TestTooUnsorted: a row that comes too late to be sorted is named.
+// TestTooUnsorted: the error names a row that comes too late to be sorted.
 func TestTooUnsorted(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
@@ -150,7 +150,7 @@ func TestTooUnsorted(t *testing.T) {
 	}
 }
 
-// TestSharingIsRealistic: the fixture shares about as much as chats with history do.
+// TestSharingIsRealistic: the fixture shares about as much as chats with history.
 func TestSharingIsRealistic(t *testing.T) {
 	_, _, r := built(t, mooncakeOf(&spatev1.TraceContent{}), file(t, mooncakeTrace), Options{})
 	prompt, shared := uint64(0), uint64(0)

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Unused are the members of rows that are in no request, by name, with how many rows have each.
+// Unused counts the members of rows that no request uses, by name.
 type Unused struct {
 	counts map[string]uint64
-	others uint64 // of names beyond mostUnused
+	others uint64 // rows with names beyond mostUnused
 }
 
-// mostUnused is how many different names are kept: a file may have a new one in each row.
+// mostUnused is the maximum number of names that are kept: a file may have a new name in each row.
 const mostUnused = 32
 
 // note counts a member of a row.
@@ -27,7 +27,7 @@ func (u *Unused) note(name string) {
 	u.counts[strings.Clone(name)]++
 }
 
-// String lists the names, the most frequent first. Empty: all was used.
+// String lists the names, most frequent first. Empty: everything was used.
 func (u *Unused) String() string {
 	names := make([]string, 0, len(u.counts))
 	for name := range u.counts {

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestNothingIsDroppedWithoutAWord: what a form does not use is named, with the number of rows that have it.
+// TestNothingIsDroppedWithoutAWord: members that a form does not use are named, with the number of rows that have them.
 func TestNothingIsDroppedWithoutAWord(t *testing.T) {
 	file, trace := &spatev1.FileContent{Osl: 2}, &spatev1.TraceContent{}
 	for name, c := range map[string]struct {

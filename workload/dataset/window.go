@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// windowBytes is how much memory the rows take that are held to be sorted.
+// windowBytes is the memory for rows that are held for sorting.
 const windowBytes = 16 << 20
 
-// timed is a row of a trace on its way into the file.
+// timed is a row of a trace before it is written to the file.
 type timed struct {
 	at       int64 // ns, by the trace's own clock
 	number   uint64
@@ -16,20 +16,19 @@ type timed struct {
 	blocks   []uint64
 }
 
-// bytes is about what a row takes in memory.
+// bytes returns the approximate memory of a row.
 func (t timed) bytes() int { return 64 + 8*cap(t.blocks) }
 
-// window puts the rows of a trace in the order of their times. Logs are often written when requests end, and so are out
-// of order by as much as requests last; a window of windowBytes (about 250,000 rows without blocks) sorts them, and any
-// small file, in bounded memory. A row that comes later still is refused by name: nothing is put where it does not
-// belong.
+// window sorts the rows of a trace by time. Logs are often written when requests end, and are then out of order by as
+// much as requests last. A window of windowBytes (about 250,000 rows without blocks) sorts them, and any small file, in
+// bounded memory. A row that comes even later is an error that names the row: no row is put in the wrong place.
 type window struct {
 	rows     timedHeap
 	held     int
 	limit    int
-	latest   int64 // largest time that came in
+	latest   int64 // largest time received
 	first    int64
-	last     timed // the last that went out
+	last     timed // the last row emitted
 	begun    bool
 	sorted   uint64
 	unit     string
@@ -38,7 +37,7 @@ type window struct {
 	received bool
 }
 
-// add takes a row, and hands on the earliest ones where it gets too many. The row's blocks are copied.
+// add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks.
 func (w *window) add(t timed) error {
 	if w.received && t.at < w.latest {
 		w.sorted++
@@ -58,7 +57,7 @@ func (w *window) add(t timed) error {
 	return nil
 }
 
-// room returns memory for blocks that went out.
+// room returns the memory of emitted blocks for reuse.
 func (w *window) room() []uint64 {
 	if len(w.spare) == 0 {
 		return nil
@@ -68,7 +67,7 @@ func (w *window) room() []uint64 {
 	return last[:0]
 }
 
-// flush hands on all rows.
+// flush emits all rows.
 func (w *window) flush() error {
 	for len(w.rows) > 0 {
 		if err := w.pop(); err != nil {
@@ -78,7 +77,7 @@ func (w *window) flush() error {
 	return nil
 }
 
-// pop hands on the earliest row.
+// pop emits the earliest row.
 func (w *window) pop() error {
 	t := w.rows.pop()
 	w.held -= t.bytes()
@@ -99,10 +98,10 @@ func (w *window) pop() error {
 	return err
 }
 
-// timedHeap is a binary heap of rows: the earliest is the first, and of those of one time the one that came first.
+// timedHeap is a binary heap of rows. The earliest row comes first; rows of equal time keep their order in the file.
 type timedHeap []timed
 
-// before reports whether row i goes out before row j.
+// before reports whether row i is emitted before row j.
 func (h timedHeap) before(i, j int) bool {
 	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].number < h[j].number
 }
@@ -116,7 +115,7 @@ func (h *timedHeap) push(t timed) {
 	}
 }
 
-// pop takes the first row.
+// pop removes and returns the first row.
 func (h *timedHeap) pop() timed {
 	rows := *h
 	first, last := rows[0], len(rows)-1

@@ -10,7 +10,7 @@ import (
 	"io"
 )
 
-// writer writes a rows file in one pass. It holds the records of one chunk and 8 bytes for each chunk before.
+// writer writes a rows file in one pass. It holds the records of one chunk, and 8 bytes for each earlier chunk.
 type writer struct {
 	out       *bufio.Writer
 	sum       hash.Hash
@@ -22,7 +22,7 @@ type writer struct {
 	content   []byte
 }
 
-// newWriter begins a rows file.
+// newWriter starts a rows file.
 func newWriter(dst io.Writer, h header, flags uint32) (*writer, error) {
 	sum := sha256.New()
 	w := &writer{out: bufio.NewWriterSize(io.MultiWriter(dst, sum), 1<<18), sum: sum, header: h,
@@ -60,7 +60,7 @@ func (w *writer) endChunk() error {
 	return err
 }
 
-// close ends the file and returns its SHA-256 and size.
+// close finishes the file and returns its SHA-256 and size. It does not close dst.
 func (w *writer) close() (sha string, size uint64, err error) {
 	if len(w.records) > 0 {
 		if err := w.endChunk(); err != nil {

@@ -1,14 +1,14 @@
-// Package draw gives the random numbers of a stage: number i of a sequence is a function of the sequence's key and i
+// Package draw provides the random numbers of a stage. Number i of a sequence is a function of the sequence's key and i
 // alone.
 //
-// So each agent can work out any request's arrival and content without the ones before it, and two agents never share a
-// generator nor repeat each other's numbers. It keeps no state, reads no clock and no entropy, and is not for secrets.
-// Arrivals and workloads draw from it.
+// So each agent can compute any request's arrival and content without the requests before it, and two agents never
+// share a generator or repeat each other's numbers. The package keeps no state and reads neither a clock nor entropy.
+// It is not for secrets. Arrivals and workloads draw from it.
 //
-// The generator is SplitMix64 read by its counter: number i is a bijective mix of key + (i+1) x gamma. As a stream it
-// passes BigCrush, it costs about a nanosecond, and it has no state to keep for a million requests. Keys are mixed too,
-// so that the sequences of neighbouring seeds do not overlap: two of them run into each other within n numbers with a
-// chance of about n/2^63.
+// The generator is SplitMix64 indexed by its counter: number i is a bijective mix of key + (i+1) x gamma. As a stream
+// it passes BigCrush, it costs about a nanosecond, and it has no state to keep for a million requests. Keys are mixed
+// too, so that the sequences of neighbouring seeds do not overlap: two sequences run into each other within n numbers
+// with a chance of about n/2^63.
 package draw
 
 import "math/bits"
@@ -16,13 +16,14 @@ import "math/bits"
 // gamma is the odd whole number nearest to 2^64 divided by the golden ratio.
 const gamma = 0x9e3779b97f4a7c15
 
-// Sequence is an endless row of random numbers of 64 bits, read at any place. The zero value is the sequence of key 0.
+// Sequence is an infinite sequence of random 64-bit numbers with random access. The zero value is the sequence of key
+// 0.
 type Sequence struct {
 	key uint64
 }
 
-// New returns the sequence of a seed that serves one purpose, named by one or several words. Sequences of other
-// purposes are unrelated.
+// New returns the sequence of a seed for one purpose, named by one or several words. Sequences for different purposes
+// are unrelated.
 func New(seed uint64, purpose ...string) Sequence {
 	return Sequence{key: mix(seed ^ Hash(purpose...))}
 }
@@ -30,20 +31,21 @@ func New(seed uint64, purpose ...string) Sequence {
 // At returns number i.
 func (s Sequence) At(i uint64) uint64 { return mix(s.key + (i+1)*gamma) }
 
-// Below returns number i scaled to 0 to n-1. Each comes with the same chance but for n/2^64. n must not be 0.
+// Below returns number i scaled to 0 to n-1. All results are equally likely, up to a relative error of n/2^64. n must
+// not be 0.
 func (s Sequence) Below(i, n uint64) uint64 {
 	high, _ := bits.Mul64(s.At(i), n)
 	return high
 }
 
-// Unit returns number i scaled to the numbers between 0 and 1. It is never 0 nor 1: it is an odd multiple of 2^-53, so
-// that 1-u and 2u-1 are exact and the logarithm of either end is finite.
+// Unit returns number i scaled to the open interval from 0 to 1. The result is an odd multiple of 2^-53. So it is never
+// 0 or 1, 1-u and 2u-1 are exact, and the logarithm is finite at both ends.
 func (s Sequence) Unit(i uint64) float64 { return (float64(s.At(i)>>12) + 0.5) * 0x1p-52 }
 
-// Sub returns the sequence that belongs to item i, for items that need many numbers each.
+// Sub returns the sequence of item i, for items that need many numbers each.
 func (s Sequence) Sub(i uint64) Sequence { return Sequence{key: s.At(i)} }
 
-// Hash returns the 64-bit hash of parts, FNV-1a with a separator behind each part and mixed at the end. The same parts
+// Hash returns the 64-bit hash of parts: FNV-1a with a separator behind each part, mixed at the end. The same parts
 // have the same hash in every version and on every machine.
 func Hash(parts ...string) uint64 {
 	const offset, prime = 0xcbf29ce484222325, 0x100000001b3
@@ -57,7 +59,7 @@ func Hash(parts ...string) uint64 {
 	return mix(h)
 }
 
-// mix is the finaliser of SplitMix64: a bijection in which each bit of x turns about half of the result's.
+// mix is the finaliser of SplitMix64: a bijection in which flipping any bit of x flips about half of the result's bits.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

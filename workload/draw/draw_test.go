@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestKnownNumbers pins the sequence: the first numbers of SplitMix64 from state 0 as its authors' program prints them.
-// A run must be repeatable by later versions.
+// TestKnownNumbers pins the sequence: the first numbers of SplitMix64 from state 0, as its authors' program prints
+// them. Later versions must be able to repeat a run.
 func TestKnownNumbers(t *testing.T) {
 	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f, 0xf88bb8a8724c81ec} {
 		if got := (Sequence{}).At(uint64(i)); got != want {
@@ -18,7 +18,8 @@ func TestKnownNumbers(t *testing.T) {
 	}
 }
 
-// TestPurposesAndSeedsDiffer looks for numbers shared by the sequences of neighbouring seeds and of several purposes.
+// TestPurposesAndSeedsDiffer searches for numbers shared by the sequences of neighbouring seeds and of several
+// purposes.
 func TestPurposesAndSeedsDiffer(t *testing.T) {
 	seen := make(map[uint64]bool)
 	const seeds, numbers = 50, 200
@@ -44,8 +45,8 @@ func TestBelowStaysBelow(t *testing.T) {
 	})
 }
 
-// TestUnit: between the ends, and its 1,000 parts come equally often (chi-square within four standard deviations of its
-// mean; the seed is fixed).
+// TestUnit: numbers lie strictly between 0 and 1, and 1,000 equal parts of this range are equally frequent (chi-square
+// within four standard deviations of its mean; the seed is fixed).
 func TestUnit(t *testing.T) {
 	s, parts := New(11, "test"), make([]float64, 1000)
 	const n = 1_000_000

@@ -12,14 +12,14 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 )
 
-// A dataset that was used lately is not removed whatever the limits: a run that has found it here may not have opened
-// it yet. What was begun and not finished belongs to nobody after a day.
+// A dataset that was used in the last hour is never pruned, whatever the limits: a run that found it here may not have
+// opened it yet. An unfinished file is considered abandoned after a day.
 const (
 	lately    = time.Hour
 	abandoned = 24 * time.Hour
 )
 
-// List returns the datasets that are here, by their SHA-256. One that was used lately is held.
+// List returns the stored datasets by their SHA-256. A dataset that was used in the last hour is held.
 func (s *Store) List(now time.Time) ([]retention.Item, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Store) List(now time.Time) ([]retention.Item, error) {
 		name, ours := strings.CutSuffix(e.Name(), suffix)
 		info, err := e.Info()
 		if err != nil || !ours || !hashPattern.MatchString(name) {
-			continue // gone meanwhile, or not ours
+			continue // deleted meanwhile, or not a dataset
 		}
 		used := info.ModTime()
 		out = append(out, retention.Item{Name: name, Bytes: uint64(info.Size()), Used: used,
@@ -39,8 +39,8 @@ func (s *Store) List(now time.Time) ([]retention.Item, error) {
 	return out, nil
 }
 
-// Remove deletes a dataset. Who reads it reads on to its end. The error is ErrHash or ErrUnknown, or says why it cannot
-// be deleted.
+// Remove deletes a dataset. A process that has the dataset open can read it to its end. The error wraps ErrHash or
+// ErrUnknown, or says why the file cannot be deleted.
 func (s *Store) Remove(sha256 string) error {
 	path, err := s.file(sha256)
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *Store) Remove(sha256 string) error {
 	return nil
 }
 
-// Prune deletes the datasets beyond the limits, the one that was used longest ago first, and what others began and
-// abandoned. Those whose SHA-256 is in inUse stay. It returns the datasets that are gone.
+// Prune deletes the datasets beyond the limits, least recently used first, and abandoned unfinished files. Datasets
+// whose SHA-256 is in inUse stay. Prune returns the deleted datasets.
 func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) (gone []retention.Item, err error) {
 	items, err := s.List(now)
 	if err != nil {
@@ -74,9 +74,9 @@ func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) 
 	return gone, errors.Join(err, s.sweep(now))
 }
 
-// sweep deletes what was begun and abandoned.
+// sweep deletes abandoned unfinished files.
 func (s *Store) sweep(now time.Time) (err error) {
-	begun, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the pattern is good
+	begun, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the pattern is valid
 	for _, name := range begun {
 		path := filepath.Join(s.dir, name)
 		if info, e := os.Stat(path); e == nil && now.Sub(info.ModTime()) > abandoned {
@@ -86,7 +86,7 @@ func (s *Store) sweep(now time.Time) (err error) {
 	return err
 }
 
-// used notes that a dataset is used now. That it cannot be noted is no fault of the dataset.
+// used marks a dataset as used now. A failure to do so is ignored, because the dataset itself is fine.
 func used(path string) {
 	now := time.Now()
 	_ = os.Chtimes(path, now, now)

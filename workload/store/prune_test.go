@@ -12,10 +12,10 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 )
 
-// hashed is a dataset's name that consists of one digit.
+// hashed returns a dataset's name of 64 times the same digit.
 func hashed(digit string) string { return strings.Repeat(digit, 64) }
 
-// place puts a file into the store that was used so long ago.
+// place puts a file into the store that was last used some time ago.
 func place(t *testing.T, s *Store, name string, size int, ago time.Duration) {
 	t.Helper()
 	path := filepath.Join(s.dir, name)
@@ -28,8 +28,8 @@ func place(t *testing.T, s *Store, name string, size int, ago time.Duration) {
 	}
 }
 
-// TestPrune: what was used longest ago goes, but for what is in use or was used lately; other files have nothing to do
-// with it.
+// TestPrune: the least recently used datasets are deleted first, except those in use or recently used. Other files are
+// left alone.
 func TestPrune(t *testing.T) {
 	s := open(t)
 	place(t, s, hashed("a")+suffix, 10, 100*time.Hour)
@@ -50,7 +50,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestUseIsNoted: a dataset that a run finds is not the one that goes next.
+// TestUseIsNoted: a dataset that a run finds is not the next one to be deleted.
 func TestUseIsNoted(t *testing.T) {
 	s := open(t)
 	for name, use := range map[string]func() error{

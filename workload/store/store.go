@@ -1,9 +1,9 @@
-// Package store keeps datasets' rows files in a directory, each under the SHA-256 of its bytes.
+// Package store keeps the rows files of datasets in a directory, each named by the SHA-256 of its bytes.
 //
-// A file is there in whole or not at all: it is written under another name, checked against its hash and renamed. So
-// several processes may share a directory, and a file that somebody copied there by hand under its right name is as
-// good as one that came over the network. The command that submits a plan, the coordinator and the agents each have
-// one. A file's time of modification is when it was last used: by it, Prune keeps a directory within limits.
+// A file is either whole or absent: it is written under another name, checked against its hash and renamed. So several
+// processes may share a directory, and a file copied there by hand under its right name is as good as one that came
+// over the network. The command that submits a plan, the coordinator and the agents have one store each. A file's
+// modification time is when it was last used: by it, Prune keeps a directory within limits.
 package store
 
 import (
@@ -21,7 +21,7 @@ import (
 // Store is a directory of datasets. It is safe for concurrent use, by several processes too.
 type Store struct{ dir string }
 
-// Open returns the store in a directory, which it makes if it is not there.
+// Open returns the store in a directory, which it creates if necessary.
 func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("directory of datasets: %w", err)
@@ -29,23 +29,23 @@ func Open(dir string) (*Store, error) {
 	return &Store{dir}, nil
 }
 
-// suffix of the files' names, so that people know what they are.
+// suffix of dataset files, so that people can tell what they are.
 const suffix = ".rows"
 
-// incoming is what the names of files begin with that are being written.
+// incoming is the prefix of the names of files that are still being written.
 const incoming = "incoming-"
 
-// What can be wrong with a dataset's name.
+// Errors about a dataset's name.
 var (
-	// ErrHash says that a name is no SHA-256.
+	// ErrHash means that a name is not a SHA-256.
 	ErrHash = errors.New("want a SHA-256 in 64 lowercase hexadecimal digits")
-	// ErrUnknown says that a dataset is not in the store.
+	// ErrUnknown means that a dataset is not in the store.
 	ErrUnknown = errors.New("no such dataset")
 )
 
 var hashPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// file returns the path of a dataset. Only a hash becomes a file's name.
+// file returns the path of a dataset. It accepts only a hash, so that no other path can be named.
 func (s *Store) file(sha256 string) (string, error) {
 	if !hashPattern.MatchString(sha256) {
 		return "", fmt.Errorf("dataset %.80q: %w", sha256, ErrHash)
@@ -53,7 +53,7 @@ func (s *Store) file(sha256 string) (string, error) {
 	return filepath.Join(s.dir, sha256+suffix), nil
 }
 
-// Open opens a dataset for reading, whatever its size. The caller closes it. The error is ErrHash or ErrUnknown, or
+// Open opens a dataset for reading, whatever its size. The caller closes it. The error wraps ErrHash or ErrUnknown, or
 // says why the file cannot be opened.
 func (s *Store) Open(sha256 string) (*os.File, error) {
 	path, err := s.file(sha256)
@@ -70,7 +70,8 @@ func (s *Store) Open(sha256 string) (*os.File, error) {
 	return f, err
 }
 
-// Path returns where a dataset lies or would lie, and whether it is there with this size. An error: it cannot be known.
+// Path returns the path that a dataset has, or would have, in the store, and reports whether the dataset is there. It
+// returns an error if the name is not a hash, if the file has another size, or if the file cannot be examined.
 func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err error) {
 	if path, err = s.file(sha256); err != nil {
 		return "", false, err
@@ -89,7 +90,7 @@ func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err e
 	return path, true, nil
 }
 
-// Incoming is a dataset that is being written. It is for one goroutine. The caller commits or discards it.
+// Incoming is a dataset that is being written. It is not safe for concurrent use. The caller commits or discards it.
 type Incoming struct {
 	store  *Store
 	file   *os.File
@@ -99,7 +100,7 @@ type Incoming struct {
 	have   uint64
 }
 
-// Receive begins to write a dataset whose hash and size are known before.
+// Receive starts writing a dataset whose hash and size are known in advance.
 func (s *Store) Receive(sha256 string, size uint64) (*Incoming, error) {
 	if _, err := s.file(sha256); err != nil {
 		return nil, err
@@ -120,10 +121,10 @@ func (s *Store) begin() (*Incoming, error) {
 	return &Incoming{store: s, file: f, sum: sha256.New()}, nil
 }
 
-// Have returns how many bytes were written: where an interrupted transfer goes on.
+// Have returns the number of bytes written so far: where an interrupted transfer resumes.
 func (in *Incoming) Have() uint64 { return in.have }
 
-// Write takes in the next bytes. It refuses more than were announced, so that a sender cannot fill the disk.
+// Write writes the next bytes. It refuses more bytes than were announced, so that a sender cannot fill the disk.
 func (in *Incoming) Write(p []byte) (int, error) {
 	if in.have+uint64(len(p)) > in.size {
 		return 0, fmt.Errorf("dataset %s: more than the %d bytes that were announced", in.sha256, in.size)
@@ -137,8 +138,8 @@ func (in *Incoming) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Commit checks size and hash and makes the dataset part of the store. It returns where it lies. After it, Discard does
-// nothing.
+// Commit checks size and hash and makes the dataset part of the store. It returns the path. After a successful Commit,
+// Discard does nothing.
 func (in *Incoming) Commit() (string, error) {
 	got := hex.EncodeToString(in.sum.Sum(nil))
 	if in.have != in.size || got != in.sha256 {
@@ -158,7 +159,7 @@ func (in *Incoming) Commit() (string, error) {
 	return path, nil
 }
 
-// Discard gives up what was not committed and deletes it.
+// Discard deletes an incoming dataset that was not committed.
 func (in *Incoming) Discard() error {
 	if in.file == nil {
 		return nil
@@ -167,13 +168,13 @@ func (in *Incoming) Discard() error {
 	err := errors.Join(in.file.Close(), os.Remove(name))
 	in.file = nil
 	if errors.Is(err, os.ErrClosed) {
-		return nil // a commit that failed after it had closed the file
+		return nil // a failed commit had already closed the file
 	}
 	return err
 }
 
-// Adopt makes a file that build wrote part of the store, under the hash that build returns with it. build gets an empty
-// file and must not close it.
+// Adopt stores a file that build writes, under the hash that build returns. build gets an empty file and must not close
+// it.
 func (s *Store) Adopt(build func(f *os.File) (sha256 string, err error)) (path string, err error) {
 	in, err := s.begin()
 	if err != nil {
@@ -191,7 +192,7 @@ func (s *Store) Adopt(build func(f *os.File) (sha256 string, err error)) (path s
 	return in.Commit()
 }
 
-// reread works out the hash of what build wrote, which need not be in order.
+// reread hashes what build wrote, because build need not write in order.
 func (in *Incoming) reread() (size uint64, err error) {
 	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 		return 0, err

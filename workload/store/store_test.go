@@ -29,7 +29,7 @@ func open(t *testing.T) *Store {
 	return s
 }
 
-// files lists what lies in the store.
+// files lists the files in the store.
 func files(t *testing.T, s *Store) []string {
 	t.Helper()
 	entries, err := os.ReadDir(s.dir)
@@ -43,7 +43,7 @@ func files(t *testing.T, s *Store) []string {
 	return names
 }
 
-// TestReceived: a dataset that came in pieces is there in whole afterwards, and not before.
+// TestReceived: a dataset that is received in pieces is in the store after Commit, and not before.
 func TestReceived(t *testing.T) {
 	s := open(t)
 	in, err := s.Receive(name(), uint64(len(content)))
@@ -84,7 +84,7 @@ func TestReceived(t *testing.T) {
 	}
 }
 
-// TestRefused: what is not what was announced never becomes part of the store, and leaves nothing behind.
+// TestRefused: data that differ from the announcement never become part of the store, and leave nothing behind.
 func TestRefused(t *testing.T) {
 	for what, c := range map[string]struct {
 		size    uint64
@@ -117,7 +117,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNames: nothing but a hash names a file.
+// TestNames: only a hash can name a file.
 func TestNames(t *testing.T) {
 	s := open(t)
 	for _, bad := range []string{"", "..", "../../etc/passwd", strings.ToUpper(name()), name() + "0",
@@ -137,7 +137,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file of the wrong size is named, not used and not fetched over.
+// TestDamaged: a file of the wrong size is reported, not used, and not overwritten.
 func TestDamaged(t *testing.T) {
 	s := open(t)
 	if err := os.WriteFile(filepath.Join(s.dir, name()+suffix), content[:3], 0o600); err != nil {
@@ -149,7 +149,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestAdopt takes over what was written out of order, and refuses a wrong hash.
+// TestAdopt stores a file that was written out of order, and refuses a wrong hash.
 func TestAdopt(t *testing.T) {
 	s := open(t)
 	write := func(hash string) func(*os.File) (string, error) {

@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// added is a token that is looked for in the text before the model sees it.
+// added is a token that is searched for in the text before the model sees the text.
 type added struct {
 	ID         uint32 `json:"id"`
 	Content    string `json:"content"`
-	SingleWord bool   `json:"single_word"` // only where no letter, digit or underscore stands beside it
-	LStrip     bool   `json:"lstrip"`      // takes the white space before it
-	RStrip     bool   `json:"rstrip"`      // takes the white space behind it
-	Normalized bool   `json:"normalized"`  // looked for after normalization
+	SingleWord bool   `json:"single_word"` // only if no letter, digit or underscore is next to it
+	LStrip     bool   `json:"lstrip"`      // takes the white space in front
+	RStrip     bool   `json:"rstrip"`      // takes the white space behind
+	Normalized bool   `json:"normalized"`  // searched for after normalization
 }
 
-// catalog is added tokens by the first byte of their content.
+// catalog holds added tokens by the first byte of their content.
 type catalog struct {
 	by [256][]added
 }
 
-// newCatalogs returns the tokens that are looked for before and after normalization.
+// newCatalogs returns the tokens to search for before and after normalization.
 func newCatalogs(all []added, normalize normalizer) (raw, cooked *catalog) {
 	raw, cooked = new(catalog), new(catalog)
 	for _, a := range all {
@@ -41,10 +41,10 @@ func (c *catalog) add(a added) {
 	}
 }
 
-// cut calls do for each added token of a text and for what lies between. Of tokens that begin at the same place the
-// longest counts.
+// cut calls do for each added token of a text and for the text between them. If several tokens start at the same place,
+// the longest one wins.
 func (c *catalog) cut(text string, do func(part string, id uint32, token bool)) {
-	from := 0 // of what is not given out
+	from := 0 // start of the text not yet passed to do
 	for i := 0; i < len(text); {
 		a, ok := c.at(text, i)
 		if !ok {
@@ -63,7 +63,7 @@ func (c *catalog) cut(text string, do func(part string, id uint32, token bool)) 
 	}
 }
 
-// at returns the longest token that begins at a place.
+// at returns the longest token that starts at a place.
 func (c *catalog) at(text string, i int) (longest added, ok bool) {
 	for _, a := range c.by[text[i]] {
 		if len(a.Content) > len(longest.Content) && strings.HasPrefix(text[i:], a.Content) {
@@ -76,7 +76,7 @@ func (c *catalog) at(text string, i int) (longest added, ok bool) {
 	return longest, ok
 }
 
-// span returns what a token at a place takes of the text.
+// span returns the range of text that a token at place i covers. The range starts at from or later.
 func (a *added) span(text string, i, from int) (start, stop int) {
 	start, stop = i, i+len(a.Content)
 	if a.LStrip {
@@ -98,7 +98,7 @@ func wordEnds(text string) bool {
 	return text != "" && isWord(r)
 }
 
-// isWord says whether a character belongs to words as Unicode's regular expressions have them (UTS 18, annex C: \w).
+// isWord reports whether a character is a word character of Unicode's regular expressions (UTS 18, annex C: \w).
 func isWord(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
 		unicode.Join_Control)

@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// bpe merges neighbours, the pair that comes first in the list of merges first, until no pair is in the list.
+// bpe merges adjacent pairs, the pair that comes first in the list of merges first, until no pair is in the list.
 type bpe struct {
 	ids          map[string]uint32
 	list         []string
 	merges       map[[2]uint32]merge
-	unknown      uint32 // id for characters that have none; none: they are left out
-	fuse         bool   // several of them in a row are one token
+	unknown      uint32 // id for characters without a token; none: such characters are dropped
+	fuse         bool   // consecutive unknown characters are one token
 	bytes        fallback
-	ignoreMerges bool // a piece that is a token stays whole, whatever the merges make of it
+	ignoreMerges bool // a piece that is a token stays whole, whatever the merges would make of it
 }
 
-// merge is what becomes of a pair.
+// merge is the result of merging a pair.
 type merge struct {
 	rank int
 	id   uint32
@@ -115,7 +115,7 @@ func (m *bpe) encode(ids []uint32, piece string) []uint32 {
 // symbols returns the ids of a piece's characters.
 func (m *bpe) symbols(piece string) []uint32 {
 	ids := make([]uint32, 0, len(piece))
-	pending := false // the last symbol is an unknown token that the next one may be fused with
+	pending := false // the last symbol is an unknown token that the next one may fuse with
 	for i := 0; i < len(piece); {
 		_, size := utf8.DecodeRuneInString(piece[i:])
 		character := piece[i : i+size]
@@ -136,14 +136,14 @@ func (m *bpe) symbols(piece string) []uint32 {
 	return ids
 }
 
-// link is a symbol in the list of those that are left.
+// link is a symbol in the linked list of remaining symbols.
 type link struct {
 	id           uint32
 	before, next int // -1: none
 	gone         bool
 }
 
-// candidate is a pair that can be merged: the symbol at a place and the one behind it, as they were when it was found.
+// candidate is a pair that can be merged: the symbol at a place and the next one, as they were when the pair was found.
 type candidate struct {
 	merge
 	at    int
@@ -151,7 +151,7 @@ type candidate struct {
 	right uint32
 }
 
-// candidates is a heap: the merge that comes first in the list first, and of several such the leftmost.
+// candidates is a heap. The merge that comes first in the list comes first; among equal merges, the leftmost.
 type candidates []candidate
 
 func (c candidates) Len() int { return len(c) }
@@ -174,7 +174,7 @@ func (c *candidates) Pop() any {
 	return x
 }
 
-// merge appends what is left of symbols when all pairs are merged.
+// merge appends the symbols that remain after all pairs are merged.
 func (m *bpe) merge(ids, symbols []uint32) []uint32 {
 	if len(symbols) < 2 {
 		return append(ids, symbols...)

@@ -2,10 +2,10 @@ package tokenizer
 
 import "strings"
 
-// gpt2 is the pattern that GPT-2 cuts text with.
+// gpt2 is the pattern that GPT-2 splits text with.
 const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// newByteLevel writes each byte as a character of its own, after cutting as GPT-2 does if asked.
+// newByteLevel returns a splitter that writes each byte as one character, after splitting as GPT-2 does if asked.
 func newByteLevel(p splitterPart) (splitter, error) {
 	expression := gpt2
 	cut, err := newCutter(pattern{Regex: &expression}, "Isolated", false)
@@ -25,7 +25,7 @@ func newByteLevel(p splitterPart) (splitter, error) {
 	}, nil
 }
 
-// spaced puts a space before a piece that has none.
+// spaced puts a space in front of a piece that does not start with one.
 func spaced(out []piece, p piece) []piece {
 	if !strings.HasPrefix(p.text, " ") {
 		p.text = " " + p.text
@@ -43,8 +43,8 @@ func inLetters(out []piece, p piece) []piece {
 	return append(out, piece{b.String(), p.first})
 }
 
-// letters has a letter for each byte, as GPT-2 introduced them: visible characters of Latin-1 stand for themselves, and
-// the others, in their order, for the characters from U+0100 on.
+// letters maps each byte to a character, as GPT-2 introduced it: visible characters of Latin-1 stand for themselves,
+// and the other bytes map, in their order, to the characters from U+0100 on.
 var letters = func() (all [256]rune) {
 	next := rune(0x100)
 	for b := range all {

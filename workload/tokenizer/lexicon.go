@@ -10,26 +10,27 @@ import (
 )
 
 const (
-	// Length of words in letters. Those of a letter are few and say little; with their space, 8 bytes are written at
-	// once.
+	// Length of words in letters. There are few words of one letter, and they say little. With its space, the longest
+	// word has 8 bytes, which are written at once.
 	shortestWord = 2
 	longestWord  = 7
-	// mostWords keeps a stage's assignment small, and prompts common: vocabularies list their commonest tokens first.
+	// mostWords keeps a stage's assignment small and its words common: vocabularies list their most common tokens
+	// first.
 	mostWords = 4000
-	// fewestWords is how many a lexicon must have.
+	// fewestWords is the minimum number of words of a lexicon.
 	fewestWords = 100
-	// Texts that all words must pass, and words in each.
+	// Number of random texts that the words must pass, and of words in each.
 	trials    = 1000
 	trialSize = 64
 )
 
-// Lexicon returns words that are one token each, whatever stands beside them: at most 4,000 lowercase English-like
-// words, in the order of the vocabulary. It is an error if there are fewer than 100.
+// Lexicon returns words that are one token each, whatever their neighbours: at most 4,000 lowercase English-like words,
+// in the order of the vocabulary. It returns an error if there are fewer than 100.
 //
-// Every token that is a space and 2 to 7 lowercase letters is a candidate. It must be one token alone, at the begin of
-// a line, and behind a space; then 1,000 texts of 64 random words each must have 64 tokens. Where one has not, words
-// beside each other that are not two tokens are taken out, and the trials begin anew. Tokens of today's models end
-// where a space begins, so one round is enough for them.
+// Every token that is a space and 2 to 7 lowercase letters is a candidate. It must be one token alone, at the start of
+// a line, and behind a space. Then 1,000 texts of 64 random words must have 64 tokens each. If a text fails,
+// neighbouring words that are not two tokens are removed, and the trials start over. Tokens of today's models end where
+// a space starts, so one round is enough for them.
 func (t *Tokenizer) Lexicon() (*spatev1.Lexicon, error) {
 	words := t.candidates()
 	for {
@@ -44,7 +45,7 @@ func (t *Tokenizer) Lexicon() (*spatev1.Lexicon, error) {
 	}
 }
 
-// candidates returns the words that are one token in all places.
+// candidates returns the words that are one token in every position.
 func (t *Tokenizer) candidates() []string {
 	var words []string
 	seen := make(map[string]bool)
@@ -65,8 +66,8 @@ func (t *Tokenizer) candidates() []string {
 	return words
 }
 
-// wordOf returns the word of a token that begins with a space, as tokens of whole words do. False: it is none, or none
-// that is wanted.
+// wordOf returns the word of a token that starts with a space, as tokens of whole words do. False: the token is not
+// such a word, or not of a wanted length.
 func wordOf(token string) (string, bool) {
 	for _, space := range []string{"Ġ", "▁"} {
 		if w, ok := strings.CutPrefix(token, space); ok {
@@ -77,7 +78,7 @@ func wordOf(token string) (string, bool) {
 	return "", false
 }
 
-// failing returns the words to blame for the first trial that fails. Empty: none does.
+// failing returns the words to blame for the first trial that fails. Empty: all trials pass.
 func (t *Tokenizer) failing(words []string) (map[string]bool, error) {
 	if len(words) < fewestWords {
 		return nil, fmt.Errorf("tokenizer: %d lowercase words of its vocabulary are one token whatever stands beside them, and %d are needed: set the target's tokenizer to server or usage",
@@ -96,7 +97,7 @@ func (t *Tokenizer) failing(words []string) (map[string]bool, error) {
 	return nil, nil
 }
 
-// blame returns the words of a text that are not two tokens with their neighbour, or all if that is true of none.
+// blame returns the words of a text that are not two tokens with a neighbour, or all words if there are none.
 func (t *Tokenizer) blame(text []string) map[string]bool {
 	bad := make(map[string]bool)
 	for i := range text[1:] {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// newModel makes the model of a file. Old files do not name BPE.
+// newModel returns the model of a file. Old files do not name BPE.
 func newModel(data json.RawMessage) (model, error) {
 	if absent(data) {
 		return nil, errors.New("it has no model")
@@ -27,12 +27,11 @@ func newModel(data json.RawMessage) (model, error) {
 // mostIDs bounds the ids of a vocabulary.
 const mostIDs = 1 << 24
 
-// fallback encodes bytes that no token has, each as a token of its own: <0x00> to <0xFF>. Nil: there are no such
-// tokens.
+// fallback maps each byte to the id of its token, <0x00> to <0xFF>. It encodes text that has no token. Nil: there is no
+// fallback.
 type fallback []uint32
 
-// newFallback looks the tokens up. A vocabulary that lacks one has no fallback for texts with that byte, as bytes are
-// only encoded so if the vocabulary has them all.
+// newFallback looks up the byte tokens. The vocabulary may lack some: a text that contains such a byte has no fallback.
 func newFallback(wanted bool, ids map[string]uint32) fallback {
 	if !wanted {
 		return nil
@@ -48,10 +47,10 @@ func newFallback(wanted bool, ids map[string]uint32) fallback {
 	return f
 }
 
-// none is no id.
+// none stands for the lack of an id.
 const none = ^uint32(0)
 
-// append appends the ids of a text's bytes. False: one of them has no token.
+// append appends the ids of a text's bytes. False: one of the bytes has no token, and nothing is appended.
 func (f fallback) append(ids []uint32, text string) ([]uint32, bool) {
 	if f == nil {
 		return ids, false
@@ -67,7 +66,7 @@ func (f fallback) append(ids []uint32, text string) ([]uint32, bool) {
 	return ids, true
 }
 
-// listed returns a vocabulary by id.
+// listed returns the tokens of a vocabulary by id.
 func listed(ids map[string]uint32) ([]string, error) {
 	var all []string
 	for token, id := range ids {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer changes text before it is cut.
+// normalizer changes text before the text is split.
 type normalizer func(text string) string
 
-// normalizerPart is what normalizers have in the file.
+// normalizerPart is a normalizer in the file.
 type normalizerPart struct {
 	kind
 	Parts   []json.RawMessage `json:"normalizers"`
@@ -25,7 +25,7 @@ type normalizerPart struct {
 
 var forms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
 
-// newNormalizer makes a normalizer of a part of the file.
+// newNormalizer returns the normalizer of a part of the file.
 func newNormalizer(data json.RawMessage) (normalizer, error) {
 	if absent(data) {
 		return func(text string) string { return text }, nil
@@ -52,7 +52,7 @@ func newNormalizer(data json.RawMessage) (normalizer, error) {
 	return nil, unknown("normalizer", p.Type)
 }
 
-// newNormalizers applies several one after another.
+// newNormalizers returns a normalizer that applies several in sequence.
 func newNormalizers(parts []json.RawMessage) (normalizer, error) {
 	var all []normalizer
 	for _, part := range parts {
@@ -87,7 +87,7 @@ func (p *normalizerPart) strip(text string) string {
 	return text
 }
 
-// newReplacement replaces what a pattern matches.
+// newReplacement returns a normalizer that replaces what a pattern matches.
 func newReplacement(p normalizerPart) (normalizer, error) {
 	if p.Pattern.String != nil {
 		return func(text string) string { return strings.ReplaceAll(text, *p.Pattern.String, p.Content) }, nil

@@ -9,19 +9,20 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// pattern is what a part looks for: a text or a regular expression. Expressions look ahead, which Go's own cannot.
+// pattern is what a part searches for: a text or a regular expression. The expressions use lookahead, which Go's regexp
+// lacks.
 type pattern struct {
 	String *string `json:"String"`
 	Regex  *string `json:"Regex"`
 }
 
-// match is the place of a match in a text, in bytes.
+// match is the byte range of a match in a text.
 type match struct{ start, stop int }
 
-// finder finds all matches in a text, from left to right. None is empty.
+// finder returns all non-empty matches in a text, from left to right.
 type finder func(text string) []match
 
-// finder makes the finder of a pattern.
+// finder returns the finder of a pattern.
 func (p pattern) finder() (finder, error) {
 	switch {
 	case p.String != nil && *p.String != "":
@@ -43,7 +44,7 @@ func findText(text, wanted string) (all []match) {
 	}
 }
 
-// newExpression makes the finder of a regular expression. In the files' dialect ^ and $ match at lines.
+// newExpression returns the finder of a regular expression. In the files' dialect, ^ and $ match at line boundaries.
 func newExpression(expression string) (finder, error) {
 	re, err := regexp2.Compile(expression, regexp2.Multiline)
 	if err != nil {
@@ -52,7 +53,7 @@ func newExpression(expression string) (finder, error) {
 	return func(text string) []match { return findExpression(re, text) }, nil
 }
 
-// findExpression counts in runes, as the library does, and gives out bytes.
+// findExpression converts the library's rune offsets to byte offsets.
 func findExpression(re *regexp2.Regexp, text string) (all []match) {
 	runes := []rune(text)
 	at := byteOffsets(text, len(runes))
@@ -63,12 +64,12 @@ func findExpression(re *regexp2.Regexp, text string) (all []match) {
 		}
 	}
 	if err != nil {
-		panic(err) // only of a time limit, and there is none
+		panic(err) // only for a timeout, and none is set
 	}
 	return all
 }
 
-// byteOffsets returns where each rune of a text begins, and where the text ends.
+// byteOffsets returns the byte offset of each rune of a text, and the length of the text.
 func byteOffsets(text string, runes int) []int {
 	at := make([]int, 0, runes+1)
 	for i := 0; i < len(text); {

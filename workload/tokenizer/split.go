@@ -11,13 +11,13 @@ import (
 // piece is a part of a text that is encoded by itself.
 type piece struct {
 	text  string
-	first bool // it stands at the begin of the whole text
+	first bool // the piece is at the start of the whole text
 }
 
-// splitter cuts pieces into smaller ones.
+// splitter splits pieces into smaller ones.
 type splitter func(pieces []piece) []piece
 
-// splitterPart is what pre-tokenizers have in the file.
+// splitterPart is a pre-tokenizer in the file.
 type splitterPart struct {
 	kind
 	Parts          []json.RawMessage `json:"pretokenizers"`
@@ -32,7 +32,7 @@ type splitterPart struct {
 	Individual     bool              `json:"individual_digits"`
 }
 
-// newSplitter makes a splitter of a part of the file.
+// newSplitter returns the splitter of a pre-tokenizer in the file.
 func newSplitter(data json.RawMessage) (splitter, error) {
 	if absent(data) {
 		return func(pieces []piece) []piece { return pieces }, nil
@@ -58,7 +58,7 @@ func newSplitter(data json.RawMessage) (splitter, error) {
 	return nil, unknown("pre-tokenizer", p.Type)
 }
 
-// newSplitters applies several one after another.
+// newSplitters returns a splitter that applies several in sequence.
 func newSplitters(parts []json.RawMessage) (splitter, error) {
 	var all []splitter
 	for _, part := range parts {
@@ -76,7 +76,7 @@ func newSplitters(parts []json.RawMessage) (splitter, error) {
 	}, nil
 }
 
-// each makes a splitter of what happens to one piece.
+// each returns a splitter that splits each piece separately.
 func each(split func(out []piece, p piece) []piece) splitter {
 	return func(pieces []piece) []piece {
 		out := make([]piece, 0, len(pieces))
@@ -87,7 +87,7 @@ func each(split func(out []piece, p piece) []piece) splitter {
 	}
 }
 
-// newCutter cuts at what a pattern matches.
+// newCutter returns a splitter that cuts at what a pattern matches.
 func newCutter(p pattern, behavior string, invert bool) (splitter, error) {
 	find, err := p.finder()
 	if err != nil {
@@ -96,8 +96,8 @@ func newCutter(p pattern, behavior string, invert bool) (splitter, error) {
 	return newCut(find, behavior, invert)
 }
 
-// newCut cuts at matches. The behavior says what becomes of them: pieces of their own, none, or a part of a neighbour.
-// Inverted, what lies between the matches is taken for the matches.
+// newCut returns a splitter that cuts at matches. The behavior decides what becomes of a match: a piece of its own,
+// nothing, or a part of a neighbour. With invert, the text between the matches is treated as the matches.
 func newCut(find finder, behavior string, invert bool) (splitter, error) {
 	join, known := behaviors[behavior]
 	if !known {
@@ -108,13 +108,13 @@ func newCut(find finder, behavior string, invert bool) (splitter, error) {
 	}), nil
 }
 
-// section is a part of a text that is a match or lies between two.
+// section is a part of a text: a match, or the text between two matches.
 type section struct {
 	match
 	matched bool
 }
 
-// sections covers a text with matches and what lies between.
+// sections covers a text with matches and the text between them.
 func sections(text string, matches []match, invert bool) (all []section) {
 	from := 0
 	for _, m := range matches {
@@ -130,7 +130,7 @@ func sections(text string, matches []match, invert bool) (all []section) {
 	return all
 }
 
-// behaviors say what becomes of sections.
+// behaviors decide what becomes of sections.
 var behaviors = map[string]func(out []piece, p piece, all []section) []piece{
 	"Isolated": func(out []piece, p piece, all []section) []piece {
 		return joined(out, p, all, func(_, _ section) bool { return false })
@@ -154,7 +154,7 @@ var behaviors = map[string]func(out []piece, p piece, all []section) []piece{
 	},
 }
 
-// joined appends sections as pieces, each in one piece with the section before it if with says so.
+// joined appends sections as pieces. It joins each section to the one before if with returns true.
 func joined(out []piece, p piece, all []section, with func(before, s section) bool) []piece {
 	for i := 0; i < len(all); {
 		end := i + 1
@@ -167,12 +167,12 @@ func joined(out []piece, p piece, all []section, with func(before, s section) bo
 	return out
 }
 
-// part is a part of a piece.
+// part returns a part of a piece.
 func (p piece) part(start, stop int) piece {
 	return piece{p.text[start:stop], p.first && start == 0}
 }
 
-// newDigits cuts numbers off, each or digit by digit.
+// newDigits returns a splitter that isolates numbers, whole or digit by digit.
 func newDigits(individual bool) splitter {
 	s, err := newCut(func(text string) []match { return runs(text, unicode.IsNumber, individual) }, "Isolated", false)
 	if err != nil {
@@ -181,7 +181,7 @@ func newDigits(individual bool) splitter {
 	return s
 }
 
-// runs finds runs of characters, or each of them alone.
+// runs finds runs of characters, or, with alone, each character separately.
 func runs(text string, of func(rune) bool, alone bool) (all []match) {
 	start := -1
 	for i, r := range text {
@@ -199,7 +199,8 @@ func runs(text string, of func(rune) bool, alone bool) (all []match) {
 	return all
 }
 
-// newMetaspace writes spaces as another character, one of which may be put before the text, and cuts before each.
+// newMetaspace returns a splitter that replaces spaces by another character, may put one in front of the text, and cuts
+// before each.
 func newMetaspace(p splitterPart) (splitter, error) {
 	prefixed, err := p.prefixed()
 	if err != nil {
@@ -225,7 +226,7 @@ func newMetaspace(p splitterPart) (splitter, error) {
 	return func(pieces []piece) []piece { return cut(written(pieces)) }, nil
 }
 
-// prefixed returns which pieces get a space before them. Old files say it in another way.
+// prefixed returns a function that reports whether a piece gets a space in front. Old files use another field for this.
 func (p *splitterPart) prefixed() (func(piece) bool, error) {
 	scheme := p.PrependScheme
 	if scheme == "" && p.AddPrefixSpace != nil && !*p.AddPrefixSpace {

@@ -1,13 +1,13 @@
 // Package tokenizer counts tokens with a model's own tokenizer, read from a Hugging Face tokenizer.json.
 //
-// It knows the parts that the tokenizers of today's generating models are made of: BPE over bytes (GPT-2, Llama 3,
+// It supports the parts that the tokenizers of today's generating models are made of: BPE over bytes (GPT-2, Llama 3,
 // Qwen, DeepSeek) and over characters (Llama 2, Mistral, Gemma), and Unigram, with their usual normalizers and
-// pre-tokenizers. A file with any other part is refused rather than counted in about the right way. Tokens that a
-// server adds to a prompt are not counted. Counts can differ from the server's only in texts with characters that are
-// newer than the Unicode tables of Go, or of the server.
+// pre-tokenizers. It refuses a file with any other part, so that it never counts approximately. It does not count
+// tokens that a server adds to a prompt. Counts can differ from the server's only in texts with characters that are
+// newer than the Unicode tables of Go or of the server.
 //
-// It reads one file and keeps no other state. The submitter of a run calls it, to find the words that prompts are made
-// of and to count the prompts of datasets; agents do not have the file.
+// The package reads one file and keeps no other state. The submitter of a run calls it to find the words that prompts
+// are made of and to count the prompts of datasets. Agents do not have the file.
 package tokenizer
 
 import (
@@ -18,24 +18,24 @@ import (
 	"unicode/utf8"
 )
 
-// Tokenizer cuts text into tokens. It is safe for concurrent use.
+// Tokenizer splits text into tokens. It is safe for concurrent use.
 type Tokenizer struct {
 	model     model
 	normalize normalizer
 	split     splitter
-	raw       *catalog // added tokens that are looked for in the text as it is
-	cooked    *catalog // added tokens that are looked for after normalization
+	raw       *catalog // added tokens that are searched for in the raw text
+	cooked    *catalog // added tokens that are searched for after normalization
 }
 
 // model turns pieces of text into token ids.
 type model interface {
 	// encode appends the ids of a piece.
 	encode(ids []uint32, piece string) []uint32
-	// tokens lists the vocabulary by id. Ids that have no token are empty.
+	// tokens returns the vocabulary by id. Ids without a token are empty.
 	tokens() []string
 }
 
-// document is a tokenizer.json, less what is done with the tokens afterwards.
+// document is a tokenizer.json without its post-processing parts.
 type document struct {
 	Added        []added         `json:"added_tokens"`
 	Normalizer   json.RawMessage `json:"normalizer"`
@@ -43,10 +43,10 @@ type document struct {
 	Model        json.RawMessage `json:"model"`
 }
 
-// most is the largest file that is read: those of the largest vocabularies have a fifth of it.
+// most is the maximum size of the file. Files of the largest vocabularies have a fifth of it.
 const most = 256 << 20
 
-// Open reads a tokenizer.json. Errors name the file and what of it is not known. The file is closed when Open returns.
+// Open reads a tokenizer.json. Errors name the file and the unknown part. The file is closed when Open returns.
 func Open(path string) (*Tokenizer, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -88,8 +88,8 @@ func parse(data []byte) (*Tokenizer, error) {
 	return &t, nil
 }
 
-// Count returns how many tokens a text has by itself. It is an error if the text is no UTF-8: there is no right answer
-// then.
+// Count returns the number of tokens of a text by itself. It returns an error if the text is not UTF-8, because then
+// there is no right answer.
 func (t *Tokenizer) Count(text string) (int, error) {
 	if !utf8.ValidString(text) {
 		return 0, fmt.Errorf("tokenizer: %.40q is not UTF-8", text)
@@ -118,7 +118,7 @@ func (t *Tokenizer) encode(text string) []uint32 {
 	return ids
 }
 
-// plain appends the ids of normalized text that holds no added token. First: it is the begin of the whole text.
+// plain appends the ids of normalized text that holds no added token. first: the text is the start of the whole text.
 func (t *Tokenizer) plain(ids []uint32, text string, first bool) []uint32 {
 	for _, p := range t.split([]piece{{text, first}}) {
 		if p.text != "" {
@@ -128,15 +128,15 @@ func (t *Tokenizer) plain(ids []uint32, text string, first bool) []uint32 {
 	return ids
 }
 
-// kind is the type of a part, as the file says it.
+// kind is the type of a part, as the file names it.
 type kind struct {
 	Type string `json:"type"`
 }
 
-// absent says whether a part is not given.
+// absent reports whether the file lacks a part.
 func absent(part json.RawMessage) bool { return len(part) == 0 || string(part) == "null" }
 
-// unknown is the error of a part that this package does not have.
+// unknown returns the error for a part that this package does not support.
 func unknown(what, name string) error {
 	return fmt.Errorf("its %s %q is not known here: set the target's tokenizer to server or usage", what, name)
 }

@@ -47,7 +47,7 @@ func opened(t testing.TB, name string) *Tokenizer {
 	return tokenizer
 }
 
-// TestAgainstReference compares with what the format's own library made of the same texts.
+// TestAgainstReference compares with the results of Hugging Face's own library for the same texts.
 func TestAgainstReference(t *testing.T) {
 	for _, name := range fixtures {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestLexicon(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreRefused checks that what is not known is said, not guessed.
+// TestFilesThatAreRefused checks that unknown parts are errors, not guesses.
 func TestFilesThatAreRefused(t *testing.T) {
 	const model = `"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`
 	for want, text := range map[string]string{
@@ -147,7 +147,7 @@ func TestTextThatIsNoText(t *testing.T) {
 	}
 }
 
-// mergeOracle merges the slow and obvious way: it looks for the best pair of all again and again.
+// mergeOracle merges in the slow and obvious way: it searches all pairs for the best one again and again.
 func mergeOracle(m *bpe, symbols []uint32) []uint32 {
 	for {
 		at, best := -1, merge{}
@@ -181,7 +181,7 @@ func TestMergesAgainstOracle(t *testing.T) {
 	}
 }
 
-// FuzzCount looks for texts that a tokenizer fails on, and files that break it.
+// FuzzCount searches for texts that a tokenizer fails on, and for files that break it.
 func FuzzCount(f *testing.F) {
 	f.Add(`{"model":{"vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}}`, "aab")
 	f.Add(`{"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"ByteLevel"},"model":{"vocab":{"a":0}},"added_tokens":[{"id":3,"content":"<a>"}]}`, "x <a> ya")

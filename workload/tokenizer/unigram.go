@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// unigram cuts a piece into the tokens whose scores have the largest sum.
+// unigram splits a piece into the tokens whose scores have the largest sum.
 type unigram struct {
 	ids     map[string]uint32
 	list    []string
 	scores  []float64
-	unknown uint32 // none: there is no such token
+	unknown uint32 // none: there is no unknown token
 	penalty float64
-	longest int // token, in bytes
+	longest int // longest token, in bytes
 	bytes   fallback
 }
 
@@ -50,16 +50,16 @@ func newUnigram(data json.RawMessage) (*unigram, error) {
 		}
 		m.unknown = *p.Unknown
 	}
-	m.penalty = lowest - 10 // what the format's library takes
+	m.penalty = lowest - 10 // as in the tokenizers library
 	m.bytes = newFallback(p.ByteFallback, m.ids)
 	return m, nil
 }
 
 func (m *unigram) tokens() []string { return m.list }
 
-// step is the best way to a place in the piece.
+// step is the last token of the best path to a place in the piece.
 type step struct {
-	from  int // -1: there is none yet
+	from  int // -1: no path yet
 	id    uint32
 	score float64
 }
@@ -75,7 +75,7 @@ func (m *unigram) encode(ids []uint32, piece string) []uint32 {
 	return m.collect(ids, piece, steps)
 }
 
-// walk finds the best way to each place.
+// walk finds the best path to each place.
 func (m *unigram) walk(piece string) []step {
 	best := make([]step, len(piece)+1)
 	for i := range best {
@@ -99,14 +99,14 @@ func (m *unigram) walk(piece string) []step {
 	return best
 }
 
-// improve takes a token if the way over it is better.
+// improve takes a token if the path over it is better.
 func improve(best []step, from, to int, id uint32, score float64) {
 	if score += best[from].score; best[to].from < 0 || score > best[to].score {
 		best[to] = step{from, id, score}
 	}
 }
 
-// collect appends the tokens of the best way. Unknown characters in a row are one token, or their bytes.
+// collect appends the tokens of the best path. Consecutive unknown characters become one unknown token, or their bytes.
 func (m *unigram) collect(ids []uint32, piece string, steps []step) []uint32 {
 	var way []match
 	for at := len(piece); at > 0; at = steps[at].from {
