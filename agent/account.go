@@ -12,33 +12,34 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// account is how a load reads the counters of servers that fell to its agent: before its first request, at the end of a
-// warm-up, and when the last request of all agents has ended. Its zero value is of a load that reads none.
+// account reads the counters of the servers that were assigned to this agent: before the load's first request, at the
+// end of a warm-up, and when the last request of all agents has ended. The zero value is for a load that reads no
+// servers.
 type account struct {
-	ctx      context.Context // of the readings before the last
+	ctx      context.Context // of all readings but the last
 	cancel   context.CancelFunc
 	readings sync.WaitGroup
 	warm     sync.Once     // the reading at the end of the warm-up
-	waiting  atomic.Bool   // the load has ended, and waits for those of the other agents
-	over     chan struct{} // closed when it waits no more
-	end      sync.Once     // closes it
-	hurry    func()        // asks for a heartbeat now; nil: there is no session
+	waiting  atomic.Bool   // the load has ended and waits for the loads of the other agents
+	over     chan struct{} // closed when the wait is over
+	end      sync.Once     // closes over
+	hurry    func()        // requests a heartbeat now; nil: there is no session
 	result   []*spatev1.ServerAccount
 }
 
 const (
-	// askFirst is how soon an agent asks again whether the load of all has ended, and askOthers how often in the end:
-	// agents end together as a rule. The coordinator answers at once.
+	// askFirst is the first pause before the agent asks again whether all loads have ended; the pause doubles up to
+	// askOthers. Agents usually end together, and the coordinator answers at once.
 	askFirst  = 10 * time.Millisecond
 	askOthers = 200 * time.Millisecond
-	// waitOthers is how much longer than the drain timeout it waits for that. All loads of a stage end within that time
-	// of each other, unless they end by requests and one agent's are much slower.
+	// waitOthers is how much longer than the drain timeout the agent waits for the other loads. All loads of a stage
+	// end within the drain timeout of each other, unless they end by requests and one agent's are much slower.
 	waitOthers = 10 * time.Second
-	// lastReading bounds the time of the last readings.
+	// lastReading bounds the duration of the last readings.
 	lastReading = 3 * time.Second
 )
 
-// newAccount is the account of a load before its first reading.
+// newAccount returns a load's account before its first reading.
 func newAccount() *account {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &account{ctx: ctx, cancel: cancel, over: make(chan struct{})}
@@ -49,8 +50,8 @@ func warmsUp(l *spatev1.LoadPoint) bool {
 	return l.GetWarmupRequests() > 0 || l.GetWarmupDuration().AsDuration() > 0 || l.GetWarmupUntilSteady() != nil
 }
 
-// readServers starts to read servers' metrics, before the first request. The function that it returns takes the last
-// readings, once the load of all agents has ended, and blocks until then.
+// readServers starts to read servers' metrics before the first request. The returned function blocks until the load of
+// all agents has ended, and then takes the last readings.
 func (l *load) readServers() (end func()) {
 	if l.servers == nil {
 		return func() {}
@@ -75,15 +76,15 @@ func (l *load) readServers() (end func()) {
 	}
 }
 
-// failed reports whether the load has ended for a failure: nobody is to wait for it then.
+// failed reports whether the load ended with a failure. Such a load does not wait for other agents.
 func (l *load) failed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failure != ""
 }
 
-// measuringBegan reads the servers again at the first measured request, so that the account leaves out the warm-up but
-// for what is in flight. It does not block.
+// measuringBegan reads the servers again at the first measured request, so that the account excludes the warm-up,
+// except for requests in flight at that time. It does not block.
 func (l *load) measuringBegan() {
 	if l.servers == nil || !warmsUp(l.stage.GetLoad()) {
 		return
@@ -95,8 +96,8 @@ func (l *load) measuringBegan() {
 	})
 }
 
-// awaitOthers blocks until the load of all agents has ended, as the coordinator says, or nothing is to be waited for
-// any more.
+// awaitOthers blocks until the coordinator says that the load of all agents has ended, the load is stopped, or the wait
+// times out.
 func (l *load) awaitOthers() {
 	l.account.waiting.Store(true)
 	defer l.account.waiting.Store(false)
@@ -116,14 +117,14 @@ func (l *load) awaitOthers() {
 	}
 }
 
-// waitNoMore ends the wait for the other agents, if the load waits.
+// waitNoMore ends the wait for the other agents, if there is one.
 func (l *load) waitNoMore() {
 	if l.account.waiting.Load() {
 		l.account.end.Do(func() { close(l.account.over) })
 	}
 }
 
-// endedRef names the assignment whose load has ended and waits for those of the other agents, nil if none does.
+// endedRef returns the assignment whose load has ended and waits for the other agents, or nil.
 func (d *desk) endedRef() *spatev1.AssignmentRef {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +134,7 @@ func (d *desk) endedRef() *spatev1.AssignmentRef {
 	return nil
 }
 
-// allEnded takes in that the load of all agents has ended.
+// allEnded is called when the load of all agents has ended.
 func (d *desk) allEnded() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -142,10 +143,10 @@ func (d *desk) allEnded() {
 	}
 }
 
-// hurry asks the session for a heartbeat now.
+// hurry requests a heartbeat now.
 func (d *desk) hurry() {
 	select {
 	case d.beat <- struct{}{}:
-	default: // it is asked already, or there is no session
+	default: // already requested, or there is no session
 	}
 }

@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// reading is an assignment whose agent reads the metrics of all its servers.
+// reading makes the assignment's agent read the metrics of all its servers.
 func reading(a *spatev1.Assign) *spatev1.Assign {
 	for i := range a.GetStage().GetTarget().GetEndpoints() {
 		a.ServerSources = append(a.ServerSources, uint32(i))
@@ -20,7 +20,7 @@ func reading(a *spatev1.Assign) *spatev1.Assign {
 	return a
 }
 
-// waits reports whether the agent says that its load has ended and that it waits for the others.
+// waits reports whether the agent says that its load has ended and waits for the other agents.
 func (c *coordinator) waits(stage uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +32,7 @@ func (c *coordinator) waits(stage uint32) bool {
 	return false
 }
 
-// account is what the servers counted in a stage that has ended.
+// account returns what the servers counted in a stage, once it has ended.
 func (c *coordinator) account(stage uint32) []*spatev1.ServerAccount {
 	c.totals(stage)
 	for _, s := range c.snapshots() {
@@ -43,7 +43,7 @@ func (c *coordinator) account(stage uint32) []*spatev1.ServerAccount {
 	return nil
 }
 
-// requestsOf is the count of requests of an account.
+// requestsOf returns the number of requests in an account.
 func requestsOf(t *testing.T, accounts []*spatev1.ServerAccount) uint64 {
 	t.Helper()
 	if len(accounts) != 1 || len(accounts[0].GetHistograms()) != 1 {
@@ -52,8 +52,8 @@ func requestsOf(t *testing.T, accounts []*spatev1.ServerAccount) uint64 {
 	return accounts[0].GetHistograms()[0].GetCount()
 }
 
-// An agent whose load has ended reads its servers when the load of the others has ended, too, and not each second where
-// nobody asked for that.
+// An agent takes its last reading only when the load of all agents has ended. It does not read each second unless the
+// plan asks for that.
 func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
 	c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
 	e.counts = true
@@ -66,7 +66,7 @@ func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
 			t.Fatal("it did not wait for the others")
 		}
 	}
-	for range 3 { // of another agent
+	for range 3 { // requests of another agent
 		answer, err := http.Post(e.URL+"/v1/completions", "application/json", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
 	}
 }
 
-// Requests of a warm-up are not in the account but for those in flight at its end.
+// Requests of a warm-up are not in the account, except those in flight at its end.
 func TestTheAccountBeginsBehindTheWarmUp(t *testing.T) {
 	e := newEngine(t, 100*time.Millisecond, 0)
 	e.counts = true
@@ -105,7 +105,7 @@ func TestTheAccountBeginsBehindTheWarmUp(t *testing.T) {
 	}
 }
 
-// Nothing waits for an agent that reads servers if its coordinator is gone, or if its load has failed.
+// An agent that reads servers does not keep waiting if its coordinator is gone, or if its load has failed.
 func TestTheWaitForTheOthersEnds(t *testing.T) {
 	t.Run("with the lease", func(t *testing.T) {
 		c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
@@ -144,7 +144,7 @@ func TestTheWaitForTheOthersEnds(t *testing.T) {
 	})
 }
 
-// Where nobody asked for metrics, a server without any is noted once and not asked again.
+// If the plan does not ask for metrics, a server without any is noted once and not asked again.
 func TestServersWithoutMetricsAreNoted(t *testing.T) {
 	e, f := newEngine(t, time.Millisecond, 0), newEngine(t, time.Millisecond, 0)
 	a := reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0))

@@ -1,13 +1,13 @@
-// Package agent generates one agent's share of a stage and reports what it measured to the coordinator.
+// Package agent generates one agent's load of a stage and reports what it measured to the coordinator.
 //
-// A session holds the connection to the coordinator: assignments come in, snapshots go out. The executor turns an
-// assignment into requests, by the schedule of agent/arrival, the content of workload and the client of agent/stream.
-// The recorder counts what became of them, and the outbox keeps each snapshot until the coordinator has it for good. An
-// assignment under way does not need the connection: the agent goes on for the lease it was given, and drains when that
+// A session holds the connection to the coordinator: assignments come in, snapshots go out. A share turns an assignment
+// into requests: agent/arrival gives the schedule, package workload the content, and agent/stream the client. The
+// recorder measures the requests, and the outbox keeps each snapshot until the coordinator has it for good. A load
+// under way does not need the connection: the agent continues for the length of its lease, and drains when the lease
 // ends.
 //
-// The package decides nothing about a run: what to do and when is the coordinator's word. It knows no gossip, reads no
-// configuration and writes no files but the datasets it is told to fetch. The daemon and the run command call it.
+// The package decides nothing about a run: the coordinator says what to do and when. The package knows no gossip, reads
+// no configuration files, and writes no files but the datasets that it fetches. The daemon and the run command call it.
 package agent
 
 import (
@@ -29,10 +29,10 @@ import (
 // protocol is the version of the control protocol the agent speaks.
 const protocol = 2
 
-// shutdownGrace bounds the time in which an agent that is shut down delivers what it has measured.
+// shutdownGrace bounds how long an agent that shuts down tries to deliver what it has measured.
 const shutdownGrace = 5 * time.Second
 
-// answerBytes bounds what answers take that are longer than asked for, all of an agent's together.
+// answerBytes bounds the memory for answers that are longer than requested, over all requests of an agent.
 const answerBytes = 64 << 20
 
 // Agent serves a coordinator.
@@ -45,10 +45,10 @@ type Agent struct {
 
 	heartbeats atomic.Uint64            // sent so far
 	welcomed   atomic.Uint64            // sessions so far
-	clock      atomic.Pointer[clockNow] // of the session that is there; nil: there is none
+	clock      atomic.Pointer[clockNow] // of the current session; nil: there is none
 }
 
-// New returns an agent that does nothing until Run. Its error says what is wrong with the configuration.
+// New returns an agent that does nothing until Run is called. The error says what is wrong with the configuration.
 func New(c Config) (*Agent, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
@@ -83,8 +83,9 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run serves the coordinator, and connects again whenever the connection breaks, until ctx ends. Load under way is then
-// cancelled at once, and Run returns when the coordinator has what was measured, or after 5 seconds. It is called once.
+// Run serves the coordinator until ctx ends, and reconnects whenever the connection breaks. When ctx ends, Run cancels
+// load under way at once. It returns when the coordinator has everything that was measured, or after 5 seconds. Run
+// must be called only once.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := raiseFileLimit(); err != nil {
 		a.config.Logger.Warn("fewer streams than this machine could hold", "error", err)
@@ -109,7 +110,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// deliver waits until the coordinator has every snapshot, for the grace at most, and returns how many are left.
+// deliver waits until the coordinator has every snapshot, for at most shutdownGrace, and returns how many are left.
 func (a *Agent) deliver() int {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
@@ -119,7 +120,7 @@ func (a *Agent) deliver() int {
 	return a.outbox.waiting()
 }
 
-// describe introduces the agent.
+// describe returns the agent's description of itself for Hello.
 func (a *Agent) describe() *spatev1.AgentInfo {
 	host, _ := os.Hostname() // for people only
 	return &spatev1.AgentInfo{

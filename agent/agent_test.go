@@ -12,14 +12,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// closedStage is a small closed loop.
+// closedStage returns an assignment of a small closed loop.
 func closedStage(index uint32, e *engine) *spatev1.Assign {
 	stage := stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e)
 	stage.Index = index
 	return assignOf(stage, 0)
 }
 
-// endless is a load that goes on until it is stopped.
+// endless returns an assignment of a load that continues until it is stopped.
 func endless(e *engine) *spatev1.Assign {
 	return assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, e), 0)
 }
@@ -119,7 +119,7 @@ func TestLoadGoesOnWithoutTheCoordinator(t *testing.T) {
 	if resume := c.next().GetHello().GetResume(); !proto.Equal(resume, a.GetRef()) {
 		t.Errorf("resumes %v", resume)
 	}
-	c.assign(a) // again: it is applied already
+	c.assign(a) // again, although it is applied already
 	if c.next().GetApplied() == nil {
 		t.Error("the same assignment was not applied again")
 	}
@@ -135,7 +135,7 @@ func TestLoadGoesOnWithoutTheCoordinator(t *testing.T) {
 
 func TestLeaseEndsTheLoad(t *testing.T) {
 	c := newCoordinator(t)
-	c.lease = time.Second // a busy machine must not keep heartbeats waiting for so long
+	c.lease = time.Second // longer than a busy machine may delay heartbeats
 	c.start(Config{})
 	c.next()
 	e := newEngine(t, time.Millisecond, 0)

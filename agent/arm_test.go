@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator that arms what the agent does not have believes something that is wrong, and would wait for it for
-// ever. It is told anew what the agent has, and can set that right.
+// A coordinator that arms an assignment which the agent does not have is wrong, and would wait for it forever. A new
+// Hello tells it what the agent has, so that it can correct that.
 func TestArmedWithoutAnAssignment(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -31,7 +31,7 @@ func TestArmedWithoutAnAssignment(t *testing.T) {
 	}
 }
 
-// A start that no stage can have is not waited for, nor made up for second by second.
+// The agent neither waits for an impossible start nor catches up on it second by second.
 func TestArmedForNoTimeAtAll(t *testing.T) {
 	for name, start := range map[string]int64{"before all": math.MinInt64, "after all": math.MaxInt64,
 		"long ago": -1 << 60} {
@@ -56,7 +56,7 @@ func TestArmedForNoTimeAtAll(t *testing.T) {
 	}
 }
 
-// A machine that slept goes on in seconds that are over: what it measures would be counted where it does not belong.
+// A machine that slept would continue in windows that are over: its measurements would be counted in the wrong place.
 func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -74,7 +74,7 @@ func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
 	}
 }
 
-// An agent that is armed long after a stage's start, by a coordinator that was away, has little to say of the time
+// An agent that is armed long after a stage's start, by a coordinator that was gone, sends little about the time
 // before.
 func TestArmedLate(t *testing.T) {
 	c := newCoordinator(t)

@@ -17,64 +17,64 @@ import (
 //
 //	assign -> preparing -> ready -> arm -> under way -> over
 //	              |          |
-//	           rejected   replaced by another, stopped, or given up
+//	           rejected   replaced by another, stopped, or dropped
 //
-// It outlives sessions: an assignment under way goes on without the coordinator, for its lease. Whatever the
-// coordinator says twice, since a connection broke or it was started anew, is answered twice and done once. It is safe
-// for concurrent use.
+// A desk outlives sessions: a load under way continues without the coordinator for its lease. The coordinator may
+// repeat a message after a broken connection or its own restart; the desk answers each repetition and acts once. A desk
+// is safe for concurrent use.
 type desk struct {
 	kit    kit
 	outbox *outbox
 	logger *slog.Logger
-	beat   chan struct{} // asks for a heartbeat before its time
+	beat   chan struct{} // requests a heartbeat before its time
 
 	mu      sync.Mutex
-	current *assignment // nil: there is none
-	over    *assignment // the last one that came to its totals; nil: none did
-	next    *request    // waits for the current one to end; nil: none does
+	current *assignment // nil: none
+	over    *assignment // the last assignment that emitted its totals; nil: none
+	next    *request    // waits for the current assignment to end; nil: none
 	secrets secrets
 	lease   lease
-	alarm   *time.Timer // looks whether the lease has ended; nil: there was none yet
+	alarm   *time.Timer // fires at the end of the lease; nil: not set yet
 	closed  bool
-	work    sync.WaitGroup // of preparing and of loads
+	work    sync.WaitGroup // preparations and loads
 }
 
-// assignment is what the agent works on. The desk's lock guards it.
+// assignment is what the agent works on. The desk's lock guards its fields.
 type assignment struct {
 	ref     *spatev1.AssignmentRef // its latest revision
 	answer  answer
-	cancel  context.CancelFunc // of preparing
-	share   *share             // nil: preparing
-	stripe  *spatev1.Stripe    // the share's, if it was revised while it was prepared
+	cancel  context.CancelFunc // cancels the preparation
+	share   *share             // nil: still preparing
+	stripe  *spatev1.Stripe    // latest stripe, if it was revised during preparation
 	load    *load              // nil: not armed
-	from    *time.Duration     // when measuring begins, if it was said before there was a load
-	rate    float64            // requests per second of all agents, if the stage says so; else 0
-	given   clock.Instant      // sending of the Hello of the session that it was assigned in
+	from    *time.Duration     // when measuring begins, if the coordinator said so before there was a load
+	rate    float64            // requests per second of all agents, if the stage gives a rate; else 0
+	given   clock.Instant      // when the Hello of the session that brought the assignment was sent
 	lease   time.Duration      // 0: the session's
 	ending  bool               // the load was told to end
-	pressed bool               // it was said that the outbox is too small
-	refused bool               // it was said that a snapshot was refused
+	pressed bool               // it was logged that the outbox is too small
+	refused bool               // it was logged that a snapshot was refused
 }
 
-// request is an assignment that was not begun, and who asked for it.
+// request is an assignment that has not been started, and the session that asked for it.
 type request struct {
 	assign *spatev1.Assign
 	by     answer
 }
 
-// answer is how the coordinator is told about an assignment, over the session that last asked for it. Its methods do
-// not fail: a session that is gone takes no answers, and the next one asks again.
+// answer tells the coordinator about an assignment, over the session that last asked for it. Its methods return no
+// errors: a closed session takes no answers, and the coordinator asks again over the next one.
 type answer interface {
 	applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
 	rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
 }
 
-// sameStage says whether two revisions are of one assignment.
+// sameStage reports whether two revisions belong to the same assignment.
 func sameStage(a, b *spatev1.AssignmentRef) bool {
 	return a.GetRunId() == b.GetRunId() && a.GetStageIndex() == b.GetStageIndex()
 }
 
-// newer says whether a is a later revision of b's assignment.
+// newer reports whether a is a later revision of b's assignment.
 func newer(a, b *spatev1.AssignmentRef) bool {
 	return sameStage(a, b) && a.GetRevision() > b.GetRevision()
 }
@@ -84,9 +84,9 @@ func describe(ref *spatev1.AssignmentRef) string {
 	return fmt.Sprintf("stage %d of run %s", ref.GetStageIndex()+1, ref.GetRunId())
 }
 
-// assign takes on an assignment, which is the desk's to keep. An earlier one that was not armed yet makes way; one that
-// was told to end is waited for. The one under way is answered again, or revised if the revision is newer. It does not
-// block.
+// assign accepts an assignment, and keeps m. A current assignment that is not armed is dropped. If the load under way
+// was told to end, the new assignment waits until it has; else the new one is rejected. An assignment that the agent
+// already has is answered again, or revised if the revision is newer. assign does not block.
 func (d *desk) assign(m *spatev1.Assign, by answer) {
 	d.mu.Lock()
 	a, ref := d.current, m.GetRef()
@@ -114,8 +114,7 @@ func (d *desk) assign(m *spatev1.Assign, by answer) {
 	}
 }
 
-// answerAgain answers an assignment that the coordinator has asked for before, as soon as it is ready. The desk is
-// locked.
+// answerAgain answers a repeated assignment, as soon as it is ready. The caller holds d.mu.
 func (d *desk) answerAgain(a *assignment, ref *spatev1.AssignmentRef, by answer) {
 	a.answer = by
 	if a.share != nil {
@@ -123,7 +122,7 @@ func (d *desk) answerAgain(a *assignment, ref *spatev1.AssignmentRef, by answer)
 	}
 }
 
-// take begins to prepare an assignment. The desk is locked.
+// take starts to prepare an assignment. The caller holds d.mu.
 func (d *desk) take(m *spatev1.Assign, by answer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &assignment{
@@ -144,7 +143,8 @@ func (d *desk) take(m *spatev1.Assign, by answer) {
 	})
 }
 
-// prepared ends preparing, unless the assignment has been dropped meanwhile.
+// prepared stores and answers the result of a preparation. If the assignment was dropped meanwhile, it only closes the
+// share.
 func (d *desk) prepared(a *assignment, s *share, err error) {
 	d.mu.Lock()
 	isCurrent, by, ref := d.current == a, a.answer, a.ref
@@ -168,7 +168,7 @@ func (d *desk) prepared(a *assignment, s *share, err error) {
 	}
 }
 
-// drop lets go of an assignment that is not under way. The desk is locked.
+// drop discards the current assignment unless it is under way. The caller holds d.mu.
 func (d *desk) drop() {
 	a := d.current
 	if a == nil || a.load != nil {
@@ -181,7 +181,7 @@ func (d *desk) drop() {
 	d.current = nil
 }
 
-// ref names the current assignment, nil if there is none.
+// ref returns the current assignment, or nil.
 func (d *desk) ref() *spatev1.AssignmentRef {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,8 +191,8 @@ func (d *desk) ref() *spatev1.AssignmentRef {
 	return d.current.ref
 }
 
-// resume names what the coordinator is to know of after a broken connection: the current assignment and whether it is
-// armed, or the one before as long as its totals have not arrived.
+// resume returns what the coordinator must know after a broken connection: the current assignment and whether it is
+// armed, or the previous one while the coordinator does not have all of its snapshots.
 func (d *desk) resume() (ref *spatev1.AssignmentRef, armed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,7 +206,7 @@ func (d *desk) resume() (ref *spatev1.AssignmentRef, armed bool) {
 	}
 }
 
-// inFlight is the number of requests now in flight.
+// inFlight returns the number of requests in flight.
 func (d *desk) inFlight() uint32 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,15 +8,15 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// Ways to choose an endpoint, as plans name them. No name is roundRobin.
+// Ways to choose an endpoint, as plans name them. An empty name means round robin.
 const (
 	randomly         = "random"
 	leastOutstanding = "least_outstanding"
 	affinity         = "affinity"
 )
 
-// balance chooses the endpoints of requests. All but leastOutstanding go by the arrival's index alone, so that an
-// arrival has the same endpoint whichever agent plays it, and all turns of a session have one. It is safe for
+// balance chooses the endpoints of requests. Every kind but leastOutstanding depends on the arrival's index alone: an
+// arrival has the same endpoint whichever agent plays it, and so have all turns of a session. A balance is safe for
 // concurrent use.
 type balance struct {
 	kind      string
@@ -25,8 +25,8 @@ type balance struct {
 	content   workload.Workload
 
 	mu    sync.Mutex
-	flown []uint64 // requests in flight, by endpoint; nil: they are not counted
-	turn  int      // where the search for the fewest begins
+	flown []uint64 // requests in flight, by endpoint; nil: not counted
+	turn  int      // where the search for the fewest starts
 }
 
 func newBalance(s *spatev1.Stage, content workload.Workload) *balance {
@@ -40,7 +40,7 @@ func newBalance(s *spatev1.Stage, content workload.Workload) *balance {
 	return b
 }
 
-// of returns the endpoint of an arrival. An error: its row cannot be read.
+// of returns the endpoint of an arrival. It returns an error if the arrival's row cannot be read.
 func (b *balance) of(index uint64) (int, error) {
 	switch b.kind {
 	case randomly:
@@ -57,10 +57,11 @@ func (b *balance) of(index uint64) (int, error) {
 	return int(index % b.endpoints), nil
 }
 
-// live says whether endpoints are chosen as requests are sent: by take, and given back by done.
+// live reports whether the endpoint is chosen when a request is sent. The worker then calls take before the request and
+// done after it.
 func (b *balance) live() bool { return b.flown != nil }
 
-// take returns the endpoint with the fewest requests in flight, of several the one whose turn it is.
+// take returns the endpoint with the fewest requests in flight; ties go round robin.
 func (b *balance) take() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +76,7 @@ func (b *balance) take() int {
 	return best
 }
 
-// done takes in that a request has ended.
+// done counts a request as ended.
 func (b *balance) done(endpoint int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// balanceOf is a stage's balance over some endpoints, whose prompts begin with one of five prefixes.
+// balanceOf returns a stage's balance over some endpoints. Its prompts begin with one of five prefixes.
 func balanceOf(t testing.TB, kind string, endpoints int, seed uint64) *balance {
 	t.Helper()
 	stage := &spatev1.Stage{Seed: seed, Target: &spatev1.Target{Balance: kind, Endpoints: make([]string, endpoints)}}
@@ -25,7 +25,7 @@ func balanceOf(t testing.TB, kind string, endpoints int, seed uint64) *balance {
 	return newBalance(stage, content)
 }
 
-// endpointsOf are those of the first arrivals.
+// endpointsOf returns the endpoints of the first arrivals.
 func endpointsOf(t testing.TB, b *balance, n int) []int {
 	t.Helper()
 	var all []int
@@ -60,7 +60,7 @@ func TestEndpointsOfArrivals(t *testing.T) {
 	}
 }
 
-// Prompts that begin alike go to one endpoint, and what has no group goes in turn.
+// Prompts with the same prefix go to one endpoint, and requests without a group go round robin.
 func TestAffinityIsByPrefix(t *testing.T) {
 	b := balanceOf(t, "affinity", 3, 7)
 	of := map[uint64]int{}
@@ -83,7 +83,7 @@ func TestAffinityIsByPrefix(t *testing.T) {
 	}
 }
 
-// The endpoint with the fewest requests in flight is taken, whichever end.
+// The endpoint with the fewest requests in flight is chosen, whichever requests end.
 func TestLeastOutstanding(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		endpoints := rapid.IntRange(1, 6).Draw(rt, "endpoints")

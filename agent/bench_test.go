@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkOpenLoop starts requests by a schedule against a server in the same process, whose work is in the figures:
-// what can be read from it is how late requests start.
+// BenchmarkOpenLoop starts requests by a schedule against a server in the same process, whose work is included in the
+// results. The useful result is how late requests start.
 func BenchmarkOpenLoop(b *testing.B) {
 	for _, rate := range []float64{200, 2000} {
 		b.Run(fmt.Sprintf("%.0f-per-second", rate), func(b *testing.B) {
@@ -30,8 +30,7 @@ func BenchmarkClosedLoop(b *testing.B) {
 	benchmarkLoad(b, a)
 }
 
-// BenchmarkRests sends requests on 64 slots that rest for 5 ms between them: what can be read from it is how late rests
-// end.
+// BenchmarkRests sends requests on 64 slots that rest for 5 ms between them. The useful result is how late rests end.
 func BenchmarkRests(b *testing.B) {
 	e := newEngine(b, 0, 0)
 	load := &spatev1.LoadPoint{Concurrency: 64, Requests: uint64(b.N),
@@ -41,7 +40,7 @@ func BenchmarkRests(b *testing.B) {
 	benchmarkLoad(b, a)
 }
 
-// BenchmarkSessions plays sessions of one to three turns back to back on 8 slots. Its figures are those of a session.
+// BenchmarkSessions plays sessions of one to three turns back to back on 8 slots. Its results are per session.
 func BenchmarkSessions(b *testing.B) {
 	e := newEngine(b, 0, 0)
 	a := assignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 8, Requests: uint64(b.N)}, nil, e), 0)

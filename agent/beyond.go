@@ -8,8 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// beyond says how a share is more than its machine was seen to do exactly, or "". What the frames per second of a load
-// will be nobody knows before it; streams and starts are known.
+// beyond says how a share exceeds what calibration found that this machine measures exactly, or returns "". Only
+// streams and starts are compared: frames per second are not known before the load runs.
 func (s *share) beyond(c *spatev1.Capacity) string {
 	if s.closed != nil {
 		if slots := s.closed.Slots(); c.GetStreams() > 0 && slots > int(c.GetStreams()) {
@@ -26,8 +26,8 @@ func (s *share) beyond(c *spatev1.Capacity) string {
 	return ""
 }
 
-// noteCapacity adds what is beyond the machine's capacity, if anything is, to a copy: what was found is the other
-// agents' and stages' too.
+// noteCapacity adds a note to a copy of found if the share exceeds the machine's capacity. It copies because other
+// agents and stages share found.
 func noteCapacity(found *spatev1.Preparation, beyond, name string) *spatev1.Preparation {
 	if beyond == "" {
 		return found

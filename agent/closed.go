@@ -13,34 +13,34 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// closedLoop keeps slots busy. One goroutine waits for them; each runs on its own.
+// closedLoop keeps slots busy. One goroutine waits for them; each slot runs on its own goroutine.
 type closedLoop struct {
 	*load
 	started bool
 	opening preconnecting
 
 	mu       sync.Mutex
-	decided  bool // it is known whether the load has started
+	decided  bool // it is known whether the load starts
 	slots    []*slot
-	busy     int // slots that run
+	busy     int // slots that are running
 	idle     sync.Cond
 	revision int
 }
 
-// slot is one of the closed loop's users: it plays one arrival after another.
+// slot is one slot of the closed loop: it plays one arrival after another.
 type slot struct {
 	*worker
 	number   int
-	gate     chan struct{}   // closed when it is known whether the load has started
+	gate     chan struct{}   // closed when it is known whether the load starts
 	next     arrival.Arrival // prepared
-	free     clock.Instant   // when the slot is or was free for the next arrival
-	ramped   bool            // it has come to measured arrivals
+	free     clock.Instant   // when the slot is or was free for its next arrival
+	ramped   bool            // it has played a measured arrival
 	runs     bool
-	revision int // of the share, that it has looked for arrivals of
+	revision int // revision of the share whose arrivals it last looked for
 }
 
-// runClosed keeps each slot of the closed loop busy until there is no more to start. It blocks until the last response
-// has ended.
+// runClosed keeps each slot of the closed loop busy until there is nothing more to start. It blocks until the last
+// response has ended.
 func (l *load) runClosed() {
 	t := timer.New(l.starting)
 	defer t.Close()
@@ -53,15 +53,15 @@ func (l *load) runClosed() {
 	c.release()
 	c.wait()
 	c.attend(nil)
-	l.closed.Measure(0) // for the count of what was not begun: no warm-up holds it up
+	l.closed.Measure(0) // so that a pending warm-up does not hide arrivals that were never begun
 	l.oweRest(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
 }
 
-// together is how many slots are let go at a time. The scheduler runs in turn what is ready: with 20,000 slots at once,
-// each with a connection to open, an agent's heartbeat would wait for seconds.
+// together is how many slots are released at a time. The scheduler runs ready goroutines in turn: with 20,000 slots at
+// once, each with a connection to open, an agent's heartbeat would wait for seconds.
 const together = 64
 
-// release lets all slots go on, now that it is known whether the load has started.
+// release lets all slots continue, once it is known whether the load starts.
 func (c *closedLoop) release() {
 	c.mu.Lock()
 	c.decided = true
@@ -75,7 +75,7 @@ func (c *closedLoop) release() {
 	}
 }
 
-// addSlot makes the next slot. c.mu is locked.
+// addSlot adds a slot. The caller holds c.mu.
 func (c *closedLoop) addSlot() {
 	s := &slot{worker: c.newWorker(len(c.slots)), number: len(c.slots), gate: make(chan struct{})}
 	if c.decided {
@@ -84,8 +84,8 @@ func (c *closedLoop) addSlot() {
 	c.slots = append(c.slots, s)
 }
 
-// fill lets all slots run that do not, from an instant on: those that came with a revision of the share, and those that
-// had nothing more to start.
+// fill starts all slots that are not running, free from an instant on: slots that a revision of the share added, and
+// slots that had nothing more to start.
 func (c *closedLoop) fill(from clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *closedLoop) fill(from clock.Instant) {
 	}
 }
 
-// takeOver goes on with a share that was revised, unless its time is over.
+// takeOver continues with a revised share, unless the load's time is over.
 func (c *closedLoop) takeOver() {
 	now := max(clock.Now(), c.start)
 	if _, over := c.closed.Ending(); now.Sub(c.start) < over && c.reopen() {
@@ -110,7 +110,7 @@ func (c *closedLoop) takeOver() {
 	}
 }
 
-// wait blocks until no slot runs and nothing can be taken over any more.
+// wait blocks until no slot is running and no more arrivals can be taken over.
 func (c *closedLoop) wait() {
 	for !c.ended {
 		c.mu.Lock()
@@ -122,7 +122,7 @@ func (c *closedLoop) wait() {
 	}
 }
 
-// endIdle marks that nothing can be taken over any more, unless slots run again.
+// endIdle marks the load as ended, unless slots are running again. An ended load takes over nothing.
 func (c *closedLoop) endIdle() {
 	c.revising.Lock()
 	defer c.revising.Unlock()
@@ -131,9 +131,8 @@ func (c *closedLoop) endIdle() {
 	c.ended = c.busy == 0
 }
 
-// run lets a slot play until there is nothing for it to start, in the newest revision of the share. Slots that are
-// active at the start have their first arrival prepared and its connection opened before, so that they all start at
-// once.
+// run lets a slot play until it has nothing to start in the newest revision of the share. Slots that are active at the
+// start prepare their first arrival and open its connection before the start, so that they all start at once.
 func (c *closedLoop) run(s *slot) {
 	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
 	if prepared {
@@ -151,7 +150,8 @@ func (c *closedLoop) run(s *slot) {
 	}
 }
 
-// leave takes a slot out that has nothing more to start, unless the share was revised since.
+// leave takes a slot with nothing more to start out of the loop. It returns false if the share was revised since the
+// slot last looked.
 func (c *closedLoop) leave(s *slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *closedLoop) leave(s *slot) bool {
 	return true
 }
 
-// playAll plays one arrival after another, until there is no more to start.
+// playAll plays one arrival after another, until there is nothing more to start.
 func (s *slot) playAll(prepared bool) {
 	for prepared || s.await() && s.prepareNext(clock.Now()) {
 		prepared = false
@@ -183,17 +183,18 @@ func (s *slot) playAll(prepared bool) {
 	}
 }
 
-// active moves the time at which the slot is free to when it is active, and reports whether it ever is again.
+// active moves the time at which the slot is free to when the slot is active, and reports whether it will be active
+// again.
 func (s *slot) active() bool {
 	at, more := s.load.closed.Wake(s.number, s.free.Sub(s.load.start))
 	s.free = max(s.free, s.load.start.Add(at))
 	return more
 }
 
-// await blocks until the slot is free and active, and reports whether it may go on.
+// await blocks until the slot is free and active, and reports whether it may continue.
 func (s *slot) await() bool { return s.active() && s.wait(s.load.takes(), s.free) }
 
-// takes ends when no more arrivals may be begun, as it is known by now.
+// takes returns the current context that ends when no more arrivals may be started. reopen replaces it.
 func (l *load) takes() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,7 +215,7 @@ func (s *slot) prepareNext(now clock.Instant) bool {
 	return true
 }
 
-// markRamped counts the slots that have come to measured arrivals. With the last of them the load has ramped up.
+// markRamped counts the slots that have played a measured arrival. The load has ramped up when all slots have.
 func (s *slot) markRamped() {
 	if s.ramped || s.next.Unmeasured {
 		return
@@ -225,9 +226,9 @@ func (s *slot) markRamped() {
 	}
 }
 
-// think sets when the slot is free again: after its think time, or after the pause that a failure asks for if that is
-// longer. Such a pause is the agent's own choice and no delay of the next request, so that the slot is free when the
-// pause is over.
+// think sets when the slot is free again: after its think time, or after the pause that follows a failure if that is
+// longer. The agent itself chooses such a pause, so it does not count as a delay of the next request: the slot becomes
+// free when the pause ends.
 func (s *slot) think() {
 	s.free = s.observation.End.Add(s.load.closed.Think(s.next.Index))
 	if pause := s.rest(); pause > s.free {
@@ -236,7 +237,7 @@ func (s *slot) think() {
 	}
 }
 
-// take hands out the closed loop's next arrival, and marks where the measured ones end. If there is none the load
+// take returns the closed loop's next arrival, and marks where the measured ones end. If there is none, the load
 // drains.
 func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 	l.mu.Lock()
@@ -256,8 +257,8 @@ func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 	return a, more
 }
 
-// endBy makes the load drain when its time is over, as soon as that is known to lie ahead, even if no slot becomes free
-// to find that out. l.mu is locked.
+// endBy makes the load drain when its time is over, even if no slot becomes free then. It sets the timer as soon as the
+// end is known and in the future. The caller holds l.mu.
 func (l *load) endBy(elapsed time.Duration) {
 	measured, over := l.closed.Ending()
 	if over <= elapsed || over == math.MaxInt64 || over == l.over {
@@ -270,7 +271,7 @@ func (l *load) endBy(elapsed time.Duration) {
 	l.closing = time.AfterFunc(clock.Until(l.start.Add(over)), func() { l.timeOver(measured, over) })
 }
 
-// timeOver makes the load drain at the end of its time, unless that has come to lie elsewhere.
+// timeOver makes the load drain at the end of its time, unless that end has moved.
 func (l *load) timeOver(measured, over time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,8 +281,8 @@ func (l *load) timeOver(measured, over time.Duration) {
 	}
 }
 
-// exhausted reports whether nothing more is to be started at an instant or later, so that no slot need rest until then,
-// and makes the load drain if so.
+// exhausted reports whether nothing more will start at an instant or later. The load then drains, and no slot needs to
+// rest until that instant.
 func (l *load) exhausted(at clock.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

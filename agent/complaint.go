@@ -7,14 +7,14 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 )
 
-// connectError is why a session failed, in words that say what to do. Its cause has gRPC's own.
+// connectError says why a session failed and what to do. Its cause is gRPC's error.
 type connectError struct {
 	address  string
 	welcomed bool
 	cause    error
 }
 
-// Error names the coordinator's address and what is wrong there.
+// Error names the coordinator's address and what is wrong.
 func (e *connectError) Error() string {
 	text := reason.Of(e.cause)
 	if text == reason.Broken && !e.welcomed {
@@ -24,10 +24,10 @@ func (e *connectError) Error() string {
 	return fmt.Sprintf("coordinator %s: %s", plainAddress(e.address), text)
 }
 
-// Unwrap returns what gRPC said.
+// Unwrap returns gRPC's error.
 func (e *connectError) Unwrap() error { return e.cause }
 
-// plainAddress is a gRPC target as a person would type it.
+// plainAddress returns a gRPC target as a person would type it.
 func plainAddress(target string) string {
 	if i := strings.LastIndex(target, "/"); strings.Contains(target, "://") {
 		return target[i+1:]
@@ -35,13 +35,14 @@ func plainAddress(target string) string {
 	return target
 }
 
-// mostComplaints bounds what is remembered: after that many different ones they are said again.
+// mostComplaints bounds the reasons that are remembered. Beyond it all of them are forgotten, and logged again when
+// they recur.
 const mostComplaints = 64
 
-// complaints are the reasons that were said since all was well.
+// complaints are the reasons that were logged since the last sound session.
 type complaints map[string]bool
 
-// isNew reports whether a reason was not said yet, and remembers it.
+// isNew reports whether a reason has not been logged yet, and remembers it.
 func (c *complaints) isNew(err error) bool {
 	text := err.Error()
 	if (*c)[text] {

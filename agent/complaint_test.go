@@ -24,7 +24,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// cluster makes an authority and the certificates of a coordinator, an agent and a client.
+// cluster makes a certificate authority and the certificates of a coordinator, an agent and a client.
 func cluster(t *testing.T) (coordinator, agent, client certs.Files) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "certs")
@@ -41,7 +41,7 @@ func cluster(t *testing.T) (coordinator, agent, client certs.Files) {
 	return issue(certs.Coordinator, "main"), issue(certs.Agent, "a"), issue(certs.Client, "me")
 }
 
-// served serves a coordinator's services with credentials on loopback, and returns its address.
+// served serves a coordinator's services with credentials on loopback, and returns the address.
 func served(t *testing.T, creds credentials.TransportCredentials, register bool) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func served(t *testing.T, creds credentials.TransportCredentials, register bool)
 	return l.Addr().String()
 }
 
-// complaintOf is what an agent says of a coordinator.
+// complaintOf returns what an agent reports about a coordinator.
 func complaintOf(t *testing.T, address string, creds credentials.TransportCredentials) string {
 	t.Helper()
 	a, err := New(Config{
@@ -96,7 +96,7 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 	}
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	// its own port is taken, so that nobody else comes to listen there
+	// the port stays in use, so that nothing else can listen on it
 	taken, err := net.Dial("tcp", web.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 		"agent's own is foreign": {
 			served(t, server(coordinator), true),
 			credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}),
-			// in either text: the server's word may or may not come before the end of the connection
+			// in either text: the server's reason may or may not arrive before the end of the connection
 			"see `spate certs --help`",
 		},
 	} {
@@ -147,7 +147,7 @@ func TestPlainAddress(t *testing.T) {
 	}
 }
 
-// Of several coordinators that take turns in failing, each reason is said once.
+// If several coordinators fail in turn, each reason is logged once.
 func TestComplaintsAreSaidOnce(t *testing.T) {
 	var c complaints
 	said := 0

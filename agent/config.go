@@ -14,62 +14,62 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Config says who an agent is, whom it obeys and what it may do.
+// Config says who an agent is, which coordinator it serves and what it may do.
 type Config struct {
 	// Name is unique among the coordinator's agents.
 	Name string
-	// Region the agent measures from. May be empty.
+	// Region is where the agent measures from. It may be empty.
 	Region string
-	// Version of the program.
+	// Version is the program's version.
 	Version string
-	// Weight is the agent's share of the load relative to other agents'. 0 counts as 1.
+	// Weight is the size of the agent's stripe relative to other agents' stripes. 0 counts as 1.
 	Weight uint32
-	// WeightGiven says that a person chose the weight. If nobody did for any agent of a stage and all have a capacity,
-	// the load is shared out by capacity.
+	// WeightGiven reports whether a person chose the weight. If nobody did for any agent of a stage and all agents have
+	// a capacity, the load is split by capacity.
 	WeightGiven bool
-	// Capacity is what calibration found that this machine does exactly. Nil: it was not calibrated.
+	// Capacity is the load that calibration found this machine to measure exactly. Nil: the machine was not calibrated.
 	Capacity *spatev1.Capacity
-	// MaxStreams is the most requests in flight the agent takes on. A closed loop that asks for more is rejected; the
-	// arrivals of an open loop wait for a place, which shows as their send delay. A session holds its place from its
-	// first turn to its last, pauses included. 0: as many as there may be open files.
+	// MaxStreams is the maximum number of requests in flight. A closed loop that needs more is rejected. Arrivals of an
+	// open loop wait for a place, which shows as send delay. A session holds its place from its first turn to its last,
+	// pauses included. 0: as many as the limit of open files allows.
 	MaxStreams uint32
-	// MaxRate is the most requests per second the agent takes on. A share of an open loop that has more on average is
-	// rejected, its peaks by chance not counted; a closed loop or a replay that begins more in a whole second ends
-	// there. 0: not limited.
+	// MaxRate is the maximum number of requests per second. An open loop that gives the agent a higher average rate is
+	// rejected; random peaks do not count. A closed loop or a replay ends when the agent starts more requests in a
+	// whole second. 0: no limit.
 	MaxRate float64
-	// FileShares is into how many shares the process's open files are split, of which the agent takes one: for agents
-	// that are not alone in their process. 0 counts as 1.
+	// FileShares is the number of agents among which the process's limit of open files is split. Each of them takes an
+	// equal part. 0 counts as 1.
 	FileShares int
-	// SourceAddresses of this machine that connections to targets are made from, in turn. Each has a range of ports of
-	// its own towards each endpoint. Empty: what the system picks.
+	// SourceAddresses are addresses of this machine from which connections to targets are made, in turn. Each address
+	// has its own range of ports for each endpoint. Empty: the system picks one.
 	SourceAddresses []string
-	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is asked
-	// before each attempt to connect, so that it may follow a coordinator that moves. It may block until it knows one
-	// or ctx ends.
+	// Coordinator returns the coordinator's address, a gRPC target such as "passthrough:///10.0.0.1:7070". It is called
+	// before each attempt to connect, so that the agent can follow a coordinator that moves. It may block until it
+	// knows an address or ctx ends.
 	Coordinator func(ctx context.Context) (string, error)
-	// DialOptions of the connection to the coordinator. Transport credentials must be among them.
+	// DialOptions are for all connections to the coordinator. They must include transport credentials.
 	DialOptions []grpc.DialOption
-	// BulkOptions are added to them for the second connection, which measurements and datasets take, so that heartbeats
-	// never wait for those. Credentials that yield belong there, see package yielding.
+	// BulkOptions are added to DialOptions for the second connection, which carries measurements and datasets so that
+	// heartbeats never wait for them. Credentials that yield belong here, see package yielding.
 	BulkOptions []grpc.DialOption
-	// AllowedTargets are the hosts, networks and ports that the agent may send anything to, as allow.Parse reads them.
-	// Empty: any host.
+	// AllowedTargets are the hosts, networks and ports to which the agent may send anything, in the syntax of
+	// allow.Parse. Empty: any host.
 	AllowedTargets []string
-	// DatasetDir keeps the rows of plans' files, each under its hash. What is not there is fetched from the
-	// coordinator. Several agents may share it. Empty: the agent takes no workload that needs one.
+	// DatasetDir holds datasets, each under its hash. The agent fetches missing datasets from the coordinator. Several
+	// agents may share the directory. Empty: the agent rejects workloads that need a dataset.
 	DatasetDir string
-	// KeepDatasets are the limits of DatasetDir: datasets beyond them are deleted, the one that was used longest ago
-	// first, at the start and whenever one was fetched; those used within the hour stay. One that is larger than all
-	// that may be kept is not fetched. Zero: none is deleted.
+	// KeepDatasets limits DatasetDir. Datasets beyond the limits are deleted, the least recently used first, when the
+	// agent starts and after each fetch. Datasets used within the last hour stay. A dataset larger than the size limit
+	// is not fetched. Zero: nothing is deleted.
 	KeepDatasets retention.Limits
-	// NewWatch returns a watch for one worker, which plays one request at a time. It is called whenever a worker is
-	// made. Nil: nobody watches, and it costs nothing.
+	// NewWatch returns a watch for one worker, which plays one request at a time. It is called for each new worker.
+	// Nil: requests are not watched, which costs nothing.
 	NewWatch func() Watch
-	// Logger takes what a person should know.
+	// Logger receives what a person should know.
 	Logger *slog.Logger
 }
 
-// Validate returns all that is wrong with the configuration.
+// Validate returns everything that is wrong with the configuration, as one joined error.
 func (c *Config) Validate() error {
 	var wrong []error
 	if c.Name == "" {

@@ -20,17 +20,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// skew is how far the coordinator's clock is ahead.
+// skew is how far the coordinator's clock is ahead of the agent's.
 const skew = 1234 * time.Second
 
-// coordinator is what agents see of one, in the hands of a test.
+// coordinator is a coordinator under the control of a test.
 type coordinator struct {
 	spatev1.UnimplementedControlServiceServer
 	spatev1.UnimplementedMetricsServiceServer
 	t        *testing.T
 	agent    *Agent
 	lease    time.Duration
-	messages chan *spatev1.ConnectRequest // but for heartbeats
+	messages chan *spatev1.ConnectRequest // except heartbeats
 
 	mu         sync.Mutex
 	away       bool          // refuses connections
@@ -38,12 +38,12 @@ type coordinator struct {
 	control    grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse]
 	hellos     int
 	mute       bool
-	slept      time.Duration // by so much the agent's clock seems to have stood still
-	hold       chan struct{} // the clock is not told before it is closed; nil: it is told
-	allEnded   bool          // it says that the load of all agents has ended
+	slept      time.Duration // how long the agent's clock seems to have stood still
+	hold       chan struct{} // clock probes are answered once it is closed; nil: at once
+	allEnded   bool          // answers that the load of all agents has ended
 	heartbeats []*spatev1.Heartbeat
-	pushed     []*spatev1.Snapshot                    // all, in order, again and again
-	answer     func(*spatev1.Snapshot) (string, bool) // refused, whether to answer at all
+	pushed     []*spatev1.Snapshot                    // all, in order, with repetitions
+	answer     func(*spatev1.Snapshot) (string, bool) // returns a refusal, and whether to answer at all
 }
 
 func newCoordinator(t *testing.T) *coordinator {
@@ -53,7 +53,7 @@ func newCoordinator(t *testing.T) *coordinator {
 	}
 }
 
-// start serves the coordinator and runs an agent of it. The function it returns shuts the agent down.
+// start serves the coordinator and runs an agent for it. The returned function shuts the agent down.
 func (c *coordinator) start(config Config) (shutdown func() error) {
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
@@ -143,7 +143,7 @@ func (c *coordinator) beat(stream grpc.BidiStreamingServer[spatev1.ConnectReques
 	}}})
 }
 
-// setMute makes the coordinator hear heartbeats without a word, or answer them again.
+// setMute makes the coordinator stop answering heartbeats, or answer them again.
 func (c *coordinator) setMute(mute bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *coordinator) ProbeClock(context.Context, *spatev1.ProbeClockRequest) (*
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: now, SentClockNs: now}, nil
 }
 
-// enter lets a call in unless the coordinator is away.
+// enter accepts a call unless the coordinator is away.
 func (c *coordinator) enter() (cut <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *coordinator) enter() (cut <-chan struct{}, err error) {
 	return c.cut, nil
 }
 
-// leave breaks all streams and lets nobody in.
+// leave breaks all streams and refuses new ones.
 func (c *coordinator) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,14 +217,14 @@ func (c *coordinator) leave() {
 	c.cut = make(chan struct{})
 }
 
-// comeBack lets agents in again, with another way to answer snapshots.
+// comeBack accepts agents again, with another way to answer snapshots.
 func (c *coordinator) comeBack(answer func(*spatev1.Snapshot) (string, bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.away, c.answer = false, answer
 }
 
-// send says something to the agent.
+// send sends a message to the agent.
 func (c *coordinator) send(m *spatev1.ConnectResponse) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -239,7 +239,7 @@ func (c *coordinator) assign(a *spatev1.Assign) {
 	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: a}})
 }
 
-// arm starts an assignment in a moment.
+// arm arms an assignment with a start 30 ms from now.
 func (c *coordinator) arm(ref *spatev1.AssignmentRef) {
 	c.t.Helper()
 	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
@@ -271,7 +271,7 @@ func (c *coordinator) next() *spatev1.ConnectRequest {
 	}
 }
 
-// begin takes an assignment from Hello to its start.
+// begin takes an assignment through to its start.
 func (c *coordinator) begin(a *spatev1.Assign) {
 	c.t.Helper()
 	c.assign(a)
@@ -281,14 +281,14 @@ func (c *coordinator) begin(a *spatev1.Assign) {
 	c.arm(a.GetRef())
 }
 
-// snapshots returns what was pushed so far.
+// snapshots returns what has been pushed so far.
 func (c *coordinator) snapshots() []*spatev1.Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]*spatev1.Snapshot(nil), c.pushed...)
 }
 
-// totals waits for the totals of a stage, which are in one snapshot.
+// totals waits for the totals of a stage, and checks that only one snapshot has them.
 func (c *coordinator) totals(stage uint32) *spatev1.Totals {
 	c.t.Helper()
 	var found *spatev1.Totals
@@ -303,7 +303,7 @@ func (c *coordinator) totals(stage uint32) *spatev1.Totals {
 	return found
 }
 
-// once returns the snapshots by sequence, each once. Those that came more than once must be the same.
+// once returns the snapshots by sequence, each once, and checks that repeated ones are equal.
 func (c *coordinator) once() []*spatev1.Snapshot {
 	c.t.Helper()
 	bySequence := map[uint64]*spatev1.Snapshot{}

@@ -19,18 +19,18 @@ import (
 	"github.com/spate-load/spate/workload/store"
 )
 
-// datasets finds the rows of workloads: in the agent's own directory, or else at the coordinator. It outlives sessions:
-// a transfer that broke off goes on over the next one. It is safe for concurrent use.
+// datasets finds the rows of workloads, in the agent's own directory or else at the coordinator. It outlives sessions:
+// an interrupted transfer continues over the next session. It is safe for concurrent use.
 type datasets struct {
 	dir  string
 	keep retention.Limits // of the directory; zero: nothing is deleted
-	log  *slog.Logger     // of what is deleted; not nil where there are limits
+	log  *slog.Logger     // logs what is deleted; not nil if there are limits
 
 	mu      sync.Mutex
-	service spatev1.ControlServiceClient // of the session that is there; nil: none
+	service spatev1.ControlServiceClient // of the current session; nil: none
 }
 
-// attend says over which connection the coordinator can be asked; nil: over none.
+// attend sets the connection over which datasets are fetched. Nil: there is none.
 func (d *datasets) attend(service spatev1.ControlServiceClient) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,8 +43,9 @@ func (d *datasets) coordinator() spatev1.ControlServiceClient {
 	return d.service
 }
 
-// path returns where a dataset's file lies. It fetches it first if it is not there, which blocks until it is or ctx
-// ends, and then deletes what is beyond the limits; an error that another attempt would meet too ends it at once.
+// path returns the path of a dataset's file. If the file is missing, path fetches it, blocks until it has arrived or
+// ctx ends, and then deletes datasets beyond the limits. It retries when the connection breaks, and returns any other
+// error at once.
 func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
 	if d.dir == "" {
 		return "", fmt.Errorf("dataset %s: the agent has no directory for datasets", ds.GetSha256())
@@ -67,17 +68,17 @@ func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error
 	return path, err
 }
 
-// open deletes what is beyond the limits from before, if there is a directory.
+// open deletes datasets beyond the limits, if there is a directory.
 func (d *datasets) open() {
 	if _, err := os.Stat(d.dir); err != nil {
-		return // it is made when it is needed
+		return // the directory is made when it is needed
 	}
 	if s, err := store.Open(d.dir); err == nil {
 		d.tidy(s)
 	}
 }
 
-// tidy deletes what is beyond the limits. What was used lately stays, and so does what a stage has open until it is
+// tidy deletes datasets beyond the limits. Recently used ones stay. One that a stage has open stays on disk until it is
 // closed.
 func (d *datasets) tidy(s *store.Store) {
 	if d.keep == (retention.Limits{}) {
@@ -92,7 +93,7 @@ func (d *datasets) tidy(s *store.Store) {
 	}
 }
 
-// fetchPause is the time before a transfer that broke off is taken up again.
+// fetchPause is the time before an interrupted transfer is resumed.
 const fetchPause = 500 * time.Millisecond
 
 // fetch copies a dataset from the coordinator.
@@ -118,10 +119,10 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 	return in.Commit()
 }
 
-// errAway is why nothing can be fetched now.
+// errAway is returned when there is no connection to fetch over.
 var errAway = status.Error(codes.Unavailable, "there is no connection to the coordinator")
 
-// transfer copies what is missing, as far as the connection lasts.
+// transfer copies the missing bytes, until the connection breaks.
 func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1.Dataset) error {
 	service := d.coordinator()
 	if service == nil {
@@ -147,7 +148,7 @@ func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 	}
 }
 
-// short is an error if the coordinator's file ended too soon.
+// short returns an error if the coordinator's file ended too soon.
 func short(in *store.Incoming, ds *spatev1.Dataset) error {
 	if in.Have() < ds.GetSize() {
 		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Have(), ds.GetSize())
@@ -155,7 +156,7 @@ func short(in *store.Incoming, ds *spatev1.Dataset) error {
 	return nil
 }
 
-// transient says whether the next attempt may succeed: the connection broke.
+// transient reports whether another attempt may succeed: the connection broke.
 func transient(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:

@@ -25,11 +25,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// shelf is a coordinator that has one dataset and breaks off transfers.
+// shelf is a coordinator that has one dataset and interrupts transfers.
 type shelf struct {
 	spatev1.UnimplementedControlServiceServer
 	data   []byte
-	breaks atomic.Int32 // transfers still to break off, halfway
+	breaks atomic.Int32 // transfers that will still be interrupted, halfway
 	asked  atomic.Int32
 }
 
@@ -68,7 +68,7 @@ func shelved(t *testing.T, data []byte) (*datasets, *shelf) {
 	t.Cleanup(func() {
 		server.Stop()
 		if err := errors.Join(conn.Close(), <-served); err != nil &&
-			!errors.Is(err, grpc.ErrServerStopped) { // stopped before it had begun
+			!errors.Is(err, grpc.ErrServerStopped) { // stopped before it started to serve
 			t.Error(err)
 		}
 	})
@@ -77,7 +77,7 @@ func shelved(t *testing.T, data []byte) (*datasets, *shelf) {
 	return d, s
 }
 
-// TestDatasetIsFetchedOnce: over a connection that breaks it comes in whole all the same, and the next stage finds it.
+// TestDatasetIsFetchedOnce: a dataset arrives completely over a connection that breaks, and the next stage finds it.
 func TestDatasetIsFetchedOnce(t *testing.T) {
 	data := bytes.Repeat([]byte("row\n"), 1000)
 	d, s := shelved(t, data)
@@ -96,7 +96,7 @@ func TestDatasetIsFetchedOnce(t *testing.T) {
 	}
 }
 
-// TestDatasetThatCannotBeHad: the reason is said, and nobody waits for ever.
+// TestDatasetThatCannotBeHad: the reason is reported, and nothing waits forever.
 func TestDatasetThatCannotBeHad(t *testing.T) {
 	data := []byte("rows")
 	right := &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))}
@@ -133,7 +133,8 @@ func TestDatasetThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// An agent keeps no more datasets than it may: the one used longest ago goes, at its start and behind each that comes.
+// An agent stays within its limits for datasets: the least recently used is deleted, at the agent's start and after
+// each fetch.
 func TestDatasetsKeepToTheLimits(t *testing.T) {
 	data := bytes.Repeat([]byte("row\n"), 1000)
 	d, s := shelved(t, data)

@@ -7,7 +7,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// steadySince marks the end of the ramp-up, once. A load that is to change all the time is never steady.
+// steadySince marks the end of the ramp-up, once. A load that varies over its phases is never steady.
 func (l *load) steadySince(at clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -16,22 +16,22 @@ func (l *load) steadySince(at clock.Instant) {
 	}
 }
 
-// steadyUntil marks the end of what is measured at full load, once. l.mu is locked.
+// steadyUntil marks the end of what is measured at full load, once. The caller holds l.mu.
 func (l *load) steadyUntil(at clock.Instant) {
 	if l.steadyTo == 0 && !l.varies {
 		l.steadyTo = at
 	}
 }
 
-// cool marks that cool-down has followed the last measured arrival.
+// cool marks that an unmeasured arrival has followed the last measured one: cool-down has begun.
 func (l *load) cool(last clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.steadyUntil(last)
 }
 
-// expect says that a turn of a session is to come: it is one of the stage's starts, from which the drain timeout
-// counts.
+// expect notes that a turn of a session is due at an instant. The drain timeout counts from the stage's last start, so
+// during a drain expect extends the deadline.
 func (l *load) expect(turn clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,8 +41,8 @@ func (l *load) expect(turn clock.Instant) {
 	}
 }
 
-// drain marks that nothing more is to be started since an instant, but for turns of sessions that were begun. What is
-// in flight may go on for the drain timeout. Only the first call counts.
+// drain stops new arrivals: nothing starts from since on, except turns of sessions already begun. Requests in flight
+// may continue for the drain timeout. Only the first call counts.
 func (l *load) drain(since clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *load) drainLocked(since clock.Instant) {
 	}
 }
 
-// cancelAt sets when requests in flight are cancelled. l.mu is locked.
+// cancelAt sets when requests in flight are cancelled. The caller holds l.mu.
 func (l *load) cancelAt(deadline clock.Instant) {
 	l.deadline = deadline
 	if l.draining == nil {
@@ -69,7 +69,7 @@ func (l *load) cancelAt(deadline clock.Instant) {
 
 func (l *load) drainTimeout() time.Duration { return l.stage.GetDrainTimeout().AsDuration() }
 
-// endDrain frees what drain and stop need.
+// endDrain releases the timers and contexts that drain and stop use.
 func (l *load) endDrain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,19 +83,20 @@ func (l *load) endDrain() {
 	l.cancel()
 }
 
-// stop ends the load on the coordinator's word. It does not wait and may be called at any time; of several reasons for
-// an end the first counts, but a stop may become immediate later. Enough: the end is a regular one.
+// stop ends the load because the coordinator said so. It does not wait, and may be called at any time. The first reason
+// for an end counts, but a later stop may still cancel requests at once. enough: the stage has measured enough, and the
+// end is a regular one.
 func (l *load) stop(immediately, enough bool) {
 	l.end(immediately, func() { l.stopped, l.enough = !enough, enough })
 }
 
-// fail ends the load for a reason of the agent's or of the target, and is as stop otherwise.
+// fail ends the load because of the agent or the target. Otherwise it is like stop.
 func (l *load) fail(kind spatev1.FailureKind, immediately bool, failure string) {
 	l.end(immediately, func() { l.failure, l.failureKind = failure, kind })
 }
 
-// end ends the load before its end, and keeps why if nothing has ended it yet. Sessions take no further turn, so that
-// what is in flight then is the last.
+// end ends the load early, and calls why if nothing has ended it yet. Sessions take no further turn, so the requests in
+// flight are the last.
 func (l *load) end(immediately bool, why func()) {
 	l.mu.Lock()
 	now := clock.Now()

@@ -17,22 +17,22 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engine is a small server of streams: each answer has two tokens with a delay before the first. A chat is answered
-// with "<ID>", ID being the request's.
+// engine is a small streaming server: each answer has two tokens, with a delay before the first. A chat is answered
+// with "<ID>", where ID is the request's ID.
 type engine struct {
 	*httptest.Server
 	delay  time.Duration
 	status int            // 0: 200
-	most   int            // max_model_len it tells; 0: it does not
-	fails  map[string]int // statuses of single requests, by id
-	keep   bool           // bodies
-	counts bool           // its /metrics say how many requests it has answered
+	most   int            // max_model_len that it reports; 0: none
+	fails  map[string]int // statuses of single requests, by ID
+	keep   bool           // keeps the bodies
+	counts bool           // its /metrics report how many requests it has answered
 
 	mu     sync.Mutex
-	ids    []string // of the requests, as they came
-	bodies []string // theirs
-	asked  int      // questions that are no load
-	ended  int      // requests that were answered
+	ids    []string // of the requests, in order of arrival
+	bodies []string // of the same requests
+	asked  int      // requests that are not load
+	ended  int      // requests that have been answered
 }
 
 func newEngine(t testing.TB, delay time.Duration, status int) *engine {
@@ -93,7 +93,7 @@ var (
 	}
 )
 
-// tell answers a question about the server.
+// tell answers a request about the server.
 func (e *engine) tell(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	e.asked++
@@ -111,28 +111,28 @@ func (e *engine) tell(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"object":"list","data":[{"id":"m","object":"model","max_model_len":%d}]}`, e.most)
 }
 
-// requests are the ids of the requests so far.
+// requests returns the IDs of the requests so far.
 func (e *engine) requests() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.ids...)
 }
 
-// sent are the bodies of the requests so far, in the order of their ids.
+// sent returns the bodies of the requests so far, in the order of requests.
 func (e *engine) sent() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.bodies...)
 }
 
-// questions is how often the server was asked about itself.
+// questions returns how often the server was asked about itself.
 func (e *engine) questions() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.asked
 }
 
-// stageOf is a stage of 4:2 tokens against servers.
+// stageOf returns a stage of 4:2 tokens against servers.
 func stageOf(load *spatev1.LoadPoint, engines ...*engine) *spatev1.Stage {
 	var urls []string
 	for _, e := range engines {
@@ -152,7 +152,7 @@ func stageOf(load *spatev1.LoadPoint, engines ...*engine) *spatev1.Stage {
 	}
 }
 
-// assignOf is the assignment of a stage to an agent that is alone, or to one of several.
+// assignOf returns the assignment of a stage to a single agent, or to one of several.
 func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Assign {
 	if len(weights) == 0 {
 		weights = []uint32{1}
@@ -161,12 +161,12 @@ func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Ass
 		Ref:    &spatev1.AssignmentRef{RunId: "run", StageIndex: stage.GetIndex(), Revision: 1},
 		Stage:  stage,
 		Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
-		// Rows let tests look at single requests.
+		// Rows let tests inspect single requests.
 		Records: true,
 	}
 }
 
-// kitOf is what an agent with these limits and without a directory for datasets prepares with.
+// kitOf returns the kit of an agent with these limits and without a directory for datasets.
 func kitOf(l limits) kit {
 	return kit{limits: l, datasets: &datasets{}, findings: &findings{}, logger: slog.New(slog.DiscardHandler)}
 }

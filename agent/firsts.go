@@ -9,20 +9,20 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// mostFirsts is how many of a load's first requests decide whether its target is hopeless. They are those that were
-// started first: a server that takes some and turns the others away is not hopeless, though the failures are the first
-// to end.
+// mostFirsts is how many of a load's first requests decide whether its target is hopeless. These are the requests that
+// start first, not those that end first: a server that accepts some requests and rejects the rest is not hopeless,
+// although the rejected ones end first.
 const mostFirsts = 20
 
-// firsts finds out that a target is hopeless: the load's first requests have all failed in one way. It is safe for
+// firsts detects a hopeless target: the load's first requests have all failed in the same way. It is safe for
 // concurrent use.
 type firsts struct {
-	begun atomic.Int32 // those of the first that were started
+	begun atomic.Int32 // how many of the first requests have started
 
 	mu     sync.Mutex
 	failed int
 	way    failing
-	fine   bool // one has ended in another way
+	fine   bool // one has succeeded, was cancelled, or failed in another way
 }
 
 // failing is a way to fail.
@@ -31,7 +31,7 @@ type failing struct {
 	status int
 }
 
-// leave decides that the target is not looked at.
+// leave turns the detection off.
 func (f *firsts) leave() { f.begun.Store(mostFirsts) }
 
 // begin counts a request that starts, and reports whether it is one of the first.
@@ -39,7 +39,7 @@ func (f *firsts) begin() bool {
 	return f.begun.Load() < mostFirsts && f.begun.Add(1) <= mostFirsts
 }
 
-// ended takes in the end of one of the first, and returns why the target is hopeless, or "".
+// ended records the end of one of the first requests. It returns why the target is hopeless, or "".
 func (f *firsts) ended(o *stream.Observation) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

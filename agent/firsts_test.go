@@ -18,7 +18,7 @@ func TestFirsts(t *testing.T) {
 	}
 	html := &stream.Observation{Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Message: "html"}}
 	for name, c := range map[string]struct {
-		other    *stream.Observation // the fifth of the first
+		other    *stream.Observation // the fifth of the first requests
 		hopeless bool
 	}{
 		"all in one way":   {status(401), true},
@@ -45,8 +45,8 @@ func TestFirsts(t *testing.T) {
 	}
 }
 
-// TestHopelessTarget: a load ends soon at a server that refuses all, and runs to its end at one that refuses some, or
-// if it was asked to.
+// TestHopelessTarget: a load ends soon if the server refuses everything. It runs to its end if the server refuses only
+// some requests, or if it was told to.
 func TestHopelessTarget(t *testing.T) {
 	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 8, Requests: 200}

@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// stuck is a workload that does not make the prompt of its first request until it is let go.
+// stuck is a workload that blocks on the prompt of its first request until it is released.
 type stuck struct {
 	workload.Workload
 	until chan struct{}
@@ -21,8 +21,8 @@ func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
 	return s.Workload.AppendPrompt(dst, r)
 }
 
-// A request whose prompt is not made when it is due holds up no other: the loop waits only for workers that need
-// nothing but to send.
+// A request whose prompt is not ready when it is due delays no other: the loop waits only for workers that have nothing
+// left to do but send.
 func TestPromptThatIsNotMadeHoldsUpNoOther(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)

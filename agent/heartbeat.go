@@ -10,21 +10,20 @@ import (
 )
 
 const (
-	// A session in which nothing is heard for so many heartbeat intervals, and for shortestPatience, is given up: a
-	// connection whose other end is gone may look well for minutes.
+	// A session ends when nothing is heard for silentBeats heartbeat intervals, but at least shortestPatience: a
+	// connection whose other end is gone may look healthy for minutes.
 	silentBeats      = 3
 	shortestPatience = 3 * time.Second
-	// mostBeats is how many heartbeats without an answer are remembered.
+	// mostBeats is how many unanswered heartbeats are remembered.
 	mostBeats = 64
 )
 
-// patience is how long a session may be silent.
+// patience returns how long a session may be silent.
 func patience(interval time.Duration) time.Duration {
 	return max(silentBeats*interval, shortestPatience)
 }
 
-// beats are the heartbeats of a session that were not answered. The zero value is ready. They are safe for concurrent
-// use.
+// beats are the unanswered heartbeats of a session. The zero value is ready for use. They are safe for concurrent use.
 type beats struct {
 	mu   sync.Mutex
 	sent []beat // oldest first
@@ -45,8 +44,8 @@ func (b *beats) send(number uint64, at clock.Instant) {
 	b.sent = append(b.sent, beat{number, at})
 }
 
-// answered returns when a heartbeat was sent, false if it waits for no answer. Those before it wait no more: the
-// coordinator heard this one.
+// answered returns when a heartbeat was sent, or false if it is not waiting for an answer. It forgets all earlier
+// heartbeats too.
 func (b *beats) answered(number uint64) (at clock.Instant, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +58,7 @@ func (b *beats) answered(number uint64) (at clock.Instant, known bool) {
 	return 0, false
 }
 
-// heartbeats says that the agent lives, at once, then each interval, and whenever the desk has something to say.
+// heartbeats sends a heartbeat at once, then every interval, and whenever the desk requests one.
 func (s *session) heartbeats(interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -78,7 +77,7 @@ func (s *session) heartbeats(interval time.Duration) error {
 	}
 }
 
-// heartbeat says how the agent does.
+// heartbeat returns the next heartbeat, with the agent's current state.
 func (s *session) heartbeat() *spatev1.Heartbeat {
 	h := &spatev1.Heartbeat{
 		Number:           s.agent.heartbeats.Add(1),
@@ -97,10 +96,10 @@ func (s *session) heartbeat() *spatev1.Heartbeat {
 	return h
 }
 
-// hear notes that the coordinator said something.
+// hear records that a message came from the coordinator.
 func (s *session) hear() { s.heard.Store(int64(clock.Now())) }
 
-// watch returns when the coordinator has been silent for longer than the patience, or the session ends.
+// watch returns an error when the coordinator has been silent for longer than the patience, or when the session ends.
 func (s *session) watch(patience time.Duration) error {
 	for {
 		until := clock.Instant(s.heard.Load()).Add(patience)

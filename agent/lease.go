@@ -8,18 +8,18 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// lease is how long the agent goes on by itself. It counts from when the agent sent the last message that is known to
-// have been heard, not from when the answer came: so the coordinator, which heard that message no earlier than it was
-// sent, knows from when on the agent starts nothing more, however long answers are under way. Its zero value is of an
-// agent that has met no coordinator.
+// lease is how long the agent continues without the coordinator. It counts from the sending of the last message that
+// the coordinator is known to have received, not from the arrival of the answer. The coordinator cannot have received
+// the message before it was sent, so it knows after which instant the agent starts nothing more, however long answers
+// take. The zero value is for an agent that has not met a coordinator.
 type lease struct {
-	length  time.Duration // the coordinator's word
-	greeted clock.Instant // sending of the Hello of the last session
-	renewed clock.Instant // sending of the last heartbeat that was answered; 0: none was
+	length  time.Duration // set by the coordinator
+	greeted clock.Instant // when the Hello of the last session was sent
+	renewed clock.Instant // when the last answered heartbeat was sent; 0: none
 }
 
-// of returns when an assignment's lease ends, and how long it is. Before its first heartbeat was answered it counts
-// from the Hello of the session in which it came.
+// of returns when an assignment's lease ends, and how long the lease is. Until a heartbeat is answered, the lease
+// counts from the Hello of the session that brought the assignment.
 func (l *lease) of(a *assignment) (end clock.Instant, length time.Duration) {
 	length = l.length
 	if a.lease > 0 {
@@ -28,8 +28,8 @@ func (l *lease) of(a *assignment) (end clock.Instant, length time.Duration) {
 	return max(a.given, l.renewed).Add(length), length
 }
 
-// greeted takes in the terms of a session whose Hello was sent at an instant. They do not renew the lease of an
-// assignment under way.
+// greeted sets the terms of a session whose Hello was sent at an instant. They do not renew the lease of an assignment
+// under way.
 func (d *desk) greeted(hello clock.Instant, length time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +38,7 @@ func (d *desk) greeted(hello clock.Instant, length time.Duration) {
 	d.watchLease()
 }
 
-// renew takes in that a heartbeat, sent at an instant, was answered. A lease that has ended before stays ended.
+// renew records that a heartbeat, sent at an instant, was answered. A lease that has already ended stays ended.
 func (d *desk) renew(sent clock.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *desk) renew(sent clock.Instant) {
 	d.watchLease()
 }
 
-// watchLease sees to it that the end of the current assignment's lease is noticed. The desk is locked.
+// watchLease sets the timer and the fence for the end of the current assignment's lease. The caller holds d.mu.
 func (d *desk) watchLease() {
 	if d.current == nil || d.current.ending || d.closed {
 		return
@@ -70,7 +70,7 @@ func (d *desk) checkLease() {
 	d.watchLease()
 }
 
-// expire ends whatever the agent works on if its lease has ended. The desk is locked.
+// expire ends the current assignment if its lease has ended. The caller holds d.mu.
 func (d *desk) expire() {
 	a := d.current
 	if a == nil || a.ending {
@@ -88,9 +88,9 @@ func (d *desk) expire() {
 	})
 }
 
-// mayStart reports whether a request may be started now, and ends the load if not. A timer that ends it at the fence is
-// not enough: a process that stood still would send what it missed before it hears its timers, when all that is another
-// agent's.
+// mayStart reports whether a request may start now, and ends the load if not. A timer at the fence is not enough: a
+// process that was suspended would send its backlog before its timers fire, when another agent already owns that
+// backlog.
 func (l *load) mayStart() bool {
 	if fence := clock.Instant(l.fence.Load()); fence == 0 || clock.Now() < fence {
 		return true

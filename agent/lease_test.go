@@ -15,11 +15,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// answered is a heartbeat whose answer comes a while after it was sent.
+// answered is a heartbeat with the time of its answer.
 type answered struct{ sent, came time.Duration }
 
-// Whichever answers come, however late and in whichever order, the lease ends at the first moment at which everything
-// that was answered by then is older than the lease, and never again begins.
+// However late and in whatever order answers come, the lease ends at the first moment at which every heartbeat answered
+// by then is older than the lease. It never starts again.
 func TestLeaseEndsByWhatWasAnswered(t *testing.T) {
 	const step, last = time.Millisecond, 400
 	rapid.Check(t, func(rt *rapid.T) {
@@ -34,7 +34,7 @@ func TestLeaseEndsByWhatWasAnswered(t *testing.T) {
 		if own > 0 {
 			length = min(length, own)
 		}
-		// The oracle looks at every moment.
+		// The oracle checks every moment.
 		renewed, want := time.Duration(0), time.Duration(0)
 		for at := time.Duration(0); want == 0; at += step {
 			if at >= renewed+length {
@@ -55,12 +55,12 @@ func TestLeaseEndsByWhatWasAnswered(t *testing.T) {
 	})
 }
 
-// leaseEnd plays answers to a desk and returns when it gave its assignment up. It runs in a bubble.
+// leaseEnd plays answers to a desk and returns when it ended its assignment. It runs in a bubble.
 func leaseEnd(session, own time.Duration, all []answered, step time.Duration, steps int) time.Duration {
 	begin, ended := clock.Now(), time.Duration(0)
 	d := &desk{outbox: newOutbox("a", 1, 1<<20), logger: slog.New(slog.DiscardHandler)}
 	d.greeted(begin, session)
-	d.lease.renewed = begin // the bubble's clock is before zero, which is none
+	d.lease.renewed = begin // the bubble's clock is below zero, which means none
 	d.mu.Lock()
 	d.current = &assignment{ref: &spatev1.AssignmentRef{RunId: "run"}, given: begin, lease: own,
 		cancel: func() { ended = clock.Now().Sub(begin) }}
@@ -101,8 +101,8 @@ func TestHeartbeatsWaitForTheirAnswers(t *testing.T) {
 	}
 }
 
-// A coordinator that hears nothing, or says nothing, ends the load as one that is gone does, though the connection
-// looks well.
+// A coordinator that hears nothing, or says nothing, ends the load just as one that is gone, although the connection
+// looks healthy.
 func TestLeaseRunsWhileConnected(t *testing.T) {
 	c := newCoordinator(t)
 	c.lease = 700 * time.Millisecond
@@ -140,7 +140,7 @@ func TestAssignmentShortensTheLease(t *testing.T) {
 	}
 }
 
-// A session in which nothing is heard is given up, and the load survives it.
+// A session in which nothing is heard ends, and the load survives that.
 func TestSilentSessionIsGivenUp(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What agents send passes the coordinator's checks, and its sum is all that the totals promise.
+// Agents' snapshots pass the coordinator's checks, and add up to the totals.
 func TestSnapshotsMakeACompleteStage(t *testing.T) {
 	for name, e := range map[string]*engine{"sound": newEngine(t, 0, 0), "refusing": newEngine(t, 0, 503)} {
 		t.Run(name, func(t *testing.T) {

@@ -11,21 +11,21 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// limits are what this agent may do, whatever it is assigned.
+// limits are what this agent may do, whatever its assignment.
 type limits struct {
-	maxStreams uint32     // 0: no limit but the files'
+	maxStreams uint32     // 0: only the limit of open files
 	maxRate    float64    // requests per second; 0: no limit
-	fileShares int        // the files' limit is for so many; 0 counts as 1
-	targets    allow.List // whom it may send anything to
+	fileShares int        // agents that share the limit of open files; 0 counts as 1
+	targets    allow.List // hosts to which it may send anything
 	resolver   allow.Resolver
-	sources    []netip.Addr // of connections to targets; empty: what the system picks
+	sources    []netip.Addr // of connections to targets; empty: the system picks one
 }
 
-// spareFiles are kept back for what a program opens beside its streams: the control connection, timers, name lookups.
+// spareFiles are reserved for what the process opens besides its streams: the control connection, timers, name lookups.
 const spareFiles = 64
 
-// checkTargets returns an error for the first endpoint, or the proxy before them, that the agent may not send load to.
-// It returns the addresses at which those it may are reached, and blocks while their names are looked up.
+// checkTargets returns an error for the first endpoint, or the proxy before them, to which the agent may not send load.
+// Else it returns the addresses of the allowed hosts. It blocks while names are looked up.
 func (l limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow.Pins, error) {
 	pins := allow.Pins{}
 	proxy := target.GetConnection().GetProxy()
@@ -51,8 +51,8 @@ func (l limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow
 	return pins, nil
 }
 
-// check returns an error if the agent may not send anything to an address. Behind a proxy it is the proxy that looks
-// the name up.
+// check returns an error if the agent may not send anything to a URL. Behind a proxy only the name is checked, because
+// the proxy looks it up.
 func (l limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins allow.Pins) error {
 	if behindProxy {
 		return l.targets.CheckName(u)
@@ -60,7 +60,7 @@ func (l limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins al
 	return l.targets.Check(ctx, l.resolver, u, pins)
 }
 
-// checkStreams returns an error if so many requests in flight are more than the agent may hold.
+// checkStreams returns an error if the agent may not hold that many requests in flight.
 func (l limits) checkStreams(streams int, f files) error {
 	if l.maxStreams > 0 && streams > int(l.maxStreams) {
 		return fmt.Errorf("the share has %d requests in flight, this agent takes on %d: raise its max streams or add agents", streams, l.maxStreams)
@@ -74,10 +74,10 @@ func (l limits) checkStreams(streams int, f files) error {
 	return nil
 }
 
-// files is how many files the agent's streams may open.
+// files returns how many files the agent's streams may open.
 func (l limits) files(f files) int { return (f.limit - f.open - spareFiles) / max(l.fileShares, 1) }
 
-// others says for people that the agent is not alone in its process.
+// others describes the other agents in the process for a message, or returns "" if there are none.
 func (l limits) others() string {
 	if l.fileShares <= 1 {
 		return ""
@@ -85,7 +85,7 @@ func (l limits) others() string {
 	return fmt.Sprintf(", and as many for each of %d others in this process", l.fileShares-1)
 }
 
-// streams is the most requests in flight the agent holds, at least 1.
+// streams returns the maximum number of requests in flight, at least 1.
 func (l limits) streams(f files) int {
 	most := max(1, l.files(f))
 	if l.maxStreams > 0 {
@@ -94,7 +94,7 @@ func (l limits) streams(f files) int {
 	return most
 }
 
-// advertised is what the coordinator is told of streams. 0: not known.
+// advertised returns the number of streams to report to the coordinator. 0: not known.
 func (l limits) advertised(f files) uint32 {
 	if l.maxStreams == 0 && f.limit == math.MaxInt {
 		return 0
@@ -102,5 +102,5 @@ func (l limits) advertised(f files) uint32 {
 	return uint32(min(l.streams(f), math.MaxInt32))
 }
 
-// files says how many files the process may have open, and how many it has.
+// files is the process's limit of open files, and how many are open.
 type files struct{ limit, open int }

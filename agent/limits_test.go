@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// All requests go to a proxy first: an agent that may not send anything there must not take the target on.
+// All requests go to the proxy first: an agent that may not send to the proxy must reject the target.
 func TestAllowedProxy(t *testing.T) {
 	l := limits{targets: allowing(t, "*.example.com", "10.0.0.1", "proxy:3128"),
 		resolver: fixed{"proxy": "10.0.0.2", "evil.org": "10.0.0.9"}}
@@ -25,7 +25,7 @@ func TestAllowedProxy(t *testing.T) {
 	}
 }
 
-// allowing is a list of entries that are known to be good.
+// allowing returns a list of valid entries.
 func allowing(t *testing.T, entries ...string) allow.List {
 	t.Helper()
 	l, err := allow.Parse(entries)
@@ -35,7 +35,7 @@ func allowing(t *testing.T, entries ...string) allow.List {
 	return l
 }
 
-// fixed is a resolver that knows an address for each name.
+// fixed is a resolver with one address for each name.
 type fixed map[string]string
 
 func (f fixed) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -43,8 +43,8 @@ func (f fixed) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 	return []netip.Addr{a}, err
 }
 
-// A name is looked up once, by the agent, before it is tried; connections go to what was found then, whatever the name
-// means later.
+// The agent looks a name up once, before the stage. Connections use the addresses found then, even if the name changes
+// later.
 func TestNamesArePinned(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, e)

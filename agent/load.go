@@ -18,7 +18,7 @@ import (
 )
 
 // load is a share under way. It starts requests until its schedule ends or it is stopped, and then drains: requests in
-// flight may go on for the drain timeout.
+// flight may continue for the drain timeout.
 type load struct {
 	*share
 	start       clock.Instant
@@ -31,49 +31,49 @@ type load struct {
 
 	starting     context.Context // ends when nothing more may be started
 	stopStarting context.CancelFunc
-	taking       context.Context // ends when no more arrivals may be begun
+	taking       context.Context // ends when no more arrivals may be started
 	stopTaking   context.CancelFunc
 	running      context.Context // ends when requests in flight are cancelled
 	cancel       context.CancelFunc
 
-	fence  atomic.Int64 // instant from which on nothing is started, the end of the lease; 0: there is none
+	fence  atomic.Int64 // instant from which nothing may start, the end of the lease; 0: none
 	lapsed func()       // ends the load at the fence
 
-	revising sync.Mutex // orders revisions of the share and what is sent by it
-	revised  func()     // is told of each; nil: nobody is to be told
+	revising sync.Mutex // orders revisions of the share and what is sent under it
+	revised  func()     // called after each revision; nil: nobody listens
 	ended    bool       // nothing more can be taken over
 
 	alarm atomic.Pointer[timer.Timer] // on which the open loop waits for what is due; nil: there is none
 
 	startError    time.Duration
-	arrivals      atomic.Uint64 // measured ones that were begun
-	orphaned      atomic.Uint64 // measured turns not sent since one before them failed
-	cutOff        atomic.Uint64 // measured turns not sent since the load ended
+	arrivals      atomic.Uint64 // measured arrivals that have started
+	orphaned      atomic.Uint64 // measured turns not sent because an earlier turn failed
+	cutOff        atomic.Uint64 // measured turns not sent because the load ended
 	measuredSlots atomic.Int64  // slots that have started a measured request
 
 	mu                   sync.Mutex
 	measuring            bool          // the closed loop has handed out a measured arrival
 	steadyFrom, steadyTo clock.Instant // 0: not yet
-	latest               clock.Instant // latest turn that is to come
+	latest               clock.Instant // latest coming turn of a session
 	deadline             clock.Instant // when requests in flight are cancelled
 	draining             *time.Timer
 	closing              *time.Timer   // begins to drain at the end of the closed loop's time
-	over                 time.Duration // that end, as far as it is known
+	over                 time.Duration // the end of the closed loop's time, as far as known
 	failure              string
 	failureKind          spatev1.FailureKind
 	stopped              bool
 	enough               bool
-	unbegun              debt        // of measured arrivals that were owed
-	unsent               firstUnsent // the first of them
-	rest                 uint64      // measured arrivals that an open loop gave up, if restUnknown
+	unbegun              debt        // measured arrivals that were never started
+	unsent               firstUnsent // the first of unbegun that was due
+	rest                 uint64      // measured arrivals left in an open loop's schedule, if restUnknown
 }
 
-// newLoad arms a share. emit takes its snapshots.
+// newLoad returns an armed load of a share. emit takes its snapshots.
 func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func(*spatev1.Snapshot)) *load {
 	l := &load{share: s, start: start, uncertainty: uncertainty, account: newAccount()}
 	l.pulse.patience = s.target().GetConnectTimeout().AsDuration()
 	if _, joined := s.part.Joined(); joined || !s.stage.GetFailFast() {
-		l.firsts.leave() // what an agent that comes in the middle sees first may be a moment's trouble
+		l.firsts.leave() // an agent that joins mid-stage may first see a short outage
 	}
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
 	l.taking, l.stopTaking = context.WithCancel(l.starting)
@@ -86,8 +86,8 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	return l
 }
 
-// emitter returns what takes snapshots off the recorder: those of a closed loop say what of the share was begun by
-// then, and the first of each window has what servers told in it.
+// emitter returns the function that takes snapshots from the recorder. It adds the arrivals that a closed loop has
+// started so far, the server samples of the window to its first snapshot, and the server accounts to the totals.
 func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
 		if l.closed != nil {
@@ -103,8 +103,7 @@ func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	}
 }
 
-// joinedIn returns the window in which an agent is that is armed while the stage runs, 0 for one that is armed before
-// its start.
+// joinedIn returns the window in which an agent is armed mid-stage, or 0 if it is armed before the start.
 func (l *load) joinedIn(now clock.Instant) uint32 {
 	if now < l.start {
 		return 0
@@ -112,8 +111,8 @@ func (l *load) joinedIn(now clock.Instant) uint32 {
 	return uint32(now.Sub(l.start) / recorder.Length)
 }
 
-// run waits for the start, generates the load and emits its snapshots, the last with the totals. It blocks until all is
-// done: with servers to read, until the load of the other agents has ended, too.
+// run waits for the start, generates the load and emits its snapshots, the last one with the totals. It blocks until
+// everything has ended, and with servers to read until the load of all other agents has ended, too.
 func (l *load) run() {
 	sealed, read := l.seal(), l.readServers()
 	if l.closed != nil {
@@ -127,7 +126,7 @@ func (l *load) run() {
 	l.recorder.Finish(l.totals())
 }
 
-// seal emits each window once it is over, until the function it returns is called, which waits for the end of it.
+// seal emits each window once it is over. The returned function stops this and waits until it has stopped.
 func (l *load) seal() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -140,8 +139,8 @@ func (l *load) seal() (end func()) {
 	return func() { cancel(); <-done }
 }
 
-// giveWay lets a start that is due, and whoever else can run, go before the calling goroutine, which has been at work
-// for a while: a worker that was told to start waits for nothing but its turn.
+// giveWay lets a due start and other runnable goroutines go before the calling goroutine, which has worked for a while:
+// a worker that was told to start waits only for its turn on a core.
 func (l *load) giveWay() {
 	if t := l.alarm.Load(); t != nil {
 		t.Notice(clock.Now())
@@ -150,7 +149,7 @@ func (l *load) giveWay() {
 }
 
 // awaitStart blocks until the armed start, or until a joined agent's share begins, and reports whether the load may
-// begin. How late it is for that is the start error. Of revisions of the share that come meanwhile it tells.
+// start. Its lateness is the start error. It calls revised for each revision of the share that comes meanwhile.
 func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 	at := l.begins()
 	err := t.WaitExactly(at)
@@ -168,10 +167,10 @@ func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 	return err == nil
 }
 
-// never is the begin of a share that has nothing yet.
+// never is when a share starts that has no arrivals yet.
 const never = clock.Instant(math.MaxInt64)
 
-// begins is when the agent's share begins.
+// begins returns when the agent's share starts.
 func (l *load) begins() clock.Instant {
 	l.revising.Lock()
 	defer l.revising.Unlock()
@@ -186,7 +185,7 @@ func (l *load) begins() clock.Instant {
 	}
 }
 
-// observe watches what became of a request. First: it is one of the first.
+// observe looks at how a request ended. first: it is one of the load's first requests.
 func (l *load) observe(o *stream.Observation, first bool) {
 	if why := l.pulse.observe(o, l.recorder.LastToken); why != "" {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is dead: "+why)
@@ -199,22 +198,22 @@ func (l *load) observe(o *stream.Observation, first bool) {
 	}
 }
 
-// begun takes in that an arrival is begun, with its first request.
+// begun counts an arrival whose first request starts.
 func (l *load) begun(q *recorder.Request) {
 	if !q.Unmeasured && l.arrivals.Add(1) == 1 {
 		l.measuringBegan()
 	}
 }
 
-// played takes in the end of an arrival's last request.
+// played notes the end of an arrival's last request.
 func (l *load) played(q *recorder.Request, end clock.Instant) {
 	if l.closed == nil && !q.Unmeasured {
 		l.steadySince(end)
 	}
 }
 
-// measure says from when on arrivals are measured, by their offset from the start. Only the first word counts, and none
-// to a load with a warm-up of its own. It may be called at any time.
+// measure sets the offset from the start at which measuring begins. Only the first call counts, and a load with its own
+// warm-up ignores it. It may be called at any time.
 func (l *load) measure(from time.Duration) {
 	if l.closed != nil {
 		l.closed.Measure(from)
@@ -224,7 +223,7 @@ func (l *load) measure(from time.Duration) {
 	l.scout.Measure(from)
 }
 
-// sleep waits until an instant, without haste, and reports whether ctx still goes on.
+// sleep waits until an instant, at low precision, and reports whether ctx is still alive.
 func sleep(ctx context.Context, until clock.Instant) bool {
 	return rest(ctx, clock.Until(until))
 }

@@ -20,21 +20,21 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// outcome is all that a load emitted.
+// outcome is everything that a load emitted.
 type outcome struct {
 	snapshots []*spatev1.Snapshot
 	rows      []*spatev1.RequestRecord // by index
 	totals    *spatev1.Totals
 }
 
-// underWay is a load that runs.
+// underWay is a running load.
 type underWay struct {
 	*load
 	done    chan struct{}
 	outcome outcome
 }
 
-// begin starts a load in a moment.
+// begin prepares a load and starts it 20 ms from now.
 func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
 	t.Helper()
 	return beginWith(t, a, kitOf(l))
@@ -49,12 +49,12 @@ func beginWith(t *testing.T, a *spatev1.Assign, k kit) *underWay {
 	return start(t, s)
 }
 
-// start starts a share in a moment.
+// start starts a share 20 ms from now.
 func start(t *testing.T, s *share) *underWay {
 	return startAt(t, s, clock.Now().Add(20*time.Millisecond))
 }
 
-// startAt starts a share of a stage that starts at an instant.
+// startAt starts a share of a stage with a given start.
 func startAt(t *testing.T, s *share, at clock.Instant) *underWay {
 	u := &underWay{done: make(chan struct{})}
 	u.load = newLoad(s, at, time.Microsecond, func(s *spatev1.Snapshot) {
@@ -69,7 +69,7 @@ func startAt(t *testing.T, s *share, at clock.Instant) *underWay {
 	return u
 }
 
-// wait returns what came of it, after checking that the totals are the sum of the snapshots.
+// wait returns the outcome, after checking that the totals are the sum of the snapshots.
 func (u *underWay) wait(t *testing.T) outcome {
 	t.Helper()
 	<-u.done
@@ -94,7 +94,7 @@ func (u *underWay) wait(t *testing.T) outcome {
 	return o
 }
 
-// addCounters adds each field.
+// addCounters adds all fields of from to to.
 func addCounters(to, from *spatev1.Counters) {
 	m, fields := to.ProtoReflect(), from.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -105,7 +105,7 @@ func addCounters(to, from *spatev1.Counters) {
 	}
 }
 
-// mean is the mean of a metric over all snapshots, in milliseconds.
+// mean returns the mean of a metric over all snapshots, in milliseconds.
 func (o outcome) mean(t *testing.T, metric spatev1.Metric) float64 {
 	t.Helper()
 	return o.histogram(t, metric).Mean() / 1e6
@@ -243,8 +243,8 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 	}
 }
 
-// A server that serves one request at a time and is asked faster than that: what its users wait for shows only from the
-// schedule. All times are a tenth of the published case's.
+// A server that serves one request at a time gets requests faster than that: the wait of its users shows only in times
+// from the schedule. All times are a tenth of those of the published case.
 func TestWaitingForAPlaceIsNoSecret(t *testing.T) {
 	e := newEngine(t, 50*time.Millisecond, 0)
 	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
@@ -259,7 +259,7 @@ func TestWaitingForAPlaceIsNoSecret(t *testing.T) {
 	if worst := float64(o.histogram(t, spatev1.Metric_METRIC_E2E_SCHEDULED).Percentile(99)) / 1e6; worst < 330 {
 		t.Errorf("p99 from schedule %.1f ms, the queue alone makes it 330", worst)
 	}
-	// What the schedule saw beyond the server's time is the send delay, to the nanosecond.
+	// Times from the schedule exceed the server's time by the send delay, to the nanosecond.
 	if delay := o.mean(t, spatev1.Metric_METRIC_SEND_DELAY); math.Abs(fromStart+delay-fromSchedule) > 1e-6 {
 		t.Errorf("%.6f ms from start and %.6f of send delay are not %.6f", fromStart, delay, fromSchedule)
 	}
@@ -340,8 +340,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStoppedHalvesOwnEachArrivalOnce: of a load that is split at random, no agent knows its number of requests
-// beforehand. Stopped halfway, the two tell together what was asked for.
+// TestStoppedHalvesOwnEachArrivalOnce: if a load is split at random, no agent knows its number of requests in advance.
+// Stopped halfway, two agents together account for all requested ones.
 func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 	const requests = 100_000
 	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
@@ -366,8 +366,8 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 	}
 }
 
-// TestStaggeredSlots: the slots of two agents start their first requests evenly spread over the stagger, each in its
-// turn. That is no send delay, and it is warm-up.
+// TestStaggeredSlots: the slots of two agents spread their first requests evenly over the stagger, in turn. The stagger
+// is no send delay, and it is warm-up.
 func TestStaggeredSlots(t *testing.T) {
 	const slots, stagger = 10, 500 * ms
 	stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},
@@ -533,7 +533,7 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

@@ -18,10 +18,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// stoppableAgent is the environment variable that makes the test program an agent of the coordinator that it names.
+// stoppableAgent is the environment variable that makes the test program run an agent of the coordinator at that
+// address.
 const stoppableAgent = "SPATE_TEST_AGENT_OF"
 
-// runStoppable is an agent in a process of its own, until it is killed.
+// runStoppable runs an agent in its own process, until it is killed.
 func runStoppable(address string) int {
 	a, err := New(Config{
 		Name: "a", Logger: slog.New(slog.DiscardHandler),

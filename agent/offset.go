@@ -12,9 +12,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// How the coordinator's clock is asked: many times at first, so that quick ways there and back are among them, then a
-// few times each second while a start may be near, then once. Probes follow each other without waiting for answers, so
-// that the clock is known after little more than one round trip.
+// The clock probes: many at first, so that some have short round trips, then a few each second while a start may be
+// near, then one each second. Probes do not wait for each other's answers, so the clock is known after little more than
+// one round trip.
 const (
 	firstProbes   = 16
 	eagerProbes   = 4
@@ -27,31 +27,31 @@ const (
 // shortestSleep is how long this machine's clock may stand still without consequences: half a window.
 const shortestSleep = 500 * time.Millisecond
 
-// offsetClock knows the coordinator's clock, for one session: another coordinator has another clock. It is safe for
+// offsetClock estimates the coordinator's clock, for one session: another coordinator has another clock. It is safe for
 // concurrent use.
 type offsetClock struct {
 	settled chan struct{}       // closed after the first probes
-	leapt   func(time.Duration) // is told if this machine's clock stood still for longer than shortestSleep
+	leapt   func(time.Duration) // called if this machine's clock stood still for longer than shortestSleep
 
 	mu        sync.Mutex
 	estimator clock.Estimator
-	eager     clock.Instant // until then there are more probes
+	eager     clock.Instant // end of the time with more probes
 }
 
-// init makes the clock ready. It is called once, before all else.
+// init makes the clock ready for use. It must be called once, before any other method.
 func (c *offsetClock) init(leapt func(time.Duration)) {
 	c.settled, c.leapt = make(chan struct{}), leapt
 	c.hurry()
 }
 
-// hurry says that a start may be near.
+// hurry asks for more probes for a while, because a start may be near.
 func (c *offsetClock) hurry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.eager = clock.Now().Add(eagerTime)
 }
 
-// probes is how many are due now.
+// probes returns how many probes are due now.
 func (c *offsetClock) probes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,15 +61,15 @@ func (c *offsetClock) probes() int {
 	return 1
 }
 
-// now returns the offset to the coordinator's clock, false if it is not known yet.
+// now returns the offset to the coordinator's clock, or false if it is not known yet.
 func (c *offsetClock) now() (clock.Offset, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.estimator.At(clock.Now())
 }
 
-// here returns this machine's instant of one of the coordinator's, and how wrong it can be at most when it comes: until
-// then the clocks drift apart. It is false if the coordinator's clock is not known.
+// here converts an instant of the coordinator's clock to this machine's. It also returns the largest possible error at
+// that instant: the clocks drift apart until then. It returns false if the coordinator's clock is not known.
 func (c *offsetClock) here(there clock.Instant) (at clock.Instant, uncertainty time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *offsetClock) here(there clock.Instant) (at clock.Instant, uncertainty t
 		return 0, 0, false
 	}
 	at = o.Here(there)
-	// What the offset will be then moves the instant, and that the offset a little: by 0.01 % of the way each time.
+	// The offset at that instant moves the instant, which changes the offset a little: by 0.01 % of the way each time.
 	for range 2 {
 		o, _ = c.estimator.At(max(at, clock.Now()))
 		at = o.Here(there)
@@ -86,8 +86,8 @@ func (c *offsetClock) here(there clock.Instant) (at clock.Instant, uncertainty t
 	return at, o.Uncertainty, true
 }
 
-// follow probes the clock until ctx ends or a probe is not answered: then the coordinator is gone, whatever the other
-// streams say.
+// follow probes the clock until ctx ends or a probe fails. A probe that is not answered means that the coordinator is
+// gone, even if the streams still look healthy.
 func (c *offsetClock) follow(ctx context.Context, service spatev1.ControlServiceClient) error {
 	if err := c.burst(ctx, service, firstProbes); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *offsetClock) follow(ctx context.Context, service spatev1.ControlService
 	}
 }
 
-// burst takes so many samples.
+// burst takes that many samples.
 func (c *offsetClock) burst(ctx context.Context, service spatev1.ControlServiceClient, probes int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range probes {
@@ -144,7 +144,7 @@ func (c *offsetClock) probe(ctx context.Context, service spatev1.ControlServiceC
 	return nil
 }
 
-// add takes in a sample and returns the leap that it shows.
+// add adds a sample to the estimate and returns the leap that it shows.
 func (c *offsetClock) add(s clock.Sample) (leap time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

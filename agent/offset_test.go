@@ -17,8 +17,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// farClock is a coordinator's clock behind a network, in a bubble: it runs apart from this machine's by an offset and a
-// drift.
+// farClock is a coordinator's clock behind a network, in a bubble. It differs from this machine's clock by an offset
+// and a drift.
 type farClock struct {
 	spatev1.ControlServiceClient
 	begin       clock.Instant
@@ -28,7 +28,7 @@ type farClock struct {
 	asked       atomic.Int64
 }
 
-// at is the coordinator's clock at an instant of this machine's.
+// at returns the coordinator's clock at an instant of this machine.
 func (f *farClock) at(here clock.Instant) clock.Instant {
 	return here.Add(f.offset + here.Sub(f.begin)*time.Duration(f.ppm)/1e6)
 }
@@ -42,7 +42,7 @@ func (f *farClock) ProbeClock(context.Context, *spatev1.ProbeClockRequest,
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: now, SentClockNs: now}, nil
 }
 
-// follow runs an agent's clock against the far one, for a test to look at, in a bubble.
+// follow runs an agent's clock against the far one, in a bubble, and calls look once the clock is known.
 func (f *farClock) follow(look func(c *offsetClock)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var c offsetClock
@@ -55,8 +55,8 @@ func (f *farClock) follow(look func(c *offsetClock)) {
 	<-done
 }
 
-// Whatever the network does to the probes, and however the clocks drift within the bound: the true start error is
-// within the printed one and its uncertainty.
+// Whatever the network does to the probes, and however the clocks drift within the bound, the true start error is
+// within the reported error and its uncertainty.
 func TestStartErrorIsWithinItsUncertainty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d := diceOf(rapid.Uint64().Draw(rt, "delays"))
@@ -91,7 +91,7 @@ func TestStartErrorIsWithinItsUncertainty(t *testing.T) {
 	})
 }
 
-// dice are random numbers for many goroutines.
+// dice is a random source for many goroutines.
 type dice struct {
 	mu sync.Mutex
 	r  *rand.Rand
@@ -99,22 +99,22 @@ type dice struct {
 
 func diceOf(seed uint64) *dice { return &dice{r: rand.New(rand.NewPCG(seed, 1))} }
 
-// below returns a duration from 0 to less than a bound.
+// below returns a duration from 0 up to, but not including, a bound.
 func (d *dice) below(bound time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Duration(d.r.Int64N(int64(bound)))
 }
 
-// around returns a duration by a normal distribution, not below 0.
+// around returns a normally distributed duration, at least 0.
 func (d *dice) around(mean, deviation time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return max(0, mean+time.Duration(d.r.NormFloat64()*float64(deviation)))
 }
 
-// Over a link of 150 ms with jitter the clock is known within half a second of a new connection, and starts are close
-// together soon.
+// Over a link of 150 ms with jitter, the clock is known within half a second of a new connection, and starts are soon
+// close together.
 func TestClockOverASlowLink(t *testing.T) {
 	var early, soon []time.Duration
 	for seed := range uint64(200) {

@@ -12,37 +12,37 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// How far ahead of their start requests are prepared, so that making a long prompt delays no request.
+// How far ahead of their start requests are prepared, so that building a long prompt does not delay a request.
 const (
 	aheadTime     = 100 * time.Millisecond
 	aheadRequests = 64
 )
 
-// overdueCheck is how often a loop without a free place looks whether its time is over.
+// overdueCheck is how often a loop without a free place checks whether its time is over.
 const overdueCheck = 100 * time.Millisecond
 
-// openLoop starts requests at the instants of a schedule, whatever the server does. One goroutine runs it; the requests
-// run on workers, which are reused.
+// openLoop starts requests at the instants of a schedule, whatever the server does. One goroutine runs the loop;
+// requests run on workers, which are reused.
 type openLoop struct {
 	*load
 	timer  *timer.Timer
-	places chan struct{} // holds one element for each arrival under way
-	begun  chan struct{} // holds one when a worker that was waited for has begun
-	quiet  chan struct{} // a place has become free
-	news   chan struct{} // the share was revised
+	places chan struct{} // one element for each arrival under way
+	begun  chan struct{} // signals that an awaited worker has started
+	quiet  chan struct{} // signals that a place has become free
+	news   chan struct{} // signals that the share was revised
 	all    sync.WaitGroup
 	last   clock.Instant // last start
 
 	lastMeasured clock.Instant // last start of a measured arrival; 0: none
 
-	next    arrival.Arrival // first arrival that is not ahead
-	more    bool            // there is one
-	ahead   []*openWorker   // arrivals that are being prepared, in order
-	scouted arrival.Arrival // where the scout has come to
-	passed  arrival.Arrival // the one before
-	scoutOn bool            // it has not come to the end of the schedule
+	next    arrival.Arrival // first arrival that is not in ahead
+	more    bool            // next is valid
+	ahead   []*openWorker   // arrivals being prepared, in order
+	scouted arrival.Arrival // the scout's position
+	passed  arrival.Arrival // latest arrival that the scout has passed
+	scoutOn bool            // the scout has not reached the end of the schedule
 
-	made    int // workers so far
+	made    int // number of workers
 	noticed func(data []byte, at, seen clock.Instant)
 
 	mu        sync.Mutex
@@ -50,7 +50,7 @@ type openLoop struct {
 	dismissed bool
 }
 
-// runOpen starts each request of the schedule in its turn. It blocks until the last response has ended.
+// runOpen starts each request of the schedule at its time. It blocks until the last response has ended.
 func (l *load) runOpen() {
 	o := &openLoop{
 		load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.maxStreams),
@@ -77,13 +77,13 @@ func (l *load) runOpen() {
 	o.all.Wait()
 }
 
-// tell says that the share was revised.
+// tell wakes the loop because the share was revised.
 func (o *openLoop) tell() {
 	o.timer.Wake()
 	notify(o.news)
 }
 
-// notify sends to a channel that holds one, unless it does already.
+// notify signals on a channel that holds one element, unless a signal is pending.
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -93,8 +93,9 @@ func notify(c chan struct{}) {
 
 // startAll starts requests until the schedule or the time is over. It reports whether it was the schedule.
 //
-// All that are due are started before any is prepared that is not, one after the other: each has been handed to the
-// kernel, or waits for a connection, before the next is looked at, and other goroutines run when none is due.
+// It starts everything that is due, one request after the other, before it prepares anything that is not. Each request
+// has been handed to the kernel, or waits for a connection, before the next is looked at. Other goroutines run when
+// nothing is due.
 func (o *openLoop) startAll() bool {
 	for {
 		o.hear()
@@ -124,13 +125,13 @@ func (o *openLoop) startAll() bool {
 	}
 }
 
-// anyDue says whether an arrival that is ahead is to start.
+// anyDue reports whether the first arrival in ahead is due.
 func (o *openLoop) anyDue(now clock.Instant) bool {
 	return len(o.ahead) > 0 && now >= o.due(o.ahead[0].at)
 }
 
-// upcoming returns when there is something to do: an arrival to start or to prepare, or to wait whether one is taken
-// over. It returns false if there never is.
+// upcoming returns when there is something to do: an arrival to start or to prepare, or the end of the schedule if
+// arrivals may still be taken over before it. It returns false if there is nothing more to do.
 func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 	switch {
 	case len(o.ahead) > 0:
@@ -143,11 +144,12 @@ func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 	}
 }
 
-// fire starts the first arrival that is ahead, which has its place, if it is the agent's still. It reports whether the
-// schedule goes on.
+// fire starts the first arrival in ahead, which already holds its place, if the arrival still belongs to the agent. It
+// reports whether the schedule continues.
 //
-// It waits for a worker that is ready to begin: the scheduler runs it at once, and then, as soon as the worker waits
-// for the network, who waited for it. So the goroutines that read what comes back stand behind whatever is due.
+// It waits until a ready worker has started. The scheduler then runs the worker at once, and next, as soon as the
+// worker waits for the network, the loop that waited for it. So goroutines that read responses come after everything
+// that is due.
 func (o *openLoop) fire() (more bool) {
 	w, more := o.dispatch()
 	if w != nil && w.awaited {
@@ -156,8 +158,8 @@ func (o *openLoop) fire() (more bool) {
 	return more
 }
 
-// dispatch tells the worker of the first arrival that is ahead to send it, if it is to be sent. It returns no worker if
-// not.
+// dispatch tells the worker of the first arrival in ahead to send it. It returns no worker if the arrival is not to be
+// sent.
 func (o *openLoop) dispatch() (told *openWorker, more bool) {
 	o.revising.Lock()
 	defer o.revising.Unlock()
@@ -178,8 +180,8 @@ func (o *openLoop) dispatch() (told *openWorker, more bool) {
 	return w, true
 }
 
-// hear takes in what the share has become, and reports whether it has changed: what is ahead and not the agent's any
-// more is dropped, and what is newly its own comes in its turn.
+// hear applies a revision of the share, and reports whether there was one. It drops prepared arrivals that no longer
+// belong to the agent. Arrivals newly taken over come in their turn.
 func (o *openLoop) hear() bool {
 	if !o.open.Renew() {
 		return false
@@ -198,8 +200,8 @@ func (o *openLoop) hear() bool {
 	return true
 }
 
-// goesOn lets the last arrivals end, once the schedule is over, and reports whether something is taken over before they
-// have. If not, nothing is any more.
+// goesOn waits for the last arrivals once the schedule is over. It reports whether something was taken over before they
+// ended; if not, nothing can be any more.
 func (o *openLoop) goesOn() bool {
 	o.drain(o.last)
 	for {
@@ -213,7 +215,7 @@ func (o *openLoop) goesOn() bool {
 	}
 }
 
-// check says whether something was taken over, or else whether the last arrival has ended.
+// check reports whether something was taken over, or else whether the last arrival has ended.
 func (o *openLoop) check() (goesOn, over bool) {
 	o.revising.Lock()
 	defer o.revising.Unlock()
@@ -224,7 +226,7 @@ func (o *openLoop) check() (goesOn, over bool) {
 	return false, o.ended
 }
 
-// order says how an arrival is sent, and marks where the measured ones end.
+// order returns how an arrival is sent, and marks where the measured arrivals end.
 func (o *openLoop) order(a arrival.Arrival) order {
 	switch {
 	case !a.Unmeasured:
@@ -236,7 +238,7 @@ func (o *openLoop) order(a arrival.Arrival) order {
 	return sendUnmeasured
 }
 
-// due is when an arrival is to start.
+// due returns when an arrival is due.
 func (o *openLoop) due(a arrival.Arrival) clock.Instant { return o.start.Add(a.Offset) }
 
 // prepareAhead hands the arrivals of the near future to workers.
@@ -256,7 +258,7 @@ func (o *openLoop) prepareAhead(now clock.Instant) {
 	}
 }
 
-// placeAhead is where the next arrival belongs among those ahead: behind them, unless it was taken over late.
+// placeAhead returns where the next arrival belongs in ahead: at the end, unless it was taken over late.
 func (o *openLoop) placeAhead() int {
 	place := len(o.ahead)
 	for place > 0 && o.ahead[place-1].at.Index > o.next.Index {
@@ -265,8 +267,8 @@ func (o *openLoop) placeAhead() int {
 	return place
 }
 
-// takePlace waits for a place among the requests in flight. It fails when the load is stopped, or when the schedule
-// ended longer ago than the drain timeout: then what waits will never be sent.
+// takePlace waits for a place among the requests in flight. It returns false when the load is stopped, or when the
+// schedule ended longer ago than the drain timeout: arrivals still waiting then are never sent.
 func (o *openLoop) takePlace() bool {
 	select {
 	case o.places <- struct{}{}:
@@ -289,8 +291,8 @@ func (o *openLoop) takePlace() bool {
 	}
 }
 
-// overdue says whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now,
-// since only its last arrival tells when it ends.
+// overdue reports whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now,
+// because only its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
 	for o.scoutOn && o.due(o.scouted) <= now {
 		if o.scouted, o.scoutOn = o.scout.Settle(o.scouted); !o.scoutOn {
@@ -304,8 +306,8 @@ func (o *openLoop) overdue(now clock.Instant) bool {
 	return !o.scoutOn && now > o.due(o.passed).Add(o.drainTimeout())
 }
 
-// giveUp drops what was not started, and owes what of it was due, or is owed whenever it is due. Nothing is taken over
-// any more.
+// giveUp drops all arrivals that were not started. It counts those that were due as never sent, and all of them if the
+// load has a number of arrivals. Nothing can be taken over any more.
 func (o *openLoop) giveUp(now clock.Instant) {
 	o.revising.Lock()
 	o.hear()
@@ -329,8 +331,8 @@ func (o *openLoop) giveUp(now clock.Instant) {
 	o.dismiss()
 }
 
-// noteRest notes when the first arrival is due that the schedule still holds, and that is owed though it is not due
-// yet.
+// noteRest notes when the first arrival left in the schedule is due, if the agent must count it as never sent although
+// it is not due yet.
 func (o *openLoop) noteRest() {
 	o.load.mu.Lock()
 	defer o.load.mu.Unlock()
@@ -339,7 +341,7 @@ func (o *openLoop) noteRest() {
 	}
 }
 
-// countRest counts the measured arrivals that the schedule still holds.
+// countRest counts the measured arrivals left in the schedule.
 func (o *openLoop) countRest() {
 	rest := uint64(0)
 	if o.more {
@@ -354,14 +356,14 @@ func (o *openLoop) countRest() {
 	o.rest = rest
 }
 
-// oweSettled owes an arrival if it lies within the schedule.
+// oweSettled counts an arrival as never sent if it lies within the schedule.
 func (o *openLoop) oweSettled(a arrival.Arrival) {
 	if a, within := o.open.Settle(a); within {
 		o.owe(a)
 	}
 }
 
-// following takes the next arrival off the schedule.
+// following takes the next arrival from the schedule.
 func (o *openLoop) following() arrival.Arrival {
 	a := o.next
 	o.next, o.more = o.open.Next()

@@ -13,11 +13,11 @@ type openWorker struct {
 	arrivals chan arrival.Arrival
 	fire     chan order
 	at       arrival.Arrival
-	prepared atomic.Bool // nothing is left to do but to send
-	awaited  bool        // the loop waits until it has begun
+	prepared atomic.Bool // ready to be sent
+	awaited  bool        // the loop waits until this worker has started
 }
 
-// order is what becomes of an arrival that is prepared.
+// order says what happens to a prepared arrival.
 type order uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	sendUnmeasured
 )
 
-// takeWorker returns an idle worker, the one that was busy last if there is any.
+// takeWorker returns an idle worker, the one that was busy most recently, or a new one.
 func (o *openLoop) takeWorker() *openWorker {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,7 +42,7 @@ func (o *openLoop) takeWorker() *openWorker {
 	return w
 }
 
-// serve plays the arrivals of a worker until it is dismissed.
+// serve plays a worker's arrivals until the worker is dismissed.
 func (o *openLoop) serve(w *openWorker) {
 	for a := range w.arrivals {
 		ready := w.prepare(a)
@@ -64,7 +64,7 @@ func (o *openLoop) serve(w *openWorker) {
 	}
 }
 
-// playOne plays an arrival that has its place, and gives the place back.
+// playOne plays an arrival that holds a place, and releases the place.
 func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
 	defer func() {
 		<-o.places
@@ -78,7 +78,7 @@ func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
 	w.play(o.due(a))
 }
 
-// release makes a worker idle, unless all are dismissed.
+// release makes a worker idle. It returns false if all workers are dismissed.
 func (o *openLoop) release(w *openWorker) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +89,7 @@ func (o *openLoop) release(w *openWorker) bool {
 	return true
 }
 
-// dismiss sends the idle workers home, and the busy ones when they are done.
+// dismiss ends the idle workers now, and busy ones when they are done.
 func (o *openLoop) dismiss() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,10 +99,10 @@ func (o *openLoop) dismiss() {
 	o.dismissed = true
 }
 
-// onFrame takes the data of an event and its two times, see stream.Request.
+// onFrame takes an event's data and its two times, see stream.Request.
 type onFrame = func(data []byte, at, seen clock.Instant)
 
-// inTurn calls one after the other. The first may be nil.
+// inTurn returns a function that calls both functions in order. The first may be nil.
 func inTurn(first, second onFrame) onFrame {
 	if first == nil {
 		return second

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// outboxBytes bounds the snapshots that wait for their acks. Beyond it those that were never sent are merged.
+	// outboxBytes bounds the snapshots that wait for acks. Beyond it, snapshots that were never sent are merged.
 	outboxBytes = 256 << 20
 	// mostSent is how many snapshots are sent and not acked at a time. All others can still be merged.
 	mostSent = 16
@@ -24,8 +24,8 @@ const (
 //	         |                                           ^  |
 //	      merged, when there are too many                +--+ next, over another connection
 //
-// A snapshot that was sent never changes again, since the coordinator may have it; one that was not can be merged with
-// its neighbour, as it has no number yet that would be missed. It is safe for concurrent use.
+// A snapshot that was sent never changes again, because the coordinator may have it. One that was not sent has no
+// number yet and can be merged with its neighbour without leaving a hole. An outbox is safe for concurrent use.
 type outbox struct {
 	agent       string
 	incarnation uint64
@@ -34,9 +34,9 @@ type outbox struct {
 	mu      sync.Mutex
 	counts  map[string]*count // by run
 	sent    []*parcel         // oldest first
-	over    int               // how many of sent went over this connection
-	fresh   []*parcel         // oldest first, all younger than those sent
-	bytes   int               // of all
+	over    int               // how many of sent went over the current connection
+	fresh   []*parcel         // oldest first, all newer than sent
+	bytes   int               // of all snapshots
 	merges  uint64
 	dropped uint64        // rows
 	changed chan struct{} // closed when something changes
@@ -44,18 +44,18 @@ type outbox struct {
 
 // count numbers the snapshots of a run.
 type count struct {
-	sequence uint64 // of the last one
+	sequence uint64 // of the last snapshot
 	stage    uint32
-	ofStage  uint64 // snapshots of that stage
+	ofStage  uint64 // number of that stage's snapshots
 }
 
-// parcel is a snapshot on its way.
+// parcel is a snapshot in the outbox.
 type parcel struct {
 	snapshot *spatev1.Snapshot
 	run      string
-	bytes    int  // of the snapshot
-	rows     int  // bytes of its rows
-	stuck    bool // it does not fit into one with the next
+	bytes    int  // size of the snapshot
+	rows     int  // size of its rows, in bytes
+	stuck    bool // cannot be merged with the next one
 }
 
 func newOutbox(agent string, incarnation uint64, limit int) *outbox {
@@ -71,7 +71,7 @@ func newParcel(run string, s *spatev1.Snapshot) *parcel {
 	return p
 }
 
-// with is the parcel of the sum with the next. Rows are not counted again: there may be many.
+// with returns the parcel of the sum with the next one. It does not measure the rows again: there may be many.
 func (p *parcel) with(next *parcel, sum *spatev1.Snapshot) *parcel {
 	rows := sum.Records
 	sum.Records = nil
@@ -81,13 +81,13 @@ func (p *parcel) with(next *parcel, sum *spatev1.Snapshot) *parcel {
 	return both
 }
 
-// pressure is what had to be done for a snapshot to be taken in.
+// pressure is what adding a snapshot cost.
 type pressure struct {
-	merges int // of two snapshots into one
-	rows   int // that were dropped
+	merges int // pairs of snapshots merged
+	rows   int // rows dropped
 }
 
-// add takes a snapshot of an assignment. It is kept in any case.
+// add adds a snapshot of an assignment. It never refuses one.
 func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) pressure {
 	s.StageIndex, s.Revision = ref.GetStageIndex(), ref.GetRevision()
 	o.mu.Lock()
@@ -103,8 +103,8 @@ func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) pressure {
 	return done
 }
 
-// relieve brings the outbox within its limit: by merging, and only if that does not do by dropping rows, the oldest
-// first. The outbox is locked.
+// relieve brings the outbox within its limit: by merging, and when nothing more can be merged by dropping rows, the
+// oldest first. The caller holds o.mu.
 func (o *outbox) relieve() (done pressure) {
 	for o.bytes > o.limit {
 		if i := o.closest(); i >= 0 {
@@ -122,9 +122,9 @@ func (o *outbox) relieve() (done pressure) {
 	return done
 }
 
-// closest is the first of two neighbours that can be merged, -1 if there are none: of all such the two that cover the
-// least time together, and of those the oldest. So the windows stay about equally long, and no snapshot is merged more
-// often than need be.
+// closest returns the index of the first of two neighbours to merge, or -1 if none can be merged. It picks the pair
+// that covers the least time together, the oldest of several. This keeps windows about equally long and merges no
+// snapshot more often than necessary.
 func (o *outbox) closest() int {
 	at, least := -1, uint32(0)
 	for i := range len(o.fresh) - 1 {
@@ -139,13 +139,13 @@ func (o *outbox) closest() int {
 	return at
 }
 
-// joins says whether a parcel may be merged with the next.
+// joins reports whether a parcel may be merged with the next one.
 func (p *parcel) joins(next *parcel) bool {
 	return !p.stuck && p.run == next.run && p.snapshot.GetStageIndex() == next.snapshot.GetStageIndex() &&
 		p.rows+next.rows+max(p.bytes-p.rows, next.bytes-next.rows) <= merge.MaxBytes
 }
 
-// mergeAt merges a fresh snapshot with the next, and reports whether that could be done.
+// mergeAt merges a fresh snapshot with the next one, and reports whether they fit.
 func (o *outbox) mergeAt(i int) bool {
 	a, b := o.fresh[i], o.fresh[i+1]
 	sum, fits := merge.Snapshots(a.snapshot, b.snapshot)
@@ -163,7 +163,7 @@ func (o *outbox) mergeAt(i int) bool {
 	return true
 }
 
-// dropRows drops the rows of the oldest fresh snapshot that has any, and returns how many they were.
+// dropRows drops the rows of the oldest fresh snapshot that has any, and returns their number.
 func (o *outbox) dropRows() int {
 	for i, p := range o.fresh {
 		if p.rows == 0 {
@@ -181,7 +181,7 @@ func (o *outbox) dropRows() int {
 	return 0
 }
 
-// next returns the next snapshot to send over this connection. It blocks until there is one or ctx ends.
+// next returns the next snapshot to send over the current connection. It blocks until there is one or ctx ends.
 func (o *outbox) next(ctx context.Context) (*spatev1.Snapshot, error) {
 	for {
 		s, changed := o.poll()
@@ -211,7 +211,7 @@ func (o *outbox) poll() (*spatev1.Snapshot, <-chan struct{}) {
 	return o.sent[o.over-1].snapshot, nil
 }
 
-// name gives a snapshot its number. The totals of a stage say how many there were. The outbox is locked.
+// name gives a snapshot its number, and sets the number of snapshots in the totals of a stage. The caller holds o.mu.
 func (o *outbox) name(p *parcel) {
 	c := o.counts[p.run]
 	if c == nil {
@@ -229,7 +229,7 @@ func (o *outbox) name(p *parcel) {
 	}
 }
 
-// answered lets go of a snapshot that was acked or refused, and returns it: nil if it was not waited for.
+// answered removes a snapshot that was acked or refused, and returns it, or nil if it was not waiting for an answer.
 func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -245,35 +245,35 @@ func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	return nil
 }
 
-// rewind begins a new connection: everything sent and not acked is sent again.
+// rewind is called for a new connection: everything sent and not acked is sent again.
 func (o *outbox) rewind() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = 0
 }
 
-// waiting is the number of snapshots not acked yet.
+// waiting returns the number of snapshots not acked yet.
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.sent) + len(o.fresh)
 }
 
-// size is that of the snapshots that are not acked, in bytes.
+// size returns the size of all snapshots not acked yet, in bytes.
 func (o *outbox) size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes
 }
 
-// lossy says how often snapshots were merged, and how many rows were dropped.
+// lossy returns how often snapshots were merged, and how many rows were dropped.
 func (o *outbox) lossy() (merges, rows uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.merges, o.dropped
 }
 
-// holds says whether a snapshot of a stage is not acked yet.
+// holds reports whether any snapshot of a stage is not acked yet.
 func (o *outbox) holds(ref *spatev1.AssignmentRef) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -282,7 +282,7 @@ func (o *outbox) holds(ref *spatev1.AssignmentRef) bool {
 	})
 }
 
-// flushed blocks until every snapshot is acked or ctx ends, and reports which.
+// flushed blocks until every snapshot is acked or ctx ends, and reports whether all are acked.
 func (o *outbox) flushed(ctx context.Context) bool {
 	for {
 		o.mu.Lock()
@@ -299,7 +299,7 @@ func (o *outbox) flushed(ctx context.Context) bool {
 	}
 }
 
-// change wakes those who wait. The outbox is locked.
+// change wakes all waiters. The caller holds o.mu.
 func (o *outbox) change() {
 	close(o.changed)
 	o.changed = make(chan struct{})

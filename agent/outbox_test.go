@@ -17,10 +17,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ledger is what a coordinator keeps of an outbox's snapshots: each once.
+// ledger holds an outbox's snapshots as a coordinator keeps them: each once.
 type ledger map[uint64]*spatev1.Snapshot
 
-// take takes in a snapshot, which must be what it was if it came before.
+// take adds a snapshot, and checks that a repeated one is equal.
 func (l ledger) take(t *rapid.T, s *spatev1.Snapshot) {
 	if before := l[s.GetKey().GetSequence()]; before != nil && !proto.Equal(before, s) {
 		t.Fatalf("snapshot %d is not what it was", s.GetKey().GetSequence())
@@ -28,11 +28,11 @@ func (l ledger) take(t *rapid.T, s *spatev1.Snapshot) {
 	l[s.GetKey().GetSequence()] = proto.CloneOf(s)
 }
 
-// sums are what snapshots come to.
+// sums are the sums over some snapshots.
 type sums struct{ started, rows, windows uint64 }
 
-// sum adds up a stage's snapshots, in the order of their numbers. They must follow each other without a gap, in time
-// too.
+// sum adds up a stage's snapshots in the order of their numbers. It checks that there are no gaps in numbers or in
+// time.
 func (l ledger) sum(t *rapid.T, stage uint32) (total sums) {
 	next, last := uint32(0), uint64(0)
 	var count uint64
@@ -68,7 +68,7 @@ func (l ledger) sum(t *rapid.T, stage uint32) (total sums) {
 	return total
 }
 
-// measured is the snapshot of a window in which so many requests began, with a row for some.
+// measured returns the snapshot of a window in which that many requests started, with some rows.
 func measured(window uint32, started, rows uint64) *spatev1.Snapshot {
 	s := &spatev1.Snapshot{Window: window, BegunItems: []uint64{uint64(window)}}
 	if started > 0 {
@@ -80,8 +80,8 @@ func measured(window uint32, started, rows uint64) *spatev1.Snapshot {
 	return s
 }
 
-// Whatever is added, sent, acked, lost, sent again and merged, and however little the outbox holds: what is delivered
-// adds up to what was added, each once, without a gap in numbers or in time.
+// Whatever is added, sent, acked, lost, resent and merged, and however little the outbox holds, delivered snapshots add
+// up to what was added, each once, without a gap in numbers or in time.
 func TestOutboxDeliversEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.SampledFrom([]int{0, 100, 1000, 1 << 30}).Draw(t, "limit")
@@ -97,7 +97,7 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 			return added[stage]
 		}
 		coordinator := ledger{}
-		var unacked []*spatev1.SnapshotKey // over this connection
+		var unacked []*spatev1.SnapshotKey // over the current connection
 		add := func(t *rapid.T, totals bool) {
 			total := of(ref.GetStageIndex())
 			s := measured(uint32(total.windows), rapid.Uint64Range(0, 9).Draw(t, "started"),
@@ -186,7 +186,7 @@ func TestSequencesCountByRun(t *testing.T) {
 	}
 }
 
-// Rows are dropped, the oldest first, only where merging does not do.
+// Rows are dropped, the oldest first, only when nothing can be merged.
 func TestRowsAreDroppedLast(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "run"}
 	bare := newOutbox("a", 1, 400)
@@ -212,7 +212,7 @@ func TestRowsAreDroppedLast(t *testing.T) {
 	}
 }
 
-// A snapshot that was sent is never merged, whatever waits behind it.
+// A snapshot that was sent is never merged, however much waits behind it.
 func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "run"}
 	o := newOutbox("a", 1, 1<<20)
@@ -242,7 +242,7 @@ func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// A snapshot beyond the limit of one message goes in pieces.
+// A snapshot beyond the limit of one message is sent in pieces.
 func TestLargeSnapshotGoesInPieces(t *testing.T) {
 	o := newOutbox("a", 1, 1<<30)
 	s := measured(0, 1, 0)
@@ -265,7 +265,7 @@ func TestLargeSnapshotGoesInPieces(t *testing.T) {
 	}
 }
 
-// Rows that do not fit into one message with those of the next window stay apart, as long as there is room for them.
+// Rows that do not fit into one message with those of the next window stay separate, while there is room for them.
 func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
 	o := newOutbox("a", 1, 40<<20)
 	for w := range uint32(6) {
@@ -285,7 +285,7 @@ func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
 	}
 }
 
-// A load whose measurements nobody takes goes on, and ends complete once they are taken.
+// A load continues while nobody takes its measurements, and is complete once they are taken.
 func TestFullOutboxEndsNothing(t *testing.T) {
 	d := deskOf(t, limits{}, 100)
 	answers := make(answers, 1)
@@ -315,7 +315,7 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 	}
 }
 
-// deskOf is a desk in a session that was just welcomed.
+// deskOf returns a desk in a session that was just welcomed.
 func deskOf(t *testing.T, l limits, outboxLimit int) *desk {
 	d := &desk{kit: kitOf(l), outbox: newOutbox("a", 1, outboxLimit), logger: slog.New(slog.DiscardHandler)}
 	d.greeted(clock.Now(), time.Minute)
@@ -323,7 +323,7 @@ func deskOf(t *testing.T, l limits, outboxLimit int) *desk {
 	return d
 }
 
-// answers takes a session's place.
+// answers stands in for a session.
 type answers chan string
 
 func (a answers) applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
@@ -331,8 +331,7 @@ func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reaso
 	a <- reason
 }
 
-// BenchmarkFullOutbox adds windows with 3,000 rows to an outbox that holds 64 MiB and is full: merging and dropping is
-// all that it can do.
+// BenchmarkFullOutbox adds windows with 3,000 rows to a full outbox of 64 MiB, which can only merge and drop.
 func BenchmarkFullOutbox(b *testing.B) {
 	o := newOutbox("a", 1, 64<<20)
 	ref := &spatev1.AssignmentRef{RunId: "run"}

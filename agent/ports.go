@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sourceAddresses parses the addresses that connections are made from, and tries whether they are this machine's.
+// sourceAddresses parses the addresses that connections are made from, and checks that they belong to this machine.
 func sourceAddresses(texts []string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	seen := map[netip.Addr]bool{}
@@ -26,17 +26,17 @@ func sourceAddresses(texts []string) ([]netip.Addr, error) {
 		if err != nil {
 			return nil, fmt.Errorf("source addresses: %s is not to be had on this machine: add it to an interface (ip address add) or leave it out: %w", text, err)
 		}
-		_ = l.Close() // it was only tried
+		_ = l.Close() // only opened to check the address
 		addresses = append(addresses, a)
 	}
 	return addresses, nil
 }
 
-// ports is how many connections the machine can have open to a target: its range of ports for each address they come
-// from and each that they go to. Of endpoints by name only one address is counted.
+// ports counts the connections that the machine can have open to a target: one range of ports for each pair of source
+// and destination address. An endpoint given by name counts as one address.
 type ports struct{ each, sources, endpoints int }
 
-// portsTowards counts the ports towards a target. The zero value: it is not known.
+// portsTowards counts the ports towards a target. The zero value means that they are not known.
 func (l limits) portsTowards(t *spatev1.Target) ports {
 	each := countPorts()
 	if each == 0 {
@@ -54,10 +54,10 @@ func (l limits) portsTowards(t *spatev1.Target) ports {
 	return ports{each: each, sources: max(1, len(l.sources)), endpoints: max(1, len(hops))}
 }
 
-// connections is how many of them one of several agents may have. 0: it is not known.
+// connections returns how many connections each of several agents may have. 0: not known.
 func (p ports) connections(shares int) int { return p.each * p.sources * p.endpoints / max(shares, 1) }
 
-// checkPorts returns an error if so many requests in flight are more than there are ports for.
+// checkPorts returns an error if there are not enough ports for that many requests in flight.
 func (l limits) checkPorts(streams int, p ports) error {
 	most := p.connections(l.fileShares)
 	if most == 0 || streams <= most {

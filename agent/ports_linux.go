@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// countPorts is how many local ports the kernel gives to connections from one address to one endpoint. 0: it does not
-// tell.
+// countPorts returns how many local ports the kernel has for connections from one address to one endpoint. 0: not
+// known.
 func countPorts() int {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

@@ -24,7 +24,7 @@ func TestSourceAddressesAreTried(t *testing.T) {
 	}
 }
 
-// Too few ports for a stage are told of before it starts, with what to do.
+// An assignment with too few ports is rejected before it starts, with advice.
 func TestPortsOfAStage(t *testing.T) {
 	sources, err := sourceAddresses([]string{"127.0.0.1"})
 	if err != nil {

@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// preconnections is how many connections are opened at a time before a closed loop's start. More would keep the
-	// agent's heartbeats and the server waiting for longer, without being faster.
+	// preconnections is how many connections are opened at a time before a closed loop's start. More would delay the
+	// agent's heartbeats and the server for longer, without being faster.
 	preconnections = 256
-	// preconnectMargin is how long before the start no connection is opened any more, so that the start finds the agent
-	// at rest.
+	// preconnectMargin is how long before the start no more connections are opened, so that the agent is idle at the
+	// start.
 	preconnectMargin = 20 * time.Millisecond
 )
 
-// preconnecting opens the connections of a closed loop's first requests before the start. Opened by the requests
-// themselves, a thousand connections at once make starts late, by a time that is the client's own: the thousandth
-// request waits for the work on all others' connections.
+// preconnecting opens the connections of a closed loop's first requests before the start. If the requests opened a
+// thousand connections themselves, starts would be late because of the client: the thousandth request waits for the
+// work on all other connections.
 type preconnecting struct {
 	ctx   context.Context // ends shortly before the start
 	end   context.CancelFunc
-	turns chan struct{} // holds one element for each connection that is being opened
+	turns chan struct{} // one element for each connection that is being opened
 }
 
 func (l *load) preconnecting() preconnecting {
@@ -31,8 +31,8 @@ func (l *load) preconnecting() preconnecting {
 	return preconnecting{ctx: ctx, end: end, turns: make(chan struct{}, preconnections)}
 }
 
-// open opens a connection for a slot's first request, and blocks until it stands, or the start is near. Nothing is lost
-// if it fails: the request opens a connection of its own then, and tells what is wrong.
+// open opens a connection for a slot's first request, and blocks until it is open or the start is near. A failure loses
+// nothing: the request then opens its own connection, and reports what is wrong.
 func (p *preconnecting) open(s *slot) {
 	select {
 	case p.turns <- struct{}{}:
@@ -45,8 +45,7 @@ func (p *preconnecting) open(s *slot) {
 	}
 }
 
-// firstEndpoint is where the slot's first request goes. Those that go where the fewest are in flight spread evenly at
-// first.
+// firstEndpoint returns where the slot's first request goes. With least_outstanding, first requests spread evenly.
 func (s *slot) firstEndpoint() int {
 	if s.load.balance.live() {
 		return s.number % len(s.load.target().GetEndpoints())

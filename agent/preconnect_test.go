@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// accepting is an engine that knows when its connections came.
+// accepting is an engine that records when its connections came.
 type accepting struct {
 	*engine
 	mu   sync.Mutex
@@ -35,7 +35,7 @@ func newAccepting(t *testing.T) *accepting {
 	return a
 }
 
-// since counts the connections that came after an instant, and up to another.
+// since counts the connections that came after one instant, up to another.
 func (a *accepting) since(after, until clock.Instant) (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +48,7 @@ func (a *accepting) since(after, until clock.Instant) (n int) {
 }
 
 // TestConnectionsBeforeTheStart: all slots that start together find their connections open, and send no request before
-// the start. Each connection is told once.
+// the start. Each connection is counted once.
 func TestConnectionsBeforeTheStart(t *testing.T) {
 	const slots = 40
 	for _, balance := range []string{"", "random", leastOutstanding} {
@@ -84,7 +84,8 @@ func TestConnectionsBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestNoConnectionsBeforeTheStart: slots that start later, and requests with a connection each, open their own.
+// TestNoConnectionsBeforeTheStart: slots that start later, and requests with one connection each, open their own
+// connections.
 func TestNoConnectionsBeforeTheStart(t *testing.T) {
 	for name, change := range map[string]func(*spatev1.Stage){
 		"staggered":             func(s *spatev1.Stage) { s.Load.Stagger = span(100 * ms) },
@@ -112,8 +113,8 @@ func TestNoConnectionsBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestOpeningEndsBeforeTheStart: a server that takes long to shake hands holds up no start; requests open their own
-// connections, and tell.
+// TestOpeningEndsBeforeTheStart: a server with slow handshakes delays no start; requests open their own connections,
+// and report errors.
 func TestOpeningEndsBeforeTheStart(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -126,7 +127,7 @@ func TestOpeningEndsBeforeTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.client.Close()
-	stage.Target.Endpoints = []string{"https://" + l.Addr().String()} // where nobody shakes hands
+	stage.Target.Endpoints = []string{"https://" + l.Addr().String()} // where no handshake is answered
 	stage.Target.ConnectTimeout = span(400 * ms)
 	config, err := s.clientConfig(nil)
 	if err != nil {

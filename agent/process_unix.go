@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raiseFileLimit lifts the soft limit of open files to the hard one: a stream needs a file each.
+// raiseFileLimit raises the soft limit of open files to the hard limit: each stream needs a file.
 func raiseFileLimit() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -28,7 +28,7 @@ func raiseFileLimit() error {
 	return nil
 }
 
-// countFiles reads the limit, and the open files where the system lists them.
+// countFiles reads the limit of open files, and the number of open files where the system lists them.
 func countFiles() files {
 	f := files{limit: math.MaxInt}
 	var limit unix.Rlimit
@@ -41,7 +41,7 @@ func countFiles() files {
 	return f
 }
 
-// cpuTime is what the process has used of all cores so far, 0 if that cannot be told.
+// cpuTime returns the CPU time of the process on all cores, or 0 if it is not known.
 func cpuTime() time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -10,27 +10,27 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// deadFailures is how many failures to connect in a row, at least, make a target dead.
+// deadFailures is the minimum number of consecutive failures to connect that make a target dead.
 const deadFailures = 10
 
-// pulse finds out that a target is dead: nothing but failures to connect, for long enough. It is safe for concurrent
-// use.
+// pulse detects a dead target: nothing but failures to connect, for long enough. It is safe for concurrent use.
 type pulse struct {
 	patience time.Duration
 
 	mu       sync.Mutex
 	failures int
-	since    clock.Instant // start of the first failure in the row
+	since    clock.Instant // start of the first failure of the current row
 }
 
-// unreachable says that a request failed before there was a connection.
+// unreachable reports whether a request failed before it had a connection.
 func unreachable(err *stream.Error) bool {
 	return err != nil &&
 		(err.Class == spatev1.ErrorClass_ERROR_CLASS_CONNECT || err.Class == spatev1.ErrorClass_ERROR_CLASS_TLS)
 }
 
-// observe takes in the end of a request and returns why the target is dead, or "". A token that any stream received
-// since the row began is a sign of life too: lastToken says when the last one came, and is asked only when it matters.
+// observe records the end of a request and returns why the target is dead, or "". A token that any stream received
+// since the row of failures began is a sign of life, too: lastToken returns when the last token came, and is called
+// only when needed.
 func (p *pulse) observe(o *stream.Observation, lastToken func() clock.Instant) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ended is a request that took from one second to the other.
+// ended returns a request that lasted from one second to another.
 func ended(from, to int, class spatev1.ErrorClass) *stream.Observation {
 	o := &stream.Observation{Start: clock.Instant(from) * clock.Instant(time.Second),
 		End: clock.Instant(to) * clock.Instant(time.Second)}
@@ -69,7 +69,7 @@ func TestRestAfterFailures(t *testing.T) {
 	w := &worker{}
 	for i, c := range []struct {
 		o    *stream.Observation
-		want time.Duration // after the end
+		want time.Duration // after the request's end
 	}{
 		{ended(0, 1, 0), 0},
 		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), 100 * time.Millisecond},

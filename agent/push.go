@@ -6,7 +6,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// push sends snapshots and lets go of those that are answered.
+// push sends snapshots and handles the answers to them.
 func (s *session) push(service spatev1.MetricsServiceClient) error {
 	group, ctx := errgroup.WithContext(s.ctx)
 	stream, err := service.Push(ctx)
@@ -36,7 +36,7 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 	return group.Wait()
 }
 
-// answered takes in an ack or a refusal.
+// answered handles an ack or a refusal.
 func (s *session) answered(m *spatev1.PushResponse) {
 	snapshot := s.agent.outbox.answered(m.GetKey())
 	if snapshot != nil && m.GetRefused() != "" {

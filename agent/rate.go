@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// checkRate returns an error if a share of an open loop begins more requests per second, on average, than the agent
-// takes on. rate is that of all agents at its highest, 0 if it is not known.
+// checkRate returns an error if an open loop's share starts more requests per second, on average, than the agent may.
+// rate is the highest rate of all agents together; 0: not known.
 func (l limits) checkRate(rate float64, stripe *spatev1.Stripe) error {
 	if own := rate * largestPart(stripe); l.maxRate > 0 && own > l.maxRate {
 		return fmt.Errorf("the share has up to %.6g requests per second (%.6g over all agents), this agent takes on %.6g: raise its max rate, "+
@@ -19,8 +19,8 @@ func (l limits) checkRate(rate float64, stripe *spatev1.Stripe) error {
 	return nil
 }
 
-// largestPart is the largest part, from 0 to 1, of the arrivals that a place ever has while its stripe's handovers come
-// to apply one after the other.
+// largestPart returns the largest part, from 0 to 1, of all arrivals that the agent's rank has at any time, as the
+// stripe's handovers come into effect one after the other.
 func largestPart(s *spatev1.Stripe) float64 {
 	parts := partsOf(s.GetWeights())
 	own := func() float64 {
@@ -37,7 +37,7 @@ func largestPart(s *spatev1.Stripe) float64 {
 	return most
 }
 
-// handOver returns the parts after a handover.
+// handOver returns the parts after a handover. It changes parts in place.
 func handOver(parts []float64, h *spatev1.Handover) []float64 {
 	if int(h.GetFromRank()) >= len(parts) {
 		return parts
@@ -53,7 +53,7 @@ func handOver(parts []float64, h *spatev1.Handover) []float64 {
 	return parts
 }
 
-// partsOf are weights as parts of their sum.
+// partsOf returns weights as fractions of their sum.
 func partsOf(weights []uint32) []float64 {
 	var sum float64
 	for _, w := range weights {
@@ -68,17 +68,17 @@ func partsOf(weights []uint32) []float64 {
 	return parts
 }
 
-// pace counts the requests that a load begins in each whole second of its stage, of loads whose schedule does not tell:
-// closed loops and replays. The zero value allows any number. It is safe for concurrent use.
+// pace counts the requests that a load starts in each whole second of its stage. It is for loads whose schedule does
+// not tell: closed loops and replays. The zero value allows any number. It is safe for concurrent use.
 type pace struct {
-	most float64 // requests in a second; 0: not limited
+	most float64 // requests in a second; 0: no limit
 
-	// The second in the upper 32 bits, its requests in the lower.
+	// The upper 32 bits hold the second, the lower 32 bits its requests.
 	seconds atomic.Uint64
 }
 
-// begin counts a request, begun so long after the start, and returns why the load is to end, or "". That is said once a
-// second.
+// begin counts a request that starts that long after the stage's start, and returns why the load must end, or "". It
+// returns a reason at most once a second.
 func (p *pace) begin(since time.Duration) string {
 	if p.most == 0 {
 		return ""
@@ -87,7 +87,7 @@ func (p *pace) begin(since time.Duration) string {
 	for {
 		held := p.seconds.Load()
 		next := second<<32 + 1
-		if held>>32 >= second { // a goroutine that was held up counts in the present second
+		if held>>32 >= second { // a goroutine that was delayed counts in the current second
 			next = held + 1
 		}
 		if !p.seconds.CompareAndSwap(held, next) {
@@ -101,7 +101,7 @@ func (p *pace) begin(since time.Duration) string {
 	}
 }
 
-// paced counts a request that begins, and ends the load if there are more in a second than the agent takes on.
+// paced counts a request that starts, and ends the load if a second has more of them than the agent may start.
 func (l *load) paced(at clock.Instant) {
 	if why := l.pace.begin(at.Sub(l.start)); why != "" {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, why)

@@ -78,7 +78,7 @@ func TestAgentKeepsItsOwnRate(t *testing.T) {
 	}
 }
 
-// The load is to end at the first request of a second that is one too many, and that is said once.
+// The load must end at the first request that is one too many in its second, and only one reason is returned.
 func TestPaceAgainstCounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]float64{0, 0.5, 1, 3, 3.5}).Draw(t, "most")

@@ -8,15 +8,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Pauses between attempts to connect. With an assignment the agent comes back sooner: its lease runs.
+// Pauses between attempts to connect. With an assignment the pauses are shorter, because its lease is running.
 const (
 	firstRetry    = 100 * time.Millisecond
 	lastRetry     = 5 * time.Second
 	lastRetryBusy = time.Second
 )
 
-// soundSession is how long a session must have lasted for the next attempt to come at once: two agents of one name
-// would drive each other out without a pause.
+// soundSession is how long a session must last to reset the pause. Otherwise two agents of the same name would keep
+// displacing each other without a pause.
 const soundSession = 5 * time.Second
 
 // stayConnected holds one session after the other until ctx ends.
@@ -45,7 +45,7 @@ func (a *Agent) stayConnected(ctx context.Context) {
 	}
 }
 
-// lastRetry is the longest pause now.
+// lastRetry returns the longest pause for now.
 func (a *Agent) lastRetry() time.Duration {
 	if a.desk.ref() != nil {
 		return lastRetryBusy
@@ -53,10 +53,11 @@ func (a *Agent) lastRetry() time.Duration {
 	return lastRetry
 }
 
-// jitter keeps agents that lost the same coordinator from coming back all at once: half to all of the pause.
+// jitter returns half to all of the pause, at random. It keeps agents that lost the same coordinator from returning all
+// at once.
 func jitter(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
 
-// rest pauses and reports whether ctx still goes on.
+// rest pauses and reports whether ctx is still alive.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -11,13 +11,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// errEnded is why a load takes nothing over any more.
+// errEnded is returned when a load can take over nothing more.
 var errEnded = errors.New("the load has ended: what it was to take over is sent by nobody")
 
-// revise changes what of the schedule is the agent's: the same with more handovers. What it takes over it sends, late
-// if need be. It is an error, and changes nothing, if the stripe is any other change, if it takes away what may have
-// been sent by now, if what comes is beyond the agent's own limits, or if the load has ended. It may be called at any
-// time from any goroutine, and blocks for as long as it takes to walk a second of the schedule.
+// revise changes which arrivals are the agent's: the new stripe must be the old one with more handovers. The agent
+// sends the arrivals that it takes over, late if necessary. revise returns an error, and changes nothing, if the stripe
+// differs in any other way, if it takes away arrivals that may already be sent, if the new share exceeds the agent's
+// limits, or if the load has ended. It may be called at any time from any goroutine. It blocks for as long as it takes
+// to walk a second of the schedule.
 func (l *load) revise(stripe *spatev1.Stripe) error {
 	l.revising.Lock()
 	defer l.revising.Unlock()
@@ -36,10 +37,10 @@ func (l *load) revise(stripe *spatev1.Stripe) error {
 	return nil
 }
 
-// checkGiven returns an error if a handover that is new takes arrivals of this agent's that were due before now.
+// checkGiven returns an error if a new handover takes arrivals of this agent's that were due before now.
 func (l *load) checkGiven(stripe *spatev1.Stripe, now time.Duration) error {
 	if l.closed != nil {
-		return nil // whose slots are not taken at all
+		return nil // closed.Revise rejects any handover that takes slots from the agent
 	}
 	for i, h := range stripe.GetHandovers() {
 		if from := time.Duration(h.GetFromNs()); i >= len(l.stripe.GetHandovers()) &&
@@ -51,7 +52,7 @@ func (l *load) checkGiven(stripe *spatev1.Stripe, now time.Duration) error {
 	return nil
 }
 
-// revise changes a share that is no load yet, or one of a load that has its lock.
+// revise changes a share that has no load yet, or whose load has locked revising.
 func (s *share) revise(stripe *spatev1.Stripe) error {
 	part, err := s.part.Revised(stripe)
 	if err != nil {
@@ -62,41 +63,40 @@ func (s *share) revise(stripe *spatev1.Stripe) error {
 			return fmt.Errorf("stripe: %w", err)
 		}
 	} else {
-		s.scout.Revise(part) // in this order: whoever hears of the second has the first
+		s.scout.Revise(part) // in this order: whoever sees the second change sees the first, too
 		s.open.Revise(part)
 	}
 	s.stripe, s.part = stripe, part
 	return nil
 }
 
-// reviseClosed changes a closed loop, unless it were to have more slots than the agent may.
+// reviseClosed changes a closed loop, unless it would have more slots than the agent may hold.
 func (s *share) reviseClosed(part arrival.Share) error {
 	next, err := arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), part)
 	if err != nil {
 		return err
 	}
 	f := countFiles()
-	f.open = max(f.open-s.closed.Slots(), 0) // their connections count among those of the new number
+	f.open = max(f.open-s.closed.Slots(), 0) // connections of current slots count among those of the new number
 	if err := s.limits.checkStreams(next.Slots(), f); err != nil {
 		return err
 	}
 	return s.closed.Revise(part)
 }
 
-// attend begins to tell of each revision, nil not to. It returns once no call is under way.
+// attend sets the function that is called after each revision; nil: none. It returns once no call is under way.
 func (l *load) attend(revised func()) {
 	l.revising.Lock()
 	defer l.revising.Unlock()
 	l.revised = revised
 }
 
-// reopen takes drain back, if nothing but the end of the schedule was its reason, and reports whether the load may go
-// on.
+// reopen reverts a drain whose only reason was the end of the schedule, and reports whether the load may continue.
 func (l *load) reopen() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.starting.Err() != nil || l.draining != nil &&
-		!l.draining.Stop() { // that one is cancelling what is in flight already
+		!l.draining.Stop() { // the drain is already cancelling what is in flight
 		return false
 	}
 	l.draining = nil

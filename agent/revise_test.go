@@ -14,19 +14,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// lostTwo hands the place of the second of two agents to the first.
+// lostTwo hands the rank of the second of two agents over to the first.
 func lostTwo(h *spatev1.Handover) *spatev1.Stripe {
 	h.FromRank, h.Weights = 1, []uint32{1}
 	return &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{h}}
 }
 
-// at waits until so long since the load's start.
+// at waits until that long after the load's start.
 func (u *underWay) at(t *testing.T, since time.Duration) {
 	t.Helper()
 	eventually(t, "the time comes", func() bool { return clock.Now() >= u.start.Add(since) })
 }
 
-// indicesOf are the arrivals of rows.
+// indicesOf returns the arrivals of rows.
 func indicesOf(rows []*spatev1.RequestRecord) (all []uint64) {
 	for _, row := range rows {
 		all = append(all, row.GetIndex())
@@ -35,7 +35,7 @@ func indicesOf(rows []*spatev1.RequestRecord) (all []uint64) {
 	return all
 }
 
-// scheduleOf are the arrivals of a stripe by the schedule alone.
+// scheduleOf returns the arrivals of a stripe from the schedule alone.
 func scheduleOf(t *testing.T, stage *spatev1.Stage, stripe *spatev1.Stripe) (all []uint64) {
 	t.Helper()
 	s, err := arrival.NewShare(stripe)
@@ -52,7 +52,7 @@ func scheduleOf(t *testing.T, stage *spatev1.Stage, stripe *spatev1.Stripe) (all
 	return all
 }
 
-// An open loop takes over what was due from a moment on, whenever it hears of it.
+// An open loop takes over what was due from a moment on, whenever it learns of that.
 func TestOpenLoopTakesOver(t *testing.T) {
 	const from = 150 * ms
 	for name, c := range map[string]struct {
@@ -79,7 +79,7 @@ func TestOpenLoopTakesOver(t *testing.T) {
 			u := begin(t, assignOf(stage, 0, 1, 1), limits{})
 			u.at(t, c.heard)
 			final := lostTwo(&spatev1.Handover{FromNs: from.Nanoseconds()})
-			for range 2 { // it may be said again
+			for range 2 { // it may be repeated
 				if err := u.revise(final); err != nil {
 					t.Fatal(err)
 				}
@@ -101,11 +101,11 @@ func TestOpenLoopTakesOver(t *testing.T) {
 	}
 }
 
-// A sparse agent waits for the end of the stage's schedule, since it may have to take something over.
+// An agent with few arrivals waits for the end of the stage's schedule, because it may have to take over others.
 func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40}, newEngine(t, 0, 0))
 	stage.OnAgentLoss = "reassign"
-	u := begin(t, assignOf(stage, 0, 1, 39), limits{}) // whose one arrival is number 19 or 20
+	u := begin(t, assignOf(stage, 0, 1, 39), limits{}) // its only arrival is number 19 or 20
 	u.at(t, 300*ms)
 	final := &spatev1.Stripe{Weights: []uint32{1, 39}, Handovers: []*spatev1.Handover{
 		{FromRank: 1, Weights: []uint32{1}, FromNs: (350 * ms).Nanoseconds()},
@@ -118,7 +118,7 @@ func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 	}
 }
 
-// One agent gives a part of its own to one that joins the stage under way.
+// One agent hands a part of its arrivals to an agent that joins mid-stage.
 func TestJoiningAnOpenLoop(t *testing.T) {
 	const from = 1500 * ms
 	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200}, newEngine(t, 0, 0))
@@ -154,7 +154,7 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 	}
 }
 
-// Who joins late tells of all empty windows before it at once.
+// An agent that joins late reports all earlier, empty windows at once.
 func TestWindowsBeforeAJoin(t *testing.T) {
 	stage := stageOf(&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110}, newEngine(t, 0, 0))
 	a := assignOf(stage, 1)
@@ -199,7 +199,7 @@ func TestGiverHearsInTime(t *testing.T) {
 	}
 }
 
-// What was taken over and is not sent since the load was stopped counts as never sent.
+// Arrivals that were taken over, but not sent because the load was stopped, count as never sent.
 func TestStopAfterARevision(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"open loop":   {Rate: 50, Arrival: "constant", Requests: 1000},
@@ -226,7 +226,7 @@ func TestStopAfterARevision(t *testing.T) {
 	}
 }
 
-// A closed loop takes slots over at once, with all requests of theirs that are not begun.
+// A closed loop takes over slots at once, with all of their requests that have not started.
 func TestClosedLoopTakesOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		load  *spatev1.LoadPoint
@@ -266,7 +266,7 @@ func TestClosedLoopTakesOver(t *testing.T) {
 	}
 }
 
-// checkTakenOver checks the requests of two agents alike, of which the second had begun some.
+// checkTakenOver checks the requests of two equal agents, of which the second had started some.
 func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []uint64) {
 	t.Helper()
 	owed, from := load.GetRequests(), uint64(0)
@@ -296,7 +296,7 @@ func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []ui
 	}
 }
 
-// Slots beyond the agent's own limit are refused, and the load goes on as it was.
+// Slots beyond the agent's limit are refused, and the load continues as before.
 func TestTakingOverKeepsToTheLimits(t *testing.T) {
 	e := newEngine(t, 2*ms, 0)
 	u := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1),
@@ -310,7 +310,7 @@ func TestTakingOverKeepsToTheLimits(t *testing.T) {
 	}
 }
 
-// A load that has ended takes nothing over, and says so.
+// A load that has ended takes nothing over, and returns an error.
 func TestTakingOverAfterTheEnd(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"open loop": {Rate: 100, Arrival: "constant", Requests: 4}, "closed loop": {Concurrency: 2, Requests: 4},

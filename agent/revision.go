@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// revise changes the share of the assignment that the agent has, and answers as to an assignment. A revision that is
-// not newer is answered again and changes nothing. It is called by one goroutine at a time.
+// revise changes the stripe of the current assignment, and answers as to an assignment. A revision that is not newer is
+// answered again and changes nothing. It must be called by one goroutine at a time.
 func (d *desk) revise(m *spatev1.Revise, by answer) {
 	a, found, err := d.reviseUnarmed(m, by)
 	if err == nil && a != nil {
@@ -21,8 +21,8 @@ func (d *desk) revise(m *spatev1.Revise, by answer) {
 	}
 }
 
-// reviseUnarmed does all that needs no load under way. If there is one it returns its assignment. found is nil if the
-// answer follows when preparing ends.
+// reviseUnarmed handles everything that needs no load under way. If there is such a load, it returns the load's
+// assignment. found is nil if the answer follows when the preparation ends.
 func (d *desk) reviseUnarmed(m *spatev1.Revise, by answer) (underWay *assignment, found *spatev1.Preparation,
 	err error) {
 	d.mu.Lock()
@@ -50,7 +50,8 @@ func (d *desk) reviseUnarmed(m *spatev1.Revise, by answer) (underWay *assignment
 	return nil, found, d.reschedule(a, m)
 }
 
-// reschedule changes a share that has not begun. One whose new schedule cannot be made is dropped. The desk is locked.
+// reschedule changes a share that has not started. If the new schedule cannot be made, the assignment is dropped. The
+// caller holds d.mu.
 func (d *desk) reschedule(a *assignment, m *spatev1.Revise) error {
 	if a.share != nil {
 		if err := a.share.schedule(m.GetStripe(), d.kit.limits); err != nil {
@@ -62,7 +63,7 @@ func (d *desk) reschedule(a *assignment, m *spatev1.Revise) error {
 	return nil
 }
 
-// reviseLoad changes the share of a load under way. The desk is not locked meanwhile: the load goes on to emit.
+// reviseLoad changes the share of a load under way. It does not hold d.mu meanwhile, because the load keeps emitting.
 func (d *desk) reviseLoad(a *assignment, m *spatev1.Revise) error {
 	if err := a.load.revise(m.GetStripe()); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// later is another revision of an assignment.
+// later returns another revision of an assignment.
 func later(ref *spatev1.AssignmentRef, revision uint32) *spatev1.AssignmentRef {
 	r := proto.CloneOf(ref)
 	r.Revision = revision
@@ -28,7 +28,7 @@ func (c *coordinator) applied(ref *spatev1.AssignmentRef) {
 	}
 }
 
-// A share that has not begun is changed before it does, and what was said of older revisions stays true.
+// A share is changed before it starts, and a late, older revision changes nothing.
 func TestRevisionBeforeTheStart(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -56,7 +56,7 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 	}
 }
 
-// A revision that comes while the target is still asked is in the share that follows.
+// A revision that comes during the preparation is part of the resulting share.
 func TestRevisionWhilePreparing(t *testing.T) {
 	d := deskOf(t, limits{}, 1<<20)
 	e := newEngine(t, 0, 0)
@@ -81,7 +81,7 @@ func TestRevisionOfAnotherStage(t *testing.T) {
 	}
 }
 
-// Whatever is said twice is answered twice and done once.
+// Each repeated message is answered again and done once.
 func TestAllIsSaidTwice(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -114,7 +114,7 @@ func TestAllIsSaidTwice(t *testing.T) {
 	if !totals.GetStopped() || totals.GetFailure() != "" || totals.GetCounters().GetStarted() == 0 {
 		t.Errorf("totals %v", totals)
 	}
-	c.assign(a) // of a stage that is over: nothing begins again
+	c.assign(a) // of a stage that is over: nothing starts again
 	c.applied(a.GetRef())
 	c.arm(a.GetRef())
 	c.begin(closedStage(1, e))
@@ -124,7 +124,7 @@ func TestAllIsSaidTwice(t *testing.T) {
 	c.once()
 }
 
-// An agent that comes back with its work done says so until the coordinator has all of it.
+// An agent that reconnects after its load has ended names it in Hello until the coordinator has all of its snapshots.
 func TestResumeNamesWhatIsNotDelivered(t *testing.T) {
 	c := newCoordinator(t)
 	c.answer = func(*spatev1.Snapshot) (string, bool) { return "", false }
@@ -146,7 +146,7 @@ func TestResumeNamesWhatIsNotDelivered(t *testing.T) {
 	}
 }
 
-// A start that is said right after a new connection waits until the coordinator's clock is known there.
+// A start that comes right after a reconnect waits until the coordinator's clock is known.
 func TestArmedBeforeTheClockIsKnown(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -171,7 +171,7 @@ func TestArmedBeforeTheClockIsKnown(t *testing.T) {
 	}
 }
 
-// The next assignment waits for one that was told to end and still drains.
+// The next assignment waits for one that was told to end and is still draining.
 func TestNextAssignmentWaitsForTheEnd(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -211,7 +211,7 @@ func TestSecretsAreRememberedForTheirRun(t *testing.T) {
 	if totals := c.totals(1); totals.GetCounters().GetCompleted() != 10 {
 		t.Errorf("totals %v", totals)
 	}
-	for _, run := range []string{"other", "run"} { // the values of the run before are forgotten, and stay so
+	for _, run := range []string{"other", "run"} { // the values of the previous run are forgotten for good
 		c.assign(secret(2, run, nil))
 		reason := c.next().GetRejected().GetReason()
 		if !strings.Contains(reason, "env:KEY") || !strings.Contains(reason, "submit the run again") ||
@@ -221,7 +221,7 @@ func TestSecretsAreRememberedForTheirRun(t *testing.T) {
 	}
 }
 
-// What a coordinator says of a thousand agents that come and go, one after another, is more than gRPC takes by itself.
+// A revision after a thousand agents came and went, one after another, exceeds gRPC's default message size.
 func TestLongRevisionsAreHeard(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})

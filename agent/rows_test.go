@@ -19,7 +19,7 @@ import (
 	"github.com/spate-load/spate/workload/store"
 )
 
-// traceStage is a stage that replays a trace of n rows, 10 ms apart, from a directory for datasets.
+// traceStage returns a stage that replays a trace of n rows, 10 ms apart, and the directory with its dataset.
 func traceStage(t *testing.T, n int, speed float64, engines ...*engine) (stage *spatev1.Stage, dir string) {
 	t.Helper()
 	var trace strings.Builder
@@ -47,7 +47,7 @@ func traceStage(t *testing.T, n int, speed float64, engines ...*engine) (stage *
 	return stage, dir
 }
 
-// rowsFile is where a dataset lies in a directory.
+// rowsFile returns the path of a dataset in a directory.
 func rowsFile(t *testing.T, dir string, ds *spatev1.Dataset) string {
 	t.Helper()
 	s, err := store.Open(dir)
@@ -61,7 +61,7 @@ func rowsFile(t *testing.T, dir string, ds *spatev1.Dataset) string {
 	return path
 }
 
-// kitIn is what an agent with a directory for datasets prepares with.
+// kitIn returns the kit of an agent with a directory for datasets.
 func kitIn(dir string) kit {
 	k := kitOf(limits{})
 	k.datasets.dir = dir
@@ -94,7 +94,7 @@ func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
 	}
 }
 
-// A file that is cut off behind its directory of rows, as by a disk that fails while the stage runs.
+// A file is cut off after its index of rows, as if the disk failed during the stage.
 func TestRowThatCannotBeReadFailsTheLoad(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"closed loop": {Concurrency: 3, Requests: 30},
@@ -211,7 +211,7 @@ func TestTargetIsAskedOnceARun(t *testing.T) {
 	}
 }
 
-// TestWhatIsFoundOutOnce: stages that reach a server in the same way share what was found out, whatever else they are.
+// TestWhatIsFoundOutOnce: stages that reach a server in the same way share findings, whatever else differs.
 func TestWhatIsFoundOutOnce(t *testing.T) {
 	random := func(isl uint32) *spatev1.Workload {
 		return &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl, Osl: 1}}}
@@ -258,8 +258,7 @@ func TestWhatIsFoundOutOnce(t *testing.T) {
 	}
 }
 
-// TestFindingsGoStale: what was found out is forgotten after a while, with another run, and when a target of the run is
-// dead.
+// TestFindingsGoStale: findings are dropped after a while, with another run, and when a target of the run is dead.
 func TestFindingsGoStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f findings
@@ -288,7 +287,7 @@ func TestFindingsGoStale(t *testing.T) {
 	})
 }
 
-// TestADeadTargetIsAskedAgain: a server that went away may come back as another.
+// TestADeadTargetIsAskedAgain: a server that went away may come back as something else.
 func TestADeadTargetIsAskedAgain(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	k := kitOf(limits{})

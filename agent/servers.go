@@ -17,12 +17,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// elsewhere is where TensorRT-LLM has its metrics in Prometheus' form; its /metrics are JSON.
+// elsewhere is where TensorRT-LLM has its metrics in Prometheus' format; its /metrics returns JSON.
 const elsewhere = "/prometheus/metrics"
 
-// watchServers makes ready to read the metrics of servers that fell to this agent. It leaves out those that it may not
-// ask, and those that have none although nobody said that they have, and notes both: the load does not need them. It
-// blocks for 2 s at most.
+// watchServers prepares to read the metrics of the servers that were assigned to this agent. It leaves out servers that
+// the agent may not ask, and servers without metrics unless the plan says that they have some. It notes both and does
+// not fail: the load does not need metrics. It blocks for at most 2 s.
 func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) error {
 	sources, err := s.sources(ctx, a.GetServerSources(), k.limits)
 	if err != nil || len(sources) == 0 {
@@ -51,7 +51,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 	}
 	missing := s.servers.Find(ctx)
 	if plans.NamesServerMetrics(s.target()) {
-		return nil // it is said and counted whenever they are read
+		return nil // failures are reported and counted at each reading
 	}
 	s.noteMissing(missing)
 	if len(missing) == len(sources) {
@@ -60,7 +60,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 	return nil
 }
 
-// sources are the addresses of sources by their numbers, without those that the agent may not ask.
+// sources returns the sources with the given numbers, without those that the agent may not ask.
 func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (sources []scrape.Source, err error) {
 	urls := plans.ServerSources(s.target())
 	for _, number := range numbers {
@@ -80,7 +80,7 @@ func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (source
 	return sources, nil
 }
 
-// noteMissing notes the servers that have no metrics, all at once.
+// noteMissing adds one note about all servers without metrics.
 func (s *share) noteMissing(missing []scrape.Missing) {
 	if len(missing) == 0 {
 		return
@@ -93,7 +93,7 @@ func (s *share) noteMissing(missing []scrape.Missing) {
 		"server_metrics: {urls: [...]}.", missing[0].URL, others, missing[0].Err)
 }
 
-// complainer says why a server cannot be read.
+// complainer returns a function that logs why a server cannot be read.
 func complainer(logger *slog.Logger) func(url string, err error) {
 	return func(url string, err error) {
 		logger.Warn("a server's metrics cannot be read; the stage goes on without them", "url", url, "error", err)
@@ -110,14 +110,14 @@ func (s *share) mayAsk(ctx context.Context, source string, l limits) error {
 	return l.check(ctx, u, throughProxy, s.pins)
 }
 
-// note tells people something beside what was found out about the target, which other stages share.
+// note adds a note to a copy of what was found out about the target, because other stages share the original.
 func (s *share) note(format string, args ...any) {
 	s.found.Preparation = proto.CloneOf(s.found.Preparation)
 	s.found.Preparation.Notes = append(s.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-// introduce says how a source is asked. The target's connection is for the machines of its endpoints; its key and
-// headers are for those hosts and ports, and for nobody else.
+// introduce sets how a source is asked. The target's TLS and proxy settings are used for the machines of its endpoints.
+// Its key and headers are sent only to the endpoints' own hosts and ports.
 func (s *share) introduce(source *scrape.Source, config stream.Config) {
 	source.OfTarget = plans.BesideEndpoint(s.target(), source.URL)
 	if !slices.ContainsFunc(s.target().GetEndpoints(),

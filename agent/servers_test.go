@@ -20,7 +20,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// page answers with one metric, and keeps what it was asked.
+// page answers with one metric, and keeps the requests.
 type page struct {
 	mu   sync.Mutex
 	asks []*http.Request
@@ -33,7 +33,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	fmt.Fprintln(w, "m 7")
 }
 
-// asked is how the last question came.
+// asked returns the last request.
 func (p *page) asked(t *testing.T) *http.Request {
 	t.Helper()
 	p.mu.Lock()
@@ -44,8 +44,8 @@ func (p *page) asked(t *testing.T) *http.Request {
 	return p.asks[len(p.asks)-1]
 }
 
-// private is an authority of its own: secrets are what a plan's references stand for, and servers have a certificate
-// for llm.example.com and ask their clients for one.
+// private makes a certificate authority. secrets are the values of a plan's references. Servers have a certificate for
+// llm.example.com and require one from their clients.
 func private(t *testing.T) (secrets map[string]string, serve func(http.Handler) *httptest.Server) {
 	t.Helper()
 	dir, now := t.TempDir(), time.Now()
@@ -83,7 +83,8 @@ func private(t *testing.T) (secrets map[string]string, serve func(http.Handler) 
 	}
 }
 
-// told asks the servers of a target for some windows and returns by source whether it answered, and what was said.
+// told asks the servers of a target for some windows. It returns by source whether the source answered, and what was
+// logged.
 func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up map[uint32]bool, said string) {
 	t.Helper()
 	target.Name, target.ServerMetrics.Names = "t", []string{"m"}
@@ -113,8 +114,8 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	return up, log.String()
 }
 
-// The metrics of the endpoints' machines are asked for as the plan says that these are reached; all others by the
-// system's authorities.
+// The metrics of the endpoints' machines are read over the plan's connection settings; all other hosts are verified by
+// the system's authorities.
 func TestServersAreReachedAsTheTarget(t *testing.T) {
 	secrets, serve := private(t)
 	endpoint, beside := &page{}, &page{}
@@ -157,7 +158,7 @@ func TestServersAreReachedAsTheTarget(t *testing.T) {
 	}
 }
 
-// The target's proxy is on the way to its own machines only.
+// The target's proxy is used only for the target's own machines.
 func TestServersBehindTheTargetsProxy(t *testing.T) {
 	proxy, direct := &page{}, &page{}
 	gateway, other := httptest.NewServer(proxy), httptest.NewServer(direct)
@@ -181,7 +182,7 @@ func TestServersBehindTheTargetsProxy(t *testing.T) {
 	}
 }
 
-// A certificate that is none is said before the stage begins.
+// An invalid certificate is reported before the stage starts.
 func TestServersOfABadCertificate(t *testing.T) {
 	s := &share{stage: &spatev1.Stage{Target: &spatev1.Target{
 		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"},

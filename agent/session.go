@@ -20,7 +20,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Terms of a session whose coordinator names none, and how long a connection and an answer to Hello may take.
+// Defaults for terms that the coordinator does not set, and how long a connection and an answer to Hello may take.
 const (
 	defaultHeartbeat = time.Second
 	defaultLease     = 30 * time.Second
@@ -28,17 +28,18 @@ const (
 	welcomeTimeout   = 5 * time.Second
 )
 
-// maxMessage bounds what the coordinator may say at once, in bytes. A share of which much has changed hands takes a few
-// kilobytes for each handover of a thousand agents, and a stage may bring a vocabulary.
+// maxMessage bounds a message from the coordinator, in bytes. In a stripe with many handovers, each handover takes a
+// few kilobytes for a thousand agents. A stage may include a vocabulary.
 const maxMessage = 64 << 20
 
-// bulkAlive finds out that the connection for what is large is dead while the other is not: heartbeats do not go over
-// it, and what stands between may have forgotten it in a long pause. An answer may wait behind data on a thin line.
+// bulkAlive detects that the bulk connection is dead while the control connection is not: heartbeats do not use it, and
+// a device on the path may forget it during a long pause. The timeout is long because an answer may wait behind data on
+// a slow link.
 var bulkAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 20 * time.Second, PermitWithoutStream: true}
 
-// session is one attendance of the coordinator: a connection with the control stream and clock probes, and one for what
-// is large, with the push stream and datasets. It ends with the first of them that fails, or when nothing is heard for
-// too long.
+// session is one session with the coordinator. It has two connections: one for the control stream and clock probes, and
+// one for bulk data, that is the push stream and datasets. It ends when the first of these fails, or when nothing is
+// heard for too long.
 type session struct {
 	agent   *Agent
 	ctx     context.Context
@@ -49,12 +50,12 @@ type session struct {
 	beats   beats
 	heard   atomic.Int64 // when the last message came
 	orders  chan *spatev1.ConnectResponse
-	wrong   chan error // why the session is given up
+	wrong   chan error // why the session must end
 
-	sending sync.Mutex // a stream takes one sender at a time
+	sending sync.Mutex // a stream allows one sender at a time
 }
 
-// connect holds one session. It blocks until the session ends and returns why. welcomed is called once the coordinator
+// connect holds one session. It blocks until the session ends and returns why. It calls welcomed once the coordinator
 // has accepted the agent.
 func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) error {
 	address, err := a.config.Coordinator(ctx)
@@ -84,7 +85,7 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 	return nil
 }
 
-// attend introduces the agent and does what the coordinator says until a connection breaks.
+// attend introduces the agent and follows the coordinator's messages until a connection breaks.
 func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -125,14 +126,14 @@ func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcome
 	return group.Wait()
 }
 
-// hello introduces the agent and waits for the terms.
+// hello introduces the agent and waits for the coordinator's terms.
 func (s *session) hello() (*spatev1.Welcome, error) {
 	resume, armed := s.agent.desk.resume()
 	err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
 		Protocol: protocol, Definitions: measure.Definitions, Agent: s.agent.describe(),
 		Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
 	}}})
-	if err != nil && !errors.Is(err, io.EOF) { // of a stream that was refused, Recv says why
+	if err != nil && !errors.Is(err, io.EOF) { // if the stream was refused, Recv returns the reason
 		return nil, err
 	}
 	type reply struct {
@@ -167,8 +168,8 @@ func (s *session) send(m *spatev1.ConnectRequest) error {
 	return s.control.Send(m)
 }
 
-// unsent returns why a message could not be sent. Of a stream that has ended only Recv says why: it is waited until
-// that has ended ctx.
+// unsent returns why a message could not be sent. io.EOF means that the stream has ended and only Recv has the reason;
+// unsent then blocks until that reason has ended ctx.
 func unsent(ctx context.Context, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -177,11 +178,11 @@ func unsent(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// mostOrders is how many messages wait to be obeyed before no more are heard.
+// mostOrders is how many messages may wait to be handled before no more are read.
 const mostOrders = 64
 
-// receive hears what the coordinator says. A lease is renewed at once, however long it takes to do what was said
-// before.
+// receive reads the coordinator's messages. It renews the lease at once, even while earlier messages wait to be
+// handled.
 func (s *session) receive() error {
 	for {
 		m, err := s.control.Recv()
@@ -201,7 +202,7 @@ func (s *session) receive() error {
 	}
 }
 
-// renewed takes in the answer to a heartbeat.
+// renewed handles the answer to a heartbeat.
 func (s *session) renewed(m *spatev1.Renewed) {
 	if sent, known := s.beats.answered(m.GetNumber()); known {
 		s.agent.desk.renew(sent)
@@ -211,7 +212,7 @@ func (s *session) renewed(m *spatev1.Renewed) {
 	}
 }
 
-// work does what the coordinator says, in its order.
+// work handles the coordinator's messages in order.
 func (s *session) work() error {
 	for {
 		select {
@@ -223,7 +224,7 @@ func (s *session) work() error {
 	}
 }
 
-// obey does what one message says.
+// obey handles one message.
 func (s *session) obey(m *spatev1.ConnectResponse) {
 	desk := s.agent.desk
 	switch m := m.GetMessage().(type) {
@@ -242,8 +243,8 @@ func (s *session) obey(m *spatev1.ConnectResponse) {
 	}
 }
 
-// arm maps the start to this machine's clock, as soon as the coordinator's is known: after a reconnect that takes a
-// moment.
+// arm converts the start to this machine's clock, as soon as the coordinator's clock is known. After a reconnect that
+// takes a moment.
 func (s *session) arm(m *spatev1.Arm) {
 	select {
 	case <-s.clock.settled:
@@ -253,7 +254,7 @@ func (s *session) arm(m *spatev1.Arm) {
 			select {
 			case <-s.clock.settled:
 				s.armNow(m)
-			case <-s.ctx.Done(): // the coordinator says it again over the next connection
+			case <-s.ctx.Done(): // the coordinator repeats the message over the next connection
 			}
 		}()
 	}
@@ -262,9 +263,9 @@ func (s *session) arm(m *spatev1.Arm) {
 func (s *session) armNow(m *spatev1.Arm) {
 	start, uncertainty, known := s.clock.here(clock.Instant(m.GetStartClockNs()))
 	if !known {
-		return // the session's end follows
+		return // the session is about to end
 	}
-	// Both clocks' start, in nanoseconds: where the clocks of two machines can be compared, so can the starts.
+	// The start on both clocks, in nanoseconds: where two machines' clocks can be compared, so can their starts.
 	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()), "coordinator_clock_ns",
 		m.GetStartClockNs(), "clock_ns", int64(start),
 		"uncertainty", uncertainty)
@@ -273,16 +274,16 @@ func (s *session) armNow(m *spatev1.Arm) {
 	}
 }
 
-// giveUp ends the session: the coordinator has something wrong about this agent, and learns what the agent has from the
-// next Hello.
+// giveUp ends the session because the coordinator has a wrong view of this agent. The next Hello tells it what the
+// agent has.
 func (s *session) giveUp(why error) {
 	select {
 	case s.wrong <- why:
-	default: // it ends already
+	default: // the session is already ending
 	}
 }
 
-// stand returns why the session was given up, or when it has ended.
+// stand blocks until the session is given up, and returns why, or until the session ends.
 func (s *session) stand() error {
 	select {
 	case why := <-s.wrong:
@@ -292,7 +293,8 @@ func (s *session) stand() error {
 	}
 }
 
-// applied tells the coordinator that an assignment is ready, once the clock is known: the start depends on it.
+// applied tells the coordinator that an assignment is ready. It waits until the clock is known, because the start
+// depends on it.
 func (s *session) applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation) {
 	select {
 	case <-s.clock.settled:
@@ -305,7 +307,7 @@ func (s *session) applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation
 	}}})
 }
 
-// rejected tells the coordinator why an assignment is not taken on.
+// rejected tells the coordinator why an assignment was rejected.
 func (s *session) rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string) {
 	s.agent.config.Logger.Info("assignment rejected", "assignment", describe(ref), "reason", reason)
 	s.answer(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
@@ -313,7 +315,7 @@ func (s *session) rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind,
 	}}})
 }
 
-// answer sends what needs no error: a broken stream ends the session by itself.
+// answer sends a message and only logs an error: a broken stream ends the session anyway.
 func (s *session) answer(m *spatev1.ConnectRequest) {
 	if err := s.send(m); err != nil {
 		s.agent.config.Logger.Debug("answer not sent", "error", err)

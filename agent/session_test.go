@@ -12,14 +12,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// brokenStream is a control stream that has ended: only Recv says why.
+// brokenStream is a control stream that has ended: only Recv has the reason.
 type brokenStream struct {
 	grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
 }
 
 func (brokenStream) Send(*spatev1.ConnectRequest) error { return io.EOF }
 
-// A heartbeat that cannot be sent ends the session, but is not the reason that people are told.
+// A heartbeat that cannot be sent ends the session, but the stream's own reason is reported.
 func TestHeartbeatsLeaveTheReasonToTheStream(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	s := &session{agent: &Agent{desk: &desk{}, outbox: newOutbox("a", 1, 1<<20)}, ctx: ctx, control: brokenStream{}}

@@ -15,7 +15,7 @@ import (
 
 const ms = time.Millisecond
 
-// span is a duration of a load.
+// span returns a duration for a load.
 func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
 func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
@@ -33,7 +33,7 @@ func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
 	}
 }
 
-// Slots that rest for an hour do not hold up the end of the stage.
+// Slots that rest for an hour do not delay the end of the stage.
 func TestRestEndsWithTheSchedule(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"duration":              {Concurrency: 2, Duration: span(60 * ms)},
@@ -56,14 +56,14 @@ func TestFailuresPauseASlotThatThinksLess(t *testing.T) {
 	s := &slot{worker: &worker{}, free: 1}
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: span(10 * ms)}}
 	u := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{})
-	u.wait(t) // whose load can be asked, and lets nobody wait any more
+	u.wait(t) // its schedule is still usable, and its waits end at once
 	s.load = u.load
 	for _, c := range []struct {
 		class  spatev1.ErrorClass
 		paused bool
 	}{{0, false}, {spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, false}, {spatev1.ErrorClass_ERROR_CLASS_CONNECT, true}} {
 		s.observation = *ended(1, 2, c.class)
-		s.observation.End = s.observation.End.Add(1 << 50) // the pause is still to come
+		s.observation.End = s.observation.End.Add(1 << 50) // so that the pause is still ahead
 		s.think()
 		if thought := s.observation.End.Add(10 * ms); (s.free != thought) != c.paused {
 			t.Errorf("%v: free at %d, thinks until %d", c.class, s.free, thought)
@@ -117,7 +117,7 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 				eventually(t, "warm-up", func() bool { return u.start.Add(20*ms) < clock.Now() })
 			}
 			u.measure(from)
-			u.measure(from + 50*ms) // the first word counts
+			u.measure(from + 50*ms) // the first call counts
 			o := u.wait(t)
 			for _, row := range o.rows {
 				at := row.GetScheduledNs()
@@ -158,7 +158,7 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 				u := begin(t, assignOf(stage, 0), limits{maxStreams: 5})
 				eventually(t, "some requests", func() bool { return len(e.requests()) > 10 })
 				u.stop(false, true)
-				u.stop(false, false) // the first word counts
+				u.stop(false, false) // the first call counts
 				o := u.wait(t)
 				if c := o.totals.GetCounters(); o.totals.GetStopped() || o.totals.GetNeverSent() != 0 ||
 					o.totals.GetFailure() != "" ||
@@ -170,7 +170,7 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 	}
 }
 
-// phase is a time of a changing load.
+// phase returns a phase of a changing load.
 func phase(from, to float64, d time.Duration) *spatev1.Phase {
 	return &spatev1.Phase{From: from, To: proto.Float64(to), Duration: span(d)}
 }
@@ -180,7 +180,7 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 	o := begin(t, assignOf(stageOf(load, newEngine(t, 5*ms, 0)), 0), limits{}).wait(t)
 	for _, row := range o.rows {
 		at := time.Duration(row.GetStartNs())
-		// Between its turn and its start a busy machine can hold a slot up.
+		// A busy machine can delay a slot between its scheduled time and its start.
 		if row.GetStartNs() < row.GetScheduledNs() || time.Duration(row.GetScheduledNs()) > 800*ms {
 			t.Errorf("request %d was scheduled for %v and started at %v", row.GetIndex(),
 				time.Duration(row.GetScheduledNs()), at)
@@ -191,7 +191,7 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 				busy++
 			}
 		}
-		// Slot u may start while the concurrency is above u, and its last answer takes until later.
+		// Slot u may start while the concurrency is above u, and its last answer ends later.
 		if up := 1 + int(at/(100*ms)); at < 400*ms && busy > up {
 			t.Errorf("%d in flight at %v", busy, at)
 		}
@@ -201,8 +201,8 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 	}
 }
 
-// A server that answers nobody gets no more than the drain timeout, though no slot becomes free to see that the time is
-// over.
+// A server that never answers gets no more than the drain timeout, although no slot becomes free to notice that the
+// time is over.
 func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"phases":   {Concurrency: 2, Phases: []*spatev1.Phase{phase(2, 2, 50*ms)}},
@@ -256,7 +256,8 @@ func TestVaries(t *testing.T) {
 	}
 }
 
-// Two stages of one seed may go to one server, as two targets: nothing that is to miss every cache comes twice.
+// Two stages with one seed may go to one server, as two targets. Requests that must miss every cache are never
+// repeated.
 func TestCacheBustingTellsStagesApart(t *testing.T) {
 	seen := map[uint64]bool{}
 	for index := range uint32(2) {

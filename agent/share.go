@@ -16,51 +16,51 @@ import (
 	"github.com/spate-load/spate/workload/dataset"
 )
 
-// share is the agent's part of a stage, made ready: whatever can be known to fail has been tried.
+// share is the agent's part of a stage, made ready: everything that can fail before the start has been tried.
 type share struct {
 	stage   *spatev1.Stage
 	run     string
 	records bool
-	prefix  string // of request ids
+	prefix  string // of request IDs
 	client  *stream.Client
 	pins    allow.Pins // of the target's hosts
 	found   preparation.Found
-	servers *scrape.Scraper // nil: none was given to this agent
+	servers *scrape.Scraper // nil: this agent reads no servers
 	rows    *dataset.Rows   // nil: the workload needs none
 	content workload.Workload
 	balance *balance
 
-	sessions     bool // arrivals may be of several requests
-	keepsAnswers bool // the history of sessions is what the server answered
-	varies       bool // the load is to change over time
+	sessions     bool // arrivals may have several requests
+	keepsAnswers bool // the history of a session has the server's answers
+	varies       bool // the load changes over time
 
-	counted bool // the load says how many measured arrivals the agent owes
+	counted bool // the load says how many measured arrivals the agent must start
 
-	stripe *spatev1.Stripe // as it was revised last
-	part   arrival.Share   // read from it
+	stripe *spatev1.Stripe // latest revision
+	part   arrival.Share   // parsed from stripe
 	closed *arrival.Closed // nil for an open loop
-	// Open loop: the schedule, and the same once more, to find its end without taking from it.
+	// Open loop: the schedule, and a copy that finds its end without taking arrivals from it.
 	open, scout arrival.Open
 	maxStreams  int
 	limits      limits
-	newWatch    func() Watch // nil: nobody watches
+	newWatch    func() Watch // nil: requests are not watched
 	answers     *stream.Memory
 }
 
-// kit is what the agent's shares are made ready with.
+// kit is what an agent needs to prepare its shares.
 type kit struct {
 	limits   limits
 	datasets *datasets
 	findings *findings
 	logger   *slog.Logger
-	newWatch func() Watch      // nil: nobody watches
-	name     string            // of the agent
+	newWatch func() Watch      // nil: requests are not watched
+	name     string            // the agent's name
 	capacity *spatev1.Capacity // nil: not known
-	answers  *stream.Memory    // of all answers that are longer than asked for
+	answers  *stream.Memory    // for all answers that are longer than requested
 }
 
-// prepare makes a share ready to start. Its error says why it cannot be and what to do about it. The caller closes the
-// share. It blocks for as long as the target's server takes to answer questions, and datasets take to come.
+// prepare makes a share ready to start. Its error says why that failed and what to do. The caller must close the share.
+// prepare blocks while the target's server answers questions and datasets arrive.
 func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 	s := &share{
 		stage:   a.GetStage(),
@@ -81,7 +81,7 @@ func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 	return s, nil
 }
 
-// makeReady takes the steps of prepare, those that cost least first.
+// makeReady takes the steps of prepare, the cheapest first.
 func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 	var err error
 	if s.pins, err = k.limits.checkTargets(ctx, s.target()); err != nil {
@@ -103,11 +103,11 @@ func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
 		return err
 	}
 	s.found.Preparation = noteCapacity(s.found.Preparation, s.beyond(k.capacity), k.name)
-	runtime.GC() // now that nothing is due, so that no stage has the garbage of those before on top of its own
+	runtime.GC() // while nothing is due, so that no stage inherits the garbage of earlier ones
 	return nil
 }
 
-// close lets go of connections and files. Nothing of the share is in use any more.
+// close releases connections and files. Nothing may use the share any more.
 func (s *share) close() {
 	if s.client != nil {
 		s.client.Close()
@@ -117,7 +117,7 @@ func (s *share) close() {
 	}
 	switch {
 	case s.content != nil:
-		_ = s.content.Close() // it was only read
+		_ = s.content.Close() // it was only read, so the error does not matter
 	case s.rows != nil:
 		_ = s.rows.Close()
 	}
@@ -125,7 +125,7 @@ func (s *share) close() {
 
 func (s *share) target() *spatev1.Target { return s.stage.GetTarget() }
 
-// openRows opens the workload's rows, if it has any.
+// openRows opens the workload's dataset, if it has one.
 func (s *share) openRows(ctx context.Context, d *datasets) error {
 	ds := s.stage.GetDataset()
 	if ds == nil {
@@ -145,7 +145,7 @@ func (s *share) openRows(ctx context.Context, d *datasets) error {
 	return nil
 }
 
-// schedule makes the arrivals.
+// schedule makes the schedule of a stripe's arrivals.
 func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
 	if s.part, err = arrival.NewShare(stripe); err != nil {
 		return fmt.Errorf("stripe: %w", err)
@@ -182,7 +182,7 @@ func (s *share) scheduleOpen(l limits) (err error) {
 	return l.checkStreams(1, f)
 }
 
-// newOpen makes a schedule of the open loop, from its begin.
+// newOpen returns an open loop's schedule, from its start.
 func (s *share) newOpen() (arrival.Open, error) {
 	load := s.stage.GetLoad()
 	switch {
@@ -196,7 +196,7 @@ func (s *share) newOpen() (arrival.Open, error) {
 	}
 }
 
-// varies says whether a load is to change over time, by its phases.
+// varies reports whether a load's phases change its rate.
 func varies(load *spatev1.LoadPoint) bool {
 	phases := load.GetPhases()
 	for _, p := range phases {
@@ -207,7 +207,7 @@ func varies(load *spatev1.LoadPoint) bool {
 	return false
 }
 
-// makeContent makes the workload, and checks that the server takes its longest request.
+// makeContent makes the workload, and checks that the server accepts its longest request.
 func (s *share) makeContent() (err error) {
 	s.content, err = workload.New(workload.Config{
 		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.prefix, Form: s.client.Form(),
@@ -220,7 +220,7 @@ func (s *share) makeContent() (err error) {
 	return s.checkLongest()
 }
 
-// checkLongest returns an error if the longest request is more than the server takes, as far as both are known.
+// checkLongest returns an error if the longest request exceeds the server's limit, as far as both are known.
 func (s *share) checkLongest() error {
 	longest, known := workload.Longest(s.stage.GetWorkload(), s.stage.GetDataset())
 	most := s.found.Preparation.MaxModelTokens

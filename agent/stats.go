@@ -6,27 +6,27 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Stats says how the agent does, for those who watch it.
+// Stats is the state of an agent, for monitoring.
 type Stats struct {
-	// Connected says whether there is a session with the coordinator.
+	// Connected reports whether there is a session with the coordinator.
 	Connected bool
-	// Sessions counts those that the coordinator welcomed since the agent began.
+	// Sessions counts the sessions that the coordinator accepted since the agent started.
 	Sessions uint64
-	// InFlight is the number of requests now in flight, and Assigned says whether there is an assignment.
+	// InFlight is the number of requests in flight. Assigned reports whether there is an assignment.
 	InFlight uint32
 	Assigned bool
-	// Unacked is the number of snapshots that the coordinator does not have for good yet, and UnackedBytes their size.
+	// Unacked is the number of snapshots that the coordinator has not acked yet, and UnackedBytes is their size.
 	Unacked, UnackedBytes int
-	// Merges counts how often two snapshots became one since too many waited, and DroppedRows the rows of requests that
-	// were left out then.
+	// Merges counts how often two snapshots were merged because too many were waiting. DroppedRows counts the request
+	// rows that were dropped for the same reason.
 	Merges, DroppedRows uint64
-	// ClockOffset is to be added to this machine's clock to get the coordinator's, and ClockUncertainty how wrong it
-	// may be. ClockKnown says whether there is such an estimate now.
+	// ClockOffset must be added to this machine's clock to get the coordinator's. ClockUncertainty is the largest error
+	// of ClockOffset. ClockKnown reports whether there is an estimate.
 	ClockOffset, ClockUncertainty time.Duration
 	ClockKnown                    bool
 }
 
-// Stats may be called at any time. It does not block for long.
+// Stats returns the agent's current state. It may be called at any time, and does not block for long.
 func (a *Agent) Stats() Stats {
 	s := Stats{
 		Sessions: a.welcomed.Load(), InFlight: a.desk.inFlight(), Assigned: a.desk.ref() != nil,
@@ -42,5 +42,5 @@ func (a *Agent) Stats() Stats {
 	return s
 }
 
-// clockNow returns the present estimate of the clock's offset.
+// clockNow returns the current estimate of the clock's offset.
 type clockNow func() (clock.Offset, bool)

@@ -21,7 +21,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// startStoppable serves the coordinator and runs an agent of it in a process of its own.
+// startStoppable serves the coordinator and runs an agent for it in a separate process.
 func (c *coordinator) startStoppable() *os.Process {
 	c.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,8 +46,8 @@ func (c *coordinator) startStoppable() *os.Process {
 	return agent.Process
 }
 
-// A process that stood still for longer than its lease sends nothing of what it missed when it goes on: that may be
-// another's by then.
+// A process that was suspended for longer than its lease sends none of its backlog when it continues: another agent may
+// own that by then.
 func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 	const rate, slots = 2000, 32
 	for name, load := range map[string]*spatev1.LoadPoint{
@@ -71,8 +71,8 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 			if err := process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
-			// On a busy machine the agent's estimate of the coordinator's clock is off by tens of milliseconds, and so
-			// is its start.
+			// On a busy machine the agent's estimate of the coordinator's clock, and so its start, is off by tens of
+			// milliseconds.
 			stopped := clock.Now().Add(c.lease / 5)
 			<-time.After(3 * c.lease)
 			before := len(e.requests())
@@ -88,7 +88,7 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 			} else if totals.UnsentFromNs != nil {
 				t.Errorf("a closed loop says that requests were due from %d ns on", totals.GetUnsentFromNs())
 			}
-			// What was begun when the process stopped may come to its end.
+			// Requests that had started when the process stopped may end normally.
 			late := e.requests()[before:]
 			if due := int(stopped.Sub(start).Seconds() * rate); name == "open" &&
 				slices.ContainsFunc(late, func(id string) bool { return indexOf(t, id) > due }) {
@@ -101,8 +101,9 @@ func TestStoppedBeyondItsLeaseItSendsNothingMore(t *testing.T) {
 	}
 }
 
-// checkUnsent compares the due time of the first request that, by the totals, was never sent with what the server had.
-// The server lacks that request, and it may lack some before it: those that were under way when the process stopped.
+// checkUnsent compares the due time of the first request that was never sent, by the totals, with the requests that the
+// server received. The server lacks that request. It may also lack some earlier ones, which were in flight when the
+// process stopped.
 func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 	t.Helper()
 	if totals.UnsentFromNs == nil || totals.GetNeverSent() == 0 {
@@ -123,7 +124,7 @@ func checkUnsent(t *testing.T, totals *spatev1.Totals, had []string, rate int) {
 	}
 }
 
-// indexOf is the arrival of a request, by its id: RUN-STAGE-INDEX.
+// indexOf returns the arrival of a request from its ID: RUN-STAGE-INDEX.
 func indexOf(t *testing.T, id string) int {
 	t.Helper()
 	i, err := strconv.Atoi(id[strings.LastIndexByte(id, '-')+1:])

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// An agent that is told over the control stream to take another's part over sends that as well, over a broken
-// connection in between, and a revision that was sent twice counts once.
+// An agent that is told over the control stream to take over another's arrivals sends those as well, although a
+// connection breaks in between. A revision that is sent twice counts once.
 func TestTakeoverUnderWay(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -34,7 +34,7 @@ func TestTakeoverUnderWay(t *testing.T) {
 	}
 	again := a
 	again.Ref, again.Stripe = later(a.GetRef(), 3), taken
-	c.assign(again) // as after a new start of the coordinator
+	c.assign(again) // as after a restart of the coordinator
 	c.applied(again.GetRef())
 	totals := c.totals(0)
 	// Half of the first two seconds' 200 arrivals, and all of the last two seconds'.

@@ -18,7 +18,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// connect makes the client, after trying each endpoint and finding out what there is to know about the server.
+// connect makes the client, after checking each endpoint and finding out what there is to know about the server.
 func (s *share) connect(ctx context.Context, secrets map[string]string, f *findings) error {
 	config, err := s.clientConfig(secrets)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *share) connect(ctx context.Context, secrets map[string]string, f *findi
 	return s.newClient(config)
 }
 
-// clientConfig describes the target to the client.
+// clientConfig returns the client's configuration for the target.
 func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 	t := s.target()
 	if len(t.GetEndpoints()) == 0 {
@@ -82,7 +82,7 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 	}, nil
 }
 
-// newClient makes the client. It opens no connection yet.
+// newClient makes the client. It does not open a connection.
 func (s *share) newClient(config stream.Config) (err error) {
 	if s.client, err = stream.New(config); err != nil {
 		return fmt.Errorf("target %s: %w", s.target().GetName(), err)
@@ -90,7 +90,7 @@ func (s *share) newClient(config stream.Config) (err error) {
 	return nil
 }
 
-// reveal returns the value of a secret reference, and any other text as it is.
+// reveal returns the value of a secret reference, and any other text unchanged.
 func reveal(text string, secrets map[string]string) (string, error) {
 	if !strings.HasPrefix(text, "env:") && !strings.HasPrefix(text, "file:") {
 		return text, nil
@@ -103,12 +103,12 @@ func reveal(text string, secrets map[string]string) (string, error) {
 	return value, nil
 }
 
-// deadTargetError is why an assignment is not taken on when nobody answers at its target.
+// deadTargetError says that an assignment is rejected because its target does not answer.
 type deadTargetError struct{ error }
 
 func (e *deadTargetError) Unwrap() error { return e.error }
 
-// kindOf says what an error of prepare tells of the stages that are still to come.
+// kindOf returns the failure kind of an error of prepare.
 func kindOf(err error) spatev1.FailureKind {
 	if errors.As(err, new(*deadTargetError)) {
 		return spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
@@ -116,10 +116,10 @@ func kindOf(err error) spatev1.FailureKind {
 	return spatev1.FailureKind_FAILURE_KIND_AGENT
 }
 
-// probes is how many endpoints are tried at a time.
+// probes is how many endpoints are tried at once.
 const probes = 64
 
-// probe tries to connect to each endpoint, so that a dead one is named before the stage starts.
+// probe tries to connect to each endpoint, so that a dead endpoint is named before the stage starts.
 func (s *share) probe(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(probes)
@@ -134,9 +134,9 @@ func (s *share) probe(ctx context.Context) error {
 	return group.Wait()
 }
 
-// findings keep what was found out about the targets of a run, so that only the first stage of a target asks. They are
-// forgotten when a target of the run is found dead, since it may come back as another, and after a while. They are safe
-// for concurrent use.
+// findings caches what was found out about the targets of a run, so that only the first stage of a target asks the
+// server. Entries are dropped after staleAfter, and all when a target of the run is found dead, since it may come back
+// as something else. A findings is safe for concurrent use.
 type findings struct {
 	mu    sync.Mutex
 	run   string
@@ -149,15 +149,15 @@ type kept struct {
 	at time.Time
 }
 
-// staleAfter is how long a finding is good for: a server that was started anew behind the same address is asked again
+// staleAfter is how long a finding is valid: a server that was restarted behind the same address must be asked again at
 // some time.
 const staleAfter = 30 * time.Minute
 
 // finding is the hash of what a preparation depends on.
 type finding [sha256.Size]byte
 
-// findingOf hashes what is found out of a stage depends on: how the target is reached and asked, and what kind of
-// prompts it gets. Its name is no part of it, nor are the values of headers, which are secrets or references to them.
+// findingOf hashes what a stage's preparation depends on: how the target is reached and asked, and the kind of its
+// prompts. It excludes the target's name, and the values of headers, which are secrets or references to them.
 func findingOf(s *spatev1.Stage) (finding, error) {
 	t := s.GetTarget()
 	headers := make(map[string]string)
@@ -184,8 +184,8 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	return sha256.Sum256(append(b, byte(kind))), nil
 }
 
-// find returns what there is to know about a share's target. It asks the server if no stage of the run has done so
-// lately, and then blocks.
+// find returns what is known about a share's target. If no stage of the run has asked the server recently, find asks
+// it, and blocks.
 func (f *findings) find(ctx context.Context, s *share) (preparation.Found, error) {
 	key, err := findingOf(s.stage)
 	if err != nil {
@@ -221,7 +221,7 @@ func (f *findings) put(run string, key finding, found preparation.Found) {
 	f.known[key] = kept{found, time.Now()}
 }
 
-// forget drops what was found out about the targets of a run.
+// forget drops the findings about the targets of a run.
 func (f *findings) forget(run string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// totals are what the recorder cannot know.
+// totals returns the totals that the recorder does not know.
 func (l *load) totals() *spatev1.Totals {
 	neverSent := l.neverSent()
 	l.mu.Lock()
@@ -28,8 +28,9 @@ func (l *load) totals() *spatev1.Totals {
 	}
 }
 
-// neverSent counts the measured requests that were owed and not sent: of arrivals that were not begun, and the later
-// turns of sessions that broke off. A load that has measured enough owes only what a failure kept from being sent.
+// neverSent counts the measured requests that were due and never sent: those of arrivals that were never started, and
+// later turns of sessions that broke off. If the stage has measured enough, only requests that a failure prevented
+// count.
 func (l *load) neverSent() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,8 +41,8 @@ func (l *load) neverSent() uint64 {
 	return n + l.cutOff.Load() + l.unbegun.requests + l.left()*l.unbegun.each()
 }
 
-// left is how many of the measured arrivals that a load must begin were neither begun nor owed, 0 if their number is
-// not known. l.mu is locked.
+// left returns how many of the measured arrivals that the load must start were neither started nor counted in unbegun,
+// or 0 if their number is not known. The caller holds l.mu.
 func (l *load) left() uint64 {
 	var owed uint64
 	switch {
@@ -57,8 +58,8 @@ func (l *load) left() uint64 {
 	return owed - min(l.arrivals.Load()+l.unbegun.arrivals, owed)
 }
 
-// unsentFrom is when the first request was due that was never sent, nil if it is not known or there is none. l.mu is
-// locked.
+// unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known.
+// The caller holds l.mu.
 func (l *load) unsentFrom(neverSent uint64) *int64 {
 	if neverSent == 0 || !l.unsent.known {
 		return nil
@@ -67,14 +68,14 @@ func (l *load) unsentFrom(neverSent uint64) *int64 {
 	return &ns
 }
 
-// firstUnsent is when the first measured arrival of an open loop was due that was not begun. Its zero value knows of
-// none.
+// firstUnsent is when the first measured arrival of an open loop that was never started was due. The zero value means
+// that there is none.
 type firstUnsent struct {
 	from  time.Duration
 	known bool
 }
 
-// add takes in an arrival that was not begun, if it is a measured one.
+// add adds an arrival that was not started, if it is a measured one.
 func (u *firstUnsent) add(a arrival.Arrival) {
 	switch {
 	case a.Unmeasured:
@@ -85,13 +86,13 @@ func (u *firstUnsent) add(a arrival.Arrival) {
 	}
 }
 
-// debt is arrivals that were not begun, and their requests.
+// debt counts arrivals that were never started, and their requests.
 type debt struct{ arrivals, requests uint64 }
 
-// each is how many requests an arrival has on average, 1 if that is not known.
+// each returns the average number of requests of an arrival, or 1 if it is not known.
 func (d debt) each() uint64 { return max(d.requests/max(d.arrivals, 1), 1) }
 
-// owe counts an arrival that will not be begun, if it is a measured one.
+// owe counts an arrival that will never be started, if it is a measured one.
 func (l *load) owe(a arrival.Arrival) {
 	if a.Unmeasured {
 		return
@@ -106,7 +107,7 @@ func (l *load) owe(a arrival.Arrival) {
 	}
 }
 
-// turns is the number of an arrival's requests. One that cannot be read counts as one.
+// turns returns the number of an arrival's requests. An arrival that cannot be read counts as one request.
 func (l *load) turns(index uint64) uint64 {
 	if !l.sessions {
 		return 1
@@ -118,11 +119,11 @@ func (l *load) turns(index uint64) uint64 {
 	return uint64(max(ask.Turns, 1))
 }
 
-// walkLimit is how many arrivals of a schedule that was given up are looked at.
+// walkLimit bounds how many arrivals of an abandoned schedule are read.
 const walkLimit = 1 << 20
 
-// oweRest counts the requests of the sessions that a schedule still holds when it is given up. Beyond the limit
-// sessions are taken to be as long as those before them on average: a count of millions must not hold up the totals.
+// oweRest counts the requests of the sessions left in an abandoned schedule. Beyond walkLimit, sessions are assumed to
+// have the average length of those before them: a count of millions must not delay the totals.
 func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
 	for range walkLimit {
 		if !l.owesSessions() {
@@ -136,15 +137,15 @@ func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
 	}
 }
 
-// owesSessions says whether there are sessions left whose requests are to be counted.
+// owesSessions reports whether there are sessions left whose requests must be counted.
 func (l *load) owesSessions() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sessions && !l.enough && (l.left() > 0 || l.restUnknown())
 }
 
-// restUnknown reports whether only the rest of the schedule tells how many measured arrivals are still the agent's:
-// those of an open loop that has a number of them, and draws their agents or hands them over by their times.
+// restUnknown reports whether only the rest of the schedule tells how many measured arrivals the agent still has. This
+// is so for an open loop with a number of arrivals whose agents are drawn, or that hands arrivals over by time.
 func (l *load) restUnknown() bool {
 	if !l.counted || l.closed != nil {
 		return false
@@ -153,7 +154,7 @@ func (l *load) restUnknown() bool {
 	return !known
 }
 
-// offset is an instant since the start, nil for one that did not come, or came before it.
+// offset returns an instant relative to the start, or nil if the instant never came or is before the start.
 func (l *load) offset(at clock.Instant) *int64 {
 	if at < l.start {
 		return nil

@@ -7,9 +7,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// play sends the prepared request, and behind it the later turns of its session, one after another. It blocks until the
-// last response has ended. A session that was begun goes on beyond the schedule's end; only a turn that fails, a stop
-// and the drain timeout cut it off.
+// play sends the prepared request, and then the later turns of its session, one after another. It blocks until the last
+// response has ended. A session continues beyond the schedule's end. Only a failed turn, a stop or the drain timeout
+// cuts it off.
 func (w *worker) play(scheduled clock.Instant) {
 	turns := w.ask.Turns
 	w.load.begun(&w.request)
@@ -25,7 +25,7 @@ func (w *worker) play(scheduled clock.Instant) {
 	w.load.played(&w.request, w.observation.End)
 }
 
-// nextTurn prepares a turn and waits for its time, the pause after the turn before. It reports whether the turn is to
+// nextTurn prepares a turn and waits for its time, the pause after the previous turn. It reports whether the turn must
 // be sent.
 func (w *worker) nextTurn(turn int) (scheduled clock.Instant, ok bool) {
 	o := &w.observation
@@ -41,7 +41,7 @@ func (w *worker) nextTurn(turn int) (scheduled clock.Instant, ok bool) {
 	return scheduled, w.wait(w.load.starting, scheduled) && w.load.mayStart()
 }
 
-// keepAnswer copies the answer to the history, into memory of sessions before.
+// keepAnswer appends the answer to the history, in memory that earlier sessions used.
 func (w *worker) keepAnswer() {
 	if !w.load.keepsAnswers {
 		return
@@ -51,8 +51,8 @@ func (w *worker) keepAnswer() {
 	w.answers[n] = append(w.answers[n][:0], w.observation.Answer...)
 }
 
-// leave counts turns that are not sent: behind a turn that failed the history would be wrong; else the end of the load
-// cut them off.
+// leave counts turns that are not sent. After a failed turn the history would be wrong; otherwise the end of the load
+// cut the turns off.
 func (w *worker) leave(turns int) {
 	switch {
 	case w.request.Unmeasured:
@@ -63,7 +63,7 @@ func (w *worker) leave(turns int) {
 	}
 }
 
-// sessionPlay is how a workload's sessions are played, if it has any.
+// sessionPlay returns how a workload's sessions are played, and whether it has sessions.
 func sessionPlay(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
 	switch c := w.GetContent().(type) {
 	case *spatev1.Workload_Sessions:

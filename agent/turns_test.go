@@ -15,7 +15,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sessionStage is a stage of chats whose sessions have 1, 2 or 3 turns.
+// sessionStage returns a stage of chats whose sessions have 1, 2 or 3 turns.
 func sessionStage(load *spatev1.LoadPoint, play *spatev1.SessionPlay, engines ...*engine) *spatev1.Stage {
 	stage := stageOf(load, engines...)
 	stage.Target.Api = "chat"
@@ -27,12 +27,12 @@ func sessionStage(load *spatev1.LoadPoint, play *spatev1.SessionPlay, engines ..
 	return stage
 }
 
-// thinking is a play with a pause before each turn.
+// thinking returns a play with a pause before each later turn.
 func thinking(pause time.Duration) *spatev1.SessionPlay {
 	return &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(pause)}}
 }
 
-// turnsOf asks a stage's workload how many turns its first n sessions have.
+// turnsOf returns how many turns the first n sessions of a stage have.
 func turnsOf(t *testing.T, stage *spatev1.Stage, n int) (turns []int) {
 	t.Helper()
 	s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
@@ -57,10 +57,10 @@ func sumOf(all []int) (sum uint64) {
 	return sum
 }
 
-// message is one of a chat on the wire.
+// message is a message of a chat on the wire.
 type message struct{ Role, Content string }
 
-// messagesOf reads the messages of each request, by id.
+// messagesOf returns the messages of each request, by ID.
 func messagesOf(t *testing.T, engines ...*engine) map[string][]message {
 	t.Helper()
 	all := map[string][]message{}
@@ -114,7 +114,8 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 	}
 }
 
-// checkTurns checks that turns follow one another on one endpoint, the pause after the answer before.
+// checkTurns checks that turns follow one another on one endpoint, each after the pause that follows the previous
+// answer.
 func checkTurns(t *testing.T, rows []*spatev1.RequestRecord, turns []int, pause time.Duration) {
 	t.Helper()
 	seen := map[[2]uint64]*spatev1.RequestRecord{}
@@ -137,7 +138,7 @@ func checkTurns(t *testing.T, rows []*spatev1.RequestRecord, turns []int, pause 
 	}
 }
 
-// checkHistory checks that each turn is sent the conversation so far, with the server's own answers.
+// checkHistory checks that each turn is sent with the conversation so far, including the server's own answers.
 func checkHistory(t *testing.T, messages map[string][]message, turns []int) {
 	t.Helper()
 	for index, n := range turns {
@@ -198,9 +199,9 @@ func TestTurnThatFailsEndsItsSession(t *testing.T) {
 	}
 }
 
-// A session that was begun goes on behind the schedule's end, however short the drain timeout is against its pauses.
+// A session continues beyond the schedule's end, however short the drain timeout is compared to its pauses.
 func TestDrainTimeoutCountsFromTheLastTurn(t *testing.T) {
-	t.Parallel() // it takes a second: a drain timeout that a machine with other work to do keeps
+	t.Parallel() // takes a second: the drain timeout must be long enough for a busy machine
 	e := newEngine(t, 0, 0)
 	stage := sessionStage(&spatev1.LoadPoint{Concurrency: 12, Requests: 12}, thinking(500*time.Millisecond), e)
 	stage.DrainTimeout = durationpb.New(400 * time.Millisecond)
@@ -244,7 +245,7 @@ func TestSessionsThatWereNotBegunOweAllTheirTurns(t *testing.T) {
 	}
 }
 
-// What was sent and what was not are all the turns there are, wherever a stop comes in between.
+// Requests that were sent and those that were not add up to all turns, whenever a stop comes.
 func TestStopCutsSessionsOff(t *testing.T) {
 	const sessions = 200
 	for name, load := range map[string]*spatev1.LoadPoint{

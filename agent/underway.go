@@ -8,11 +8,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// longestAway is how far from now a start may be: no stage lasts or is planned for so long.
+// longestAway bounds how far from now a start may be: no stage is planned that far ahead or lasts that long.
 const longestAway = 10 * 365 * 24 * time.Hour
 
-// arm sets the start of the assignment, by this machine's clock, and starts waiting for it. Arming twice changes
-// nothing. Its error says what the coordinator has wrong about this agent.
+// arm sets the start of the assignment, on this machine's clock, and begins to wait for it. Arming twice changes
+// nothing. The error says what the coordinator has wrong about this agent.
 func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -32,7 +32,7 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
 	a.load.lapsed, a.load.account.hurry = d.checkLease, d.hurry
 	d.watchLease()
-	if a.rate == 0 { // the schedule does not tell
+	if a.rate == 0 { // the schedule does not tell the rate
 		a.load.pace.most = d.kit.limits.maxRate
 	}
 	if a.from != nil {
@@ -45,8 +45,8 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 	return nil
 }
 
-// emit puts a snapshot of an assignment into the outbox. With its totals the assignment is over: the next one may come
-// as soon as the coordinator has them.
+// emit puts a snapshot of an assignment into the outbox. The assignment is over with its totals, and the next one may
+// start.
 func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
 	}
 }
 
-// tell says once for an assignment that the outbox is too small. The desk is locked.
+// tell logs once for an assignment that the outbox is too small. The caller holds d.mu.
 func (d *desk) tell(a *assignment, p pressure) {
 	if a.pressed || p == (pressure{}) {
 		return
@@ -72,8 +72,8 @@ func (d *desk) tell(a *assignment, p pressure) {
 		"dropped_rows", p.rows)
 }
 
-// measure says when the current assignment's measuring begins, before its start or after. It may be said again. Of an
-// assignment that is not current it means nothing.
+// measure sets when measuring begins for the current assignment, before its start or after. It may be called again, to
+// no effect. It ignores an assignment that is not current.
 func (d *desk) measure(m *spatev1.Measure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,8 +87,8 @@ func (d *desk) measure(m *spatev1.Measure) {
 	}
 }
 
-// stoodStill ends a load that was armed before this machine's clock stood still: it would go on in seconds that are
-// over for all others.
+// stoodStill ends a load that was armed before this machine's clock stood still: the load would continue in windows
+// that are over for all others.
 func (d *desk) stoodStill(leap time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,7 +103,7 @@ func (d *desk) stoodStill(leap time.Duration) {
 	})
 }
 
-// stop ends an assignment on the coordinator's word, or forgets one that waits.
+// stop ends an assignment because the coordinator said so, or drops one that waits.
 func (d *desk) stop(m *spatev1.Stop) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +113,7 @@ func (d *desk) stop(m *spatev1.Stop) {
 	d.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately(), m.GetEnough()) })
 }
 
-// refused ends the assignment of a snapshot that the coordinator does not take: its result cannot become complete.
+// refused ends the assignment of a snapshot that the coordinator refused: its result cannot become complete.
 func (d *desk) refused(s *spatev1.Snapshot, reason string) {
 	ref := &spatev1.AssignmentRef{RunId: s.GetKey().GetRunId(), StageIndex: s.GetStageIndex(),
 		Revision: s.GetRevision()}
@@ -126,7 +126,8 @@ func (d *desk) refused(s *spatev1.Snapshot, reason string) {
 	})
 }
 
-// tellRefused says once for an assignment that a snapshot was refused: all that follow will be. The desk is locked.
+// tellRefused logs once for an assignment that a snapshot was refused, because all later ones will be, too. The caller
+// holds d.mu.
 func (d *desk) tellRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reason string) {
 	for _, a := range []*assignment{d.current, d.over} {
 		if a == nil || !sameStage(a.ref, ref) {
@@ -142,7 +143,7 @@ func (d *desk) tellRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reas
 		"sequence", s.GetKey().GetSequence(), "reason", reason)
 }
 
-// close ends whatever the agent works on and takes on nothing more.
+// close ends the current assignment, and accepts nothing more.
 func (d *desk) close(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,14 +158,14 @@ func (d *desk) close(reason string) {
 	d.finish(func(l *load) { l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
 }
 
-// end ends the assignment if it is the current one. The desk is locked.
+// end ends the assignment if it is the current one. The caller holds d.mu.
 func (d *desk) end(ref *spatev1.AssignmentRef, stop func(*load)) {
 	if d.current != nil && sameStage(d.current.ref, ref) {
 		d.finish(stop)
 	}
 }
 
-// finish stops the load, or drops an assignment that has none. The desk is locked.
+// finish stops the load, or drops an assignment that has no load. The caller holds d.mu.
 func (d *desk) finish(stop func(*load)) {
 	if d.current != nil && d.current.load != nil {
 		d.current.ending = true

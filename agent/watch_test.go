@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// watchLog is a watch that keeps what it sees.
+// watchLog is a watch that records what it sees.
 type watchLog struct {
 	t         *testing.T
 	said      []string
@@ -40,7 +40,7 @@ func (w *watchLog) Ended(o *stream.Observation) {
 	w.said = append(w.said, "ended")
 }
 
-// Closed and open loops show each request to a watch of its worker.
+// Closed and open loops show each request to its worker's watch.
 func TestWatchSeesEachRequest(t *testing.T) {
 	server := newEngine(t, 0, 0)
 	for name, load := range map[string]*spatev1.LoadPoint{
@@ -94,7 +94,7 @@ func TestShareBeyondTheCapacity(t *testing.T) {
 	} {
 		k := kitOf(limits{})
 		k.name, k.capacity = "a", c.capacity
-		for range 2 { // the second finds what the first has found out, without its note
+		for range 2 { // the second gets the first one's findings, without its note
 			s, err := prepare(t.Context(), assignOf(stageOf(c.load, server), 0), k)
 			if err != nil {
 				t.Fatal(err)

@@ -16,24 +16,24 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// worker plays one arrival after another, in memory that it reuses. It belongs to one goroutine.
+// worker plays one arrival after another, and reuses its memory. It belongs to one goroutine.
 type worker struct {
 	load        *load
 	shard       *recorder.Shard
 	ask         workload.Ask
 	request     recorder.Request
-	answers     [][]byte // of the session so far
+	answers     [][]byte // of the session's turns so far
 	body, id    []byte
 	observation stream.Observation
 	broken      error         // why the request could not be made
-	pause       time.Duration // after the last failure to connect; 0: it was none
-	alarm       *time.Timer   // nil: nothing was waited for yet
-	watch       Watch         // nil: nobody does
+	pause       time.Duration // after the last failure to connect; 0: the last request did not fail so
+	alarm       *time.Timer   // nil: not needed yet
+	watch       Watch         // nil: requests are not watched
 
-	// Made once, so that a request makes no closures.
+	// Made once, so that requests create no closures.
 	appendPrompt func([]byte) []byte
 	onToken      func(clock.Instant, int)
-	onFrame      func([]byte, clock.Instant, clock.Instant) // nil: nobody watches
+	onFrame      func([]byte, clock.Instant, clock.Instant) // nil: requests are not watched
 }
 
 func (l *load) newWorker(i int) *worker {
@@ -52,25 +52,25 @@ func (l *load) newWorker(i int) *worker {
 	return w
 }
 
-// token takes in a frame that may carry a token, and its receive lag with it, so that the memory of a stream does not
-// grow by that.
+// token records a frame that may carry a token. It also records the pending receive lags, so that they do not
+// accumulate over a stream.
 func (w *worker) token(at clock.Instant, tokens int) {
 	o := &w.observation
 	w.shard.Token(&w.request, at, tokens, o.Lags...)
 	o.Lags = o.Lags[:0]
 }
 
-// Room that is made for frames before they come: for as many as tokens are asked for, at most mostRoom, and for those
-// around them.
+// Room for frames: made in advance for as many frames as tokens are requested, at most mostRoom, plus spareRoom for
+// frames without tokens.
 const (
 	mostRoom  = 1024
 	spareRoom = 4
-	// mostAnswer is how many bytes of an answer's memory the next one takes over.
+	// mostAnswer is how many bytes of an answer's memory are reused for the next one.
 	mostAnswer = 64 << 10
 )
 
-// makeRoom makes room for the frames of an answer of the length that is asked for: a list that grew would hold up to
-// twice as much. What an answer took that was longer than asked for is let go.
+// makeRoom makes room for the frames of an answer of the requested length: a list that grows could take up to twice as
+// much. It releases the memory of an answer that was longer than requested.
 func (w *worker) makeRoom() {
 	o := &w.observation
 	if cap(o.Frames) > 2*int(w.ask.OSL)+mostRoom {
@@ -82,9 +82,9 @@ func (w *worker) makeRoom() {
 	o.Frames = slices.Grow(o.Frames[:0], int(min(w.ask.OSL, mostRoom))+spareRoom)
 }
 
-// prepare makes the first request of an arrival. It is a function of the stage's seed and the arrival's index alone,
-// however many agents there are; but the endpoint is not, if that is to be the one with the least to do. It reports
-// whether there is a request: if not, the load has failed.
+// prepare makes the first request of an arrival. The request depends only on the stage's seed and the arrival's index,
+// however many agents there are. The only exception is the endpoint with least_outstanding. prepare returns false if
+// the request cannot be made; the load has then failed.
 func (w *worker) prepare(a arrival.Arrival) bool {
 	w.answers = w.answers[:0]
 	w.request = recorder.Request{
@@ -98,7 +98,7 @@ func (w *worker) prepare(a arrival.Arrival) bool {
 	return w.prepareTurn(0)
 }
 
-// prepareTurn makes a request of the arrival, and reports whether there is one.
+// prepareTurn makes one request of the arrival, and reports whether that succeeded.
 func (w *worker) prepareTurn(turn int) bool {
 	var err error
 	w.ask, err = w.load.content.Ask(w.request.Index, turn)
@@ -118,7 +118,7 @@ func (w *worker) prepareTurn(turn int) bool {
 	return true
 }
 
-// unmade ends the load, of which a request cannot be made. It is false.
+// unmade ends the load because a request cannot be made. It returns false.
 func (w *worker) unmade(err error) bool {
 	w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
 	return false
@@ -154,7 +154,7 @@ func (w *worker) send(scheduled clock.Instant) {
 	w.load.observe(&w.observation, first)
 }
 
-// requestID names the request: RUN-STAGE-INDEX, and -TURN in a session of several.
+// requestID returns the ID of the request: RUN-STAGE-INDEX, with -TURN in a session of several turns.
 func (w *worker) requestID() string {
 	w.id = append(w.id[:0], w.load.prefix...)
 	w.id = strconv.AppendUint(w.id, w.request.Index, 10)
@@ -165,7 +165,7 @@ func (w *worker) requestID() string {
 	return string(w.id)
 }
 
-// wait blocks until an instant, and reports whether ctx goes on then. It is up to a millisecond late.
+// wait blocks until an instant, up to a millisecond longer, and reports whether ctx is still alive.
 func (w *worker) wait(ctx context.Context, until clock.Instant) bool {
 	left := clock.Until(until)
 	if left <= 0 {
@@ -185,17 +185,17 @@ func (w *worker) wait(ctx context.Context, until clock.Instant) bool {
 	}
 }
 
-// Pauses of a slot of the closed loop after a failure.
+// Pauses of a closed loop's slot after a failure.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = time.Second
-	// A slot is held at least this long by a request that failed: a server that refuses at once is still loaded, as a
-	// closed loop does, but a slot sends it no more than a thousand requests a second.
+	// A failed request holds its slot for at least this long. A server that refuses at once still gets load, as a
+	// closed loop requires, but at most a thousand requests a second from each slot.
 	shortestFailure = time.Millisecond
 )
 
-// rest returns when the worker's slot is free again: at the end of the response, or later after a failure. A server
-// that nobody can connect to is not hammered.
+// rest returns when the worker's slot is free again: at the end of the response, or later after a failure. Pauses grow
+// while connections fail, so that an unreachable server is not flooded.
 func (w *worker) rest() clock.Instant {
 	o := &w.observation
 	switch {

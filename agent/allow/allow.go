@@ -1,8 +1,9 @@
-// Package allow decides whom an agent may send anything to: a list of hosts, networks and ports that its owner wrote,
-// and the addresses that a host's name stood for when it was looked up.
+// Package allow decides to which hosts an agent may send anything. It holds a list of hosts, networks and ports that
+// the agent's owner wrote, and the addresses that host names resolved to.
 //
-// Names are pinned. Who is allowed by name is reached at the addresses that the agent found for it before the stage,
-// and at no others, so that a name that changes its meaning in between leads nowhere new. The agent asks it for
+// Names are pinned. A host that is allowed by name is reached only at the addresses that the agent found for it before
+// the stage, so a later change of the name leads nowhere new. The agent uses the package for endpoints, proxies and
+// metrics alike.
 // endpoints, proxies and metrics alike.
 package allow
 
@@ -18,10 +19,10 @@ import (
 	"strings"
 )
 
-// List says who may be sent to. The zero value allows everybody. It is safe for concurrent use.
+// List is the list of allowed hosts. The zero value allows every host. It is safe for concurrent use.
 type List struct{ entries []entry }
 
-// entry allows one host pattern or one network, at one port or all.
+// entry allows one host pattern or one network, at one port or at all ports.
 type entry struct {
 	text    string
 	pattern string       // of host names, in lower case; empty: network
@@ -38,7 +39,7 @@ type entry struct {
 //	10.0.0.*              addresses by a pattern, each * a part
 //	10.0.0.0/24           a network
 //
-// Each may end with :PORT, IPv6 in brackets then: [2001:db8::/32]:8000. No entry at all allows everybody.
+// Each entry may end with :PORT, and IPv6 then needs brackets: [2001:db8::/32]:8000. An empty list allows every host.
 func Parse(entries []string) (List, error) {
 	var l List
 	var wrong []error
@@ -77,7 +78,7 @@ func parse(text string) (entry, error) {
 	return e, nil
 }
 
-// split takes the port off an entry, and brackets.
+// split separates the port from an entry, and removes brackets.
 func split(text string) (host, port string, err error) {
 	rest, bracketed := strings.CutPrefix(text, "[")
 	switch {
@@ -101,10 +102,10 @@ func split(text string) (host, port string, err error) {
 	return host, port, nil
 }
 
-// canonical is a host's name in the one form that is compared: in lower case, without the root's dot.
+// canonical returns the form of a host name that is compared: lower case, without a trailing dot.
 func canonical(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
-// address reads an address. IPv4 within IPv6 is IPv4, and zones do not count.
+// address parses an address. IPv4-mapped IPv6 becomes IPv4, and zones are ignored.
 func address(host string) netip.Addr {
 	a, err := netip.ParseAddr(host)
 	if err != nil {
@@ -113,7 +114,7 @@ func address(host string) netip.Addr {
 	return a.Unmap().WithZone("")
 }
 
-// network reads a network.
+// network parses a network.
 func network(host string) netip.Prefix {
 	p, err := netip.ParsePrefix(host)
 	if err != nil || p.Addr().Is4In6() {
@@ -122,7 +123,7 @@ func network(host string) netip.Prefix {
 	return p.Masked()
 }
 
-// quads reports whether a pattern is of IPv4 addresses: four parts, digits or wildcards, at least one of each.
+// quads reports whether a pattern is for IPv4 addresses: four parts of digits or wildcards, with at least one of each.
 func quads(host string) bool {
 	parts := strings.Split(host, ".")
 	digits := strings.ContainsAny(host, "0123456789")
@@ -130,8 +131,8 @@ func quads(host string) bool {
 	return len(parts) == 4 && digits && !odd && strings.ContainsAny(host, "*?")
 }
 
-// soundPattern reports whether a pattern can be a host's name. A name of digits alone would be taken for an address by
-// some resolvers.
+// soundPattern reports whether a pattern can be a host name. The last part must not be all digits: some resolvers would
+// take such a name for an address.
 func soundPattern(host string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789-_*?"
 	parts := strings.Split(host, ".")
@@ -139,10 +140,10 @@ func soundPattern(host string) bool {
 	return !odd && strings.Trim(parts[len(parts)-1], "0123456789") != "" && len(host) < 254
 }
 
-// Any reports whether everybody is allowed.
+// Any reports whether every host is allowed.
 func (l List) Any() bool { return len(l.entries) == 0 }
 
-// String is the list as it was written.
+// String returns the list as it was written.
 func (l List) String() string {
 	texts := make([]string, len(l.entries))
 	for i, e := range l.entries {
@@ -151,7 +152,7 @@ func (l List) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// name reports whether a host is allowed by its name, whatever address it has.
+// name reports whether a host is allowed by name, whatever its addresses.
 func (l List) name(host, port string) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool {
 		return e.pattern != "" && e.at(port) && matches(e.pattern, host)
@@ -175,7 +176,7 @@ func (l List) address(a netip.Addr, port string) bool {
 
 func (e *entry) at(port string) bool { return e.port == "" || e.port == port }
 
-// matches compares part by part, so that no wildcard reaches over a dot.
+// matches reports whether a host matches a pattern. It compares part by part, so that no wildcard matches a dot.
 func matches(pattern, host string) bool {
 	wanted, parts := strings.Split(pattern, "."), strings.Split(host, ".")
 	if len(wanted) != len(parts) {
@@ -189,18 +190,17 @@ func matches(pattern, host string) bool {
 	return true
 }
 
-// Resolver looks a host's name up. net.DefaultResolver is one.
+// Resolver looks up a host name. net.DefaultResolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Pins are the addresses at which hosts are reached, by their names as they stand in URLs, in lower case. Hosts that
-// are addresses are not among them, nor is anybody where everybody is allowed: their names are looked up whenever a
-// connection is made.
+// Pins holds the addresses at which hosts are reached, by host name in lower case. It has no entry for hosts given by
+// address. If every host is allowed it has none at all: names are then looked up for each connection.
 type Pins map[string][]netip.Addr
 
-// Check decides about the host of a URL, and pins its name. A name is allowed if the list has it, or if each of its
-// addresses is; the error says what is allowed. It blocks while a name is looked up.
+// Check returns an error if the host of a URL is not allowed, and else pins its name. A name is allowed if the list has
+// it, or if all its addresses are allowed. The error says what is allowed. Check blocks while it looks up the name.
 func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) error {
 	if l.Any() {
 		return nil
@@ -212,7 +212,7 @@ func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) erro
 		}
 		return nil
 	}
-	addresses, err := pins.lookup(ctx, r, host) // of names that are allowed, too: they are pinned
+	addresses, err := pins.lookup(ctx, r, host) // also of allowed names, to pin them
 	byName := l.name(host, port)
 	switch {
 	case err != nil && byName:
@@ -230,7 +230,7 @@ func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) erro
 	return nil
 }
 
-// CheckName decides about a host that somebody else looks up, as a proxy does: by its name or address alone.
+// CheckName is Check for a host that something else looks up, such as a proxy. It checks the name or address alone.
 func (l List) CheckName(u *url.URL) error {
 	host, port := canonical(u.Hostname()), portOf(u)
 	a := address(host)
@@ -240,12 +240,12 @@ func (l List) CheckName(u *url.URL) error {
 	return l.refuse(host, port, "")
 }
 
-// refuse says who is not allowed, and who is.
+// refuse returns the error for a host that is not allowed. It says which hosts are.
 func (l List) refuse(host, port, detail string) error {
 	return fmt.Errorf("the configuration of this agent allows load to %s only, not to port %s of %s%s: add that to its allow-target if it may send there", l, port, host, detail)
 }
 
-// lookup finds the addresses of a name, once.
+// lookup returns the addresses of a name. It looks each name up only once.
 func (p Pins) lookup(ctx context.Context, r Resolver, host string) ([]netip.Addr, error) {
 	if known, ok := p[host]; ok {
 		return known, nil
@@ -264,13 +264,13 @@ func (p Pins) lookup(ctx context.Context, r Resolver, host string) ([]netip.Addr
 	return found, nil
 }
 
-// Of are the addresses that a host is pinned to, and whether it is.
+// Of returns the addresses that a host is pinned to, and whether it is pinned.
 func (p Pins) Of(host string) ([]netip.Addr, bool) {
 	a, ok := p[canonical(host)]
 	return a, ok
 }
 
-// portOf is the port that a URL leads to.
+// portOf returns the port of a URL, or the default port of its scheme.
 func portOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port

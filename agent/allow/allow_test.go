@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// names is a resolver that knows a few.
+// names is a resolver with a few names.
 type names map[string][]string
 
 func (n names) LookupNetIP(_ context.Context, _, host string) (out []netip.Addr, err error) {
@@ -113,7 +113,7 @@ func TestEntriesThatAreNone(t *testing.T) {
 	}
 }
 
-// Whoever writes nothing allows everybody, and nothing is looked up.
+// An empty list allows every host, and no name is looked up.
 func TestEmptyListAllowsAll(t *testing.T) {
 	pins := Pins{}
 	if err := (List{}).Check(t.Context(), nil, &url.URL{Host: "anything"}, pins); err != nil || len(pins) > 0 ||
@@ -122,7 +122,7 @@ func TestEmptyListAllowsAll(t *testing.T) {
 	}
 }
 
-// Behind a proxy a name is looked up elsewhere: a list of networks says nothing about it.
+// Behind a proxy a name is looked up elsewhere, so a list of networks says nothing about it.
 func TestNamesBehindAProxy(t *testing.T) {
 	l, err := Parse([]string{"10.0.0.0/24", "a.example.com"})
 	if err != nil {
@@ -136,8 +136,8 @@ func TestNamesBehindAProxy(t *testing.T) {
 	}
 }
 
-// Of any list and any host: who is allowed by an entry is allowed by a longer list, and a name is allowed by networks
-// only if all of its addresses are.
+// For any list and any host: a host that an entry allows is also allowed by a longer list. Networks allow a name only
+// if they contain all of its addresses.
 func TestListsOnlyAdd(t *testing.T) {
 	entries := []string{"10.0.0.*", "10.0.0.0/25", "*.example.com", "llm.*.com:80", "[::1]:80", "192.0.2.1",
 		"2001:db8::/64", "localhost:8000"}
@@ -159,7 +159,7 @@ func TestListsOnlyAdd(t *testing.T) {
 	})
 }
 
-// A host's name is looked up once, and keeps the addresses that were found then.
+// A host name is looked up once, and keeps the addresses found then.
 func TestNamesArePinned(t *testing.T) {
 	l, _ := Parse([]string{"llm.example.com"})
 	changing := names{}

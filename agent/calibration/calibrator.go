@@ -16,29 +16,30 @@ import (
 type Config struct {
 	// Agent and Simulator are the commands of the two processes: programs that call ServeAgent and ServeSimulator.
 	Agent, Simulator []string
-	// Cores is how many cores the agent has to itself; the simulator has the others. 0: half of them.
+	// Cores is the number of cores for the agent alone; the simulator gets the rest. 0: half of them.
 	Cores int
 	// Step is the time between two tokens of a stream.
 	Step time.Duration
-	// Spread lets streams tick one after another. Else all tick at once, as an engine's that batches.
+	// Spread makes streams tick one after another. Otherwise all tick at once, as in an engine that batches.
 	Spread bool
-	// Streams and Starts are the loads, rising.
+	// Streams and Starts are the loads, in rising order.
 	Streams []int
 	Starts  []float64
-	// Fixed measures all loads. Else the first that is not safe, twice, is the last of its kind.
+	// Fixed measures all loads. Otherwise each kind ends with the first load that is not safe in two attempts.
 	Fixed bool
 	// Window is how long each load is measured.
 	Window time.Duration
-	// Most is how long all may take: no load is begun later. 0: any time.
+	// Most bounds the whole duration: no load starts later. 0: no bound.
 	Most time.Duration
 	// Rules say which load is safe.
 	Rules Rules
-	// Began is called when a load begins, with the time until it is measured; Measured when it is. Neither may be nil.
+	// Began is called when a load starts, with the time until its measurement starts, and Measured when it has been
+	// measured. Neither may be nil.
 	Began    func(Load, time.Duration)
 	Measured func(Row)
 }
 
-// Validate returns all that is wrong with the configuration.
+// Validate returns everything that is wrong with the configuration, as one joined error.
 func (c *Config) Validate() error {
 	var errs []error
 	wrong := func(is bool, format string, args ...any) {
@@ -63,19 +64,19 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Cores says where the two processes run.
+// Cores says on which cores the two processes run.
 type Cores struct {
-	// Agent and Simulator are the numbers of the cores each is bound to. Nil: it is bound to none.
+	// Agent and Simulator are the core numbers to which each process is bound. Nil: not bound.
 	Agent     []int `json:"agent"`
 	Simulator []int `json:"simulator"`
-	// All is how many there are for both together.
+	// All is the number of cores for both together.
 	All int `json:"all"`
 }
 
-// Apart says that each has cores of its own.
+// Apart reports whether each process has its own cores.
 func (c *Cores) Apart() bool { return len(c.Agent) > 0 && len(c.Simulator) > 0 }
 
-// counts are how many cores each may use.
+// counts returns how many cores each process may use.
 func (c *Cores) counts() (agent, simulator int) {
 	if c.Apart() {
 		return len(c.Agent), len(c.Simulator)
@@ -83,8 +84,8 @@ func (c *Cores) counts() (agent, simulator int) {
 	return c.All, c.All
 }
 
-// splitCores gives the agent so many of the cores, half of them if it is 0, and the simulator the others. Where there
-// is one core, or their numbers are not known, neither is bound.
+// splitCores gives the agent the requested number of cores, or half of them if that is 0, and the simulator the rest.
+// If there is only one core, or the cores are not known, neither process is bound.
 func splitCores(usable []int, forAgent, count int) (Cores, error) {
 	c := Cores{All: count}
 	if len(usable) < 2 {
@@ -103,7 +104,7 @@ func splitCores(usable []int, forAgent, count int) (Cores, error) {
 	return c, nil
 }
 
-// Plan says where the processes of a configuration run.
+// Plan returns where the processes of a configuration run.
 func (c *Config) Plan() (Cores, error) { return splitCores(usableCores(), c.Cores, countCores()) }
 
 // calibrator measures one load after another. Calibrate makes it.
@@ -115,11 +116,12 @@ type calibrator struct {
 	where     served
 	conductor *conductor
 	stages    uint32
-	until     clock.Instant // no load is begun later; 0: any time
+	until     clock.Instant // no load starts later; 0: no bound
 }
 
-// Calibrate measures the loads of a configuration and finds the limit. It blocks until that is done or ctx ends, whose
-// cause it then returns; the rows that were measured by then have been shown to Measured. No process is left behind.
+// Calibrate measures the loads of a configuration and finds the limit. It blocks until that is done or ctx ends; then
+// it returns the cause of ctx, and the limit of the rows measured so far. It calls Measured for each row. No process is
+// left behind.
 func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	if err := config.Validate(); err != nil {
 		return Limit{}, err
@@ -145,7 +147,7 @@ func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	return limitOf(rows), stoppedOr(ctx, err)
 }
 
-// stoppedOr is why ctx ended, where that is what came of it, else the error.
+// stoppedOr returns the cause of ctx if err is not nil and ctx has ended, and else err.
 func stoppedOr(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -153,7 +155,7 @@ func stoppedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// start starts the processes and waits until the agent is there.
+// start starts the processes and waits until the agent is connected.
 func (c *calibrator) start(ctx context.Context, socket string) (err error) {
 	setup := simulatorSetup{Step: c.config.Step, Spread: c.config.Spread}
 	if c.simulator, err = launch(ctx, "simulator", c.config.Simulator, c.cores.Simulator, setup, &c.where); err != nil {
@@ -205,7 +207,7 @@ func (c *calibrator) climb(ctx context.Context) ([]Row, error) {
 	return rows, nil
 }
 
-// ladder measures rising loads: one that is not safe once more, and none behind one that is not safe then.
+// ladder measures rising loads. It repeats a load that is not safe once, and ends if the load is not safe again.
 func (c *calibrator) ladder(ctx context.Context, loads []Load) ([]Row, error) {
 	var rows []Row
 	for _, load := range loads {
@@ -237,7 +239,7 @@ func (l Load) String() string {
 	return fmt.Sprintf("%g starts/s", l.Starts)
 }
 
-// measure puts the agent under a load and measures it for a window once it stands.
+// measure puts the agent under a load and measures it for a window, once the load is complete and has settled.
 func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
 	before := load.ramp() + settleTime
 	c.config.Began(load, leadTime+before)
@@ -300,7 +302,7 @@ func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) 
 	return row, nil
 }
 
-// read asks both processes.
+// read reads both processes.
 func (c *calibrator) read() (Reading, Usage, Usage, error) {
 	var seen observed
 	var used Usage
@@ -308,7 +310,7 @@ func (c *calibrator) read() (Reading, Usage, Usage, error) {
 	return seen.Reading, seen.Usage, used, err
 }
 
-// pass waits until an instant.
+// pass waits until an instant. If ctx ends first, it returns the cause.
 func pass(ctx context.Context, until clock.Instant) error {
 	left := time.NewTimer(clock.Until(until))
 	defer left.Stop()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// small are loads that any machine takes.
+// small returns a configuration with loads that any machine can take.
 func small(t *testing.T) Config {
 	return Config{
 		Agent: []string{os.Args[0], "calibrated-agent"}, Simulator: []string{os.Args[0], "calibrated-simulator"},
@@ -19,8 +19,8 @@ func small(t *testing.T) Config {
 	}
 }
 
-// The whole of it with real processes: every frame is measured and has its truth, and the truth is never after the
-// stamp.
+// A whole calibration with real processes: every frame is measured and has its true send time, which is never after the
+// timestamp.
 func TestCalibrateSmallLoads(t *testing.T) {
 	config := small(t)
 	var rows []Row
@@ -36,7 +36,7 @@ func TestCalibrateSmallLoads(t *testing.T) {
 			t.Errorf("%v: %+v", r.Load, r.Reading)
 		}
 		for what, e := range map[string]Errors{"frame": r.Frame, "ttft": r.TTFT, "itl": r.ITL, "e2e": r.E2E} {
-			// On a busy machine no request may begin or end within a window so short; frames come in all.
+			// On a busy machine such a short window may have no start or end of a request, but it always has frames.
 			seldom := what == "ttft" || what == "e2e"
 			if e.Stamp.Count == 0 && !seldom || e.Stamp.Count != e.Program.Count || e.Stamp.P50 > e.Stamp.P99 ||
 				e.Stamp.P999 > e.Stamp.Max {

@@ -18,38 +18,38 @@ import (
 const (
 	// leadTime is how long before its start a load is armed.
 	leadTime = 100 * time.Millisecond
-	// answerTime is the longest that the agent may take to get ready for a load, or to end one.
+	// answerTime bounds how long the agent may take to prepare a load, or to end one.
 	answerTime = 30 * time.Second
-	// heartbeat is how often the agent says that it lives. It is seldom: an agent gives a session up in which it hears
-	// nothing for three of them, and one that is starved may hear nothing for seconds. That its process has ended is
-	// known without.
+	// heartbeat is the heartbeat interval. It is long because an agent ends a session after three silent intervals, and
+	// an agent that is starved of CPU may hear nothing for seconds. The end of its process is noticed without
+	// heartbeats.
 	heartbeat = 10 * time.Second
 )
 
-// conductor is the coordinator of the one agent under calibration: it hands out loads and takes what the agent
-// measures, to let it do all that it does in a run. It keeps none of it.
+// conductor is the coordinator of the one agent under calibration. It assigns loads and acks measurements, so that the
+// agent does everything that it does in a run. It keeps none of the measurements.
 type conductor struct {
 	spatev1.UnimplementedControlServiceServer
 	spatev1.UnimplementedMetricsServiceServer
 
 	server  *grpc.Server
 	serving chan error
-	here    chan struct{} // holds one when the agent has come
+	here    chan struct{} // holds one element when the agent has connected
 	answers chan answer
-	ended   chan string // why a load failed, or "", once its totals are here
+	ended   chan string // why a load failed, or "", when its totals have arrived
 
 	mu      sync.Mutex
 	control grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse]
-	ref     *spatev1.AssignmentRef // the newest
+	ref     *spatev1.AssignmentRef // the latest assignment
 }
 
-// answer is what the agent says to an assignment: an empty reason takes it on.
+// answer is the agent's answer to an assignment. An empty reason means that the agent accepts it.
 type answer struct {
 	stage  uint32
 	reason string
 }
 
-// newConductor serves on a listener until close, which closes the listener too.
+// newConductor serves on a listener until close, which also closes the listener.
 func newConductor(l net.Listener) *conductor {
 	c := &conductor{
 		server: grpc.NewServer(), serving: make(chan error, 1), here: make(chan struct{}, 1),
@@ -61,10 +61,10 @@ func newConductor(l net.Listener) *conductor {
 	return c
 }
 
-// close cuts the agent off.
+// close disconnects the agent and stops serving.
 func (c *conductor) close() {
 	c.server.Stop()
-	<-c.serving //nolint:errcheck // of a server that was stopped it says nothing new
+	<-c.serving //nolint:errcheck // the server was stopped, so the error is not news
 }
 
 // Connect implements the control service.
@@ -93,7 +93,7 @@ func (c *conductor) Connect(stream grpc.BidiStreamingServer[spatev1.ConnectReque
 	}
 }
 
-// hear takes in what the agent says.
+// hear handles a message of the agent.
 func (c *conductor) hear(m *spatev1.ConnectRequest) error {
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
@@ -106,7 +106,7 @@ func (c *conductor) hear(m *spatev1.ConnectRequest) error {
 	return nil
 }
 
-// offer hands a value over unless one waits already.
+// offer sends a value, unless one is already waiting.
 func offer[T any](c chan T, v T) {
 	select {
 	case c <- v:
@@ -130,7 +130,7 @@ func (c *conductor) Push(stream grpc.BidiStreamingServer[spatev1.PushRequest, sp
 	}
 }
 
-// ProbeClock implements the control service: both clocks are one.
+// ProbeClock implements the control service. Both sides have the same clock.
 func (c *conductor) ProbeClock(context.Context, *spatev1.ProbeClockRequest) (*spatev1.ProbeClockResponse, error) {
 	now := int64(clock.Now())
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: now, SentClockNs: now}, nil
@@ -151,7 +151,7 @@ func (c *conductor) await(ctx context.Context) error {
 	return err
 }
 
-// wait takes a value, for the time of an answer at most.
+// wait receives a value, within answerTime.
 func wait[T any](ctx context.Context, from <-chan T, otherwise string) (v T, err error) {
 	late := time.NewTimer(answerTime)
 	defer late.Stop()
@@ -165,7 +165,7 @@ func wait[T any](ctx context.Context, from <-chan T, otherwise string) (v T, err
 	}
 }
 
-// begin lets the agent prepare a load and arms it. It returns its start.
+// begin makes the agent prepare a load, and arms it. It returns the load's start.
 func (c *conductor) begin(ctx context.Context, stage *spatev1.Stage) (clock.Instant, error) {
 	c.ref = &spatev1.AssignmentRef{RunId: "calibration", StageIndex: stage.GetIndex(), Revision: 1}
 	err := c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
@@ -186,7 +186,7 @@ func (c *conductor) begin(ctx context.Context, stage *spatev1.Stage) (clock.Inst
 		StartClockNs: int64(start)}}})
 }
 
-// end cancels the load under way and waits for the agent's last word on it. It returns why the load failed, or "".
+// end cancels the load under way and waits for its totals. It returns why the load failed, or "".
 func (c *conductor) end(ctx context.Context) (failure string, err error) {
 	err = c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
 		Ref: c.ref, Immediately: true, Enough: true, Reason: "measured",

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// usableCores are the cores that this process may run on.
+// usableCores returns the cores on which this process may run.
 func usableCores() []int {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -27,8 +27,8 @@ func usableCores() []int {
 	return cores
 }
 
-// onCores calls start on a thread that is bound to cores: a process that it starts is bound to them from its first
-// instruction on, with all its threads. The thread's own binding is put back. No cores: nothing is bound.
+// onCores calls start on a thread that is bound to cores. A process that it starts is bound to them from its first
+// instruction, with all its threads. The thread's own binding is restored. No cores: nothing is bound.
 func onCores(cores []int, start func() error) error {
 	if len(cores) == 0 {
 		return start()
@@ -45,18 +45,18 @@ func onCores(cores []int, start func() error) error {
 	if err := unix.SchedSetaffinity(0, &wanted); err != nil {
 		return err
 	}
-	defer func() { _ = unix.SchedSetaffinity(0, &before) }() // it was in force a moment ago
+	defer func() { _ = unix.SchedSetaffinity(0, &before) }() // it was valid a moment ago
 	return start()
 }
 
-// countCores is how many cores this process may use.
+// countCores returns how many cores this process may use.
 func countCores() int { return max(1, len(usableCores())) }
 
 // tick is the unit of /proc/stat: 1/100 s on all of Linux's architectures that Go has.
 const tick = 10 * time.Millisecond
 
-// machineCPU is what all programs of this machine have used so far, with what its host took from it. False: it cannot
-// be told.
+// machineCPU returns what all programs of this machine have used so far, including what its host took from it. It
+// returns false if that is not known.
 func machineCPU() (Usage, bool) {
 	at := clock.Now()
 	text, err := os.ReadFile("/proc/stat")
@@ -67,8 +67,8 @@ func machineCPU() (Usage, bool) {
 	return Usage{At: at, CPU: used}, known
 }
 
-// busy adds up the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal; all but idle and
-// iowait. What follows are guests, which user has already (proc_stat(5)).
+// busy sums up the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, except idle and
+// iowait. The following fields are guests, which user includes (proc_stat(5)).
 func busy(stat string) (time.Duration, bool) {
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)

@@ -4,14 +4,14 @@ package calibration
 
 import "runtime"
 
-// usableCores are not known here.
+// usableCores returns nil: the cores are not known on this system.
 func usableCores() []int { return nil }
 
-// onCores calls start: processes cannot be bound to cores here.
+// onCores only calls start: processes cannot be bound to cores on this system.
 func onCores(_ []int, start func() error) error { return start() }
 
-// countCores is how many cores this process may use.
+// countCores returns how many cores this process may use.
 func countCores() int { return runtime.NumCPU() }
 
-// machineCPU cannot be told here.
+// machineCPU returns false: the usage is not known on this system.
 func machineCPU() (Usage, bool) { return Usage{}, false }

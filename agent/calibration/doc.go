@@ -1,17 +1,16 @@
-// Package calibration finds out how exact this machine's agent is, and up to which load it stays so.
+// Package calibration finds out how exactly this machine's agent measures, and up to which load.
 //
-// An agent and a simulator run as two processes of their own, on cores of their own where there are two. The simulator
-// puts the true time of sending into each frame, on the clock that all processes of a machine share, and the agent's
-// process compares each frame's times with it: the kernel's stamp, and the program's own reading. What comes of it is,
-// by load, the error of each number that a run reports.
+// An agent and a simulator run as two separate processes, each on its own cores if there are at least two. The
+// simulator writes the true send time into each frame, on the clock that all processes of a machine share. The agent's
+// process compares each frame's two times with it: the kernel's timestamp, and the program's own reading. The outcome
+// is the error, by load, of each number that a run reports.
 //
 //	Calibrator (this process) --assigns loads--> agent process --requests--> simulator process
 //	     ^---- readings, once a window ---------------'-----------------------'
 //
-// The agent is the one of any run: its session, loads, recorder and client; the package plays its coordinator
-// (conductor.go). Nothing leaves loopback. The processes end with the input they are given, so that none is left
-// behind, however the calibrator ends.
+// The agent is the same as in any run, with its session, loads, recorder and client; the package acts as its
+// coordinator (conductor.go). Nothing leaves loopback. The processes end when their input ends, so none is left behind,
+// however the calibrator ends.
 //
-// It decides which load is safe by rules that are pure functions (limit.go), and prints nothing. `spate calibrate`
-// calls it.
+// Pure functions decide which load is safe (limit.go). The package prints nothing. `spate calibrate` calls it.
 package calibration

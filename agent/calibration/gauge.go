@@ -10,14 +10,14 @@ import (
 	"github.com/spate-load/spate/histogram"
 )
 
-// gauge compares what an agent sees with the truth. Each worker has a watch of its own; watches record into shards, so
-// that workers on different cores seldom wait for each other. Nothing allocates per frame.
+// gauge compares what an agent sees with the truth. Each worker has its own watch. Watches record into shards, so that
+// workers on different cores seldom wait for each other. Nothing allocates per frame.
 type gauge struct {
 	shards []shard
-	made   atomic.Uint64 // watches
+	made   atomic.Uint64 // number of watches
 }
 
-// shard is what some of the watches have recorded since the last reading.
+// shard holds what some of the watches have recorded since the last reading.
 type shard struct {
 	mu   sync.Mutex
 	tape *tape
@@ -29,14 +29,14 @@ type shard struct {
 type tape struct {
 	frame, ttft, itl, inner, e2e pair
 	lag, lateness                *histogram.Histogram
-	counts                       Reading // its counts alone
+	counts                       Reading // only the counts are used
 }
 
-// pair are errors by both clocks.
+// pair holds errors by both clocks.
 type pair struct{ stamp, program *histogram.Histogram }
 
-// times returns an empty histogram of times. It has the layout of counts, whose finest bins are as wide as one: here
-// one nanosecond, so that errors of a few microseconds keep three digits. Its end is 2.1 s.
+// times returns an empty histogram of times. It has the layout of counts, whose finest bins have width one: here one
+// nanosecond, so that errors of a few microseconds keep three digits. It ends at 2.1 s.
 func times() *histogram.Histogram { return histogram.New(histogram.Counts) }
 
 func newTape() *tape {
@@ -57,7 +57,7 @@ func (g *gauge) watch() agent.Watch {
 	return &watch{shard: &g.shards[g.made.Add(1)%uint64(len(g.shards))]}
 }
 
-// read returns what was recorded since the last call, or since the begin.
+// read returns what was recorded since the last call, or since the start.
 func (g *gauge) read() Reading {
 	all := newTape()
 	for i := range g.shards {
@@ -71,11 +71,11 @@ func (g *gauge) read() Reading {
 	return all.reading()
 }
 
-// add adds what another tape holds.
+// add adds the content of another tape.
 func (t *tape) add(o *tape) {
 	into, from := t.histograms(), o.histograms()
 	for i, h := range from {
-		_ = into[i].Merge(h) // one layout, and far less than fills it
+		_ = into[i].Merge(h) // both have the same layout, and far too few values to overflow
 	}
 	c, d := &t.counts, &o.counts
 	c.Frames, c.Coalesced, c.Unstamped, c.Untrue = c.Frames+d.Frames, c.Coalesced+d.Coalesced, c.Unstamped+d.Unstamped,
@@ -109,32 +109,32 @@ func (p pair) record(e fault) {
 	p.program.Record(e.program)
 }
 
-// fault is how wrong the times of a frame are, in nanoseconds and without sign.
+// fault is the error of a frame's times, in nanoseconds and with sign.
 type fault struct{ stamp, program int64 }
 
-// since is how wrong the time between two frames is.
+// since returns the error of the time between two frames, without sign.
 func (f fault) since(before fault) fault {
 	return fault{absolute(f.stamp - before.stamp), absolute(f.program - before.program)}
 }
 
-// size is the fault without sign.
+// size returns the error without sign.
 func (f fault) size() fault { return fault{absolute(f.stamp), absolute(f.program)} }
 
 func absolute(v int64) int64 { return max(v, -v) }
 
-// watch follows one worker's requests. Only its worker uses it.
+// watch follows one worker's requests. Only that worker uses it.
 type watch struct {
 	shard *shard
 
-	at, seen  clock.Instant // of the newest frame
-	sent      clock.Instant // its truth
-	told      bool          // it has a truth
-	tokens    int           // frames with token text of the request so far, and truth
-	last      fault         // of the newest of them, with sign
-	gap       fault         // of the gap before it, if there is one
-	lastAt    clock.Instant // and its times
+	at, seen  clock.Instant // of the latest frame
+	sent      clock.Instant // its true send time
+	told      bool          // sent is known
+	tokens    int           // frames with token text and a true send time in the request so far
+	last      fault         // error of the latest of these, with sign
+	gap       fault         // error of the gap before it, if there is one
+	lastAt    clock.Instant // times of the latest token frame
 	lastSeen  clock.Instant
-	untrusted bool // a token of the request came without truth
+	untrusted bool // a token of the request came without a true send time
 }
 
 // Began implements agent.Watch.
@@ -179,8 +179,8 @@ func (w *watch) Token() {
 	w.last = now
 }
 
-// read takes down how the frame was read. The program's time is the later one, so that equal times mean that there was
-// no stamp.
+// read records how the frame was read. The program's time is always later than a timestamp, so equal times mean that
+// there was no timestamp.
 func (w *watch) read(t *tape) {
 	stamped := w.at != w.seen
 	if !stamped {

@@ -44,7 +44,7 @@ func FuzzSentAt(f *testing.F) {
 	})
 }
 
-// frameAt is a frame that was sent at an instant.
+// frameAt returns a frame that was sent at an instant.
 func frameAt(sent clock.Instant) []byte { return fmt.Appendf(nil, `{"id":"a","sent_ns":%d}`, sent) }
 
 // token gives a watch a frame with token text.
@@ -59,12 +59,12 @@ func TestGaugeComparesWithTheTruth(t *testing.T) {
 	w.Began(1000, 1400)
 	w.Frame(frameAt(1900), 2000, 2500) // a lead frame: no token
 	token(w, 2000, 2100, 2900)         // wrong by 100 and by 900
-	token(w, 3000, 3300, 3400)         // by 300 and 400: the gap by 200 and 500
-	token(w, 4000, 5100, 5100)         // no stamp: by 1100 both; the gap by 800 and 700
+	token(w, 3000, 3300, 3400)         // by 300 and 400; the gap by 200 and 500
+	token(w, 4000, 5100, 5100)         // no timestamp: by 1100 both; the gap by 800 and 700
 	token(w, 5000, 5100, 5100)         // in the same read: by 100; by 1000 both
 	w.Ended(&stream.Observation{})
 	w.Began(6000, 6000)
-	token(w, 6500, 6400, 6600) // a stamp before the truth, by 100
+	token(w, 6500, 6400, 6600) // a timestamp before the truth, by 100
 	w.Ended(&stream.Observation{Err: &stream.Error{Message: "cut"}})
 	w.Began(7000, 7000)
 	w.Frame([]byte("{}"), 8000, 8100)
@@ -95,7 +95,7 @@ func TestGaugeComparesWithTheTruth(t *testing.T) {
 	}
 }
 
-// Against a sorted slice, over any number of shards.
+// The gauge agrees with a sorted slice, over any number of shards.
 func TestGaugeAgainstASlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := newGauge(rapid.IntRange(1, 4).Draw(t, "shards"))

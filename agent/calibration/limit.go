@@ -6,71 +6,73 @@ import (
 	"time"
 )
 
-// Rules say up to where a load counts as safe.
+// Rules say up to where a load is safe.
 type Rules struct {
-	// Error is the largest p99 of the stamps' error.
+	// Error is the largest p99 of the timestamps' error.
 	Error time.Duration `json:"error_ns"`
-	// Lateness is the largest p99 of the lateness of starts.
+	// Lateness is the largest p99 of how late requests start.
 	Lateness time.Duration `json:"lateness_ns"`
 }
 
 const (
-	// DefaultError is 1 % of a token time of 10 ms, the shortest that deployments under load are asked for: what is
-	// reported of it is right to its second digit. It is far above what stamps are wrong by (a few microseconds), and
-	// far below what a program's own clock is wrong by when it is late.
+	// DefaultError is 1 % of a token time of 10 ms, the shortest that is required of deployments under load: its
+	// reported value is right to the second digit. It is far above the error of kernel timestamps (a few microseconds),
+	// and far below the error of a program's own clock reading when the program is late.
 	DefaultError = 100 * time.Microsecond
-	// DefaultLateness is what a start may be late by. A server that batches takes requests in once a step, of 5 ms and
-	// more: within a millisecond it sees the schedule that was asked for.
+	// DefaultLateness is how late a start may be. A server that batches accepts requests once a step, of 5 ms and more,
+	// so within a millisecond it sees the requested schedule.
 	DefaultLateness = time.Millisecond
-	// mostCoalesced is the largest share of frames that came in one read with the frame before: of those the kernel
-	// keeps one time only.
+	// mostCoalesced is the largest part of frames that came in one read with the previous frame: the kernel keeps only
+	// one time for both.
 	mostCoalesced = 0.001
-	// leastAchieved is the smallest part of the load asked for that has to be reached.
+	// leastAchieved is the smallest part of the requested load that must be reached.
 	leastAchieved = 0.99
-	// mostFailed is the largest share of requests that may fail.
+	// mostFailed is the largest part of requests that may fail.
 	mostFailed = 0.001
-	// fullCore is from which use on a process's cores count as used up. The rest is lost where another process takes
-	// turns with it.
+	// fullCore is the utilization from which a process's cores count as used up. The rest is lost when another process
+	// takes turns with it.
 	fullCore = 0.9
-	// leastOther is from which use on, in cores, other programs are named as what a machine is short of.
+	// leastOther is the use, in cores, from which other programs are named as the reason that a machine is at its
+	// limit.
 	leastOther = 0.2
 )
 
-// Row is what was measured under one load.
+// Row is the measurement of one load.
 type Row struct {
 	Load
-	// Asked and Achieved are frames per second, of a load of starts requests per second.
+	// Asked and Achieved are in frames per second, or in requests per second for a load of starts.
 	Asked    float64 `json:"asked_per_second"`
 	Achieved float64 `json:"achieved_per_second"`
-	// Window is how long it was measured.
+	// Window is how long the load was measured.
 	Window time.Duration `json:"window_ns"`
 	// AgentCPU and SimulatorCPU are what the two processes used, in cores.
 	AgentCPU     float64 `json:"agent_cpu_cores"`
 	SimulatorCPU float64 `json:"simulator_cpu_cores"`
-	// OtherCPU is what all else on the machine used, and what its host took from it, in cores. Nil: not known.
+	// OtherCPU is what everything else on the machine used, including what its host took from it, in cores. Nil: not
+	// known.
 	OtherCPU *float64 `json:"other_cpu_cores"`
 	Reading
-	// Broken are the rules that the load did not keep, for people. Empty: it is safe.
+	// Broken lists the rules that the load broke, for people. Empty: the load is safe.
 	Broken []string `json:"broken_rules"`
-	// Bound is what was at its limit where the load was not reached: "agent", "simulator", both, or "machine", where
-	// neither had used up its cores. Empty: it was reached.
+	// Bound says what was at its limit if the load was not reached: "agent", "simulator", "agent and simulator", or
+	// "machine" if neither had used up its cores. Empty: the load was reached.
 	Bound string `json:"bound,omitempty"`
 }
 
-// Safe says that the load kept all rules.
+// Safe reports whether the load kept all rules.
 func (r *Row) Safe() bool { return len(r.Broken) == 0 }
 
-// reached says whether the load was there at all. A window may begin just after a tick and end just before one, so that
-// each stream may lack one frame.
+// reached reports whether the load was reached. A window may begin just after a tick and end just before one, so each
+// stream may lack one frame.
 func (r *Row) reached() bool {
 	cut := float64(r.Streams) / r.Window.Seconds()
 	return r.Achieved+cut >= leastAchieved*r.Asked
 }
 
-// CoalescedShare and UnstampedShare are parts of all frames.
+// CoalescedShare is the part of frames that came in one read with the previous frame.
 func (r *Row) CoalescedShare() float64 { return share(r.Coalesced, r.Frames) }
 
-// UnstampedShare is the part of frames without the kernel's stamp.
+// UnstampedShare is the part of frames without a kernel timestamp.
 func (r *Row) UnstampedShare() float64 { return share(r.Unstamped, r.Frames) }
 
 func share(part, of uint64) float64 {
@@ -80,7 +82,8 @@ func share(part, of uint64) float64 {
 	return float64(part) / float64(of)
 }
 
-// judge finds the rules that a load did not keep, and what was at its limit. The cores are those that each process has.
+// judge sets the rules that a load broke, and what was at its limit. agentCores and simulatorCores are the cores of
+// each process.
 func (r Rules) judge(row *Row, agentCores, simulatorCores int) {
 	broken := func(is bool, format string, args ...any) {
 		if is {
@@ -102,7 +105,7 @@ func (r Rules) judge(row *Row, agentCores, simulatorCores int) {
 
 func microseconds(ns int64) time.Duration { return time.Duration(ns).Round(time.Microsecond) }
 
-// bound says whose cores were used up.
+// bound returns whose cores were used up.
 func bound(agentCPU, simulatorCPU float64, agentCores, simulatorCores int) string {
 	var full []string
 	if agentCPU >= fullCore*float64(agentCores) {
@@ -123,14 +126,13 @@ type Limit struct {
 	Streams         int     `json:"streams"`
 	FramesPerSecond float64 `json:"frames_per_second"`
 	StartsPerSecond float64 `json:"starts_per_second"`
-	// StreamsBy and StartsBy say why there is no more: what broke first above. Empty: nothing did, and the limit is at
-	// least this.
+	// StreamsBy and StartsBy say what broke first above the limit. Empty: nothing did, and the limit may be higher.
 	StreamsBy string `json:"streams_by,omitempty"`
 	StartsBy  string `json:"starts_by,omitempty"`
 }
 
-// limitOf finds the limit: the highest load that is safe, with no lower load that never was. A load may have been
-// measured more than once: a neighbour's noise breaks rules too, so that it is safe if it was so once.
+// limitOf finds the limit: the highest safe load below which every load is safe. A load may have been measured more
+// than once. It is safe if it was safe once, because a neighbour's noise breaks rules, too.
 func limitOf(rows []Row) Limit {
 	var l Limit
 	streams, by := highest(rows, func(r *Row) float64 { return float64(r.Streams) })
@@ -146,8 +148,8 @@ func limitOf(rows []Row) Limit {
 	return l
 }
 
-// highest returns the last safe row before the first load, in rising order, that never was safe, and why that was not.
-// Size is 0 of rows that do not count. Rows of one load are next to each other.
+// highest returns the last safe row before the first load that was never safe, in rising order, and why that load was
+// not safe. size returns 0 for rows that do not count. Rows of one load must be adjacent.
 func highest(rows []Row, size func(*Row) float64) (best *Row, why string) {
 	var sizes []float64
 	safe, broken := map[float64]*Row{}, map[float64]*Row{}
@@ -174,7 +176,7 @@ func highest(rows []Row, size func(*Row) float64) (best *Row, why string) {
 	return best, ""
 }
 
-// whyOf says what broke, and whose limit it was. A simulator at its limit says nothing of the agent's.
+// whyOf says what broke, and whose limit that was. A simulator at its limit says nothing about the agent's limit.
 func whyOf(r *Row) string {
 	why := strings.Join(r.Broken, ", ")
 	if r.Bound != "" {
@@ -197,13 +199,14 @@ func (r *Row) BoundWords() string {
 	}
 }
 
-// atLeast says whether a limit's reason is no limit of the agent: nothing broke, or the simulator gave out first.
+// atLeast reports whether a limit's reason is no limit of the agent: nothing broke, or the simulator reached its limit
+// first.
 func atLeast(why string) bool {
 	return why == "" || strings.Contains(why, "(the simulator was at its limit)")
 }
 
-// StreamsAtLeast says that the agent may hold more streams than were found.
+// StreamsAtLeast reports whether the agent may hold more streams than were found.
 func (l *Limit) StreamsAtLeast() bool { return atLeast(l.StreamsBy) }
 
-// StartsAtLeast says that the agent may start more requests than were found.
+// StartsAtLeast reports whether the agent may start more requests than were found.
 func (l *Limit) StartsAtLeast() bool { return atLeast(l.StartsBy) }

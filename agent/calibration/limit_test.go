@@ -9,7 +9,7 @@ import (
 
 var rules = Rules{Error: DefaultError, Lateness: DefaultLateness}
 
-// row is one that keeps all rules, but for what change does.
+// row returns a row that keeps all rules, except for the effect of change.
 func row(l Load, change func(*Row)) Row {
 	step := 20 * time.Millisecond
 	r := Row{Load: l, Asked: l.asked(step), Achieved: l.asked(step), Window: 4 * time.Second, AgentCPU: 0.5,

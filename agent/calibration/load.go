@@ -8,37 +8,37 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Load is one load that the agent is put under: streams that are kept open, or requests that are started.
+// Load is one load for the agent: streams that are kept open, or requests that are started.
 type Load struct {
-	// Streams at once, in a closed loop of long requests. 0: it is a load of starts.
+	// Streams is the number of streams at once, in a closed loop of long requests. 0: a load of starts.
 	Streams int `json:"streams,omitempty"`
-	// Starts of short requests per second, evenly, in an open loop. 0: it is a load of streams.
+	// Starts is the number of short requests started per second, evenly, in an open loop. 0: a load of streams.
 	Starts float64 `json:"starts_per_second,omitempty"`
 }
 
 const (
-	// shortStep is the pace of short requests: that of the fastest engines.
+	// shortStep is the time between tokens of short requests: that of the fastest engines.
 	shortStep = 5 * time.Millisecond
-	// shortTokens is how many tokens they have: the fewest that have all of TTFT, ITL and E2E.
+	// shortTokens is how many tokens short requests have: the fewest with all of TTFT, ITL and E2E.
 	shortTokens = 2
-	// promptTokens is how long prompts are. What a prompt costs is paid before a request starts.
+	// promptTokens is the length of prompts. The cost of a prompt is paid before its request starts.
 	promptTokens = 16
-	// rampPace is how many streams are opened per second, and shortestRamp how long that takes at least: a load is
-	// measured when it stands.
+	// rampPace is how many streams are opened per second, and shortestRamp the minimum duration of that. A load is
+	// measured once it is complete.
 	rampPace     = 4000
 	shortestRamp = 500 * time.Millisecond
-	// settleTime is how long a load stands before it is measured.
+	// settleTime is how long a complete load runs before it is measured.
 	settleTime = 300 * time.Millisecond
-	// afterTime is how much longer than its window a load is made to last: it is ended as soon as it is measured.
+	// afterTime is how much longer than its window a load would last. It is ended as soon as it is measured.
 	afterTime = 5 * time.Minute
 )
 
-// ramp is how long a load takes until it is complete.
+// ramp returns how long a load takes to be complete.
 func (l Load) ramp() time.Duration {
 	return max(shortestRamp, time.Duration(l.Streams)*time.Second/rampPace)
 }
 
-// asked is what a load asks for each second: frames of streams of a step, or starts.
+// asked returns the requested rate per second: frames of streams with this step, or starts.
 func (l Load) asked(step time.Duration) float64 {
 	if l.Streams > 0 {
 		return float64(l.Streams) / step.Seconds()
@@ -46,7 +46,7 @@ func (l Load) asked(step time.Duration) float64 {
 	return l.Starts
 }
 
-// stage is a load as an agent gets it.
+// stage returns a load in the form that an agent gets.
 func (l Load) stage(index uint32, where served, step, window time.Duration) *spatev1.Stage {
 	s := &spatev1.Stage{
 		Index: index, Seed: 1, OnAgentLoss: "fail", DrainTimeout: durationpb.New(time.Second),
@@ -69,8 +69,8 @@ func (l Load) stage(index uint32, where served, step, window time.Duration) *spa
 	return s
 }
 
-// lengthsFor are output lengths of which a stream begins and ends about two in a window, at different times, so that
-// TTFT and E2E are seen often and starts are few beside frames.
+// lengthsFor returns output lengths with which a stream starts and ends about twice in a window, at different times.
+// TTFT and E2E are then measured often, yet starts are few compared to frames.
 func lengthsFor(window, step time.Duration) *spatev1.Lengths {
 	most := max(4, uint32(window/step))
 	return &spatev1.Lengths{Distribution: &spatev1.Lengths_Uniform{Uniform: &spatev1.UniformLengths{Min: most / 2,

@@ -8,7 +8,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain is also the two processes of a calibration, if it is called with their names.
+// TestMain also runs the two processes of a calibration, if it is called with their names.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		var err error

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// askTime is the longest that a process may take to answer.
+	// askTime bounds how long a process may take to answer.
 	askTime = 10 * time.Second
-	// endTime is the longest that it may take to end by itself when its input has ended.
+	// endTime bounds how long a process may take to end after its input has ended.
 	endTime = time.Second
 )
 
-// process is a child that answers questions: it is given its setup as the first line of its input and answers with what
-// it has made of it, and each further line with a reading. It ends with its input, so that it does not outlive its
+// process is a child that answers questions. The first line of its input is its setup, which it answers with what it
+// made of it; it answers each further line with a reading. It ends when its input ends, so it does not outlive its
 // parent.
 type process struct {
 	name   string
@@ -30,8 +30,8 @@ type process struct {
 	errs   *tail
 }
 
-// launch starts a child on cores, and waits until it is set up. Made takes what the child says of itself. It is killed
-// when ctx ends. The caller ends it.
+// launch starts a child on the given cores, and waits until it is set up. The child's answer to the setup is stored in
+// made. The child is killed when ctx ends. The caller must end it.
 func launch(ctx context.Context, name string, command []string, cores []int, setup, made any) (*process, error) {
 	p := &process{name: name, cmd: exec.CommandContext(ctx, command[0], command[1:]...), errs: &tail{}}
 	p.cmd.Stderr = p.errs
@@ -53,7 +53,7 @@ func launch(ctx context.Context, name string, command []string, cores []int, set
 	return p, nil
 }
 
-// ask says something to the child and takes its answer. After an error the child has ended.
+// ask sends a question to the child and stores its answer. After an error the child has ended.
 func (p *process) ask(question, answer any) error {
 	late := time.AfterFunc(askTime, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
@@ -64,22 +64,22 @@ func (p *process) ask(question, answer any) error {
 	if err == nil {
 		return nil
 	}
-	p.end() // its last words are there when it is gone
+	p.end() // its last output is complete once it has ended
 	if said := p.errs.last(); said != "" {
 		return fmt.Errorf("the %s has ended: %s", p.name, said)
 	}
 	return fmt.Errorf("the %s has ended, or did not answer within %v: %w", p.name, askTime, err)
 }
 
-// end ends the child and waits for it. It may be called again.
+// end ends the child and waits for it. It may be called more than once.
 func (p *process) end() {
 	_ = p.in.Close()
 	late := time.AfterFunc(endTime, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()
-	_ = p.cmd.Wait() // it was told to end: how does not matter
+	_ = p.cmd.Wait() // the child was told to end: how it ended does not matter
 }
 
-// tail keeps the end of what is written to it. It is safe for concurrent use.
+// tail keeps the last bytes written to it. It is safe for concurrent use.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -99,7 +99,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line that was written.
+// last returns the last line that was written.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/histogram"
 )
 
-// Spread says how some times are distributed, in nanoseconds. Without any it is all zero, and Count says so.
+// Spread is the distribution of some times, in nanoseconds. If there are no times, all fields are 0, including Count.
 type Spread struct {
 	Count uint64 `json:"count"`
 	P50   int64  `json:"p50_ns"`
@@ -16,7 +16,7 @@ type Spread struct {
 	Max   int64  `json:"max_ns"`
 }
 
-// spreadOf reads a histogram.
+// spreadOf returns the distribution in a histogram.
 func spreadOf(h *histogram.Histogram) Spread {
 	var values [3]int64
 	h.Percentiles([]float64{50, 99, 99.9}, values[:])
@@ -25,50 +25,50 @@ func spreadOf(h *histogram.Histogram) Spread {
 
 // Errors are the errors of one number against the truth, by both clocks.
 type Errors struct {
-	// By the kernel's stamp: what a run reports.
+	// Stamp uses the kernel's timestamp, as a run does.
 	Stamp Spread `json:"stamp"`
-	// By the time at which the program had read the frame: what it would report without stamps.
+	// Program uses the time at which the program had read the frame, as a run would without timestamps.
 	Program Spread `json:"program"`
 }
 
 // Reading is what the agent's process saw in a window.
 type Reading struct {
-	// Frame is the error of each frame with token text, TTFT of each first one, E2E of each last one, and ITL the
-	// difference between the errors of two that follow each other. Inner is ITL without the gap before a request's last
-	// frame: the end of the answer comes right behind that frame, and if they are read together the kernel has the
-	// end's time for both.
+	// Frame is the error of each frame with token text, TTFT that of each first one, and E2E that of each last one. ITL
+	// is the difference between the errors of two consecutive ones. Inner is ITL without the gap before a request's
+	// last frame: the end of the answer follows right after that frame, and if both are read together the kernel has
+	// only the end's time for them.
 	Frame Errors `json:"frame"`
 	TTFT  Errors `json:"ttft"`
 	ITL   Errors `json:"itl"`
 	Inner Errors `json:"itl_without_last"`
 	E2E   Errors `json:"e2e"`
-	// Lag is the time from the kernel's stamp to the program's reading, once a read.
+	// Lag is the time from the kernel's timestamp to the program's reading, once per read.
 	Lag Spread `json:"receive_lag"`
-	// Lateness is the time from a request's schedule to its start.
+	// Lateness is the time from a request's scheduled time to its start.
 	Lateness Spread `json:"send_lateness"`
-	// Frames with token text: all, those that shared a read with the one before, those without a stamp, and those
-	// without the truth.
+	// Frames with token text: all, those that shared a read with the previous one, those without a timestamp, and those
+	// without a true send time.
 	Frames    uint64 `json:"frames"`
 	Coalesced uint64 `json:"coalesced_frames"`
 	Unstamped uint64 `json:"unstamped_frames"`
 	Untrue    uint64 `json:"frames_without_truth"`
-	// Requests that started, ended well and failed.
+	// Requests that started, completed and failed.
 	Started   uint64 `json:"started"`
 	Completed uint64 `json:"completed"`
 	Failed    uint64 `json:"failed"`
-	// Failure is the last one's message. Empty: none failed.
+	// Failure is the message of the last failure. Empty: none.
 	Failure string `json:"failure,omitempty"`
 }
 
 // Usage is a process's use of the machine so far.
 type Usage struct {
-	// At is when it was read.
+	// At is when the usage was read.
 	At clock.Instant `json:"at_ns"`
-	// CPU is the time used of all cores.
+	// CPU is the time used on all cores.
 	CPU time.Duration `json:"cpu_ns"`
 }
 
-// cores is the mean use since another reading, in cores.
+// cores returns the mean use since an earlier reading, in cores.
 func (u Usage) cores(since Usage) float64 {
 	if passed := u.At.Sub(since.At); passed > 0 {
 		return (u.CPU - since.CPU).Seconds() / passed.Seconds()

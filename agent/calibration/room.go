@@ -4,16 +4,16 @@ import (
 	"fmt"
 )
 
-// spareFiles are what each process opens beside its streams.
+// spareFiles is how many files each process opens in addition to its streams.
 const spareFiles = 128
 
-// room is how many streams this machine has room for, whatever the agent is able to.
+// room is how many streams this machine has room for, regardless of the agent.
 type room struct {
-	files int // open files that a process may have at most; 0: not limited, or not known
-	ports int // source ports that connections to one address may have; 0: not known
+	files int // maximum open files of a process; 0: no limit, or not known
+	ports int // source ports for connections to one address; 0: not known
 }
 
-// check says why so many streams at once cannot be, or nil.
+// check returns an error if that many streams at once are impossible.
 func (r room) check(streams int) error {
 	switch {
 	case r.files > 0 && streams+spareFiles > r.files:
@@ -27,5 +27,5 @@ func (r room) check(streams int) error {
 	return nil
 }
 
-// Room says why this machine has no room for so many streams at once, whatever its agent is able to, or nil.
+// Room returns an error if this machine has no room for that many streams at once, regardless of its agent.
 func Room(streams int) error { return machineRoom().check(streams) }

@@ -2,5 +2,5 @@
 
 package calibration
 
-// machineRoom is not known here.
+// machineRoom is not known on this system.
 func machineRoom() room { return room{} }

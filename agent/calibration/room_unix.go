@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineRoom reads the hard limit of open files, which processes raise theirs to, and Linux's range of source ports.
+// machineRoom reads the hard limit of open files, to which processes raise their soft limit, and Linux's range of
+// source ports.
 func machineRoom() room {
 	var r room
 	var limit unix.Rlimit

@@ -20,18 +20,18 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// agentSetup tells the agent's process what it needs.
+// agentSetup is what the agent's process needs to start.
 type agentSetup struct {
 	Coordinator string `json:"coordinator"` // gRPC target
 }
 
-// simulatorSetup tells the simulator's process what it needs.
+// simulatorSetup is what the simulator's process needs to start.
 type simulatorSetup struct {
 	Step   time.Duration `json:"step_ns"` // between two tokens of a stream
 	Spread bool          `json:"spread"`  // streams tick one after another
 }
 
-// served are the simulator's endpoints: for streams that go on, and for requests that are short.
+// served are the simulator's endpoints: for long streams, and for short requests.
 type served struct {
 	Streams []string `json:"streams"`
 	Short   []string `json:"short"`
@@ -43,7 +43,8 @@ type observed struct {
 	Reading
 }
 
-// ServeAgent is the agent's process: it serves until its input ends. Its errors are of the setup and of the agent.
+// ServeAgent runs the agent's process: it blocks and serves until its input ends. It returns errors of the setup and of
+// the agent.
 func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) error {
 	var setup agentSetup
 	questions := json.NewDecoder(in)
@@ -51,7 +52,7 @@ func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) err
 		return fmt.Errorf("setup: %w", err)
 	}
 	logger := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: slog.LevelError}))
-	memory.CollectLess() // as agents do
+	memory.CollectLess() // as agent commands do
 	if err := realtime.Auto.Apply(logger); err != nil {
 		return err
 	}
@@ -72,8 +73,8 @@ func ServeAgent(in io.Reader, out io.Writer, errs io.Writer, version string) err
 	return answerAll(questions, out, struct{}{}, func() any { return observed{ownUsage(), g.read()} })
 }
 
-// ServeSimulator is the simulator's process: it serves until its input ends. Its errors are of the setup and of the
-// simulator.
+// ServeSimulator runs the simulator's process: it blocks and serves until its input ends. It returns errors of the
+// setup and of the simulator.
 func ServeSimulator(in io.Reader, out io.Writer) error {
 	var setup simulatorSetup
 	questions := json.NewDecoder(in)
@@ -95,18 +96,18 @@ func ServeSimulator(in io.Reader, out io.Writer) error {
 	return answerAll(questions, out, where, func() any { return ownUsage() })
 }
 
-// ended is a context that is over: who is left is cut off.
+// ended returns a context that has ended, so that Close cuts off the remaining requests.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// mostRunning is how many requests a simulated engine has under way: more than a machine has streams.
+// mostRunning is how many requests a simulated engine may have in progress: more streams than a machine can have.
 const mostRunning = 1 << 20
 
-// engineOf is an engine without limits but its pace: the first token at once, and then one each step. The truth is in
-// its frames.
+// engineOf returns an engine limited only by its pace: the first token at once, and then one each step. Its frames
+// contain the truth.
 func engineOf(step time.Duration, spread bool) simulator.Config {
 	c := simulator.Default()
 	c.Model = simulator.Model{
@@ -117,7 +118,7 @@ func engineOf(step time.Duration, spread bool) simulator.Config {
 	return c
 }
 
-// answerAll says what was set up, and answers each question until there are no more.
+// answerAll answers the setup with made, and each question until there are no more.
 func answerAll(questions *json.Decoder, out io.Writer, made any, answer func() any) error {
 	say := json.NewEncoder(out)
 	if err := say.Encode(made); err != nil {

@@ -6,12 +6,12 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// sentMark is what the simulator writes before the time at which it sent a frame.
+// sentMark precedes the time at which the simulator sent a frame.
 var sentMark = []byte(`"sent_ns":`)
 
-// sentAt reads the true time of sending from a frame's data. It is the last field, so that it is looked for from the
-// end; the text of a frame is the simulator's own and has no such mark. It is false if there is none. It does not
-// allocate.
+// sentAt reads the true send time from a frame's data, or returns false if there is none. The time is the last field,
+// so sentAt searches from the end; the text of a frame is the simulator's own and never contains the mark. sentAt does
+// not allocate.
 func sentAt(data []byte) (clock.Instant, bool) {
 	from := bytes.LastIndex(data, sentMark)
 	if from < 0 {

@@ -4,5 +4,5 @@ package calibration
 
 import "github.com/spate-load/spate/clock"
 
-// ownUsage is what this process has used so far: it cannot be told here.
+// ownUsage returns only the time: the usage is not known on this system.
 func ownUsage() Usage { return Usage{At: clock.Now()} }

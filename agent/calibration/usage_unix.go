@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// ownUsage is what this process has used so far.
+// ownUsage returns what this process has used so far.
 func ownUsage() Usage {
 	u := Usage{At: clock.Now()}
 	var r unix.Rusage

@@ -1,6 +1,6 @@
-// Package capacity keeps what calibration found that a machine's agent does exactly, from the command that finds it out
-// to the agent that tells its coordinator. It is one small file, good for one machine: it says which, and is not taken
-// on another. Commands call it.
+// Package capacity stores the highest load at which a machine's agent measures exactly. Calibration writes it, and the
+// agent reads it and reports it to its coordinator. It is one small file that names its machine, and it is rejected on
+// any other machine. Commands call the package.
 package capacity
 
 import (
@@ -20,19 +20,19 @@ import (
 
 // Capacity is the highest load at which a machine's agent stayed exact.
 type Capacity struct {
-	// Streams at once. 0: it was not measured.
+	// Streams is the number of streams at once. 0: not measured.
 	Streams int `json:"streams"`
-	// FramesPerSecond over these streams.
+	// FramesPerSecond is the frame rate over these streams.
 	FramesPerSecond float64 `json:"frames_per_second"`
-	// StartsPerSecond is requests started per second. 0: it was not measured.
+	// StartsPerSecond is the number of requests started per second. 0: not measured.
 	StartsPerSecond float64 `json:"starts_per_second"`
-	// MeasuredAt is when.
+	// MeasuredAt is when the capacity was measured.
 	MeasuredAt time.Time `json:"measured_at"`
-	// Machine that it was measured on.
+	// Machine is where the capacity was measured.
 	Machine Machine `json:"machine"`
 }
 
-// Proto is the capacity as agents tell it.
+// Proto returns the capacity in the form that agents send.
 func (c *Capacity) Proto() *spatev1.Capacity {
 	return &spatev1.Capacity{
 		Streams: uint32(c.Streams), FramesPerSecond: c.FramesPerSecond, StartsPerSecond: c.StartsPerSecond,
@@ -40,7 +40,7 @@ func (c *Capacity) Proto() *spatev1.Capacity {
 	}
 }
 
-// check returns an error for what no calibration writes.
+// check returns an error for values that no calibration writes.
 func (c *Capacity) check() error {
 	if c.Streams < 0 || int64(c.Streams) > 1<<31-1 || !(c.FramesPerSecond >= 0 && c.FramesPerSecond < 1e12) ||
 		!(c.StartsPerSecond >= 0 && c.StartsPerSecond < 1e12) {
@@ -52,8 +52,8 @@ func (c *Capacity) check() error {
 	return nil
 }
 
-// DefaultPath is where a machine's capacity is kept unless something else is said: in the user's configuration, from
-// which an agent reads it.
+// DefaultPath returns the default path of a machine's capacity: in the user's configuration directory, where an agent
+// looks for it.
 func DefaultPath() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -62,17 +62,17 @@ func DefaultPath() string {
 	return filepath.Join(dir, "spate", "capacity.json")
 }
 
-// ErrNone is wrapped by Read's error where there is no file.
+// ErrNone is wrapped by Read's error if there is no file.
 var ErrNone = errors.New("there is none")
 
-// ErrOther is wrapped by Read's error if the file is of another machine.
+// ErrOther is wrapped by Read's error if the file is about another machine.
 var ErrOther = errors.New("it is of another machine")
 
-// maxFile is the most that the file may have, in bytes.
+// maxFile is the maximum size of the file, in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file, and refuses what was not measured on the machine that is given: with ErrOther. If there is no file
-// it is ErrNone.
+// Read reads a file. Its error wraps ErrNone if there is no file, and ErrOther if the capacity was measured on another
+// machine than here.
 func Read(path string, here Machine) (*Capacity, error) {
 	text, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,7 @@ func Read(path string, here Machine) (*Capacity, error) {
 	return &c, nil
 }
 
-// Write writes a file as a whole or not at all. It makes the folder.
+// Write writes a file completely or not at all. It creates the directory.
 func Write(path string, c *Capacity) (err error) {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {

@@ -18,7 +18,7 @@ func found() *Capacity {
 
 func TestWriteAndRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "capacity.json")
-	for range 2 { // the second takes the place of the first
+	for range 2 { // the second replaces the first
 		if err := Write(path, found()); err != nil {
 			t.Fatal(err)
 		}

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Machine says which machine something was measured on, and with what.
+// Machine identifies a machine on which something was measured, and the software.
 type Machine struct {
-	// ID is the machine's own, where its system gives it one.
+	// ID is the machine ID, if the system has one.
 	ID string `json:"id,omitempty"`
-	// Host is its name.
+	// Host is the machine's host name.
 	Host string `json:"host"`
-	// Cores that the process might use.
+	// Cores is the number of cores that the process could use.
 	Cores int `json:"cores"`
 	// Kernel is the operating system and its release.
 	Kernel string `json:"kernel"`
-	// Processor is the name of the processor, where it is known.
+	// Processor is the name of the processor, if known.
 	Processor string `json:"processor,omitempty"`
-	// Version of Spate.
+	// Version is the version of Spate.
 	Version string `json:"version"`
 }
 
-// ThisMachine describes the machine that the program runs on.
+// ThisMachine describes the machine on which the program is running.
 func ThisMachine(version string) Machine {
 	host, _ := os.Hostname() // empty: it has none
 	return Machine{
@@ -32,8 +32,8 @@ func ThisMachine(version string) Machine {
 	}
 }
 
-// unlike says for people why a capacity of this machine says nothing of another, or "". The kernel takes the stamps,
-// and cores do the work; another version of Spate is taken for as fast.
+// unlike says why a capacity of machine m does not apply to another machine, or returns "". The kernel takes the
+// timestamps, and the cores do the work. Another version of Spate is assumed to be as fast.
 func (m Machine) unlike(here Machine) string {
 	switch {
 	case m.ID != here.ID:
@@ -48,12 +48,12 @@ func (m Machine) unlike(here Machine) string {
 	return ""
 }
 
-// kernel is the operating system and, where it is known, its release.
+// kernel returns the operating system and, if known, its release.
 func kernel() string {
 	return strings.TrimSpace(runtime.GOOS + " " + firstLine("/proc/sys/kernel/osrelease"))
 }
 
-// processor is its name. Empty: not known.
+// processor returns the processor's name, or "" if it is not known.
 func processor() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -67,7 +67,7 @@ func processor() string {
 	return ""
 }
 
-// firstLine is that of a file. Empty: there is none.
+// firstLine returns the first line of a file, or "" if the file cannot be read.
 func firstLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package memory has the garbage collector come less often than Go's default of once for each doubling of the heap. An
-// agent's heap is small and its requests make garbage fast, so that by default it would collect many times a second; on
-// a core that is busy each collection delays what is due by milliseconds. It does nothing else. The commands that run
-// agents call it, once.
+// Package memory makes the garbage collector run less often than by Go's default, which is once for each doubling of
+// the heap. An agent's heap is small and its requests make garbage fast, so by default the collector would run many
+// times a second. On a busy core each collection delays what is due by milliseconds. The commands that run agents call
+// the package once.
 package memory
 
 import (
@@ -11,13 +11,14 @@ import (
 	"runtime/metrics"
 )
 
-// least is how much garbage there is, at least, before it is collected: on one core that starts 10,000 requests a
-// second, once in five seconds or so. Each time takes milliseconds of what is due then. Of a large heap it is a quarter
-// of the heap: the collector's work is by what lives, and 20,000 streams ought not to take twice their memory.
+// least is the minimum amount of garbage before a collection: on one core that starts 10,000 requests a second, that is
+// a collection every five seconds or so. Each collection delays what is due by milliseconds. For a large heap the
+// amount is a quarter of the heap: the collector's work depends on live memory, and 20,000 streams must not take twice
+// their memory.
 const least = 256 << 20
 
-// CollectLess sets the collector's pace by what lives, now and after each collection. A GOGC of the environment's goes
-// before it, and a GOMEMLIMIT holds as ever. It may be called again, to no effect.
+// CollectLess sets the collector's pace by the live heap, now and after each collection. It does nothing if GOGC is set
+// in the environment. GOMEMLIMIT stays in effect. Further calls do nothing.
 func CollectLess() {
 	if os.Getenv("GOGC") != "" || begun {
 		return
@@ -27,15 +28,15 @@ func CollectLess() {
 	watch()
 }
 
-// begun says that the pace is being set. Commands call CollectLess before anything else runs.
+// begun reports whether the pace is being set. It needs no lock: commands call CollectLess before anything else runs.
 var begun bool
 
-// cycle is garbage as soon as it is made: its end tells that of a collection.
+// cycle becomes garbage as soon as it is made, so its finalizer runs after the next collection.
 type cycle struct {
-	_ *int // what has no pointer may share its memory with others
+	_ *int // an object without pointers might share its memory with others
 }
 
-// watch sets the pace after the next collection, and so on.
+// watch sets the pace after each further collection.
 func watch() {
 	runtime.SetFinalizer(new(cycle), func(*cycle) {
 		set(live())
@@ -43,7 +44,7 @@ func watch() {
 	})
 }
 
-// set makes the collector wait for the garbage that a heap of so many bytes may have.
+// set sets the pace for a live heap of that many bytes.
 func set(live uint64) {
 	if percent := percentOf(live); percent != pace {
 		pace = percent
@@ -51,17 +52,17 @@ func set(live uint64) {
 	}
 }
 
-// pace is the percentage that is set.
+// pace is the GC percentage that is set.
 var pace int
 
-// percentOf is the garbage that a heap may have, in hundredths of what lives there. Whole tens are enough, and change
-// less often; below the 4 MiB that Go's own least heap is made of, there is no more.
+// percentOf returns how much garbage a heap may have, in percent of the live heap. It rounds to tens, which change less
+// often. Go's own minimum heap is 4 MiB, so a smaller heap counts as that.
 func percentOf(live uint64) int {
 	live = max(live, 4<<20)
 	return max(int(least*100/live)/10*10, 25)
 }
 
-// live is what the last collection left.
+// live returns the size of the live heap after the last collection, in bytes.
 func live() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

@@ -24,18 +24,18 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// pacing is the collector's percentage as it is set.
+// pacing returns the collector's current GOGC percentage.
 func pacing() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// The pace follows what lives, collection by collection: down when the heap has grown, and up again when it is small.
+// The pace follows the live heap with each collection: down when the heap has grown, and up again when it is small.
 func TestPaceFollowsTheHeap(t *testing.T) {
-	t.Setenv("GOGC", "") // a person's goes before ours
+	t.Setenv("GOGC", "") // a GOGC from the environment would take precedence
 	CollectLess()
-	CollectLess() // to no effect
+	CollectLess() // has no effect
 	if got := pacing(); got < 1000 {
 		t.Fatalf("%d %% with a heap that is all but empty", got)
 	}
@@ -47,7 +47,7 @@ func TestPaceFollowsTheHeap(t *testing.T) {
 			}
 		}
 	}
-	heap := make([]byte, 512<<20) // no page of it is touched
+	heap := make([]byte, 512<<20) // its pages are never touched
 	follows("512 MiB live", func(percent uint64) bool { return percent <= 50 })
 	runtime.KeepAlive(heap)
 	follows("nothing lives", func(percent uint64) bool { return percent >= 1000 })

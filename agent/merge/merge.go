@@ -1,8 +1,8 @@
-// Package merge makes one snapshot of two, and several of one that is too large to be sent.
+// Package merge merges two snapshots into one, and splits a snapshot that is too large to send.
 //
-// An agent whose coordinator is away keeps what it measured. When that becomes too much for its memory, snapshots of
-// neighbouring windows are merged: histograms, sums and counters add without loss, only the resolution in time is less.
-// The package is pure: it keeps nothing, reads no clock and names no snapshot. It merges one agent's snapshots of one
+// An agent without its coordinator keeps what it measured. When that takes too much memory, snapshots of neighbouring
+// windows are merged: histograms, sums and counters add without loss, only the resolution in time decreases. The
+// package is pure: it keeps no state, reads no clock and names no snapshot. It merges snapshots of one agent and one
 // stage, never those of several agents. The agent's outbox calls it.
 package merge
 
@@ -17,13 +17,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// MaxBytes bounds a snapshot's encoding. It leaves room for the snapshot's key below the 16 MiB that a coordinator
-// takes.
+// MaxBytes bounds a snapshot's encoding. It leaves room for the snapshot's key within a coordinator's limit of 16 MiB.
 const MaxBytes = 16<<20 - 64<<10
 
-// Snapshots returns the sum of two snapshots of one agent and stage, of which the newer one was made later. Neither is
-// changed, but the sum shares parts of them. It is false if a counter or a distribution would become more than a
-// snapshot may hold. Bytes are the caller's to see to: those of rows add up. The sum has no key.
+// Snapshots returns the sum of two snapshots of one agent and stage. newer was made after older. Neither is changed,
+// but the sum shares parts of them. fits is false if a counter or a distribution would exceed the limit of a snapshot.
+// The caller must check the size in bytes, because rows add up. The sum has no key.
 func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool) {
 	series, fits := allSeries(older.GetSeries(), newer.GetSeries())
 	if !fits {
@@ -37,7 +36,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
 		ServerSamples:  ServerSamples(older.GetServerSamples(), newer.GetServerSamples()),
 		Shares:         allShares(older.GetShares(), newer.GetShares()),
-		ServerAccounts: newer.GetServerAccounts(), // with the totals, which are the last word
+		ServerAccounts: newer.GetServerAccounts(), // come with the totals, which are last
 	}
 	if len(sum.BegunItems) == 0 {
 		sum.BegunItems = older.GetBegunItems()
@@ -48,7 +47,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 	return sum, true
 }
 
-// FirstWindow is the first window that a snapshot holds.
+// FirstWindow returns the first window that a snapshot covers.
 func FirstWindow(s *spatev1.Snapshot) uint32 {
 	if s.FirstWindow != nil {
 		return s.GetFirstWindow()
@@ -56,14 +55,14 @@ func FirstWindow(s *spatev1.Snapshot) uint32 {
 	return s.GetWindow()
 }
 
-// DropRecords leaves a snapshot's rows out and counts them. It returns how many there were.
+// DropRecords removes a snapshot's rows, counts them as dropped, and returns their number.
 func DropRecords(s *spatev1.Snapshot) int {
 	n := len(s.GetRecords())
 	s.Records, s.DroppedRecords = nil, s.GetDroppedRecords()+uint64(n)
 	return n
 }
 
-// allSeries merges the series of all endpoints, in the order of the endpoints.
+// allSeries merges the series of all endpoints, ordered by endpoint.
 func allSeries(older, newer []*spatev1.Series) ([]*spatev1.Series, bool) {
 	all := make([]*spatev1.Series, 0, max(len(older), len(newer)))
 	for len(older) > 0 && len(newer) > 0 {
@@ -83,7 +82,7 @@ func allSeries(older, newer []*spatev1.Series) ([]*spatev1.Series, bool) {
 	return append(append(all, older...), newer...), true
 }
 
-// oneSeries merges what was measured at one endpoint.
+// oneSeries merges the series of one endpoint.
 func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
 	counters, fits := addCounters(older.GetCounters(), newer.GetCounters())
 	if !fits {
@@ -96,14 +95,14 @@ func oneSeries(older, newer *spatev1.Series) (*spatev1.Series, bool) {
 	}, fits
 }
 
-// addCounters adds counters up.
+// addCounters adds counters. It returns false if one exceeds the limit.
 func addCounters(older, newer *spatev1.Counters) (*spatev1.Counters, bool) {
 	sum, more := measure.CountsOf(older), measure.CountsOf(newer)
 	sum.Add(&more)
 	return sum.Proto(), !slices.ContainsFunc(sum[:], func(n uint64) bool { return n > measure.MaxWindowCount })
 }
 
-// allShares merges what two snapshots say of windows, in the order of the windows.
+// allShares merges the window shares of two snapshots, ordered by window.
 func allShares(older, newer []*spatev1.WindowShare) []*spatev1.WindowShare {
 	all := slices.Clone(older)
 	for _, s := range newer {
@@ -122,7 +121,7 @@ func allShares(older, newer []*spatev1.WindowShare) []*spatev1.WindowShare {
 	return all
 }
 
-// addErrors counts failures by their kind. The example is the older one.
+// addErrors merges the failures by kind. The older example stays.
 func addErrors(older, newer []*spatev1.ErrorCount) []*spatev1.ErrorCount {
 	all := make([]*spatev1.ErrorCount, 0, len(older)+len(newer))
 	for _, e := range slices.Concat(older, newer) {
@@ -141,7 +140,7 @@ func addErrors(older, newer []*spatev1.ErrorCount) []*spatev1.ErrorCount {
 	return all
 }
 
-// allDistributions merges the distributions of all metrics, in the order of the metrics.
+// allDistributions merges the distributions of all metrics, ordered by metric.
 func allDistributions(older, newer []*spatev1.Distribution) ([]*spatev1.Distribution, bool) {
 	all := slices.Clone(older)
 	for _, d := range newer {
@@ -161,12 +160,12 @@ func allDistributions(older, newer []*spatev1.Distribution) ([]*spatev1.Distribu
 	return all, true
 }
 
-// oneDistribution merges the values of one metric.
+// oneDistribution merges the values of one metric. It returns false if they do not fit.
 func oneDistribution(older, newer *spatev1.Distribution) (*spatev1.Distribution, bool) {
 	h := histogram.New(histogram.LayoutOf(newer.GetMetric()))
 	for _, d := range []*spatev1.Distribution{older, newer} {
 		if err := h.AddProto(d); err != nil {
-			return nil, false // not of a recorder's making: it is sent as it is, and who takes it says why not
+			return nil, false // no recorder made this: send it unmerged, and let the receiver report it
 		}
 	}
 	return h.Proto(newer.GetMetric()), h.Count() <= measure.MaxValues

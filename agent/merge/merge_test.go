@@ -18,7 +18,7 @@ import (
 
 const endpoints = 3
 
-// observed is a window's measurements in the plainest form.
+// observed holds the measurements of a window in a naive form.
 type observed struct {
 	counters map[[2]int]uint64                  // by endpoint and field number
 	values   map[int]map[spatev1.Metric][]int64 // by endpoint
@@ -26,7 +26,7 @@ type observed struct {
 	rows     []uint64
 }
 
-// drawWindow draws a window, and its snapshot as a recorder makes it.
+// drawWindow draws a window, and its snapshot as a recorder would make it.
 func drawWindow(t *rapid.T, window uint32) (observed, *spatev1.Snapshot) {
 	o := observed{counters: map[[2]int]uint64{}, values: map[int]map[spatev1.Metric][]int64{},
 		errors: map[int]map[uint32]uint64{}}
@@ -87,8 +87,8 @@ func distributionOf(m spatev1.Metric, values []int64) *spatev1.Distribution {
 	return h.Proto(m)
 }
 
-// Merged in whichever order of neighbours, a stage's windows hold what all together did, and the coordinator takes
-// them.
+// In whatever order neighbours are merged, the result holds the sum of a stage's windows, and the coordinator accepts
+// it.
 func TestSumIsThatOfAllTogether(t *testing.T) {
 	run := &spatev1.RunRecord{RunId: "run", Records: "jsonl"}
 	stage := &spatev1.StageRecord{
@@ -141,7 +141,7 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 	})
 }
 
-// check compares a sum with what was observed.
+// check compares a sum with the observed windows.
 func check(t *rapid.T, sum *spatev1.Snapshot, all []observed) {
 	series := map[int]*spatev1.Series{}
 	for _, s := range sum.GetSeries() {
@@ -228,7 +228,7 @@ func TestWhatIsTooMuchIsNotMerged(t *testing.T) {
 	}
 }
 
-// The room that is left below the coordinator's limit holds the key, which comes later.
+// The room below the coordinator's limit is enough for the key, which is added later.
 func TestLimitIsBelowTheCoordinators(t *testing.T) {
 	key := proto.Size(&spatev1.Snapshot{Key: &spatev1.SnapshotKey{
 		RunId: string(make([]byte, 256)), Agent: string(make([]byte, 256)), Incarnation: 1 << 63, Sequence: 1 << 63,
@@ -238,7 +238,7 @@ func TestLimitIsBelowTheCoordinators(t *testing.T) {
 	}
 }
 
-// Pieces of a snapshot that is too large are each small enough, and say together what it said.
+// The pieces of a snapshot that is too large are small enough, and together have the same content.
 func TestSplit(t *testing.T) {
 	whole := &spatev1.Snapshot{
 		Window: 7, FirstWindow: proto.Uint32(3), PeakInFlight: 5, BegunItems: []uint64{4}, DroppedRecords: 2,

@@ -6,12 +6,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// elementBytes is the most that the encoding of an element takes beside the element: its tag and its length.
+// elementBytes is the maximum size of an element's tag and length in the encoding.
 const elementBytes = 8
 
-// Split returns a snapshot as it is, or, if it is too large to be sent, several that together say the same: first those
-// with the measurements by endpoint, then those with the rows, and the totals on the last. A row that is too large by
-// itself is left out and counted.
+// Split returns the snapshot unchanged if it is small enough to send. Otherwise it returns several snapshots with the
+// same content: first those with the measurements by endpoint, then those with the rows. The last one has the totals. A
+// row that is too large by itself is dropped and counted.
 func Split(s *spatev1.Snapshot) []*spatev1.Snapshot {
 	if proto.Size(s) <= MaxBytes {
 		return []*spatev1.Snapshot{s}
@@ -32,7 +32,7 @@ func Split(s *spatev1.Snapshot) []*spatev1.Snapshot {
 	return c.pieces
 }
 
-// cutter makes the pieces of one snapshot.
+// cutter splits one snapshot into pieces.
 type cutter struct {
 	whole  *spatev1.Snapshot
 	pieces []*spatev1.Snapshot
@@ -40,21 +40,21 @@ type cutter struct {
 	left   int // bytes left in the last piece
 }
 
-// newCutter begins the first piece, which has what is said once.
+// newCutter starts the first piece, which has the parts that must appear once.
 func newCutter(s *spatev1.Snapshot) *cutter {
 	c := &cutter{whole: s}
 	c.begin()
 	first := c.last()
 	first.PeakInFlight, first.DroppedRecords = s.GetPeakInFlight(), s.GetDroppedRecords()
 	first.ServerSamples, first.Shares = s.GetServerSamples(), s.GetShares()
-	const once = 32 // bytes of these two
+	const once = 32 // bytes of PeakInFlight and DroppedRecords
 	last := &spatev1.Snapshot{Totals: s.GetTotals(), ServerAccounts: s.GetServerAccounts()}
 	c.spare = MaxBytes - once - proto.Size(first) - proto.Size(last) - elementBytes
 	c.left = c.spare
 	return c
 }
 
-// begin begins another piece.
+// begin starts another piece.
 func (c *cutter) begin() {
 	s := c.whole
 	c.pieces = append(c.pieces, &spatev1.Snapshot{
@@ -64,7 +64,7 @@ func (c *cutter) begin() {
 	c.left = c.spare
 }
 
-// room sees to it that the last piece has room for an element, and reports whether there is a piece that has.
+// room makes sure that the last piece has room for an element. It returns false if the element fits into no piece.
 func (c *cutter) room(size int) bool {
 	size += elementBytes
 	if size > c.spare {

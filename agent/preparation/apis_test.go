@@ -54,7 +54,7 @@ func TestEndOfOutputsByTheBody(t *testing.T) {
 	}
 }
 
-// TestSimulatedAPIs prepares each API against the built-in simulator by each way to count.
+// TestSimulatedAPIs prepares each API against the built-in simulator, with each way to count.
 func TestSimulatedAPIs(t *testing.T) {
 	config := simulator.Default()
 	config.ChatTemplateTokens = 9

@@ -15,13 +15,13 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// TestAuto: the default takes what works, makes prompts exact by it, and never fails.
+// TestAuto: the default uses what works, makes prompts exact with that, and never fails.
 func TestAuto(t *testing.T) {
 	for name, tt := range map[string]struct {
 		server   *fakeServer
 		want     string
 		template uint32
-		note     string // part of one; "": nothing is told of lengths
+		note     string // part of a note; "": no note about lengths
 	}{
 		"the tokenizer takes chats": {&fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, chats: true,
 			usage: true}, "server", 8, ""},
@@ -61,7 +61,8 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// TestAutoOnASlowServer: two seconds for a request must not make minutes, and a server that hangs costs no run.
+// TestAutoOnASlowServer: two seconds per request must not add up to minutes, and a server that hangs does not fail the
+// run.
 func TestAutoOnASlowServer(t *testing.T) {
 	for takes, want := range map[time.Duration]string{2 * time.Second: "server", 7 * time.Second: "words",
 		time.Hour: "words"} {
@@ -77,14 +78,14 @@ func TestAutoOnASlowServer(t *testing.T) {
 	}
 }
 
-// TestTrials: what is known of outputs goes by what the server does, not by its name.
+// TestTrials: findings about outputs depend on what the server does, not on its name.
 func TestTrials(t *testing.T) {
 	both := []string{"ignore_eos", "min_tokens"}
 	all := append([]string{"continuous_usage_stats"}, both...)
 	for name, tt := range map[string]struct {
 		server  *fakeServer
 		target  *spatev1.Target
-		exact   string // how; "": not
+		exact   string // ExactOutputBy; "": not exact
 		running bool
 		is      string
 		tried   int64
@@ -144,7 +145,7 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// TestTrialThatFails: a server that does not know the model says so, and its name decides.
+// TestTrialThatFails: a server that does not know the model reports that, and its name decides.
 func TestTrialThatFails(t *testing.T) {
 	s := &fakeServer{models: listing("other", "vllm", 0)}
 	// the server has no such path
@@ -198,7 +199,7 @@ func TestEndpointsThatDiffer(t *testing.T) {
 	}
 }
 
-// TestTemplateBeyondTheISL: what cannot be had is told.
+// TestTemplateBeyondTheISL: an impossible length is noted.
 func TestTemplateBeyondTheISL(t *testing.T) {
 	for isl, told := range map[uint32]bool{8: true, 9: false} {
 		stage := stageOf(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: "auto"})
@@ -212,14 +213,14 @@ func TestTemplateBeyondTheISL(t *testing.T) {
 	}
 }
 
-// sonnetStage is a stage of whole lines.
+// sonnetStage returns a stage with prompts of whole lines.
 func sonnetStage(target *spatev1.Target, isl uint32) *spatev1.Stage {
 	stage := stageOf(target)
 	stage.Workload.Content = &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: isl, Osl: 5}}
 	return stage
 }
 
-// verses are lines of 3 to 9 words, of which a server splits some.
+// verses returns lines of 3 to 9 words, some of which a server splits.
 func verses(tokens bool) func() ([]workload.Line, error) {
 	words := workload.Words()
 	var lines []workload.Line
@@ -234,7 +235,7 @@ func verses(tokens bool) func() ([]workload.Line, error) {
 	return func() ([]workload.Line, error) { return lines, nil }
 }
 
-// TestSonnet: lines have the length that the server counts, and prompts of them what they weigh beside.
+// TestSonnet: lines have the length that the server counts, and prompts of lines include what the server adds.
 func TestSonnet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		tokenizer string
@@ -289,7 +290,7 @@ func TestSonnet(t *testing.T) {
 	}
 }
 
-// checkLines has the server count prompts of lines.
+// checkLines makes the server count prompts of lines.
 func checkLines(t *testing.T, f Found, s *fakeServer, lines []workload.Line, off uint32) {
 	t.Helper()
 	if len(f.Lines) != len(lines) {
@@ -330,7 +331,7 @@ func TestLongText(t *testing.T) {
 	}
 }
 
-// TestOwnText: rows that give the text are told not to be counted, and weighed where a file counted them.
+// TestOwnText: a note says that given texts are not counted, and their template is weighed if a file counted them.
 func TestOwnText(t *testing.T) {
 	rows := &spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: &spatev1.FileContent{}}}
 	for tokenizer, tt := range map[string]struct {
@@ -352,7 +353,7 @@ func TestOwnText(t *testing.T) {
 	}
 }
 
-// bodyOf is a body that decides both.
+// bodyOf returns a body that decides about exact output and running usage.
 func bodyOf(t *testing.T) (body *structpb.Struct) {
 	t.Helper()
 	body = fields(t, "ignore_eos", true)

@@ -9,7 +9,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// Requests that the search for words may send.
+// The number of requests that the search for words may send.
 const (
 	tokenizeRequests = 96
 	usageRequests    = 48
@@ -50,8 +50,8 @@ func (f *finder) lengths(ctx context.Context) error {
 	return nil
 }
 
-// own is for rows that give the text. Only a tokenizer file counts it, and then what the server adds is part of the
-// length.
+// own handles rows with given texts. Only a tokenizer file counts their tokens, and then the tokens that the server
+// adds are part of the length.
 func (f *finder) own(ctx context.Context, tokenizer string) {
 	f.found.Preparation.Lengths = "own"
 	switch {
@@ -64,9 +64,9 @@ func (f *finder) own(ctx context.Context, tokenizer string) {
 	}
 }
 
-// auto takes the first way that works. None does: prompts are made of words, unchecked.
+// auto uses the first way that works. If none does, prompts are made of unchecked words.
 func (f *finder) auto(ctx context.Context) {
-	if f.silent || f.api() == "triton" { // which counts no tokens
+	if f.silent || f.api() == "triton" { // Triton counts no tokens
 		f.byWords("")
 		return
 	}
@@ -90,7 +90,7 @@ func (f *finder) auto(ctx context.Context) {
 	f.byWords(strings.Join(why, "; "))
 }
 
-// brief is an error without what only a plan that asks for a way needs to know.
+// brief returns an error's text without advice that only a plan with that tokenizer needs.
 func brief(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the server took too long"
@@ -100,20 +100,20 @@ func brief(err error) string {
 	return text
 }
 
-// byWords has prompts made of words that nobody has counted. Why says why it is so, unless the plan wants it.
+// byWords makes prompts of words that nobody has counted. why is the reason, or "" if the plan wants it so.
 func (f *finder) byWords(why string) {
 	f.found.Preparation.Lengths = "words"
 	switch {
 	case why != "":
 		f.note("Each word of a prompt is taken for one token, and nothing is known of a chat template: the server's tokens could not be counted (%s). "+
 			"For exact lengths set the target's tokenizer to file:PATH, the model's tokenizer.json.", why)
-	case f.owner != ownSimulator: // to which a word is a token
+	case f.owner != ownSimulator: // for the simulator a word is a token
 		f.note("Each word of a prompt is taken for one token, which is not checked, and nothing is known of a chat template: to be sure, set the " +
 			"target's tokenizer to auto or file:PATH.")
 	}
 }
 
-// verified takes the workload's own words as far as the server counts one token for each.
+// verified uses those of the workload's own words that the server counts as one token each.
 func (f *finder) verified(ctx context.Context, way string) error {
 	s, err := f.scale(ctx, way)
 	if err != nil {
@@ -128,7 +128,7 @@ func (f *finder) verified(ctx context.Context, way string) error {
 	return nil
 }
 
-// scale makes a scale for a way to count: by the server's tokenizer, with chats as chats if it takes them, or by usage.
+// scale returns a scale that counts by the server's tokenizer (as chats, if the tokenizer accepts chats), or by usage.
 func (f *finder) scale(ctx context.Context, way string) (*scale, error) {
 	if way == "usage" {
 		return &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: singles,
@@ -151,7 +151,7 @@ func (f *finder) scale(ctx context.Context, way string) (*scale, error) {
 	return s, nil
 }
 
-// measureChat is measure where the server's tokenizer takes no chats.
+// measureChat is measure for a server whose tokenizer accepts no chats.
 func (f *finder) measureChat(ctx context.Context, text string) (uint64, error) {
 	w, err := f.measure(ctx, text)
 	if err != nil {
@@ -160,7 +160,7 @@ func (f *finder) measureChat(ctx context.Context, text string) (uint64, error) {
 	return w, nil
 }
 
-// fitting returns as many words as the server's limit allows in one prompt, each of up to three tokens, beside a
+// fitting returns as many words as the server's limit allows in one prompt, at up to three tokens each and besides a
 // template.
 func (f *finder) fitting() []string {
 	const template, each = 100, 3
@@ -172,13 +172,13 @@ func (f *finder) fitting() []string {
 	return words[:min(max(fewest, (limit-template)/each), len(words))]
 }
 
-// template takes down how many tokens the server adds to a prompt.
+// template records how many tokens the server adds to a prompt.
 func (f *finder) template(tokens uint32) {
 	f.found.Template = tokens
 	f.found.Preparation.TemplateTokens = &tokens
 }
 
-// tokenize weighs a text on the server's tokenizer.
+// tokenize weighs a text with the server's tokenizer.
 func (f *finder) tokenize(ctx context.Context, text string) (uint64, error) {
 	f.ask()
 	t, err := f.client.Tokenize(ctx, endpoint, text)
@@ -186,7 +186,7 @@ func (f *finder) tokenize(ctx context.Context, text string) (uint64, error) {
 	return t.Count, err
 }
 
-// tokenizeChat weighs a chat on the server's tokenizer.
+// tokenizeChat weighs a chat with the server's tokenizer.
 func (f *finder) tokenizeChat(ctx context.Context, text string) (uint64, error) {
 	f.ask()
 	t, err := f.client.TokenizeChat(ctx, endpoint, text)
@@ -194,13 +194,13 @@ func (f *finder) tokenizeChat(ctx context.Context, text string) (uint64, error) 
 	return t.Count, err
 }
 
-// measure weighs a text on what the server says that it used.
+// measure weighs a text by the server's usage.
 func (f *finder) measure(ctx context.Context, text string) (uint64, error) {
 	f.ask()
 	return f.client.Measure(ctx, endpoint, text)
 }
 
-// fromFile takes the words that a tokenizer file gave, and has the server weigh the template with them, if it can.
+// fromFile uses the words of a tokenizer file, and weighs the template with them if the server can count.
 func (f *finder) fromFile(ctx context.Context) error {
 	f.found.Preparation.Lengths = "file"
 	words := f.stage.GetLexicon().GetWords()
@@ -212,12 +212,12 @@ func (f *finder) fromFile(ctx context.Context) error {
 	return nil
 }
 
-// weighTemplate finds out what the server adds to a prompt of words that are one token each in all places.
+// weighTemplate finds out what the server adds to a prompt, with words that are one token each in all places.
 func (f *finder) weighTemplate(ctx context.Context, words []string) {
 	if f.silent {
 		return
 	}
-	const known = 3 // words are one token each: a few are enough to see what a prompt has beside
+	const known = 3 // words are known to be one token each: a few are enough to see what else a prompt has
 	s := &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: min(known, len(words)),
 		words: words}
 	err := s.starts(ctx)

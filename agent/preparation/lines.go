@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// mostLines is how many lines of a text are counted one by one. Of a longer text others are estimated by their
+	// mostLines is how many lines of a text are counted one by one. Other lines of a longer text are estimated by their
 	// bytes.
 	mostLines = 2000
-	// blocks is how many parts of a text are counted where each costs a request to the model, and blockLines how long
-	// they are at most.
+	// blocks is how many parts of a text are counted if each costs a request to the model, and blockLines their maximum
+	// number of lines.
 	blocks, blockLines = 12, 32
-	// proofs is how many whole prompts are counted, proofTokens how long they are at most.
+	// proofs is how many whole prompts are counted, and proofTokens their maximum length.
 	proofs, proofTokens = 4, 2048
 )
 
-// countLines finds out how long the lines of a sonnet's text are, and what whole prompts of them weigh beside. For
-// other workloads there is nothing to do.
+// countLines finds out the lengths of the lines of a sonnet's text, and what whole prompts of such lines weigh in
+// addition. For other workloads it does nothing.
 func (f *finder) countLines(ctx context.Context, way string) error {
 	content, ok := f.stage.GetWorkload().GetContent().(*spatev1.Workload_Sonnet)
 	if !ok || f.lines == nil || f.client.Form() == workload.TokenIDs {
@@ -49,16 +49,16 @@ func (f *finder) countLines(ctx context.Context, way string) error {
 	return t.prove(ctx, way)
 }
 
-// text is a sonnet's.
+// text is the text of a sonnet.
 type text struct {
 	*finder
 	lines   []workload.Line
 	lengths []uint32
-	rough   bool // some are estimates
+	rough   bool // some lengths are estimates
 	isl     uint32
 }
 
-// fromFile takes the lengths that the plan's tokenizer file gave. It has none where the plan has several such files.
+// fromFile uses the lengths of the plan's tokenizer file. There are none if the plan has several such files.
 func (t *text) fromFile() {
 	for i, l := range t.lines {
 		if l.Tokens == 0 {
@@ -70,7 +70,7 @@ func (t *text) fromFile() {
 	}
 }
 
-// countEach weighs each line on the server's tokenizer, as it stands in a text: behind the end of another line.
+// countEach weighs each line with the server's tokenizer, in its normal place: after the end of another line.
 func (t *text) countEach(ctx context.Context) error {
 	base, err := t.tokenize(ctx, before)
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *text) countEach(ctx context.Context) error {
 	return nil
 }
 
-// before is a line that stands before those that are counted.
+// before is a line that precedes each counted line.
 const before = "the\n"
 
 // weighLines weighs the lines of a map, several at a time.
@@ -124,7 +124,7 @@ func (t *text) weighLines(ctx context.Context, counts map[string]uint32, base ui
 	return err
 }
 
-// rate is how many tokens a byte of counted lines has.
+// rate returns the mean number of tokens per byte of counted lines.
 func (t *text) rate(counts map[string]uint32) float64 {
 	var tokens, bytes float64
 	for line, n := range counts {
@@ -134,12 +134,12 @@ func (t *text) rate(counts map[string]uint32) float64 {
 	return tokens / bytes
 }
 
-// estimated is the length of a line by its bytes.
+// estimated returns the estimated length of a line from its bytes.
 func estimated(line string, rate float64) uint32 {
 	return max(1, uint32(float64(len(line))*rate+0.5))
 }
 
-// estimate weighs blocks of lines by usage, and shares their tokens out by bytes.
+// estimate weighs blocks of lines by usage, and estimates lines by their bytes.
 func (t *text) estimate(ctx context.Context) error {
 	counts := make(map[string]uint32)
 	for i := range blocks {
@@ -163,7 +163,7 @@ func (t *text) estimate(ctx context.Context) error {
 	return nil
 }
 
-// joined is the text of lines.
+// joined returns the text of lines.
 func joined(lines []workload.Line) string {
 	var all strings.Builder
 	for _, l := range lines {
@@ -172,8 +172,8 @@ func joined(lines []workload.Line) string {
 	return all.String()
 }
 
-// prove weighs whole prompts of lines. What they weigh beside their lines is the template of such prompts; if they do
-// not agree on it, the lengths of prompts are off by so much.
+// prove weighs whole prompts of lines. What they weigh more than their lines is the template of such prompts. If the
+// prompts differ in it, the lengths of prompts are off by that much.
 func (t *text) prove(ctx context.Context, way string) error {
 	if t.lengths == nil || t.silent {
 		return nil
@@ -198,7 +198,7 @@ func (t *text) prove(ctx context.Context, way string) error {
 	return nil
 }
 
-// drawn returns a prompt of lines, and its length without what the server adds.
+// drawn returns a random prompt of lines, always the same for a number, and its length without what the server adds.
 func (t *text) drawn(number uint64) (string, uint32) {
 	lots := draw.New(1, "preparation", "lines").Sub(number)
 	room := min(t.isl, proofTokens)
@@ -214,14 +214,14 @@ func (t *text) drawn(number uint64) (string, uint32) {
 	}
 }
 
-// settle takes down what prompts of lines have beside them.
+// settle records what prompts of lines weigh in addition to their lines.
 func (t *text) settle(extra []int64) {
 	least, most := extra[0], extra[0]
 	for _, e := range extra {
 		least, most = min(least, e), max(most, e)
 	}
 	template := t.found.Template
-	if !t.rough { // else what is beside lines says more of them than of the template
+	if !t.rough { // estimated lengths say more about the lines than about the template
 		template = uint32(max(0, (least+most)/2))
 	}
 	if off := max(most-int64(template), int64(template)-least); off > 0 {

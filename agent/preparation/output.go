@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 )
 
-// eosField is the field of a body that says whether outputs go on beyond their end: its object, if it is in one, and
-// its name.
+// eosField returns the body field that makes outputs continue beyond their end: the object that contains it, if any,
+// and its name.
 func eosField(api string) (object, name string) {
 	switch api {
 	case "sglang":
@@ -20,7 +20,7 @@ func eosField(api string) (object, name string) {
 	return "", "ignore_eos"
 }
 
-// eos is what the plan's body says of the end of outputs. nil: nothing.
+// eos returns the field of eosField and its value in the plan's body. nil: the body does not set it.
 func (f *finder) eos() (name string, asked any) {
 	object, name := eosField(f.api())
 	if object == "" {
@@ -30,21 +30,21 @@ func (f *finder) eos() (name string, asked any) {
 	return object + "." + name, options[name]
 }
 
-// How ExactOutput was found out.
+// How ExactOutput was decided.
 const (
 	byPlan  = "plan"
 	byName  = "known"
 	byTrial = "tried"
 )
 
-// output decides whether requests ask for exactly OSL tokens, and for the usage so far in each frame.
+// output decides whether requests ask for exactly OSL tokens, and whether they ask for running usage.
 //
-// That a server takes a field cannot be seen from one answer: many take any field and ignore those they do not know,
-// and an output of the length asked may be chance. So the server is asked twice. A request for exactly 16 tokens must
-// be answered with 16 by its usage; and the same request with a text in place of ignore_eos, or else of min_tokens,
-// must be refused: whoever checks the type of a field reads it. Gateways hand such a refusal on. A server that names
-// itself as one that takes the fields only has to keep to the first request. A wrong yes is seen in the results, where
-// the osl check compares the lengths; a wrong no is a note that says what to set.
+// One answer does not show whether a server accepts a field: many servers ignore fields that they do not know, and an
+// output may have the requested length by chance. So the server is asked twice. It must answer a request for exactly 16
+// tokens with 16 by its usage. It must then reject the same request with a text in place of ignore_eos, or else of
+// min_tokens: a server that checks the type of a field reads the field. Gateways pass such a rejection on. A server
+// that identifies itself as one that accepts the fields only has to pass the first request. A wrong yes shows in the
+// results, where the osl check compares the lengths. A wrong no shows as a note that says what to set.
 func (f *finder) output(ctx context.Context) {
 	open, running := f.exactByPlan(), f.runningByPlan()
 	exact := open && f.stage.GetTarget().GetExactOutput() == "auto"
@@ -63,10 +63,10 @@ func (f *finder) output(ctx context.Context) {
 	}
 }
 
-// wishes are what a trial is to find out.
+// wishes are what a trial must find out.
 type wishes struct {
-	open    bool // whether outputs can be forced is not decided by the plan
-	exact   bool // and may be tried
+	open    bool // the plan leaves open whether outputs are forced
+	exact   bool // and that may be tried
 	running bool
 }
 
@@ -75,8 +75,7 @@ func tries(api string) bool {
 	return slices.Contains([]string{"", "chat", "completions", "responses", "anthropic"}, api)
 }
 
-// exactByPlan decides by the plan whether outputs are forced, where it says something, and reports whether it is left
-// open.
+// exactByPlan decides from the plan whether outputs are forced, and reports whether the plan leaves it open.
 func (f *finder) exactByPlan() (open bool) {
 	p, wish := f.found.Preparation, f.stage.GetTarget().GetExactOutput()
 	switch name, asked := f.eos(); {
@@ -92,7 +91,8 @@ func (f *finder) exactByPlan() (open bool) {
 	return false
 }
 
-// runningByPlan is the same for the usage so far. A stage without the field was made by no plan: it is not asked for.
+// runningByPlan does the same for running usage. In a stage that no plan made the field is empty, and running usage
+// stays off.
 func (f *finder) runningByPlan() (open bool) {
 	if f.api() != "chat" && f.api() != "completions" {
 		return false
@@ -109,8 +109,7 @@ func (f *finder) runningByPlan() (open bool) {
 	return f.stage.GetTarget().GetRunningUsage() == "auto"
 }
 
-// exactByName decides by what the server calls itself. Why says why nothing better is known. Empty: it is not worth
-// telling.
+// exactByName decides from the server's name. why says why nothing better is known; empty: not worth a note.
 func (f *finder) exactByName(why string) {
 	if f.takesLength() {
 		f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byName
@@ -127,22 +126,22 @@ func (f *finder) inexact(why string) {
 	f.note("Outputs can be shorter than their OSL: %s. If the server does make outputs of the length asked, set the target's exact_output to always.", why)
 }
 
-// takesLength reports whether the server is known to make outputs as long as is asked: by the API, where only one
-// server has it, and else by what the server calls itself.
+// takesLength reports whether the server is known to make outputs of exactly the requested length: by the API if only
+// one server has it, and else by the server's name.
 func (f *finder) takesLength() bool {
 	switch f.api() {
 	case "sglang", "triton":
 		return true
-	case "tgi", "anthropic": // TGI never lets outputs go on, Anthropic's API refuses fields that it does not know
+	case "tgi", "anthropic": // TGI never continues outputs, and Anthropic's API rejects unknown fields
 		return f.owner == ownSimulator
-	case "responses": // it has no min_tokens
+	case "responses": // this API has no min_tokens
 		return f.owner == ownSimulator || f.owner == "vllm"
 	}
 	_, known := engines[f.owner]
 	return known
 }
 
-// lengthFields names what asks for exact outputs.
+// lengthFields names the fields that request exact outputs.
 func lengthFields(api string) string {
 	switch api {
 	case "tgi":
@@ -153,7 +152,7 @@ func lengthFields(api string) string {
 	return "ignore_eos and min_tokens"
 }
 
-// What is tried: a question that people answer with one word, and more tokens than that.
+// The trial request: a question with a one-word answer, and more tokens than that.
 const (
 	trialText   = "Answer with one word: is water wet?"
 	trialTokens = 16
@@ -166,7 +165,7 @@ func (f *finder) attempt(ctx context.Context, a stream.Attempt) (stream.Trial, e
 	return f.client.Try(ctx, endpoint, a)
 }
 
-// tryOutput finds out what of both the server takes.
+// tryOutput finds out what the server accepts.
 func (f *finder) tryOutput(ctx context.Context, w wishes) {
 	taken, trial, err := f.taken(ctx, w.exact, w.running)
 	if err != nil {
@@ -199,7 +198,7 @@ func (f *finder) tryOutput(ctx context.Context, w wishes) {
 	}
 }
 
-// taken tries both wishes, then each alone, then none, until the server takes a request.
+// taken tries both wishes, then each alone, then none, until the server accepts a request.
 func (f *finder) taken(ctx context.Context, exact, running bool) (stream.Attempt, stream.Trial, error) {
 	var refused error
 	var before []stream.Attempt
@@ -217,7 +216,7 @@ func (f *finder) taken(ctx context.Context, exact, running bool) (stream.Attempt
 	return stream.Attempt{}, stream.Trial{}, refused
 }
 
-// proveExact looks whether the server reads the fields that ask for exact outputs.
+// proveExact checks whether the server reads the fields that request exact outputs.
 func (f *finder) proveExact(ctx context.Context) {
 	for field := range strings.SplitSeq(lengthFields(f.api()), " and ") {
 		if _, err := f.attempt(ctx, stream.Attempt{Wrong: field}); stream.Refused(err) {
@@ -228,7 +227,8 @@ func (f *finder) proveExact(ctx context.Context) {
 	f.inexact("the server takes any value for " + lengthFields(f.api()) + ", so nothing shows that it reads them")
 }
 
-// name takes down the software that an answer names. What the server calls itself is more exact if it is the same.
+// name records the software that an answer names. The name that the server gave itself is more exact and stays, unless
+// the answer came through LiteLLM.
 func (f *finder) name(software []string) {
 	p := f.found.Preparation
 	if p.Server != "" && !strings.HasPrefix(strings.Join(software, " "), "LiteLLM") {

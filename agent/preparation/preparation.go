@@ -1,12 +1,12 @@
-// Package preparation finds out about a target before load is sent there: how prompts get their exact length, how many
-// tokens the server adds to them, whether outputs can be forced to a length, whether the server tells the usage so far
-// in each frame, and what the server is.
+// Package preparation finds out about a target before load is sent to it: how prompts get their exact length, how many
+// tokens the server adds to them, whether outputs can be forced to a length, whether the server reports running usage,
+// and what the server is.
 //
-// It tries rather than trusts names: short requests show what a server does with a field. Everything is asked of the
-// target's first endpoint; the others are asked for their models and versions only, so that a difference is told. What
-// it finds depends on the answers alone, so all agents that prepare the same stage find the same. It changes nothing at
+// It tries things rather than trusting names: short requests show what a server does with a field. It tests only the
+// target's first endpoint. It asks the others for their models and versions only, to report differences. Findings
+// depend on the answers alone, so all agents that prepare the same stage find the same. The package changes nothing on
 // the server and sends a bounded number of small requests. It keeps no state and knows neither schedules nor results.
-// The agent calls it before it says that it is ready for a stage.
+// The agent calls it before it reports that it is ready for a stage.
 package preparation
 
 import (
@@ -20,55 +20,55 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// Client is what Find asks of a target's client. *stream.Client is one. All methods may be called concurrently.
+// Client is a client of a target. *stream.Client implements it. All methods may be called concurrently.
 type Client interface {
-	// Form is how prompts are written.
+	// Form returns the form of prompts.
 	Form() workload.Form
-	// Models lists what an endpoint serves.
+	// Models returns the models that an endpoint serves.
 	Models(ctx context.Context, endpoint int) ([]stream.Model, error)
-	// Version is that of an endpoint's software.
+	// Version returns the version of an endpoint's software.
 	Version(ctx context.Context, endpoint int) (string, error)
-	// Tokenize counts the tokens of a text.
+	// Tokenize returns the number of tokens in a text.
 	Tokenize(ctx context.Context, endpoint int, text string) (stream.Tokens, error)
-	// TokenizeChat counts the tokens of a chat of one message.
+	// TokenizeChat returns the number of tokens in a chat of one message.
 	TokenizeChat(ctx context.Context, endpoint int, text string) (stream.Tokens, error)
-	// Measure counts the prompt of a request by what the server says it used.
+	// Measure sends a request and returns the length of its prompt by the server's usage.
 	Measure(ctx context.Context, endpoint int, text string) (uint64, error)
-	// Try shows what the server makes of a short request.
+	// Try sends a short request and returns what the server made of it.
 	Try(ctx context.Context, endpoint int, a stream.Attempt) (stream.Trial, error)
 }
 
-// Found is what there is to know about a target.
+// Found is what is known about a target.
 type Found struct {
-	// Preparation is what the results say of it. Never nil.
+	// Preparation is what the results report. It is never nil.
 	Preparation *spatev1.Preparation
-	// Words that are one token each behind a space, for prompts of text. Empty: the workload's own.
+	// Words are one token each after a space, for text prompts. Empty: use the workload's own words.
 	Words []string
-	// First are words that are one token each at the start of a prompt. Empty: Words.
+	// First are words that are one token each at the start of a prompt. Empty: use Words.
 	First []string
 	// Lines are the lengths of a sonnet's lines in tokens. Empty: not counted.
 	Lines []uint32
-	// Template is how many tokens the server adds to each prompt. 0 if that is not known, too.
+	// Template is how many tokens the server adds to each prompt. It is also 0 if that is not known.
 	Template uint32
 }
 
 const (
-	// limit is the longest that Find takes.
+	// limit bounds the duration of Find.
 	limit = time.Minute
-	// lengthsLimit and trialLimit are the longest that the defaults may take to find out about lengths and about
-	// outputs. Whatever is not known by then is as if it could not be found out.
+	// lengthsLimit and trialLimit bound how long the defaults may take to find out about lengths and about outputs.
+	// What is not known by then is treated as impossible to find out.
 	lengthsLimit = 25 * time.Second
 	trialLimit   = 15 * time.Second
 )
 
-// endpoint is the one that is asked.
+// endpoint is the index of the endpoint that is tested.
 const endpoint = 0
 
-// Find prepares a stage. Lines returns those of a sonnet's text; it may be nil for other workloads. What cannot be
-// found out is a note for people, and no error, unless the plan asks for it: with the target's tokenizer "server" or
-// "usage", an error says why lengths cannot be made exact. It is an error, too, if the stage lacks the words of a
-// "file:" tokenizer, or its lines cannot be read. Fields of the target that plans fill in with "auto" are tried; where
-// they are empty, as in stages that no plan made, nothing is. Find blocks, at most a minute.
+// Find prepares a stage. lines returns the lines of a sonnet's text; it may be nil for other workloads. What Find
+// cannot find out becomes a note and not an error, unless the plan requires it: with tokenizer "server" or "usage", an
+// error says why lengths cannot be made exact. Find also fails if the stage lacks the words of a "file:" tokenizer, or
+// if its lines cannot be read. It tries only the target's fields that are "auto", as plans fill them in. It tries
+// nothing for empty fields, as in stages that no plan made. Find blocks for at most a minute.
 func Find(ctx context.Context, client Client, stage *spatev1.Stage, lines func() ([]workload.Line, error)) (Found,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -88,37 +88,37 @@ type finder struct {
 	client Client
 	stage  *spatev1.Stage
 	lines  func() ([]workload.Line, error)
-	owner  string // of the model, as the server says it
+	owner  string // of the model, according to the server
 	silent bool   // the endpoint cannot be reached
-	broken bool   // it does not answer a plain request
+	broken bool   // a plain request fails
 	found  Found
 
-	mu    sync.Mutex // guards what follows, and found.Preparation.MaxModelTokens
+	mu    sync.Mutex // guards the fields below, and found.Preparation.MaxModelTokens
 	asked uint32     // requests so far
 }
 
-// note adds a sentence for people.
+// note adds a note for people.
 func (f *finder) note(format string, args ...any) {
 	f.found.Preparation.Notes = append(f.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-// ask counts a request.
+// ask counts a request that is about to be sent.
 func (f *finder) ask() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
 }
 
-// api is the API of the target.
+// api returns the API of the target.
 func (f *finder) api() string { return f.stage.GetTarget().GetApi() }
 
-// bodyField returns a field of the bodies that the plan gives.
+// bodyField returns a field of the body that the plan gives.
 func (f *finder) bodyField(name string) any {
 	return f.stage.GetTarget().GetBody().AsMap()[name]
 }
 
-// Short says that prompts of a workload are asked to be shorter than they can be where the server adds so many tokens.
-// Empty: they are not, or it cannot be told.
+// Short returns a note if a workload asks for prompts that are shorter than possible where the server adds template
+// tokens. It returns "" if there are none, or if that is not known.
 func Short(w *spatev1.Workload, template uint32) string {
 	least := template + 1
 	if shortest, known := workload.Shortest(w); !known || shortest >= least {
@@ -128,13 +128,13 @@ func Short(w *spatev1.Workload, template uint32) string {
 		template, least, least)
 }
 
-// Kind is what of a workload decides what has to be found out.
+// Kind is the kind of prompts of a workload, which decides what must be found out.
 type Kind byte
 
 const (
-	// Words are prompts of as many tokens as they are asked to have.
+	// Words are prompts made of words, with a requested number of tokens.
 	Words Kind = iota
-	// Lines are prompts of the whole lines of a text.
+	// Lines are prompts made of whole lines of a text.
 	Lines
 	// Own are prompts whose text is given.
 	Own

@@ -19,7 +19,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// split is a model that makes two or three tokens of one in so many words.
+// split returns a model that splits one word in every `one` words into two or three tokens.
 func split(one int, where func(first bool) bool) func(string, bool) int {
 	extra := make(map[string]int)
 	for i, word := range workload.Words() {
@@ -38,10 +38,10 @@ func split(one int, where func(first bool) bool) func(string, bool) int {
 func anywhere(bool) bool      { return true }
 func atBegin(first bool) bool { return first }
 
-// fewWhole is a model that has a sixth of the words whole.
+// fewWhole is a model in which a sixth of the words are one token.
 func fewWhole(word string, _ bool) int { return min(1, slices.Index(workload.Words(), word)%6) }
 
-// checkPrompts has the workload make 1,000 prompts of random length and the server count them.
+// checkPrompts makes the workload generate 1,000 prompts of random length, and the server count them.
 func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) int) {
 	t.Helper()
 	lots := rand.New(rand.NewPCG(1, 2))
@@ -107,7 +107,7 @@ func TestExactLengths(t *testing.T) {
 			extra: split(100, anywhere)}, 256, 30},
 		"usage, the first word split": {"usage", "chat", &fakeServer{template: 20, feed: 1, usage: true,
 			extra: func(w string, _ bool) int {
-				if w == "able" { // the first of all
+				if w == "able" { // the first word of all
 					return 1
 				}
 				return 0
@@ -247,7 +247,7 @@ func TestServers(t *testing.T) {
 		exact  bool
 		is     string
 		most   uint32
-		note   string // part of one; "": there is none
+		note   string // part of a note; "": no note
 	}{
 		"vLLM": {&fakeServer{models: listing("m", "vllm", 8192), version: "0.9.1"},
 			&spatev1.Target{Model: "m"}, true, "vLLM 0.9.1", 8192, ""},
@@ -290,7 +290,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// fields is a body with one field.
+// fields returns a body with one field.
 func fields(t *testing.T, name string, value any) *structpb.Struct {
 	t.Helper()
 	s, err := structpb.NewStruct(map[string]any{name: value})
@@ -347,7 +347,7 @@ func (d *deaf) Try(ctx context.Context, _ int, _ stream.Attempt) (stream.Trial, 
 }
 func (d *deaf) Measure(ctx context.Context, _ int, _ string) (uint64, error) { return 0, d.wait(ctx) }
 
-// A server that never answers is asked once.
+// A server that never answers is asked only once.
 func TestSilence(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

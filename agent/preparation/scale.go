@@ -18,46 +18,45 @@ type weigh func(ctx context.Context, text string) (uint64, error)
 
 // scale finds words that the server counts as one token each, by weighing texts.
 //
-// A text weighs the sum of its words' tokens and what the server adds to every prompt. To tell the two apart, every
-// text starts with a word that was weighed alone, a first word: the others stand behind a space and weigh what the text
-// weighs beyond it. A list of n words that weighs n needs no second look. One that weighs something else is halved; the
-// weight of one half says that of the other.
+// A text weighs the sum of its words' tokens plus what the server adds to every prompt. To tell the two apart, every
+// text starts with a first word, one that was weighed alone. The other words come after a space and weigh what the text
+// weighs beyond the first word. A list of n words that weighs n needs no second look. A list that weighs something else
+// is halved; the weight of one half gives that of the other.
 //
-// A word need not be one token at the start of a prompt because it is one behind a space, nor the other way round. So
-// there are a few first words, which weigh the same alone as prompts, and many others. A prompt of a first word and n
-// others then has base + n tokens, whatever a first word weighs by itself: what it has beyond one token counts as added
-// by the server.
+// A word that is one token after a space may be more at the start of a prompt, and the other way round. So there are a
+// few first words, which weigh the same alone as prompts, and many others. A prompt of a first word and n others then
+// has base + n tokens, whatever a first word weighs by itself: anything beyond one token counts as added by the server.
 type scale struct {
-	prompt weigh // a text as a prompt, with all that the server adds
-	list   weigh // a text of many words. Same as prompt, but where the server's tokenizer takes no chats.
-	same   bool  // the two are the same
-	left   int   // requests that it may still send
-	looks  int   // words that are weighed alone in one go
+	prompt weigh // weighs a text as a prompt, with everything that the server adds
+	list   weigh // weighs a text of many words; differs from prompt only where the server's tokenizer accepts no chats
+	same   bool  // list is the same as prompt
+	left   int   // requests that may still be sent
+	looks  int   // words that are weighed alone in one round
 	words  []string
 
 	sent  int
 	first []string
 	base  uint64 // weight of a first word as a prompt
-	head  uint64 // weight of the first of them by list
+	head  uint64 // weight of the first of the first words, by list
 }
 
 const (
-	// fewest is how many words must be left: of 32, a text of 16 tokens is the same twice in 10^24.
+	// fewest is how many words are needed: of 32, a text of 16 tokens repeats with a probability of 1 in 10^24.
 	fewest = 32
-	// enough is how many words of those that are offered need no more looking for others.
+	// enough is how many good words end the search.
 	enough = 256
-	// singles is how many words are weighed alone in one go where nothing is known of them. If fewer than fewestFirst
-	// of them weigh the same, others are weighed, too.
+	// singles is how many words are weighed alone in one round if nothing is known about them. If fewer than
+	// fewestFirst of them weigh the same, another round is weighed.
 	singles, fewestFirst = 8, 4
-	// spare is how many requests are kept for what follows the search for words.
+	// spare is how many requests are reserved for what follows the search for words.
 	spare = 4
-	// sample is how many words a text has that is weighed to check others.
+	// sample is how many words the texts of confirm have at most, besides the first.
 	sample = 400
 )
 
 var errSpent = errors.New("no more requests")
 
-// take counts requests before they are sent. It is an error if there are not so many left.
+// take reserves n requests before they are sent. It returns an error if fewer are left.
 func (s *scale) take(n int) error {
 	if s.left < n {
 		return errSpent
@@ -85,7 +84,7 @@ func (s *scale) search(ctx context.Context) error {
 	return s.confirm(ctx)
 }
 
-// starts finds words that weigh the same as prompts: the weight that most have of those that it looks at.
+// starts finds words that weigh the same as prompts: it keeps the most common weight of the words that it weighs.
 func (s *scale) starts(ctx context.Context) error {
 	var weights []uint64
 	for round := range 2 {
@@ -117,7 +116,7 @@ func (s *scale) starts(ctx context.Context) error {
 	return err
 }
 
-// single returns the word that is weighed alone as number i: those of a round lie far apart.
+// single returns the word number i to weigh alone. The words of a round are far apart.
 func (s *scale) single(i int) string {
 	return s.words[(i%s.looks*len(s.words)/s.looks+i/s.looks*7)%len(s.words)]
 }
@@ -141,7 +140,7 @@ func (s *scale) weighSingles(ctx context.Context, weights *[]uint64, round int) 
 	return err
 }
 
-// commonest returns the number that occurs most often, the smallest of several.
+// commonest returns the most frequent number, and of several the smallest.
 func commonest(numbers []uint64) uint64 {
 	count := make(map[uint64]int)
 	for _, n := range numbers {
@@ -156,16 +155,16 @@ func commonest(numbers []uint64) uint64 {
 	return best
 }
 
-// group is a list of words that may be too heavy or too light.
+// group is a list of words, some of which may be too heavy or too light.
 type group struct {
 	words  []string
 	excess int64
 }
 
-// density is how many tokens too many a group has for each of its words.
+// density returns the absolute excess per word, in tokens.
 func (g group) density() float64 { return math.Abs(float64(g.excess)) / float64(len(g.words)) }
 
-// weighGroup weighs words behind the head.
+// weighGroup weighs words after the first word.
 func (s *scale) weighGroup(ctx context.Context, words []string) (group, error) {
 	if err := s.take(1); err != nil {
 		return group{}, err
@@ -174,8 +173,8 @@ func (s *scale) weighGroup(ctx context.Context, words []string) (group, error) {
 	return group{words, int64(w) - int64(s.head) - int64(len(words))}, err
 }
 
-// sieve returns words that weigh one token each. It halves the group that has the smallest excess for its words, until
-// there are enough or no requests left: whatever it has not looked into by then is dropped.
+// sieve returns words that weigh one token each. It keeps halving the group with the smallest excess per word, until
+// there are enough words or no requests left. It drops words that it has not resolved by then.
 func (s *scale) sieve(ctx context.Context) ([]string, error) {
 	all, err := s.weighGroup(ctx, s.words)
 	if err != nil {
@@ -208,7 +207,7 @@ func (s *scale) sieve(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(s.words), func(w string) bool { return !good[w] }), nil
 }
 
-// lightest returns the place of the group with the smallest density, the first of several.
+// lightest returns the index of the group with the smallest density, the first of several.
 func lightest(groups []group) int {
 	best := 0
 	for i, g := range groups {
@@ -219,7 +218,8 @@ func lightest(groups []group) int {
 	return best
 }
 
-// confirm weighs whole prompts that start with different words and go on with all, in another order.
+// confirm weighs whole prompts that start with different first words and continue with the other words, in different
+// orders.
 func (s *scale) confirm(ctx context.Context) error {
 	mixed := shuffled(s.words)
 	mixed = mixed[:min(len(mixed), sample)]
@@ -241,7 +241,7 @@ func (s *scale) confirm(ctx context.Context) error {
 	return nil
 }
 
-// shuffled returns words in an order that is random, but always the same.
+// shuffled returns words in a random order that is always the same.
 func shuffled(words []string) []string {
 	lots := draw.New(1, "preparation")
 	all := slices.Clone(words)

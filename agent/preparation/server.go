@@ -12,8 +12,8 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 )
 
-// engines are software that names itself as the owner of its models. All of them take ignore_eos and min_tokens in
-// OpenAI's chat and completions.
+// engines are servers that name themselves as the owner of their models. All of them accept ignore_eos and min_tokens
+// in OpenAI's chat and completions APIs.
 var engines = map[string]string{
 	"vllm":         "vLLM",
 	"sglang":       "SGLang",
@@ -21,13 +21,13 @@ var engines = map[string]string{
 	ownSimulator:   "Spate simulator",
 }
 
-// others are servers that are known by their APIs, or stand before engines that they do not name.
+// others are servers that are known by their APIs, or gateways that do not name the engines behind them.
 var others = map[string]string{"tgi": "TGI", "triton": "Triton", "nvidia": "Dynamo"}
 
-// ownSimulator is the owner of the simulator's models. It serves a model of any name unless it is given one.
+// ownSimulator is the owner of the simulator's models. The simulator accepts any model name unless it is given one.
 const ownSimulator = "spate"
 
-// server finds out what the server is and which model it serves, and where its endpoints differ.
+// server finds out what the server is, which model it serves, and how its endpoints differ.
 func (f *finder) server(ctx context.Context) {
 	first := f.introduce(ctx, endpoint)
 	if first.err != nil {
@@ -43,10 +43,10 @@ func (f *finder) server(ctx context.Context) {
 	f.found.Preparation.Server = first.software
 }
 
-// introduction is what an endpoint says of itself.
+// introduction is what an endpoint reports about itself.
 type introduction struct {
 	models   []stream.Model
-	software string // with its version. Empty: not known.
+	software string // with its version; empty: not known
 	err      error  // why there are no models
 }
 
@@ -59,7 +59,7 @@ func (f *finder) introduce(ctx context.Context, endpoint int) introduction {
 	}
 	owner := models[0].Owner
 	name := cmp.Or(engines[owner], others[owner])
-	if name == "" || owner == "nvidia" { // Dynamo tells no version
+	if name == "" || owner == "nvidia" { // Dynamo reports no version
 		return introduction{models: models, software: name}
 	}
 	f.ask()
@@ -69,7 +69,7 @@ func (f *finder) introduce(ctx context.Context, endpoint int) introduction {
 	return introduction{models: models, software: name}
 }
 
-// mostEndpoints is how many endpoints are asked what they are, askers how many at a time.
+// mostEndpoints is how many endpoints are asked what they are, and askers how many at once.
 const (
 	mostEndpoints = 64
 	askers        = 8
@@ -87,7 +87,7 @@ func (f *finder) compare(ctx context.Context, first introduction) {
 			return nil
 		})
 	}
-	_ = group.Wait() // it has no errors
+	_ = group.Wait() // it returns no errors
 	for i := 1; i < len(all); i++ {
 		if differs := f.difference(first, all[i]); differs != "" {
 			f.note("Endpoint %s differs from the first, %s: %s.", endpoints[i], endpoints[0], differs)
@@ -95,7 +95,7 @@ func (f *finder) compare(ctx context.Context, first introduction) {
 	}
 }
 
-// difference says how an endpoint differs from the first. Empty: it does not.
+// difference says how an endpoint differs from the first, or returns "".
 func (f *finder) difference(first, other introduction) string {
 	if other.err != nil {
 		return fmt.Sprintf("it does not list its models (%v)", other.err)
@@ -117,7 +117,7 @@ func (f *finder) difference(first, other introduction) string {
 	return ""
 }
 
-// wanted is the model that requests ask for.
+// wanted returns the model that requests name.
 func (f *finder) wanted() string {
 	if name, ok := f.bodyField("model").(string); ok {
 		return name
@@ -125,7 +125,7 @@ func (f *finder) wanted() string {
 	return f.stage.GetTarget().GetModel()
 }
 
-// find returns the model of a name. nil: it is not listed.
+// find returns the model with a name, or nil if it is not listed.
 func find(models []stream.Model, name string) *stream.Model {
 	if i := slices.IndexFunc(models, func(m stream.Model) bool { return m.ID == name }); i >= 0 {
 		return &models[i]
@@ -133,8 +133,8 @@ func find(models []stream.Model, name string) *stream.Model {
 	return nil
 }
 
-// model picks the stage's model from the server's list. Of a model that is not in it nothing is known but the list's
-// one owner.
+// model picks the stage's model from the server's list. If the model is not in the list, only the owner is known, from
+// the first model listed.
 func (f *finder) model(models []stream.Model) stream.Model {
 	wanted := f.wanted()
 	m := find(models, wanted)
@@ -152,7 +152,7 @@ func (f *finder) model(models []stream.Model) stream.Model {
 	return stream.Model{Owner: models[0].Owner}
 }
 
-// listed names models, the first few of many.
+// listed names the first few models of a list, for messages.
 func listed(models []stream.Model) string {
 	const most = 5
 	var names []string
@@ -165,7 +165,7 @@ func listed(models []stream.Model) string {
 	return strings.Join(names, ", ")
 }
 
-// most takes down the longest prompt and output together, unless it is known.
+// most records the maximum length of prompt and output together, unless it is already known.
 func (f *finder) most(tokens uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -174,7 +174,7 @@ func (f *finder) most(tokens uint32) {
 	}
 }
 
-// mostIsLeast takes down the limit of an endpoint that takes less than the others. 0: it has none.
+// mostIsLeast lowers that maximum to an endpoint's smaller one. 0: the endpoint reports none.
 func (f *finder) mostIsLeast(tokens uint32) {
 	if p := f.found.Preparation; tokens > 0 && (p.MaxModelTokens == nil || *p.MaxModelTokens > tokens) {
 		p.MaxModelTokens = &tokens

@@ -15,31 +15,31 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// fakeServer counts tokens as models do, in a way of the test's making.
+// fakeServer counts tokens in a way that the test sets.
 type fakeServer struct {
 	models   string // answer of /v1/models; empty: 404
 	version  string // answer of /version; empty: 404
-	special  int    // tokens at the begin of every prompt
-	template int    // tokens of the chat template beside them
+	special  int    // tokens at the start of every prompt
+	template int    // further tokens of the chat template
 	feed     int    // tokens of a line feed
-	// extra is how many tokens more than 1 a word has.
+	// extra is how many tokens beyond one a word has.
 	extra func(word string, first bool) int
-	// merged makes one token of neighbours.
+	// merged makes one token of two neighbours.
 	merged func(before, word string) bool
-	// joins makes one token of the end of a line and the word that follows, if it starts with an a.
+	// joins makes one token of the end of a line and the next word, if that starts with an a.
 	joins bool
 
 	tokenizer bool // there is /tokenize
-	chats     bool // it takes messages
-	usage     bool // answers have a usage
+	chats     bool // /tokenize accepts messages
+	usage     bool // answers report usage
 	limit     int  // tokens of prompt and output together; 0: none
 
-	reads    []string // fields of exact outputs that it reads: those it checks the types of
-	refuses  []string // fields that it does not know, and says so
-	short    int      // tokens of an output that is not forced; 0: as many as are asked for
-	running  bool     // it sends the usage so far where it is asked for
+	reads    []string // fields of exact outputs that it reads, and so checks the types of
+	refuses  []string // unknown fields, which it rejects
+	short    int      // tokens of an output that is not forced; 0: as many as requested
+	running  bool     // sends running usage on request
 	software string   // fingerprint of its answers
-	gateway  string   // version of LiteLLM before it
+	gateway  string   // version of LiteLLM in front of it
 
 	tokenized, generated, tried atomic.Int64
 }
@@ -68,10 +68,10 @@ func (s *fakeServer) count(text string) int {
 	return n
 }
 
-// chat counts a prompt's tokens.
+// chat returns the number of tokens of a prompt.
 func (s *fakeServer) chat(text string) int { return s.special + s.template + s.count(text) }
 
-// asked is what a body can have.
+// asked holds the fields that a body may have.
 type asked struct {
 	Model    string
 	Prompt   *string
@@ -85,7 +85,7 @@ type asked struct {
 	} `json:"stream_options"`
 }
 
-// refusal says what a server does not take of a request. Empty: it takes all.
+// refusal says why the server rejects a request, or returns "".
 func (s *fakeServer) refusal(q asked) string {
 	for name, value := range map[string]json.RawMessage{"ignore_eos": q.EOS, "min_tokens": q.Least} {
 		switch {
@@ -183,7 +183,7 @@ func (s *fakeServer) answer(w http.ResponseWriter, tokens int) {
 	reply(w, answer)
 }
 
-// reply answers with JSON. That the client is gone is no matter here.
+// reply answers with JSON. It ignores errors: the client may be gone.
 func reply(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 
 // found prepares a stage against a server.
@@ -202,7 +202,7 @@ func found(t testing.TB, s *fakeServer, stage *spatev1.Stage) (Found, error) {
 	return Find(t.Context(), client, stage, nil)
 }
 
-// stageOf is a stage with random prompts.
+// stageOf returns a stage with random prompts.
 func stageOf(target *spatev1.Target) *spatev1.Stage {
 	target.Name = "t"
 	return &spatev1.Stage{Target: target,
@@ -210,7 +210,7 @@ func stageOf(target *spatev1.Target) *spatev1.Stage {
 			Osl: 150}}}}
 }
 
-// listing is an answer of /v1/models.
+// listing returns an answer of /v1/models.
 func listing(id, owner string, most int) string {
 	b, err := json.Marshal(map[string]any{"object": "list",
 		"data": []any{map[string]any{"id": id, "owned_by": owner, "max_model_len": most}}})

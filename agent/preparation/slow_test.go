@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// slowClient answers each question after half a second. A word with a q in it is two tokens.
+// slowClient answers each request after a fixed time. A word with a q in it is two tokens.
 type slowClient struct {
 	asked atomic.Int64
 	takes time.Duration
@@ -54,7 +54,7 @@ func (c *slowClient) Try(ctx context.Context, _ int, a stream.Attempt) (stream.T
 	return stream.Trial{Output: uint64(a.Tokens)}, c.wait(ctx)
 }
 
-// TestSlowServer: a server that takes its time is asked to the end.
+// TestSlowServer: a slow server is asked to the end.
 func TestSlowServer(t *testing.T) {
 	for _, tokenizer := range []string{"server", "usage"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,6 @@
-// Package realtime puts the threads of a process ahead of the machine's ordinary work, so that a busy machine (an
-// engine on the same cores, as on a workstation) delays neither sends nor reads. The commands that run agents call it
-// once, before load begins.
+// Package realtime runs the threads of a process ahead of the machine's ordinary work, so that other load on the same
+// cores (such as an engine on a workstation) delays neither sends nor reads. The commands that run agents call it once,
+// before load starts.
 package realtime
 
 import (
@@ -9,29 +9,30 @@ import (
 	"log/slog"
 )
 
-// Policy says whether a process takes real-time scheduling. It is the value of a flag.
+// Policy says whether a process uses real-time scheduling. It is the value of a flag.
 type Policy string
 
-// Auto takes real-time scheduling where the system allows it, On fails where it does not, Off leaves scheduling alone.
+// Auto uses real-time scheduling where the system allows it, On fails where the system does not, and Off leaves
+// scheduling alone.
 const (
 	Auto Policy = "auto"
 	On   Policy = "on"
 	Off  Policy = "off"
 )
 
-// Usage is what --help says of the flag.
+// Usage is the flag's help text.
 const Usage = "real-time scheduling for this process, so that other work on its cores does not delay it: auto takes it where the system allows it"
 
-// ErrNotAllowed is a system that has no real-time scheduling, or not for this user.
+// ErrNotAllowed is returned where the system has no real-time scheduling, or does not allow it to this user.
 var ErrNotAllowed = errors.New("real-time scheduling is not allowed here: run as root, or grant CAP_SYS_NICE or a real-time priority limit of 1 (ulimit -r)")
 
-// String is the value.
+// String returns the value.
 func (p *Policy) String() string { return string(*p) }
 
-// Type is how --help names the value.
+// Type returns the placeholder of the value in help texts.
 func (p *Policy) Type() string { return "auto|on|off" }
 
-// Set reads a value.
+// Set parses a value.
 func (p *Policy) Set(text string) error {
 	switch Policy(text) {
 	case Auto, On, Off:
@@ -42,9 +43,9 @@ func (p *Policy) Set(text string) error {
 	}
 }
 
-// Apply gives every thread of the process the lowest real-time priority (SCHED_RR, 1), and with it every thread made
-// later. The kernel leaves a share of each core to others even then. The error is ErrNotAllowed, or a fault of the
-// system's; under Auto it is only logged.
+// Apply gives every thread of the process, and every thread created later, the lowest real-time priority (SCHED_RR, 1).
+// The kernel still reserves a share of each core for other work. The error is ErrNotAllowed, or an error of the system.
+// Under Auto an error is only logged.
 func (p Policy) Apply(logger *slog.Logger) error {
 	if p == Off {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain has a child of the test print the policies of its threads: a test's own process must stay as it is.
+// TestMain runs a child that prints the policies of its threads: the test's own process must not change.
 func TestMain(m *testing.M) {
 	if policy := os.Getenv("SPATE_TEST_REALTIME"); policy != "" {
 		os.Exit(child(Policy(policy)))
@@ -23,8 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child applies the policy, and prints how many threads are real-time, and of how many, with threads made later among
-// them.
+// child applies the policy, and prints how many of its threads are real-time, including threads created later.
 func child(policy Policy) int {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if err := policy.Apply(logger); err != nil {
@@ -55,7 +54,7 @@ func child(policy Policy) int {
 	return 0
 }
 
-// run starts the child under a policy, as a user without rights if so wished.
+// run starts the child under a policy, without privileges if unprivileged is true.
 func run(t *testing.T, policy Policy, unprivileged bool) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(executable(t))
@@ -85,14 +84,14 @@ func executable(t *testing.T) string {
 	return path
 }
 
-// allowed reports whether this machine lets the test take real-time scheduling.
+// allowed reports whether this machine allows the test real-time scheduling.
 func allowed(t *testing.T) bool {
 	t.Helper()
 	_, _, code := run(t, On, false)
 	return code == 0
 }
 
-// Every thread is real-time, those made later too, or the log says that none is.
+// Every thread is real-time, including those created later, or the log says that none is.
 func TestAuto(t *testing.T) {
 	stdout, stderr, code := run(t, Auto, false)
 	here, all, _ := strings.Cut(stdout, " of ")
@@ -112,7 +111,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// A user without rights is told what to do under On, and runs on under Auto.
+// Without privileges, On fails and says what to do, and Auto continues.
 func TestNotAllowed(t *testing.T) {
 	if stdout, stderr, code := run(t, Auto, true); code != 0 || !strings.HasPrefix(stdout, "0 of ") {
 		t.Errorf("auto: exit %d, %s threads are real-time; the log: %s", code, stdout, stderr)

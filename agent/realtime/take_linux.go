@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// priority is the lowest of SCHED_RR: ahead of ordinary work, behind every real-time task that somebody set up on
-// purpose.
+// priority is the lowest of SCHED_RR: ahead of ordinary work, behind real-time tasks that somebody set up on purpose.
 const priority = 1
 
-// take changes threads until it finds none left to change: a thread made meanwhile by one not yet changed is found by
-// the next pass.
+// take changes threads until a pass finds none to change: a thread may be created during a pass by a thread that is not
+// changed yet.
 func take() error {
 	for {
 		changed, err := takeAll()
@@ -24,7 +23,7 @@ func take() error {
 	}
 }
 
-// takeAll changes the threads that there are, and counts those that it had to.
+// takeAll changes all current threads that need it, and returns how many it changed.
 func takeAll() (changed int, err error) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -46,7 +45,7 @@ func takeAll() (changed int, err error) {
 	return changed, nil
 }
 
-// takeThread reports whether it changed the thread. A thread that has ended, or is real-time already, needs nothing.
+// takeThread reports whether it changed the thread. It skips threads that have ended or are real-time already.
 func takeThread(id int) (bool, error) {
 	now, err := unix.SchedGetAttr(id, 0)
 	if err == nil && (now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO) {

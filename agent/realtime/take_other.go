@@ -2,5 +2,5 @@
 
 package realtime
 
-// take is Linux's alone.
+// take fails: only Linux is supported.
 func take() error { return ErrNotAllowed }

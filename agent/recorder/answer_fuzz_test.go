@@ -14,12 +14,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// apis are those of the endpoints, by the first byte of a fuzzed answer.
+// apis are the endpoints' APIs, by the first byte of a fuzzed answer.
 var apis = []string{"chat", "completions", "responses", "sglang", "tgi", "triton", "anthropic"}
 
 const okHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// oddAnswers are answers that were or might be a fault, of each API's usage.
+// oddAnswers are answers that are or may be faulty, with each API's form of usage.
 var oddAnswers = []string{
 	"HTTP/1.1 099 x\r\n\r\n",
 	"HTTP/1.1 999 \r\nContent-Length: 3\r\n\r\n\xff\xfe\x00",
@@ -39,7 +39,8 @@ var oddAnswers = []string{
 	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
 }
 
-// FuzzAnswer has a server answer with any bytes, in any API, and the coordinator judge what an agent records of it.
+// FuzzAnswer makes a server answer with any bytes, in any API. The coordinator must accept what an agent records of
+// that.
 func FuzzAnswer(f *testing.F) {
 	for _, a := range oddAnswers {
 		for api := range apis {
@@ -73,7 +74,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// recordOne sends one request and returns what is recorded of it.
+// recordOne sends one request and returns its snapshots.
 func recordOne(c *stream.Client) (snapshots []*spatev1.Snapshot) {
 	begin := clock.Now()
 	r := New(Config{
@@ -93,7 +94,7 @@ func recordOne(c *stream.Client) (snapshots []*spatev1.Snapshot) {
 	return snapshots
 }
 
-// serveEach gives each connection one answer and closes it.
+// serveEach sends one answer on each connection and closes the connection.
 func serveEach(l net.Listener, answers *atomic.Pointer[[]byte]) {
 	for {
 		c, err := l.Accept()

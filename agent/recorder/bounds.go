@@ -8,8 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// bounded returns what became of a request within the bounds that the coordinator takes: o itself, or a copy that
-// failed and says by what. The stream client ends such requests before, so that this is the second lock on the door.
+// bounded returns o if it is within the bounds that the coordinator accepts. Otherwise it returns a failed copy that
+// says which bound was exceeded. The stream client should have ended such a request already; this is the second check.
 func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
 	why := s.beyond(o)
 	if why == "" {
@@ -24,7 +24,7 @@ func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
 	return &failed
 }
 
-// beyond says which number of a request cannot be, or "".
+// beyond says which number of a request is impossible, or returns "".
 func (s *Shard) beyond(o *stream.Observation) string {
 	tokens := max(o.InputTokens, o.OutputTokens, o.CachedTokens, o.ReasoningTokens)
 	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames)
@@ -48,7 +48,7 @@ func (s *Shard) beyond(o *stream.Observation) string {
 	return ""
 }
 
-// full reports whether a request would take the shard's sums beyond its part of what totals may hold.
+// full reports whether a request would push the shard's sums beyond its part of what totals may hold.
 func (s *Shard) full(o *stream.Observation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,11 +58,11 @@ func (s *Shard) full(o *stream.Observation) bool {
 		sums[measure.TextBytes]+o.TextBytes > most
 }
 
-// most is half of the shard's part of measure.MaxTotal: requests that end together look at the same sums. The sums of a
-// window are bounded by how many requests one agent can end in a second.
+// most returns half of the shard's part of measure.MaxTotal, because requests that end together see the same sums. The
+// sums of a window are bounded by how many requests an agent can end in a second.
 func (s *Shard) most() uint64 { return measure.MaxTotal / uint64(2*max(s.config.Shards, 1)) }
 
-// believed reports whether the tokens of a frame can be counted, see stream.Request.OnToken. The shard is locked.
+// believed reports whether a frame's tokens can be counted, see stream.Request.OnToken. The caller holds s.mu.
 func (s *Shard) believed(tokens int) bool {
 	return tokens >= 0 && tokens <= measure.MaxTokens && s.total.counts[measure.TokensArrived]+
 		uint64(tokens) <= s.most()

@@ -17,7 +17,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// judge is the coordinator's view of the one agent of a stage.
+// judge checks snapshots as the coordinator does, for a stage with one agent.
 type judge struct {
 	run   *spatev1.RunRecord
 	stage *spatev1.StageRecord
@@ -34,7 +34,7 @@ func newJudge(endpoints int) judge {
 	}
 }
 
-// refusal sends snapshots the way of the wire and returns why the coordinator refuses one of them, or nil.
+// refusal encodes and decodes snapshots, and returns why the coordinator refuses one of them, or nil.
 func (j judge) refusal(snapshots []*spatev1.Snapshot) error {
 	for i, s := range snapshots {
 		s.Key = &spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: uint64(i + 1)}
@@ -58,7 +58,7 @@ func (j judge) refusal(snapshots []*spatev1.Snapshot) error {
 	return nil
 }
 
-// drawNumber draws numbers as servers make them up: small ones, those around limits, wrapped counters.
+// drawNumber draws numbers that a faulty server might report: small ones, some around limits, wrapped counters.
 func drawNumber(t *rapid.T, name string) uint64 {
 	return rapid.OneOf(
 		rapid.Uint64Range(0, 300),
@@ -75,7 +75,7 @@ func drawInstant(t *rapid.T, name string) clock.Instant {
 	return at(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, name)))
 }
 
-// drawObservation draws what became of a request, whether a client could report it or not.
+// drawObservation draws an observation, whether or not a client could report it.
 func drawObservation(t *rapid.T) *stream.Observation {
 	o := &stream.Observation{
 		Start: drawInstant(t, "start"), End: drawInstant(t, "end"), FirstToken: drawInstant(t, "first"),
@@ -108,13 +108,13 @@ func drawObservation(t *rapid.T) *stream.Observation {
 	return o
 }
 
-// drawText draws a text as bytes come from a server: of any length, and not always UTF-8.
+// drawText draws a text as a server might send it: of any length, and not always UTF-8.
 func drawText(t *rapid.T, name string) string {
 	return string(rapid.SliceOfN(rapid.Byte(), 0, 700).Draw(t, name))
 }
 
-// Whatever is recorded, the coordinator takes: as it is, and merged by an agent whose coordinator was away. Nothing is
-// lost on the way.
+// The coordinator accepts everything that is recorded: as it is, and merged by an agent whose coordinator was gone.
+// Nothing is lost in between.
 func TestWhateverIsRecordedIsTaken(t *testing.T) {
 	const endpoints = 2
 	j := newJudge(endpoints)
@@ -164,7 +164,7 @@ func TestWhateverIsRecordedIsTaken(t *testing.T) {
 	})
 }
 
-// A server that tells the most it is believed, with each answer, fills no counter: requests fail before.
+// A server that reports the largest accepted number with each answer overflows no counter: requests fail before that.
 func TestSumsStayWithinTheirBounds(t *testing.T) {
 	tape := newTape(1, 1, false)
 	s := tape.Shard(0)
@@ -187,7 +187,7 @@ func TestSumsStayWithinTheirBounds(t *testing.T) {
 	}
 }
 
-// Nine hundred kinds of errors with long messages, from as many servers as a target may have in a test, fit into a
+// Nine hundred kinds of errors with long messages, from as many servers as a target may have in a test, fit into one
 // snapshot.
 func TestManyKindsOfErrorsFitIntoASnapshot(t *testing.T) {
 	const endpoints = 64

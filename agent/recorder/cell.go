@@ -7,7 +7,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// cell is what was measured at one endpoint in one window.
+// cell holds the measurements of one endpoint in one window.
 type cell struct {
 	counts measure.Counts
 	values [measure.Count][]int64
@@ -26,8 +26,8 @@ func newCells(endpoints int) []cell {
 	return make([]cell, endpoints)
 }
 
-// fail counts n failures. A status tells failures apart only where it is what went wrong. There are few kinds, so a
-// walk finds them; of many, which only a server can invent, the later ones have no example.
+// fail counts n failures. The status distinguishes failures only if it is what went wrong. There are few kinds, so a
+// linear search finds them. Only a server can invent many; later kinds then have no example.
 func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message string) {
 	if class != spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS {
 		status = 0
@@ -45,7 +45,7 @@ func (c *cell) fail(class spatev1.ErrorClass, status int, n uint64, message stri
 		example: clip(message, measure.MaxText)})
 }
 
-// reset empties the cell and keeps its memory.
+// reset empties the cell but keeps its memory.
 func (c *cell) reset() {
 	c.counts = measure.Counts{}
 	for m := range c.values {
@@ -54,7 +54,7 @@ func (c *cell) reset() {
 	c.errors = c.errors[:0]
 }
 
-// clip makes a text from outside fit for a message: valid UTF-8, at most limit bytes.
+// clip makes an external text valid UTF-8 of at most limit bytes.
 func clip(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit]

@@ -1,12 +1,12 @@
-// Package recorder turns what happens to the requests of a stage into one snapshot a second.
+// Package recorder turns the events of a stage's requests into one snapshot a second.
 //
-// Requests are recorded by many goroutines at once, each through one of a few shards, and a single sealer merges the
-// shards of each window that is over. Nothing is lost and nothing is counted twice: an event goes to the window of its
-// time, or to the oldest window that has not been sealed yet. A shard keeps the plain values of its open windows, so
-// that memory follows the events and not endpoints x metrics x cores; they become histograms when the window is sealed.
+// Many goroutines record at once, each through one of a few shards. A single sealer merges the shards of each window
+// that is over. Nothing is lost or counted twice: an event goes to the window of its time, or to the oldest window that
+// is not sealed yet. A shard keeps the plain values of its open windows, so that its memory depends on the number of
+// events, and not on endpoints x metrics x cores. The values become histograms when the window is sealed.
 //
-// A request is recorded once, at its end, with all that it measured, its inter-token gaps too: only then is it known
-// whether it failed, and a failed request counts in no latency. Token arrivals alone are counted as they come.
+// A request is recorded once, at its end, with everything it measured, including its inter-token gaps: only then is it
+// known whether it failed, and failed requests count in no latency. Only token arrivals are counted as they come.
 //
-// The package makes no requests, sends nothing and starts no goroutine. The agent's executor calls it.
+// The package makes no requests, sends nothing and starts no goroutine. The agent's load calls it.
 package recorder

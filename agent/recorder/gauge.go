@@ -8,7 +8,7 @@ import (
 )
 
 // gauge counts the requests in flight, keeps the peak of each window, and knows when the last measured request started.
-// Its own lock orders the events and it reads the clock under it, so that the peak is exact.
+// It reads the clock under its own lock, which orders the events, so the peak is exact.
 type gauge struct {
 	windows windows
 	now     func() clock.Instant
@@ -16,15 +16,16 @@ type gauge struct {
 	mu    sync.Mutex
 	count uint32
 	first uint32        // window of peaks[0]
-	peaks []uint32      // of the windows not taken yet, the current one last
-	start clock.Instant // of the last measured request; 0: none has started
+	peaks []uint32      // of the windows not taken yet, current window last
+	start clock.Instant // of the last measured request; 0: none
 }
 
 func newGauge(w windows, now func() clock.Instant) *gauge {
 	return &gauge{windows: w, now: now, peaks: []uint32{0}}
 }
 
-// enter takes in the start of a request, and returns how long ago the last measured one started if both are measured.
+// enter records the start of a request. If the request and an earlier one are measured, it returns the time between
+// their starts.
 func (g *gauge) enter(measured bool) (gap time.Duration, follows bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,14 +49,14 @@ func (g *gauge) leave() {
 	g.count--
 }
 
-// roll begins the windows up to w: each begins with the requests then in flight.
+// roll opens the windows up to w. Each starts with the requests then in flight.
 func (g *gauge) roll(w uint32) {
 	for g.first+uint32(len(g.peaks)) <= w {
 		g.peaks = append(g.peaks, g.count)
 	}
 }
 
-// take returns the peak of the oldest window, w, and lets go of it.
+// take returns the peak of w, the oldest window, and forgets it.
 func (g *gauge) take(w uint32) uint32 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +66,7 @@ func (g *gauge) take(w uint32) uint32 {
 	return peak
 }
 
-// inFlight is the number of requests now in flight.
+// inFlight returns the number of requests in flight.
 func (g *gauge) inFlight() uint32 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

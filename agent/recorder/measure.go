@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// measure records a measured request that has ended. The shard is locked.
+// measure records a measured request that has ended. The caller holds s.mu.
 func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 	s.client(c, q, o)
 	switch {
@@ -30,7 +30,7 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 	}
 }
 
-// client records what is about this agent rather than about the server, and so counts whatever became of the request.
+// client records what is about the agent rather than the server. It counts however the request ended.
 func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	s.since(c, spatev1.Metric_METRIC_SEND_DELAY, o.Start, q.Scheduled)
 	s.lags(c, o.Lags)
@@ -41,7 +41,7 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	s.count(c, measure.UnstampedFrames, o.UnstampedFrames)
 }
 
-// lags records receive lags that were not handed over yet.
+// lags records receive lags that were not handed to Token.
 func (s *Shard) lags(c *cell, lags []int64) {
 	for _, lag := range lags {
 		s.value(c, spatev1.Metric_METRIC_RECEIVE_LAG, lag)
@@ -76,7 +76,7 @@ func (s *Shard) connected(c *cell, o *stream.Observation) {
 	}
 }
 
-// server records what the server told of its own times within the stream.
+// server records the times that the server reported in the stream.
 func (s *Shard) server(c *cell, t *stream.ServerTiming) {
 	if *t == (stream.ServerTiming{}) {
 		return
@@ -87,14 +87,14 @@ func (s *Shard) server(c *cell, t *stream.ServerTiming) {
 	s.told(c, spatev1.Metric_METRIC_SERVER_TOTAL, t.Total)
 }
 
-// told records a time, if there is one.
+// told records a time, unless it is nil.
 func (s *Shard) told(c *cell, m spatev1.Metric, d *time.Duration) {
 	if d != nil {
 		s.value(c, m, d.Nanoseconds())
 	}
 }
 
-// streamed records what only a stream shows.
+// streamed records what only a stream can show.
 func (s *Shard) streamed(c *cell, q *Request, o *stream.Observation) {
 	s.since(c, spatev1.Metric_METRIC_TTFT, o.FirstToken, o.Start)
 	s.since(c, spatev1.Metric_METRIC_TTFT_SCHEDULED, o.FirstToken, q.Scheduled)
@@ -114,16 +114,15 @@ func (s *Shard) streamed(c *cell, q *Request, o *stream.Observation) {
 	}
 }
 
-// chunkSpan is the first and the last frame that vLLM's client takes the time of.
+// chunkSpan holds the first and the last frame that vLLM's client times.
 type chunkSpan struct{ first, last clock.Instant }
 
-// gaps records the gaps between token frames, and where they differ those between the frames that vLLM's client takes
-// the time of. A gap belongs to both if it lies between the same two frames. Recorded are our gaps, those of vLLM's
-// that we do not have, and those of ours that vLLM does not have, so that both distributions can be worked out from
-// histograms.
+// gaps records the gaps between token frames. Where vLLM's client times other frames, it also records how its gaps
+// differ. A gap belongs to both if it lies between the same two frames. Recorded are our gaps, vLLM's gaps that we do
+// not have, and our gaps that vLLM does not have, so that both distributions can be computed from histograms.
 func (s *Shard) gaps(c *cell, o *stream.Observation) (chunks chunkSpan) {
 	var token clock.Instant
-	tokenAt, chunkAt := -1, -1 // places in the list
+	tokenAt, chunkAt := -1, -1 // indices into o.Frames
 	for i, f := range o.Frames {
 		at, shared := f.At(), tokenAt == chunkAt && f.Token() && f.Chunk()
 		if f.Token() {
@@ -146,14 +145,14 @@ func (s *Shard) gaps(c *cell, o *stream.Observation) (chunks chunkSpan) {
 	return chunks
 }
 
-// gap records a gap if it belongs to a metric.
+// gap records a gap if belongs is true.
 func (s *Shard) gap(c *cell, m spatev1.Metric, gap time.Duration, belongs bool) {
 	if belongs {
 		s.value(c, m, gap.Nanoseconds())
 	}
 }
 
-// reasoning records what a stream shows of reasoning.
+// reasoning records what a stream shows about reasoning.
 func (s *Shard) reasoning(c *cell, o *stream.Observation) {
 	if o.ReasoningFrames > 0 {
 		s.since(c, spatev1.Metric_METRIC_TTFT_ANSWER, o.FirstAnswer, o.Start)
@@ -166,7 +165,7 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 	if o.Usage {
 		s.count(c, measure.InputTokens, o.InputTokens)
 		s.value(c, spatev1.Metric_METRIC_ISL, int64(o.InputTokens))
-		if q.ISL > 0 { // else the plan asked for none
+		if q.ISL > 0 { // else the plan requested no length
 			s.count(c, measure.ISLCompared, 1)
 			s.miss(c, measure.ISLMissed, o.InputTokens, q.ISL)
 			s.count(c, measure.ISLFar, when(far(o.InputTokens, uint64(q.ISL))))
@@ -184,8 +183,8 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 	s.miss(c, measure.OSLMissed, o.OutputTokens, q.OSL)
 }
 
-// output counts what shows whether the tokens of a completed request were streamed, as far as the trust in its times
-// depends on it.
+// output counts what shows whether the tokens of a completed request were really streamed, because the trust in its
+// times depends on it.
 func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
@@ -206,11 +205,11 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 	}
 }
 
-// several is how many tokens an answer must have before it is odd that they came at once: fewer may well, from a fast
-// engine or one that decodes several tokens in a step.
+// several is how many tokens an answer must have before it is suspicious that they came at once. Fewer tokens may well
+// do so, from a fast engine or one that decodes several tokens in a step.
 const several = 8
 
-// when is 1 if something holds.
+// when returns 1 if holds is true, else 0.
 func when(holds bool) uint64 {
 	if holds {
 		return 1
@@ -224,18 +223,18 @@ func (s *Shard) miss(c *cell, what measure.Counter, got uint64, asked uint32) {
 	}
 }
 
-// far reports whether a length is off by more than 1 % of the one asked, and by more than a token.
+// far reports whether a length differs by more than 1 %, and by more than one token, from the requested one.
 func far(got, asked uint64) bool { return max(got, asked)-min(got, asked) > max(asked/100, 1) }
 
-// since records the time from one instant to another, if both came.
+// since records the time from one instant to another, if both are known.
 func (s *Shard) since(c *cell, m spatev1.Metric, at, from clock.Instant) {
 	if at != 0 && from != 0 {
 		s.value(c, m, at.Sub(from).Nanoseconds())
 	}
 }
 
-// perToken is the time of one output token after the first, of n, in nanoseconds.
+// perToken returns the time of one output token after the first of n, in nanoseconds.
 func perToken(d time.Duration, n uint64) int64 { return rounded(d.Nanoseconds(), int64(n-1)) }
 
-// rounded is a/b to the nearest integer, for a >= 0 and b > 0.
+// rounded returns a/b to the nearest integer, for a >= 0 and b > 0.
 func rounded(a, b int64) int64 { return (a + b/2) / b }

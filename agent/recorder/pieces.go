@@ -1,16 +1,16 @@
 package recorder
 
-// piece is how much of its work a sealer does in a row, in values counted into a histogram: some 20 us of it. A window
-// of a busy agent takes milliseconds on the whole, and on an agent's only core nothing would start in them.
+// piece is how much a sealer does without a break, in values counted into a histogram: some 20 us of work. A window of
+// a busy agent takes milliseconds in total, and on an agent's only core nothing would start meanwhile.
 const piece = 2048
 
-// Other work of a sealer, in such values.
+// The cost of a sealer's other work, in such values.
 const (
-	comparing = 4  // two rows, to sort them
-	sizing    = 64 // a row
+	comparing = 4  // comparing two rows while sorting
+	sizing    = 64 // measuring a row
 )
 
-// worked takes in that the sealer has done some work, and lets others go first when it is a piece.
+// worked adds to the sealer's work, and lets other goroutines go first after each piece.
 func (r *Recorder) worked(n int) {
 	if r.config.GiveWay == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A window is sealed in pieces, and what comes of it is the same.
+// Sealing a window in pieces gives the same result.
 func TestSealingGivesWay(t *testing.T) {
 	const requests, gaps = 1000, 20
 	for _, records := range []bool{false, true} {
@@ -37,7 +37,7 @@ func TestSealingGivesWay(t *testing.T) {
 		if diff := cmp.Diff(sealed[0], sealed[1], protocmp.Transform()); diff != "" {
 			t.Fatalf("records %t: the window became another (-want +got):\n%s", records, diff)
 		}
-		// Each list of gaps alone is of several pieces.
+		// Each list of gaps alone takes several pieces.
 		if least := requests * gaps / piece; times < least {
 			t.Errorf("records %t: gave way %d times, want %d at least", records, times, least)
 		}

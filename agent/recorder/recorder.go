@@ -10,48 +10,48 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Config says what is recorded.
+// Config configures a Recorder.
 type Config struct {
-	// Start is the stage's armed start, from which windows are counted.
+	// Start is the stage's armed start. Windows are counted from it.
 	Start clock.Instant
-	// Joined is the window in which the agent came to a stage under way. The empty windows before it are emitted as one
-	// snapshot. 0: it was there from the start.
+	// Joined is the window in which the agent joined the stage. The empty windows before it are emitted as one
+	// snapshot. 0: the agent was there from the start.
 	Joined uint32
-	// Endpoints of the target: indices of requests' endpoints are below it.
+	// Endpoints is the target's number of endpoints: requests have lower indices.
 	Endpoints int
-	// Shards is how many of them there are, at least 1. As many as goroutines record at once keeps them from waiting
-	// for each other.
+	// Shards is the number of shards, at least 1. With one for each goroutine that records at the same time, none waits
+	// for another.
 	Shards int
-	// SLO says which completed requests are good. Its zero value asks for nothing, and then none is counted as good.
+	// SLO says which completed requests are good. With the zero value none is counted as good.
 	SLO SLO
-	// Records keeps one row for each request.
+	// Records says whether one row is kept for each request.
 	Records bool
-	// Emit takes each snapshot, window by window, from the goroutine that seals. Its key, stage and revision are not
-	// set. The snapshot is Emit's to keep.
+	// Emit takes each snapshot, window by window, and keeps it. It is called by the goroutine that seals. The
+	// snapshot's key, stage and revision are not set.
 	Emit func(*spatev1.Snapshot)
-	// GiveWay is called by the goroutine that seals between pieces of its work, of some 20 us each, so that what is due
-	// can go first. Nil: nothing can be due.
+	// GiveWay is called by the goroutine that seals between pieces of work of some 20 us each, so that starts that are
+	// due can go first. Nil: nothing can be due.
 	GiveWay func()
-	// Now reads the clock: clock.Now.
+	// Now reads the clock, as clock.Now does.
 	Now func() clock.Instant
 }
 
-// Recorder records one agent's share of one stage.
+// Recorder records the requests of one agent in one stage.
 type Recorder struct {
 	config  Config
 	windows windows
 	gauge   *gauge
 	shards  []*Shard
 
-	// The following belong to the goroutine that seals.
+	// The following fields belong to the goroutine that seals.
 	next    uint32 // first window not sealed
 	emitted uint64
 	times   *histogram.Histogram
 	counts  *histogram.Histogram
-	work    int // since it gave way
+	work    int // since the last GiveWay
 }
 
-// New returns a Recorder in which nothing has happened yet.
+// New returns an empty Recorder.
 func New(c Config) *Recorder {
 	r := &Recorder{
 		config:  c,
@@ -69,13 +69,13 @@ func New(c Config) *Recorder {
 	return r
 }
 
-// Shard returns a shard for the i-th of many goroutines. It may be called concurrently.
+// Shard returns the shard for goroutine number i. It may be called concurrently.
 func (r *Recorder) Shard(i int) *Shard { return r.shards[i%len(r.shards)] }
 
-// InFlight is the number of requests now in flight. It may be called at any time.
+// InFlight returns the number of requests in flight. It may be called at any time.
 func (r *Recorder) InFlight() uint32 { return r.gauge.inFlight() }
 
-// LastToken is when the last token frame of any request came, 0 if none has. It may be called at any time.
+// LastToken returns when the last token frame of any request came, or 0 if none has. It may be called at any time.
 func (r *Recorder) LastToken() clock.Instant {
 	var last clock.Instant
 	for _, s := range r.shards {
@@ -86,19 +86,19 @@ func (r *Recorder) LastToken() clock.Instant {
 	return last
 }
 
-// NextSeal is the instant from which Seal has a window to emit.
+// NextSeal returns the instant from which Seal has a window to emit.
 func (r *Recorder) NextSeal() clock.Instant { return r.windows.sealable(r.next) }
 
-// Seal emits every window whose grace has passed, empty ones too: the coordinator then knows that nothing more comes of
-// them. One goroutine seals, while others record.
+// Seal emits every window whose grace has passed, including empty ones: they tell the coordinator that nothing more
+// will come for them. Only one goroutine may seal, while others record.
 func (r *Recorder) Seal(now clock.Instant) {
 	for r.NextSeal() <= now {
 		r.seal(nil)
 	}
 }
 
-// Finish emits all that is left, with the totals in the last snapshot. Nothing may be recorded any more. It fills in
-// what of the totals was recorded: snapshots, counters, values, first start and last end.
+// Finish emits everything that is left, with the totals in the last snapshot. Nothing may be recorded after it is
+// called. It fills in the recorded part of the totals: snapshots, counters, values, first start and last end.
 func (r *Recorder) Finish(t *spatev1.Totals) {
 	r.sum(t)
 	for r.anyOpenAfter() {
@@ -107,7 +107,7 @@ func (r *Recorder) Finish(t *spatev1.Totals) {
 	r.seal(t)
 }
 
-// anyOpenAfter says whether a shard holds a window after the oldest one.
+// anyOpenAfter reports whether a shard holds a window after the oldest one.
 func (r *Recorder) anyOpenAfter() bool {
 	return slices.ContainsFunc(r.shards, func(s *Shard) bool { return len(s.open) > 1 })
 }

@@ -23,10 +23,10 @@ import (
 
 const start = clock.Instant(5 * time.Second)
 
-// at is an instant of the stage.
+// at returns an instant of the stage.
 func at(d time.Duration) clock.Instant { return start.Add(d) }
 
-// tape is a recorder with a clock that the test turns, and what it emitted.
+// tape is a recorder with a clock that the test sets, and the snapshots that it emitted.
 type tape struct {
 	*Recorder
 	now       atomic.Int64
@@ -47,12 +47,12 @@ func newTape(endpoints, shards int, records bool) *tape {
 // turn sets the clock.
 func (t *tape) turn(to clock.Instant) { t.now.Store(int64(to)) }
 
-// frame is one at so many nanoseconds: "t" carries a token, "c" is one of vLLM's chunks, "tc" both.
+// frame returns a frame after ns nanoseconds: "t" carries a token, "c" is one of vLLM's chunks, "tc" is both.
 func frame(ns time.Duration, kind string) stream.Frame {
 	return stream.NewFrame(at(ns), strings.Contains(kind, "t"), strings.Contains(kind, "c"))
 }
 
-// fullRequest measures everything there is to measure, each value another. Its first token has no text.
+// fullRequest returns a request with a different value for each measurement. Its first token has no text.
 func fullRequest() (*Request, *stream.Observation) {
 	q := &Request{Index: 7, Turn: 2, Endpoint: 1, Scheduled: at(100), ISL: 12, OSL: 4, Shared: 8, BodyHash: 99}
 	o := &stream.Observation{
@@ -139,8 +139,8 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	}
 }
 
-// The way to an endpoint is told by every new connection, whatever became of the request that opened it; where the
-// kernel does not say, by none.
+// Each new connection reports the round trip to its endpoint, however the request that opened it ended. Where the
+// kernel does not report it, none does.
 func TestRoundTripsAreThoseOfConnections(t *testing.T) {
 	tape := newTape(1, 1, false)
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func TestRoundTripsAreThoseOfConnections(t *testing.T) {
 	}
 }
 
-// sumsOf are the exact sums of a series' distributions.
+// sumsOf returns the exact sums of a series' distributions.
 func sumsOf(s *spatev1.Series) map[spatev1.Metric]uint64 {
 	sums := map[spatev1.Metric]uint64{}
 	for _, d := range s.GetDistributions() {
@@ -311,7 +311,7 @@ func TestGoodRequestsKeepEachLimit(t *testing.T) {
 	}
 }
 
-// oneBody makes the answer one that did not stream.
+// oneBody makes the answer one that was not streamed.
 func oneBody(_ *Request, o *stream.Observation) {
 	o.Whole, o.FirstToken = true, o.LastToken
 }
@@ -344,7 +344,7 @@ func TestTokensOfUnmeasuredRequestsAreCountedApart(t *testing.T) {
 	}
 }
 
-// What requests did in earlier windows is told at their ends: tokens by their frames, the request itself by its time.
+// The end of a request reports its part of earlier windows: tokens by their frames, the request itself by its time.
 func TestSharesOfEarlierWindows(t *testing.T) {
 	const second = time.Second
 	tape := newTape(2, 2, false)
@@ -359,7 +359,7 @@ func TestSharesOfEarlierWindows(t *testing.T) {
 		}
 		tape.Shard(shard).Ended(q, o)
 	}
-	// Ten tokens in four frames: 2, 5, 7 and 10 by then. Half of its time is in window 1.
+	// Ten tokens in four frames: 2, 5, 7 and 10 by then. Half of the request's time is in window 1.
 	end(0, &stream.Observation{
 		Start: at(500 * time.Millisecond), End: at(2500 * time.Millisecond), OutputTokens: 10,
 		Frames: []stream.Frame{
@@ -390,7 +390,7 @@ func TestSharesOfEarlierWindows(t *testing.T) {
 	}
 }
 
-// However a request's frames and times lie, all of it is shared out, and nothing lies before its start.
+// However a request's frames and times lie, all of it is distributed, and nothing before its start.
 func TestSharesAddUpToTheRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tape := newTape(1, 1, false)
@@ -403,7 +403,7 @@ func TestSharesAddUpToTheRequest(t *testing.T) {
 		}
 		o.TokenFrames = uint64(len(o.Frames))
 		o.End = at(now + time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "end")))
-		// its windows may have been sent
+		// its windows may already be sealed
 		tape.Seal(at(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "sealed"))))
 		tape.Shard(0).Started(&Request{}, o.Start)
 		tape.Shard(0).Ended(&Request{}, o)
@@ -427,7 +427,7 @@ func TestSharesAddUpToTheRequest(t *testing.T) {
 	})
 }
 
-// What vLLM's client calls ITL are its own gaps, however our frames and its chunks lie among each other.
+// The two ITLs come out right, however our frames and the chunks of vLLM's client are interleaved.
 func TestGapsOfBothDefinitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tape := newTape(1, 1, false)
@@ -484,7 +484,7 @@ func TestGapsOfBothDefinitions(t *testing.T) {
 	})
 }
 
-// The gap between starts is the agent's, whatever the endpoint and the shard; warm-up has no part in it.
+// The gap between starts is per agent, across endpoints and shards, and ignores warm-up.
 func TestGapsBetweenStarts(t *testing.T) {
 	tape := newTape(2, 2, false)
 	for i, c := range []struct {
@@ -507,8 +507,8 @@ func TestGapsBetweenStarts(t *testing.T) {
 	}
 }
 
-// Lags that come with a token belong to its window, whatever becomes of the request; those of unmeasured requests to
-// none.
+// Lags that come with a token belong to the token's window, however the request ends. Those of unmeasured requests are
+// dropped.
 func TestLagsOfTokens(t *testing.T) {
 	tape := newTape(1, 1, false)
 	q := &Request{}
@@ -549,7 +549,7 @@ func TestWindowsAreSealedAGraceAfterTheirEnd(t *testing.T) {
 		t.Fatal("sealed before the grace was over")
 	}
 	tape.Seal(at(3*Length + Grace))
-	tape.Shard(1).Token(q, at(100*time.Millisecond), 1) // late: its window has been sent
+	tape.Shard(1).Token(q, at(100*time.Millisecond), 1) // late: its window has been emitted
 	tape.Shard(0).Token(q, at(5*Length), 1)
 	tape.Finish(&spatev1.Totals{})
 
@@ -584,8 +584,8 @@ func TestPeakInFlightIsExact(t *testing.T) {
 	enter(100 * time.Millisecond)
 	enter(200 * time.Millisecond)
 	leave(300 * time.Millisecond)
-	enter(2500 * time.Millisecond) // window 1 saw the one that was left, window 2 begins with it
-	leave(3100 * time.Millisecond) // window 3 begins with two
+	enter(2500 * time.Millisecond) // window 1 saw the request that was left, and window 2 starts with it
+	leave(3100 * time.Millisecond) // window 3 starts with two
 	leave(3200 * time.Millisecond)
 	tape.Finish(&spatev1.Totals{})
 	var peaks []uint32
@@ -634,7 +634,7 @@ func TestManyRowsBecomeSeveralSnapshotsOfTheWindow(t *testing.T) {
 	}
 }
 
-// merged adds up snapshots as the coordinator does.
+// merged is the sum of snapshots, as the coordinator computes it.
 type merged struct {
 	counters measure.Counts
 	values   map[spatev1.Metric]uint64
@@ -660,7 +660,7 @@ func merge(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merged {
 	return m
 }
 
-// check compares what was merged with what the totals promise.
+// check compares the merged snapshots with the totals.
 func (m merged) check(t interface {
 	Errorf(string, ...any)
 }, totals *spatev1.Totals) {
@@ -676,14 +676,14 @@ func (m merged) check(t interface {
 	}
 }
 
-// Whatever happens in whatever order, each event is in one snapshot: that of its window, or of the oldest one open
-// then.
+// Whatever happens in whatever order, each event is in exactly one snapshot: that of its window, or of the oldest
+// window open at the time.
 func TestEachEventIsInOneWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		endpoints := rapid.IntRange(1, 3).Draw(t, "endpoints")
 		tape := newTape(endpoints, rapid.IntRange(1, 3).Draw(t, "shards"), true)
 		now, events := start, 0
-		want := map[uint32]uint64{} // token frames by window: the dumb oracle
+		want := map[uint32]uint64{} // token frames by window: the naive oracle
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(800*time.Millisecond)).Draw(t, "pause")))
 			tape.turn(now)
@@ -771,7 +771,7 @@ func TestConcurrentRecordingLosesNothing(t *testing.T) {
 	}
 }
 
-// hundred are the frames of an answer of 100 tokens.
+// hundred returns the frames of an answer of 100 tokens.
 func hundred() (frames []stream.Frame) {
 	for i := range 100 {
 		frames = append(frames, stream.NewFrame(at(time.Duration(i)*time.Millisecond), true, true))
@@ -791,7 +791,7 @@ func BenchmarkToken(b *testing.B) {
 	})
 }
 
-// BenchmarkRequest records requests of 100 tokens; the windows of 1,000 requests each are sealed as they go by.
+// BenchmarkRequest records requests of 100 tokens, and seals windows of 1,000 requests.
 func BenchmarkRequest(b *testing.B) {
 	tape := newTape(1, 1, false)
 	q, o := fullRequest()

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// newRow writes a request down. Times are since the stage's start.
+// newRow returns the row of a request. Its times are relative to the stage's start.
 func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.RequestRecord {
 	row := &spatev1.RequestRecord{
 		Index:        q.Index,
@@ -34,13 +34,13 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		FinishReason: clip(o.FinishReason, measure.MaxText),
 	}
 	known(row, o)
-	if !o.Whole { // its one frame says nothing about the first token
+	if !o.Whole { // the only frame of a whole answer says nothing about the first token
 		streamed(row, start, o)
 	}
 	return row
 }
 
-// known sets right what not every request has.
+// known sets the fields that not every request has.
 func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.Connected {
 		whole, tcp := o.Connect.Nanoseconds(), o.TCP.Nanoseconds()
@@ -68,7 +68,7 @@ func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	}
 }
 
-// streamed writes down what only a stream shows.
+// streamed sets the fields that only a stream has.
 func streamed(row *spatev1.RequestRecord, start clock.Instant, o *stream.Observation) {
 	if len(o.Frames) > 0 {
 		row.ItlNs = o.Gaps(make([]int64, 0, len(o.Frames)))
@@ -87,7 +87,7 @@ func streamed(row *spatev1.RequestRecord, start clock.Instant, o *stream.Observa
 	}
 }
 
-// unlessNone is a time in nanoseconds, nil for what there was none of.
+// unlessNone returns a time in nanoseconds, or nil for 0.
 func unlessNone(d time.Duration) *int64 {
 	if d == 0 {
 		return nil
@@ -96,7 +96,7 @@ func unlessNone(d time.Duration) *int64 {
 	return &ns
 }
 
-// offset is an instant since the start, nil for one that did not come.
+// offset returns an instant relative to the start, or nil for an instant that never came.
 func offset(start, at clock.Instant) *int64 {
 	if at == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Shard takes in the events of some of the requests. All its methods may be called concurrently; each holds the shard's
-// lock for well below a microsecond, or for a copy of the request's gaps.
+// Shard records the events of some of the requests. All methods may be called concurrently; each holds the shard's lock
+// for well below a microsecond, or for a copy of the request's gaps.
 type Shard struct {
 	windows windows
 	gauge   *gauge
@@ -25,33 +25,33 @@ type Shard struct {
 	_ [64]byte // keeps the next shard's lock out of this one's cache line
 }
 
-// page is what a shard holds of one window.
+// page is a shard's data of one window.
 type page struct {
 	cells  []cell
 	rows   []*spatev1.RequestRecord
-	shares []share // of the requests that ended in the window, by how many windows ago
+	shares []share // of the requests that ended in the window, by how many windows earlier
 }
 
-// total is what a shard took in over all windows, counted apart from them so that the two can be compared.
+// total sums up a shard over all windows. It is counted separately, so that the two can be compared.
 type total struct {
 	counts                                 measure.Counts
 	values                                 [measure.Count]uint64
 	firstStart, lastStart, lastEnd, lastly clock.Instant
 }
 
-// Request is what the agent knows of a request beside what came of it.
+// Request is what the agent knows of a request before it is sent.
 type Request struct {
 	Index      uint64 // of the arrival
 	Turn       int    // of its session, from 0
 	Endpoint   int
 	Unmeasured bool
 	Scheduled  clock.Instant
-	ISL, OSL   uint32 // asked; ISL 0: not known
-	Shared     uint32 // first prompt tokens that an earlier request had too
+	ISL, OSL   uint32 // requested; ISL 0: not known
+	Shared     uint32 // number of leading prompt tokens that an earlier request had, too
 	BodyHash   uint64
 }
 
-// Started counts a request that starts now.
+// Started records the start of a request.
 func (s *Shard) Started(q *Request, at clock.Instant) {
 	gap, follows := s.gauge.enter(!q.Unmeasured)
 	s.mu.Lock()
@@ -63,9 +63,8 @@ func (s *Shard) Started(q *Request, at clock.Instant) {
 	}
 }
 
-// Token counts a frame that arrived for a request in flight and may carry a token, or so many: tokens is what
-// stream.Request.OnToken is given. It takes receive lags, too: whoever hands them over as they come keeps no list that
-// grows with the answer.
+// Token counts a frame of a request in flight that may carry tokens. tokens is the argument of stream.Request.OnToken.
+// It also records receive lags: a caller that hands them over as they come keeps no list that grows with the answer.
 func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,13 +77,13 @@ func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 	s.count(c, measure.Frames, 1)
 	if s.believed(tokens) {
 		s.count(c, measure.TokensArrived, uint64(tokens))
-	} else { // stream.TokensUntold, or nonsense
+	} else { // tokens is stream.TokensUntold, or nonsense
 		s.count(c, measure.UncountedFrames, 1)
 	}
 	s.lags(c, lags)
 }
 
-// Ended records a request that has ended in any way. It keeps nothing of q and o.
+// Ended records the end of a request, however it ended. It does not keep q or o.
 func (s *Shard) Ended(q *Request, o *stream.Observation) {
 	s.gauge.leave()
 	o = s.bounded(o)
@@ -100,7 +99,7 @@ func (s *Shard) Ended(q *Request, o *stream.Observation) {
 	}
 	c := &p.cells[q.Endpoint]
 	if o.RTT > 0 {
-		// Of the way to the endpoint, not of the request: the connections of a warm-up tell it as well.
+		// The RTT is about the path to the endpoint, not the request, so connections of a warm-up count, too.
 		s.value(c, spatev1.Metric_METRIC_RTT, o.RTT.Nanoseconds())
 	}
 	if q.Unmeasured {
@@ -114,7 +113,7 @@ func (s *Shard) Ended(q *Request, o *stream.Observation) {
 	}
 }
 
-// span stretches the time from the first start to the last end.
+// span extends the time from the first start to the last end.
 func (s *Shard) span(o *stream.Observation) {
 	if s.total.firstStart == 0 || o.Start < s.total.firstStart {
 		s.total.firstStart = o.Start
@@ -128,11 +127,12 @@ func (s *Shard) cell(at clock.Instant, endpoint int) *cell {
 	return &p.cells[endpoint]
 }
 
-// farAhead bounds how many windows are open at once. Only a sealer that was held up lets them grow, and only a stamp
-// from the future would pass the bound: such an event goes to the last window within it.
+// farAhead bounds how many windows are open at once. Only a delayed sealer makes them grow, and only a timestamp in the
+// future exceeds the bound: its event goes to the last window within the bound.
 const farAhead = 3600
 
-// page returns the page of an instant's window, or of the oldest one still open, and the number of that window.
+// page returns the page of an instant's window, or of the oldest open window if that one is sealed, and the page's
+// window.
 func (s *Shard) page(at clock.Instant) (p *page, window uint32) {
 	w := min(max(s.windows.of(at), s.oldest)-s.oldest, farAhead)
 	for uint32(len(s.open)) <= w {
@@ -141,7 +141,7 @@ func (s *Shard) page(at clock.Instant) (p *page, window uint32) {
 	return s.open[w], s.oldest + w
 }
 
-// blank returns an empty page, a used one if there is any.
+// blank returns an empty page, and reuses an old one if possible.
 func (s *Shard) blank() *page {
 	if n := len(s.spare); n > 0 {
 		p := s.spare[n-1]
@@ -161,7 +161,7 @@ func (s *Shard) value(c *cell, m spatev1.Metric, v int64) {
 	s.total.values[m]++
 }
 
-// seal closes the oldest window and returns its page, nil if nothing happened in it.
+// seal closes the oldest window and returns its page, or nil if it is empty.
 func (s *Shard) seal() *page {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *Shard) reuse(p *page) {
 	s.spare = append(s.spare, p)
 }
 
-// pick is the one counter or the other.
+// pick returns a or b.
 func pick(first bool, a, b measure.Counter) measure.Counter {
 	if first {
 		return a

@@ -8,19 +8,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// share is what requests did in one window, told at their ends.
+// share is the part of some requests that lies in one window. It is known when they end.
 type share struct{ tokens, chunks, requests uint64 }
 
-// million is how many parts a request is shared out in.
+// million is how many parts the time of a request is divided into.
 const million = 1_000_000
 
-// share shares a completed request out over the windows that it was under way in. window is the page's.
+// share distributes a completed request over the windows in which it was in flight. window is the page's window.
 func (p *page) share(w windows, window uint32, o *stream.Observation) {
 	p.shareFrames(w, window, o)
 	p.shareTime(w, window, o)
 }
 
-// at returns the share of a window, which is the page's or an earlier one.
+// at returns the page's share of a window, which is the page's window or an earlier one.
 func (p *page) at(window, of uint32) *share {
 	ago := int(window - min(of, window))
 	for len(p.shares) <= ago {
@@ -29,11 +29,11 @@ func (p *page) at(window, of uint32) *share {
 	return &p.shares[ago]
 }
 
-// shareFrames shares the output tokens out over the token frames: of n tokens in f frames, the first i frames have
+// shareFrames distributes the output tokens over the token frames: of n tokens in f frames, the first i frames have
 // n*i/f.
 func (p *page) shareFrames(w windows, window uint32, o *stream.Observation) {
 	var to *share
-	end := clock.Instant(-1) // of the window that `to` is of
+	end := clock.Instant(-1) // of the window of `to`
 	frames, tokens := uint64(0), uint64(0)
 	for _, f := range o.Frames {
 		if at := f.At(); at >= end {
@@ -52,7 +52,7 @@ func (p *page) shareFrames(w windows, window uint32, o *stream.Observation) {
 	}
 }
 
-// shareTime shares the request itself out over its time.
+// shareTime distributes the request itself over its duration.
 func (p *page) shareTime(w windows, window uint32, o *stream.Observation) {
 	whole, done := o.End.Sub(o.Start), uint64(0)
 	for number := w.of(o.Start); done < million; number++ {
@@ -65,7 +65,7 @@ func (p *page) shareTime(w windows, window uint32, o *stream.Observation) {
 	}
 }
 
-// sharesOf merges what the pages of a window tell of it and of earlier ones, the earliest first.
+// sharesOf merges the shares of a window's pages, the earliest window first.
 func sharesOf(pages []*page, window uint32) (shares []*spatev1.WindowShare) {
 	var merged page
 	for _, p := range pages {

@@ -11,11 +11,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// rowBytes is how many bytes of request rows one snapshot carries, well below what the coordinator takes in one
-// message. A window with more becomes several snapshots: the first has the measurements, all have rows.
+// rowBytes is how many bytes of request rows a snapshot carries, well below the coordinator's limit of a message. A
+// window with more becomes several snapshots: the first has the measurements, all have rows.
 const rowBytes = 2 << 20
 
-// snapshots merges the pages of a window. There is at least one snapshot.
+// snapshots merges the pages of a window. It returns at least one snapshot.
 func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
 	main := &spatev1.Snapshot{Window: window, Shares: sharesOf(pages, window)}
 	for endpoint := range r.config.Endpoints {
@@ -33,7 +33,7 @@ func (r *Recorder) snapshots(window uint32, pages []*page) []*spatev1.Snapshot {
 	return all
 }
 
-// series merges the cells of an endpoint, nil if nothing happened there.
+// series merges the cells of an endpoint. It returns nil if they are empty.
 func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
 	var merged cell
 	for _, p := range pages {
@@ -47,7 +47,7 @@ func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
 		}
 	}
 	if merged.counts == (measure.Counts{}) {
-		return nil // whatever is recorded is also counted
+		return nil // everything recorded is also counted
 	}
 	return &spatev1.Series{
 		Endpoint:      uint32(endpoint),
@@ -57,7 +57,7 @@ func (r *Recorder) series(endpoint int, pages []*page) *spatev1.Series {
 	}
 }
 
-// distributions makes histograms of the values of an endpoint, by metric.
+// distributions makes histograms of an endpoint's values, by metric.
 func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distribution {
 	var all []*spatev1.Distribution
 	for m := range spatev1.Metric(measure.Count) {
@@ -80,7 +80,7 @@ func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distrib
 	return all
 }
 
-// scratch returns an empty histogram for a metric.
+// scratch returns an empty histogram for a metric. It is valid until the next call.
 func (r *Recorder) scratch(m spatev1.Metric) *histogram.Histogram {
 	h := r.times
 	if histogram.LayoutOf(m) == histogram.Counts {
@@ -100,7 +100,7 @@ func (c *cell) errorProtos() []*spatev1.ErrorCount {
 	return all
 }
 
-// rowsOf collects the request rows of a window, in the order of the requests.
+// rowsOf returns the request rows of a window, in the order of the requests.
 func (r *Recorder) rowsOf(pages []*page) []*spatev1.RequestRecord {
 	var rows []*spatev1.RequestRecord
 	for _, p := range pages {
@@ -115,7 +115,7 @@ func (r *Recorder) rowsOf(pages []*page) []*spatev1.RequestRecord {
 	return rows
 }
 
-// split cuts rows into pieces of about rowBytes, and of at least one row.
+// split cuts rows into pieces of about rowBytes, each of at least one row.
 func (r *Recorder) split(rows []*spatev1.RequestRecord) [][]*spatev1.RequestRecord {
 	var pieces [][]*spatev1.RequestRecord
 	begin, size := 0, 0

@@ -9,13 +9,13 @@ import (
 // Length is the length of a window.
 const Length = time.Second
 
-// Grace is how long after its end a window is kept open for events that are recorded late.
+// Grace is how long a window stays open after its end for events that are recorded late.
 const Grace = 250 * time.Millisecond
 
-// windows maps instants to windows: whole seconds since the stage's start.
+// windows maps instants to windows, whole seconds since the stage's start.
 type windows struct{ start clock.Instant }
 
-// of returns the window of an instant. What came before the start belongs to the first.
+// of returns the window of an instant. Instants before the start belong to the first window.
 func (w windows) of(at clock.Instant) uint32 {
 	return uint32(max(at.Sub(w.start), 0) / Length)
 }

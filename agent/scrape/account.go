@@ -13,37 +13,37 @@ import (
 )
 
 const (
-	// settleEvery is the time between readings at the end of a stage, settleTries how many there are at most, and
-	// settleFailures how many of them may fail. An engine counts a request a little after its last byte has left: vLLM
-	// in the same turn of its event loop, engines of several processes some milliseconds later. Two readings that agree
-	// end it; those of a server that serves others never do.
+	// settleEvery is the time between readings at the end of a stage, settleTries their maximum number, and
+	// settleFailures how many may fail. An engine counts a request a little after it sent the last byte: vLLM in the
+	// same turn of its event loop, engines of several processes some milliseconds later. Two readings that agree end
+	// the series. On a server that also serves others, readings never agree.
 	settleEvery    = 25 * time.Millisecond
 	settleTries    = 5
 	settleFailures = 2
 )
 
-// errNothing says that a page has nothing for an account.
+// errNothing means that a page has nothing for an account.
 var errNothing = errors.New("it has none of the metrics of a known engine")
 
-// reading is what one source said for the account.
+// reading is one reading of a source for the account.
 type reading struct {
-	at clock.Instant // when it was asked
+	at clock.Instant // when the source was asked
 	totals
 }
 
 // tries counts how often a source was asked for its account.
 type tries struct{ asked, failed uint32 }
 
-// Missing is a source that has no metrics for an account.
+// Missing is a source without metrics for an account.
 type Missing struct {
 	// URL of the source.
 	URL string
-	// Err says why not, without a word of the server's.
+	// Err says why, without quoting the server.
 	Err error
 }
 
-// Find looks for the page of each source, and at its other address if there is none. It returns the sources that have
-// none in their order, and forgets them if they are optional. It blocks for 2 Timeouts at most.
+// Find looks for the page of each source, also at Source.Else. It returns the sources without metrics in order, and
+// drops them if they are optional. It blocks for at most 2 Timeouts.
 func (s *Scraper) Find(ctx context.Context) (missing []Missing) {
 	found := make([]*Source, len(s.config.Sources))
 	errs := make([]error, len(s.config.Sources))
@@ -68,7 +68,7 @@ func (s *Scraper) Find(ctx context.Context) (missing []Missing) {
 	return missing
 }
 
-// find looks for the page of a source, nil if there is none.
+// find returns a source with the address of its page, or nil and an error if there is none.
 func (s *Scraper) find(ctx context.Context, source Source) (*Source, error) {
 	_, first := s.read(ctx, source)
 	if first == nil {
@@ -99,7 +99,7 @@ func (s *Scraper) read(ctx context.Context, source Source) (reading, error) {
 	return r, err
 }
 
-// complain tells of a source that cannot be read, if it could before.
+// complain reports a source that cannot be read, if the previous reading succeeded.
 func (s *Scraper) complain(source Source, err error) {
 	s.mu.Lock()
 	was := s.failing[source.Number]
@@ -110,7 +110,7 @@ func (s *Scraper) complain(source Source, err error) {
 	}
 }
 
-// tell reads a source, counts the try, and complains of a failure.
+// tell reads a source, counts the attempt, and complains about a failure.
 func (s *Scraper) tell(ctx context.Context, source Source) (reading, bool) {
 	r, err := s.read(ctx, source)
 	if ctx.Err() != nil && err != nil {
@@ -128,8 +128,8 @@ func (s *Scraper) tell(ctx context.Context, source Source) (reading, bool) {
 	return r, err == nil
 }
 
-// Begin takes the readings that the account counts from. Called again, as at the end of a warm-up, later readings take
-// the place of earlier ones. It blocks for a Timeout at most.
+// Begin takes the first readings of the account. If it is called again, as at the end of a warm-up, later readings
+// replace earlier ones. It blocks for at most one Timeout.
 func (s *Scraper) Begin(ctx context.Context) {
 	s.each(func(source Source) {
 		r, ok := s.tell(ctx, source)
@@ -141,10 +141,10 @@ func (s *Scraper) Begin(ctx context.Context) {
 	})
 }
 
-// Accounts takes the last readings and returns what the sources counted since Begin, in the order of their numbers, for
-// a stage that started at an instant. A source of which one of the two readings failed has only the numbers of its
-// readings. It blocks until the counts have settled: for 50 ms as a rule, for 200 ms where the server serves others,
-// and 5 Timeouts at most.
+// Accounts takes the last readings and returns what the sources counted since Begin, ordered by source number. start is
+// the stage's start. If the first or the last reading of a source failed, its account has only the number of readings.
+// Accounts blocks until the counts have settled: usually for 50 ms, for 200 ms if the server also serves others, and
+// for at most 5 Timeouts.
 func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.ServerAccount {
 	all := map[uint32]*spatev1.ServerAccount{}
 	s.each(func(source Source) {
@@ -163,7 +163,7 @@ func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.
 		func(a, b *spatev1.ServerAccount) int { return cmp.Compare(a.GetSource(), b.GetSource()) })
 }
 
-// settle reads a source until two readings have counted the same.
+// settle reads a source until two readings agree.
 func (s *Scraper) settle(ctx context.Context, source Source) (last reading, ok bool) {
 	failures := 0
 	for range settleTries {
@@ -183,8 +183,8 @@ func (s *Scraper) settle(ctx context.Context, source Source) (last reading, ok b
 	return last, ok
 }
 
-// agrees reports whether two readings have counted the same. Counters of a server's own requests would never do, so
-// that histograms decide where there are some.
+// agrees reports whether two readings have the same counts. Histograms decide if there are any, because counters of a
+// server's own requests change with each reading.
 func (t totals) agrees(other reading) bool {
 	if len(t.histograms) == 0 {
 		return maps.Equal(t.counters, other.counters)

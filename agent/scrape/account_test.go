@@ -12,13 +12,13 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// counting is a server that has counted so many requests, and answers as it is told.
+// counting is a server with a number of counted requests that a test controls.
 type counting struct {
 	requests atomic.Int64
 	behind   atomic.Int64 // readings until the last ten requests are counted
 	asked    atomic.Int64
 	broken   atomic.Bool
-	others   atomic.Bool // send a request between any two readings
+	others   atomic.Bool // another client sends a request between any two readings
 }
 
 func (c *counting) ServeHTTP(w http.ResponseWriter, q *http.Request) {
@@ -48,7 +48,7 @@ func newCounting(t *testing.T) (*counting, *Scraper, *words) {
 	return c, s, said
 }
 
-// The account is of what came since Begin, the last Begin, until the counts have settled.
+// The account covers the time from the last Begin until the counts have settled.
 func TestAccountsCountFromBeginUntilTheyHaveSettled(t *testing.T) {
 	c, s, _ := newCounting(t)
 	start := clock.Now()
@@ -57,7 +57,7 @@ func TestAccountsCountFromBeginUntilTheyHaveSettled(t *testing.T) {
 	c.requests.Store(1100) // a warm-up
 	s.Begin(t.Context())
 	c.requests.Store(1420)
-	c.behind.Store(1) // the first of the last readings comes too early
+	c.behind.Store(1) // the first of the last readings is too early
 	a := s.Accounts(t.Context(), start)[0]
 	if h := a.GetHistograms()[0]; a.GetSource() != 4 || h.GetCount() != 320 || h.GetSum() != 320 ||
 		a.GetFailed() != 0 || a.GetAsked() != 5 {
@@ -68,7 +68,7 @@ func TestAccountsCountFromBeginUntilTheyHaveSettled(t *testing.T) {
 	}
 }
 
-// A reading that fails leaves the account without growth, and is said once.
+// After a failed reading the account has no growth, and the failure is reported once.
 func TestAccountsWithoutAReading(t *testing.T) {
 	for name, broken := range map[string]struct{ first, last bool }{"first": {true, false}, "last": {false, true}} {
 		c, s, said := newCounting(t)
@@ -83,7 +83,7 @@ func TestAccountsWithoutAReading(t *testing.T) {
 	}
 }
 
-// A server that goes on counting, for others, does not hold the stage up.
+// A server that keeps counting, because it serves others, does not delay the stage.
 func TestAccountsOfABusyServer(t *testing.T) {
 	c, s, _ := newCounting(t)
 	s.Begin(t.Context())
@@ -94,7 +94,7 @@ func TestAccountsOfABusyServer(t *testing.T) {
 	}
 }
 
-// Sources are found at their other address too; of optional ones those without metrics are forgotten.
+// Sources are also found at their other address. Optional sources without metrics are dropped.
 func TestFind(t *testing.T) {
 	mux := http.NewServeMux()
 	page := func(w http.ResponseWriter, _ *http.Request) {

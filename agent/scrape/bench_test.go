@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// pageOf is a page of vLLM 0.32 with so many engines: 636 lines and 49 KiB of one, without their HELP.
+// pageOf returns a page of vLLM 0.32 with that many engines: 636 lines and 49 KiB for one, without HELP lines.
 func pageOf(b *testing.B, engines int) []byte {
 	b.Helper()
 	one, err := os.ReadFile("testdata/vllm-0.32.txt")
@@ -27,8 +27,8 @@ func pageOf(b *testing.B, engines int) []byte {
 	return []byte(page.String())
 }
 
-// BenchmarkReading is what a reading costs an agent: samples each second, totals at the ends of a stage, and the whole
-// page, as it was read before.
+// BenchmarkReading measures the cost of a reading for an agent: samples each second, totals at the ends of a stage, and
+// the whole page without a filter.
 func BenchmarkReading(b *testing.B) {
 	wanted, account := newNames(defaults(b)), newNames(plans.AccountMetrics(&spatev1.Target{}))
 	for _, engines := range []int{1, 8} {

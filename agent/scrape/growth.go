@@ -9,9 +9,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// growth is what a server counted between two readings, most worth first and within the limits of an account. A series
-// that the first reading does not have began at 0. If the server was started again in between, what it counted before
-// is lost, and all that it has now is the growth.
+// growth returns what a server counted between two readings, within the limits of an account; the most important
+// metrics are kept. A series that is not in the first reading counts from 0. If the server restarted in between, its
+// earlier counts are lost, and the growth is everything it has now.
 func growth(first, last totals, worth names) *spatev1.ServerAccount {
 	a := &spatev1.ServerAccount{Restarted: startedAgain(first, last), LeftOut: last.leftOut}
 	if a.Restarted {
@@ -38,7 +38,7 @@ func growth(first, last totals, worth names) *spatev1.ServerAccount {
 	return a
 }
 
-// grew is what a counter grew by. One that has become less began again at 0, as Prometheus' increase() takes it, too.
+// grew returns what a counter grew by. A counter that decreased restarted at 0, as in Prometheus' increase().
 func grew(before, after float64) float64 {
 	if after < before {
 		return after
@@ -46,8 +46,8 @@ func grew(before, after float64) float64 {
 	return after - before
 }
 
-// startedAgain reports whether a server was started again between two readings: it says so, or something that only
-// grows has become less.
+// startedAgain reports whether a server restarted between two readings: its start time differs, or, if that is not
+// known, something that only grows has decreased.
 func startedAgain(first, last totals) bool {
 	if first.started != 0 && last.started != 0 {
 		return first.started != last.started
@@ -65,7 +65,7 @@ func startedAgain(first, last totals) bool {
 	return false
 }
 
-// namesOf are the names of histograms.
+// namesOf returns the names of histograms.
 func namesOf(histograms map[series]histogram) map[string]bool {
 	names := map[string]bool{}
 	for key := range histograms {
@@ -74,7 +74,7 @@ func namesOf(histograms map[series]histogram) map[string]bool {
 	return names
 }
 
-// grown is the growth of all histograms of a name together. The buckets are known if they are the same for all of them.
+// grown returns the growth of all histograms with a name together. It has buckets only if all of them have the same.
 func grown(name string, first, last map[series]histogram) *spatev1.ServerHistogram {
 	sum := &spatev1.ServerHistogram{Name: name}
 	known := true
@@ -83,7 +83,7 @@ func grown(name string, first, last map[series]histogram) *spatev1.ServerHistogr
 			continue
 		}
 		before := first[key]
-		if after.count < before.count { // of one label alone: it began again
+		if after.count < before.count { // the series of this label alone restarted
 			before = histogram{}
 		}
 		sum.Count += after.count - before.count
@@ -101,7 +101,7 @@ func grown(name string, first, last map[series]histogram) *spatev1.ServerHistogr
 	return sum
 }
 
-// bucketGrowth is what each bucket grew by, nil if that is not known.
+// bucketGrowth returns what each bucket grew by, or nil if that is not known.
 func bucketGrowth(before, after histogram) []uint64 {
 	if before.count > 0 && !slices.Equal(before.bounds, after.bounds) {
 		return nil
@@ -119,7 +119,7 @@ func bucketGrowth(before, after histogram) []uint64 {
 	return counts
 }
 
-// added adds the counts of equal buckets. The first may be nil.
+// added adds the counts of equal buckets, in place. The first may be nil.
 func added(a, b []uint64) []uint64 {
 	if a == nil {
 		return b
@@ -130,7 +130,7 @@ func added(a, b []uint64) []uint64 {
 	return a
 }
 
-// limit keeps what an account may hold, by worth, and sorts it by name.
+// limit keeps what an account may hold, the most important first, and sorts it by name.
 func limit(a *spatev1.ServerAccount, worth names) {
 	slices.SortFunc(a.Counters, func(x, y *spatev1.ServerCounter) int {
 		return cmp.Or(cmp.Compare(worth.rankOf(x.GetName(), true), worth.rankOf(y.GetName(), true)),

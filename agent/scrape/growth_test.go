@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engine is a server with one histogram and one counter for each of two models, which it writes as vLLM does.
+// engine is a server with one histogram and one counter for each of two models, in vLLM's format.
 type engine struct {
 	started float64
 	bounds  []float64
@@ -52,8 +52,8 @@ func (e *engine) page() []byte {
 	return []byte(b.String())
 }
 
-// What a histogram grew by is what was observed in between, bucket by bucket, over all labels, and all since its new
-// start if the server was started again.
+// A histogram's growth is what was observed in between, bucket by bucket, over all labels. After a restart of the
+// server it is everything since the restart.
 func TestGrowthIsWhatWasObserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 4), 0, 20)
@@ -142,7 +142,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// describe writes totals in a line.
+// describe formats totals in one line.
 func describe(t totals) string {
 	var words []string
 	name := func(k series) string {
@@ -164,7 +164,7 @@ func describe(t totals) string {
 	return strings.Join(words, ", ")
 }
 
-// Buckets that are not the same for all labels, or changed in between, are not guessed.
+// Buckets that differ between labels, or changed in between, are not guessed.
 func TestBucketsThatDoNotAddUp(t *testing.T) {
 	page := func(bound string) []byte {
 		return []byte("# TYPE h histogram\nh_bucket{e=\"a\",le=\"1\"} 1\nh_sum{e=\"a\"} 2\nh_count{e=\"a\"} 2\n" +
@@ -183,7 +183,7 @@ func TestBucketsThatDoNotAddUp(t *testing.T) {
 	}
 }
 
-// An account holds what the coordinator takes, the most worth first, and says what was left out.
+// An account stays within the coordinator's limits, keeps the most important series, and says how many were left out.
 func TestAccountsAreLimited(t *testing.T) {
 	var b strings.Builder
 	for i := range plans.MaxServerCounters + 2 {
@@ -210,7 +210,7 @@ func TestAccountsAreLimited(t *testing.T) {
 	}
 }
 
-// The names of the account are those that engines use: each engine's page has some of them.
+// The account names metrics that engines really have: each engine's page has some of them.
 func TestAccountsOfEngines(t *testing.T) {
 	worth := newNames(plans.AccountMetrics(&spatev1.Target{}))
 	for engine, want := range map[string][]string{
@@ -250,7 +250,7 @@ func TestAccountsOfEngines(t *testing.T) {
 	}
 }
 
-// Whatever two pages say, the coordinator takes the account that is made of them.
+// Whatever two pages contain, the coordinator accepts the account made of them.
 func FuzzGrowth(f *testing.F) {
 	for _, engine := range []string{"vllm", "sglang", "tgi", "trtllm"} {
 		page, err := os.ReadFile("testdata/" + engine + ".txt")

@@ -7,19 +7,19 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// names are the names of metrics that are wanted, in the order of their worth. A "*" at the end stands for any rest.
+// names are the names of wanted metrics, the most important first. A "*" at the end stands for any rest.
 type names struct {
 	exact    map[string]int // rank by name
 	prefixes []ranked
 }
 
-// ranked is a prefix of names.
+// ranked is a prefix of names, with its rank.
 type ranked struct {
 	prefix string
 	rank   int
 }
 
-// newNames returns the names of some patterns, those that matter most first.
+// newNames returns the names that match some patterns, the most important first.
 func newNames(patterns []string) names {
 	n := names{exact: make(map[string]int, len(patterns))}
 	for rank, pattern := range patterns {
@@ -32,11 +32,11 @@ func newNames(patterns []string) names {
 	return n
 }
 
-// unwanted is the rank of a name that no pattern has.
+// unwanted is the rank of a name that matches no pattern.
 const unwanted = math.MaxInt
 
-// rank is the place of a name among the patterns, unwanted if none has it. What a reading says of itself is nobody
-// else's to say, and the time at which a client library created a series is no measurement.
+// rank returns the position of the first pattern that a name matches, or unwanted. The metrics that Spate adds to a
+// reading are never wanted from a server, and the time at which a client library created a series is not a measurement.
 func (n names) rank(name string) int {
 	if name == plans.ServerUp || name == plans.ServerLeftOut || strings.HasSuffix(name, "_created") {
 		return unwanted
@@ -56,8 +56,8 @@ func (n names) rank(name string) int {
 // have reports whether a metric is wanted.
 func (n names) have(name string) bool { return n.rank(name) != unwanted }
 
-// rankOf is the rank of a metric of a type. A counter may be told without the _total that its name should end in;
-// llm-d's simulator does.
+// rankOf returns the rank of a metric of a type. A counter may lack the _total that its name should end in, as in
+// llm-d's simulator.
 func (n names) rankOf(name string, counter bool) int {
 	best := n.rank(name)
 	if counter {
@@ -66,10 +66,11 @@ func (n names) rankOf(name string, counter bool) int {
 	return best
 }
 
-// endings are those of the samples of one family.
+// endings are the endings of the samples of one family.
 var endings = [...]string{"_bucket", "_sum", "_count", "_total"}
 
-// touch reports whether a line with a name may belong to a metric that is wanted. It may say yes where have says no.
+// touch reports whether a line with this name may belong to a wanted metric. It may return true where have returns
+// false.
 func (n names) touch(name string) bool {
 	stem := name
 	for _, ending := range endings {

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// Of more series than are taken those stay that the defaults name, then those that the plan names first.
+// Of too many series, those that the defaults name stay, then those that the plan names first.
 func TestTheMostWorthStays(t *testing.T) {
 	page := "vllm:num_requests_running 1\nz_first 1\n"
 	for i := range plans.MaxServerSeries {
@@ -31,7 +31,7 @@ func TestTheMostWorthStays(t *testing.T) {
 	}
 }
 
-// What is left out of a page before it is read makes no difference to what is taken of it.
+// Filtering a page before it is parsed does not affect the result.
 func TestFilterLeavesOutNothingThatIsWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.SampledFrom([]string{"a", "b", "a_b", "c:d"})

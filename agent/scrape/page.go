@@ -17,9 +17,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// parse reads a page in Prometheus' text form (exposition format 0.0.4) and returns the series that were asked for,
-// sorted by name and labels. Of too many those stay that matter most, by the order of worth. Values that are no numbers
-// (NaN, infinite, beyond plans.MaxServerValue) are not there: a gauge has them while it knows nothing.
+// parse reads a page in Prometheus' text format (exposition format 0.0.4) and returns the wanted series, sorted by name
+// and labels. If there are too many, it keeps the most important ones, by the order of worth. It omits values that are
+// not numbers (NaN, infinite, beyond plans.MaxServerValue): gauges have them while they know nothing.
 func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, leftOut int, err error) {
 	families, err := familiesOf(filter(page, wanted, false))
 	if err != nil {
@@ -28,7 +28,7 @@ func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, l
 	for _, family := range families {
 		of := samplesOf(family)
 		if wanted.rankOf(family.GetName(),
-			family.GetType() == dto.MetricType_COUNTER) == unwanted { // the sum of a histogram may be asked for alone
+			family.GetType() == dto.MetricType_COUNTER) == unwanted { // a histogram's sum may be wanted alone
 			of = slices.DeleteFunc(of, func(s *spatev1.ServerSample) bool { return !wanted.have(s.GetName()) })
 		}
 		samples = append(samples, of...)
@@ -51,7 +51,7 @@ func compareNames(a, b *spatev1.ServerSample) int {
 	return cmp.Or(cmp.Compare(a.GetName(), b.GetName()), cmp.Compare(a.GetLabels(), b.GetLabels()))
 }
 
-// stem is the name of a sample's metric: of a histogram's sum and count that of the histogram.
+// stem returns the name of a sample's metric. For a histogram's sum and count it is the name of the histogram.
 func stem(s *spatev1.ServerSample) string {
 	for _, ending := range [...]string{"_sum", "_count"} {
 		if name, found := strings.CutSuffix(s.GetName(), ending); found && s.GetCounter() {
@@ -61,19 +61,19 @@ func stem(s *spatev1.ServerSample) string {
 	return s.GetName()
 }
 
-// fits reports whether a series' texts are short enough to be taken.
+// fits reports whether a series' texts are within the limits.
 func fits(name, labels string) bool {
 	return len(name) <= plans.MaxServerName && len(labels) <= plans.MaxServerLabels
 }
 
-// finite reports whether a value is a number that sums can be made of.
-func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue } // not so of NaN
+// finite reports whether a value can be added up.
+func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue } // false for NaN
 
-// errForm says that a page cannot be read. What it wraps may quote the page.
+// errForm means that a page cannot be parsed. An error that wraps it may quote the page.
 var errForm = errors.New("the answer is not in Prometheus' text form")
 
-// familiesOf takes a page apart. The library panics at some pages that are in no form ("#TYPE A \n{}"): what a server
-// answers must not end the agent.
+// familiesOf parses a page. The library panics on some invalid pages ("#TYPE A \n{}"); a server's answer must not crash
+// the agent.
 func familiesOf(page []byte) (families map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -88,7 +88,7 @@ func familiesOf(page []byte) (families map[string]*dto.MetricFamily, err error) 
 	return families, nil
 }
 
-// samplesOf are the values of a family of metrics.
+// samplesOf returns the values of a family of metrics.
 func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
 	for _, m := range family.GetMetric() {
 		labels := labelText(m.GetLabel())
@@ -117,8 +117,8 @@ func samplesOf(family *dto.MetricFamily) (samples []*spatev1.ServerSample) {
 	return samples
 }
 
-// labelText writes labels as Prometheus' text form has them between braces, sorted. Names that are more than letters,
-// digits and underscores are in quotes there, so that no two series read alike.
+// labelText formats labels as they appear between braces in Prometheus' text format, sorted. Names with other
+// characters than letters, digits and underscores are quoted there, so that no two series have the same text.
 func labelText(pairs []*dto.LabelPair) string {
 	pairs = slices.SortedFunc(slices.Values(pairs),
 		func(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) })
@@ -136,5 +136,5 @@ func labelText(pairs []*dto.LabelPair) string {
 	return text.String()
 }
 
-// escaped writes a label's value as the text form does.
+// escaped escapes a label's value as the text format does.
 var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

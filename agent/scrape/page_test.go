@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// defaults are the metrics that are read where a plan names none.
+// defaults returns the metrics that are read if a plan names none.
 func defaults(t testing.TB) []string {
 	t.Helper()
 	plan, err := plans.Load("p.yaml",
@@ -30,7 +30,7 @@ func defaults(t testing.TB) []string {
 	return stages[0].GetTarget().GetServerMetrics().GetNames()
 }
 
-// text writes samples as a page has them, counters marked.
+// text formats samples as a page has them, with counters marked.
 func text(samples []*spatev1.ServerSample) string {
 	var b strings.Builder
 	for _, s := range samples {
@@ -43,7 +43,7 @@ func text(samples []*spatev1.ServerSample) string {
 	return b.String()
 }
 
-// Of the pages of engines the defaults take what says how busy they are, and no process or latency metrics.
+// From engines' pages the defaults take metrics of how busy the engines are, and no process or latency metrics.
 func TestDefaultsOfEngines(t *testing.T) {
 	wanted := defaults(t)
 	for engine, want := range map[string][]string{
@@ -152,7 +152,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, what is taken of it is such as the coordinator takes.
+// Whatever a server answers, the coordinator accepts the samples.
 func FuzzParse(f *testing.F) {
 	for _, engine := range []string{"vllm", "sglang", "tgi", "dynamo", "triton", "trtllm"} {
 		page, err := os.ReadFile(filepath.Join("testdata", engine+".txt"))
@@ -175,7 +175,7 @@ func FuzzParse(f *testing.F) {
 				len(s.GetLabels()) > plans.MaxServerLabels || !(math.Abs(s.GetValue()) <= plans.MaxServerValue) {
 				t.Fatalf("%v", s)
 			}
-			if _, err := proto.Marshal(s); err != nil { // as of text that is no UTF-8
+			if _, err := proto.Marshal(s); err != nil { // fails on text that is not UTF-8
 				t.Fatalf("%q: %v", key, err)
 			}
 			seen[key] = true

@@ -1,14 +1,14 @@
-// Package scrape reads the metrics of serving engines, in Prometheus' text form.
+// Package scrape reads the metrics of serving engines, in Prometheus' text format.
 //
-// It has two uses. An account is what counters and histograms grew by over a stage: the engine's own measure of the
-// requests that Spate measures from outside. It takes a reading before the stage and one after its last request.
+// It has two uses. An account is what counters and histograms grew by over a stage: the engine's own measurement of the
+// requests that Spate measures from outside. It needs one reading before the stage and one after its last request.
 // Samples are the values of gauges and counters, read each second: how many requests an engine holds, how many wait,
 // how full its KV cache is.
 //
-// It keeps away from the load: connections of its own, nothing on the way of a request. An engine in Python writes its
-// page on the thread that sends tokens, some 10 ms of it, so nobody is read each second who was not asked for. A server
-// that does not answer costs its own numbers and nothing else. No redirect is followed: only hosts that the agent may
-// send load to are asked. The agent calls it.
+// The package stays out of the load's way: it uses its own connections, and none of its work is on the path of a
+// request. A Python engine writes its page on the thread that sends tokens, which takes some 10 ms, so a server is read
+// each second only if the plan asks for that. If a server does not answer, only its own numbers are missing. No
+// redirect is followed: only hosts that the agent may send load to are asked. The agent calls the package.
 package scrape
 
 import (
@@ -33,58 +33,59 @@ import (
 )
 
 const (
-	// every is the time between two scrapes of a source: one window.
+	// every is the time between two readings of a source: one window.
 	every = time.Second
-	// Timeout is the longest that an answer may take. What came within it is there when the window's snapshot is made.
+	// Timeout bounds the time of an answer. An answer within it is there when the window's snapshot is made.
 	Timeout = 900 * time.Millisecond
-	// maxPage is the longest answer. Engines of many labels have pages of some 100 KiB.
+	// maxPage is the maximum size of an answer. Engines with many labels have pages of some 100 KiB.
 	maxPage = 4 << 20
 )
 
 // Source is an address at which a server is asked for its metrics.
 type Source struct {
-	// Number of the source in the plan.
+	// Number is the number of the source in the plan.
 	Number uint32
-	// URL of its metrics.
+	// URL is the address of its metrics.
 	URL string
-	// Else is where the page is looked for if there is none at URL. Empty: nowhere.
+	// Else is another address to try if there are no metrics at URL. Empty: none.
 	Else string
-	// Header is sent with each request: secrets only to whom they are meant for. May be nil.
+	// Header is sent with each request. It must hold secrets only if they are meant for this source. It may be nil.
 	Header http.Header
-	// OfTarget says that the target's endpoints are on this host: it is reached as they are, by Config.TLS and
-	// Config.Proxy.
+	// OfTarget reports whether the target's endpoints are on this host. The source is then reached as they are, by
+	// Config.TLS and Config.Proxy.
 	OfTarget bool
 }
 
 // Config says what is read.
 type Config struct {
-	// Sources are asked all at once.
+	// Sources are all asked at once.
 	Sources []Source
-	// Optional sources are forgotten by Find if they have no metrics.
+	// Optional makes Find drop sources without metrics.
 	Optional bool
-	// Names of the metrics that samples are taken of; "*" at an end stands for any rest.
+	// Names are the metrics that are sampled; a "*" at the end stands for any rest.
 	Names []string
-	// Account names the counters and histograms of the account, those that matter most first. Where there are more than
-	// the limits allow, they decide for samples, too.
+	// Account names the counters and histograms of the account, the most important first. If there are more series than
+	// the limits allow, this order decides, for samples, too.
 	Account []string
-	// Model that the target serves. Of metrics that name models, those of others are no part of the account.
+	// Model is the model that the target serves. Series of other models are excluded from the account.
 	Model string
-	// TLS is how the target's hosts are checked, and what is shown to them. Nil: by the system's authorities. So are
-	// all other hosts.
+	// TLS says how the target's hosts are verified, and what certificate they are shown. Nil: they are verified by the
+	// system's authorities, as all other hosts always are.
 	TLS *tls.Config
-	// Proxy is what the target's hosts are asked through, with its user and password. Nil: none. All others are asked
+	// Proxy is the proxy for the target's hosts, with user and password. Nil: none. Other hosts are always asked
 	// directly.
 	Proxy *url.URL
-	// Pins are the addresses of hosts whose names are not to be looked up again.
+	// Pins are the addresses of hosts whose names must not be looked up again.
 	Pins allow.Pins
-	// Secret reports whether a text holds a secret. Lines of a page that do are passed over. Nil: there is none.
+	// Secret reports whether a text holds a secret. Lines of a page that do are skipped. Nil: there are no secrets.
 	Secret func(text string) bool
-	// Complain is told why a source cannot be read, once until it can be read again. It may be called concurrently.
+	// Complain is called with the reason when a source cannot be read, and not again until it could be read. It may be
+	// called concurrently.
 	Complain func(url string, err error)
 }
 
-// Scraper reads the metrics of servers for one stage. Its methods may be called concurrently, but for Find, which comes
-// first.
+// Scraper reads the metrics of servers for one stage. Its methods may be called concurrently, except Find, which must
+// come first.
 type Scraper struct {
 	config  Config
 	names   names
@@ -94,19 +95,19 @@ type Scraper struct {
 	maxPage int
 
 	mu      sync.Mutex
-	unsent  []batch // in the order of their windows, as far as one source goes
+	unsent  []batch // ordered by window for each source
 	bases   map[uint32]reading
 	tries   map[uint32]tries
-	failing map[uint32]bool // sources that could not be read the last time
+	failing map[uint32]bool // sources whose last reading failed
 }
 
-// batch is what came of one source in one window.
+// batch holds the samples of one source in one window.
 type batch struct {
 	window  uint32
 	samples []*spatev1.ServerSample
 }
 
-// New returns a Scraper that asks nobody yet.
+// New returns a Scraper. It does not ask any server yet.
 func New(c Config) *Scraper {
 	n := len(c.Sources)
 	return &Scraper{
@@ -116,16 +117,16 @@ func New(c Config) *Scraper {
 	}
 }
 
-// Close closes connections that lie idle. Nothing may be under way.
+// Close closes idle connections. No other method may be in progress.
 func (s *Scraper) Close() {
 	s.target.CloseIdleConnections()
 	s.other.CloseIdleConnections()
 }
 
-// newClient makes a client without compression, whose answers have no bound, and without a proxy of the environment's,
-// as for the load. All sources may be of one host, and all behind one proxy: none waits for another's connection. Nor
-// does one wait for a connection that never comes to be: opening one may take no longer than an answer, and the next
-// window opens another.
+// newClient returns a client without compression, because compressed answers have no bound, and without a proxy from
+// the environment, as for the load. All sources may be on one host or behind one proxy; the connection limits are high
+// enough that none waits for another. A connection that cannot be opened does not block either: opening is limited to
+// the time of an answer, and the next window opens another.
 func newClient(sources int, pins allow.Pins, config *tls.Config, proxy *url.URL) *http.Client {
 	transport := &http.Transport{
 		DialContext: pinnedDial(pins), TLSHandshakeTimeout: Timeout,
@@ -141,8 +142,8 @@ func newClient(sources int, pins allow.Pins, config *tls.Config, proxy *url.URL)
 	}
 }
 
-// pinnedDial opens connections to hosts that are pinned at their first address that answers, and to all others as net
-// does.
+// pinnedDial returns a dial function. It connects to pinned hosts at their first address that answers, and to all
+// others as net does.
 func pinnedDial(pins allow.Pins) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &net.Dialer{Timeout: Timeout}
 	return func(ctx context.Context, network, addr string) (c net.Conn, err error) {
@@ -163,13 +164,13 @@ func pinnedDial(pins allow.Pins) func(ctx context.Context, network, addr string)
 	}
 }
 
-// Run takes samples of each source at the start of each window from one on, counted from the stage's start, until ctx
-// ends. It returns when nothing of it is under way any more, and is called once.
+// Run samples each source at the start of each window, from window `from` on, counted from the stage's start, until ctx
+// ends. It returns when no request is in progress any more. It must be called only once.
 func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
 	s.each(func(source Source) { s.watch(ctx, source, start, from) })
 }
 
-// each calls a function for all sources at once and waits for them.
+// each calls f for all sources at once and waits for all calls.
 func (s *Scraper) each(f func(Source)) {
 	var sources sync.WaitGroup
 	for _, source := range s.config.Sources {
@@ -178,7 +179,7 @@ func (s *Scraper) each(f func(Source)) {
 	sources.Wait()
 }
 
-// clientOf is who asks a source.
+// clientOf returns the client that asks a source.
 func (s *Scraper) clientOf(source Source) *http.Client {
 	if source.OfTarget {
 		return s.target
@@ -186,7 +187,7 @@ func (s *Scraper) clientOf(source Source) *http.Client {
 	return s.other
 }
 
-// watch asks one source, window by window. Windows that passed before an answer came are left out.
+// watch samples one source, window by window. It skips windows that pass before an answer comes.
 func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
 	for wait(ctx, start.Add(time.Duration(window)*every)) {
 		samples, err := s.ask(ctx, source)
@@ -199,7 +200,7 @@ func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant,
 	}
 }
 
-// wait blocks until an instant and reports whether ctx still goes on.
+// wait blocks until an instant and reports whether ctx is still alive.
 func wait(ctx context.Context, until clock.Instant) bool {
 	timer := time.NewTimer(clock.Until(until))
 	defer timer.Stop()
@@ -211,7 +212,7 @@ func wait(ctx context.Context, until clock.Instant) bool {
 	}
 }
 
-// ask reads a source once. The samples are right even if there is an error: they say that it failed.
+// ask reads a source once. The samples are valid even with an error: they then report the failure.
 func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSample, error) {
 	page, err := s.page(ctx, source)
 	var samples []*spatev1.ServerSample
@@ -233,18 +234,18 @@ func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSamp
 	return samples, err
 }
 
-// page fetches a source's page.
+// page fetches the page of a source.
 func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, source.URL, nil)
 	if err != nil {
-		return nil, errors.New("the address is no URL") // its own error would show what it holds
+		return nil, errors.New("the address is no URL") // the original error would show the address
 	}
 	for name, values := range source.Header {
 		q.Header[name] = values
 	}
-	q.Host = source.Header.Get("Host") // what is in Header is not sent
+	q.Host = source.Header.Get("Host") // a Host in q.Header is not sent
 	q.Header.Set("Accept", "text/plain; version=0.0.4")
 	q.Header.Set("User-Agent", "spate")
 	answer, err := s.clientOf(source).Do(q)
@@ -262,7 +263,7 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	return s.open(page), plain(err)
 }
 
-// open is a page without the lines that hold secrets, as a label may.
+// open removes the lines of a page that hold secrets, which a label may do. It changes page in place.
 func (s *Scraper) open(page []byte) []byte {
 	if s.config.Secret == nil {
 		return page
@@ -276,7 +277,7 @@ func (s *Scraper) open(page []byte) []byte {
 	return kept
 }
 
-// plain is an error without the address, which the caller names.
+// plain removes the address from an error, because the caller names it.
 func plain(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
@@ -287,15 +288,15 @@ func plain(err error) error {
 	return err
 }
 
-// keep keeps what came of a source in a window until the window's snapshot is made.
+// keep stores the samples of a source in a window until the window's snapshot is made.
 func (s *Scraper) keep(window uint32, samples []*spatev1.ServerSample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unsent = append(s.unsent, batch{window, samples})
 }
 
-// Take returns what came in windows up to one and was not taken yet, of each series the newest value, in the order of
-// sources, names and labels.
+// Take removes and returns the samples of all windows up to `through`: the newest value of each series, ordered by
+// source, name and labels.
 func (s *Scraper) Take(through uint32) (samples []*spatev1.ServerSample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,8 +313,8 @@ func (s *Scraper) Take(through uint32) (samples []*spatev1.ServerSample) {
 	return samples
 }
 
-// SameHost reports whether two addresses are of one host and port, so that what is secret to one is no news to the
-// other.
+// SameHost reports whether two addresses have the same scheme, host and port, so that the secrets of one may be sent to
+// the other.
 func SameHost(a, b string) bool {
 	u, err1 := url.Parse(a)
 	v, err2 := url.Parse(b)
@@ -321,7 +322,7 @@ func SameHost(a, b string) bool {
 		portOf(u) == portOf(v)
 }
 
-// portOf is the port of an address, its scheme's if it names none.
+// portOf returns the port of an address, or the default port of its scheme.
 func portOf(u *url.URL) string {
 	switch {
 	case u.Port() != "":

@@ -20,7 +20,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// words are what a scraper complained of.
+// words are a scraper's complaints.
 type words struct {
 	mu    sync.Mutex
 	texts []string
@@ -32,7 +32,7 @@ func (w *words) complain(url string, err error) {
 	w.texts = append(w.texts, url+": "+err.Error())
 }
 
-// values are a source's values by name.
+// values returns a source's values by name.
 func values(samples []*spatev1.ServerSample, source uint32) map[string]float64 {
 	out := map[string]float64{}
 	for _, s := range samples {
@@ -43,7 +43,8 @@ func values(samples []*spatev1.ServerSample, source uint32) map[string]float64 {
 	return out
 }
 
-// Each source is asked once a window. One that fails costs its own numbers only, and is said once.
+// Each source is asked once per window. If one fails, only its own numbers are missing, and the failure is reported
+// once.
 func TestScrape(t *testing.T) {
 	var asked atomic.Int64
 	asks := make(chan struct{}, 100)
@@ -74,7 +75,7 @@ func TestScrape(t *testing.T) {
 	s.maxPage = 4000
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	// The stage began 41.9 s ago: windows 0 to 41 passed, and the next one begins soon.
+	// The stage started 41.9 s ago: windows 0 to 41 are over, and the next one starts soon.
 	running.Go(func() { s.Run(ctx, clock.Now().Add(-41900*time.Millisecond), 0) })
 	for range 3 {
 		<-asks
@@ -100,7 +101,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// A server that does not answer is given up in time for the window's snapshot.
+// A server that does not answer times out before the window's snapshot is made.
 func TestSlowServer(t *testing.T) {
 	hold := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
@@ -114,7 +115,7 @@ func TestSlowServer(t *testing.T) {
 	}
 }
 
-// Sources that are one host, or behind one proxy, are asked at once: none is late because of the others.
+// Sources on one host, or behind one proxy, are asked at once: none is late because of the others.
 func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 	const n = 8
 	for _, behindProxy := range []bool{false, true} {
@@ -128,7 +129,7 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 				select {
 				case <-all:
 					fmt.Fprintln(w, "a 1")
-				case <-q.Context().Done(): // they were not asked at once
+				case <-q.Context().Done(): // the sources were not asked at once
 				}
 			}))
 			defer server.Close()
@@ -163,7 +164,7 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 	}
 }
 
-// A server that takes connections and lets TLS hang is asked anew in each window, and read again once it is well.
+// A server that accepts connections but lets TLS hang is asked again in each window, and read again once it works.
 func TestHangingHandshakesHoldUpNothing(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
@@ -172,7 +173,7 @@ func TestHangingHandshakesHoldUpNothing(t *testing.T) {
 	hanging := &hangs{Listener: server.Listener, left: 2}
 	server.Listener = hanging
 	server.StartTLS()
-	defer hanging.release() // when nothing is accepted any more
+	defer hanging.release() // once nothing is accepted any more
 	defer server.Close()
 	authorities := x509.NewCertPool()
 	authorities.AddCert(server.Certificate())
@@ -189,7 +190,7 @@ func TestHangingHandshakesHoldUpNothing(t *testing.T) {
 	}
 }
 
-// hangs keeps the first connections for itself.
+// hangs accepts the first connections, but leaves them unused.
 type hangs struct {
 	net.Listener
 	left int
@@ -210,7 +211,7 @@ func (h *hangs) Accept() (net.Conn, error) {
 
 func (h *hangs) release() {
 	for _, c := range h.kept {
-		_ = c.Close() // the other side has given it up
+		_ = c.Close() // the other side has already closed it
 	}
 }
 
@@ -231,7 +232,7 @@ func TestSameHost(t *testing.T) {
 	}
 }
 
-// A server that puts a key into a label loses that line, and no other.
+// If a server puts a key into a label, only that line is dropped.
 func TestLinesWithSecretsArePassedOver(t *testing.T) {
 	s := New(Config{Secret: func(text string) bool { return strings.Contains(text, "sk-") }})
 	page := s.open([]byte("a 1\nb{key=\"sk-1\"} 2\nc 3"))

@@ -11,30 +11,30 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// startTime is when a server's process was started, by the convention of Prometheus' client libraries.
+// startTime is the metric with the start time of a server's process, by the convention of Prometheus' client libraries.
 const startTime = "process_start_time_seconds"
 
-// series names a series.
+// series identifies a series.
 type series struct{ name, labels string }
 
-// totals are what a server has counted since it was started.
+// totals are what a server has counted since it started.
 type totals struct {
-	started    float64 // its process, in seconds of the wall clock; 0: it does not tell
+	started    float64 // start of the process, in seconds of the wall clock; 0: not known
 	counters   map[series]float64
 	histograms map[series]histogram
-	leftOut    uint32 // series that cannot be taken
+	leftOut    uint32 // series beyond the limits
 }
 
-// histogram is the values of a histogram since the server was started.
+// histogram holds the values of a histogram since the server started.
 type histogram struct {
 	count  uint64
 	sum    float64
-	bounds []float64 // upper bounds of the buckets but the last, rising; nil: the buckets are of no use
+	bounds []float64 // upper bounds of all buckets but the last, rising; nil: the buckets are unusable
 	counts []uint64  // of each bucket alone
 }
 
-// readTotals reads the counters and histograms that are wanted off a page. Of a metric whose series name a model, those
-// of another model than the target's are left out, if one of them is the target's.
+// readTotals reads the wanted counters and histograms from a page. If a metric has series of the target's model, its
+// series of other models are excluded.
 func readTotals(page []byte, wanted names, modelName string) (totals, error) {
 	t := totals{counters: map[series]float64{}, histograms: map[series]histogram{}}
 	families, err := familiesOf(filter(page, wanted.with(startTime), true))
@@ -51,14 +51,14 @@ func readTotals(page []byte, wanted names, modelName string) (totals, error) {
 	return t, nil
 }
 
-// with is the names and one more.
+// with returns the names plus one more.
 func (n names) with(name string) names {
 	n.exact = maps.Clone(n.exact)
 	n.exact[name] = len(n.exact) + len(n.prefixes)
 	return n
 }
 
-// startOf is when the process of a page was started.
+// startOf returns when the process of a page started.
 func startOf(family *dto.MetricFamily) float64 {
 	for _, m := range family.GetMetric() {
 		return m.GetGauge().GetValue() + m.GetUntyped().GetValue()
@@ -66,7 +66,7 @@ func startOf(family *dto.MetricFamily) float64 {
 	return 0
 }
 
-// add takes in a family of metrics, if it is wanted and only ever grows.
+// add adds a family of metrics, if it is wanted and only grows.
 func (t *totals) add(family *dto.MetricFamily, wanted names, modelName string) {
 	name := family.GetName()
 	kept := ofModel(family.GetMetric(), modelName)
@@ -90,7 +90,7 @@ func (t *totals) add(family *dto.MetricFamily, wanted names, modelName string) {
 	}
 }
 
-// addHistogram takes in a histogram.
+// addHistogram adds a histogram.
 func (t *totals) addHistogram(key series, h *dto.Histogram) {
 	if !fits(key.name, "") || !finite(h.GetSampleSum()) || h.GetSampleCount() > plans.MaxServerCount {
 		t.leftOut++
@@ -101,8 +101,8 @@ func (t *totals) addHistogram(key series, h *dto.Histogram) {
 	t.histograms[key] = read
 }
 
-// bucketsOf returns the upper bounds of a histogram's buckets but the last, and the count of each bucket alone. They
-// are nil if they make no sense, or are too many.
+// bucketsOf returns the upper bounds of all buckets but the last, and the count of each bucket alone. Both are nil if
+// the buckets are inconsistent or too many.
 func bucketsOf(h *dto.Histogram) (bounds []float64, counts []uint64) {
 	buckets := slices.Clone(h.GetBucket())
 	slices.SortStableFunc(buckets, func(a, b *dto.Bucket) int {
@@ -112,7 +112,7 @@ func bucketsOf(h *dto.Histogram) (bounds []float64, counts []uint64) {
 	for _, b := range buckets {
 		switch {
 		case math.IsInf(b.GetUpperBound(), 1):
-			continue // that is all values
+			continue // the last bucket, which counts all values
 		case !finite(b.GetUpperBound()), b.GetCumulativeCount() < below, b.GetCumulativeCount() > h.GetSampleCount():
 			return nil, nil
 		case len(bounds) > 0 && b.GetUpperBound() <= bounds[len(bounds)-1]:
@@ -131,8 +131,8 @@ func bucketsOf(h *dto.Histogram) (bounds []float64, counts []uint64) {
 // modelLabels are the labels in which engines and gateways name the model.
 var modelLabels = []string{"model_name", "model"}
 
-// ofModel leaves the series of other models out, if there are some of the one that is asked for. Dynamo writes its name
-// in small letters.
+// ofModel returns the series of the named model, or all series if it has none. The case of the name does not matter,
+// because Dynamo writes it in lower case.
 func ofModel(metrics []*dto.Metric, name string) []*dto.Metric {
 	other := func(m *dto.Metric) bool {
 		return !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool {

@@ -37,7 +37,7 @@ func TestWaitAwakeNeverReturnsEarly(t *testing.T) {
 	})
 }
 
-// Whether it sleeps or is awake, a wait ends when it is woken, and when its context does.
+// Whether asleep or awake, a wait ends when it is woken, and when its context ends.
 func TestWaitAwakeIsEnded(t *testing.T) {
 	eachWidth(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -63,8 +63,8 @@ func TestWaitAwakeIsEnded(t *testing.T) {
 	})
 }
 
-// Who waits awake on the only processor is in nobody's way, not even in that of a goroutine of which only the kernel
-// knows that it can run; nor is who finds all instants passed.
+// A goroutine that waits awake on the only processor blocks no other, not even one that only the kernel knows to be
+// runnable. Neither does one that finds all its instants passed.
 func TestWaitAwakeLetsOthersRun(t *testing.T) {
 	if a, err := newPrecise(t.Context()); err != nil {
 		t.Skip("no precise timer on this system: ", err)
@@ -78,7 +78,7 @@ func TestWaitAwakeLetsOthersRun(t *testing.T) {
 	for name, waits := range map[string]func() error{
 		"awake": func() error {
 			timer.margin = margin(time.Hour)
-			return timer.WaitAwake(clock.Now().Add(5 * time.Millisecond)) // the runtime's watchman looks every 10 ms
+			return timer.WaitAwake(clock.Now().Add(5 * time.Millisecond)) // sysmon looks every 10 ms
 		},
 		"late": func() (err error) {
 			for range 2 * mostMissed {
@@ -102,7 +102,7 @@ func TestWaitAwakeLetsOthersRun(t *testing.T) {
 				heard.Add(1)
 			}
 		}()
-		runtime.Gosched() // it waits by now
+		runtime.Gosched() // the reader is waiting by now
 		if _, err := w.Write([]byte{1}); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The margin comes to what nine of ten sleeps are late by at most, from wherever it was, and stays within its bounds.
+// The margin converges to what nine of ten sleeps are late by at most, from any start, and stays within its bounds.
 func TestMarginLearns(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {

@@ -1,9 +1,9 @@
 // Package timer waits for absolute instants more precisely than Go's own timers, which fire 0.5 to 1 ms late.
 //
-// On Linux a Timer is a timerfd read through the runtime's poller, elsewhere a time.Timer. A core that sleeps takes
-// tens of microseconds to wake, so for starts a Timer can stay awake for the last of a wait, while others run. It does
-// nothing but wait: what is due when is the caller's business. The agent's executor calls it, for the armed start and
-// for the arrivals of an open loop.
+// On Linux a Timer is a timerfd read through the runtime's poller, elsewhere a time.Timer. A sleeping core takes tens
+// of microseconds to wake. For starts a Timer can therefore stay awake for the last part of a wait, while other
+// goroutines run. The package only waits; the caller decides what is due when. The agent's load calls it, for the armed
+// start and for the arrivals of an open loop.
 package timer
 
 import (
@@ -17,40 +17,39 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Timer waits for one instant at a time, for as long as its context lasts. It belongs to one goroutine, which closes
-// it.
+// Timer waits for one instant at a time, until its context ends. It belongs to one goroutine, which must close it.
 type Timer struct {
 	ctx    context.Context
 	alarm  alarm
 	woken  atomic.Bool
-	until  atomic.Int64 // instant that is waited for and not noticed yet; idle: there is none
+	until  atomic.Int64 // instant that is waited for and was not noticed yet; idle: none
 	margin margin
-	missed int // waits in a row whose instant had passed
+	missed int // consecutive waits whose instant had already passed
 }
 
-// idle is the until of a Timer that nobody waits on.
+// idle is the value of until when nothing waits.
 const idle = math.MaxInt64
 
-// ErrWoken is a wait's error that Wake has ended.
+// ErrWoken is returned by a wait that Wake ended.
 var ErrWoken = errors.New("timer: woken")
 
-// alarm is how a system wakes a goroutine.
+// alarm is the system's way to wake a goroutine.
 type alarm interface {
-	// wait blocks until at has passed, the context has ended, or woken is true and ring was called. Any error means
-	// that it could not wait.
+	// wait blocks until at has passed, the context has ended, or woken is true and ring was called. An error means that
+	// it could not wait.
 	wait(at clock.Instant, woken *atomic.Bool) error
-	// ring ends the wait under way. It may be called from any goroutine.
+	// ring ends the current wait. It may be called from any goroutine.
 	ring()
-	// hasten lets the wait under way see at once that its instant has passed. It may be called from any goroutine.
+	// hasten makes the current wait see at once that its instant has passed. It may be called from any goroutine.
 	hasten()
-	// pass lets others run, those too of whom only the kernel knows as yet, and returns when it is this goroutine's
-	// turn again. Nothing is to be done before the instant until, if that is still to come.
+	// pass lets other goroutines run, including those that only the kernel knows to be ready, and returns when it is
+	// this goroutine's turn again. Nothing is due before the instant until, which may have passed.
 	pass(until clock.Instant) error
-	// close frees what the alarm holds. Nobody waits any more.
+	// close releases the alarm's resources. There must be no wait.
 	close() error
 }
 
-// New returns a Timer by the best means this system has. When ctx ends, so does every wait.
+// New returns a Timer that uses the best means of this system. When ctx ends, every wait ends.
 func New(ctx context.Context) *Timer {
 	t := &Timer{ctx: ctx, margin: firstMargin}
 	t.until.Store(idle)
@@ -62,8 +61,8 @@ func New(ctx context.Context) *Timer {
 	return t
 }
 
-// Wait blocks until the instant at, and returns at once if it has passed. Its error is the context's if that has ended,
-// before or while waiting, and ErrWoken if Wake was called since the last wait.
+// Wait blocks until the instant at, and returns at once if the instant has passed. It returns the context's error if
+// the context has ended, before or during the wait, and ErrWoken if Wake was called since the last wait.
 func (t *Timer) Wait(at clock.Instant) error {
 	if err := t.ended(); err != nil || clock.Now() >= at {
 		return err
@@ -77,13 +76,14 @@ func (t *Timer) Wait(at clock.Instant) error {
 	return t.ended()
 }
 
-// mostMissed is how many waits in a row may find their instant passed until others have their turn: a program that is
-// asked for more than it can do does less of it, but answers whoever asks whether it lives.
+// mostMissed is how many consecutive waits may find their instant passed before other goroutines get a turn. An
+// overloaded program does less work, but still answers heartbeats.
 const mostMissed = 16
 
-// WaitAwake is as Wait, but sleeps only until a little before the instant, as long as a sleep lately needed to end, and
-// stays awake for the rest. Others run meanwhile, before the waiting goroutine if they can, and now and then between
-// waits whose instants have all passed. What it costs is a core's idle time, at most 150 us a call.
+// WaitAwake is like Wait, but sleeps only until a little before the instant, and stays awake for the rest. It wakes as
+// much earlier as recent sleeps ended late. Meanwhile other goroutines run, before the waiting one if possible. They
+// also run now and then between waits whose instants have all passed. WaitAwake uses a core's idle time, at most 150 us
+// per call.
 func (t *Timer) WaitAwake(at clock.Instant) error {
 	if err := t.approach(at); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (t *Timer) WaitAwake(at clock.Instant) error {
 	}
 }
 
-// approach sleeps until the margin before an instant. If that has passed, and those before it had, others have their
-// turn now and then.
+// approach sleeps until the margin before an instant. If the instant has passed, and the previous ones had, too, it
+// lets other goroutines run now and then.
 func (t *Timer) approach(at clock.Instant) error {
 	switch now, early := clock.Now(), at.Add(-time.Duration(t.margin)); {
 	case now < early:
@@ -121,10 +121,10 @@ func (t *Timer) approach(at clock.Instant) error {
 	return nil
 }
 
-// Notice ends the wait under way if its instant has passed at now. The runtime asks the kernel for news only when it
-// has nothing else to do, so a program that is busy hears of its timers late; goroutines that do its work and have just
-// read the clock tell it by this, and who waits is run next: as soon as they wait, or yield. It costs a load where
-// there is nothing to notice, and may be called from any goroutine, after Close to no effect.
+// Notice ends the current wait if its instant has passed at now. The runtime asks the kernel for events only when it
+// has nothing else to do, so a busy program hears of its timers late. Goroutines that have just read the clock call
+// Notice; the waiting goroutine then runs next, as soon as they block or yield. If there is nothing to notice, Notice
+// costs one load. It may be called from any goroutine, and does nothing after Close.
 func (t *Timer) Notice(now clock.Instant) {
 	until := t.until.Load()
 	if int64(now) >= until && t.until.CompareAndSwap(until, idle) {
@@ -132,14 +132,14 @@ func (t *Timer) Notice(now clock.Instant) {
 	}
 }
 
-// lead is how long before its instant WaitExactly wakes. A machine with cores to spare wakes a goroutine within it
-// nearly always; on one that is overloaded a longer one makes it worse, since who has just used a core long is the
-// first to lose it.
+// lead is how long before its instant WaitExactly wakes. With cores to spare, a goroutine wakes within this time nearly
+// always. On an overloaded machine a longer lead makes it worse: a thread that has used a core for long is the first to
+// lose it.
 const lead = time.Millisecond
 
-// WaitExactly is as Wait, but wakes a little early and looks at the clock until the instant has come: late by well
-// below a microsecond, unless the machine itself holds the thread up. It takes a core for the last millisecond, in
-// which Wake does not end it.
+// WaitExactly is like Wait, but wakes a little early and polls the clock until the instant. It is late by well below a
+// microsecond, unless the machine delays the thread. It occupies a core for the last millisecond, during which Wake
+// does not end it.
 func (t *Timer) WaitExactly(at clock.Instant) error {
 	if err := t.Wait(at.Add(-lead)); err != nil {
 		return err
@@ -150,13 +150,13 @@ func (t *Timer) WaitExactly(at clock.Instant) error {
 	return t.ctx.Err()
 }
 
-// Wake ends the wait under way, or the next one if there is none. It may be called from any goroutine until Close.
+// Wake ends the current wait, or the next one if there is none. It may be called from any goroutine until Close.
 func (t *Timer) Wake() {
 	t.woken.Store(true)
 	t.alarm.ring()
 }
 
-// ended says why a wait is to end before its instant, and forgets that it was woken.
+// ended returns why a wait must end before its instant, or nil. It clears woken.
 func (t *Timer) ended() error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -167,10 +167,10 @@ func (t *Timer) ended() error {
 	return nil
 }
 
-// Close frees the Timer. It must not be waited on any more, nor woken.
+// Close releases the Timer. It must not be waited on or woken afterwards.
 func (t *Timer) Close() error { return t.alarm.close() }
 
-// coarse waits by a time.Timer.
+// coarse waits with a time.Timer.
 type coarse struct {
 	ctx   context.Context
 	rings chan struct{}
@@ -196,7 +196,7 @@ func (c coarse) wait(at clock.Instant, woken *atomic.Bool) error {
 func (c coarse) ring() {
 	select {
 	case c.rings <- struct{}{}:
-	default: // one that nobody has heard yet says as much
+	default: // a ring is already pending
 	}
 }
 

@@ -22,10 +22,10 @@ type timerfd struct {
 	fd      int
 	file    *os.File
 	raw     syscall.RawConn
-	take    func(fd uintptr) bool // read, bound once
-	forget  func() bool           // lets go of the context
+	take    func(fd uintptr) bool // the read method, bound once
+	forget  func() bool           // unregisters from the context
 	turn    *turn                 // nil: there are several processors
-	passing atomic.Bool           // the waiting goroutine waits for its turn
+	passing atomic.Bool           // the waiting goroutine waits on turn
 }
 
 func newPrecise(ctx context.Context) (alarm, error) {
@@ -34,7 +34,7 @@ func newPrecise(ctx context.Context) (alarm, error) {
 		return nil, fmt.Errorf("timerfd_create: %w", err)
 	}
 	t := &timerfd{ctx: ctx, fd: fd, file: os.NewFile(uintptr(fd), "timerfd")}
-	// A file that the poller does not take cannot be waited on: its reads would fail at once.
+	// A file that the poller does not accept cannot be waited on: its reads would fail at once.
 	if err := t.file.SetReadDeadline(time.Time{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("timerfd: %w", err), t.file.Close())
 	}
@@ -51,14 +51,14 @@ func newPrecise(ctx context.Context) (alarm, error) {
 	return t, nil
 }
 
-// wait goes back to sleep if it is woken early: Go's reading of the clock and the kernel's timer may differ by a few
+// wait sleeps again if it is woken early: Go's reading of the clock and the kernel's timer may differ by a few
 // nanoseconds.
 func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
 	for clock.Now() < at && !woken.Load() {
 		if err := t.arm(at); err != nil {
 			return err
 		}
-		// A ring before the timer was armed is heard here, and one after it by the read.
+		// This check sees a ring from before the timer was armed; the read sees a later one.
 		if woken.Load() {
 			return nil
 		}
@@ -69,11 +69,11 @@ func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
 	return nil
 }
 
-// sleep waits until the timer can be read, or hasten is called. It fails when the context has ended.
+// sleep waits until the timer can be read, or hasten is called. It returns an error when the context has ended.
 func (t *timerfd) sleep() error {
 	err := t.raw.Read(t.take)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		// The context may have ended just before: then its own deadline is lifted here, too.
+		// The context may have ended just before; this also clears the deadline set for that.
 		if err = t.file.SetReadDeadline(time.Time{}); err == nil {
 			err = t.ctx.Err()
 		}
@@ -84,12 +84,12 @@ func (t *timerfd) sleep() error {
 	return nil
 }
 
-// read takes the expirations, and is false if there are none yet. The poller forgets what it heard before a wait, so
-// that only the file itself can tell.
+// read consumes the expirations, and returns false if there are none yet. It must ask the file itself, because the
+// poller forgets events from before a wait.
 func (t *timerfd) read(fd uintptr) bool { return kernel.ReadTimer(int(fd)) }
 
-// hasten sets a deadline long past, which makes the reader ready to run without a look at the poller. If the reader
-// goes from one file to the other meanwhile, it finds the deadline there at its next wait, and waits once more.
+// hasten sets a deadline in the past, which makes the reader runnable without asking the poller. If the reader switches
+// to the other file meanwhile, it finds the deadline there at its next wait, and waits once more.
 func (t *timerfd) hasten() {
 	file := t.file
 	if t.passing.Load() {
@@ -98,12 +98,11 @@ func (t *timerfd) hasten() {
 	_ = file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// stretch is how long a processor that is one of several keeps looking at the clock before it asks whether others want
-// to run. Each time it asks, an idle one may be woken.
+// stretch is how long one of several processors polls the clock before it lets other goroutines run. Each time it does,
+// an idle processor may be woken.
 const stretch = 20 * time.Microsecond
 
-// pass waits for its turn among all others where there is one processor. Where there are several, the others see to the
-// poller.
+// pass waits for its turn if there is one processor. If there are several, the others serve the poller.
 func (t *timerfd) pass(until clock.Instant) error {
 	if t.turn != nil {
 		t.passing.Store(true)
@@ -121,10 +120,10 @@ func (t *timerfd) pass(until clock.Instant) error {
 	return nil
 }
 
-// arm sets when the timer can be read.
+// arm sets when the timer becomes readable.
 func (t *timerfd) arm(at clock.Instant) error { return kernel.SetTimer(t.fd, at) }
 
-// ring makes the timer readable at once. It cannot fail where a wait could be armed.
+// ring makes the timer readable at once. It cannot fail if arm has worked before.
 func (t *timerfd) ring() { _ = t.arm(1) }
 
 func (t *timerfd) close() error {

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kinds are both ways of waiting, whatever this system prefers.
+// kinds returns both kinds of timers, whichever this system prefers.
 func kinds(t testing.TB, ctx context.Context) map[string]*Timer {
 	all := map[string]*Timer{"preferred": New(ctx), "coarse": {ctx: ctx, alarm: newCoarse(ctx)}}
 	t.Cleanup(func() {
@@ -73,7 +73,7 @@ func TestWaitExactlyNeverReturnsEarly(t *testing.T) {
 	}
 }
 
-// A ring is heard once, whether it comes before the wait or in it, however often it is rung.
+// Wake ends one wait, whether it comes before or during the wait, and however often it is called.
 func TestWake(t *testing.T) {
 	for name, timer := range kinds(t, t.Context()) {
 		timer.Wake()
@@ -106,7 +106,7 @@ func TestSystemOffersThePreciseTimer(t *testing.T) {
 	}
 }
 
-// BenchmarkLateness shows how late each kind wakes at 10,000 instants a second, asleep until then and awake.
+// BenchmarkLateness shows how late each kind wakes at 10,000 instants a second, asleep and awake.
 func BenchmarkLateness(b *testing.B) {
 	for name, timer := range kinds(b, b.Context()) {
 		for how, wait := range map[string]func(clock.Instant) error{"Wait": timer.Wait, "WaitAwake": timer.WaitAwake} {
@@ -127,7 +127,7 @@ func BenchmarkLateness(b *testing.B) {
 	}
 }
 
-// BenchmarkArmedStart shows how late a start comes that was armed 20 ms before: by Wait, and by WaitExactly.
+// BenchmarkArmedStart shows how late a start is that was armed 20 ms before: with Wait, and with WaitExactly.
 func BenchmarkArmedStart(b *testing.B) {
 	timer := New(b.Context())
 	defer timer.Close()
@@ -146,7 +146,7 @@ func BenchmarkArmedStart(b *testing.B) {
 	}
 }
 
-// report tells percentiles.
+// report reports percentiles.
 func report(b *testing.B, late []time.Duration) {
 	slices.Sort(late)
 	b.ReportMetric(float64(late[len(late)/2])/1e3, "p50-us")
@@ -154,8 +154,7 @@ func report(b *testing.B, late []time.Duration) {
 	b.ReportMetric(float64(late[len(late)-1])/1e3, "most-us")
 }
 
-// Goroutines that notice the time end no wait before its instant, nor any for good, and a context that ends is not
-// overheard.
+// Goroutines that call Notice end no wait before its instant, and lose none. The end of a context is not missed.
 func TestNotice(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	timer := New(ctx)

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// turn lets everybody else run first. runtime.Gosched does less: as long as there is a goroutine to run the runtime
-// does not ask the kernel which others could, and one that yields again and again is always there. A goroutine that
-// waits for an eventfd is not. It writes to it as it goes to wait, so that the runtime, when it has nothing else left
-// to run and asks the kernel, hears of it along with whatever came from the network.
+// turn lets all other goroutines run first. runtime.Gosched does less: while any goroutine is runnable, the runtime
+// does not ask the kernel which others are, and a goroutine that keeps yielding is always runnable. A goroutine that
+// waits for an eventfd is not. It writes to the eventfd as it starts to wait. When the runtime has nothing else to run
+// and asks the kernel, it learns of that write along with everything that came from the network.
 type turn struct {
 	file *os.File
 	raw  syscall.RawConn
-	come bool                  // it has been written to
-	ask  func(fd uintptr) bool // bound once
+	come bool                  // write has been called
+	ask  func(fd uintptr) bool // the write method, bound once
 }
 
 func newTurn() (*turn, error) {
@@ -35,7 +35,7 @@ func newTurn() (*turn, error) {
 	return t, nil
 }
 
-// wait returns when it is this goroutine's turn, or somebody has set a deadline that is long past.
+// wait returns when it is this goroutine's turn, or when a deadline in the past is set.
 func (t *turn) wait() error {
 	t.come = false
 	err := t.raw.Read(t.ask)
@@ -48,8 +48,8 @@ func (t *turn) wait() error {
 	return nil
 }
 
-// write makes the file readable anew, which the poller takes for news however often it was so before, and is false
-// until it was heard of. Nobody ever reads: by ones its counter is not full within centuries.
+// write makes the file readable, which the poller reports each time, and returns false until it has been reported.
+// Nobody ever reads: at one per write, the counter takes centuries to fill.
 func (t *turn) write(fd uintptr) bool {
 	if t.come {
 		return true
@@ -57,5 +57,5 @@ func (t *turn) write(fd uintptr) bool {
 	t.come = true
 	one := uint64(1)
 	_, _, err := unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
-	return err != 0 // it would not be heard of
+	return err != 0 // the write failed, so nothing would be reported
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Conn makes a connection yield, if it is one of the kernel's.
+// Conn makes a connection yield if it is a connection of the kernel. Other connections are returned unchanged.
 func Conn(of net.Conn) net.Conn {
 	s, ok := of.(syscall.Conn)
 	if !ok {
@@ -21,7 +21,7 @@ func Conn(of net.Conn) net.Conn {
 	return &conn{Conn: of, look: func() (state, bool) { return look(raw) }, window: window{bytes: piece}}
 }
 
-// look asks the kernel.
+// look reads the state of a connection from the kernel.
 func look(raw syscall.RawConn) (s state, known bool) {
 	err := raw.Control(func(fd uintptr) {
 		unacked, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)

@@ -4,5 +4,5 @@ package yielding
 
 import "net"
 
-// Conn makes a connection yield, where the kernel tells how it does. Here it does not.
+// Conn returns the connection unchanged: it cannot yield on this system.
 func Conn(of net.Conn) net.Conn { return of }

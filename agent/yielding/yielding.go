@@ -1,11 +1,12 @@
-// Package yielding makes connections that give way: what they carry does not fill the queues of the network, so that
-// small messages of other connections over the same line still come through at once.
+// Package yielding makes connections that give way: their data does not fill the queues of the network, so small
+// messages of other connections over the same link still arrive promptly.
 //
-// TCP sends until a queue overflows. On a line of 64 kbit/s behind a queue of 256 KiB that is 32 s of delay for
-// everybody, far more than a coordinator waits for a heartbeat. A yielding connection watches the round trip instead,
-// as LEDBAT does (RFC 6817): as long as it is not much longer than the shortest one, it has more and more under way;
-// above that a few packets at a time, which is enough to keep a thin line busy. Agents use one for measurements and
-// datasets. Where the kernel does not tell the round trip, connections are as they always are.
+// TCP sends until a queue overflows. On a link of 64 kbit/s behind a queue of 256 KiB that means 32 s of delay for
+// everything, far more than a coordinator waits for a heartbeat. A yielding connection watches the round trip instead,
+// as LEDBAT does (RFC 6817). While the round trip is not much longer than the shortest one, the connection keeps more
+// and more data in flight. Above that it sends a few packets at a time, which is enough to keep a slow link busy.
+// Agents use such a connection for measurements and datasets. Where the kernel does not report the round trip,
+// connections are ordinary ones.
 package yielding
 
 import (
@@ -17,18 +18,18 @@ import (
 )
 
 const (
-	// piece is how much is handed to the kernel at a time, and how much is under way when others need the line: half a
-	// second of 64 kbit/s.
+	// piece is how much is handed to the kernel at a time, and how much is in flight when others need the link: half a
+	// second at 64 kbit/s.
 	piece = 4 << 10
-	// widest bounds the window: 10 Gbit/s over 10 ms, or 80 MB/s over 150 ms.
+	// widest bounds the window: 10 Gbit/s at 10 ms, or 80 MB/s at 150 ms.
 	widest = 12 << 20
-	// queue is by how much the round trip may be longer than the shortest one before the connection gives way.
+	// queue is by how much the round trip may exceed the shortest one before the connection gives way.
 	queue = 150 * time.Millisecond
-	// again is how long it waits before it looks again.
+	// again is the pause before the connection checks again.
 	again = 10 * time.Millisecond
 )
 
-// Credentials makes connections of other credentials yield.
+// Credentials returns credentials whose connections yield. Everything else is left to the given ones.
 func Credentials(of credentials.TransportCredentials) credentials.TransportCredentials {
 	return yielding{of}
 }
@@ -37,7 +38,7 @@ type yielding struct {
 	credentials.TransportCredentials
 }
 
-// ClientHandshake makes the connection yield, below the other credentials' own.
+// ClientHandshake wraps raw to make it yield, below the other credentials' own layers.
 func (y yielding) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn,
 	credentials.AuthInfo, error) {
 	return y.TransportCredentials.ClientHandshake(ctx, authority, Conn(raw))
@@ -48,21 +49,21 @@ func (y yielding) Clone() credentials.TransportCredentials {
 	return yielding{y.TransportCredentials.Clone()}
 }
 
-// state is what the kernel knows of a connection.
+// state is the kernel's view of a connection.
 type state struct {
-	unacked       int           // bytes that were handed to it and are not acknowledged
-	rtt, shortest time.Duration // round trips: smoothed, and the shortest of the last minutes
+	unacked       int           // bytes handed to the kernel and not acknowledged
+	rtt, shortest time.Duration // smoothed round trip, and the shortest of the last minutes
 }
 
-// window is how many bytes may be under way. It doubles when all of it was and half of that has arrived without a
-// queue, and is a piece as soon as there is one. The kernel's own window grows by what arrives at all, and its round
-// trip lags behind the queue: a window that is tried out step by step overshoots by one step at most.
+// window is how many bytes may be in flight. It doubles after it was full and half of it has arrived without a queue.
+// It drops to one piece as soon as there is a queue. The kernel's own window grows with everything that arrives, and
+// its round trip lags behind the queue; a window that grows step by step overshoots by at most one step.
 type window struct {
 	bytes int
-	full  bool // all of it was under way
+	full  bool // all of the window was in flight
 }
 
-// admits says whether another piece may be handed to the kernel.
+// admits reports whether another piece may be handed to the kernel, and updates the window.
 func (w *window) admits(s state) bool {
 	switch {
 	case s.rtt-s.shortest > queue:
@@ -80,12 +81,12 @@ func (w *window) admits(s state) bool {
 // conn is a connection that yields.
 type conn struct {
 	net.Conn
-	look   func() (state, bool) // false: the kernel does not say
+	look   func() (state, bool) // false: the kernel does not tell
 	window window
 }
 
-// Write writes all of p, and blocks as long as the line is busy. It ends with an error when the connection is closed.
-// It must not be called concurrently.
+// Write writes all of p, and blocks while the link is busy. It returns an error when the connection is closed. It must
+// not be called concurrently.
 func (c *conn) Write(p []byte) (written int, err error) {
 	for len(p) > 0 {
 		c.await()

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The window widens as it is filled and emptied without a queue, and shuts with one.
+// The window grows after it was full and drained without a queue, and shrinks with a queue.
 func TestWindow(t *testing.T) {
 	const ms = time.Millisecond
 	near, far := state{0, 151 * ms, 150 * ms}, state{0, 151*ms + queue, 150 * ms}
@@ -30,7 +30,7 @@ func TestWindow(t *testing.T) {
 		{with(near, piece/2+1), true, piece},
 		{with(near, piece/2), true, 2 * piece},
 		{with(near, piece), true, 2 * piece},
-		{with(near, 0), true, 2 * piece}, // it was not full since
+		{with(near, 0), true, 2 * piece}, // it has not been full since
 		{with(near, 2*piece), false, 2 * piece},
 		{with(near, piece), true, 4 * piece},
 		{with(far, piece), false, piece},
@@ -50,8 +50,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// What goes over a thin line by a yielding connection leaves room for others beside it: their round trips stay far
-// shorter than the queue is long, which TCP would fill. And all of it arrives.
+// Data on a yielding connection over a slow link leaves room for other connections: their round trips stay far shorter
+// than the queue, which TCP would fill. All of the data arrives.
 func TestOthersComeThrough(t *testing.T) {
 	lab := netlab.New(t)
 	a, b := lab.Host("a"), lab.Host("b")
@@ -86,7 +86,7 @@ func TestOthersComeThrough(t *testing.T) {
 	}
 }
 
-// connect makes a connection between two hosts. done gets what became of serve.
+// connect makes a connection between two hosts. done receives the result of serve.
 func connect(t *testing.T, from, to *netlab.Host, serve func(net.Conn) error) (conn net.Conn, done <-chan error) {
 	t.Helper()
 	l, err := to.Listen(t.Context(), "tcp", to.Addr(0))
@@ -110,7 +110,7 @@ func connect(t *testing.T, from, to *netlab.Host, serve func(net.Conn) error) (c
 	return conn, ended
 }
 
-// bounce sends a number and waits for it to come back.
+// bounce sends a number, waits until it comes back, and returns the round trip.
 func bounce(t *testing.T, conn net.Conn, n uint32) time.Duration {
 	t.Helper()
 	var b [4]byte
@@ -125,7 +125,7 @@ func bounce(t *testing.T, conn net.Conn, n uint32) time.Duration {
 	return time.Since(begin)
 }
 
-// A write that waits for the line ends when the connection is closed, as gRPC wants it.
+// A write that waits for the link returns when the connection is closed, as gRPC requires.
 func TestCloseEndsAWaitingWrite(t *testing.T) {
 	lab := netlab.New(t)
 	a, b := lab.Host("a"), lab.Host("b")
