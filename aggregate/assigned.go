@@ -7,9 +7,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Assigned returns the part of the process that a snapshot is named by, nil if it has none in the stage. It is asked
-// for each snapshot, and a stage may have a thousand agents: records have them in the order of their names, but for
-// those that joined later, so that nearly all are found by their place.
+// Assigned returns the assigned agent (name and process) that a snapshot's key names, or nil if it takes no part in the
+// stage. It runs for each snapshot, and a stage may have a thousand agents. Records list agents sorted by name, except
+// those that joined later, so the binary search finds nearly all of them.
 func Assigned(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.AssignedAgent {
 	agents := rec.GetAgents()
 	i, found := slices.BinarySearchFunc(agents, k.GetAgent(), func(a *spatev1.AssignedAgent, name string) int {

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestAssignedFindsEveryProcess: agents are in the order of their names, and behind them those that joined, some under
-// a name that is there already.
+// Records list agents sorted by name, and after them those that joined later, some under a name that is already in the
+// list.
 func TestAssignedFindsEveryProcess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rec := &spatev1.StageRecord{}

@@ -12,8 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkSnapshot is the coordinator's work for one snapshot, part by part. Append is one at a time: each pays for
-// its own sync, which a group of waiting agents shares.
+// BenchmarkSnapshot measures the coordinator's work for one snapshot, part by part. Concurrent Appends share a sync.
 func BenchmarkSnapshot(b *testing.B) {
 	rec, run := fixture.StageRecord(0, 1), fixture.RunRecord(1)
 	s := fixture.BusySnapshot(0, 1)
@@ -43,7 +42,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.Run("append by 64 agents", func(b *testing.B) { benchmarkAppend(b, s, 64) })
 }
 
-// benchmarkAppend appends snapshots from some goroutines.
+// benchmarkAppend appends snapshots from about as many goroutines as there are agents, but from at least GOMAXPROCS.
 func benchmarkAppend(b *testing.B, s *spatev1.Snapshot, agents int) {
 	l, err := ledger.Create(filepath.Join(b.TempDir(), "ledger.db"), ledger.Change{Run: fixture.RunRecord(1)})
 	if err != nil {
@@ -68,7 +67,7 @@ func benchmarkAppend(b *testing.B, s *spatev1.Snapshot, agents int) {
 	})
 }
 
-// BenchmarkToDate is one live view of a stage of 26 agents.
+// BenchmarkToDate measures one live view of a stage with 26 agents.
 func BenchmarkToDate(b *testing.B) {
 	rec := fixture.StageRecord(0, 26)
 	stage := NewStage(rec)
@@ -85,7 +84,7 @@ func BenchmarkToDate(b *testing.B) {
 	}
 }
 
-// BenchmarkStageMemory is what a stage of 26 agents and 100 windows holds once its windows are forgotten.
+// BenchmarkStageMemory measures the memory of a stage with 26 agents and 100 windows after its windows are forgotten.
 func BenchmarkStageMemory(b *testing.B) {
 	rec := fixture.StageRecord(0, 26)
 	var before, after runtime.MemStats

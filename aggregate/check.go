@@ -10,33 +10,33 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Limits of what an agent may send.
+// Limits on what an agent may send.
 const (
 	// MaxSnapshotBytes bounds a snapshot's encoding.
 	MaxSnapshotBytes = 16 << 20
-	// MaxWindow is the last window of the longest stage: a week of load, a day of warm-up, a day of drain, an hour's
-	// request.
+	// MaxWindow is the last window of the longest stage: a week of load, a day of warm-up, a day of drain, and a
+	// request of an hour.
 	MaxWindow = (7+1+1)*86400 + 3600
 
-	// maxLists bounds the lists of items that an agent may have.
+	// maxLists bounds the number of an agent's lists of items.
 	maxLists = 1 << 16
 )
 
-// Checked is a snapshot that may enter the ledger of a run and stage, with what the check made of its distributions, so
-// that the merge does not have to look at them again. The snapshot must not be changed any more.
+// Checked is a snapshot that may enter the ledger of a run and stage. It holds the distributions as the check decoded
+// them, so that the merge does not decode them again. The snapshot must not be changed any more.
 type Checked struct {
 	snapshot *spatev1.Snapshot
 	decoded  [][]part // by series
 }
 
-// CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil. It must pass before Append,
-// so that what the ledger holds can always be merged. It is pure and may be called concurrently.
+// CheckSnapshot returns why a snapshot may not enter the ledger of a run and stage, or nil if it may. Call it before
+// Append, so that every snapshot in the ledger can be merged. CheckSnapshot is pure and may be called concurrently.
 func CheckSnapshot(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) error {
 	_, err := Check(s, run, stage)
 	return err
 }
 
-// Check is CheckSnapshot for a snapshot that is merged next, with Stage.AddChecked.
+// Check is CheckSnapshot for a snapshot that Stage.AddChecked merges next.
 func Check(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageRecord) (Checked, error) {
 	if size := proto.Size(s); size > MaxSnapshotBytes {
 		return Checked{}, fmt.Errorf("snapshot has %d bytes, more than %d", size, MaxSnapshotBytes)
@@ -84,7 +84,7 @@ func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageR
 	return checkAgent(s, stage)
 }
 
-// checkAgent checks that the agent's process takes part in the stage, and still does.
+// checkAgent checks that the agent's process takes part in the stage, and was not lost before this window.
 func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
 	key := s.GetKey()
 	if a := Assigned(stage, key); a != nil {
@@ -103,8 +103,8 @@ func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
 	return fmt.Errorf("agent %.64q takes no part in stage %d", key.GetAgent(), stage.GetStage().GetIndex()+1)
 }
 
-// checkMerged checks what only the snapshots of an agent have whose coordinator was gone, or whose part may go over to
-// others.
+// checkMerged checks the fields for two special cases: snapshots that an agent merged while its coordinator was
+// unreachable, and snapshots of an agent whose stripe may be handed over.
 func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 	switch {
 	case s.FirstWindow != nil && s.GetFirstWindow() > s.GetWindow():
@@ -157,7 +157,8 @@ func checkSeries(s *spatev1.Series) ([]part, error) {
 	return decode(s.GetDistributions())
 }
 
-// checkCounters checks that counters can be true.
+// checkCounters checks that counters are plausible: none is above most, and no counter of completed requests is above
+// their number.
 func checkCounters(c *spatev1.Counters, most uint64) error {
 	counts := measure.CountsOf(c)
 	for _, counter := range measure.Counters() {
@@ -171,7 +172,7 @@ func checkCounters(c *spatev1.Counters, most uint64) error {
 	return nil
 }
 
-// checkErrors checks the errors and returns how many there are.
+// checkErrors checks the errors and returns the sum of their counts.
 func checkErrors(errs []*spatev1.ErrorCount) (total uint64, err error) {
 	seen := make(map[errorKey]bool, len(errs))
 	for _, e := range errs {
@@ -230,7 +231,7 @@ func checkRecords(records []*spatev1.RequestRecord, kept bool, endpoints int) er
 	return nil
 }
 
-// checkShares checks what is said of earlier windows.
+// checkShares checks what the snapshot adds to earlier windows.
 func checkShares(s *spatev1.Snapshot) error {
 	next := uint32(0)
 	for _, share := range s.GetShares() {

@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// goodSnapshot is one that passes and has something of everything.
+// goodSnapshot returns a snapshot that passes the check and has something of everything.
 func goodSnapshot() *spatev1.Snapshot {
 	requests := steadyRequests(1, 20)
 	requests[3] = request{endpoint: 1, start: 3e8, class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, status: 429}
@@ -125,7 +125,7 @@ func TestCheckSnapshotKnowsProcessesApart(t *testing.T) {
 	}
 }
 
-// Whatever passes the check can be merged.
+// Every snapshot that passes the check can be merged.
 func FuzzCheckedSnapshotsCanBeMerged(f *testing.F) {
 	seed, err := proto.Marshal(goodSnapshot())
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Missing says what the stage lacks to be complete, in words: that it ended before its time, and where what was merged
-// is not what the agents say they measured. Empty: nothing.
+// Missing returns what the stage lacks to be complete, in words: that it ended early, and where the merged snapshots
+// differ from the agents' totals. The result is empty if nothing is missing.
 func (s *Stage) Missing(rec *spatev1.StageRecord) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -16,13 +16,13 @@ func (s *Stage) Missing(rec *spatev1.StageRecord) []string {
 	return s.missing(rec)
 }
 
-// missing is Missing under the lock.
+// missing is Missing. The caller must hold the lock.
 func (s *Stage) missing(rec *spatev1.StageRecord) []string {
 	reasons := []string{}
 	add := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
 	switch {
 	case rec.GetStartTime() == nil && rec.GetFailure() != "":
-		// What its agents did not send then is no news.
+		// Nothing else is worth saying: its agents had nothing to send.
 		return []string{"the stage never started: " + rec.GetFailure()}
 	case rec.GetStartTime() == nil:
 		add("the stage never started")
@@ -40,7 +40,7 @@ func (s *Stage) missing(rec *spatev1.StageRecord) []string {
 	}
 	for i, assigned := range rec.GetAgents() {
 		if assigned.GetObserver() {
-			continue // it has no part in the load
+			continue // an observer has no part in the load
 		}
 		for _, reason := range s.agentMissing(rec, assigned) {
 			add("agent %s %s", processName(rec, i), reason)
@@ -49,8 +49,8 @@ func (s *Stage) missing(rec *spatev1.StageRecord) []string {
 	return reasons
 }
 
-// processName is the name of the i-th agent of a stage. A process that came after another one of its name is told apart
-// by its place.
+// processName returns the name of the i-th agent of a stage. If it is not the first process of that name, it has a
+// number.
 func processName(rec *spatev1.StageRecord, i int) string {
 	name, place := rec.GetAgents()[i].GetAgent().GetName(), 1
 	for _, before := range rec.GetAgents()[:i] {
@@ -64,7 +64,7 @@ func processName(rec *spatev1.StageRecord, i int) string {
 	return fmt.Sprintf("%s, process %d of this name", name, place)
 }
 
-// agentMissing says what is missing of an agent's part.
+// agentMissing returns what is missing of an agent's measurements, in words.
 func (s *Stage) agentMissing(rec *spatev1.StageRecord, assigned *spatev1.AssignedAgent) (reasons []string) {
 	a, _ := s.find(keyOf(assigned))
 	if a.loss != nil {
@@ -72,7 +72,7 @@ func (s *Stage) agentMissing(rec *spatev1.StageRecord, assigned *spatev1.Assigne
 		if a.totals == nil {
 			return reasons
 		}
-		// It ended its part by itself and delivered all of it.
+		// The agent reached its end and delivered everything.
 		return append(reasons, a.discrepancies()...)
 	}
 	if failure := assigned.GetFailure(); failure != "" {
@@ -89,15 +89,15 @@ func (s *Stage) agentMissing(rec *spatev1.StageRecord, assigned *spatev1.Assigne
 	return append(reasons, a.discrepancies()...)
 }
 
-// discrepancies compares what came with the totals.
+// discrepancies returns how an agent's snapshots differ from its totals, in words.
 func (a *agentTally) discrepancies() []string {
 	if gap := a.snapshotsMissing(); gap != "" {
-		return []string{gap} // the sums differ of course
+		return []string{gap} // with snapshots missing, the sums differ anyway
 	}
 	return a.differences()
 }
 
-// snapshotsMissing compares the snapshots that came with those that the totals tell of.
+// snapshotsMissing returns how the number of snapshots differs from the one in the totals, or "".
 func (a *agentTally) snapshotsMissing() string {
 	want := a.totals.GetSnapshots()
 	switch {
@@ -112,7 +112,7 @@ func (a *agentTally) snapshotsMissing() string {
 	return ""
 }
 
-// differences compares the sums with the totals.
+// differences returns how the sums of the snapshots differ from the totals, in words.
 func (a *agentTally) differences() (reasons []string) {
 	merged, totals := measure.CountsOf(a.counters), measure.CountsOf(a.totals.GetCounters())
 	for _, c := range measure.Counters() {
@@ -137,7 +137,8 @@ func (a *agentTally) differences() (reasons []string) {
 	return reasons
 }
 
-// sharesMissing compares what was shared out over windows with what there was to share out.
+// sharesMissing returns where the tokens, chunks and requests assigned to windows differ from the counted ones, in
+// words.
 func (a *agentTally) sharesMissing(merged *measure.Counts) (reasons []string) {
 	for _, c := range []struct {
 		of           string
@@ -154,5 +155,5 @@ func (a *agentTally) sharesMissing(merged *measure.Counts) (reasons []string) {
 	return reasons
 }
 
-// million is how many parts agents share a request out in.
+// million is the number of parts into which agents divide a request among windows.
 const million = 1_000_000

@@ -21,15 +21,15 @@ func closing(snapshots []*spatev1.Snapshot) *spatev1.Snapshot {
 	return nil
 }
 
-// without leaves out the snapshot of agent a with a sequence number.
+// without removes the snapshot of agent a with a sequence number.
 func without(snapshots []*spatev1.Snapshot, sequence uint64) []*spatev1.Snapshot {
 	return slices.DeleteFunc(snapshots, func(s *spatev1.Snapshot) bool {
 		return s.GetKey().GetAgent() == "a" && s.GetKey().GetSequence() == sequence
 	})
 }
 
-// Each case breaks one thing of a complete stage (agents a and b, snapshots 5 to 9 each) and must be noticed as just
-// that.
+// Each case breaks one thing in a complete stage (agents a and b, snapshots 5 to 9 each). The result must name that and
+// nothing else.
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(*spatev1.StageRecord, []*spatev1.Snapshot) []*spatev1.Snapshot

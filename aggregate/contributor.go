@@ -6,27 +6,27 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// agentTally is what came from one agent. Its values are packed: there may be a thousand agents.
+// agentTally holds what one agent delivered. Its values are packed because there may be a thousand agents.
 type agentTally struct {
-	tally      // of everything but values
+	tally      // everything but the values
 	packed     [measure.Count]*histogram.Packed
 	regionName string
 	region     *regionTally
-	joined     int64                 // offset from which on it takes part, in nanoseconds
-	loss       *spatev1.Loss         // nil: it was not lost
-	out        bool                  // nothing more of it is waited for, lost or not
-	recorded   [measure.Count]uint64 // number of values, also of metrics that the tally does not keep
+	joined     int64                 // nanoseconds from the stage's start at which it joined
+	loss       *spatev1.Loss         // nil: not lost
+	out        bool                  // it failed: views do not wait for it, lost or not
+	recorded   [measure.Count]uint64 // number of values, including metrics that the tally does not keep
 	snapshots  uint64
 	first      uint64   // lowest sequence number
 	last       uint64   // highest sequence number
-	peaks      []uint32 // most requests in flight, by window; as long as the highest window asks for
-	rows       uint64   // rows that were left out
+	peaks      []uint32 // most requests in flight, by window, up to the highest one delivered
+	rows       uint64   // dropped rows
 	shared     windowShare
 	totals     *spatev1.Totals
 	closing    uint64 // sequence number of the snapshot with the totals
 }
 
-// newAgentTally returns an empty tally of an agent of a region.
+// newAgentTally returns an empty tally for an agent of a region.
 func newAgentTally(regionName string, region *regionTally) *agentTally {
 	return &agentTally{tally: *newTally(0), regionName: regionName, region: region}
 }
@@ -43,13 +43,13 @@ func (a *agentTally) add(series *spatev1.Series, parts []part, at place, by pack
 			a.packed[p.metric] = &histogram.Packed{}
 		}
 		if err := a.packed[p.metric].Add(p.values, by[p.values.Layout()]); err != nil {
-			panic("aggregate: " + err.Error()) // that it does not become full is seen to before
+			panic("aggregate: " + err.Error()) // merge checked before that it cannot become full
 		}
 	}
 }
 
-// whole returns the tally with its values. It may use the memory of another one, which keeps the key metrics and is
-// used for nothing else as long as the result is.
+// whole returns the tally with its values unpacked. The result shares the histograms of memory, a tally of the key
+// metrics, which must not be used for anything else while the result is in use.
 func (a *agentTally) whole(memory *tally) *tally {
 	t := a.tally
 	t.keep = keyMetrics
@@ -62,14 +62,15 @@ func (a *agentTally) whole(memory *tally) *tally {
 	return &t
 }
 
-// packers are histograms by layout that values are packed by way of.
+// packers are scratch histograms for packing values, by layout.
 type packers [2]*histogram.Histogram
 
 func newPackers() packers {
 	return packers{histogram.Times: histogram.New(histogram.Times), histogram.Counts: histogram.New(histogram.Counts)}
 }
 
-// deliver notes that a snapshot came. The peak of several windows is one that each of them may have had.
+// deliver records that a snapshot arrived. The peak of a snapshot of several windows counts for each of them, because
+// it may have been in any of them.
 func (a *agentTally) deliver(s *spatev1.Snapshot) {
 	sequence := s.GetKey().GetSequence()
 	if a.snapshots == 0 || sequence < a.first {
@@ -92,13 +93,13 @@ func (a *agentTally) deliver(s *spatev1.Snapshot) {
 	}
 }
 
-// startsIn is the first window that the agent has a part in.
+// startsIn returns the first window in which the agent takes part.
 func (a *agentTally) startsIn() uint32 { return uint32(a.joined / nanosPerSecond) }
 
-// takenOver says whether the agent was lost and others have its part.
+// takenOver reports whether the agent was lost and other agents took over its stripe.
 func (a *agentTally) takenOver() bool { return a.loss != nil && a.loss.TakenOverNs != nil }
 
-// regionTally is what came from the agents of one region.
+// regionTally holds what the agents of one region delivered.
 type regionTally struct {
 	tally
 	paths []*tally // connections by endpoint
@@ -119,28 +120,28 @@ func (r *regionTally) add(series *spatev1.Series, parts []part, at place) {
 	r.paths[at.endpoint].add(series, parts, at)
 }
 
-// windowShare is what requests did in a window, told at their ends.
+// windowShare is what requests contributed to a window. It is reported when the requests end.
 type windowShare struct {
 	tokens, chunks uint64
 	requests       uint64 // in millionths
 }
 
-// add adds what one snapshot tells.
+// add adds the share that one snapshot reports.
 func (w *windowShare) add(s *spatev1.WindowShare) {
 	w.tokens += s.GetOutputTokens()
 	w.chunks += s.GetChunks()
 	w.requests += s.GetMicroRequests()
 }
 
-// windowTally is what happened in one window.
+// windowTally holds what happened in one window.
 type windowTally struct {
 	windowShare
 
 	started          uint64
 	ended            uint64 // in any way
 	tokensArrived    uint64
-	tokensPerSecond  float64 // tokens of snapshots over the windows that each of them holds
-	framesPerSecond  float64 // and frames
+	tokensPerSecond  float64 // tokens of each snapshot, divided by its number of windows
+	framesPerSecond  float64 // the same for frames
 	uncountedFrames  uint64
 	frames, lags     uint64 // a stamped read of frames has one lag
 	unmeasuredFrames uint64
@@ -150,16 +151,16 @@ type windowTally struct {
 	live *liveWindow
 }
 
-// liveWindow is a window that is still to be shown.
+// liveWindow is a window that can still be viewed.
 type liveWindow struct {
 	total   *tally
 	regions map[string]*tally
 	agents  map[string]*agentWindow
-	// By number, of the first shownEndpoints. Nil: nothing came of it.
+	// By number, for the first shownEndpoints endpoints. Nil: no measurements.
 	endpoints [shownEndpoints]*tally
 }
 
-// agentWindow is what the processes of one agent measured in a window.
+// agentWindow holds what the processes of one agent measured in a window.
 type agentWindow struct {
 	pending
 	region string
@@ -201,7 +202,7 @@ func (w *windowTally) add(series *spatev1.Series, parts []part, at place, region
 	w.live.addEndpoint(series, parts, at)
 }
 
-// addEndpoint merges one endpoint's measurements into those of the endpoint, if it is shown.
+// addEndpoint merges one endpoint's measurements into its tally, if views show the endpoint.
 func (w *liveWindow) addEndpoint(series *spatev1.Series, parts []part, at place) {
 	if at.endpoint >= shownEndpoints {
 		return
@@ -212,7 +213,7 @@ func (w *liveWindow) addEndpoint(series *spatev1.Series, parts []part, at place)
 	w.endpoints[at.endpoint].add(series, parts, at)
 }
 
-// addTo returns the tally of a name, made if need be.
+// addTo returns the tally of a name, and creates it if necessary.
 func addTo(tallies map[string]*tally, name string, keep measure.Set) *tally {
 	if tallies[name] == nil {
 		tallies[name] = newTally(keep)
@@ -220,7 +221,7 @@ func addTo(tallies map[string]*tally, name string, keep measure.Set) *tally {
 	return tallies[name]
 }
 
-// firstWindow is the first window that a snapshot holds: its only one, unless its agent has merged several.
+// firstWindow returns the first window that a snapshot holds: its only window, unless its agent merged several.
 func firstWindow(s *spatev1.Snapshot) uint32 {
 	if s.FirstWindow == nil {
 		return s.GetWindow()
@@ -228,15 +229,15 @@ func firstWindow(s *spatev1.Snapshot) uint32 {
 	return min(s.GetFirstWindow(), s.GetWindow())
 }
 
-// Taken says whether a snapshot belongs to the result of a stage: of an agent that was lost only what came before its
-// loss was decided does. Others send what followed, so that it would be there twice, or nobody does, and then the
-// result says that it is missing.
+// Taken reports whether a snapshot belongs to the result of a stage. Of a lost agent, only the windows before its loss
+// belong to it. Other agents send the later windows, which would otherwise count twice. If none does, the result says
+// that they are missing.
 func Taken(rec *spatev1.StageRecord, s *spatev1.Snapshot) bool {
 	assigned := Assigned(rec, s.GetKey())
 	return assigned != nil && takes(assigned.GetLoss(), s)
 }
 
-// takes is Taken for an agent with a loss, or nil.
+// takes is Taken for an agent with the given loss; nil if it was not lost.
 func takes(loss *spatev1.Loss, s *spatev1.Snapshot) bool {
 	return loss == nil || s.GetWindow() < loss.GetFromWindow()
 }

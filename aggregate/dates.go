@@ -1,10 +1,10 @@
 package aggregate
 
-// What came to date, window by window. It is looked at a moment after the last agent has delivered a window; where the
-// first of the next one comes before that, it is kept.
+// Views of a stage to date, by window. A view is read shortly after the last agent has delivered a window. If the first
+// snapshot of the next window arrives before that, the view is saved.
 
-// ToDateOf returns what was measured from the stage's start to the end of a window, false if that cannot be told:
-// something of a later window came before all of this one had.
+// ToDateOf returns what was measured from the stage's start to the end of a window. It returns false if that is not
+// known, because a snapshot of a later window arrived before all of this window had.
 func (s *Stage) ToDateOf(window uint32) (View, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -18,8 +18,9 @@ func (s *Stage) ToDateOf(window uint32) (View, bool) {
 	return v, v.Window == window
 }
 
-// advance comes before the merge of a snapshot: if it is the first of a new window, all of the one before has come and
-// it has not been shown, then what came to date is kept for that. Single windows that nobody looks at need none.
+// advance must be called before a snapshot is merged. If the snapshot is the first of a new window, and the window
+// before is fully delivered and not forgotten, advance saves the view to date for ToDateOf. It saves none if windows
+// are hidden.
 func (s *Stage) advance(window uint32) {
 	if window <= s.foremost {
 		return

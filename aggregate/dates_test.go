@@ -7,8 +7,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What came to date is known for each window that all agents had delivered before anything of the next one came, shown
-// in time or not.
+// The view to date is known for each window that all agents delivered before the first snapshot of the next window
+// arrived, even if nobody read it before that.
 func TestToDateOf(t *testing.T) {
 	rec := fixture.StageRecord(0, 2)
 	s := NewStage(rec)
@@ -35,11 +35,11 @@ func TestToDateOf(t *testing.T) {
 	if got := started(0); got != 2 {
 		t.Errorf("window 0: %d", got)
 	}
-	add(0, 1) // before window 0 was shown
+	add(0, 1) // before the view of window 0 was read
 	if got := started(0); got != 2 {
 		t.Errorf("window 0, kept: %d", got)
 	}
-	add(0, 2) // window 1 is not whole yet
+	add(0, 2) // window 1 is not complete yet
 	add(1, 1)
 	if got := started(1); got != 0 {
 		t.Errorf("window 1 cannot be told, got %d", got)

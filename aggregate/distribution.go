@@ -6,11 +6,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Distribution sums up values in the unit that their name ends in.
+// Distribution summarizes values. Their unit is the suffix of the field that holds the distribution, such as _ms.
 type Distribution struct {
 	// Arithmetic mean, from the exact sum of the values.
 	Mean float64 `json:"mean"`
-	// Standard deviation of the population, from the exact sum of squares.
+	// Population standard deviation, from the exact sum of squares.
 	Std float64 `json:"std"`
 	// Smallest value, exact.
 	Min float64 `json:"min"`
@@ -30,15 +30,15 @@ type Distribution struct {
 	Count uint64 `json:"count"`
 }
 
-// distribution sums up the values of a metric, nil if there are none.
+// distribution summarizes the values of a metric. It returns nil if there are none.
 func (t *tally) distribution(m spatev1.Metric) *Distribution {
 	return distributionOf(t.values[m], measure.Of(m).Unit.Scale())
 }
 
-// shownPercentiles are those of a Distribution.
+// shownPercentiles are the percentiles of a Distribution, in the order of its fields.
 var shownPercentiles = [...]float64{50, 90, 95, 99, 99.9}
 
-// distributionOf sums up a histogram, nil if it has no values.
+// distributionOf summarizes a histogram, dividing its values by scale. It returns nil if the histogram has no values.
 func distributionOf(h *histogram.Histogram, scale float64) *Distribution {
 	if h == nil || h.Count() == 0 {
 		return nil
@@ -60,7 +60,7 @@ func distributionOf(h *histogram.Histogram, scale float64) *Distribution {
 	}
 }
 
-// latency sums up the values of a metric for a breakdown, nil if there are none.
+// latency summarizes the values of a metric for a breakdown. It returns nil if there are none.
 func (t *tally) latency(m spatev1.Metric) *Latency {
 	d := t.distribution(m)
 	if d == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The page that explains results.json names each of its fields.
+// docs/results.md, which explains results.json, names all fields of it.
 func TestEveryFieldIsInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../docs/results.md")
 	if err != nil {

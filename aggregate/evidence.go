@@ -8,12 +8,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TrustToDate judges what was measured of a stage so far, as a whole. What only a stage's end shows is not judged.
+// TrustToDate judges what was measured in a stage so far. It leaves out checks that need the end of the stage.
 func TrustToDate(m Measured, rec *spatev1.StageRecord) trust.Trust {
 	return trust.Judge(evidenceOf(m, rec))
 }
 
-// trustOf judges a stage's result. A stage that goes on is judged as one to date.
+// trustOf judges a stage's result. A stage in progress is judged by what is known so far.
 func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e := evidenceOf(s.total.measured(), rec)
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
@@ -39,8 +39,8 @@ func (s *Stage) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	return trust.Judge(e)
 }
 
-// openOf compares the rate of an open loop with the one asked for, nil if the load is another: one of phases, a trace,
-// or one of sessions, whose rate is not that of their requests.
+// openOf compares the rate of an open loop with the rate of its plan. It returns nil for other loads: closed loops,
+// traces, phases, and sessions, whose rate is not the rate of their requests.
 func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 	load := stage.GetLoad()
 	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || plans.PlaysSessions(stage.GetWorkload()) {
@@ -56,7 +56,8 @@ func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 	return open
 }
 
-// hiccup is the second in which most frames came in one read with the one before, nil if that cannot be known.
+// hiccup returns the window in which most frames were read together with the frame before, or nil if that cannot be
+// known because frames lack the kernel's timestamps.
 func (s *Stage) hiccup() *trust.Hiccup {
 	if s.total.counters.GetUnstampedFrames() > 0 {
 		return nil
@@ -72,9 +73,9 @@ func (s *Stage) hiccup() *trust.Hiccup {
 	return h
 }
 
-// steadyConcurrency is the number of requests that a closed loop is to have in flight all the time. Nil: it is another
-// load, or one that has fewer in flight by its plan, since somebody thinks in between or there are not as many
-// requests, or sessions, as slots.
+// steadyConcurrency returns the number of requests that a closed loop must have in flight all the time. It returns nil
+// for other loads, and for closed loops that have fewer in flight by plan: those with phases or think time, and those
+// with fewer requests, or sessions, than slots.
 func steadyConcurrency(stage *spatev1.Stage) *uint64 {
 	load := stage.GetLoad()
 	asked := uint64(load.GetConcurrency())
@@ -87,7 +88,7 @@ func steadyConcurrency(stage *spatev1.Stage) *uint64 {
 	return &asked
 }
 
-// thinks says whether a workload's sessions pause between their turns.
+// thinks reports whether a workload's sessions pause between their turns.
 func thinks(w *spatev1.Workload) bool {
 	for _, play := range []*spatev1.SessionPlay{w.GetSessions().GetPlay(), w.GetSharegpt().GetSessions(),
 		w.GetJsonl().GetSessions()} {
@@ -98,7 +99,7 @@ func thinks(w *spatev1.Workload) bool {
 	return false
 }
 
-// evidenceOf gathers what is known while a stage goes on, too.
+// evidenceOf returns the evidence that is already known while a stage is in progress.
 func evidenceOf(m Measured, rec *spatev1.StageRecord) trust.Evidence {
 	c := m.Counters
 	cache := prefixCacheOf(c)
@@ -137,7 +138,8 @@ func evidenceOf(m Measured, rec *spatev1.StageRecord) trust.Evidence {
 	}
 }
 
-// exactOutput says whether all agents asked for outputs of exact length, nil if none said.
+// exactOutput returns whether all prepared agents asked for outputs of exact length, or nil if no agent has a
+// preparation.
 func exactOutput(rec *spatev1.StageRecord) *bool {
 	var exact *bool
 	for _, a := range rec.GetAgents() {

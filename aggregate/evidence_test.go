@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Where fewer requests are in flight by the plan itself, that there were fewer speaks of no flaw.
+// If the plan itself has fewer requests in flight than slots, fewer requests in flight are not a flaw.
 func TestSteadyConcurrency(t *testing.T) {
 	think := &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}
 	sessions := func(p *spatev1.SessionPlay) *spatev1.Workload {

@@ -15,7 +15,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// request is one raw request: the truth that results are compared with. Times are nanoseconds since the stage's start.
+// request is one raw request, with which results are compared. Times are nanoseconds since the stage's start.
 type request struct {
 	agent, endpoint  int
 	scheduled, start int64
@@ -25,7 +25,7 @@ type request struct {
 	status           uint32
 }
 
-// metrics are the values that an agent records of a completed request.
+// metrics returns the values that an agent records for a completed request.
 func (r request) metrics() map[spatev1.Metric][]int64 {
 	first, last, n := r.tokens[0], r.tokens[len(r.tokens)-1], int64(len(r.tokens))
 	m := map[spatev1.Metric][]int64{
@@ -59,7 +59,7 @@ func (r request) metrics() map[spatev1.Metric][]int64 {
 	return m
 }
 
-// end is when a request ended.
+// end returns when a request ended.
 func (r request) end() int64 {
 	if len(r.tokens) == 0 {
 		return r.start + 1e6
@@ -67,8 +67,8 @@ func (r request) end() int64 {
 	return r.tokens[len(r.tokens)-1]
 }
 
-// recorded makes the snapshots that agents would send of some requests, each agent's last one with its totals. windowOf
-// puts each request into a window.
+// recorded returns the snapshots that agents would send for some requests. The last one of each agent has its totals.
+// windowOf assigns each request to a window.
 func recorded(rec *spatev1.StageRecord, requests []request, windowOf func(request) uint32) []*spatev1.Snapshot {
 	var snapshots []*spatev1.Snapshot
 	for i := range rec.GetAgents() {
@@ -118,7 +118,7 @@ func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request,
 	return snapshots
 }
 
-// sharesOf are the shares of requests that did all in the window in which they ended.
+// sharesOf returns the shares of requests that were entirely in the window in which they ended.
 func sharesOf(window uint32, all []*spatev1.Series) []*spatev1.WindowShare {
 	s := &spatev1.WindowShare{Window: window}
 	for _, series := range all {
@@ -130,7 +130,7 @@ func sharesOf(window uint32, all []*spatev1.Series) []*spatev1.WindowShare {
 	return []*spatev1.WindowShare{s}
 }
 
-// seriesOf is what an agent recorded of the requests of one window and endpoint.
+// seriesOf returns what an agent recorded for the requests of one window and endpoint.
 func seriesOf(endpoint uint32, requests []request) *spatev1.Series {
 	s := &spatev1.Series{Endpoint: endpoint, Counters: &spatev1.Counters{}}
 	values := make(map[spatev1.Metric]*histogram.Histogram)
@@ -171,7 +171,7 @@ func seriesOf(endpoint uint32, requests []request) *spatev1.Series {
 	return s
 }
 
-// totalsOf closes an agent's share.
+// totalsOf returns an agent's totals.
 func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals {
 	t := &spatev1.Totals{
 		Snapshots:          uint64(len(snapshots)),
@@ -211,8 +211,8 @@ func totalsOf(snapshots []*spatev1.Snapshot, requests []request) *spatev1.Totals
 	return t
 }
 
-// mergedInto is what an agent makes of consecutive snapshots of its own that it has not sent: one that holds all their
-// windows.
+// mergedInto merges consecutive snapshots of an agent into one that holds all their windows, as an agent does with
+// unsent snapshots.
 func mergedInto(all []*spatev1.Snapshot) *spatev1.Snapshot {
 	first, last := all[0], all[len(all)-1]
 	out := &spatev1.Snapshot{
@@ -240,7 +240,7 @@ func mergedInto(all []*spatev1.Snapshot) *spatev1.Snapshot {
 	return out
 }
 
-// series is a tally as an agent sends it.
+// series converts a tally to the message that an agent sends.
 func (t *tally) series(endpoint uint32) *spatev1.Series {
 	s := &spatev1.Series{Endpoint: endpoint, Counters: t.counters}
 	for m := range spatev1.Metric(measure.Count) {
@@ -255,10 +255,11 @@ func (t *tally) series(endpoint uint32) *spatev1.Series {
 	return s
 }
 
-// endWindow is the window in which a request ended.
+// endWindow returns the window in which a request ended.
 func endWindow(r request) uint32 { return uint32(r.end() / 1e9) }
 
-// steadyRequests is a plain load: each agent starts a request every 100 ms, 4 tokens 10 ms apart.
+// steadyRequests returns a simple load: each agent starts a request every 100 ms, and each request has 4 tokens 10 ms
+// apart.
 func steadyRequests(agents, each int) []request {
 	var requests []request
 	for a := range agents {
@@ -274,7 +275,7 @@ func steadyRequests(agents, each int) []request {
 	return requests
 }
 
-// merged merges snapshots that must all be good.
+// merged merges snapshots, which must all pass the check.
 func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapshot) *Stage {
 	t.Helper()
 	stage := NewStage(rec)
@@ -289,10 +290,10 @@ func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapsho
 	return stage
 }
 
-// ptr points at a value.
+// ptr returns a pointer to a value.
 func ptr[T any](v T) *T { return &v }
 
-// timed is a load point that ends by time.
+// timed returns a load that ends by time.
 func timed(d time.Duration) *spatev1.LoadPoint {
 	return &spatev1.LoadPoint{Rate: 2, Arrival: "poisson", Duration: durationpb.New(d)}
 }

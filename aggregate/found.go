@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// goodputOf counts the requests that kept the SLO, nil without one.
+// goodputOf counts the requests that met the SLO. It returns nil without an SLO.
 func goodputOf(slo *spatev1.SLO, c *spatev1.Counters, duration *float64) *Goodput {
 	if slo == nil {
 		return nil
@@ -27,7 +27,7 @@ func goodputOf(slo *spatev1.SLO, c *spatev1.Counters, duration *float64) *Goodpu
 	return g
 }
 
-// limit is a duration in milliseconds, nil if there is none.
+// limit converts a duration to milliseconds. It returns nil for nil.
 func limit(d *durationpb.Duration) *float64 {
 	if d == nil {
 		return nil
@@ -36,7 +36,8 @@ func limit(d *durationpb.Duration) *float64 {
 	return &ms
 }
 
-// prefixCacheOf compares shared and cached tokens. A share of input tokens is known only if all requests' are.
+// prefixCacheOf compares shared and cached tokens. A share of the input tokens is known only if the tokens of all
+// requests are.
 func prefixCacheOf(c *spatev1.Counters) (p PrefixCache) {
 	input := inputTokens(c)
 	if input == nil {
@@ -49,7 +50,7 @@ func prefixCacheOf(c *spatev1.Counters) (p PrefixCache) {
 	return p
 }
 
-// datasetOf describes the workload's rows, nil if there are none.
+// datasetOf describes the workload's rows. It returns nil if there are none.
 func datasetOf(d *spatev1.Dataset) *Dataset {
 	if d == nil {
 		return nil
@@ -57,7 +58,7 @@ func datasetOf(d *spatev1.Dataset) *Dataset {
 	return &Dataset{SHA256: d.GetSha256(), Rows: d.GetRows(), Skipped: d.GetSkipped()}
 }
 
-// probeOf describes a stage's place in a sweep or search, nil if it has none.
+// probeOf describes a stage's place in a sweep or search. It returns nil if the stage is in neither.
 func probeOf(p *spatev1.Probe) *Probe {
 	if p == nil {
 		return nil
@@ -65,7 +66,8 @@ func probeOf(p *spatev1.Probe) *Probe {
 	return &Probe{Series: p.GetSeries(), Number: p.GetNumber(), Purpose: p.GetPurpose()}
 }
 
-// preparationsOf lists what agents found, once for all that found the same, in the order of the first of them.
+// preparationsOf lists what agents found out about the target. Agents that found the same share one entry, at the place
+// of the first of them.
 func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 	out, found := []Preparation{}, []*spatev1.Preparation{}
 	for _, a := range agents {
@@ -88,7 +90,7 @@ func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
 	return out
 }
 
-// searchesOf lists what searches found.
+// searchesOf returns what searches found.
 func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 	out := []SearchResult{}
 	for _, r := range records {
@@ -112,7 +114,7 @@ func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 	return out
 }
 
-// objectives says objectives in words: "p99 ttft <= 500ms".
+// objectives returns objectives in words: "p99 ttft <= 500ms".
 func objectives(o *spatev1.Objectives) []string {
 	out := []string{}
 	for _, l := range o.GetLatencies() {
@@ -131,7 +133,7 @@ func objectives(o *spatev1.Objectives) []string {
 	return out
 }
 
-// percent is a share in percent, without the noise that a factor of 100 leaves in the last digits.
+// percent formats a share in percent, without the rounding error that a factor of 100 leaves in the last digits.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 12, 64) + " %" }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -27,7 +27,7 @@ func TestGoodput(t *testing.T) {
 	}
 }
 
-// TestPrefixCache: a share is told only where each request's part of it is known.
+// A share is known only if it is known for every request.
 func TestPrefixCache(t *testing.T) {
 	for what, c := range map[string]struct {
 		counters *spatev1.Counters
@@ -46,7 +46,7 @@ func TestPrefixCache(t *testing.T) {
 	}
 }
 
-// TestPreparations: agents that found the same are counted together.
+// Agents that found the same share one entry.
 func TestPreparations(t *testing.T) {
 	same := func() *spatev1.AssignedAgent {
 		return &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{Lengths: "words",

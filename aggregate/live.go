@@ -7,7 +7,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What a run is decided by while it goes on, and between its stages.
+// Numbers that decisions about a run depend on, during its stages and between them.
 
 // Interval is a percentile with its confidence interval.
 type Interval struct {
@@ -17,8 +17,8 @@ type Interval struct {
 	Count uint64
 }
 
-// Interval returns the confidence interval of a percentile of a latency, false as long as there are too few values, see
-// histogram.Interval.
+// Interval returns the confidence interval of a percentile of a latency. It returns false as long as there are too few
+// values; see histogram.Interval.
 func (s *Stage) Interval(m spatev1.Metric, percentile, confidence float64) (Interval, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,9 +31,9 @@ func (s *Stage) Interval(m spatev1.Metric, percentile, confidence float64) (Inte
 		values.Count()}, ok
 }
 
-// Latency returns a percentile of a latency, or its mean for percentile 0, false if it is not known. Requests that were
-// cut off have no latency but were slower than those that completed: they count as values beyond all others, so that a
-// percentile which falls on one of them is not known, and with any of them the mean is not.
+// Latency returns a percentile of a latency, or its mean for percentile 0. It returns false if that is not known.
+// Cancelled requests have no latency, but they were slower than those that completed. They count as values above all
+// others: a percentile that falls on one of them is not known, and neither is the mean if there is any.
 func (s *Stage) Latency(m spatev1.Metric, percentile float64) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,21 +44,21 @@ func (s *Stage) Latency(m spatev1.Metric, percentile float64) (time.Duration, bo
 	case percentile == 0:
 		return time.Duration(values.Mean()), true
 	}
-	// Of the completed alone, the percentile of all is this one.
+	// The percentile among completed requests that is the requested percentile among all.
 	among := percentile * (float64(completed) + float64(cut)) / float64(completed)
 	return time.Duration(values.Percentile(among)), among <= 100
 }
 
-// Counters returns a copy of what was counted in the stage so far.
+// Counters returns a copy of the stage's counters so far.
 func (s *Stage) Counters() *spatev1.Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total.countersNow()
 }
 
-// UnmeasuredFrames returns how many frames of unmeasured requests arrived in each window from first to before end.
-// Those of a snapshot of several windows stand at its last one: shared out evenly they would look steady, which nobody
-// knows.
+// UnmeasuredFrames returns how many frames of unmeasured requests arrived in each of the windows [first, end). Frames
+// of a snapshot of several windows count for its last window: spread evenly, they would look steady although that is
+// not known.
 func (s *Stage) UnmeasuredFrames(first, end uint32) []uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,26 +73,27 @@ func (s *Stage) UnmeasuredFrames(first, end uint32) []uint64 {
 	return frames
 }
 
-// Flow counts requests, unmeasured ones too, over a part of a stage.
+// Flow counts requests, including unmeasured ones, over a part of a stage.
 type Flow struct {
-	// Level is the mean number of requests in flight in the measured part before this part of it.
+	// Level is the mean number of requests in flight in the half of the measured time before this part.
 	Level float64
-	// InFlight is the number of requests in flight when this part began.
+	// InFlight is the number of requests in flight at the start of this part.
 	InFlight uint64
-	// Started and Ended are the requests that did so in it.
+	// Started and Ended are the numbers of requests that started and ended in this part.
 	Started, Ended uint64
-	// Seconds is its length.
+	// Seconds is the length of this part.
 	Seconds float64
 }
 
-// leastFlow is the shortest measured part whose half says anything, in windows.
+// leastFlow is the shortest measured time whose second half is long enough for a Flow, in windows.
 const leastFlow = 4
 
-// Flow counts the requests of the second half of the time in which measured ones started, false if that is too short,
-// if an agent did not say when it was, or if an agent was lost or delivered several windows as one. It begins when the
-// first request of all has ended, if that is later: without a warm-up a stage has no level before. Unmeasured requests
-// count, because the server has them in flight like all others: behind a warm-up the measured ones alone grow to their
-// level first, and in a server that is far behind none of them may end before the last has started.
+// Flow counts the requests in the second half of the time in which measured requests started. It returns false if that
+// time is too short or not known, if an agent was lost, or if an agent delivered several windows as one. The time
+// starts no earlier than the window after the first end of any request, because a stage without a warm-up has no level
+// before that. Unmeasured requests count because the server has them in flight like all others. After a warm-up, the
+// measured requests alone would first grow to their level, and in a server that is far behind, none of them may end
+// before the last has started.
 func (s *Stage) Flow() (Flow, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +119,7 @@ func (s *Stage) Flow() (Flow, bool) {
 	return f, true
 }
 
-// lostAny says whether an agent was lost: what it had in flight never ended for anybody to count.
+// lostAny reports whether an agent was lost. No counter has the ends of the requests that it had in flight.
 func (s *Stage) lostAny() bool {
 	for _, a := range s.agents {
 		if a.loss != nil {
@@ -128,13 +129,13 @@ func (s *Stage) lostAny() bool {
 	return false
 }
 
-// measuredWindows are the whole windows from first to before end in which every agent with load started measured
-// requests at its full rate, false if there are none.
+// measuredWindows returns the whole windows [first, end) in which every agent with load started measured requests at
+// its full rate. ok is false if there is none.
 func (s *Stage) measuredWindows() (first, end int64, ok bool) {
 	return s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.FirstStartNs, t.SteadyToNs })
 }
 
-// startedIn is how many measured requests started in a window.
+// startedIn returns how many measured requests started in a window.
 func (s *Stage) startedIn(number int64) uint64 {
 	if w := s.windows[uint32(number)]; w != nil {
 		return w.started
@@ -142,7 +143,8 @@ func (s *Stage) startedIn(number int64) uint64 {
 	return 0
 }
 
-// firstEnd is the first window in which a request ended, measured or not; beyond all windows if none did.
+// firstEnd returns the first window in which a request ended, measured or not. If none did, it returns a number above
+// all windows.
 func (s *Stage) firstEnd() int64 {
 	first := int64(math.MaxUint32)
 	for number, w := range s.windows {
@@ -153,7 +155,7 @@ func (s *Stage) firstEnd() int64 {
 	return first
 }
 
-// flowUntil counts the requests, unmeasured ones too, that started and ended before a window.
+// flowUntil counts the requests, including unmeasured ones, that started and that ended before a window.
 func (s *Stage) flowUntil(number int64) (started, ended uint64) {
 	for n, w := range s.windows {
 		if int64(n) < number {
@@ -164,7 +166,7 @@ func (s *Stage) flowUntil(number int64) (started, ended uint64) {
 	return started, ended
 }
 
-// inFlightAt is how many requests, unmeasured ones too, were in flight at the begin of a window.
+// inFlightAt returns how many requests, including unmeasured ones, were in flight at the start of a window.
 func (s *Stage) inFlightAt(number int64) uint64 {
 	started, ended := s.flowUntil(number)
 	return started - min(started, ended)

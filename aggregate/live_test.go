@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// counted is a snapshot of agent a with some counts and TTFTs.
+// counted returns a snapshot of agent a with the given counts and TTFTs.
 func counted(sequence uint64, window uint32, c *spatev1.Counters, ttft ...time.Duration) *spatev1.Snapshot {
 	series := &spatev1.Series{Counters: c}
 	if len(ttft) > 0 {
@@ -28,7 +28,7 @@ func counted(sequence uint64, window uint32, c *spatev1.Counters, ttft ...time.D
 	}
 }
 
-// stageOf is a stage of one agent with some snapshots.
+// stageOf returns a stage of one agent with the given snapshots.
 func stageOf(t *testing.T, snapshots ...*spatev1.Snapshot) *Stage {
 	t.Helper()
 	s := NewStage(fixture.StageRecord(0, 1))
@@ -40,7 +40,7 @@ func stageOf(t *testing.T, snapshots ...*spatev1.Snapshot) *Stage {
 	return s
 }
 
-// milliseconds are 1 to n ms.
+// milliseconds returns 1 ms to n ms.
 func milliseconds(n int) (out []time.Duration) {
 	for i := range n {
 		out = append(out, time.Duration(i+1)*time.Millisecond)
@@ -59,7 +59,7 @@ func TestLatencyCountsCutOffRequestsAsSlowest(t *testing.T) {
 		{100, 0, 50, 50 * time.Millisecond},
 		{100, 0, 99, 99 * time.Millisecond},
 		{100, 0, 0, 50500 * time.Microsecond},
-		{90, 10, 50, 50 * time.Millisecond}, // of 100 requests, 10 of them beyond
+		{90, 10, 50, 50 * time.Millisecond}, // of 100 requests, of which 10 count as slower than all others
 		{90, 10, 90, 90 * time.Millisecond},
 		{90, 10, 91, 0},
 		{90, 10, 0, 0},
@@ -113,7 +113,7 @@ func TestUnmeasuredFrames(t *testing.T) {
 	}
 }
 
-// flowing is a stage of snapshots, one a window, whose measured requests start between two times.
+// flowing returns a stage of snapshots, one per window, whose measured requests start between two times.
 func flowing(t *testing.T, from, to time.Duration, windows ...*spatev1.Counters) *Stage {
 	t.Helper()
 	var snapshots []*spatev1.Snapshot
@@ -128,13 +128,13 @@ func flowing(t *testing.T, from, to time.Duration, windows ...*spatev1.Counters)
 	return stageOf(t, append(snapshots, last)...)
 }
 
-// repeat is n windows alike.
+// repeat returns n equal windows.
 func repeat(n int, c *spatev1.Counters) []*spatev1.Counters {
 	return slices.Repeat([]*spatev1.Counters{c}, n)
 }
 
-// Ten windows of 10 starts and 8 ends, then a cool-down: windows 1 to 4 begin with 2 to 8 in flight, the second half is
-// 5 to 10.
+// Ten windows have 10 starts and 8 ends each, then comes a cool-down. Windows 1 to 4 start with 2 to 8 requests in
+// flight. The second half is from 5 s to 10 s.
 func TestFlow(t *testing.T) {
 	windows := append(repeat(10, &spatev1.Counters{Started: 10, Completed: 6, Failed: 1, Cancelled: 1}),
 		repeat(2, &spatev1.Counters{Completed: 8, UnmeasuredStarted: 10})...)
@@ -150,9 +150,9 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// Behind a warm-up of 4 s in which 10 requests start each second and none of the measured ones ends before the last has
-// started: the server does 2 a second. A flow of measured requests alone would not be known, and the server seem to
-// keep up.
+// In a warm-up of 4 s and after it, 10 requests start per second, and the server completes 2 per second. No measured
+// request ends before the last one has started. With measured requests alone, the flow would not be known, and the
+// server would seem to keep up.
 func TestFlowOfAServerFarBehind(t *testing.T) {
 	windows := append(repeat(4, &spatev1.Counters{UnmeasuredStarted: 10, UnmeasuredEnded: 2}),
 		repeat(10, &spatev1.Counters{Started: 10, UnmeasuredEnded: 2})...)
@@ -163,7 +163,8 @@ func TestFlowOfAServerFarBehind(t *testing.T) {
 	}
 }
 
-// Behind a warm-up a server with 30 requests in flight stays there, though the measured ones only come to be so many.
+// After a warm-up, a server has 30 requests in flight all the time, although the number of measured ones has yet to
+// grow to 30.
 func TestFlowBehindAWarmUp(t *testing.T) {
 	windows := repeat(3, &spatev1.Counters{UnmeasuredStarted: 10})
 	windows = append(windows, repeat(3, &spatev1.Counters{Started: 10, UnmeasuredEnded: 10})...)
@@ -174,7 +175,7 @@ func TestFlowBehindAWarmUp(t *testing.T) {
 	}
 }
 
-// Without a warm-up the level is there when the first request has ended.
+// Without a warm-up, the level is known once the first request has ended.
 func TestFlowWithoutAWarmUp(t *testing.T) {
 	windows := append(repeat(4, &spatev1.Counters{Started: 10}),
 		repeat(5, &spatev1.Counters{Started: 10, Completed: 10})...)

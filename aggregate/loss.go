@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// lostPart says in words what was lost with an agent.
+// lostPart returns in words what was lost with an agent.
 func (s *Stage) lostPart(assigned *spatev1.AssignedAgent, a *agentTally) string {
 	l := s.lossOf(a)
 	words := fmt.Sprintf("(%s %% of the load) lost: %s", significant(100*l.Share), l.words())
@@ -22,7 +22,8 @@ func (s *Stage) lostPart(assigned *spatev1.AssignedAgent, a *agentTally) string 
 	return words
 }
 
-// unsent says what an agent never sent. How much it was is in its totals, which a damaged ledger may have lost.
+// unsent returns in words what an agent never sent. The number is in its totals, which may be lost if the ledger is
+// damaged.
 func (a *agentTally) unsent() string {
 	if a.totals == nil {
 		return "requests"
@@ -30,7 +31,7 @@ func (a *agentTally) unsent() string {
 	return fmt.Sprintf("%d requests", a.totals.GetNeverSent())
 }
 
-// lossOf describes what was lost with an agent, nil if it was not.
+// lossOf describes what was lost with an agent. It returns nil if the agent was not lost.
 func (s *Stage) lossOf(a *agentTally) *Loss {
 	if a.loss == nil {
 		return nil
@@ -52,7 +53,7 @@ func (s *Stage) lossOf(a *agentTally) *Loss {
 	return l
 }
 
-// words says which seconds are missing.
+// words returns which seconds are missing.
 func (l *Loss) words() string {
 	switch from := significant(l.FromS); {
 	case l.ToS == nil:
@@ -68,7 +69,7 @@ func (l *Loss) words() string {
 	}
 }
 
-// significant formats a number for people: whole above a thousand, else with up to three digits.
+// significant formats a number for people: as an integer from 1000 up, otherwise with up to three significant digits.
 func significant(v float64) string {
 	if math.Abs(v) >= 1000 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

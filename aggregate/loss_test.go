@@ -15,8 +15,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Of an agent that was lost, what came before stays and nothing else is taken, whatever it sent, in whatever order,
-// merged live or from the ledger.
+// What a lost agent delivered for windows before its loss stays, and nothing later is merged: for any snapshots in any
+// order, merged live or from the ledger.
 func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := fixture.StageRecord(0, 3)
@@ -48,7 +48,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 				rt.Fatalf("window %d of %s", s.GetWindow(), s.GetKey().GetAgent())
 			}
 			if !isLate(s) {
-				continue // live has it
+				continue // live already has this snapshot
 			}
 			if err := live.Add(s); err != nil {
 				rt.Fatal(err)
@@ -62,7 +62,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 	})
 }
 
-// lostStage is a stage of agents a and b for 5 s, b lost, with what came before.
+// lostStage returns a stage of 5 s with agents a and b, of which b was lost, and the snapshots before the loss.
 func lostStage(loss *spatev1.Loss, change func(*spatev1.StageRecord, *spatev1.Totals)) (*spatev1.StageRecord,
 	[]*spatev1.Snapshot) {
 	rec := fixture.StageRecord(0, 2)
@@ -163,11 +163,11 @@ func TestWhatWasLostIsSaid(t *testing.T) {
 	}
 }
 
-// The load is whole before a loss, or behind the moment at which others took the part over.
+// The load is complete before a loss, and again after other agents took over the stripe.
 func TestSteadyPartOfAStageWithALoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		taken  *int64
-		totals bool // of the lost agent
+		totals bool // the lost agent sent totals
 		want   *Steady
 		owed   bool // the number of requests never sent is known
 	}{
@@ -206,7 +206,7 @@ func TestSteadyPartOfAStageWithALoss(t *testing.T) {
 	}
 }
 
-// Nobody waits for an agent that was lost, that had not joined, or that is far behind; for an observer as for others.
+// Waiting leaves out agents and observers that were lost, had not joined, or are far behind.
 func TestWaitingForThoseThatMayStillCome(t *testing.T) {
 	rec := fixture.StageRecord(0, 4)
 	rec.Agents[2].JoinedNs, rec.Agents[3].Observer = 3.5e9, true
@@ -241,7 +241,7 @@ func TestWaitingForThoseThatMayStillCome(t *testing.T) {
 	check(4, "c d")
 }
 
-// An agent that joined contributes from then on; a process that the record does not know does not.
+// An agent that joined contributes from then on. A process that is not in the record does not contribute.
 func TestJoinedAgentsContribute(t *testing.T) {
 	rec := fixture.StageRecord(0, 1)
 	stage := NewStage(rec)
@@ -267,7 +267,7 @@ func TestJoinedAgentsContribute(t *testing.T) {
 		r.Regions[0].Agents != 1 {
 		t.Errorf("agents %+v, region %+v", r.Agents, r.Regions[0])
 	}
-	// Both processes are one agent to whoever looks at it by name.
+	// In views, which go by name, both processes are one agent.
 	for name, v := range map[string]View{"to date": stage.ToDate(), "window": must(stage.Window(3))} {
 		if len(v.Agents) != 1 || v.Agents[0].Measured.Counters.GetStarted() != 10 || v.Agents[0].Region != "east" ||
 			v.PeakInFlight != 14 {

@@ -14,14 +14,15 @@ const (
 	nanosPerSecond = 1e9
 )
 
-// What parts of a stage keep beside the whole, which keeps all.
+// Metrics that parts of a stage keep. The whole stage keeps all metrics.
 var (
 	keyMetrics    = measure.KeptBy(measure.Breakdowns)
 	pathMetrics   = measure.KeptBy(measure.Paths)
 	regionMetrics = measure.KeptBy(measure.RegionWindows)
 )
 
-// ErrorName is the name of a kind of failure in results.json and in request rows: the class, or "http_" and the status.
+// ErrorName returns the name of a kind of failure in results.json and in request rows: the class, or "http_" and the
+// status.
 func ErrorName(class spatev1.ErrorClass, httpStatus uint32) string {
 	if class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS {
 		return fmt.Sprintf("http_%d", httpStatus)

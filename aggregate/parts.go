@@ -11,7 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// latencyFields are the fields of Latencies by metric: each is named as the metric is.
+// latencyFields maps each metric to its field of Latencies: the index of the field + 1, or 0 if there is none. The JSON
+// name of a field is the name of its metric.
 var latencyFields = latencyFieldsOf(reflect.TypeFor[Latencies]())
 
 func latencyFieldsOf(t reflect.Type) (fields [measure.Count]int) {
@@ -25,7 +26,7 @@ func latencyFieldsOf(t reflect.Type) (fields [measure.Count]int) {
 	return fields
 }
 
-// latencies sums up the merged times.
+// latencies summarizes the merged times.
 func (t *tally) latencies() (l Latencies) {
 	value := reflect.ValueOf(&l).Elem()
 	for m, field := range latencyFields {
@@ -36,7 +37,7 @@ func (t *tally) latencies() (l Latencies) {
 	return l
 }
 
-// agentResults breaks the stage down by agent.
+// agentResults returns the results by agent, without observers.
 func (s *Stage) agentResults(rec *spatev1.StageRecord) []AgentResult {
 	results := make([]AgentResult, 0, len(rec.GetAgents()))
 	for _, assigned := range rec.GetAgents() {
@@ -47,7 +48,7 @@ func (s *Stage) agentResults(rec *spatev1.StageRecord) []AgentResult {
 	return results
 }
 
-// agentResult is what one agent measured.
+// agentResult returns what one agent measured.
 func (s *Stage) agentResult(assigned *spatev1.AssignedAgent, a *agentTally) AgentResult {
 	r := AgentResult{
 		Name:      assigned.GetAgent().GetName(),
@@ -72,15 +73,15 @@ func (s *Stage) agentResult(assigned *spatev1.AssignedAgent, a *agentTally) Agen
 	return r
 }
 
-// started says whether an agent that has sent its totals began at the stage's start: one that joined began later, and
-// one that was stopped before it sent anything not at all.
+// started reports whether an agent that has sent its totals started its load at the stage's start. An agent that joined
+// later did not, and neither did an agent that was stopped before it sent a request.
 func (a *agentTally) started() bool {
 	c := a.totals.GetCounters()
 	return a.joined == 0 && c.GetStarted()+c.GetUnmeasuredStarted() > 0
 }
 
-// startSpread compares the first agent's start with the last one's, nil if fewer than two are known. Of equal ones the
-// first in the order of the split counts.
+// startSpread compares the first agent's start with the last agent's. It returns nil if fewer than two starts are
+// known. If starts are equal, the first agent in the order of the split counts.
 func (s *Stage) startSpread(rec *spatev1.StageRecord) *StartSpread {
 	var first, last *spatev1.Totals
 	known, r := 0, &StartSpread{}
@@ -105,7 +106,8 @@ func (s *Stage) startSpread(rec *spatev1.StageRecord) *StartSpread {
 	return r
 }
 
-// droppedRecords sums up the rows that agents left out, observers' too: their rows stand beside the others.
+// droppedRecords returns the number of request rows that agents dropped. Observers count, because their rows are in the
+// same files.
 func (s *Stage) droppedRecords() (rows uint64) {
 	for _, agents := range []map[agentKey]*agentTally{s.agents, s.observers} {
 		for _, a := range agents {
@@ -115,7 +117,7 @@ func (s *Stage) droppedRecords() (rows uint64) {
 	return rows
 }
 
-// regionResults breaks the stage, which took some time, down by region.
+// regionResults returns the results by region. duration is that of the stage, in seconds.
 func (s *Stage) regionResults(rec *spatev1.StageRecord, duration *float64) []RegionResult {
 	names := make(map[string]map[string]bool) // of agents by region
 	for _, a := range rec.GetAgents() {
@@ -137,7 +139,7 @@ func (s *Stage) regionResults(rec *spatev1.StageRecord, duration *float64) []Reg
 	return results
 }
 
-// observerResults say what observers measured, by region.
+// observerResults returns what observers measured, by region.
 func (s *Stage) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 	results := make([]ObserverResult, 0, len(s.watched))
 	for _, name := range slices.Sorted(maps.Keys(s.watched)) {
@@ -165,7 +167,7 @@ func (s *Stage) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 	return results
 }
 
-// observersLoad is the light load of an observer in words.
+// observersLoad returns the light load of an observer in words.
 func observersLoad(o *spatev1.Observers) string {
 	if o.GetRate() > 0 {
 		return plans.LoadWords(&spatev1.LoadPoint{Rate: o.GetRate(), Arrival: "constant"})
@@ -173,7 +175,7 @@ func observersLoad(o *spatev1.Observers) string {
 	return plans.LoadWords(&spatev1.LoadPoint{Concurrency: max(o.GetConcurrency(), 1)})
 }
 
-// contribution sums up a region, whose agents measured for some time.
+// contribution summarizes what a region measured. duration is the time for its rates, in seconds.
 func (r *regionTally) contribution(target *spatev1.Target, duration *float64) Contribution {
 	c := Contribution{
 		Requests:     partRequests(r.counters),
@@ -194,7 +196,7 @@ func (r *regionTally) contribution(target *spatev1.Target, duration *float64) Co
 	return c
 }
 
-// breakdown sums up a part of the stage.
+// breakdown summarizes a part of the stage.
 func (t *tally) breakdown() Breakdown {
 	return Breakdown{
 		Requests:     partRequests(t.counters),
@@ -207,7 +209,7 @@ func (t *tally) breakdown() Breakdown {
 	}
 }
 
-// partRequests picks the counters of requests.
+// partRequests returns the counters of requests.
 func partRequests(c *spatev1.Counters) PartRequests {
 	return PartRequests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(),
 		Cancelled: c.GetCancelled()}

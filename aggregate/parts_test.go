@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// alone is the result of some requests had one agent sent them all.
+// alone returns the result that requests would have if one agent had sent them all.
 func alone(t testing.TB, requests []request) StageResult {
 	rec, own := fixture.StageRecord(0, 1), slices.Clone(requests)
 	for i := range own {
@@ -23,8 +23,8 @@ func alone(t testing.TB, requests []request) StageResult {
 	return merged(t, rec, recorded(rec, own, endWindow)).Result(rec)
 }
 
-// Whoever sends requests, from whichever regions, the stage's numbers are those of one agent that sends them all, and a
-// region's those of one agent that sends the region's.
+// The stage's numbers do not depend on which agents in which regions send the requests: they are as if one agent sent
+// them all. A region's numbers are as if one agent sent all requests of the region.
 func TestResultsDoNotDependOnTheSplit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		agents := rapid.IntRange(1, 5).Draw(rt, "agents")
@@ -68,7 +68,7 @@ func checkRegions(rt *rapid.T, t *testing.T, rec *spatev1.StageRecord, requests 
 	}
 }
 
-// An observer beside the load changes nothing but what is said of observers, whatever becomes of it.
+// An observer beside the load affects only the results of observers, even if the observer is lost.
 func TestObserversAreInNoOtherNumber(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := fixture.StageRecord(0, 2)
@@ -130,7 +130,7 @@ func TestViewsShowObserversApart(t *testing.T) {
 	}
 }
 
-// must is a view that is there.
+// must returns a view that must exist.
 func must(v View, ok bool) View {
 	if !ok {
 		panic("no view")
@@ -200,7 +200,7 @@ func TestConnectionsByRegionAndEndpoint(t *testing.T) {
 	}
 }
 
-// roundTrips are an endpoint's connections.
+// roundTrips returns a series with connections to an endpoint that have the given round trips.
 func roundTrips(endpoint uint32, ns ...int64) *spatev1.Series {
 	t := newTally(measure.All)
 	t.counters.Connections = uint64(len(ns))

@@ -2,8 +2,9 @@ package aggregate
 
 import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-// pending is what came from one agent in a window that is still to be shown, as it came. An agent sends one snapshot a
-// window: histograms of its own for each of a thousand agents would cost more than all the rest.
+// pending holds, unmerged, what one agent delivered of a window that can still be viewed. Since an agent sends only one
+// snapshot per window, merging early saves nothing, and separate histograms for each of a thousand agents would cost
+// more than everything else.
 type pending []pendingSeries
 
 // pendingSeries is one endpoint's measurements of one snapshot.
@@ -18,7 +19,7 @@ func (p *pending) add(series *spatev1.Series, parts []part, at place) {
 	*p = append(*p, pendingSeries{series, parts, at})
 }
 
-// measured sums up, by way of a tally that is used for nothing else meanwhile.
+// measured summarizes the series. It overwrites the tally by, which must not be in use.
 func (p *pending) measured(by *tally) Measured {
 	by.reset()
 	for _, s := range *p {
@@ -27,7 +28,7 @@ func (p *pending) measured(by *tally) Measured {
 	return by.measured()
 }
 
-// reset forgets what a tally has and keeps its memory.
+// reset empties a tally and keeps its memory.
 func (t *tally) reset() {
 	t.windows = 0
 	t.counters = &spatev1.Counters{}

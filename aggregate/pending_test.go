@@ -9,8 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 )
 
-// TestHiddenWindows: what nobody looks at costs nothing, and changes neither the sums nor what is known of windows in a
-// word.
+// Hidden windows have no views. Hiding them affects neither the sums nor Arrivals.
 func TestHiddenWindows(t *testing.T) {
 	shown, hidden := NewStage(fixture.StageRecord(0, 3)), NewStage(fixture.StageRecord(0, 3))
 	if err := hidden.Add(fixture.BusySnapshot(0, 1)); err != nil {
@@ -24,7 +23,7 @@ func TestHiddenWindows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a == 0 && n == 0 {
-				continue // it was there before
+				continue // hidden already has this snapshot
 			}
 			if err := hidden.Add(s); err != nil {
 				t.Fatal(err)

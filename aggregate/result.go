@@ -2,58 +2,60 @@ package aggregate
 
 import "github.com/spate-load/spate/aggregate/trust"
 
-// Result is the result of a run: the content of results.json. What is not known is null.
+// Result is the result of a run: the content of results.json. A value that is not known is null.
 type Result struct {
 	// The run as a whole.
 	Run RunResult `json:"run"`
-	// Its stages, in the order in which they ran. Stages that never began are not listed.
+	// Stages of the run, in the order in which they ran. Stages that never started are not listed.
 	Stages []StageResult `json:"stages"`
 }
 
-// RunResult says which run it was and whether anything is missing.
+// RunResult identifies the run and says whether anything is missing.
 type RunResult struct {
-	// Id of the run.
+	// ID of the run.
 	ID string `json:"id"`
 	// Name of the plan.
 	Plan *string `json:"plan"`
 	// Seed of the plan.
 	Seed *uint64 `json:"seed"`
-	// Begin by the coordinator's wall clock, RFC 3339 in UTC.
+	// Start of the run by the coordinator's wall clock, RFC 3339 in UTC.
 	BeginTime *string `json:"begin_time"`
-	// End by the coordinator's wall clock. Null: the coordinator died before it.
+	// End of the run by the coordinator's wall clock. Null: the run did not end.
 	EndTime *string `json:"end_time"`
-	// How it ended: "done", "stopped" or "failed". Null: it did not end.
+	// How the run ended: "done", "stopped" or "failed". Null: the run did not end.
 	Outcome *string `json:"outcome"`
-	// Why it did not run to its end. Null: it did.
+	// Why the run did not complete. Null: it did, or no reason is known.
 	Reason *string `json:"reason"`
 	// Version of the coordinator's program.
 	Version string `json:"version"`
 	// Version of what the numbers mean: measure.Definitions.
 	Definitions uint32 `json:"definitions"`
-	// Form of the request rows beside this file: "jsonl" or "parquet". Null: none were kept.
+	// Form of the request rows beside this file: "jsonl" or "parquet". Null: no rows were kept.
 	Records *string `json:"records"`
-	// Stages that the plan has, those of its sweeps and searches as far as they turned out to be needed.
+	// Number of stages of the plan, including the stages that its sweeps and searches turned out to need. An upper
+	// bound if the run did not end.
 	StagesPlanned uint32 `json:"stages_planned"`
-	// It ran on the simulator, with times so many times shorter than its plan's; 1: as long. Null: it is no simulation.
+	// Factor by which a simulated run shortened the times of its plan; 1: not shortened. Null: the run is not a
+	// simulation.
 	TimeCompression *float64 `json:"time_compression"`
-	// What its searches found, in their order.
+	// What the searches of the run found, in their order.
 	Searches []SearchResult `json:"searches"`
-	// How often the coordinator was started anew while the run went on, or the run was resumed.
+	// How often the coordinator was restarted during the run, or the run was resumed.
 	Restarts uint32 `json:"restarts"`
-	// Agents that took part in any stage, by name.
+	// Agents that took part in any stage, sorted by name.
 	Agents []RunAgent `json:"agents"`
-	// Nothing is missing: each planned stage is there and complete.
+	// True if nothing is missing: every planned stage is present and complete.
 	Complete bool `json:"complete"`
-	// What is missing, in words. Empty if complete.
+	// What is missing, in words. Empty if the run is complete.
 	Missing []string `json:"missing"`
-	// Verdict on the measurements: the worst of the stages'. Of a search's probes only the one at the load that it
-	// found counts. Null: no stage was judged.
+	// Verdict on the measurements: the worst verdict of any stage. Of the probes of a search, only the one at the load
+	// that the search found counts. Null: no stage was judged.
 	Verdict *trust.Verdict `json:"verdict"`
 }
 
-// SearchResult is the highest load that a search found to keep its objectives.
+// SearchResult is what a search found: the highest load at which the target met the objectives.
 type SearchResult struct {
-	// Number of the search in the run. Its stages have the same in their probe.
+	// Number of the search in the run. Its stages have the same number in probe.series.
 	Series uint32 `json:"series"`
 	// Name of the target.
 	Target string `json:"target"`
@@ -61,27 +63,27 @@ type SearchResult struct {
 	Workload string `json:"workload"`
 	// What was searched: "rate" in requests per second, or "concurrency".
 	Unit string `json:"unit"`
-	// Objectives in words.
+	// Objectives of the search, in words.
 	Objectives []string `json:"objectives"`
-	// Highest load that kept them. Null: none did.
+	// Highest load that met all objectives. Null: no load did.
 	Kept *float64 `json:"kept"`
-	// Lowest load that did not. Null: none was found.
+	// Lowest load that did not meet all objectives. Null: no such load was found.
 	Broke *float64 `json:"broke"`
-	// Which objective broke there, with its number. Null: none did.
+	// Which objective was not met at the load in broke, with the measured value. Null: there is none.
 	Reason *string `json:"reason"`
-	// Index of the stage of the highest load that kept them. Null: there is none.
+	// Index of the stage that ran the load in kept. Null: kept is null.
 	Stage *uint32 `json:"stage"`
-	// Stages that the search took.
+	// Number of stages that the search ran.
 	Probes uint32 `json:"probes"`
-	// The two loads are as close as was asked for.
+	// True if kept and broke are as close to each other as the plan asks for.
 	Converged bool `json:"converged"`
-	// Mean request throughput of the stages at the load that was found. Null: there are fewer than two.
+	// Mean request throughput of the stages at the load in kept. Null: fewer than two stages ran at that load.
 	MeanThroughput *float64 `json:"mean_throughput"`
-	// Half the width of its 95 % confidence interval. Null: there are fewer than two.
+	// Half the width of the 95 % confidence interval of mean_throughput. Null: fewer than two stages ran at that load.
 	ThroughputMargin *float64 `json:"throughput_margin"`
-	// Worst verdict on the measurements at the two loads. Null: none was judged.
+	// Worst verdict on the measurements at the loads in kept and broke. Null: none of them was judged.
 	Verdict *trust.Verdict `json:"verdict"`
-	// Why it is not VALID, in words. Null: it is.
+	// Why the verdict is not VALID, in words. Null: it is VALID.
 	Doubts *string `json:"doubts"`
 }
 
@@ -89,52 +91,54 @@ type SearchResult struct {
 type RunAgent struct {
 	// Name of the agent.
 	Name string `json:"name"`
-	// Region it said it is in. Empty: it said none.
+	// Region of the agent. Empty: the agent has none.
 	Region string `json:"region"`
 	// Host name.
 	Host string `json:"host"`
-	// Version of its program.
+	// Version of the agent's program.
 	Version string `json:"version"`
-	// Cores it may use. Null: it did not say.
+	// Cores that the agent may use. Null: not known.
 	Cores *uint32 `json:"cores"`
 }
 
-// StageResult is the result of one stage. All numbers leave warm-up and cool-down out but those that name them.
+// StageResult is the result of one stage. Requests of warm-up and cool-down are in no number, except in those that name
+// them.
 type StageResult struct {
-	// Place of the stage in the run, from 0.
+	// Index of the stage in the run, from 0.
 	Index uint32 `json:"index"`
 	// Name of the target.
 	Target string `json:"target"`
 	// Name of the workload.
 	Workload string `json:"workload"`
-	// When its requests started and ended.
+	// Load of the stage: when its requests start, and when it ends.
 	Load Load `json:"load"`
-	// The stage's place in a sweep or a search. Null: it belongs to none.
+	// Place of the stage in a sweep or a search. Null: the stage is in neither.
 	Probe *Probe `json:"probe"`
-	// Model asked for.
+	// Model that the requests name.
 	Model string `json:"model"`
 	// API used, as plans name it.
 	API string `json:"api"`
-	// Seed of the stage: equal seeds, equal requests.
+	// Seed of the stage. Equal seeds give equal requests.
 	Seed uint64 `json:"seed"`
-	// Start by the coordinator's wall clock, RFC 3339 in UTC. Null: it never started.
+	// Start of the stage by the coordinator's wall clock, RFC 3339 in UTC. Null: the stage never started.
 	StartTime *string `json:"start_time"`
-	// Nothing is missing: the stage ran to its end, and what was merged equals the totals of every agent.
+	// True if nothing is missing: the stage ran to its end, and the merged snapshots equal the totals of every agent.
 	Complete bool `json:"complete"`
-	// What is missing, in words. Empty if complete.
+	// What is missing, in words. Empty if the stage is complete.
 	Missing []string `json:"missing"`
-	// Whether the numbers can be believed, and why.
+	// Whether the numbers of the stage can be believed, and why.
 	Trust trust.Trust `json:"trust"`
-	// Why it ended before its planned end though nothing is wrong: it had measured enough. Null: it did not.
+	// Why the stage ended early although nothing failed: it had measured enough, or it was a search probe that an abort
+	// rule ended. Null: it did not.
 	Enough *string `json:"enough"`
-	// When measuring began, in seconds since the start, after a warm-up until the load was steady. Null: there was no
-	// such warm-up.
+	// When measuring started, in seconds since the stage's start, if the warm-up lasted until the load was steady.
+	// Null: there was no such warm-up.
 	MeasuredFromS *float64 `json:"measured_from_s"`
-	// Requests counted.
+	// Number of requests, by how they ended.
 	Requests Requests `json:"requests"`
-	// Requests that kept the plan's SLO. Null: the plan has none.
+	// Requests that met the plan's SLO. Null: the plan has none.
 	Goodput *Goodput `json:"goodput"`
-	// From the first measured start to the last measured end of any agent, in seconds.
+	// From the first measured start to the last measured end over all agents, in seconds.
 	DurationS *float64 `json:"duration_s"`
 	// Completed requests per second of duration_s.
 	RequestThroughput *float64 `json:"request_throughput"`
@@ -142,205 +146,207 @@ type StageResult struct {
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`
 	// Input and output tokens of completed requests per second of duration_s.
 	TotalTokenThroughput *float64 `json:"total_token_throughput"`
-	// The time in which requests started, and the rates over it. Null: fewer than two did.
+	// Time in which requests started, and the rates over that time. Null: not known, or fewer than two requests
+	// started.
 	Arrivals *ArrivalTime `json:"arrivals"`
-	// Largest number of output tokens, over all agents, that arrived in one window of 1 s. Null: the server tells
-	// tokens of none or of some requests only.
+	// Largest number of output tokens that arrived in one window of 1 s, over all agents. Null: the server did not
+	// report the tokens of all requests.
 	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
 	// Most requests in flight at once.
 	PeakConcurrency *PeakConcurrency `json:"peak_concurrency"`
-	// The same throughputs with ramp-up and drain cut off. Null: there is no whole window in which every agent was
-	// steady.
+	// The same throughputs without ramp-up and drain. Null: there is no whole window in which every agent was steady.
 	Steady *Steady `json:"steady"`
-	// Prompt tokens of completed requests by the server's usage. Null: some had no usage.
+	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `json:"output_tokens"`
-	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: none
-	// completed.
+	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: no
+	// request completed.
 	OutputTokensCounted *string `json:"output_tokens_counted"`
 	Latencies
 	// Input sequence length.
 	ISL SequenceLength `json:"isl_tokens"`
 	// Output sequence length.
 	OSL SequenceLength `json:"osl_tokens"`
-	// Prompt tokens that came from a prefix cache, beside what the workload gave it to find.
+	// Prompt tokens that came from a prefix cache, and those that the workload's prompts share.
 	PrefixCache PrefixCache `json:"prefix_cache"`
-	// The workload's rows. Null: it takes none from a file.
+	// Rows of the workload. Null: the workload does not read a file.
 	Dataset *Dataset `json:"dataset"`
-	// What the agents found out about the target before the stage, once for all that found the same.
+	// What the agents found out about the target before the stage. Agents that found the same share one entry.
 	Preparations []Preparation `json:"preparations"`
-	// Output tokens per token frame, a value per request.
+	// Output tokens per token frame, one value per request.
 	TokensPerFrame *Distribution `json:"tokens_per_frame"`
-	// What was seen on the connections.
+	// Counts of connections, frames and reads.
 	Streams Streams `json:"streams"`
-	// Output tokens that were reasoning. Null: no request told of any.
+	// Output tokens that were reasoning. Null: no request reported any.
 	Reasoning *Reasoning `json:"reasoning"`
-	// The same requests in the definitions of vLLM's benchmark.
+	// Numbers of the same requests by the definitions of vLLM's benchmark.
 	VLLM VLLM `json:"vllm"`
-	// Failed requests by class. An HTTP status other than 200 is "http_" and the status.
+	// Failed requests by class. For an HTTP status other than 200, the class is "http_" and the status.
 	Errors map[string]uint64 `json:"errors"`
-	// The message of the first failure of each class, where there was one.
+	// Message of the first failure of each class that had a message.
 	ErrorExamples map[string]string `json:"error_examples"`
-	// The same by endpoint, in the order of the target's.
+	// Results by endpoint, in the order of the target's endpoints.
 	Endpoints []EndpointResult `json:"endpoints"`
-	// The same by agent, in the order of the split. Observers are not among them.
+	// Results by agent, in the order of the split. Observers are not among them.
 	Agents []AgentResult `json:"agents"`
-	// The same by region of the agents, by name, and each region's connections.
+	// Results by region of the agents, sorted by name, with each region's connections.
 	Regions []RegionResult `json:"regions"`
-	// What observers measured beside the load, by region. It is in no other number.
+	// What observers measured beside the load, by region. Observers' requests are in no other number.
 	Observers []ObserverResult `json:"observers"`
-	// What servers say of themselves, by the place where they were asked: gauges between the first measured start and
-	// the last measured end, counters and histograms by their account. Empty: they have no metrics, or the plan says
-	// not to read them.
+	// Server metrics by the URL they were read from: gauges between the first measured start and the last measured end,
+	// counters and histograms over the stage (from_s to to_s). Empty: the servers have no metrics, or the plan does not
+	// want them to be read.
 	Servers []ServerResult `json:"servers"`
-	// The servers' own account of the stage beside the clients'. Null: there is none.
+	// The servers' own latencies of the stage beside those that the agents measured. Null: the servers report none.
 	ServerAccount *ServerAccount `json:"server_account"`
-	// How far apart the agents began. Null: fewer than two of them said when.
+	// How far apart the agents started. Null: the starts of fewer than two agents are known.
 	StartSpread *StartSpread `json:"start_spread"`
-	// Request rows that were left out because an agent's memory for them was full while its coordinator was gone.
+	// Request rows that agents dropped because their memory for rows was full while the coordinator was unreachable.
 	DroppedRecords uint64 `json:"dropped_records"`
 }
 
-// ServerResult is what one server says of itself.
+// ServerResult holds the metrics of one server.
 type ServerResult struct {
-	// Where it was asked, without a password.
+	// URL that the metrics were read from, without a password.
 	URL string `json:"url"`
-	// How often it was asked.
+	// How often the server's metrics were read.
 	Asked uint64 `json:"asked"`
-	// How often it did not answer in time, or not in Prometheus' text form.
+	// How often the server did not answer in time, or not in Prometheus' text format.
 	Failed uint64 `json:"failed"`
-	// Values left out since they were more than are taken of one server.
+	// Values dropped because they exceeded the limit for one server, or because their growth is not known.
 	ValuesLeftOut uint64 `json:"values_left_out"`
-	// When its counters and histograms were read first, in seconds since the stage's start: before it, or at the end of
-	// a warm-up. Null: they were not read at both ends of the stage.
+	// Time of the first reading of the server's counters and histograms, in seconds since the stage's start: before the
+	// start, or at the end of a warm-up. Null: they were not read at both ends of the stage.
 	FromS *float64 `json:"from_s"`
-	// When they were read last: after the last request of all agents.
+	// Time of the last reading, in seconds since the stage's start: after the last request of all agents.
 	ToS *float64 `json:"to_s"`
-	// It was started again in between: what it had counted before is lost.
+	// True if the server was restarted between the two readings: what it had counted before is lost.
 	Restarted bool `json:"restarted"`
-	// What it says, by name and labels.
+	// Metrics of the server, sorted by name and labels.
 	Metrics []ServerMetric `json:"metrics"`
 }
 
-// ServerMetric sums up one series that a server told.
+// ServerMetric summarizes one series of a server.
 type ServerMetric struct {
 	// Name of the metric.
 	Name string `json:"name"`
-	// Labels as in Prometheus' text form, without the braces. Empty: it has none.
+	// Labels as in Prometheus' text format, without the braces. Empty: the series has none.
 	Labels string `json:"labels"`
-	// What it is: "gauge", "counter" or "histogram".
+	// Type of the metric: "gauge", "counter" or "histogram".
 	Kind string `json:"kind"`
-	// Readings that it comes from.
+	// Number of readings of the series.
 	Samples uint64 `json:"samples"`
-	// Mean of a gauge's readings, or exact mean of the values that a histogram counted. Null: it is a counter, or no
-	// values.
+	// Mean of a gauge's readings, or exact mean of the values that a histogram counted. Null: the series is a counter,
+	// or has no values.
 	Mean *float64 `json:"mean"`
-	// Least of a gauge's readings. Null: it is no gauge.
+	// Smallest of a gauge's readings. Null: the series is not a gauge.
 	Min *float64 `json:"min"`
-	// Largest of a gauge's readings. Null: it is no gauge.
+	// Largest of a gauge's readings. Null: the series is not a gauge.
 	Max *float64 `json:"max"`
-	// What a counter grew by from the first reading to the last, new starts of the server seen to. Null: it is no
-	// counter, or there is one reading.
+	// Growth of a counter from the first reading to the last, with restarts of the server accounted for. Null: the
+	// series is not a counter, or has only one reading.
 	Increase *float64 `json:"increase"`
-	// The same per second.
+	// Growth of a counter per second.
 	PerSecond *float64 `json:"per_second"`
-	// Values that a histogram counted, over all its labels. Null: it is none.
+	// Number of values that a histogram counted, over all its labels. Null: the series is not a histogram.
 	Count *uint64 `json:"count"`
-	// Median of them. Null: it is no histogram, or its buckets are not known.
+	// Median of a histogram's values. Null: the series is not a histogram, or its buckets are not known.
 	P50 *ServerQuantile `json:"p50"`
-	// 90th percentile of them.
+	// 90th percentile of a histogram's values.
 	P90 *ServerQuantile `json:"p90"`
-	// 99th percentile of them.
+	// 99th percentile of a histogram's values.
 	P99 *ServerQuantile `json:"p99"`
 }
 
-// StartSpread is the time from the first agent's start to the last one's.
+// StartSpread is the time from the first agent's start to the last agent's.
 type StartSpread struct {
 	// Latest start - earliest start, in milliseconds.
 	SpreadMs float64 `json:"spread_ms"`
-	// Uncertainty of that: of the two agents' clocks together, in milliseconds.
+	// Uncertainty of spread_ms: the sum of the uncertainties of the two agents' clocks, in milliseconds.
 	UncertaintyMs float64 `json:"uncertainty_ms"`
-	// Agent that began first.
+	// Agent that started first.
 	Earliest string `json:"earliest"`
-	// Agent that began last.
+	// Agent that started last.
 	Latest string `json:"latest"`
 }
 
-// Latencies are merged times.
+// Latencies are the merged distributions of times.
 type Latencies struct {
-	// First token, with or without text - start.
+	// Time of the first token, with or without text, minus the request's start.
 	TTFT *Distribution `json:"ttft_ms"`
-	// (Last - first token) / (output tokens - 1), of requests with 2 tokens or more.
+	// (Last token - first token) / (output tokens - 1), of requests with 2 tokens or more.
 	TPOT *Distribution `json:"tpot_ms"`
 	// Gaps between consecutive token frames, of all requests together.
 	ITL *Distribution `json:"itl_ms"`
-	// Last token - start.
+	// Time of the last token minus the request's start.
 	E2E *Distribution `json:"e2e_ms"`
-	// First text - start, of requests whose first token had no text. Null: there were none.
+	// First text - start, of requests whose first token had no text. Null: there were no such requests.
 	TTFTText *Distribution `json:"ttft_text_ms"`
-	// First text of the answer - start, of requests that streamed reasoning. Null: there were none.
+	// First text of the answer - start, of requests that streamed reasoning. Null: there were no such requests.
 	TTFTAnswer *Distribution `json:"ttft_answer_ms"`
-	// First text of the answer - first token, of requests that streamed reasoning. Null: there were none.
+	// First text of the answer - first token, of requests that streamed reasoning. Null: there were no such requests.
 	ReasoningTime *Distribution `json:"reasoning_ms"`
-	// First token - scheduled: free of coordinated omission.
+	// First token - scheduled start: free of coordinated omission.
 	TTFTScheduled *Distribution `json:"ttft_scheduled_ms"`
-	// Last token - scheduled: free of coordinated omission.
+	// Last token - scheduled start: free of coordinated omission.
 	E2EScheduled *Distribution `json:"e2e_scheduled_ms"`
-	// Start - scheduled.
+	// Start - scheduled start.
 	SendDelay *Distribution `json:"send_delay_ms"`
-	// DNS, TCP and TLS, of completed requests that opened a connection.
+	// Time for DNS, TCP and TLS, of completed requests that opened a connection.
 	Connect *Distribution `json:"connect_ms"`
-	// The name lookup of those, where there was a name to look up.
+	// Time for the DNS lookup, of completed requests that opened a connection and had a name to look up.
 	DNS *Distribution `json:"dns_ms"`
-	// TCP of those, a proxy's CONNECT included.
+	// Time for TCP, of completed requests that opened a connection. A proxy's CONNECT is included.
 	TCP *Distribution `json:"tcp_ms"`
-	// TLS of those, where there is TLS.
+	// Time for the TLS handshake, of completed requests that opened a connection with TLS.
 	TLS *Distribution `json:"tls_ms"`
-	// Round trip to the endpoint by the kernel's measure when a connection was made, of all connections, those of a
-	// warm-up too. Null: nobody measured it.
+	// Round trip to the endpoint as the kernel measured it when a connection was opened, of all connections, including
+	// those of a warm-up. Null: it was not measured.
 	RTT *Distribution `json:"rtt_ms"`
-	// Start to failure, of failed requests.
+	// From start to failure, of failed requests.
 	FailureTime *Distribution `json:"failure_time_ms"`
-	// Time from the kernel's receipt of a token frame to the program's read of it.
+	// From the kernel's receipt of a token frame until the agent read the frame.
 	ReceiveLag *Distribution `json:"receive_lag_ms"`
-	// Time from one measured start of an agent to its next one.
+	// From one measured start of an agent to the agent's next measured start.
 	StartGap *Distribution `json:"start_gap_ms"`
-	// Time to first token as the server told it within the stream, as Dynamo does. Null: it does not.
+	// Time to first token as the server reports it within the stream (Dynamo does). Null: the server does not report
+	// it.
 	ServerTTFT *Distribution `json:"server_ttft_ms"`
-	// Wait for the prefill as the server told it.
+	// Wait for the prefill as the server reports it within the stream.
 	ServerQueue *Distribution `json:"server_queue_ms"`
-	// Prefill as the server told it.
+	// Duration of the prefill as the server reports it within the stream.
 	ServerPrefill *Distribution `json:"server_prefill_ms"`
-	// Time of the whole request as the server told it.
+	// Duration of the whole request as the server reports it within the stream.
 	ServerTotal *Distribution `json:"server_total_ms"`
 }
 
-// ArrivalTime is the time in which measured requests started, without the drain behind it. Rates over it are what a
-// server keeps up with in an open loop; duration_s holds the time of the last answers too.
+// ArrivalTime is the time in which measured requests started, without the drain after it. In an open loop, rates over
+// this time show what a server keeps up with; duration_s also contains the time of the last answers.
 type ArrivalTime struct {
-	// From the first start to the last, and a mean gap more: n starts have n - 1 gaps between them. In seconds.
+	// From the first start to the last, plus one mean gap, because n starts have only n - 1 gaps between them. In
+	// seconds.
 	DurationS float64 `json:"duration_s"`
-	// Measured requests that started, per second of it.
+	// Measured requests that started, per second of this time.
 	Rate float64 `json:"rate"`
-	// Completed requests per second of it.
+	// Completed requests per second of this time.
 	RequestThroughput float64 `json:"request_throughput"`
-	// Output tokens of completed requests per second of it.
+	// Output tokens of completed requests per second of this time.
 	OutputTokenThroughput float64 `json:"output_token_throughput"`
 }
 
-// Reasoning counts output tokens that were reasoning, of completed requests.
+// Reasoning counts the output tokens of completed requests that were reasoning.
 type Reasoning struct {
-	// Reasoning tokens.
+	// Number of reasoning tokens.
 	Tokens uint64 `json:"tokens"`
-	// Those of them that were not streamed: usage tells of them, and no frame has any.
+	// Reasoning tokens that were not streamed: the usage counts them, but no frame carried them.
 	Hidden uint64 `json:"hidden"`
-	// Reasoning tokens of a request, of requests that had some.
+	// Reasoning tokens per request, of requests that had some.
 	PerRequest *Distribution `json:"per_request"`
 }
 
-// VLLM are a stage's numbers in the definitions of vLLM's benchmark (vllm bench serve). Its client takes the time of
-// each frame with choices, a chunk, whether a token comes with it or not. Percentiles are interpolated as numpy's.
+// VLLM holds a stage's numbers by the definitions of vLLM's benchmark (vllm bench serve). Its client times each frame
+// with choices, a chunk, whether or not the chunk carries a token. Percentiles are interpolated as in numpy.
 type VLLM struct {
 	// First chunk - start.
 	TTFT *VLLMMetric `json:"ttft_ms"`
@@ -350,20 +356,20 @@ type VLLM struct {
 	ITL *VLLMMetric `json:"itl_ms"`
 	// Last chunk - start.
 	E2EL *VLLMMetric `json:"e2el_ms"`
-	// Most chunks of completed requests in one window of 1 s, which it calls tokens. Null: there is no window.
+	// Most chunks of completed requests in one window of 1 s. vLLM calls these chunks tokens. Null: there is no window.
 	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
-	// Most requests that were in flight at some time of one window of 1 s, be it one after the other. Null: there is no
-	// window.
+	// Most requests that were in flight at any time during one window of 1 s, even if not at the same instant. Null:
+	// there is no window.
 	PeakConcurrentRequests *uint64 `json:"peak_concurrent_requests"`
 }
 
-// VLLMMetric sums up one metric as vLLM's benchmark does.
+// VLLMMetric summarizes one metric as vLLM's benchmark does.
 type VLLMMetric struct {
 	// Arithmetic mean.
 	Mean float64 `json:"mean"`
 	// Median.
 	Median float64 `json:"median"`
-	// Standard deviation of the population.
+	// Population standard deviation.
 	Std float64 `json:"std"`
 	// 90th percentile.
 	P90 float64 `json:"p90"`
@@ -375,61 +381,61 @@ type VLLMMetric struct {
 	Count uint64 `json:"count"`
 }
 
-// Requests counts requests.
+// Requests counts the requests of a stage.
 type Requests struct {
-	// Measured requests of the plan. Null: the stage ends by time.
+	// Measured requests that the plan asks for. Null: the plan sets a duration, or no number.
 	Planned *uint64 `json:"planned"`
 	// Measured requests that started.
 	Started uint64 `json:"started"`
-	// Of which ended as they should.
+	// Started requests that completed.
 	Completed uint64 `json:"completed"`
-	// Of which failed.
+	// Started requests that failed.
 	Failed uint64 `json:"failed"`
-	// Of which were cut off by a stop or the end of the drain.
+	// Started requests that were cancelled by a stop or by the end of the drain.
 	Cancelled uint64 `json:"cancelled"`
-	// Measured requests that were owed and never sent. Null: an agent's totals are missing, or others took its part
-	// over.
+	// Measured requests that were due and never sent. Null: an agent's totals are missing, or other agents took over
+	// its stripe.
 	NeverSent *uint64 `json:"never_sent"`
-	// Requests of warm-up and cool-down that started, which nothing else here counts.
+	// Requests of warm-up and cool-down that started. They are in no other number here.
 	Unmeasured uint64 `json:"unmeasured"`
 }
 
-// Probe is a stage's place in a sweep or a search.
+// Probe is the place of a stage in a sweep or a search.
 type Probe struct {
 	// Number of the sweep or search in the run.
 	Series uint32 `json:"series"`
-	// Number of the stage in it, from 0.
+	// Number of the stage in the sweep or search, from 0.
 	Number uint32 `json:"number"`
-	// What it was for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat" or "again".
+	// What the stage was for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat" or "again".
 	Purpose string `json:"purpose"`
 }
 
-// Goodput counts requests that kept each part of the SLO.
+// Goodput counts the requests that met every part of the SLO.
 type Goodput struct {
-	// Longest TTFT. Null: not asked for.
+	// Limit of the TTFT, in milliseconds. Null: none.
 	TTFTMs *float64 `json:"ttft_ms"`
-	// Longest TPOT. Null: not asked for.
+	// Limit of the TPOT, in milliseconds. Null: none.
 	TPOTMs *float64 `json:"tpot_ms"`
-	// Longest E2E. Null: not asked for.
+	// Limit of the E2E latency, in milliseconds. Null: none.
 	E2EMs *float64 `json:"e2e_ms"`
-	// Completed requests that kept all of it.
+	// Completed requests that met every limit.
 	Requests uint64 `json:"requests"`
-	// The same per second of duration_s.
+	// Requests that met the SLO, per second of duration_s.
 	RequestThroughput *float64 `json:"request_throughput"`
-	// Share of them in the completed and failed ones. Null: of none.
+	// Requests that met the SLO, as a share of the completed and failed ones. Null: there are none.
 	Share *float64 `json:"share"`
 }
 
-// PrefixCache compares the prompt tokens that requests had in common with those that a cache spared the server.
+// PrefixCache compares the prompt tokens that requests had in common with those that the server took from its cache.
 type PrefixCache struct {
-	// Share of the input tokens that an earlier request of the stage began with too, by the workload's own account.
-	// Null: input tokens are not known.
+	// Share of the input tokens that are in a prefix shared with an earlier request of the stage, by the workload's own
+	// count. Null: input tokens are not known.
 	SharedShare *float64 `json:"shared_share"`
-	// Share of the input tokens that the server took from its cache. Null: its usage does not tell.
+	// Share of the input tokens that the server took from its cache. Null: its usage does not report it.
 	CachedShare *float64 `json:"cached_share"`
 }
 
-// Dataset is the rows of a workload's file.
+// Dataset describes the rows of a workload's file.
 type Dataset struct {
 	// SHA-256 of the rows.
 	SHA256 string `json:"sha256"`
@@ -441,26 +447,26 @@ type Dataset struct {
 
 // Preparation is what agents found out about a target.
 type Preparation struct {
-	// Agents that found this.
+	// Number of agents that found this.
 	Agents int `json:"agents"`
-	// How prompts got their length: "token_ids", "words", "server", "usage", "file", or "own" where the workload gives
+	// How prompts got their length: "token_ids", "words", "server", "usage", "file", or "own" if the workload provides
 	// the text.
 	Lengths string `json:"lengths"`
 	// Tokens that the server adds to a prompt. Null: not known.
 	TemplateTokens *uint32 `json:"template_tokens"`
-	// Requests asked the server for exactly the output length.
+	// True if requests asked the server for exactly the output length.
 	ExactOutput bool `json:"exact_output"`
-	// How that was found out: "plan", "known" or "tried". Null: it was not.
+	// How exact_output was found out: "plan", "known" or "tried". Null: it was not.
 	ExactOutputBy *string `json:"exact_output_by"`
-	// Frames had the usage so far, as requests asked for.
+	// True if frames carried the running usage, as requests asked for.
 	RunningUsage bool `json:"running_usage"`
-	// Requests that were sent to find this out.
+	// Number of requests that were sent to find this out.
 	Requests uint32 `json:"requests"`
-	// Longest prompt and output together that the server takes, in tokens. Null: it does not tell.
+	// Most tokens that the server accepts for prompt and output together. Null: the server does not report it.
 	MaxModelTokens *uint32 `json:"max_model_tokens"`
-	// The server's software. Empty: it does not tell.
+	// Software of the server. Empty: not known.
 	Server string `json:"server"`
-	// What a person should know.
+	// Notes for a person to read.
 	Notes []string `json:"notes"`
 }
 
@@ -468,60 +474,59 @@ type Preparation struct {
 type PeakConcurrency struct {
 	// Requests in flight.
 	Requests uint64 `json:"requests"`
-	// The number is exact. Else it is the sum of several agents' peaks in one window: the most that can have been.
+	// True if the number is exact. Otherwise it is the sum of several agents' peaks in one window: an upper bound.
 	Exact bool `json:"exact"`
 }
 
-// Steady is the part of a stage in which every agent's load was up, in whole windows of 1 s.
+// Steady is the part of a stage in which every agent's load was at its full level, in whole windows of 1 s.
 type Steady struct {
-	// Begin, in seconds since the stage's start.
+	// Start, in seconds since the stage's start.
 	FromS float64 `json:"from_s"`
 	// End, in seconds since the stage's start.
 	ToS float64 `json:"to_s"`
 	// Length in seconds.
 	DurationS float64 `json:"duration_s"`
-	// Requests done in it per second: a completed request that was under way in it for a part of its time counts as
-	// that part.
+	// Requests done per second. A completed request that was in flight here for a part of its time counts as that part.
 	RequestThroughput float64 `json:"request_throughput"`
-	// Output tokens that arrived in it per second. Null: the server tells tokens of none or of some requests only.
+	// Output tokens that arrived per second. Null: the server did not report the tokens of all requests.
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`
 }
 
-// SequenceLength compares lengths asked for with lengths that came.
+// SequenceLength compares the requested lengths with the actual ones.
 type SequenceLength struct {
-	// Length that the workload asked for. Null: it has no single one.
+	// Length that the workload asked for. Null: it asks for no single length.
 	Asked *uint32 `json:"asked"`
-	// Lengths seen: prompts by the server's usage, outputs by usage or frames.
+	// Actual lengths: of prompts by the server's usage, of outputs by usage or frames.
 	Seen *Distribution `json:"seen"`
-	// Completed requests with another length than asked.
+	// Completed requests whose length is not the one asked for.
 	Missed uint64 `json:"missed"`
-	// Share of them in those whose length is known. Null: of none.
+	// Missed as a share of the completed requests whose length is known. Null: there are none.
 	MissedShare *float64 `json:"missed_share"`
 }
 
-// Streams counts what was seen on the connections.
+// Streams counts connections, frames and reads.
 type Streams struct {
 	// Connections opened.
 	Connections uint64 `json:"connections"`
-	// Frames that arrived and may carry a token, whatever became of their requests.
+	// Frames that arrived and may carry a token, no matter how their requests ended.
 	Frames uint64 `json:"frames"`
-	// Tokens of these frames by the server's running usage. Null: it does not tell those of all of them.
+	// Tokens of these frames by the server's running usage. Null: the running usage does not cover all of them.
 	TokensArrived *uint64 `json:"tokens_arrived"`
 	// Frames that carried a token, of completed requests.
 	TokenFrames uint64 `json:"token_frames"`
-	// Bytes of text in them, as JSON writes it.
+	// Bytes of text in token_frames, encoded as JSON.
 	TextBytes uint64 `json:"text_bytes"`
-	// Reads that held several frames of one stream: all but the last have a time that is too late.
+	// Reads that held several frames of one stream: the times of all but the last frame are too late.
 	CoalescedReads uint64 `json:"coalesced_reads"`
-	// Frames timed by the program's clock for want of the kernel's.
+	// Frames timed by the program's clock because the kernel gave no timestamp.
 	UnstampedFrames uint64 `json:"unstamped_frames"`
-	// Completed requests that were answered by one body, though a stream was asked for.
+	// Completed requests that were answered by one body although they asked for a stream.
 	WholeAnswers uint64 `json:"whole_answers"`
-	// Completed streams of several tokens that came in one frame.
+	// Completed streams of several tokens that arrived in one frame.
 	InOneFrame uint64 `json:"in_one_frame"`
-	// Completed streams of several frames that all came in one read.
+	// Completed streams of several frames that all arrived in one read.
 	InOneRead uint64 `json:"in_one_read"`
-	// Completed streams with frames without text of which nothing tells whether they carried a token.
+	// Completed streams that have frames without text, if nothing shows whether those frames carried a token.
 	Undecided uint64 `json:"undecided"`
 }
 
@@ -539,11 +544,11 @@ type Latency struct {
 	P99 float64 `json:"p99"`
 }
 
-// Breakdown is what one endpoint or agent contributed.
+// Breakdown holds the numbers of one endpoint or agent.
 type Breakdown struct {
-	// Requests counted.
+	// Number of requests, by how they ended.
 	Requests PartRequests `json:"requests"`
-	// Prompt tokens of completed requests by the server's usage. Null: some had no usage.
+	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `json:"output_tokens"`
@@ -557,15 +562,15 @@ type Breakdown struct {
 	Errors map[string]uint64 `json:"errors"`
 }
 
-// PartRequests counts the requests of a part.
+// PartRequests counts the requests of a part of the stage: an endpoint, an agent or a region.
 type PartRequests struct {
 	// Measured requests that started.
 	Started uint64 `json:"started"`
-	// Of which ended as they should.
+	// Started requests that completed.
 	Completed uint64 `json:"completed"`
-	// Of which failed.
+	// Started requests that failed.
 	Failed uint64 `json:"failed"`
-	// Of which were cut off by a stop or the end of the drain.
+	// Started requests that were cancelled by a stop or by the end of the drain.
 	Cancelled uint64 `json:"cancelled"`
 }
 
@@ -578,37 +583,37 @@ type EndpointResult struct {
 
 // RegionResult is what was measured from one region.
 type RegionResult struct {
-	// Name of the region. Empty: that of agents that said none.
+	// Name of the region. Empty: agents without a region.
 	Name string `json:"name"`
-	// Agents there.
+	// Number of agents in the region.
 	Agents int `json:"agents"`
 	Contribution
 }
 
 // ObserverResult is what the observer of one region measured.
 type ObserverResult struct {
-	// Name of the region. Empty: that of agents that said none.
+	// Name of the region. Empty: agents without a region.
 	Region string `json:"region"`
-	// Names of the agents that were its observer, as a rule one.
+	// Names of the agents that observed from this region, as a rule one.
 	Agents []string `json:"agents"`
-	// The light load that it sent, in words.
+	// Light load that the observer sent, in words.
 	Load string `json:"load"`
-	// What is missing of its measurements, in words. It makes no stage incomplete.
+	// What is missing of the observer's measurements, in words. The stage can be complete nevertheless.
 	Missing []string `json:"missing"`
-	// From its first measured start to its last measured end, in seconds.
+	// From the observer's first measured start to its last measured end, in seconds.
 	DurationS *float64 `json:"duration_s"`
 	Contribution
 }
 
-// Contribution is what the agents of one region measured together.
+// Contribution holds what the agents of one region measured together.
 type Contribution struct {
-	// Requests counted.
+	// Number of requests, by how they ended.
 	Requests PartRequests `json:"requests"`
-	// Prompt tokens of completed requests by the server's usage. Null: some had no usage.
+	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `json:"output_tokens"`
-	// Completed requests per second of duration_s, for a region the stage's.
+	// Completed requests per second of duration_s: that of the observer, or for a region that of the stage.
 	RequestThroughput *float64 `json:"request_throughput"`
 	// Output tokens of completed requests per second of duration_s.
 	OutputTokenThroughput *float64 `json:"output_token_throughput"`
@@ -617,17 +622,17 @@ type Contribution struct {
 	Latencies
 	// Failed requests by class.
 	Errors map[string]uint64 `json:"errors"`
-	// Connections to each endpoint, in the order of the target's.
+	// Connections to each endpoint, in the order of the target's endpoints.
 	Paths []PathResult `json:"paths"`
 }
 
-// PathResult is what was measured of the way from a region to an endpoint.
+// PathResult is what was measured of the network path from a region to an endpoint.
 type PathResult struct {
 	// Base URL of the endpoint, without a password.
 	URL string `json:"url"`
-	// DNS, TCP and TLS, of completed requests that opened a connection.
+	// Time for DNS, TCP and TLS, of completed requests that opened a connection.
 	Connect *Distribution `json:"connect_ms"`
-	// Round trip by the kernel's measure, once a connection.
+	// Round trip as the kernel measured it, one value per connection.
 	RTT *Distribution `json:"rtt_ms"`
 }
 
@@ -635,36 +640,39 @@ type PathResult struct {
 type AgentResult struct {
 	// Name of the agent.
 	Name string `json:"name"`
-	// Its region.
+	// Region of the agent.
 	Region string `json:"region"`
-	// Its weight in the split.
+	// Weight of the agent in the split.
 	Weight uint32 `json:"weight"`
-	// Why its part is missing or cut short. Null: it is not.
+	// Why the agent's measurements are missing or end early. Null: neither is the case.
 	Failure *string `json:"failure"`
-	// When it joined the stage, in seconds since the stage's start. Null: it was there from the start.
+	// When the agent joined the stage, in seconds since the stage's start. Null: it was there from the start.
 	JoinedS *float64 `json:"joined_s"`
-	// What was lost with it. Null: it was not lost.
+	// What was lost with the agent. Null: the agent was not lost.
 	Loss *Loss `json:"loss"`
-	// Start of its load - armed start, in milliseconds. Null: its totals are missing, or it joined later.
+	// Actual start of the agent's load - armed start, in milliseconds. Null: the agent's totals are missing, it started
+	// no request, or it joined later.
 	StartErrorMs *float64 `json:"start_error_ms"`
-	// Uncertainty of its clock against the coordinator's at the start, in milliseconds. Null: its totals are missing.
+	// Uncertainty of the agent's clock against the coordinator's at the start, in milliseconds. Null: the agent's
+	// totals are missing.
 	ClockUncertaintyMs *float64 `json:"clock_uncertainty_ms"`
-	// Measured requests that it owed and never sent. Null: its totals are missing.
+	// Measured requests of the agent that were due and never sent. Null: the agent's totals are missing.
 	NeverSent *uint64 `json:"never_sent"`
 	Breakdown
 }
 
-// Loss is what a lost agent leaves out of the result.
+// Loss is what the result lacks because an agent was lost.
 type Loss struct {
-	// Its part of the load while it had one, from 0 to 1.
+	// Share of the load that the agent had, from 0 to 1.
 	Share float64 `json:"share"`
-	// Second of the stage from which on nothing of it is in the result.
+	// Second of the stage from which on the result has nothing from the agent.
 	FromS float64 `json:"from_s"`
-	// Second to which its part is missing: in which others took it over, or the stage's last. Null: not known.
+	// Second of the stage until which the agent's share is missing: when other agents took it over, or the end of the
+	// stage. Null: not known.
 	ToS *float64 `json:"to_s"`
-	// Others took its part over.
+	// True if other agents took over the agent's stripe.
 	TakenOver bool `json:"taken_over"`
-	// Second of the stage from which on requests were due that it never sent, if that is before from_s: its process
-	// stood still. They are in its never_sent. Null: there were none, or it is not known.
+	// Second of the stage from which on requests were due that the agent never sent, if that is before from_s: its
+	// process had stalled. These requests are in the agent's never_sent. Null: there were none, or it is not known.
 	UnsentFromS *float64 `json:"unsent_from_s"`
 }

@@ -19,7 +19,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// anyRequests draws requests of some agents: times up to minutes, a few failures.
+// anyRequests draws requests of a number of agents, a few of which fail.
 func anyRequests(t *rapid.T, agents int) []request {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) request {
 		scheduled := rapid.Int64Range(0, 20e9).Draw(t, "scheduled")
@@ -46,7 +46,7 @@ func anyRequests(t *rapid.T, agents int) []request {
 	}), 1, 60).Draw(t, "requests")
 }
 
-// rawValues collects the values of a metric from the requests themselves, in order of size.
+// rawValues returns the values of a metric from the requests themselves, sorted.
 func rawValues(requests []request, m spatev1.Metric) (values []int64) {
 	for _, r := range requests {
 		if r.class == 0 {
@@ -57,8 +57,8 @@ func rawValues(requests []request, m spatev1.Metric) (values []int64) {
 	return values
 }
 
-// checkAgainstRaw compares a distribution with sorted raw values: exact where it says so, within 0.1 % (or the
-// histogram's 512 ns) else.
+// checkAgainstRaw compares a distribution with sorted raw values. Percentiles must be within 0.1 % (or the histogram's
+// 512 ns), and all other numbers must be exact.
 func checkAgainstRaw(t *rapid.T, name string, d *Distribution, raw []int64, scale float64) {
 	if len(raw) == 0 {
 		if d != nil {
@@ -157,7 +157,8 @@ func checkPartsAddUp(t *rapid.T, r StageResult) {
 	}
 }
 
-// However requests are spread over windows, and in whatever order snapshots come, the result is the same to the byte.
+// The result is the same byte for byte, no matter in which order snapshots arrive. How requests are spread over windows
+// affects only numbers about windows.
 func TestResultDoesNotDependOnOrderOrWindows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		agents := rapid.IntRange(1, 4).Draw(rt, "agents")
@@ -172,7 +173,7 @@ func TestResultDoesNotDependOnOrderOrWindows(t *testing.T) {
 		late := func(r request) uint32 { return endWindow(r) / 2 }
 		other := merged(t, rec, recorded(rec, requests, late)).Result(rec)
 		first := merged(t, rec, snapshots).Result(rec)
-		other.PeakOutputTokenThroughput, first.PeakOutputTokenThroughput = nil, nil // of windows by definition
+		other.PeakOutputTokenThroughput, first.PeakOutputTokenThroughput = nil, nil // about windows by definition
 		for _, r := range []*StageResult{&other, &first} {
 			r.VLLM.PeakOutputTokenThroughput, r.VLLM.PeakConcurrentRequests = nil, nil
 			r.Trust.Checks = slices.DeleteFunc(r.Trust.Checks, func(c trust.Check) bool {
@@ -186,7 +187,7 @@ func TestResultDoesNotDependOnOrderOrWindows(t *testing.T) {
 	})
 }
 
-// resultJSON is a result as bytes.
+// resultJSON returns a stage's result as JSON.
 func resultJSON(t testing.TB, s *Stage, rec *spatev1.StageRecord) string {
 	t.Helper()
 	data, err := json.MarshalIndent(s.Result(rec), "", " ")
@@ -196,7 +197,7 @@ func resultJSON(t testing.TB, s *Stage, rec *spatev1.StageRecord) string {
 	return string(data)
 }
 
-// Request by request, E2E = TTFT + TPOT x (n - 1); so it holds for the means when every request has n tokens.
+// For each request, E2E = TTFT + TPOT x (n - 1). If every request has n tokens, this holds for the means too.
 func TestMeansAreConsistent(t *testing.T) {
 	rec := fixture.StageRecord(0, 2)
 	r := merged(t, rec, recorded(rec, steadyRequests(2, 50), endWindow)).Result(rec)
@@ -205,7 +206,8 @@ func TestMeansAreConsistent(t *testing.T) {
 	}
 }
 
-// checkVLLM compares a metric in vLLM's definitions with the sorted raw values, as numpy sums them up.
+// checkVLLM compares count and median of a metric by vLLM's definitions with those of the sorted raw values, calculated
+// as numpy does.
 func checkVLLM(t *rapid.T, name string, got *VLLMMetric, values []int64) {
 	if len(values) == 0 {
 		if got != nil {
@@ -230,7 +232,7 @@ func TestThroughput(t *testing.T) {
 		}
 	}
 	r := merged(t, rec, snapshots).Result(rec)
-	duration := 4.9 + 0.001 + 0.060 // the last start, of the second agent, and its response
+	duration := 4.9 + 0.001 + 0.060 // the last start, which is the second agent's, and its response
 	for name, c := range map[string]struct{ got, want *float64 }{
 		"duration":      {r.DurationS, &duration},
 		"requests":      {r.RequestThroughput, ptr(100 / duration)},

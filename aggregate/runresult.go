@@ -20,8 +20,8 @@ func ResultOf(l *ledger.Ledger) (*Result, error) {
 	return ResultWith(l, func(*Stage, *spatev1.StageRecord, StageResult) error { return nil })
 }
 
-// ResultWith is ResultOf that also shows each merged stage, in order, for files that need more than its result. It
-// stops at the first error of visit.
+// ResultWith is ResultOf that also passes each merged stage to visit, in order, for files that need more than the
+// stage's result. It stops at the first error of visit.
 func ResultWith(l *ledger.Ledger, visit func(*Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {
@@ -47,7 +47,7 @@ func ResultWith(l *ledger.Ledger, visit func(*Stage, *spatev1.StageRecord, Stage
 	return result, nil
 }
 
-// Replay merges all snapshots that the ledger has of a stage. The stage has no single windows to view.
+// Replay merges all snapshots that the ledger has of a stage. The returned stage has no views of single windows.
 func Replay(l *ledger.Ledger, rec *spatev1.StageRecord) (*Stage, error) {
 	stage := NewStage(rec)
 	stage.Forget(MaxWindow)
@@ -57,7 +57,7 @@ func Replay(l *ledger.Ledger, rec *spatev1.StageRecord) (*Stage, error) {
 	return stage, nil
 }
 
-// runResult describes the run.
+// runResult returns the result of the run as a whole.
 func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) RunResult {
 	missing := append(runMissing(run, stages), unanswered(run.GetSearches())...)
 	r := RunResult{
@@ -67,7 +67,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		Outcome:       outcomeName(run.GetOutcome()),
 		Reason:        unlessZero(run.GetReason()),
 		Version:       run.GetVersion(),
-		Definitions:   measure.Definitions, // a ledger of others is not read
+		Definitions:   measure.Definitions, // a ledger with other definitions cannot be opened
 		Records:       unlessZero(run.GetRecords()),
 		StagesPlanned: run.GetStages(),
 		Searches:      searchesOf(run.GetSearches()),
@@ -87,7 +87,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 	return r
 }
 
-// planOf is the plan of a run, nil if it cannot be read.
+// planOf returns the plan of a run, or nil if it cannot be parsed.
 func planOf(run *spatev1.RunRecord) *spatev1.Plan {
 	plan := &spatev1.Plan{}
 	if (protoyaml.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(run.GetPlanYaml(), plan) != nil {
@@ -96,8 +96,8 @@ func planOf(run *spatev1.RunRecord) *spatev1.Plan {
 	return plan
 }
 
-// boundOnly says whether the number of stages in a run's record is only the most that there can be: until its end
-// nobody knows how many a search takes.
+// boundOnly reports whether the number of stages in a run's record is only an upper bound: how many stages a sweep or a
+// search takes is known only at the end of the run.
 func boundOnly(run *spatev1.RunRecord) bool {
 	if run.GetEndTime() != nil {
 		return false
@@ -108,7 +108,7 @@ func boundOnly(run *spatev1.RunRecord) bool {
 	})
 }
 
-// runMissing says what the run lacks to be complete.
+// runMissing returns what the run lacks to be complete, in words.
 func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	missing := []string{}
 	for _, lost := range run.GetDamage() {
@@ -138,7 +138,7 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 	return missing
 }
 
-// unanswered names the searches that came to no answer.
+// unanswered returns, in words, which searches did not converge.
 func unanswered(searches []*spatev1.SearchRecord) (missing []string) {
 	for _, s := range searches {
 		if !s.GetConverged() {
@@ -149,7 +149,7 @@ func unanswered(searches []*spatev1.SearchRecord) (missing []string) {
 	return missing
 }
 
-// verdictOfRun is the verdict on the run, nil if no stage was judged.
+// verdictOfRun returns the verdict on the run, or nil if no stage was judged.
 func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) *trust.Verdict {
 	byIndex := map[uint32]trust.Verdict{}
 	for _, s := range stages {
@@ -161,7 +161,7 @@ func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages
 		}))
 }
 
-// notEnded says of a run without an outcome why it has none.
+// notEnded returns why a run has no outcome.
 func notEnded(run *spatev1.RunRecord) string {
 	if len(run.GetDamage()) > 0 {
 		return "how the run ended is not known"
@@ -169,7 +169,7 @@ func notEnded(run *spatev1.RunRecord) string {
 	return "the run has not ended: the coordinator died or is still at it"
 }
 
-// withReason adds a reason, if there is one.
+// withReason appends a reason, if there is one.
 func withReason(what, reason string) string {
 	if reason == "" {
 		return what
@@ -177,7 +177,7 @@ func withReason(what, reason string) string {
 	return what + ": " + reason
 }
 
-// outcomeName names an outcome, nil if the run has none yet.
+// outcomeName returns the name of an outcome, or nil if the run has none yet.
 func outcomeName(o spatev1.Outcome) *string {
 	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
 		return nil
@@ -186,7 +186,7 @@ func outcomeName(o spatev1.Outcome) *string {
 	return &name
 }
 
-// runAgents lists the agents of all stages once each.
+// runAgents returns the agents of all stages, each once, sorted by name.
 func runAgents(records []*spatev1.StageRecord) []RunAgent {
 	byName := make(map[string]RunAgent)
 	for _, rec := range records {

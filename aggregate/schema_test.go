@@ -24,7 +24,7 @@ import (
 // schemaFile is the JSON Schema of results.json.
 const schemaFile = "../docs/results.schema.json"
 
-// update makes the schema anew: go test ./aggregate -run Schema -update
+// update rewrites the schema: go test ./aggregate -run Schema -update
 var update = flag.Bool("update", false, "write docs/results.schema.json")
 
 // schema is the part of JSON Schema that results.json needs.
@@ -39,18 +39,18 @@ type schema struct {
 	Required    []string           `json:"required,omitempty"`
 	Additional  any                `json:"additionalProperties,omitempty"` // false, or the schema of the values
 	Items       *schema            `json:"items,omitempty"`
-	Enum        []any              `json:"enum,omitempty"` // the values that it takes, all of them
+	Enum        []any              `json:"enum,omitempty"` // all allowed values
 	Minimum     *int               `json:"minimum,omitempty"`
 	Defs        map[string]*schema `json:"$defs,omitempty"`
 }
 
-// generator makes schemas of Go types, described by their fields' comments.
+// generator makes schemas from Go types. The comments of fields become descriptions.
 type generator struct {
 	comments map[string]string // "Type.Field" or "Type" -> comment
 	defs     map[string]*schema
 }
 
-// schemaOf makes the schema of a type.
+// schemaOf returns the schema of a type.
 func (g *generator) schemaOf(t reflect.Type) *schema {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -73,7 +73,7 @@ func (g *generator) schemaOf(t reflect.Type) *schema {
 	panic("no schema for " + t.String())
 }
 
-// nullable allows null too.
+// nullable returns a schema that also allows null.
 func nullable(s *schema) *schema {
 	if s.Ref != "" {
 		return &schema{AnyOf: []*schema{s, {Type: "null"}}}
@@ -82,7 +82,7 @@ func nullable(s *schema) *schema {
 	return s
 }
 
-// reference names the schema of a struct and makes it if it is not there yet.
+// reference returns a reference to the schema of a struct, and creates that schema if necessary.
 func (g *generator) reference(t reflect.Type) *schema {
 	if g.defs[t.Name()] == nil {
 		def := &schema{Type: "object", Description: g.comments[t.Name()], Properties: make(map[string]*schema),
@@ -93,7 +93,7 @@ func (g *generator) reference(t reflect.Type) *schema {
 	return &schema{Ref: "#/$defs/" + t.Name()}
 }
 
-// addFields adds a struct's fields, those of embedded structs too.
+// addFields adds a struct's fields, including those of embedded structs.
 func (g *generator) addFields(def *schema, t reflect.Type) {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -112,7 +112,8 @@ func (g *generator) addFields(def *schema, t reflect.Type) {
 	}
 }
 
-// enumOf returns the values of a field of verdicts, or of words that its comment lists. Nil: it may take any.
+// enumOf returns the allowed values of a field: all verdicts, or the words that its comment lists. Nil: any value is
+// allowed.
 func enumOf(t reflect.Type, comment string) (values []any) {
 	optional := t.Kind() == reflect.Pointer
 	if optional {
@@ -134,7 +135,7 @@ func enumOf(t reflect.Type, comment string) (values []any) {
 
 var quoted = regexp.MustCompile(`"([a-z_]+)"`)
 
-// listed returns the words of a sentence that lists them all: "done", "stopped" or "failed".
+// listed returns the words in a sentence that lists words: "done", "stopped" or "failed".
 func listed(sentence string) (words []any) {
 	if strings.Contains(sentence, ` or "`) {
 		for _, word := range quoted.FindAllStringSubmatch(sentence, -1) {
@@ -192,7 +193,7 @@ func addComments(comments map[string]string, decl ast.Decl) {
 // oneLine joins the lines of a comment.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// generated is the schema of Result.
+// generated returns the schema of Result.
 func generated(t *testing.T) *schema {
 	g := &generator{comments: fieldComments(t), defs: make(map[string]*schema)}
 	root := g.schemaOf(reflect.TypeFor[Result]())
@@ -234,7 +235,7 @@ func TestEveryFieldOfTheResultIsExplained(t *testing.T) {
 	}
 }
 
-// check returns how a value breaks a schema.
+// check returns how a value violates a schema.
 func (s *schema) check(root *schema, value any, path string) (wrong []string) {
 	if s.Ref != "" {
 		return root.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")].check(root, value, path)
@@ -283,7 +284,7 @@ func (s *schema) checkObject(root *schema, object map[string]any, path string) (
 	return wrong
 }
 
-// allows says whether a type is among those of the schema.
+// allows reports whether the schema allows a type.
 func (s *schema) allows(name string) bool {
 	types, ok := s.Type.([]any)
 	if !ok {
@@ -292,7 +293,7 @@ func (s *schema) allows(name string) bool {
 	return slices.Contains(types, any(name)) || name == "integer" && slices.Contains(types, any("number"))
 }
 
-// typeName is JSON Schema's name of a decoded value's type.
+// typeName returns JSON Schema's name for the type of a decoded value.
 func typeName(value any) string {
 	switch v := value.(type) {
 	case nil:

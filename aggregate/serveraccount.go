@@ -9,32 +9,34 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ServerAccount holds the servers' own histograms of a stage against what clients measured of it, and shows where the
-// time to the first token went. All times are in milliseconds.
+// ServerAccount compares the servers' own histograms of a stage with what the agents, the servers' clients, measured,
+// and shows where the time to the first token went. All times are in milliseconds.
 type ServerAccount struct {
 	// Software whose histograms are compared: "vllm", "sglang", "tensorrt_llm", "tgi" or "dynamo".
 	Server string `json:"server"`
-	// Requests that both sides counted.
+	// Requests as each side counted them.
 	Requests AccountRequests `json:"requests"`
-	// The servers counted the requests of this stage, and besides no more than a tenth that were not measured. Where
-	// false, nothing is subtracted.
+	// True if the servers counted all measured requests of this stage, and at most a tenth more. If false, no
+	// differences are calculated.
 	Comparable bool `json:"comparable"`
-	// Why the sides cannot be compared, or what else they differ by. Empty: they counted the same requests.
+	// Why the two sides cannot be compared, or which other requests the servers counted. Empty: both counted the same
+	// requests.
 	Note string `json:"note"`
-	// Time to first token. Null: the servers have no histogram of it, or neither side has a value. So are the others.
+	// Time to first token. Null: the servers have no histogram of it, or one side has no value. The same holds for
+	// itl_ms, tpot_ms and e2e_ms.
 	TTFT *Comparison `json:"ttft_ms"`
-	// Gaps between frames, and between the engine's steps for a request.
+	// Gaps between frames for the clients; gaps between the engine's steps of a request for the servers.
 	ITL *Comparison `json:"itl_ms"`
-	// Time per output token, of each request.
+	// Time per output token, one value per request.
 	TPOT *Comparison `json:"tpot_ms"`
-	// End to end.
+	// End-to-end latency.
 	E2E *Comparison `json:"e2e_ms"`
-	// Where the time of a request goes, in the mean.
+	// Where the time of a request goes, on average.
 	Parts AccountParts `json:"parts_ms"`
-	// Share of the prompts' tokens that the servers took from their prefix caches, by their counters. Null: they do not
-	// tell, or the sides cannot be compared.
+	// Share of the prompt tokens that the servers took from their prefix caches, by their own metrics. Null: the
+	// servers do not report it, or the two sides cannot be compared.
 	CachedShare *float64 `json:"cached_share"`
-	// The difference in one sentence.
+	// Difference between the two sides in one sentence.
 	Summary string `json:"summary"`
 }
 
@@ -42,27 +44,27 @@ type ServerAccount struct {
 type AccountRequests struct {
 	// Measured requests that completed.
 	Measured uint64 `json:"measured"`
-	// Requests that were sent at all in the stage: failed ones, those of a warm-up and of observers too.
+	// All requests that were sent in the stage, including failed ones and those of a warm-up and of observers.
 	Sent uint64 `json:"sent"`
 	// Requests that the servers counted from from_s to to_s of servers[].
 	Counted uint64 `json:"counted"`
 }
 
-// Comparison is one latency on both sides.
+// Comparison is one latency as clients and servers measured it.
 type Comparison struct {
-	// By the clients.
+	// As the clients measured it.
 	Client Latency `json:"client"`
-	// By the servers.
+	// As the servers measured it.
 	Server ServerLatency `json:"server"`
-	// Client - server. Null: the sides cannot be compared.
+	// Client - server. Null: the two sides cannot be compared.
 	Difference *LatencyDifference `json:"difference"`
 }
 
-// ServerLatency is a latency by the servers' histograms.
+// ServerLatency is a latency from the servers' histograms.
 type ServerLatency struct {
 	// Number of values.
 	Count uint64 `json:"count"`
-	// Mean, from their exact sum.
+	// Mean, from the exact sum of the values.
 	Mean float64 `json:"mean"`
 	// Median. Null: the buckets are not known.
 	P50 *ServerQuantile `json:"p50"`
@@ -70,59 +72,60 @@ type ServerLatency struct {
 	P99 *ServerQuantile `json:"p99"`
 }
 
-// LatencyDifference is how much later clients saw something.
+// LatencyDifference is how much later clients saw an event than servers.
 type LatencyDifference struct {
-	// Of the means, exact.
+	// Difference of the means, exact.
 	Mean float64 `json:"mean"`
-	// Of the medians: between these bounds, as the server's lies anywhere within its bucket. Null: the buckets are not
-	// known.
+	// Bounds of the difference of the medians: the server's median may be anywhere within its bucket. Null: the buckets
+	// are not known.
 	P50 *Bounds `json:"p50"`
-	// Of the 99th percentiles.
+	// Bounds of the difference of the 99th percentiles.
 	P99 *Bounds `json:"p99"`
 }
 
-// Bounds are what a number lies between.
+// Bounds are the two numbers that a value is between.
 type Bounds struct {
-	// Null: there is no lower bound.
+	// Lower bound. Null: there is none.
 	Low *float64 `json:"low"`
-	// Null: there is no upper bound.
+	// Upper bound. Null: there is none.
 	High *float64 `json:"high"`
 }
 
-// AccountParts are the parts of a request's time, each the mean over all requests. connect, network, frontend, router,
+// AccountParts are the parts of a request's time, each as a mean over all requests. connect, network, frontend, router,
 // engine, queue and prefill add up to the clients' TTFT. Null: not known.
 type AccountParts struct {
-	// From when the plan wanted a request to start until the client turned to it: before the TTFT.
+	// From the scheduled start of a request until the client started it. This time is before the TTFT.
 	SendDelay *float64 `json:"send_delay"`
-	// From the kernel's receipt of a frame until the client read it: in no time, as frames have the kernel's.
+	// From the kernel's receipt of a frame until the client read it. No other time contains this lag, because frames
+	// are timed by the kernel.
 	ReceiveLag *float64 `json:"receive_lag"`
-	// DNS, TCP and TLS of the requests that opened a connection, shared out over all.
+	// Time for DNS, TCP and TLS of the requests that opened a connection, divided by the number of all requests.
 	Connect *float64 `json:"connect"`
-	// One round trip, by the kernel's measure when connections were opened.
+	// One network round trip, as the kernel measured it when connections were opened.
 	Network *float64 `json:"network"`
-	// What is left of the clients' TTFT beyond the servers' own: HTTP, a gateway, queues before the server's clock
-	// starts, and of the network what goes beyond a round trip.
+	// What the clients' TTFT has beyond the servers' TTFT, connect and network: HTTP, a gateway, queues before the
+	// server's clock starts, and network time beyond one round trip.
 	Frontend *float64 `json:"frontend"`
-	// Dynamo: the frontend's TTFT beyond that of the engines behind it.
+	// Dynamo: TTFT of the frontend minus TTFT of the engines behind it.
 	Router *float64 `json:"router"`
-	// The engine's TTFT beyond queue and prefill: tokenizing, and messages between its processes.
+	// TTFT of the engine minus queue and prefill: tokenizing, and messages between the engine's processes.
 	Engine *float64 `json:"engine"`
-	// Waiting to be scheduled, by the engine.
+	// Time waiting to be scheduled, as the engine reports it.
 	Queue *float64 `json:"queue"`
-	// From being scheduled to the first token, by the engine.
+	// From being scheduled to the first token, as the engine reports it.
 	Prefill *float64 `json:"prefill"`
-	// From the first to the last token, by the engine: behind the TTFT.
+	// From the first to the last token, as the engine reports it. This time is after the TTFT.
 	Decode *float64 `json:"decode"`
 }
 
-// clientSide is what clients measured of a stage, in milliseconds.
+// clientSide holds what clients measured in a stage, in milliseconds.
 type clientSide struct {
 	measured, sent                                            uint64
 	ttft, itl, tpot, e2e, sendDelay, receiveLag, connect, rtt *Distribution
 }
 
-// compareAccounts holds the accounts of a stage's servers against what clients measured, nil if no account is there. It
-// is pure.
+// compareAccounts compares the accounts of a stage's servers with what clients measured. It returns nil if no account
+// has a known metric of requests. compareAccounts is pure.
 func compareAccounts(c clientSide, accounts []*spatev1.ServerAccount) *ServerAccount {
 	sum := sumAccounts(accounts)
 	sides := sum.sides(c)
@@ -131,7 +134,7 @@ func compareAccounts(c clientSide, accounts []*spatev1.ServerAccount) *ServerAcc
 	}
 	near, engine := sides[0], sides[0]
 	if near.gateway && len(sides) > 1 &&
-		sides[1].why == "" { // else each request goes through several engines, or not all of them were read
+		sides[1].why == "" { // otherwise each request goes through several engines, or not all engines were read
 		engine = sides[1]
 	}
 	a := &ServerAccount{
@@ -149,7 +152,7 @@ func compareAccounts(c clientSide, accounts []*spatev1.ServerAccount) *ServerAcc
 	return a
 }
 
-// inMs turns a quantile in seconds into one in milliseconds.
+// inMs converts a quantile from seconds to milliseconds.
 func inMs(q *ServerQuantile) *ServerQuantile {
 	if q == nil {
 		return nil
@@ -164,7 +167,7 @@ func inMs(q *ServerQuantile) *ServerQuantile {
 	return &ServerQuantile{Value: scaled(q.Value), Low: scaled(q.Low), High: scaled(q.High)}
 }
 
-// beyond is what a percentile is beyond one that is known by its bucket.
+// beyond returns the bounds of client - server, where only the bucket of the server's percentile is known.
 func beyond(client float64, server *ServerQuantile) *Bounds {
 	if server == nil {
 		return nil
@@ -179,7 +182,7 @@ func beyond(client float64, server *ServerQuantile) *Bounds {
 	return &Bounds{Low: minus(server.High), High: minus(server.Low)}
 }
 
-// accountParts shows where the time of a request goes, as far as it is known.
+// accountParts returns where the time of a request goes, as far as that is known.
 func accountParts(c clientSide, near, engine side) AccountParts {
 	p := AccountParts{SendDelay: meanOf(c.sendDelay), ReceiveLag: meanOf(c.receiveLag), Network: meanOf(c.rtt),
 		Connect: connectOf(c)}
@@ -198,7 +201,7 @@ func accountParts(c clientSide, near, engine side) AccountParts {
 	return p
 }
 
-// meanOf is the mean of a distribution, nil of none.
+// meanOf returns the mean of a distribution. It returns nil for nil.
 func meanOf(d *Distribution) *float64 {
 	if d == nil {
 		return nil
@@ -206,7 +209,7 @@ func meanOf(d *Distribution) *float64 {
 	return &d.Mean
 }
 
-// connectOf is the time to connect, shared out over all requests: 0 if none opened a connection.
+// connectOf returns the time to connect as a mean over all requests. It is 0 if none opened a connection.
 func connectOf(c clientSide) *float64 {
 	if c.ttft == nil {
 		return nil
@@ -218,7 +221,7 @@ func connectOf(c clientSide) *float64 {
 	return &share
 }
 
-// minus subtracts from a number, nil if one of them is not known.
+// minus returns from - others, or nil if any of them is not known.
 func minus(from *float64, others ...*float64) *float64 {
 	if from == nil || slices.Contains(others, nil) {
 		return nil
@@ -230,15 +233,15 @@ func minus(from *float64, others ...*float64) *float64 {
 	return &left
 }
 
-// What clients may be later by than the server's own account for what the wire takes: a millisecond and a two
-// hundredth.
+// Tolerance for the time on the wire, by which clients may see an event later than the server: 1 ms plus 0.5 % of the
+// server's latency.
 const (
 	wireMs    = 1
 	wireShare = 0.005
 )
 
-// summary says in a sentence how much later clients saw the first token, or the last one where servers do not tell of
-// the first, and why.
+// summary returns a sentence about how much later clients saw the first token, and why; or the last token, if the
+// servers do not report the first.
 func (a *ServerAccount) summary(title string) string {
 	name, of := "TTFT", a.TTFT
 	if of == nil {
@@ -262,7 +265,7 @@ func (a *ServerAccount) summary(title string) string {
 	return fmt.Sprintf("%s %.2f ms later than %s's own account%s: %s", name, later, title, lag, a.cause(later))
 }
 
-// cause says what makes the larger part of what clients are later by.
+// cause returns what makes up more than half of the time by which clients are later.
 func (a *ServerAccount) cause(later float64) string {
 	most := func(part *float64) bool { return part != nil && *part > later/2 }
 	switch p := a.Parts; {
@@ -277,7 +280,7 @@ func (a *ServerAccount) cause(later float64) string {
 	}
 }
 
-// serverAccount is the servers' own account of the stage so far beside the clients'. The caller holds the lock.
+// serverAccount compares the servers' own account of the stage so far with the clients'. The caller must hold the lock.
 func (s *Stage) serverAccount() *ServerAccount {
 	if len(s.servers.accounts) == 0 {
 		return nil
@@ -298,7 +301,7 @@ func (s *Stage) serverAccount() *ServerAccount {
 	for source := range s.servers.accounts {
 		accounts = append(accounts, s.servers.accounts[source])
 	}
-	// sums of fractions have an order
+	// sums of floating-point numbers depend on the order
 	slices.SortFunc(accounts,
 		func(a, b *spatev1.ServerAccount) int { return cmp.Compare(a.GetSource(), b.GetSource()) })
 	return compareAccounts(c, accounts)

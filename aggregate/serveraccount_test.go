@@ -10,12 +10,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// spread is a distribution of so many values about a mean.
+// spread returns a distribution of count values around a mean.
 func spread(count uint64, mean float64) *Distribution {
 	return &Distribution{Count: count, Mean: mean, P50: mean, P90: 1.5 * mean, P99: 2 * mean}
 }
 
-// seconds is a histogram of so many values with a mean, all in one bucket.
+// inSeconds returns a histogram of count values with a mean, all in one bucket.
 func inSeconds(name string, count uint64, mean, low, high float64) *spatev1.ServerHistogram {
 	return &spatev1.ServerHistogram{
 		Name: name, Count: count, Sum: mean * float64(count), Bounds: []float64{low, high},
@@ -23,7 +23,7 @@ func inSeconds(name string, count uint64, mean, low, high float64) *spatev1.Serv
 	}
 }
 
-// vllmAccount is that of a vLLM which served so many requests.
+// vllmAccount returns the account of a vLLM that served a number of requests.
 func vllmAccount(requests uint64) *spatev1.ServerAccount {
 	return &spatev1.ServerAccount{
 		Counters: []*spatev1.ServerCounter{
@@ -42,7 +42,8 @@ func vllmAccount(requests uint64) *spatev1.ServerAccount {
 	}
 }
 
-// measuredOf is what clients measured of so many requests: the first token 249 ms later than vLLM.
+// measuredOf returns what clients measured for a number of requests: they saw the first token 249 ms later than vLLM
+// did.
 func measuredOf(requests uint64) clientSide {
 	return clientSide{
 		measured: requests, sent: requests, ttft: spread(requests, 349), itl: spread(9*requests, 11),
@@ -52,7 +53,7 @@ func measuredOf(requests uint64) clientSide {
 	}
 }
 
-// The parts of the time to the first token add up to it, and the largest is named.
+// The parts of the TTFT add up to the TTFT, and the summary names the largest.
 func TestServerAccountOfVLLM(t *testing.T) {
 	a := compareAccounts(measuredOf(320), []*spatev1.ServerAccount{vllmAccount(320)})
 	if a.Server != "vllm" || !a.Comparable || a.Note != "" || a.Requests != (AccountRequests{320, 320, 320}) {
@@ -88,7 +89,7 @@ func TestServerAccountOfVLLM(t *testing.T) {
 	}
 }
 
-// What is said of the difference names what makes the most of it.
+// The summary names what makes up most of the difference.
 func TestSummaryOfTheServerAccount(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -118,7 +119,7 @@ func TestSummaryOfTheServerAccount(t *testing.T) {
 	}
 }
 
-// Nothing is subtracted where the two sides did not count the same requests.
+// No difference is calculated if the two sides did not count the same requests.
 func TestServerAccountOfOtherRequests(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -155,8 +156,8 @@ func TestServerAccountOfOtherRequests(t *testing.T) {
 	}
 }
 
-// Before engines stands Dynamo's frontend, which counts each request once. The engines behind it are taken where they
-// do, too.
+// Dynamo's frontend is in front of engines and counts each request once. The engines' numbers are used only if the
+// engines count each request once, too.
 func TestServerAccountOfDynamo(t *testing.T) {
 	frontend := &spatev1.ServerAccount{Histograms: []*spatev1.ServerHistogram{
 		inSeconds("dynamo_frontend_time_to_first_token_seconds", 320, 0.3, 0.22, 0.47),
@@ -178,7 +179,7 @@ func TestServerAccountOfDynamo(t *testing.T) {
 	}
 }
 
-// Cached shares of each kind of server, by the names that it has.
+// The cached share is known for each kind of server, with its names of metrics.
 func TestCachedShareByCounters(t *testing.T) {
 	for name, counters := range map[string]map[string]float64{
 		"vllm": {"vllm:request_success_total": 320, "vllm:prefix_cache_queries_total": 1000,
@@ -217,7 +218,7 @@ func TestCachedShareByCounters(t *testing.T) {
 	}
 }
 
-// Whatever of an account is there, its result can be written, and is n/a where nothing is known.
+// The result of an account can be encoded even if parts of the account are missing. Numbers that are not known are nil.
 func TestServerAccountOfLittle(t *testing.T) {
 	if a := compareAccounts(measuredOf(3), nil); a != nil {
 		t.Errorf("of nothing: %+v", a)

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// addAccounts takes in the accounts of a snapshot. Each source has one reader, which sends its account once.
+// addAccounts adds the server accounts of a snapshot. One agent reads each source, and sends its account once.
 func (v *servers) addAccounts(accounts []*spatev1.ServerAccount) {
 	for _, a := range accounts {
 		if v.accounts == nil {
@@ -19,10 +19,10 @@ func (v *servers) addAccounts(accounts []*spatev1.ServerAccount) {
 	}
 }
 
-// hasGrowth reports whether an account has the growth of anything: whether both of its readings came.
+// hasGrowth reports whether an account has the growth of any series, that is, whether both readings succeeded.
 func hasGrowth(a *spatev1.ServerAccount) bool { return len(a.GetCounters())+len(a.GetHistograms()) > 0 }
 
-// accountResult is what the account of a source says.
+// accountResult returns the result of the account of a source.
 func (v *servers) accountResult(url string, source uint32) ServerResult {
 	a := v.accounts[source]
 	r := ServerResult{
@@ -51,7 +51,7 @@ func (v *servers) accountResult(url string, source uint32) ServerResult {
 	return r
 }
 
-// histogramResult sums up the growth of a histogram.
+// histogramResult summarizes the growth of a histogram.
 func histogramResult(h *spatev1.ServerHistogram) ServerMetric {
 	count := h.GetCount()
 	m := ServerMetric{Name: h.GetName(), Kind: "histogram", Samples: 2, Count: &count}
@@ -63,21 +63,22 @@ func histogramResult(h *spatev1.ServerHistogram) ServerMetric {
 	return m
 }
 
-// ServerQuantile is a quantile of a histogram of buckets, in the unit of its metric. All that is known of it is the
-// bucket that it lies in.
+// ServerQuantile is a quantile of a histogram with buckets, in the unit of its metric. Only the bucket that contains
+// the quantile is known for certain.
 type ServerQuantile struct {
-	// Value by linear interpolation within its bucket, as Prometheus' histogram_quantile has it. Null: it lies in the
-	// last bucket, which has no upper bound.
+	// Quantile by linear interpolation within its bucket, as in Prometheus' histogram_quantile. Null: the quantile is
+	// in the last bucket, which has no upper bound.
 	Value *float64 `json:"value"`
-	// Lower bound of its bucket. It is 0 for the first bucket of one whose bounds are above 0. Null: the first bucket
-	// has none.
+	// Lower bound of the quantile's bucket. It is 0 for the first bucket, if that bucket's upper bound is above 0.
+	// Null: the first bucket has no lower bound.
 	Low *float64 `json:"low"`
-	// Upper bound of its bucket. Null: the last bucket has none.
+	// Upper bound of the quantile's bucket. Null: the last bucket has no upper bound.
 	High *float64 `json:"high"`
 }
 
-// bucketQuantile is a quantile of a histogram, nil if it has no values or its buckets are not known. It is Prometheus'
-// histogram_quantile (promql/quantile.go), but for the last bucket, of which that returns the lower bound.
+// bucketQuantile returns a quantile of a histogram, or nil if the histogram has no values or its buckets are not known.
+// It is Prometheus' histogram_quantile (promql/quantile.go), except in the last bucket, for which Prometheus returns
+// the lower bound as the value.
 func bucketQuantile(h *spatev1.ServerHistogram, q float64) *ServerQuantile {
 	if h.GetCount() == 0 || len(h.GetBounds()) == 0 {
 		return nil
@@ -129,7 +130,7 @@ func checkServerAccounts(accounts []*spatev1.ServerAccount, target *spatev1.Targ
 	return nil
 }
 
-// withinStage reports whether a time can be of a stage.
+// withinStage reports whether a time can belong to a stage.
 func withinStage(ns int64) bool {
 	return ns <= MaxWindow*nanosPerSecond && ns >= -MaxWindow*nanosPerSecond
 }
@@ -165,12 +166,12 @@ func checkServerAccount(a *spatev1.ServerAccount) error {
 	return nil
 }
 
-// rightTexts reports whether a series has a name, and texts of allowed length.
+// rightTexts reports whether a series has a name, and its name and labels are not too long.
 func rightTexts(key serverKey) bool {
 	return key.name != "" && len(key.name) <= plans.MaxServerName && len(key.labels) <= plans.MaxServerLabels
 }
 
-// checkServerHistogram checks that the numbers of a histogram go together.
+// checkServerHistogram checks that the numbers of a histogram are consistent.
 func checkServerHistogram(h *spatev1.ServerHistogram) error {
 	bounds, counts := h.GetBounds(), h.GetCounts()
 	switch {

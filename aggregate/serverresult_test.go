@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// observed is the histogram of some values.
+// bucketed returns the histogram of some values.
 func bucketed(bounds, values []float64) *spatev1.ServerHistogram {
 	h := &spatev1.ServerHistogram{Name: "h", Count: uint64(len(values)), Bounds: bounds,
 		Counts: make([]uint64, len(bounds)+1)}
@@ -24,7 +24,7 @@ func bucketed(bounds, values []float64) *spatev1.ServerHistogram {
 	return h
 }
 
-// A quantile's bucket holds the value of that rank.
+// The bucket of a quantile contains the value with the quantile's rank.
 func TestBucketQuantileHoldsTheRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bounds := []float64{0, 0.5, 1, 2.5, 10}[rapid.IntRange(0, 1).Draw(t, "first"):]
@@ -42,7 +42,7 @@ func TestBucketQuantileHoldsTheRank(t *testing.T) {
 	})
 }
 
-// Values as Prometheus' histogram_quantile gives them; worked out by hand from its definition.
+// Values are those of Prometheus' histogram_quantile, calculated by hand from its definition.
 func TestBucketQuantile(t *testing.T) {
 	h := &spatev1.ServerHistogram{Count: 10, Bounds: []float64{1, 2, 4}, Counts: []uint64{2, 3, 4, 1}}
 	for q, want := range map[float64]float64{0.1: 0.5, 0.2: 1, 0.5: 2, 0.7: 3, 0.9: 4} {
@@ -99,7 +99,7 @@ func TestResultsGoByTheAccount(t *testing.T) {
 	}
 }
 
-// No agent can put an account into the ledger that cannot be added up or shown.
+// Accounts that cannot be added or shown are refused.
 func TestServerAccountsAreChecked(t *testing.T) {
 	account := func(change func(*spatev1.ServerAccount)) []*spatev1.ServerAccount {
 		a := &spatev1.ServerAccount{

@@ -12,27 +12,29 @@ import (
 )
 
 const (
-	// maxServerSamples bounds the samples of one source in a snapshot: its series, and what the reading says of itself.
+	// maxServerSamples bounds the samples of one source in a snapshot: its series, and two samples about the reading
+	// itself.
 	maxServerSamples = plans.MaxServerSeries + 2
-	// maxServerSeries bounds the series of a source in a stage: labels may come and go with what the server does.
+	// maxServerSeries bounds the series of a source in a stage: label values may come and go during the stage.
 	maxServerSeries = 256
-	// keptSamples bounds what is kept of one series. A stage that is longer keeps every second one of its older
-	// samples, then every fourth, and so on; the last recentSamples seconds stay whole for those who look at single
+	// keptSamples bounds the samples kept of one series. A longer stage keeps every second one of its older samples,
+	// then every fourth, and so on. The samples of the last recentSamples windows all stay, for views of single
 	// windows.
 	keptSamples, recentSamples = 4096, 256
 )
 
-// ServerValue is what a server told in one window.
+// ServerValue is the value of a server metric in one window.
 type ServerValue struct {
-	// URL it was asked at, without a password.
+	// URL that the metric was read from, without a password.
 	URL string
 	// Name of the metric.
 	Name string
-	// Labels of the series as in Prometheus' text form, without the braces. May be empty.
+	// Labels of the series as in Prometheus' text format, without the braces. May be empty.
 	Labels string
-	// Value as the server told it.
+	// Value as the server reported it.
 	Value float64
-	// PerSecond is how fast a counter grew since the value before. Nil: it is no counter, or there is none before.
+	// PerSecond is how fast a counter grew since the value before. Nil: the metric is not a counter, or there is no
+	// value before.
 	PerSecond *float64
 }
 
@@ -56,20 +58,20 @@ type serverSample struct {
 // serverSeries are the values of a series, by window.
 type serverSeries struct {
 	counter bool
-	stride  uint32 // of the older windows only those are kept that it divides; 0: all
+	stride  uint32 // only older windows that are multiples of it are kept; 0: all
 	samples []serverSample
 }
 
-// servers are what servers told in a stage. The zero value is ready.
+// servers holds the server metrics of a stage. The zero value is ready for use.
 type servers struct {
 	series  map[serverKey]*serverSeries
 	sources map[uint32]int // series by source
-	refused map[uint32]int // values of series beyond the bound, by source
+	refused map[uint32]int // dropped values of series above the limit, by source
 
-	accounts map[uint32]*spatev1.ServerAccount // what counters and histograms grew by over the stage, by source
+	accounts map[uint32]*spatev1.ServerAccount // growth of counters and histograms over the stage, by source
 }
 
-// add takes in the samples and the accounts of a snapshot.
+// add adds the samples and the accounts of a snapshot.
 func (v *servers) add(s *spatev1.Snapshot) {
 	v.addAccounts(s.GetServerAccounts())
 	for _, sample := range s.GetServerSamples() {
@@ -85,7 +87,7 @@ func (v *servers) add(s *spatev1.Snapshot) {
 	}
 }
 
-// open begins a series, nil if its source has too many.
+// open creates a series. It returns nil and counts the refused value if the source has too many series.
 func (v *servers) open(key serverKey) *serverSeries {
 	if v.series == nil {
 		v.series, v.sources, v.refused = map[serverKey]*serverSeries{}, map[uint32]int{}, map[uint32]int{}
@@ -99,7 +101,7 @@ func (v *servers) open(key serverKey) *serverSeries {
 	return v.series[key]
 }
 
-// add puts a sample where it belongs; one of the same window takes the place of the other.
+// add inserts a sample in the order of windows. It replaces an earlier sample of the same window.
 func (s *serverSeries) add(sample serverSample) {
 	i, found := slices.BinarySearchFunc(s.samples, sample.window, atWindow)
 	if found {
@@ -115,8 +117,8 @@ func (s *serverSeries) add(sample serverSample) {
 // atWindow compares a sample's window with one.
 func atWindow(s serverSample, window uint32) int { return cmp.Compare(s.window, window) }
 
-// thin makes room for as many samples again: older ones stay only at windows of a stride, which grows as it has to. The
-// first one, from which counters count, stays in any case.
+// thin drops samples until at most half of keptSamples are left: older ones stay only at multiples of the stride, which
+// doubles as often as necessary. The first sample always stays, because the growth of counters starts there.
 func (s *serverSeries) thin() {
 	for s.stride = max(1, s.stride); ; s.stride *= 2 {
 		s.drop()
@@ -126,7 +128,7 @@ func (s *serverSeries) thin() {
 	}
 }
 
-// drop drops the older samples that are not at the stride.
+// drop deletes the older samples whose windows are not multiples of the stride.
 func (s *serverSeries) drop() {
 	first, newest := s.samples[0].window, s.samples[len(s.samples)-1].window
 	s.samples = slices.DeleteFunc(s.samples, func(p serverSample) bool {
@@ -134,8 +136,8 @@ func (s *serverSeries) drop() {
 	})
 }
 
-// growth is how much a counter grew from one sample to the next. One that is smaller than before began anew at 0, as a
-// server does that was started anew: Prometheus' increase() takes it so, too.
+// growth returns how much a counter grew from one sample to the next. A counter that is smaller than before was reset
+// to 0 by a restart of the server, as in Prometheus' increase().
 func growth(before, after serverSample) float64 {
 	if after.value < before.value {
 		return after.value
@@ -143,7 +145,7 @@ func growth(before, after serverSample) float64 {
 	return after.value - before.value
 }
 
-// at is what a series told in a window, false if nothing.
+// at returns the value of a series in a window. ok is false if there is none.
 func (s *serverSeries) at(window uint32) (value float64, perSecond *float64, ok bool) {
 	i, found := slices.BinarySearchFunc(s.samples, window, atWindow)
 	if !found {
@@ -157,7 +159,7 @@ func (s *serverSeries) at(window uint32) (value float64, perSecond *float64, ok 
 	return s.samples[i].value, perSecond, true
 }
 
-// window is what all servers told in a window, by source, name and labels.
+// window returns the values of all servers in a window, sorted by source, name and labels.
 func (v *servers) window(number uint32, target *spatev1.Target) (values []ServerValue) {
 	urls := plans.ServerSources(target)
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
@@ -169,8 +171,8 @@ func (v *servers) window(number uint32, target *spatev1.Target) (values []Server
 	return values
 }
 
-// results sum up what servers told from a second of the stage to another, both counted. Counters and histograms go by
-// the accounts, which cover the stage exactly, where there are some.
+// results summarizes the server metrics of the windows [from, to]. Counters and histograms come from the accounts,
+// which cover the stage exactly, where there are accounts.
 func (v *servers) results(target *spatev1.Target, from, to uint32) []ServerResult {
 	results := []ServerResult{}
 	for i, url := range plans.ServerSources(target) {
@@ -200,7 +202,7 @@ func (v *servers) results(target *spatev1.Target, from, to uint32) []ServerResul
 	return results
 }
 
-// between is the part of a series from one window to another.
+// between returns the part of a series in the windows [from, to].
 func (s *serverSeries) between(from, to uint32) serverSeries {
 	part := *s
 	part.samples = slices.DeleteFunc(slices.Clone(s.samples), func(p serverSample) bool {
@@ -210,7 +212,7 @@ func (s *serverSeries) between(from, to uint32) serverSeries {
 	return part
 }
 
-// asked counts how often a server was asked, and did not answer.
+// asked returns how often a server's metrics were read, and how often that failed.
 func (s *serverSeries) asked() (asked, failed uint64) {
 	for _, p := range s.samples {
 		asked++
@@ -221,7 +223,7 @@ func (s *serverSeries) asked() (asked, failed uint64) {
 	return asked, failed
 }
 
-// sum adds values up.
+// sum returns the sum of the values.
 func (s *serverSeries) sum() (sum float64) {
 	for _, p := range s.samples {
 		sum += p.value
@@ -229,7 +231,7 @@ func (s *serverSeries) sum() (sum float64) {
 	return sum
 }
 
-// extremes are the least and the most of some values.
+// extremes returns the smallest and the largest value.
 func (s *serverSeries) extremes() (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for _, p := range s.samples {
@@ -238,7 +240,7 @@ func (s *serverSeries) extremes() (least, most float64) {
 	return least, most
 }
 
-// mean is the mean of the values of windows that are equally far apart.
+// mean returns the mean of the values at multiples of the stride, which are equally far apart.
 func (s *serverSeries) mean() float64 {
 	sum, count := 0.0, 0
 	for _, p := range s.samples {
@@ -247,13 +249,13 @@ func (s *serverSeries) mean() float64 {
 			count++
 		}
 	}
-	if count == 0 { // none that the stride divides
+	if count == 0 { // no window is a multiple of the stride
 		return s.samples[len(s.samples)-1].value
 	}
 	return sum / float64(count)
 }
 
-// result sums up a series with values.
+// result summarizes a series, which must have values.
 func (s *serverSeries) result(key serverKey) ServerMetric {
 	m := ServerMetric{Name: key.name, Labels: key.labels, Kind: "gauge", Samples: uint64(len(s.samples))}
 	if !s.counter {
@@ -275,7 +277,7 @@ func (s *serverSeries) result(key serverKey) ServerMetric {
 	return m
 }
 
-// checkServerSamples checks what servers told, as an agent says it.
+// checkServerSamples checks the server metrics that an agent sends.
 func checkServerSamples(samples []*spatev1.ServerSample, target *spatev1.Target) error {
 	if len(samples) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// watched is a target whose servers are asked at so many places.
+// watchedTarget returns a target whose server metrics are read from a number of URLs.
 func watchedTarget(sources int) *spatev1.Target {
 	t := &spatev1.Target{ServerMetrics: &spatev1.ServerMetrics{}}
 	for i := range sources {
@@ -23,13 +23,13 @@ func watchedTarget(sources int) *spatev1.Target {
 	return t
 }
 
-// told is a snapshot of a window with one value of a series.
+// told returns a snapshot of a window with one value of a series.
 func told(window uint32, value float64, counter bool) *spatev1.Snapshot {
 	return &spatev1.Snapshot{Window: window,
 		ServerSamples: []*spatev1.ServerSample{{Name: "m", Value: value, Counter: counter}}}
 }
 
-// What servers told is summed up as a plain walk over all values does, whatever the order in which they came.
+// Results equal those of a naive loop over all values, for any order of arrival.
 func TestServerResults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := map[uint32]float64{}
@@ -76,8 +76,7 @@ func TestServerResults(t *testing.T) {
 	})
 }
 
-// A week of values takes bounded memory, keeps a counter's whole growth and a gauge's mean, and shows the last windows
-// whole.
+// A week of values takes bounded memory. The growth of a counter stays exact, and the last windows keep all values.
 func TestLongStagesAreThinnedOut(t *testing.T) {
 	var v, counters servers
 	const week = 7 * 86400
@@ -96,7 +95,7 @@ func TestLongStagesAreThinnedOut(t *testing.T) {
 	}
 }
 
-// Windows show what servers told in them, with the growth of counters since the value before.
+// Windows have the values that servers reported in them, with the growth of counters since the value before.
 func TestServerWindows(t *testing.T) {
 	var v servers
 	v.add(&spatev1.Snapshot{Window: 3, ServerSamples: []*spatev1.ServerSample{
@@ -129,7 +128,7 @@ func TestServerWindows(t *testing.T) {
 	}
 }
 
-// Series whose labels come and go are bounded, and what is left out is counted.
+// The number of series is bounded even if labels come and go, and dropped values are counted.
 func TestServerSeriesAreBounded(t *testing.T) {
 	var v servers
 	for i := range maxServerSeries + 10 {
@@ -141,8 +140,8 @@ func TestServerSeriesAreBounded(t *testing.T) {
 	}
 }
 
-// The largest values that are taken make no sum beyond numbers, which JSON could not say, whatever a counter does
-// between them.
+// Sums of the largest allowed values stay finite, so that JSON can represent them, even if a counter jumps between
+// these values.
 func TestLargestServerValues(t *testing.T) {
 	for _, counter := range []bool{false, true} {
 		var v servers
@@ -160,7 +159,7 @@ func TestLargestServerValues(t *testing.T) {
 	}
 }
 
-// No agent can put into the ledger what cannot be merged or shown.
+// Samples that cannot be merged or shown are refused.
 func TestServerSamplesAreChecked(t *testing.T) {
 	good := func() *spatev1.ServerSample {
 		return &spatev1.ServerSample{Source: 1, Name: "m", Labels: `a="b"`, Value: 1}

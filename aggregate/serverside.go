@@ -9,19 +9,20 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// software is how a kind of server names its histograms, in seconds. Of several names the first that counted something
-// is taken: metrics were renamed. What is not comparable is not here: tgi_request_mean_time_per_token_duration has the
-// prefill in it, and SGLang's old time_per_output_token_seconds a running mean for each chunk.
+// software lists the names of one kind of server's metrics. Its histograms are in seconds. Metrics were renamed over
+// time: of several names, the first that counted something is used. Metrics that are not comparable are left out:
+// tgi_request_mean_time_per_token_duration includes the prefill, and SGLang's old time_per_output_token_seconds is a
+// running mean for each chunk.
 type software struct {
 	name, title                                  string
-	gateway                                      bool // it stands before engines that may tell of themselves, too
+	gateway                                      bool // it is in front of engines that may have metrics, too
 	ttft, itl, tpot, e2e, queue, prefill, decode []string
 	requests                                     []string // counters
 	cached, prompts                              []string // counters of tokens
 	cachedPerRequest, promptsPerRequest          string   // the same as histograms
 }
 
-// softwares are in the order in which they are looked for: what is nearest to the client first.
+// softwares are in the order in which they are looked for: the one nearest to the client first.
 var softwares = []software{
 	{
 		name: "dynamo", title: "Dynamo's frontend", gateway: true,
@@ -34,7 +35,7 @@ var softwares = []software{
 	{
 		name: "vllm", title: "vLLM",
 		ttft: []string{"vllm:time_to_first_token_seconds"},
-		// V1 had the same under both names
+		// vLLM V1 had the same values under both names
 		itl:  []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
 		tpot: []string{"vllm:request_time_per_output_token_seconds"},
 		e2e:  []string{"vllm:e2e_request_latency_seconds"}, queue: []string{"vllm:request_queue_time_seconds"},
@@ -68,15 +69,15 @@ var softwares = []software{
 	},
 }
 
-// accountSum is the growth of all servers of a stage together. It adds up, since each request is counted by one server
-// of a kind, or by several, which the count of requests shows.
+// accountSum is the sum of the growth of all servers of a stage. Adding is right if each request is counted by one
+// server of a kind. If several count it, the number of requests shows that.
 type accountSum struct {
 	counters   map[string]float64
 	histograms map[string]*spatev1.ServerHistogram
 	restarted  bool
 }
 
-// sumAccounts adds accounts up. Buckets that differ are forgotten.
+// sumAccounts adds accounts. Histograms whose buckets differ lose their buckets.
 func sumAccounts(accounts []*spatev1.ServerAccount) accountSum {
 	sum := accountSum{counters: map[string]float64{}, histograms: map[string]*spatev1.ServerHistogram{}}
 	for _, a := range accounts {
@@ -91,7 +92,7 @@ func sumAccounts(accounts []*spatev1.ServerAccount) accountSum {
 	return sum
 }
 
-// addServerHistograms adds two histograms, of which the first may be nil. Neither is changed.
+// addServerHistograms adds two histograms without changing them. The first may be nil.
 func addServerHistograms(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram {
 	if a == nil || a.GetCount() == 0 {
 		return b
@@ -109,8 +110,8 @@ func addServerHistograms(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram
 	return sum
 }
 
-// sides are the kinds of servers that counted requests, those nearest to the client first. One that counted none is
-// among them only if none did.
+// sides returns the kinds of servers that counted requests, the one nearest to the client first. If none counted any,
+// it returns the kinds that have metrics of requests.
 func (s accountSum) sides(c clientSide) (sides []side) {
 	for _, kind := range softwares {
 		if d := s.of(kind, c); d.told {
@@ -124,17 +125,17 @@ func (s accountSum) sides(c clientSide) (sides []side) {
 	return sides
 }
 
-// side is what servers of one kind counted.
+// side holds what servers of one kind counted.
 type side struct {
 	software
 	accountSum
 	told    bool
 	counted uint64
-	why     string // why it cannot be compared; empty: it can
-	note    string // what else is to be known
+	why     string // why it cannot be compared; empty: it can be
+	note    string // what else the servers counted
 }
 
-// of picks what servers of a kind counted.
+// of returns what servers of a kind counted.
 func (s accountSum) of(kind software, c clientSide) side {
 	d := side{software: kind, accountSum: s}
 	for _, names := range [][]string{kind.e2e, kind.ttft} {
@@ -149,7 +150,7 @@ func (s accountSum) of(kind software, c clientSide) side {
 	return d
 }
 
-// judge says why a side cannot be compared with what clients measured, or what it counted beside.
+// judge returns why a side cannot be compared with what clients measured, or which other requests it counted.
 func (d side) judge(c clientSide) (why, note string) {
 	switch {
 	case d.counted < c.measured && d.restarted:
@@ -172,12 +173,13 @@ func (d side) judge(c clientSide) (why, note string) {
 	return "", ""
 }
 
-// blur is the most share of requests that servers may count beside the measured ones before means of the two are not
-// compared: with a tenth, requests that were slower by a tenth move the mean by a hundredth, which is as much as is
-// looked for.
+// blur is the largest number of other requests that servers may count, as a share of the measured ones, for the means
+// of the two sides to be compared. With a tenth, other requests that are slower by a tenth move the mean by a
+// hundredth, which is the size of the differences of interest.
 const blur = 0.1
 
-// pick returns the first histogram of some names that counted something, else the first that is there, nil if none is.
+// pick returns the first of the named histograms that counted something, otherwise the first that exists, or nil if
+// none exists.
 func (s accountSum) pick(names []string) (found *spatev1.ServerHistogram) {
 	for _, name := range names {
 		h := s.histograms[name]
@@ -191,7 +193,7 @@ func (s accountSum) pick(names []string) (found *spatev1.ServerHistogram) {
 	return found
 }
 
-// counter returns the first counter of some names that is there.
+// counter returns the first of the named counters that exists.
 func (s accountSum) counter(names []string) (float64, bool) {
 	for _, name := range names {
 		if n, ok := s.counters[strings.TrimSuffix(name, "_total")]; ok {
@@ -201,8 +203,8 @@ func (s accountSum) counter(names []string) (float64, bool) {
 	return 0, false
 }
 
-// cachedShare is the share of prompt tokens that came from prefix caches, nil if it is not known of the stage's
-// requests.
+// cachedShare returns the share of prompt tokens that came from prefix caches, or nil if it is not known for the
+// stage's requests.
 func (d side) cachedShare() *float64 {
 	if d.why != "" {
 		return nil
@@ -214,7 +216,7 @@ func (d side) cachedShare() *float64 {
 	}
 	hits, told := d.counter(d.cached)
 	if queries, ok := d.counter(d.prompts); ok && queries > 0 &&
-		(told || d.name == "sglang") { // SGLang's is not there before the first hit
+		(told || d.name == "sglang") { // SGLang's counter does not exist before the first hit
 		share := hits / queries
 		return &share
 	}
@@ -223,7 +225,7 @@ func (d side) cachedShare() *float64 {
 
 const msPerSecond = 1000
 
-// compare holds a latency of clients against that of a histogram, nil if one of them has no values.
+// compare compares a latency of clients with a histogram of servers. It returns nil if one of them has no values.
 func (d side) compare(client *Distribution, names []string) *Comparison {
 	h := d.pick(names)
 	if client == nil || h.GetCount() == 0 {
@@ -245,7 +247,7 @@ func (d side) compare(client *Distribution, names []string) *Comparison {
 	return c
 }
 
-// mean is the mean of a histogram in milliseconds, nil if it has no values.
+// mean returns the mean of a histogram in milliseconds, or nil if it has no values.
 func (d side) mean(names []string) *float64 {
 	h := d.pick(names)
 	if h.GetCount() == 0 {

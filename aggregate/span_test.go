@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// withSpans merges runs of consecutive snapshots of each agent, as agents do whose coordinator is gone, and numbers
-// what is left.
+// withSpans merges runs of consecutive snapshots of each agent, as agents do while their coordinator is unreachable,
+// and numbers the resulting snapshots.
 func withSpans(t *rapid.T, all []*spatev1.Snapshot) (out []*spatev1.Snapshot) {
 	numbers := make(map[string]uint64)
 	for len(all) > 0 {
@@ -39,8 +39,8 @@ func withSpans(t *rapid.T, all []*spatev1.Snapshot) (out []*spatev1.Snapshot) {
 	return out
 }
 
-// Windows that came as one change nothing but what is said of single windows: the peak is no higher, and the steady
-// part no longer, than they were, and what is said of it is exact.
+// Merged windows affect only numbers about single windows: the peak throughput does not grow, the steady part does not
+// get longer, its numbers are exact, and the peak concurrency is still an upper bound.
 func TestSnapshotsOfSeveralWindows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := fixture.StageRecord(0, 2)
@@ -85,7 +85,7 @@ func TestSnapshotsOfSeveralWindows(t *testing.T) {
 	})
 }
 
-// A view of such a window says so, and its rate is no spike.
+// The view of a merged window has the number of its windows, and its rate is not a spike.
 func TestViewOfSeveralWindows(t *testing.T) {
 	rec := fixture.StageRecord(0, 2)
 	all := recorded(rec, steadyRequests(2, 50), endWindow)
@@ -96,7 +96,7 @@ func TestViewOfSeveralWindows(t *testing.T) {
 		}
 	}
 	v := must(stage.Window(3))
-	// 40 requests of a and 10 of b ended in it, 4 tokens each.
+	// 40 requests of a and 10 of b ended in window 3, with 4 tokens each.
 	if v.Total.Windows != 4 || v.Total.Counters.GetTokensArrived() != 200 || *stage.Arrivals(3).Tokens != 80 ||
 		v.PeakInFlight != 6 {
 		t.Errorf("%d windows, %d tokens, %v a second, %d in flight",

@@ -10,13 +10,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Stage merges the snapshots of one stage. The sums are exact, so their order does not matter; that no snapshot is
-// added twice is the caller's part (Ledger.Append says which are new). All methods may be called concurrently.
+// Stage merges the snapshots of one stage. The sums are exact, so the order of snapshots does not matter. The caller
+// must not add a snapshot twice (Ledger.Append reports which are new). All methods may be called concurrently.
 //
-// What observers measure is kept apart: only Views and results' observers have it.
+// What observers measure is kept separately: only Views and the observers of results contain it.
 //
-// Memory is bounded by the number of agents, regions and endpoints and a few bytes for each second; the histograms of
-// single windows stay until Forget.
+// Memory is bounded by the number of agents, regions and endpoints, plus a few bytes for each window. The histograms of
+// single windows stay until Forget or HideWindows.
 type Stage struct {
 	index  uint32
 	target *spatev1.Target
@@ -25,32 +25,32 @@ type Stage struct {
 	total     *tally
 	endpoints []*tally
 	regions   map[string]*regionTally
-	agents    map[agentKey]*agentTally // that send the load
+	agents    map[agentKey]*agentTally // without observers
 	windows   map[uint32]*windowTally
 	spans     []span
-	forgotten uint32 // windows below have lost their histograms
-	hidden    bool   // no window has any
+	forgotten uint32 // lower windows have no histograms any more
+	hidden    bool   // no window has histograms
 	packers   packers
-	foremost  uint32          // highest window that anything came from, of observers too
-	dates     map[uint32]View // to date at the end of windows that are still to be shown, see advance
+	foremost  uint32          // highest window delivered, by agents or observers
+	dates     map[uint32]View // views to date at the ends of windows, see advance
 
 	watched   map[string]*regionTally      // by region: what observers measured
-	observers map[agentKey]*agentTally     // agents that send a light load of their own
-	lights    map[uint32]map[string]*tally // windows of observers that are still to be shown, by region
+	observers map[agentKey]*agentTally     // agents that send a light load beside the stage's
+	lights    map[uint32]map[string]*tally // observers' windows that can still be viewed, by region
 
-	servers servers // what servers told of themselves
+	servers servers // server metrics
 }
 
-// agentKey is an agent's process.
+// agentKey identifies an agent's process.
 type agentKey struct {
 	name        string
 	incarnation uint64
 }
 
-// span is the windows from first to last that came as one snapshot.
+// span is the windows from first through last of one snapshot that holds several.
 type span struct{ first, last uint32 }
 
-// NewStage returns an empty accumulator for the stage of a record, whose agents are those that may contribute.
+// NewStage returns an empty Stage for the stage of a record. The agents of the record may contribute.
 func NewStage(rec *spatev1.StageRecord) *Stage {
 	s := &Stage{
 		index:     rec.GetStage().GetIndex(),
@@ -72,15 +72,15 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 	return s
 }
 
-// Update takes in a later record of the stage: agents that joined may contribute from now on, and of those that were
-// lost nothing more is taken than the record says. It must come before the snapshots that count on it.
+// Update applies a later record of the stage: agents that joined may contribute from now on, and snapshots of lost
+// agents are ignored from the window in the record. Call it before adding snapshots that depend on the record.
 func (s *Stage) Update(rec *spatev1.StageRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.update(rec)
 }
 
-// update is Update under the lock.
+// update is Update. The caller must hold the lock.
 func (s *Stage) update(rec *spatev1.StageRecord) {
 	for _, assigned := range rec.GetAgents() {
 		agents, regions := s.agents, s.regions
@@ -100,12 +100,12 @@ func (s *Stage) update(rec *spatev1.StageRecord) {
 	}
 }
 
-// keyOf names an assigned agent's process.
+// keyOf returns the key of an assigned agent's process.
 func keyOf(a *spatev1.AssignedAgent) agentKey {
 	return agentKey{a.GetAgent().GetName(), a.GetIncarnation()}
 }
 
-// find returns an agent and whether it is an observer, nil if it takes no part. The caller holds the lock.
+// find returns an agent and whether it is an observer, or nil if it takes no part. The caller must hold the lock.
 func (s *Stage) find(key agentKey) (a *agentTally, observes bool) {
 	if a := s.agents[key]; a != nil {
 		return a, false
@@ -114,7 +114,7 @@ func (s *Stage) find(key agentKey) (a *agentTally, observes bool) {
 	return a, a != nil
 }
 
-// takesPart says whether an agent takes part.
+// takesPart reports whether an agent takes part.
 func (s *Stage) takesPart(key agentKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +122,8 @@ func (s *Stage) takesPart(key agentKey) bool {
 	return a != nil
 }
 
-// Add merges a snapshot that CheckSnapshot has passed. After an error nothing of it was merged, and nothing of one that
-// is not Taken.
+// Add merges a snapshot that has passed CheckSnapshot. On an error, nothing of it is merged. A lost agent's snapshot
+// that is not Taken is ignored without an error.
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	decoded, err := s.decode(snapshot)
 	if err != nil {
@@ -132,7 +132,8 @@ func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	return s.AddChecked(Checked{snapshot, decoded})
 }
 
-// AddChecked merges a snapshot of this stage that Check has passed. After an error nothing of it was merged.
+// AddChecked merges a snapshot of this stage that has passed Check. On an error, nothing of it is merged. A lost
+// agent's snapshot that is not Taken is ignored without an error.
 func (s *Stage) AddChecked(c Checked) error {
 	snapshot := c.snapshot
 	key := agentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
@@ -194,7 +195,7 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 		s.window(at.window).add(series, decoded[i], at, agent.regionName)
 	}
 	if !observes {
-		s.window(snapshot.GetWindow()) // a window in which nothing happened has been delivered, too
+		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
 		for _, share := range snapshot.GetShares() {
 			s.window(share.GetWindow()).windowShare.add(share)
 		}
@@ -202,7 +203,7 @@ func (s *Stage) merge(key agentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	return nil
 }
 
-// window returns a window's tally, which is live unless the window has been forgotten, or is hidden.
+// window returns a window's tally. It is live unless the window has been forgotten or windows are hidden.
 func (s *Stage) window(number uint32) *windowTally {
 	w := s.windows[number]
 	if w == nil {
@@ -215,7 +216,7 @@ func (s *Stage) window(number uint32) *windowTally {
 	return w
 }
 
-// addLight merges what an observer measured at one endpoint into a window that is still to be shown.
+// addLight merges what an observer measured at one endpoint into a window, if the window can still be viewed.
 func (s *Stage) addLight(region string, series *spatev1.Series, parts []part, at place) {
 	if at.window < s.forgotten || s.hidden {
 		return
@@ -226,7 +227,7 @@ func (s *Stage) addLight(region string, series *spatev1.Series, parts []part, at
 	addTo(s.lights[at.window], region, regionMetrics).add(series, parts, at)
 }
 
-// inFlight is the sum of the agents' peaks in a window.
+// inFlight returns the sum of the agents' peaks in a window.
 func (s *Stage) inFlight(window int) (sum uint64) {
 	for _, a := range s.agents {
 		if window < len(a.peaks) {
@@ -237,7 +238,7 @@ func (s *Stage) inFlight(window int) (sum uint64) {
 }
 
 // Values returns the stage's merged values of a metric, or nil if there are none. The caller must not change them, nor
-// use them while others still add.
+// use them while snapshots are still being added.
 func (s *Stage) Values(m spatev1.Metric) *histogram.Histogram {
 	s.mu.Lock()
 	defer s.mu.Unlock()

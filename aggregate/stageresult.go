@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Result returns the result of what was merged so far. rec is the stage's record as it is now.
+// Result returns the result of the snapshots merged so far. rec is the stage's current record.
 func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *Stage) Result(rec *spatev1.StageRecord) StageResult {
 	return r
 }
 
-// serverResults are what servers told while the stage was measured: between the first start and the last end, or in all
-// of it where these are not known.
+// serverResults returns the server metrics of the measured part of the stage: between the first start and the last end,
+// or of the whole stage if these are not known.
 func (s *Stage) serverResults() []ServerResult {
 	first, last := uint32(0), uint32(MaxWindow)
 	if from, to, ok := s.span(); ok {
@@ -107,8 +107,8 @@ func (s *Stage) requests(rec *spatev1.StageRecord) Requests {
 	return r
 }
 
-// neverSent sums up the requests never sent, nil if an agent did not say. What one whose part was taken over did not
-// send others did, and nobody knows of how much that is true.
+// neverSent returns the number of requests never sent, or nil if an agent's totals are missing or its stripe was taken
+// over. In the latter case other agents sent an unknown part of what it did not send.
 func (s *Stage) neverSent() *uint64 {
 	sum := uint64(0)
 	for _, a := range s.agents {
@@ -120,7 +120,7 @@ func (s *Stage) neverSent() *uint64 {
 	return &sum
 }
 
-// streamsOf picks the counters of connections.
+// streamsOf returns the counters of connections, frames and reads.
 func streamsOf(c *spatev1.Counters) Streams {
 	s := Streams{
 		Connections:     c.GetConnections(),
@@ -141,7 +141,8 @@ func streamsOf(c *spatev1.Counters) Streams {
 	return s
 }
 
-// inputTokens is nil if some completed requests had no usage: the sum of the others would be too small.
+// inputTokens returns the input tokens of completed requests, or nil if some of these had no usage: the sum of the
+// others would be too small.
 func inputTokens(c *spatev1.Counters) *uint64 {
 	if c.GetWithoutUsage() > 0 {
 		return nil
@@ -150,7 +151,7 @@ func inputTokens(c *spatev1.Counters) *uint64 {
 	return &tokens
 }
 
-// outputTokensCounted says how output tokens were counted.
+// outputTokensCounted returns how output tokens were counted, or nil if no request completed.
 func outputTokensCounted(c *spatev1.Counters) *string {
 	counted := "mixed"
 	switch {
@@ -164,7 +165,8 @@ func outputTokensCounted(c *spatev1.Counters) *string {
 	return &counted
 }
 
-// throughputs are the rates of what completed over a duration, nil where they are not known.
+// throughputs returns the rates over a duration of completed requests, their output tokens, and their input and output
+// tokens. A rate that is not known is nil.
 func throughputs(c *spatev1.Counters, duration *float64) (requests, output, total *float64) {
 	if duration == nil || *duration <= 0 {
 		return nil, nil, nil
@@ -176,7 +178,8 @@ func throughputs(c *spatev1.Counters, duration *float64) (requests, output, tota
 	return rate(c.GetCompleted()), rate(c.GetOutputTokens()), total
 }
 
-// arrivals is the time in which measured requests started, nil if it is not known or fewer than two did.
+// arrivals returns the time in which measured requests started, or nil if that is not known or fewer than two requests
+// started.
 func (s *Stage) arrivals() *ArrivalTime {
 	first, last, ok := s.spanTo((*spatev1.Totals).GetLastStartNs)
 	c := s.total.counters
@@ -191,10 +194,10 @@ func (s *Stage) arrivals() *ArrivalTime {
 	return a
 }
 
-// span is the time from the first measured start to the last measured end of any agent.
+// span returns the time from the first measured start to the last measured end over all agents.
 func (s *Stage) span() (from, to int64, ok bool) { return s.spanTo((*spatev1.Totals).GetLastEndNs) }
 
-// spanTo is the time from the first measured start to the latest of what agents' totals tell.
+// spanTo returns the time from the first measured start to the largest value of latest over all agents' totals.
 func (s *Stage) spanTo(latest func(*spatev1.Totals) int64) (from, to int64, ok bool) {
 	return spanOf(maps.Values(s.agents), latest)
 }
@@ -211,8 +214,9 @@ func spanOf(agents iter.Seq[*agentTally], latest func(*spatev1.Totals) int64) (f
 	return from, to, ok && from <= to
 }
 
-// tokensIn is how many output tokens arrived in a window, false if that is not known: as they came, where running usage
-// told those of all frames; else after the fact, where usage told those of all completed requests.
+// tokensIn returns how many output tokens arrived in a window, and false if that is not known. If running usage covers
+// all frames, tokens are counted as they arrived. Otherwise, if all completed requests had usage, their tokens were
+// assigned to windows after the requests had ended.
 func (s *Stage) tokensIn(w *windowTally) (tokens uint64, known bool) {
 	c := s.total.counters
 	if c.GetUncountedFrames() == 0 {
@@ -221,7 +225,7 @@ func (s *Stage) tokensIn(w *windowTally) (tokens uint64, known bool) {
 	return w.tokens, c.GetWithoutUsage() == 0
 }
 
-// peakTokens is the largest number of tokens in a window, nil if there is no window of which it is known.
+// peakTokens returns the largest number of tokens in a window, or nil if the number is not known for any window.
 func (s *Stage) peakTokens() *float64 {
 	var peak *float64
 	for number, w := range s.windows {
@@ -233,12 +237,12 @@ func (s *Stage) peakTokens() *float64 {
 	return peak
 }
 
-// blurred says whether what an agent delivered of a window is one with other windows.
+// blurred reports whether an agent delivered a window merged with other windows in one snapshot.
 func (s *Stage) blurred(number uint32) bool {
 	return slices.ContainsFunc(s.spans, func(m span) bool { return m.first <= number && number <= m.last })
 }
 
-// peakConcurrency is the largest sum of the agents' peaks in a window, nil if there is no window.
+// peakConcurrency returns the largest sum of the agents' peaks in a window, or nil if there is no window.
 func (s *Stage) peakConcurrency() *PeakConcurrency {
 	if len(s.windows) == 0 {
 		return nil
@@ -250,7 +254,8 @@ func (s *Stage) peakConcurrency() *PeakConcurrency {
 	return p
 }
 
-// steady works out the rates over the whole windows in which every agent with load was steady, nil if there is none.
+// steady returns the rates over the whole windows in which every agent with load was steady, or nil if there is no such
+// window.
 func (s *Stage) steady() *Steady {
 	if first, end, ok := s.steadyWindows(); ok {
 		return s.steadyBetween(first, end)
@@ -258,8 +263,8 @@ func (s *Stage) steady() *Steady {
 	return nil
 }
 
-// steadyWindows are the whole windows from first to before end in which every agent with load was steady, false if
-// there are none.
+// steadyWindows returns the whole windows in which every agent with load was steady: from first up to, but not
+// including, end. ok is false if there is none.
 func (s *Stage) steadyWindows() (first, end int64, ok bool) {
 	first, end, ok = s.windowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
 	if ok {
@@ -268,7 +273,7 @@ func (s *Stage) steadyWindows() (first, end int64, ok bool) {
 	return first, end, ok && first < end
 }
 
-// unsplit narrows the windows from first to before end until no snapshot of several windows lies across their ends.
+// unsplit narrows the windows [first, end) until no snapshot of several windows crosses either end.
 func (s *Stage) unsplit(first, end int64) (narrowFirst, narrowEnd int64) {
 	for again := true; again && first < end; {
 		again = false
@@ -285,9 +290,10 @@ func (s *Stage) unsplit(first, end int64) (narrowFirst, narrowEnd int64) {
 	return first, end
 }
 
-// windowsOf are the whole windows from first to before end that lie in a span of every agent with load, false if there
-// are none or an agent's span is not known. The load is whole again when others have taken the part of a lost agent
-// over; if nobody has, it was whole until then, as long as the agent could still say when it was steady.
+// windowsOf returns the whole windows [first, end) that lie within the given span of every agent with load. ok is false
+// if there is none, or if an agent's span is not known. After a handover, windows count from the time at which other
+// agents took over a lost agent's stripe, because the load is complete again from then on. Without a handover, windows
+// count until the agent was lost, provided that it reported when its span started.
 func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, end int64, ok bool) {
 	from, to := int64(0), int64(math.MaxInt64)
 	for _, a := range s.agents {
@@ -299,7 +305,7 @@ func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, 
 			return 0, 0, false
 		}
 		if a.totals.GetCounters().GetStarted() == 0 {
-			continue // an agent without a share
+			continue // an agent without load
 		}
 		ownFrom, ownTo := span(a.totals)
 		if a.loss != nil {
@@ -315,9 +321,9 @@ func (s *Stage) windowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, 
 	return first, end, ok && first < end
 }
 
-// steadyBetween sums up the windows from first to before end. Whole completions would tell more of where the ends lie
-// between waves of requests than of the rate, where requests take long: 19.7 req/s for 24.4 was seen. Their parts do
-// not.
+// steadyBetween summarizes the windows [first, end). A request counts by the part of its time in these windows. If
+// requests take long, counting whole completions would depend on where the ends lie between waves of requests: 19.7
+// req/s instead of 24.4 was seen.
 func (s *Stage) steadyBetween(first, end int64) *Steady {
 	var requests, tokens uint64
 	allKnown := true
@@ -341,7 +347,7 @@ func (s *Stage) steadyBetween(first, end int64) *Steady {
 	return steady
 }
 
-// addLengths compares the sequence lengths with those asked for, and sums up what else is no latency.
+// addLengths adds the sequence lengths, compared with those that the workload asked for, and the tokens per frame.
 func (s *Stage) addLengths(r *StageResult, w *spatev1.Workload) {
 	c := s.total.counters
 	r.TokensPerFrame = s.total.distribution(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME)
@@ -359,7 +365,7 @@ func (s *Stage) addLengths(r *StageResult, w *spatev1.Workload) {
 	}
 }
 
-// endpointResults breaks the stage down by endpoint.
+// endpointResults returns the results by endpoint.
 func (s *Stage) endpointResults(target *spatev1.Target) []EndpointResult {
 	results := make([]EndpointResult, 0, len(s.endpoints))
 	for i, t := range s.endpoints {
@@ -368,7 +374,7 @@ func (s *Stage) endpointResults(target *spatev1.Target) []EndpointResult {
 	return results
 }
 
-// redacted hides a password in a URL.
+// redacted returns a URL with its password replaced by xxxxx.
 func redacted(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.User == nil {
@@ -377,10 +383,10 @@ func redacted(endpoint string) string {
 	return u.Redacted()
 }
 
-// millis turns nanoseconds into milliseconds.
+// millis converts nanoseconds to milliseconds.
 func millis(ns int64) float64 { return float64(ns) / nanosPerMs }
 
-// seconds turns a duration into seconds, nil if there is none.
+// seconds converts a duration to seconds. It returns nil for nil.
 func seconds(d *durationpb.Duration) *float64 {
 	if d == nil {
 		return nil
@@ -389,7 +395,7 @@ func seconds(d *durationpb.Duration) *float64 {
 	return &s
 }
 
-// timeText formats a time, nil if there is none.
+// timeText formats a time as RFC 3339 in UTC. It returns nil for nil.
 func timeText(t *timestamppb.Timestamp) *string {
 	if t == nil {
 		return nil
@@ -398,7 +404,7 @@ func timeText(t *timestamppb.Timestamp) *string {
 	return &text
 }
 
-// share is part of whole, nil of none.
+// share returns part / whole, or nil if whole is 0.
 func share(part, whole uint64) *float64 {
 	if whole == 0 {
 		return nil
@@ -407,7 +413,8 @@ func share(part, whole uint64) *float64 {
 	return &s
 }
 
-// unlessZero is nil for a zero value, which in the protocol's messages means "not given".
+// unlessZero returns nil for a zero value, which means "not given" in the protocol's messages, and a pointer to v
+// otherwise.
 func unlessZero[T comparable](v T) *T {
 	var zero T
 	if v == zero {

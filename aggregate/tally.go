@@ -11,10 +11,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// tally is the exact sum of measurements: of a stage, or of one endpoint, agent, region or window of it.
+// tally is the exact sum of measurements of a stage, or of one of its endpoints, agents, regions or windows.
 type tally struct {
 	keep     measure.Set
-	windows  uint32 // most windows that one snapshot of it holds
+	windows  uint32 // largest number of windows in one snapshot
 	counters *spatev1.Counters
 	errors   map[errorKey]*errorTally
 	values   [measure.Count]*histogram.Histogram // nil: no value, or not kept
@@ -33,25 +33,25 @@ type errorTally struct {
 	place   place
 }
 
-// place orders snapshots by time and then by name, so that "the first" does not depend on which came first.
+// place orders snapshots by time and then by name, so that the first one does not depend on the order of arrival.
 type place struct {
-	first    uint32 // below window in a snapshot of several windows; it orders nothing
+	first    uint32 // first window of a snapshot; less than window if it holds several. Not compared
 	window   uint32
 	agent    string
 	sequence uint64
 	endpoint uint32
 }
 
-// compare orders places.
+// compare compares places as cmp.Compare does.
 func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.window, q.window), cmp.Compare(p.agent, q.agent),
 		cmp.Compare(p.sequence, q.sequence), cmp.Compare(p.endpoint, q.endpoint))
 }
 
-// windows is how many windows the snapshot holds.
+// windows returns how many windows the snapshot holds.
 func (p place) windows() uint32 { return p.window - p.first + 1 }
 
-// newTally returns an empty tally that keeps the values of some metrics.
+// newTally returns an empty tally that keeps the values of the given metrics.
 func newTally(keep measure.Set) *tally {
 	return &tally{keep: keep, counters: &spatev1.Counters{}, errors: make(map[errorKey]*errorTally)}
 }
@@ -70,7 +70,7 @@ func (t *tally) add(s *spatev1.Series, parts []part, at place) {
 	}
 }
 
-// include adds all of another tally that keeps the same metrics.
+// include adds another tally that keeps the same metrics.
 func (t *tally) include(o *tally) {
 	t.windows = max(t.windows, o.windows)
 	measure.AddTo(t.counters, o.counters)
@@ -97,7 +97,7 @@ func (t *tally) addError(key errorKey, more errorTally) {
 	}
 }
 
-// histogram returns the histogram of a metric, made if need be.
+// histogram returns the histogram of a metric, and creates it if necessary.
 func (t *tally) histogram(m spatev1.Metric) *histogram.Histogram {
 	if t.values[m] == nil {
 		t.values[m] = histogram.New(histogram.LayoutOf(m))
@@ -110,10 +110,10 @@ func (t *tally) addValues(m spatev1.Metric, values *histogram.Histogram) {
 	mustMerge(t.histogram(m), values)
 }
 
-// snapshot returns a copy of the counters that later additions leave alone.
+// countersNow returns a copy of the counters, which later additions do not change.
 func (t *tally) countersNow() *spatev1.Counters { return proto.CloneOf(t.counters) }
 
-// errorCounts returns the failures by name.
+// errorCounts returns the numbers of failures by name.
 func (t *tally) errorCounts() map[string]uint64 {
 	counts := make(map[string]uint64, len(t.errors))
 	for key, e := range t.errors {
@@ -133,7 +133,7 @@ func (t *tally) errorExamples() map[string]string {
 	return examples
 }
 
-// mustAdd adds values of one metric, which have one layout. That the histogram does not become full is seen to before.
+// mustAdd adds values to a histogram of the same layout. The caller has checked that the histogram cannot become full.
 func mustAdd(to *histogram.Histogram, values histogram.Encoded) {
 	if err := to.Add(values); err != nil {
 		panic("aggregate: " + err.Error())
@@ -147,13 +147,13 @@ func mustMerge(to, from *histogram.Histogram) {
 	}
 }
 
-// part is a distribution of a snapshot, checked and as it lies there.
+// part is a distribution of a snapshot, checked but still encoded.
 type part struct {
 	metric spatev1.Metric
 	values histogram.Encoded
 }
 
-// full says that a metric has so many values that the next snapshot's might be too many for a histogram.
+// full reports whether a metric has so many values that the next snapshot's might not fit into a histogram.
 func (t *tally) full() bool {
 	for _, values := range t.values {
 		if values != nil && values.Count() > 1<<43 {
@@ -163,7 +163,7 @@ func (t *tally) full() bool {
 	return false
 }
 
-// decode checks the distributions of one series.
+// decode checks and returns the distributions of one series.
 func decode(distributions []*spatev1.Distribution) ([]part, error) {
 	parts := make([]part, 0, len(distributions))
 	var seen measure.Set

@@ -7,9 +7,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// RunVerdict is the verdict on a run's measurements: the worst of its stages'. Of a search's probes only the one at the
-// load that it found counts: those at which the server broke are its answer, and those that could not be measured were
-// made again. Empty: no stage was judged.
+// RunVerdict returns the verdict on a run's measurements: the worst verdict of any stage. Of the probes of a search,
+// only the one at the load that the search found counts: probes that did not meet the objectives are part of the
+// search's answer, and probes that could not be measured were repeated. The verdict is empty if no stage was judged.
 func RunVerdict(
 	stages iter.Seq[*spatev1.StageRecord], searches []*spatev1.SearchRecord,
 	verdictOf func(*spatev1.StageRecord) trust.Verdict,
@@ -24,7 +24,7 @@ func RunVerdict(
 	return worst
 }
 
-// counts reports whether a stage's verdict is one on the run.
+// counts reports whether a stage's verdict counts for the run.
 func counts(rec *spatev1.StageRecord, searches []*spatev1.SearchRecord) bool {
 	probe := rec.GetStage().GetProbe()
 	for _, s := range searches {

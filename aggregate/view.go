@@ -8,63 +8,63 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// View is what was measured in one window or in a stage to date, as a whole and by region and agent, and by observers
-// beside it. It is a copy: later additions leave it alone.
+// View is what was measured in one window, or in a stage to date: as a whole, by region, agent and endpoint, and by
+// observers. It is a copy, which later additions do not change.
 type View struct {
-	// Window is the window's number, or the last one that anything came from, to date.
+	// Window is the number of the window. In a view to date, it is the highest window delivered.
 	Window uint32
-	// PeakInFlight is the sum of the agents' most requests in flight during the window: exact for one agent, else the
-	// most that can have been.
+	// PeakInFlight is the sum of the agents' peaks of requests in flight during the window: exact for one agent,
+	// otherwise an upper bound.
 	PeakInFlight uint64
-	// Total is all of it.
+	// Total is everything that the agents of the load measured.
 	Total Measured
-	// Regions are those of the stage, or of a window those of which anything came, by name.
+	// Regions are all regions of the stage, sorted by name. In the view of a window, they are those with measurements.
 	Regions []Part
-	// Agents are those of which anything came, by name, all processes of a name together.
+	// Agents are those with measurements, sorted by name. The processes of one name are merged.
 	Agents []Part
-	// Endpoints are the first shownEndpoints of the target's, in their order, or of a window those of them of which
-	// anything came. Their names are their base URLs, without a password.
+	// Endpoints are the first shownEndpoints endpoints of the target, in their order. In the view of a window, they are
+	// those with measurements. Their names are their base URLs, without a password.
 	Endpoints []Part
-	// Observers are those of which anything came, by region. They are in none of the others.
+	// Observers are what observers measured, sorted by region. No other field contains it.
 	Observers []Part
-	// Servers are what servers told of themselves in a window, by source, name and labels. There is none to date.
+	// Servers are the server metrics of a window, sorted by source, name and labels. A view to date has none.
 	Servers []ServerValue
 }
 
-// shownEndpoints is how many endpoints views have: as a rule all that there are.
+// shownEndpoints is the largest number of endpoints in a view. Most targets have fewer.
 const shownEndpoints = 64
 
-// Part is a named part of what was measured.
+// Part is what was measured in a region, by an agent, or at an endpoint.
 type Part struct {
-	// Name of the region or agent.
+	// Name of the region, agent or endpoint.
 	Name string
-	// Region that it is in, or is.
+	// Region of the agent, or the region itself. Empty for an endpoint.
 	Region string
-	// Measured is what was measured there.
+	// Measured is what was measured.
 	Measured Measured
 }
 
 // Measured holds counts and distributions.
 type Measured struct {
-	// Windows is the most windows that one snapshot of it holds. Above 1 in the view of a window, the counts are of
-	// more than a second: an agent whose coordinator was gone has merged its windows.
+	// Windows is the largest number of windows in one snapshot. If it is above 1 in the view of a window, the counts
+	// cover more than a second, because an agent merged its windows while the coordinator was unreachable.
 	Windows uint32
-	// Counters are the events counted.
+	// Counters are the counts of events.
 	Counters *spatev1.Counters
-	// Errors are failures by their names in results.json.
+	// Errors are the numbers of failures, by their names in results.json.
 	Errors map[string]uint64
-	// Distributions are those that have values, in the order of the protocol. Agents and the windows of regions keep
-	// the main ones only.
+	// Distributions are those that have values, in the order of the protocol. Agents, endpoints and the windows of
+	// regions keep only the main ones.
 	Distributions []NamedDistribution
 }
 
-// NamedDistribution is a distribution and what it is of.
+// NamedDistribution is a distribution and its metric.
 type NamedDistribution struct {
-	// Metric is what the values are.
+	// Metric is the metric of the values.
 	Metric spatev1.Metric
-	// Name is the metric's name in results.json, which ends in its unit.
+	// Name is the metric's name in results.json, which ends in the unit.
 	Name string
-	// Distribution sums the values up.
+	// Distribution summarizes the values.
 	Distribution Distribution
 }
 
@@ -78,16 +78,17 @@ func (m Measured) Distribution(metric spatev1.Metric) *Distribution {
 	return nil
 }
 
-// Throughputs returns completed requests, output tokens, and input and output tokens per second of some seconds, nil
-// where that is not known.
+// Throughputs returns completed requests, their output tokens, and their input and output tokens, per second of the
+// given time. A rate that is not known is nil.
 func (m Measured) Throughputs(seconds *float64) (requests, output, total *float64) {
 	return throughputs(m.Counters, seconds)
 }
 
-// patience is how many windows an agent may be behind the foremost one before views go on without it.
+// patience is how many windows an agent may be behind the foremost agent before views stop waiting for it.
 const patience = 10
 
-// Window returns what was measured in a window so far, or false if nothing came or the window was forgotten.
+// Window returns what was measured in a window so far. It returns false if nothing was delivered, or if the window was
+// forgotten or hidden.
 func (s *Stage) Window(number uint32) (View, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,7 @@ func (s *Stage) ToDate() View {
 	return s.toDate()
 }
 
-// toDate is ToDate under the lock.
+// toDate is ToDate. The caller must hold the lock.
 func (s *Stage) toDate() View {
 	v := View{
 		Total: s.total.measured(), Regions: partsOf(s.regions), Observers: partsOf(s.watched), Agents: s.agentParts(),
@@ -131,7 +132,7 @@ func (s *Stage) toDate() View {
 	return v
 }
 
-// agentParts are the agents of which anything came, the processes of one name together.
+// agentParts returns the agents with snapshots. The processes of one name are merged.
 func (s *Stage) agentParts() (parts []Part) {
 	memory, processes := newTally(keyMetrics), make(map[string][]*agentTally)
 	for key, a := range s.agents {
@@ -154,7 +155,7 @@ func (s *Stage) agentParts() (parts []Part) {
 	return parts
 }
 
-// partsOf copies and sums up the tallies of regions, by name.
+// partsOf returns copies of the tallies of regions, sorted by name.
 func partsOf[T interface{ measured() Measured }](regions map[string]T) (parts []Part) {
 	for name, t := range regions {
 		parts = append(parts, Part{name, name, t.measured()})
@@ -163,7 +164,7 @@ func partsOf[T interface{ measured() Measured }](regions map[string]T) (parts []
 	return parts
 }
 
-// endpointParts copies and sums up the tallies of endpoints, as far as there are any.
+// endpointParts returns copies of the tallies of endpoints that have one.
 func (s *Stage) endpointParts(tallies []*tally) (parts []Part) {
 	for i, t := range tallies {
 		if t != nil {
@@ -175,7 +176,7 @@ func (s *Stage) endpointParts(tallies []*tally) (parts []Part) {
 
 func byName(a, b Part) int { return cmp.Compare(a.Name, b.Name) }
 
-// measured copies and sums up a tally.
+// measured returns a copy of a tally, with its distributions summarized.
 func (t *tally) measured() Measured {
 	m := Measured{Windows: t.windows, Counters: t.countersNow(), Errors: t.errorCounts()}
 	for _, metric := range measure.Metrics() {
@@ -196,14 +197,15 @@ func (s *Stage) Total() Measured {
 	return s.total.measured()
 }
 
-// Arrivals are the frames that arrived in a second and may carry a token, and their tokens: nil where no running usage
-// tells those of all of them.
+// Arrivals are the frames that arrived in a second and may carry a token, and their tokens. Tokens is nil if running
+// usage does not cover all of these frames.
 type Arrivals struct {
 	Frames float64
 	Tokens *float64
 }
 
-// Arrivals returns those of a window, forgotten or not. Those of a snapshot of several windows are shared out evenly.
+// Arrivals returns the arrivals of a window, forgotten or not. A snapshot of several windows counts for its last window
+// only, with the mean per window.
 func (s *Stage) Arrivals(window uint32) Arrivals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +220,7 @@ func (s *Stage) Arrivals(window uint32) Arrivals {
 	return Arrivals{Frames: w.framesPerSecond, Tokens: &tokens}
 }
 
-// HideWindows saves the work for Window, which returns nothing from now on: nobody looks at single windows.
+// HideWindows saves the work for views of single windows that nobody reads. From now on Window returns false.
 func (s *Stage) HideWindows() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +232,7 @@ func (s *Stage) HideWindows() {
 	clear(s.dates)
 }
 
-// Forget drops what single windows up to this one need for Window. Their measurements stay in the stage's sums.
+// Forget discards the views of single windows up to and including through. Their measurements stay in the stage's sums.
 func (s *Stage) Forget(through uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,9 +249,10 @@ func (s *Stage) Forget(through uint32) {
 	}
 }
 
-// Waiting returns the names of the agents that have not delivered a window yet, in order. An agent delivers its windows
-// in order; its totals are its last word. Nobody waits for one that was given up or left out or had not joined, nor for
-// one that is so far behind the others that it may have been lost: what it delivers in the end is in the sums to date.
+// Waiting returns the names of the agents and observers that have not delivered a window yet, sorted. An agent delivers
+// its windows in order and sends its totals last. Waiting leaves out agents that failed, were lost or had not joined.
+// It returns nil if any agent is patience windows or more ahead: those behind may be lost. What they deliver later is
+// in the sums to date.
 func (s *Stage) Waiting(window uint32) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +271,7 @@ func (s *Stage) Waiting(window uint32) []string {
 	return names
 }
 
-// owed says whether an agent or observer has still to deliver a window.
+// owed reports whether an agent or observer has still to deliver a window.
 func (s *Stage) owed(window uint32) bool {
 	for _, agents := range []map[agentKey]*agentTally{s.agents, s.observers} {
 		for _, a := range agents {
@@ -280,7 +283,7 @@ func (s *Stage) owed(window uint32) bool {
 	return false
 }
 
-// delivered is how many windows the foremost of the agents has delivered.
+// delivered returns how many windows the foremost agent has delivered.
 func (s *Stage) delivered() (windows int) {
 	for _, a := range s.agents {
 		windows = max(windows, len(a.peaks))
@@ -288,7 +291,7 @@ func (s *Stage) delivered() (windows int) {
 	return windows
 }
 
-// owes says whether the agent has still to deliver a window.
+// owes reports whether the agent has still to deliver a window.
 func (a *agentTally) owes(window uint32) bool {
 	return a.totals == nil && a.loss == nil && !a.out && a.startsIn() <= window && len(a.peaks) <= int(window)
 }

@@ -48,7 +48,7 @@ func TestWindowsAddUpToTheStage(t *testing.T) {
 	}
 }
 
-// names lists the names of parts.
+// names returns the names of parts.
 func names(parts []Part) (list []string) {
 	for _, p := range parts {
 		list = append(list, p.Name)
@@ -107,8 +107,7 @@ func TestWaitingNamesTheAgentsBehind(t *testing.T) {
 	check(1, "")
 }
 
-// Nobody waits for an agent that takes no part any more, without having lost anything: an observer that was not ready,
-// say.
+// Waiting leaves out agents that failed without a loss, for example an observer that was not ready.
 func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
 	rec := fixture.StageRecord(0, 3)
 	rec.Agents[1].Observer, rec.Agents[1].Failure = true, "was not ready when the others were"

@@ -8,7 +8,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// vllm sums the stage up in the definitions of vLLM's benchmark.
+// vllm summarizes the stage by the definitions of vLLM's benchmark.
 func (s *Stage) vllm() VLLM {
 	v := VLLM{
 		TTFT: vllmMetric(s.total.values[spatev1.Metric_METRIC_VLLM_TTFT]),
@@ -20,8 +20,8 @@ func (s *Stage) vllm() VLLM {
 	return v
 }
 
-// chunkPeaks are the most chunks in a window, and the most requests that were in flight at some time of a window: those
-// in flight at its start and those that started in it. Nil if there is no window.
+// chunkPeaks returns the most chunks in a window, and the most requests that were in flight at any time during a
+// window: those in flight at its start and those that started in it. Both are nil if there is no window.
 func (s *Stage) chunkPeaks() (chunks *float64, requests *uint64) {
 	if len(s.windows) == 0 {
 		return nil, nil
@@ -37,8 +37,8 @@ func (s *Stage) chunkPeaks() (chunks *float64, requests *uint64) {
 	return chunks, requests
 }
 
-// chunkGaps are the gaps between chunks: those between token frames, with those added that are between chunks only, and
-// without those that are not between chunks. Nil if there are none.
+// chunkGaps returns the gaps between chunks: the gaps between token frames, plus those only between chunks, minus those
+// not between chunks. It returns nil if an agent's numbers are inconsistent.
 func (t *tally) chunkGaps() *histogram.Histogram {
 	gaps := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_ITL))
 	for _, m := range []spatev1.Metric{spatev1.Metric_METRIC_ITL, spatev1.Metric_METRIC_VLLM_ITL_ADDED} {
@@ -47,12 +47,12 @@ func (t *tally) chunkGaps() *histogram.Histogram {
 		}
 	}
 	if values := t.values[spatev1.Metric_METRIC_VLLM_ITL_LEFT_OUT]; values != nil && gaps.Subtract(values) != nil {
-		return nil // an agent told of more than it had
+		return nil // an agent reported more gaps to leave out than it had
 	}
 	return gaps
 }
 
-// vllmMetric sums up the values of a metric, nil if there are none.
+// vllmMetric summarizes the values of a metric. It returns nil if there are none.
 func vllmMetric(h *histogram.Histogram) *VLLMMetric {
 	if h == nil || h.Count() == 0 {
 		return nil
@@ -64,7 +64,7 @@ func vllmMetric(h *histogram.Histogram) *VLLMMetric {
 	}
 }
 
-// reasoning sums up the reasoning of completed requests, nil if none told of any.
+// reasoning summarizes the reasoning of completed requests. It returns nil if no request reported any.
 func (t *tally) reasoning() *Reasoning {
 	d := t.distribution(spatev1.Metric_METRIC_REASONING_TOKENS)
 	if d == nil {

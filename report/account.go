@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// writeAccounts holds the servers' own account of each stage against what clients measured, if there is one.
+// writeAccounts compares the servers' own account of each stage, if there is one, with what clients measured.
 func writeAccounts(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows, parts [][]string
 	var words []string
@@ -49,7 +49,7 @@ func writeAccounts(b *strings.Builder, stages []aggregate.StageResult) {
 	}, parts)
 }
 
-// accountRows are the latencies that both sides have.
+// accountRows returns rows for the latencies that both sides have.
 func accountRows(s aggregate.StageResult, a *aggregate.ServerAccount) (rows [][]string) {
 	for _, l := range []struct {
 		name string
@@ -72,7 +72,7 @@ func accountRows(s aggregate.StageResult, a *aggregate.ServerAccount) (rows [][]
 	return rows
 }
 
-// partsRow is where the time of a stage's requests went.
+// partsRow returns a row of where the time of a stage's requests went.
 func partsRow(s aggregate.StageResult, a *aggregate.ServerAccount) []string {
 	row := []string{stageName(s), fmt.Sprintf("%d, %d", a.Requests.Measured, a.Requests.Counted)}
 	p := a.Parts

@@ -9,14 +9,14 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// agentSummary is an agent over all stages.
+// agentSummary summarizes an agent over all stages.
 type agentSummary struct {
 	stages, completed, failed uint64
-	startError, uncertainty   *float64 // of the worst start, by size
+	startError, uncertainty   *float64 // of the start with the largest absolute error
 	notes                     []string
 }
 
-// writeAgents writes what each agent did over all stages and how well it kept time.
+// writeAgents writes what each agent did over all stages and how precisely it started.
 func writeAgents(b *strings.Builder, r *aggregate.Result) {
 	summaries := make(map[string]*agentSummary)
 	for _, s := range r.Stages {
@@ -32,7 +32,7 @@ func writeAgents(b *strings.Builder, r *aggregate.Result) {
 	for _, a := range r.Run.Agents {
 		s := summaries[a.Name]
 		if s == nil {
-			s = &agentSummary{} // an observer throughout: it has no part in the load
+			s = &agentSummary{} // an observer in all stages: it has no part in the load
 		}
 		if n := observed[a.Name]; n > 0 {
 			s.notes = append(s.notes, "observer in "+stages(n))
@@ -49,7 +49,7 @@ func writeAgents(b *strings.Builder, r *aggregate.Result) {
 		"Notes"}, rows)
 }
 
-// add adds an agent's part in a stage.
+// add adds an agent's result of a stage.
 func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) {
 	a.stages++
 	a.completed += part.Requests.Completed
@@ -73,7 +73,7 @@ func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) 
 	}
 }
 
-// missing says what is missing of an agent that was lost.
+// missing returns, in words, what is missing because an agent was lost.
 func missing(part aggregate.AgentResult) string {
 	l := part.Loss
 	words := fmt.Sprintf("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
@@ -97,7 +97,7 @@ func observations(stages []aggregate.StageResult) map[string]uint64 {
 	return counts
 }
 
-// startWords says how far from the armed start an agent began: "0.31 ms late ± 0.05 ms".
+// startWords returns how far from the armed start an agent started: "0.31 ms late ± 0.05 ms".
 func startWords(startError, uncertainty *float64) string {
 	if startError == nil {
 		return unknown
@@ -109,7 +109,7 @@ func startWords(startError, uncertainty *float64) string {
 	return fmt.Sprintf("%.2f ms %s ± %s ms", math.Abs(*startError), side, fixed(uncertainty))
 }
 
-// writeStarts says of each stage of several agents how far apart they began.
+// writeStarts writes, for each stage with several agents, how far apart they started.
 func writeStarts(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
@@ -124,7 +124,7 @@ func writeStarts(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 }
 
-// times is how often something happened.
+// times returns how often something happened, in words.
 func times(n uint32) string {
 	if n == 1 {
 		return "once"

@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// columns say what each column of request rows means. docs/results.md has them as a table.
+// columns are the columns of request rows and their meanings. docs/results.md has them as a table.
 var columns = []struct{ name, meaning string }{
 	{"stage", "Index of the stage, from 0, as in results.json"},
 	{"index", "Index of the request in its stage; of the session, where `turn` counts"},
@@ -52,21 +52,21 @@ var columns = []struct{ name, meaning string }{
 	{"shared_tokens", "Prompt tokens that an earlier request began with too, by the workload's own account"},
 }
 
-// rowUnits say what the numbers of a row are in.
+// rowUnits describes the units of the numbers in a row.
 const rowUnits = "Columns that end in _ns: nanoseconds since the start of the row's stage (connect_ns, dns_ns, tcp_ns, tls_ns and itl_ns: " +
 	"nanoseconds). Lengths: tokens. Null: not known, or it did not come to that."
 
-// rowStage names a stage by the index that rows have.
+// rowStage describes the stage that rows refer to by its index.
 type rowStage struct {
 	Stage     uint32  `json:"stage"`
 	Target    string  `json:"target"`
 	Workload  string  `json:"workload"`
 	Load      string  `json:"load"`
-	StartTime *string `json:"start_time"` // null: it never started
+	StartTime *string `json:"start_time"` // null: the stage never started
 }
 
-// footer is what a Parquet file says of itself, so that it can be read without the files beside it: the run, the
-// version of the program that measured, units, the stages and what the columns mean.
+// footer returns the metadata of a Parquet file, with which it can be read without the files beside it: the run, the
+// version of the program that measured, the units, the stages and what the columns mean.
 func footer(r *aggregate.Result) ([]parquet.WriterOption, error) {
 	stages := []rowStage{}
 	for _, s := range r.Stages {

@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A Parquet file alone tells the run, its stages, units and what each of its columns means.
+// The metadata of a Parquet file name the run, its stages, the units and what each column means.
 func TestParquetTellsWhatItIs(t *testing.T) {
 	data := []byte(written(t, runDir(t, Parquet, inOrder))["requests.parquet"])
 	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
@@ -51,7 +51,7 @@ func TestParquetTellsWhatItIs(t *testing.T) {
 	}
 }
 
-// The table of columns in the documentation is the one in the code.
+// The table of columns in docs/results.md is the one in the code.
 func TestColumnsAreDocumented(t *testing.T) {
 	docs, err := os.ReadFile("../docs/results.md")
 	if err != nil {

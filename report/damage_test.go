@@ -15,17 +15,17 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 )
 
-// damaged is a run directory whose ledger is changed again and again.
+// damaged is a run directory whose ledger is damaged again and again.
 type damaged struct {
 	dir   string
-	whole []byte            // its ledger as it was written
-	files map[string]string // that are made of it
+	whole []byte            // the ledger as it was written
+	files map[string]string // the files made from it
 	rows  map[string]bool
-	told  int // changes that were told, of all
+	told  int // number of changes that were reported
 	tried int
 }
 
-// damagedRun makes one. records is the form of request rows.
+// damagedRun creates a run directory to damage.
 func damagedRun(t testing.TB) *damaged {
 	t.Helper()
 	dir := runDir(t, JSONL, inOrder)
@@ -40,7 +40,7 @@ func damagedRun(t testing.TB) *damaged {
 	return d
 }
 
-// filesAt makes all files of a ledger, in memory.
+// filesAt makes all files of the ledger at a path, in memory.
 func filesAt(path string) (*aggregate.Result, map[string]string, error) {
 	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
@@ -57,8 +57,9 @@ func filesAt(path string) (*aggregate.Result, map[string]string, error) {
 	return result, out, err
 }
 
-// try makes all files of a changed ledger, and of what can be salvaged of it. The change must either be told or change
-// no byte of any file. What is salvaged must be incomplete and have no row that was not there.
+// try makes all files of a changed ledger, and of what can be salvaged from it. The change must either be reported as
+// damage or change no byte of any file. The salvaged result must be incomplete and have no row that was not there
+// before.
 func (d *damaged) try(t testing.TB, what string, data []byte) {
 	t.Helper()
 	d.tried++
@@ -82,7 +83,7 @@ func (d *damaged) try(t testing.TB, what string, data []byte) {
 	d.salvage(t, what)
 }
 
-// salvage makes files of what is intact.
+// salvage salvages the ledger and makes all files.
 func (d *damaged) salvage(t testing.TB, what string) {
 	t.Helper()
 	to := filepath.Join(d.dir, "salvaged.db")
@@ -117,7 +118,8 @@ func flip(data []byte, bit int) []byte {
 	return out
 }
 
-// Before ledgers had checksums, 119 of 250 flipped bits changed rows, and 7 of 200 results.json, without a word.
+// Before ledgers had checksums, 119 of 250 flipped bits changed rows without an error, and 7 of 200 changed
+// results.json.
 func TestEachFlippedBitIsHarmlessOrTold(t *testing.T) {
 	t.Parallel()
 	d := damagedRun(t)
@@ -128,7 +130,7 @@ func TestEachFlippedBitIsHarmlessOrTold(t *testing.T) {
 	}
 	t.Logf("anywhere: %d of %d told, the others harmless", d.told, d.tried)
 	page := os.Getpagesize()
-	for range 60 { // where pages say what they hold
+	for range 60 { // in the headers of pages
 		bit := 8*page*random.IntN(len(d.whole)/page) + random.IntN(8*64)
 		d.try(t, "bit of a page's head", flip(d.whole, bit))
 	}
@@ -148,7 +150,7 @@ func TestEachCutLedgerIsHarmlessOrTold(t *testing.T) {
 	t.Logf("%d of %d told, the others harmless", d.told, d.tried)
 }
 
-// A page that points at itself ended the process by stack overflow.
+// A page that points to itself once ended the process with a stack overflow.
 func TestPagesThatPointAtThemselvesAreTold(t *testing.T) {
 	t.Parallel()
 	d := damagedRun(t)
@@ -160,7 +162,7 @@ func TestPagesThatPointAtThemselvesAreTold(t *testing.T) {
 		native.PutUint16(head[8:], 1)  // a branch
 		native.PutUint16(head[10:], 1) // of one element
 		native.PutUint32(head[12:], 0)
-		native.PutUint32(head[16:], 16) // its key lies behind it
+		native.PutUint32(head[16:], 16) // its key is after it
 		native.PutUint32(head[20:], 4)
 		native.PutUint64(head[24:], uint64(at/page))
 		d.try(t, "page that points at itself", data)

@@ -21,7 +21,7 @@ import (
 // planText is the plan of the test's run.
 const planText = "# as the person wrote it\nname: sweep\nseed: 7\n"
 
-// runRecord is a finished run of two stages.
+// runRecord returns the record of a finished run with two stages.
 func runRecord(records string) *spatev1.RunRecord {
 	return &spatev1.RunRecord{
 		RunId:     "sweep-1",
@@ -35,7 +35,7 @@ func runRecord(records string) *spatev1.RunRecord {
 	}
 }
 
-// stageRecord is a finished stage of two agents.
+// stageRecord returns the record of a finished stage with two agents.
 func stageRecord(index uint32) *spatev1.StageRecord {
 	rec := &spatev1.StageRecord{
 		Stage: &spatev1.Stage{
@@ -58,7 +58,8 @@ func stageRecord(index uint32) *spatev1.StageRecord {
 	return rec
 }
 
-// snapshotsOf are the snapshots of both agents of a stage: 20 requests of 4 tokens each, with rows, one of them failed.
+// snapshotsOf returns the snapshots of both agents of a stage. Each agent has 20 requests of 4 tokens, with rows; one
+// request failed.
 func snapshotsOf(index uint32) []*spatev1.Snapshot {
 	var all []*spatev1.Snapshot
 	for a, name := range []string{"a", "b"} {
@@ -83,13 +84,13 @@ func snapshotsOf(index uint32) []*spatev1.Snapshot {
 	return all
 }
 
-// measured is what an agent measured in a window.
+// measured holds what an agent measured in a window.
 type measured struct {
 	series  []*spatev1.Series
 	records []*spatev1.RequestRecord
 }
 
-// windowOf makes up the 10 requests of a window, all at one endpoint.
+// windowOf returns made-up numbers of the 10 requests of a window, all at one endpoint.
 func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 	values := make(map[spatev1.Metric]*histogram.Histogram)
 	record := func(metric spatev1.Metric, v int64) {
@@ -154,7 +155,7 @@ func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
 	return m
 }
 
-// totalsOf closes the snapshots of an agent.
+// totalsOf returns the totals of an agent's snapshots.
 func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
 	first, start, end := int64(0), int64(0), int64(0)
 	t := &spatev1.Totals{
@@ -186,8 +187,8 @@ func totalsOf(snapshots []*spatev1.Snapshot) *spatev1.Totals {
 	return t
 }
 
-// runDir makes a run directory with a ledger of both stages, whose snapshots are appended in the order that arrange
-// gives them.
+// runDir creates a run directory with a ledger of both stages. Their snapshots are appended in the order that arrange
+// puts them in.
 func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -219,10 +220,10 @@ func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) str
 	return dir
 }
 
-// inOrder leaves snapshots as they are.
+// inOrder leaves snapshots in their order.
 func inOrder([]*spatev1.Snapshot) {}
 
-// readAll reads the files of a run directory, the ledger left out.
+// readAll reads the files of a run directory except the ledger.
 func readAll(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -252,15 +253,15 @@ func written(t testing.TB, dir string) map[string]string {
 	return readAll(t, dir)
 }
 
-// ptr points at a value.
+// ptr returns a pointer to a value.
 func ptr[T any](v T) *T { return &v }
 
-// distribution has a mean, a median and a 99th percentile.
+// distribution returns a distribution with a mean, a median and a 99th percentile.
 func distribution(mean, median, p99 float64) *aggregate.Distribution {
 	return &aggregate.Distribution{Mean: mean, P50: median, P99: p99, Count: 1}
 }
 
-// seedStage is a row of a published table: Dynamo 3P1D at some concurrency.
+// seedStage returns a row of a published table: Dynamo 3P1D at a concurrency.
 func seedStage(concurrency uint32, numbers ...float64) aggregate.StageResult {
 	if len(numbers) != 8 {
 		panic(fmt.Sprint(len(numbers), " numbers"))

@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// grid is one table: the load points of one kind of one target and workload.
+// grid is one table: the stages of one target and workload, either all open loop or all closed loop.
 type grid struct {
 	target, workload string
 	isl, osl         *uint32
@@ -20,13 +20,14 @@ type grid struct {
 	searches         []aggregate.SearchResult
 }
 
-// gridKey tells tables apart.
+// gridKey identifies a table.
 type gridKey struct {
 	target, workload string
 	openLoop         bool
 }
 
-// gridsOf sorts stages into tables, in the order of their first stages, and puts each search with its stages.
+// gridsOf groups stages into tables, in the order of their first stages, and adds each search to the table of its
+// stages.
 func gridsOf(r *aggregate.Result) []*grid {
 	var grids []*grid
 	byKey := make(map[gridKey]*grid)
@@ -52,8 +53,8 @@ func gridsOf(r *aggregate.Result) []*grid {
 	return grids
 }
 
-// byProbedLoad puts the stages of one search or sweep in the order of their loads, which they were not run in. Others
-// stay where they are.
+// byProbedLoad orders the stages of one search or sweep by load, because they do not run in that order. It orders
+// others by index.
 func byProbedLoad(a, b aggregate.StageResult) int {
 	if a.Probe == nil || b.Probe == nil || a.Probe.Series != b.Probe.Series {
 		return cmp.Compare(a.Index, b.Index)
@@ -61,7 +62,7 @@ func byProbedLoad(a, b aggregate.StageResult) int {
 	return cmp.Or(cmp.Compare(loadValue(a.Load), loadValue(b.Load)), cmp.Compare(a.Index, b.Index))
 }
 
-// loadValue is a load point's concurrency or rate.
+// loadValue returns a load's concurrency or rate.
 func loadValue(l aggregate.Load) float64 {
 	switch {
 	case l.Concurrency != nil:
@@ -72,7 +73,7 @@ func loadValue(l aggregate.Load) float64 {
 	return 0
 }
 
-// title names the table.
+// title returns the title of the table.
 func (g *grid) title() string {
 	shape := ""
 	if g.isl != nil && g.osl != nil {
@@ -87,7 +88,7 @@ func (g *grid) title() string {
 	return fmt.Sprintf("%s, %s%s", g.target, g.workload, shape)
 }
 
-// loadHeader heads the column of load points.
+// loadHeader returns the header of the column of loads.
 func (g *grid) loadHeader() string {
 	if g.openLoop {
 		return "QPS"
@@ -95,7 +96,7 @@ func (g *grid) loadHeader() string {
 	return "Concurrency"
 }
 
-// loadCell is a stage's load point as a number, marked where the row needs a note.
+// loadCell returns a stage's load as a number, with a mark if the row has a note.
 func loadCell(s aggregate.StageResult) string {
 	cell := unknown
 	switch phases := s.Load.Phases; {
@@ -117,7 +118,7 @@ func loadCell(s aggregate.StageResult) string {
 	return cell
 }
 
-// phasesCell is the values that a load goes through: "5-60-5".
+// phasesCell returns the values that a load goes through: "5-60-5".
 func phasesCell(phases []aggregate.Phase) string {
 	var values []string
 	for _, p := range phases {
@@ -134,7 +135,8 @@ func phasesCell(phases []aggregate.Phase) string {
 	return strings.Join(values, "-")
 }
 
-// shortest formats a number with as many digits as it needs, and no more than four significant ones behind the point.
+// shortest formats a number with as few digits as possible: at most four significant digits below 1000, and all digits
+// from 1000 up.
 func shortest(v float64) string {
 	if v >= 1000 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
@@ -142,7 +144,7 @@ func shortest(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// valuesOf are the numbers of a row, after its load point.
+// valuesOf returns the numbers of a row, after its load.
 func (g *grid) valuesOf(s aggregate.StageResult) []*float64 {
 	values := []*float64{
 		s.RequestThroughput, s.OutputTokenThroughput, mean(s.E2E), p99(s.E2E), mean(s.TTFT), p99(s.TTFT), mean(s.TPOT),
@@ -154,10 +156,10 @@ func (g *grid) valuesOf(s aggregate.StageResult) []*float64 {
 	return values
 }
 
-// hasGoodput says whether the plan had an SLO: then the table has a column for it.
+// hasGoodput reports whether the plan has an SLO, so that the table has a column for it.
 func (g *grid) hasGoodput() bool { return g.stages[0].Goodput != nil }
 
-// percent is the share of good requests in percent, nil if it is not known.
+// percent returns the share of good requests in percent, or nil if it is not known.
 func percent(g *aggregate.Goodput) *float64 {
 	if g == nil || g.Share == nil {
 		return nil
@@ -166,7 +168,7 @@ func percent(g *aggregate.Goodput) *float64 {
 	return &p
 }
 
-// conclusions say what the table's searches found, a line each.
+// conclusions returns what the table's searches found, one line each.
 func (g *grid) conclusions() []string {
 	var lines []string
 	for _, s := range g.searches {
@@ -175,7 +177,7 @@ func (g *grid) conclusions() []string {
 	return lines
 }
 
-// conclusion says what a search found.
+// conclusion returns what a search found, in one line.
 func conclusion(s aggregate.SearchResult) string {
 	unit := "req/s"
 	if s.Unit == "concurrency" {
@@ -211,7 +213,7 @@ func conclusion(s aggregate.SearchResult) string {
 	return line
 }
 
-// stages is a number of stages.
+// stages formats a number of stages.
 func stages(n uint64) string {
 	if n == 1 {
 		return "1 stage"
@@ -219,10 +221,11 @@ func stages(n uint64) string {
 	return fmt.Sprintf("%d stages", n)
 }
 
-// exampleLimit is how much of a server's message a table's footnote takes; report.md and results.json have more of it.
+// exampleLimit is the largest length of a server's message in a table's footnote, in characters; report.md and
+// results.json have more of it.
 const exampleLimit = 160
 
-// firstExample is the start of one error's message, the most frequent class's.
+// firstExample returns the start of the example message of the most frequent error class.
 func firstExample(s aggregate.StageResult) string {
 	most := ""
 	for _, class := range slices.Sorted(maps.Keys(s.Errors)) {
@@ -237,8 +240,9 @@ func firstExample(s aggregate.StageResult) string {
 	return string(text)
 }
 
-// noteOf says what a reader of a row must know: that something is missing, that it ended early, or that requests
-// failed. Empty: nothing. What the table's other notes have said is not said again.
+// noteOf returns what a reader of a row must know, for example that something is missing, that the stage ended early,
+// or that requests failed. It returns "" if there is nothing to know. It does not repeat what the table's other notes
+// have said.
 func noteOf(s aggregate.StageResult, o *once) string {
 	var notes []string
 	if !s.Complete {
@@ -271,10 +275,10 @@ func noteOf(s aggregate.StageResult, o *once) string {
 	return strings.Join(append(notes, doubts(s)...), "; ")
 }
 
-// missedLimit is the share of requests of another length than asked that readers are told of.
+// missedLimit is the share of requests with another length than the one asked for, above which a row gets a note.
 const missedLimit = 0.01
 
-// worst is a share that is worth a note, else 0.
+// worst returns a share that is above missedLimit, otherwise 0.
 func worst(missed *float64) float64 {
 	if missed == nil || *missed <= missedLimit {
 		return 0
@@ -282,7 +286,7 @@ func worst(missed *float64) float64 {
 	return *missed
 }
 
-// unforced says that the server was not asked for exact lengths, if it was not.
+// unforced returns words for a note if the server was not asked for exact lengths.
 func unforced(s aggregate.StageResult) string {
 	for _, p := range s.Preparations {
 		if !p.ExactOutput {
@@ -292,5 +296,5 @@ func unforced(s aggregate.StageResult) string {
 	return ""
 }
 
-// sortedKeys are the keys of a map in order.
+// sortedKeys returns the keys of a map, sorted.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

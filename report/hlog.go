@@ -11,7 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// logHeader is the head of a log in HdrHistogram's format, version 1.3. Times in it are seconds since the run's begin.
+// logHeader returns the header of a log in HdrHistogram's format, version 1.3. Times in the log are seconds since the
+// run's start.
 func logHeader(run *spatev1.RunRecord) []byte {
 	begin := run.GetBeginTime().AsTime().UTC()
 	seconds := fmt.Sprintf("%.3f", float64(begin.UnixMilli())/1e3)
@@ -24,8 +25,8 @@ func logHeader(run *spatev1.RunRecord) []byte {
 	return b.Bytes()
 }
 
-// logStage appends a stage that started some time after the run's begin to a log: a line for each metric that has
-// values, and one without a tag.
+// logStage appends a stage to a log: one line for each metric that has values, and one without a tag. start is the time
+// from the run's start to the stage's.
 func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult, start time.Duration) error {
 	fmt.Fprintf(b, "#[Stage %d, tags %d/...: %s, %s, %s]\n", result.Index+1, result.Index, result.Target,
 		result.Workload, result.Load)
@@ -52,11 +53,11 @@ func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult,
 	return nil
 }
 
-// untagged is the metric that lines without a tag have too: HdrHistogram's log processor reads those alone unless it is
-// given a tag, and fails where there are none.
+// untagged is the metric that is also written without a tag. Unless it is given a tag, HdrHistogram's log processor
+// reads only lines without one, and fails if there are none.
 const untagged = spatev1.Metric_METRIC_E2E
 
-// tagOf is a metric's name without the unit that results.json has it in: a log holds what was recorded.
+// tagOf returns a metric's name without the unit that it has in results.json, because a log has the values as recorded.
 func tagOf(m measure.Metric) string {
 	return strings.TrimSuffix(strings.TrimSuffix(m.Name, "_ms"), "_tokens")
 }

@@ -34,7 +34,7 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 	return err
 }
 
-// writeHead says which run it is, and first of all whether it is whole.
+// writeHead writes which run it is, and before that whether the result is partial.
 func writeHead(b *strings.Builder, run aggregate.RunResult) {
 	fmt.Fprintf(b, "# Run %s\n\n", run.ID)
 	if !run.Complete {
@@ -57,7 +57,7 @@ func writeHead(b *strings.Builder, run aggregate.RunResult) {
 	fmt.Fprintf(b, "- Version: %s\n", cmp.Or(run.Version, unknown))
 }
 
-// gridHeaders head the numbers of a table, after the load point.
+// gridHeaders are the headers of a table's numbers, after the load.
 var gridHeaders = []string{
 	"Request Throughput (req/s)", "Output Token Throughput (tok/s)", "Mean E2E Latency (ms)", "P99 E2E Latency (ms)",
 	"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Good (%)",
@@ -102,12 +102,12 @@ func writeRows(b *strings.Builder, headers []string, rows [][]string) {
 	}
 }
 
-// cell makes a text fit into one line and one cell.
+// cell escapes a text so that it fits into one line and one cell.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\r", " ", "\n", " ", "<", "&lt;").Replace(s)
 }
 
-// stageName names a stage in a table.
+// stageName returns the name of a stage in tables.
 func stageName(s aggregate.StageResult) string {
 	return fmt.Sprintf("%d: %s, %s, %s", s.Index, s.Target, s.Workload, s.Load)
 }
@@ -149,7 +149,7 @@ func concurrencyCell(p *aggregate.PeakConcurrency) string {
 	return fmt.Sprintf("at most %d", p.Requests)
 }
 
-// writeErrors writes the errors of each stage with an example each, if there are any.
+// writeErrors writes the errors of each stage, if there are any, with one example each.
 func writeErrors(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
@@ -163,8 +163,8 @@ func writeErrors(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 }
 
-// writeLengths compares sequence lengths asked for with lengths seen, and what prompts had in common with what a cache
-// spared.
+// writeLengths compares requested sequence lengths with actual ones, and the tokens that prompts share with those that
+// came from a cache.
 func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 	b.WriteString("\n## Sequence lengths\n\n")
 	var rows [][]string
@@ -181,8 +181,8 @@ func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 	}, rows)
 }
 
-// writePreparations writes what was found out about each target before load was sent, once for all stages of which it
-// holds, and each note once.
+// writePreparations writes what was found out about each target before load was sent. Equal findings of several stages,
+// and equal notes, appear once.
 func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 	b.WriteString("\n## Targets and prompts\n\n")
 	var rows [][]string
@@ -211,7 +211,8 @@ func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 }
 
-// exactness says whether outputs were asked to be exact, and how it was found out that they can be.
+// exactness returns whether requests asked for outputs of exact length, and how it was found out whether the server
+// supports that.
 func exactness(p aggregate.Preparation) string {
 	if p.ExactOutputBy == nil {
 		return yes(p.ExactOutput)
@@ -219,7 +220,7 @@ func exactness(p aggregate.Preparation) string {
 	return fmt.Sprintf("%s (%s)", yes(p.ExactOutput), *p.ExactOutputBy)
 }
 
-// appendOnce appends an item that the list does not have.
+// appendOnce appends an item if the list does not have it.
 func appendOnce[T any](list []T, item T, equal func(a, b T) bool) []T {
 	if slices.ContainsFunc(list, func(t T) bool { return equal(t, item) }) {
 		return list

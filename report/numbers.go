@@ -26,7 +26,7 @@ func fixedPercent(share *float64) string {
 	return fmt.Sprintf("%.2f", 100**share)
 }
 
-// yes formats what is so or not.
+// yes formats a bool.
 func yes(is bool) string {
 	if is {
 		return "yes"
@@ -50,7 +50,7 @@ func text(v *string) string {
 	return *v
 }
 
-// mean is that of a distribution, nil of none.
+// mean returns the mean of a distribution. It returns nil for nil.
 func mean(d *aggregate.Distribution) *float64 {
 	if d == nil {
 		return nil
@@ -58,7 +58,7 @@ func mean(d *aggregate.Distribution) *float64 {
 	return &d.Mean
 }
 
-// median is that of a distribution, nil of none.
+// median returns the median of a distribution. It returns nil for nil.
 func median(d *aggregate.Distribution) *float64 {
 	if d == nil {
 		return nil
@@ -66,7 +66,7 @@ func median(d *aggregate.Distribution) *float64 {
 	return &d.P50
 }
 
-// p99 is that of a distribution, nil of none.
+// p99 returns the 99th percentile of a distribution. It returns nil for nil.
 func p99(d *aggregate.Distribution) *float64 {
 	if d == nil {
 		return nil
@@ -74,7 +74,7 @@ func p99(d *aggregate.Distribution) *float64 {
 	return &d.P99
 }
 
-// errorCounts formats errors by class, the largest name last.
+// errorCounts formats the number of errors by class, sorted by class.
 func errorCounts(errors map[string]uint64) string {
 	var counts []string
 	for _, class := range sortedKeys(errors) {

@@ -7,16 +7,17 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// shortReason is the length in bytes up to which a reason may stand in a table's notes more than once.
+// shortReason is the length in bytes up to which a reason may appear in a table's notes more than once.
 const shortReason = 40
 
-// once writes the notes of a table, each long reason in full once. The zero value has written nothing.
+// once keeps track of the notes of a table, so that each long reason appears in full only once. The zero value is ready
+// for use.
 type once struct{ said []said }
 
-// said is a note that stands in full, and whose it is.
+// said is a note that was written in full, and the load of its stage.
 type said struct{ load, text string }
 
-// missing joins what is missing of a stage.
+// missing joins the notes of what is missing of a stage, shortened.
 func (o *once) missing(load string, parts []string) string {
 	short := make([]string, len(parts))
 	for i, part := range parts {
@@ -25,8 +26,8 @@ func (o *once) missing(load string, parts []string) string {
 	return strings.Join(short, "; ")
 }
 
-// shorten takes the reason off a note ("agent a failed: REASON") that has been given before, and says where if that was
-// another stage.
+// shorten removes the reason from a note ("agent a failed: REASON") if the reason has appeared before. If that was at
+// another stage, it says where.
 func (o *once) shorten(load, text string) string {
 	for at := 0; ; {
 		cut := strings.Index(text[at:], ": ")
@@ -41,7 +42,7 @@ func (o *once) shorten(load, text string) string {
 	}
 }
 
-// has returns the load of the stage whose note has a reason.
+// has returns the load of the stage whose note contains a reason.
 func (o *once) has(reason string) (load string, found bool) {
 	for _, s := range o.said {
 		if strings.Contains(s.text, reason) {
@@ -58,7 +59,7 @@ func elsewhere(load, where string) string {
 	return " (see " + where + ")"
 }
 
-// example is a request's failure in words. Empty: a note has it.
+// example returns words for the failure of a request, or "" if there is none or a note contains it.
 func (o *once) example(s aggregate.StageResult) string {
 	text := firstExample(s)
 	if _, found := o.has(strings.TrimSuffix(text, "…")); found || text == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// Why a target was given up stands in a table once, whoever else tells it.
+// The reason why a stage ended early appears in a table only once, even if several notes contain it.
 func TestAReasonStandsInATableOnce(t *testing.T) {
 	const why = `target bad is hopeless: its first 20 requests all failed in one way: 401 Unauthorized: {"error":"no key"}`
 	stages := []aggregate.StageResult{

@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// writeRates compares the rates of open loops with those asked for: over the time in which requests started, and to the
-// end of the last answer.
+// writeRates compares the rates of open loops with those of the plan, over the time in which requests started, and over
+// the time until the last answer ended.
 func writeRates(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
@@ -31,7 +31,7 @@ func writeRates(b *strings.Builder, stages []aggregate.StageResult) {
 	}, rows)
 }
 
-// writeReasoning says when text and answers came, where that was later than the first token, and how many tokens were
+// writeReasoning writes when text and answers arrived, if that was later than the first token, and how many tokens were
 // reasoning.
 func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
@@ -63,7 +63,7 @@ func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
 	}, rows)
 }
 
-// meanAndP99 are those of a distribution.
+// meanAndP99 formats mean and p99 of a distribution.
 func meanAndP99(d *aggregate.Distribution) string {
 	if d == nil {
 		return unknown
@@ -71,7 +71,7 @@ func meanAndP99(d *aggregate.Distribution) string {
 	return fixed(&d.Mean) + " / " + fixed(&d.P99)
 }
 
-// counted are mean and p99 of a distribution with its number of values.
+// counted formats mean and p99 of a distribution, with its number of values.
 func counted(d *aggregate.Distribution) string {
 	if d == nil {
 		return unknown

@@ -9,14 +9,14 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// contributionHeaders head what a region contributed.
+// contributionHeaders are the headers of a region's numbers.
 var contributionHeaders = []string{
 	"Completed", "Failed", "Cut off", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)",
 	"P99 TTFT (ms)", "Mean TPOT (ms)",
 	"P99 TPOT (ms)", "Median connect (ms)", "of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
 }
 
-// contributionCells are the numbers of a region.
+// contributionCells returns the numbers of a region.
 func contributionCells(c aggregate.Contribution) []string {
 	cells := []string{fmt.Sprint(c.Requests.Completed), fmt.Sprint(c.Requests.Failed), fmt.Sprint(c.Requests.Cancelled)}
 	for _, v := range []*float64{
@@ -30,13 +30,13 @@ func contributionCells(c aggregate.Contribution) []string {
 	return append(cells, parts, fixed(median(c.RTT)))
 }
 
-// severalRegions says whether a stage had agents in more than one region: else a table by region would only say
-// everything again.
+// severalRegions reports whether a stage had agents in more than one region. If not, a table by region would only
+// repeat everything.
 func severalRegions(stages []aggregate.StageResult) bool {
 	return slices.ContainsFunc(stages, func(s aggregate.StageResult) bool { return len(s.Regions) > 1 })
 }
 
-// writeRegions writes each stage by region.
+// writeRegions writes each stage by region, if there are several regions.
 func writeRegions(b *strings.Builder, stages []aggregate.StageResult) {
 	if !severalRegions(stages) {
 		return
@@ -52,8 +52,8 @@ func writeRegions(b *strings.Builder, stages []aggregate.StageResult) {
 	writeRows(b, append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows)
 }
 
-// writeObservers writes what a light load saw beside the load, each observer above the load of its region, so that the
-// two can be compared.
+// writeObservers writes what observers measured with a light load, each observer above the load of its region, so that
+// the two can be compared.
 func writeObservers(b *strings.Builder, stages []aggregate.StageResult) {
 	var rows [][]string
 	var missing []string
@@ -86,7 +86,7 @@ func writeObservers(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 }
 
-// pathColumns are what is told of the way from a region to an endpoint.
+// pathColumns are the tables about the network path from a region to an endpoint.
 var pathColumns = []struct {
 	title string
 	of    func(aggregate.PathResult) *aggregate.Distribution
@@ -95,8 +95,8 @@ var pathColumns = []struct {
 	{"Round trip", func(p aggregate.PathResult) *aggregate.Distribution { return p.RTT }},
 }
 
-// writePaths writes connect and round trip times by region and endpoint, a table for each and each target, if there are
-// several of either.
+// writePaths writes connect and round trip times by region and endpoint, in one table for each target and kind of time,
+// if the target has several endpoints or its stages several regions.
 func writePaths(b *strings.Builder, stages []aggregate.StageResult) {
 	written := false
 	for _, target := range targetsOf(stages) {
@@ -123,7 +123,7 @@ func writePaths(b *strings.Builder, stages []aggregate.StageResult) {
 	}
 }
 
-// targetsOf are the targets of stages, in the order of their first ones.
+// targetsOf returns the targets of stages, in the order of their first stages.
 func targetsOf(stages []aggregate.StageResult) (targets []string) {
 	for _, s := range stages {
 		targets = appendOnce(targets, s.Target, func(a, b string) bool { return a == b })
@@ -131,7 +131,7 @@ func targetsOf(stages []aggregate.StageResult) (targets []string) {
 	return targets
 }
 
-// pathRows are the rows of one of a target's tables: regions of which anything is known.
+// pathRows returns the rows of one of a target's tables: the regions with values.
 func pathRows(stages []aggregate.StageResult, of func(aggregate.PathResult) *aggregate.Distribution) (rows [][]string) {
 	for _, s := range stages {
 		for _, r := range s.Regions {
@@ -148,7 +148,7 @@ func pathRows(stages []aggregate.StageResult, of func(aggregate.PathResult) *agg
 	return rows
 }
 
-// pathCell is the median and the 99th percentile, to the microsecond where they are short.
+// pathCell formats the median and the 99th percentile, to the microsecond if they are below 1 ms.
 func pathCell(d *aggregate.Distribution) string {
 	if d == nil {
 		return unknown

@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// distributedDir is the run directory of a stage of agents a in eu and b in us, of which b was lost, with c as eu's
-// observer, whose coordinator was started anew.
+// distributedDir creates the run directory of a stage with agents a in eu and b in us, and c as eu's observer. Agent b
+// was lost, and the coordinator was restarted.
 func distributedDir(t *testing.T) string {
 	t.Helper()
 	dir, run, rec := t.TempDir(), runRecord(JSONL), stageRecord(0)
@@ -94,7 +94,8 @@ func TestTerminalSaysWhatWasLost(t *testing.T) {
 	}
 }
 
-// Rows of observers are marked and stand last; of a lost agent there are those that its measurements are of.
+// Rows of observers are marked and come last. Of a lost agent, there are the rows of the requests that the result
+// counts.
 func TestRowsOfSeveralRegions(t *testing.T) {
 	rows := jsonRows(t, written(t, distributedDir(t))["requests.jsonl"])
 	counts := make(map[string]int)
@@ -109,7 +110,7 @@ func TestRowsOfSeveralRegions(t *testing.T) {
 	}
 }
 
-// A run of one machine has no tables by region.
+// A run on one machine has no tables by region.
 func TestReportOfOneMachine(t *testing.T) {
 	stage := aggregate.StageResult{
 		Regions: []aggregate.RegionResult{{Agents: 1,
@@ -150,7 +151,7 @@ func TestStartOfSeveralAgents(t *testing.T) {
 	}
 }
 
-// The notes on an agent that stood still name the seconds of what it never sent.
+// The notes on an agent that stalled say from which second on it did not send due requests.
 func TestNotesOnAnAgentThatStoodStill(t *testing.T) {
 	part := aggregate.AgentResult{Loss: &aggregate.Loss{Share: 0.3, FromS: 13, UnsentFromS: ptr(1.0)},
 		NeverSent: ptr(uint64(255))}

@@ -15,17 +15,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Forms of request rows.
+// Formats of request rows.
 const (
 	JSONL   = "jsonl"
 	Parquet = "parquet"
 )
 
-// rowGroup is the number of rows that a Parquet file holds together, which bounds what a reader must load at once.
+// rowGroup is the number of rows in a row group of a Parquet file, which bounds what a reader must load at once.
 const rowGroup = 100_000
 
-// requestRow is one row about one request. Times are nanoseconds since the stage's start; null: it did not come to
-// that.
+// requestRow is the row of one request. Times are nanoseconds since the stage's start; null: the request did not get
+// that far.
 type requestRow struct {
 	Stage           uint32  `json:"stage" parquet:"stage"`
 	Index           uint64  `json:"index" parquet:"index"`
@@ -95,7 +95,7 @@ func appendRequestsFile(files []file, ledger *ledger.Ledger, run *spatev1.RunRec
 	}}), nil
 }
 
-// eachStage shows the rows of each stage, by index.
+// eachStage calls each with the rows of each stage, by index, and stops at the first error.
 func eachStage(ledger *ledger.Ledger, each func([]requestRow) error) error {
 	stages, err := ledger.Stages()
 	if err != nil {
@@ -113,7 +113,7 @@ func eachStage(ledger *ledger.Ledger, each func([]requestRow) error) error {
 	return nil
 }
 
-// rowsOf are the rows of a stage's result: those that observers sent stand last.
+// rowsOf returns the rows of a stage's result, those of observers last.
 func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []requestRow, err error) {
 	observes := make(map[process]bool)
 	for _, a := range stage.GetAgents() {
@@ -130,20 +130,20 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []requestRo
 		}
 		return nil
 	})
-	// The ledger's own order is fixed too, so rows of one index keep one order.
+	// The order of the ledger is fixed, so with a stable sort, rows of one index have a fixed order, too.
 	slices.SortStableFunc(rows, func(a, b requestRow) int {
 		return cmp.Or(order(a.Observer, b.Observer), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
 	})
 	return rows, err
 }
 
-// process names an agent's process.
+// process identifies an agent's process.
 type process struct {
 	agent       string
 	incarnation uint64
 }
 
-// order puts what is not so before what is.
+// order compares bools: false is less than true.
 func order(a, b bool) int {
 	switch {
 	case a == b:
@@ -154,7 +154,7 @@ func order(a, b bool) int {
 	return 1
 }
 
-// rowOf lays a record out as a row.
+// rowOf converts a record to a row.
 func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 	row := requestRow{
 		Stage:           s.GetStageIndex(),
@@ -202,7 +202,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 	return row
 }
 
-// unlessZero is nil for a zero value, which in a record means "there is none".
+// unlessZero returns nil for a zero value, which means "there is none" in a record, and a pointer to v otherwise.
 func unlessZero[T comparable](v T) *T {
 	var zero T
 	if v == zero {
@@ -211,7 +211,7 @@ func unlessZero[T comparable](v T) *T {
 	return &v
 }
 
-// writeJSONL writes a JSON object a line.
+// writeJSONL writes one JSON object per line.
 func writeJSONL(w io.Writer, stages func(func([]requestRow) error) error) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

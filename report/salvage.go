@@ -14,10 +14,10 @@ import (
 // SalvageDir is the name of the directory, in a run directory, that Salvage writes to.
 const SalvageDir = "salvaged"
 
-// Salvage makes a ledger of what is intact of a run directory's damaged one, and all derived files of it, in the
-// directory SalvageDir of the run directory, in place of what is there. The result is incomplete and names what is
-// lost. The run directory itself stays as it is. damage is what is lost, nil if the ledger is whole: then nothing is
-// written, and Write does all there is to do.
+// Salvage copies what is intact in the damaged ledger of a run directory to a new ledger, and makes all derived files
+// from that. It writes them to the directory SalvageDir in the run directory, and replaces the files there. The result
+// is incomplete and names what is lost. The files of the run directory itself do not change. damage is what is lost. If
+// the ledger is intact, damage is nil and nothing is written; Write is enough then.
 func Salvage(dir string, o Options) (result *aggregate.Result, damage *ledger.DamageError, err error) {
 	if _, err := os.Stat(filepath.Join(dir, LedgerFile)); err != nil {
 		return nil, nil, fmt.Errorf("salvage: %w", err)
@@ -36,7 +36,7 @@ func Salvage(dir string, o Options) (result *aggregate.Result, damage *ledger.Da
 	}
 	damage, err = ledger.Salvage(filepath.Join(dir, LedgerFile), fresh, plan)
 	if err != nil || damage == nil {
-		_ = os.Remove(to) // if nothing is in it
+		_ = os.Remove(to) // succeeds only if the directory is empty
 		return nil, damage, err
 	}
 	if err := os.Rename(fresh, filepath.Join(to, LedgerFile)); err != nil {

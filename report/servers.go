@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// writeServers writes what servers say of themselves: the account beside what clients measured, and all their metrics
-// where gauges were read, or where there is no account.
+// writeServers writes the servers' own numbers: their accounts beside what clients measured, and all their metrics if
+// gauges were read or there is no account.
 func writeServers(b *strings.Builder, stages []aggregate.StageResult) {
 	writeAccounts(b, stages)
 	var rows [][]string
@@ -47,7 +47,8 @@ func hasGauges(servers []aggregate.ServerResult) bool {
 	})
 }
 
-// serverCells are a metric's numbers. They have no unit of ours, so that none of their digits is known to be of no use.
+// serverCells returns a metric's numbers. Their units are the servers', so it is not known how many of the digits
+// matter.
 func serverCells(m aggregate.ServerMetric) (cells []string) {
 	for _, v := range []*float64{m.Mean, m.Min, m.Max, m.Increase, m.PerSecond} {
 		cells = append(cells, significant(v))
@@ -63,7 +64,7 @@ func significant(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', 6, 64)
 }
 
-// quantileCell formats a quantile of buckets with what it lies between.
+// quantileCell formats a quantile of a histogram with the bounds of its bucket.
 func quantileCell(q *aggregate.ServerQuantile, format func(*float64) string) string {
 	switch {
 	case q == nil:
@@ -76,7 +77,7 @@ func quantileCell(q *aggregate.ServerQuantile, format func(*float64) string) str
 	return fmt.Sprintf("%s (%s to %s)", format(q.Value), format(q.Low), format(q.High))
 }
 
-// serverTrouble says what is missing of a server's metrics, "" if nothing is.
+// serverTrouble returns what is missing of a server's metrics, or "" if nothing is.
 func serverTrouble(s aggregate.ServerResult) string {
 	switch {
 	case s.Asked == 0:

@@ -9,8 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// Headers of the numbers in a terminal, a word or two a line, for a wide and for a narrow one. The last is that of
-// goodput.
+// Headers of the numbers for a wide and a narrow terminal, with one or two words per line. The last one is for goodput.
 var (
 	wideHeaders = [][]string{
 		{"Request", "Throughput", "(req/s)"}, {"Output Token", "Throughput", "(tok/s)"},
@@ -24,8 +23,8 @@ var (
 	}
 )
 
-// Table writes a table for each target and workload, as wide as a terminal of some columns takes; 0 is any width. Times
-// are in milliseconds. Rows with a mark have a note below their table.
+// Table writes a table for each target and workload, for a terminal that is width columns wide; 0 means any width.
+// Times are in milliseconds. Rows with a mark have a note below their table.
 func Table(w io.Writer, r *aggregate.Result, width int) error {
 	var b strings.Builder
 	if k := r.Run.TimeCompression; k != nil {
@@ -45,7 +44,7 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 		notes := &once{}
 		for _, s := range g.stages {
 			if note := noteOf(s, notes); note != "" {
-				note += notes.example(s) // the terminal has no table of errors, as report.md has
+				note += notes.example(s) // unlike report.md, the terminal shows no table of errors
 				writeWrapped(&b, "! ", fmt.Sprintf("%s: %s", s.Load, note), width)
 			}
 		}
@@ -66,8 +65,7 @@ func Table(w io.Writer, r *aggregate.Result, width int) error {
 	return err
 }
 
-// writeWrapped writes text behind a mark, broken between words where a terminal of so many columns ends; 0 is any
-// width.
+// writeWrapped writes text after a mark, wrapped between words to width columns; 0 means any width.
 func writeWrapped(b *strings.Builder, mark, text string, width int) {
 	indent := strings.Repeat(" ", len(mark))
 	line := mark
@@ -85,7 +83,7 @@ func writeWrapped(b *strings.Builder, mark, text string, width int) {
 	b.WriteString(line + "\n")
 }
 
-// compressed says that a run met no real server, and that its times are not those of its plan.
+// compressed returns words that say that the run was a simulation, and that its times are not those of its plan.
 func compressed(k float64) string {
 	if k == 1 {
 		return "SIMULATION: simulated engines in place of the plan's endpoints, at the plan's own pace."
@@ -93,7 +91,7 @@ func compressed(k float64) string {
 	return fmt.Sprintf("SIMULATION with time compressed %s times: rates are so many times higher, times so many times shorter than the plan's.", shortest(k))
 }
 
-// short formats a number with three or more significant digits in little space.
+// short formats a number in little space: with at most two decimals, and without any from 100 up.
 func short(v *float64) string {
 	switch {
 	case v == nil:
@@ -106,7 +104,7 @@ func short(v *float64) string {
 	return fmt.Sprintf("%.2f", *v)
 }
 
-// lines lays a table out: header lines, then a line a stage, all right-aligned and equally long.
+// lines returns the lines of a table: header lines, then one line per stage, all right-aligned and equally long.
 func (g *grid) lines(headers [][]string, format func(*float64) string, gap string) []string {
 	height := len(headers[0])
 	if !g.hasGoodput() {
@@ -121,7 +119,7 @@ func (g *grid) lines(headers [][]string, format func(*float64) string, gap strin
 	for _, s := range g.stages {
 		load := loadCell(s)
 		if !strings.HasSuffix(load, "!") {
-			load += "  " // the numbers stay in line with marked ones
+			load += "  " // to align the numbers with those that have a mark
 		}
 		columns[0] = append(columns[0], load)
 		for i, v := range g.valuesOf(s) {
@@ -131,7 +129,7 @@ func (g *grid) lines(headers [][]string, format func(*float64) string, gap strin
 	return joined(columns, gap)
 }
 
-// joined puts columns side by side.
+// joined joins columns side by side, right-aligned.
 func joined(columns [][]string, gap string) []string {
 	lines := make([]string, len(columns[0]))
 	for i, column := range columns {

@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// published is a block that vLLM's benchmark printed, to the letter.
+// published is a block exactly as vLLM's benchmark printed it.
 const published = `============ Serving Benchmark Result ============
 Successful requests:                     200       
 Benchmark duration (s):                  99.24     
@@ -46,7 +46,7 @@ func TestVLLMBlockIsToTheLetter(t *testing.T) {
 		RequestThroughput:     ptr(2.02),
 		OutputTokenThroughput: ptr(12.09),
 		TotalTokenThroughput:  ptr(2050.81),
-		Latencies:             aggregate.Latencies{TTFT: distribution(1, 1, 1)}, // ours, not vLLM's
+		Latencies:             aggregate.Latencies{TTFT: distribution(1, 1, 1)}, // by our definition, not vLLM's
 		VLLM: aggregate.VLLM{
 			TTFT: &aggregate.VLLMMetric{Mean: 461.52, Median: 282, P99: 1734.22},
 			TPOT: &aggregate.VLLMMetric{Mean: 99.97, Median: 17.1, P99: 671.7},
@@ -77,7 +77,7 @@ func TestWhatVLLMCannotKnowIsSaid(t *testing.T) {
 	}
 }
 
-// sweep is two rows of a published table, and one of a rate.
+// sweep returns two rows of a published table, and one of an open loop.
 func sweep() *aggregate.Result {
 	failed := seedStage(128, 6.13, 919.14, 19940.79, 23774.58, 15112.21, 18926.17, 32.41, 35.53)
 	failed.Requests = aggregate.Requests{Started: 1000, Completed: 514, Failed: 486}
@@ -184,7 +184,8 @@ func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 	}
 }
 
-// searched is a search's three stages on a compressed simulation, with an SLO, and a ramp and a replay beside them.
+// searched returns the result of a search in a compressed simulation with an SLO, and a ramp and a replay beside its
+// stages.
 func searched() *aggregate.Result {
 	r := &aggregate.Result{Run: aggregate.RunResult{TimeCompression: ptr(20.0), Searches: []aggregate.SearchResult{{
 		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: ptr(42.5),
@@ -259,7 +260,7 @@ func TestASimulationAtThePlansPaceSaysSo(t *testing.T) {
 	}
 }
 
-// The probes of a search stand in the order of their loads, each with its note, and others where they were.
+// The probes of a search appear in the order of their loads, each with its note. Other stages keep their places.
 func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 	stage := func(index uint32, rate float64, probe *aggregate.Probe) aggregate.StageResult {
 		return aggregate.StageResult{

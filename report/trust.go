@@ -9,10 +9,10 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 )
 
-// noted are the checks whose outcome a row's note says in words of its own.
+// noted are the checks whose result noteOf says in its own words.
 var noted = []string{"completeness", "errors", "isl", "osl", "never_sent"}
 
-// mark is the verdict of one check before its note, empty if it was passed.
+// mark returns the verdict of one check as a prefix for its note, or "" if the check passed.
 func mark(s aggregate.StageResult, name string) string {
 	for _, c := range s.Trust.Checks {
 		if c.Name == name && c.Verdict != trust.Valid {
@@ -22,7 +22,7 @@ func mark(s aggregate.StageResult, name string) string {
 	return ""
 }
 
-// doubts are the reasons for a stage's verdict that are not noted otherwise, the invalid ones first.
+// doubts returns the reasons for a stage's verdict that are not in noted, the invalid ones first.
 func doubts(s aggregate.StageResult) (notes []string) {
 	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
 		var words []string
@@ -38,7 +38,7 @@ func doubts(s aggregate.StageResult) (notes []string) {
 	return notes
 }
 
-// verdicts says how many stages have which verdict: "12 VALID, 1 SUSPECT". Empty: there are none.
+// verdicts returns how many stages have which verdict: "12 VALID, 1 SUSPECT". It returns "" if there are no stages.
 func verdicts(stages []aggregate.StageResult) string {
 	var parts []string
 	for _, v := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
@@ -58,7 +58,7 @@ func verdicts(stages []aggregate.StageResult) string {
 // verdictsPage explains each check.
 const verdictsPage = "docs/verdicts.md"
 
-// remedies say what to do about the checks that failed in any stage, once each, the worst first.
+// remedies returns what to do about the checks that failed in any stage, once each, the worst first.
 func remedies(stages []aggregate.StageResult) (lines []string) {
 	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
 		for _, s := range stages {
@@ -75,7 +75,7 @@ func remedies(stages []aggregate.StageResult) (lines []string) {
 
 func equalText(a, b string) bool { return a == b }
 
-// loadNotes are what is worth knowing of the stages' loads.
+// loadNotes returns what is worth knowing about the stages' loads.
 func loadNotes(stages []aggregate.StageResult) (notes []string) {
 	for _, s := range stages {
 		for _, note := range s.Trust.Notes {
@@ -85,7 +85,7 @@ func loadNotes(stages []aggregate.StageResult) (notes []string) {
 	return notes
 }
 
-// writeTrust says how far each stage can be believed, why not, and what to do about it.
+// writeTrust writes how many stages can be believed, why others cannot, and what to do about it.
 func writeTrust(b *strings.Builder, stages []aggregate.StageResult) {
 	judged := verdicts(stages)
 	if judged == "" {

@@ -14,15 +14,15 @@ const vllmWidth = 50
 // VLLMLayout is a layout of vllm.txt.
 type VLLMLayout string
 
-// Layouts, by the first version of vLLM that has them. The definitions are the same in both.
+// Layouts, by version of vLLM. The definitions are the same in both.
 const (
-	// VLLM026 is that of `vllm bench serve` as of vLLM 0.26.
+	// VLLM026 is the layout of `vllm bench serve` as of vLLM 0.26.
 	VLLM026 VLLMLayout = "0.26"
-	// VLLM08 is that of benchmark_serving.py until 0.8, as many published reports show it.
+	// VLLM08 is the layout of benchmark_serving.py up to vLLM 0.8, which many published reports have.
 	VLLM08 VLLMLayout = "0.8"
 )
 
-// VLLMLayouts are all layouts, the usual one first.
+// VLLMLayouts are all layouts, the default first.
 var VLLMLayouts = []VLLMLayout{VLLM026, VLLM08}
 
 // writeVLLM writes a "Serving Benchmark Result" block for each stage, laid out and defined as in vLLM's benchmark.
@@ -42,10 +42,10 @@ func writeVLLM(w io.Writer, r *aggregate.Result, layout VLLMLayout) error {
 	return err
 }
 
-// oneLine makes a text fit into one line.
+// oneLine joins a text into one line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// partialMark says loudly that something is missing.
+// partialMark returns a mark for stages that lack something.
 func partialMark(complete bool) string {
 	if complete {
 		return ""
@@ -53,7 +53,7 @@ func partialMark(complete bool) string {
 	return " (PARTIAL)"
 }
 
-// vllmLine is a line of the block. Empty values are left out.
+// vllmLine is a line of the block. Lines with an empty value are not written.
 type vllmLine struct{ label, value string }
 
 // writeVLLMBlock writes the block of one stage.
@@ -104,7 +104,7 @@ func vllmMetrics(v *aggregate.VLLM) []namedMetric {
 	}
 }
 
-// head08 is the block's first part until vLLM 0.8.
+// head08 returns the block's first part as of vLLM 0.8.
 func head08(s aggregate.StageResult) []vllmLine {
 	return []vllmLine{
 		{"Successful requests:", fmt.Sprint(s.Requests.Completed)},
@@ -117,7 +117,7 @@ func head08(s aggregate.StageResult) []vllmLine {
 	}
 }
 
-// head026 is the block's first part as of vLLM 0.26.
+// head026 returns the block's first part as of vLLM 0.26.
 func head026(s aggregate.StageResult) []vllmLine {
 	var concurrency, rate, goodput string
 	if s.Load.Concurrency != nil {
@@ -150,7 +150,7 @@ func head026(s aggregate.StageResult) []vllmLine {
 	}
 }
 
-// centred fills a title up to vLLM's width on both sides, the odd one right.
+// centred pads a title to vLLM's width on both sides. If one side is longer, it is the right one.
 func centred(title, fill string) string {
 	free := vllmWidth - len(title)
 	return strings.Repeat(fill, free/2) + title + strings.Repeat(fill, free-free/2)

@@ -15,19 +15,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// LedgerFile is the name of the ledger in a run directory.
+// LedgerFile is the name of the ledger's file in a run directory.
 const LedgerFile = "ledger.db"
 
-// Options say how files are written.
+// Options configure how files are written.
 type Options struct {
-	// VLLMLayout is that of vllm.txt. Empty: the first of VLLMLayouts.
+	// VLLMLayout is the layout of vllm.txt. Empty: VLLM026.
 	VLLMLayout VLLMLayout
 }
 
-// Write makes all derived files of a run directory from its ledger, in place of what is there. A file is either the old
-// one or the new one whole, never a part. It reads the ledger only; errors.Is tells aggregate.ErrLocked, ErrForeign and
-// ErrDamaged. The result is that of results.json, nil if the ledger could not be read or merged: an error with a result
-// is about writing. A ledger that is damaged is an aggregate.DamageError, and nothing is written.
+// Write makes all derived files of a run directory from its ledger, and replaces the existing ones. Each file is
+// replaced as a whole. Write reads nothing but the ledger. The error may wrap ledger.ErrLocked or ledger.ErrForeign. If
+// the ledger is damaged, Write writes nothing, and the error wraps a ledger.DamageError. The result is that of
+// results.json. It is nil if the ledger could not be read or merged; an error with a result is about writing.
 func Write(dir string, o Options) (result *aggregate.Result, err error) {
 	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
@@ -52,7 +52,7 @@ type file struct {
 	write func(io.Writer) error
 }
 
-// filesOf merges the ledger and lists the files to make of it.
+// filesOf merges the ledger and returns the result and the files to write.
 func filesOf(ledger *ledger.Ledger, o Options) (*aggregate.Result, []file, error) {
 	run, err := ledger.Run()
 	if err != nil {
@@ -78,7 +78,7 @@ func filesOf(ledger *ledger.Ledger, o Options) (*aggregate.Result, []file, error
 	return result, files, err
 }
 
-// contents writes bytes that are there.
+// contents returns a function that writes data.
 func contents(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -94,7 +94,8 @@ func writeResults(w io.Writer, r *aggregate.Result) error {
 	return e.Encode(r)
 }
 
-// replace puts a new file in the place of an old one at once.
+// replace writes a file under a temporary name and renames it, so that path is either the old file or the complete new
+// one.
 func replace(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
@@ -114,7 +115,7 @@ func replace(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// fill writes a file that anybody may read, through to the disk.
+// fill writes and syncs a file that everybody may read.
 func fill(f *os.File, write func(io.Writer) error) error {
 	w := bufio.NewWriterSize(f, 1<<16)
 	if err := write(w); err != nil {

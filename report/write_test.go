@@ -54,7 +54,7 @@ func TestWriteIsReproducibleToTheByte(t *testing.T) {
 	}
 }
 
-// copied is a new run directory with a copy of a ledger.
+// copied creates a run directory with a copy of a ledger.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
 	l, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
@@ -103,7 +103,7 @@ func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
 	}
 }
 
-// A reader that is not ours finds the same numbers.
+// Another implementation of the format reads the same numbers.
 func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 	dir := runDir(t, "", inOrder)
 	files := written(t, dir)
@@ -133,7 +133,7 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 		if uint64(h.TotalCount()) != want.Count {
 			t.Errorf("%s: %d values, want %d", tag, h.TotalCount(), want.Count)
 		}
-		// Ours is capped at the exact largest value, which a log does not carry.
+		// Our percentiles are capped at the exact largest value, which a log does not contain.
 		if p := min(float64(h.ValueAtPercentile(99))/1e6, want.Max); p != want.P99 {
 			t.Errorf("%s: p99 %v, want %v", tag, p, want.P99)
 		}
@@ -141,12 +141,12 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 	if got := found["1/ttft"].StartTimeMs(); got != 1700000030500 {
 		t.Errorf("stage 1 starts at %d", got)
 	}
-	// A processor that is given no tag reads the lines without one.
+	// A log processor without a tag option reads the lines without a tag.
 	if h := found[""]; h == nil || uint64(h.TotalCount()) != results.Stages[1].E2E.Count ||
 		h.Max() != found["1/e2e"].Max() {
 		t.Errorf("without a tag: %v", h)
 	}
-	if len(found) != 29 { // 13 metrics and the failure times, of 2 stages; and e2e without a tag
+	if len(found) != 29 { // 13 metrics and the failure times of 2 stages, and e2e without a tag
 		t.Errorf("tags %v", sortedKeys(found))
 	}
 }
@@ -183,7 +183,7 @@ func TestRequestRows(t *testing.T) {
 	}
 }
 
-// jsonRows decodes lines strictly.
+// jsonRows decodes rows and refuses unknown fields.
 func jsonRows(t *testing.T, data string) (rows []requestRow) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(data))

@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// pendingBatch is one call of Append that waits for the writer.
+// pendingBatch is one call of Append that is waiting for the writer.
 type pendingBatch struct {
 	entries []entry
 	fresh   []bool
@@ -21,15 +21,16 @@ type pendingBatch struct {
 	done    chan struct{} // closed by the writer
 }
 
-// entry is one snapshot as the file holds it.
+// entry is one snapshot in the encoding of the file.
 type entry struct {
 	key, value []byte
 	name       *spatev1.SnapshotKey
 }
 
-// Append adds snapshots and returns when they are durable. fresh says of each whether it is new: false means that the
-// ledger had it already, which is no error. A batch with a snapshot that contradicts the ledger is refused as a whole
-// with ErrConflict. Calls that wait at the same time share one transaction, and none fails by the fault of another.
+// Append adds snapshots and blocks until they are durable. fresh reports for each snapshot whether it is new; false
+// means that the ledger already had it, which is not an error. If a snapshot contradicts the ledger, Append adds
+// nothing of the batch and returns ErrConflict. Calls that wait at the same time share one transaction; a conflict in
+// one does not affect the others.
 func (l *Ledger) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 	p := &pendingBatch{fresh: make([]bool, len(batch)), done: make(chan struct{})}
 	for _, s := range batch {
@@ -49,7 +50,7 @@ func (l *Ledger) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 	return p.fresh, nil
 }
 
-// enqueue hands a batch to the writer.
+// enqueue passes a batch to the writer.
 func (l *Ledger) enqueue(p *pendingBatch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,12 +60,12 @@ func (l *Ledger) enqueue(p *pendingBatch) error {
 	l.waiting = append(l.waiting, p)
 	select {
 	case l.wake <- struct{}{}:
-	default: // the writer has been woken and has not looked yet
+	default: // the writer has been woken but has not taken the queue yet
 	}
 	return nil
 }
 
-// write commits what waits until the ledger is closed. It owns done.
+// write is the writer's goroutine: it commits waiting batches until the ledger is closed, and then closes done.
 func (l *Ledger) write() {
 	defer close(l.done)
 	for range l.wake {
@@ -72,7 +73,7 @@ func (l *Ledger) write() {
 	}
 }
 
-// take empties the queue.
+// take empties the queue and returns its batches.
 func (l *Ledger) take() []*pendingBatch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +82,7 @@ func (l *Ledger) take() []*pendingBatch {
 	return group
 }
 
-// commit writes a group of batches in one transaction and answers each.
+// commit writes a group of batches in one transaction and finishes each call of Append.
 func (l *Ledger) commit(group []*pendingBatch) {
 	err := l.update("snapshots", func(k *keeper) error { return putAll(k, group) })
 	for _, p := range group {
@@ -92,7 +93,7 @@ func (l *Ledger) commit(group []*pendingBatch) {
 	}
 }
 
-// putAll stores a group of batches. A batch that contradicts the ledger is left out alone.
+// putAll stores a group of batches. It skips only the batches that contradict the ledger.
 func putAll(k *keeper, group []*pendingBatch) error {
 	shelf := shelfOf(k.tx)
 	for _, p := range group {
@@ -132,8 +133,8 @@ func (p *pendingBatch) put(k *keeper, b shelf) (conflict, err error) {
 	return nil, nil
 }
 
-// sameSnapshot compares two encodings. Equal bytes are the rule; another build of the program may order fields
-// differently.
+// sameSnapshot reports whether two encodings are of equal snapshots. The bytes are usually equal, but another build of
+// the program may order fields differently.
 func sameSnapshot(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -148,14 +149,14 @@ func entryOf(s *spatev1.Snapshot) (entry, error) {
 	if name.GetAgent() == "" || strings.ContainsRune(name.GetAgent(), 0) {
 		return entry{}, fmt.Errorf("agent name %q cannot be a key", name.GetAgent())
 	}
-	value, err := deterministic.MarshalAppend(make([]byte, 0, proto.Size(s)+sealSize), s) // room for its checksum
+	value, err := deterministic.MarshalAppend(make([]byte, 0, proto.Size(s)+sealSize), s) // with room for the checksum
 	if err != nil {
 		return entry{}, err
 	}
 	return entry{key: snapshotKey(s.GetStageIndex(), name), value: value, name: name}, nil
 }
 
-// snapshotKey orders snapshots by stage, agent, incarnation and sequence.
+// snapshotKey returns the key of a snapshot. Keys sort by stage, agent, incarnation and sequence.
 func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
 	key := make([]byte, 0, 4+len(k.GetAgent())+1+16)
 	key = binary.BigEndian.AppendUint32(key, stage)
@@ -164,7 +165,7 @@ func snapshotKey(stage uint32, k *spatev1.SnapshotKey) []byte {
 	return binary.BigEndian.AppendUint64(key, k.GetSequence())
 }
 
-// nameText names the snapshot of a key for people.
+// nameText returns the name of a key's snapshot for people.
 func nameText(key []byte) string {
 	stage, k, ok := nameOf(key)
 	if !ok {
@@ -173,7 +174,7 @@ func nameText(key []byte) string {
 	return fmt.Sprintf("stage %d, %s", stage+1, KeyText(k))
 }
 
-// nameOf is the snapshot that a key names, false if it is none.
+// nameOf returns the snapshot that a key names. ok is false if the key is invalid.
 func nameOf(key []byte) (stage uint32, k *spatev1.SnapshotKey, ok bool) {
 	if len(key) < 4+1+1+16 || key[len(key)-17] != 0 {
 		return 0, nil, false
@@ -185,7 +186,7 @@ func nameOf(key []byte) (stage uint32, k *spatev1.SnapshotKey, ok bool) {
 	}, true
 }
 
-// Has says whether the ledger has a snapshot of a stage under a key.
+// Has reports whether the ledger has a snapshot of a stage under a key.
 func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
 		found = tx.Bucket(snapshotBucket).Get(snapshotKey(stage, k)) != nil
@@ -197,7 +198,7 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 	return found, nil
 }
 
-// Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at its first
+// Snapshots calls fn with each snapshot of a stage, ordered by agent, incarnation and sequence, and stops at fn's first
 // error. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
@@ -224,7 +225,7 @@ func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error
 	return nil
 }
 
-// viewSnapshots runs a read transaction on the snapshots.
+// viewSnapshots runs fn in a read transaction on the snapshots.
 func (l *Ledger) viewSnapshots(fn func(shelf) error) error {
 	if l.shallow {
 		return errors.New("the ledger was opened to look at its records only")
@@ -232,7 +233,7 @@ func (l *Ledger) viewSnapshots(fn func(shelf) error) error {
 	return l.view(func(tx *bbolt.Tx) error { return fn(shelfOf(tx)) })
 }
 
-// KeyText names a snapshot for people.
+// KeyText returns the name of a snapshot for people.
 func KeyText(k *spatev1.SnapshotKey) string {
 	return fmt.Sprintf("snapshot %d of agent %q (process %x)", k.GetSequence(), k.GetAgent(), k.GetIncarnation())
 }

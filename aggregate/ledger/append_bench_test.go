@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkAppendCrowd writes what 1,000 agents send: each second a snapshot of each, in no order, as four groups of
-// waiting calls.
+// BenchmarkAppendCrowd writes what 1,000 agents send: one snapshot of each agent per second, in random order, as four
+// groups of waiting calls.
 func BenchmarkAppendCrowd(b *testing.B) {
 	const agents, groups = 1000, 4
 	path := filepath.Join(b.TempDir(), "ledger.db")

@@ -12,9 +12,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ByWindow calls fn with each snapshot of a stage, window by window, and stops at its first error. It holds one
-// snapshot of each agent's process at a time: each process delivers its windows in order, so that they only have to be
-// merged. fn may keep the snapshot and must not write to the ledger.
+// ByWindow calls fn with each snapshot of a stage, window by window, and stops at fn's first error. It holds one
+// snapshot of each agent's process in memory: each process delivers its windows in order, so ByWindow only has to merge
+// the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	err := l.viewSnapshots(func(shelf shelf) error {
 		queue, err := readersOf(shelf, stage)
@@ -41,7 +41,7 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 	return nil
 }
 
-// readersOf makes a reader of each process that has snapshots of a stage.
+// readersOf returns a reader for each process that has snapshots of a stage.
 func readersOf(from shelf, stage uint32) (readers, error) {
 	var queue readers
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
@@ -56,7 +56,7 @@ func readersOf(from shelf, stage uint32) (readers, error) {
 			return nil, err
 		}
 		queue = append(queue, r)
-		// behind its last snapshot
+		// after its last snapshot
 		at = append(bytes.Clone(process), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 	}
 	heap.Init(&queue)
@@ -67,12 +67,12 @@ func readersOf(from shelf, stage uint32) (readers, error) {
 type reader struct {
 	shelf    shelf
 	cursor   *bbolt.Cursor
-	process  []byte // what its keys begin with
-	at       []byte // where to look first; nil: the cursor stands at the last one
+	process  []byte // prefix of its keys
+	at       []byte // where to start; nil: the cursor is at the last snapshot read
 	snapshot *spatev1.Snapshot
 }
 
-// next reads the next snapshot, false if there is none.
+// next reads the next snapshot. It returns false if there is none.
 func (r *reader) next() (more bool, err error) {
 	var key, place []byte
 	if r.at != nil {
@@ -92,7 +92,7 @@ func (r *reader) next() (more bool, err error) {
 	return true, proto.Unmarshal(value, r.snapshot)
 }
 
-// readers are ordered by the window of their snapshots, and by process.
+// readers is a heap of readers, ordered by the window of their current snapshots, then by process.
 type readers []*reader
 
 func (q readers) Len() int      { return len(q) }
@@ -104,14 +104,14 @@ func (q readers) Less(i, j int) bool {
 	return bytes.Compare(q[i].process, q[j].process) < 0
 }
 
-// Push is for the heap.
+// Push implements heap.Interface.
 func (q *readers) Push(r any) {
 	if one, ok := r.(*reader); ok {
 		*q = append(*q, one)
 	}
 }
 
-// Pop is for the heap.
+// Pop implements heap.Interface.
 func (q *readers) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]

@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// By window come the same snapshots, sorted: of any processes, whose names may begin alike, whatever the order they
-// came in.
+// ByWindow returns all snapshots of the stage, sorted, for any processes and any order of arrival. The names of
+// processes may have a common prefix.
 func TestByWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l, err := Create(fmt.Sprintf("%s/%d.db", t.TempDir(), rapid.Uint64().Draw(rt, "file")),

@@ -10,29 +10,30 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Change is what belongs together: all of it is in the ledger, or nothing. Parts that are not given stay as they are.
+// Change is a set of changes that are written together: the ledger contains all of them or none. Fields that are not
+// set change nothing.
 type Change struct {
 	// Run replaces the run's record.
 	Run *spatev1.RunRecord
-	// Submission replaces what a coordinator that is started anew needs to go on with the run.
+	// Submission replaces what a restarted coordinator needs to resume the run.
 	Submission *spatev1.Submission
-	// Stages are added, or replace those of the same index.
+	// Stages are added. They replace records of the same index.
 	Stages []*spatev1.StageRecord
-	// Checkpoint replaces the state of the run's machine.
+	// Checkpoint replaces the state of the run's state machine.
 	Checkpoint *spatev1.Checkpoint
-	// Events are added by their numbers.
+	// Events are added under their numbers.
 	Events []*spatev1.FollowRunResponse
-	// Discard removes the records of these stages and all snapshots of them: the stages are measured again.
+	// Discard removes the records and all snapshots of these stages, which will be measured again.
 	Discard []uint32
 }
 
-// nothing says whether the change changes nothing.
+// nothing reports whether the change changes nothing.
 func (c Change) nothing() bool {
 	return c.Run == nil && c.Submission == nil && c.Checkpoint == nil && len(c.Stages)+len(c.Events)+len(c.Discard) == 0
 }
 
-// Put writes a change in one transaction. It is durable when Put returns. A change of nothing is not written: each
-// transaction waits for the disk.
+// Put writes a change in one transaction and blocks until it is durable. Put does not write an empty change, because
+// each transaction waits for the disk.
 func (l *Ledger) Put(c Change) error {
 	if c.nothing() {
 		return nil
@@ -73,7 +74,7 @@ func discard(k *keeper, stage uint32) error {
 	return shelfOf(k.tx).discard(k, prefix)
 }
 
-// putMeta writes what there is one of.
+// putMeta writes the records of which a ledger has only one.
 func (c Change) putMeta(k *keeper) error {
 	if c.Run != nil {
 		if err := k.putMessage(metaBucket, runKey, c.Run); err != nil {
@@ -100,7 +101,8 @@ func (l *Ledger) Run() (*spatev1.RunRecord, error) {
 	return run, nil
 }
 
-// Submission returns what the run was begun with, nil if the ledger has none: its submission was cut short.
+// Submission returns what the run was started with, or nil if the ledger has none because submitting the run was
+// interrupted.
 func (l *Ledger) Submission() (*spatev1.Submission, error) {
 	s := &spatev1.Submission{}
 	if found, err := l.meta("submission", submissionKey, s); err != nil || !found {
@@ -109,7 +111,7 @@ func (l *Ledger) Submission() (*spatev1.Submission, error) {
 	return s, nil
 }
 
-// Checkpoint returns the last state of the run's machine, nil if there is none: the run was not begun.
+// Checkpoint returns the last state of the run's state machine, or nil if there is none because the run never started.
 func (l *Ledger) Checkpoint() (*spatev1.Checkpoint, error) {
 	c := &spatev1.Checkpoint{}
 	if found, err := l.meta("checkpoint", checkpointKey, c); err != nil || !found {
@@ -118,7 +120,7 @@ func (l *Ledger) Checkpoint() (*spatev1.Checkpoint, error) {
 	return c, nil
 }
 
-// readRecord reads a record's message.
+// readRecord decodes the message of a record, and checks its checksum.
 func readRecord(bucket, key, record []byte, into proto.Message) error {
 	content, err := unsealed(bucket, key, record)
 	if err != nil {
@@ -127,7 +129,7 @@ func readRecord(bucket, key, record []byte, into proto.Message) error {
 	return proto.Unmarshal(content, into)
 }
 
-// meta reads what there is one of. found is false if it was never written.
+// meta reads a record of which a ledger has only one. found is false if it was never written.
 func (l *Ledger) meta(what string, key []byte, into proto.Message) (found bool, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
 		record := tx.Bucket(metaBucket).Get(key)
@@ -143,7 +145,7 @@ func (l *Ledger) meta(what string, key []byte, into proto.Message) (found bool, 
 	return found, nil
 }
 
-// Stages returns the records of the run's stages so far, by index.
+// Stages returns the records of the run's stages so far, sorted by index.
 func (l *Ledger) Stages() ([]*spatev1.StageRecord, error) {
 	var stages []*spatev1.StageRecord
 	err := l.view(func(tx *bbolt.Tx) error {
@@ -159,8 +161,8 @@ func (l *Ledger) Stages() ([]*spatev1.StageRecord, error) {
 	return stages, nil
 }
 
-// Events calls fn with each event behind a number, in order, and stops at its first error. fn may keep the event and
-// must not write to the ledger.
+// Events calls fn with each event whose number is above after, in order, and stops at fn's first error. fn may keep the
+// event and must not write to the ledger.
 func (l *Ledger) Events(after uint64, fn func(*spatev1.FollowRunResponse) error) error {
 	err := l.view(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(eventsBucket).Cursor()
@@ -181,5 +183,5 @@ func (l *Ledger) Events(after uint64, fn func(*spatev1.FollowRunResponse) error)
 	return nil
 }
 
-// eventKey orders events by their numbers.
+// eventKey returns the key of an event. Keys sort by number.
 func eventKey(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }

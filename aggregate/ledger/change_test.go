@@ -14,14 +14,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// eventOf is a numbered notice.
+// eventOf returns a notice with a number.
 func eventOf(number uint64) *spatev1.FollowRunResponse {
 	return &spatev1.FollowRunResponse{Number: number, Event: &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{
 		Notice: &spatev1.Notice{Text: fmt.Sprint("notice ", number)},
 	}}}
 }
 
-// numbers lists the events behind a number.
+// numbers lists the events whose numbers are above after.
 func numbers(t testing.TB, l *Ledger, after uint64) string {
 	t.Helper()
 	var out []uint64
@@ -38,7 +38,7 @@ func numbers(t testing.TB, l *Ledger, after uint64) string {
 	return fmt.Sprint(out)
 }
 
-// A change of nothing does not wait for the disk.
+// An empty change is not written.
 func TestAChangeOfNothingIsNotWritten(t *testing.T) {
 	l, err := Create(filepath.Join(t.TempDir(), "ledger.db"), Change{Run: fixture.RunRecord(1)})
 	if err != nil {
@@ -118,7 +118,7 @@ func TestLedgerKeepsWhatARestartNeeds(t *testing.T) {
 
 func TestAChangeThatCannotBeWrittenIsNotThereAtAll(t *testing.T) {
 	l, _ := newLedger(t)
-	broken := &spatev1.StageRecord{Failure: "\xff"} // no UTF-8: it cannot be encoded
+	broken := &spatev1.StageRecord{Failure: "\xff"} // invalid UTF-8: it cannot be encoded
 	err := l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"},
 		Stages: []*spatev1.StageRecord{fixture.StageRecord(0, 1), broken}})
 	if err == nil {
@@ -132,7 +132,7 @@ func TestAChangeThatCannotBeWrittenIsNotThereAtAll(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a file's pages is an error, and never the end of the process.
+// Damage in a file's pages is an error, and never ends the process.
 func TestDamagedLedgersAreErrors(t *testing.T) {
 	l, path := newLedger(t)
 	for n := range 40 {
@@ -154,7 +154,7 @@ func TestDamagedLedgersAreErrors(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		data := append([]byte(nil), whole...)
-		page := rapid.IntRange(2, len(data)/4096-1).Draw(t, "page") // the two before have checksums
+		page := rapid.IntRange(2, len(data)/4096-1).Draw(t, "page") // the two pages before have checksums
 		for range rapid.IntRange(1, 40).Draw(t, "bytes") {
 			data[page*4096+rapid.IntRange(0, 63).Draw(t, "at")] = rapid.Byte().Draw(t, "value")
 		}
@@ -166,7 +166,7 @@ func TestDamagedLedgersAreErrors(t *testing.T) {
 	})
 }
 
-// useAll does with a ledger what a coordinator does, as long as it can.
+// useAll does with a ledger what a coordinator does, and ignores errors.
 func useAll(path string) {
 	l, err := Open(path)
 	if err != nil {
@@ -184,8 +184,8 @@ func useAll(path string) {
 	_ = l.Put(Change{Checkpoint: &spatev1.Checkpoint{Phase: "running"}})
 }
 
-// A stage that is discarded leaves nothing behind, and the others untouched, so that it can be measured again with the
-// same names.
+// Discarding a stage removes everything of it and nothing of other stages, so it can be measured again with the same
+// names.
 func TestDiscardedStages(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l, path := newLedger(t)

@@ -8,15 +8,15 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// DamageError says what of a ledger is lost. It is an ErrDamaged.
+// DamageError says what a damaged ledger has lost. It wraps ErrDamaged.
 type DamageError struct {
-	// Run is the run's id. Empty: it is not known, or the run's record is lost too.
+	// Run is the run's ID. It is empty if not known, for example because the run's record is lost too.
 	Run string
-	// Lost is what cannot be read, in words: by stage, agent and window as far as that can be known.
+	// Lost is what cannot be read, in words: by stage, agent and window as far as these are known.
 	Lost []string
 }
 
-// Error says it in one line.
+// Error returns the losses in one line.
 func (e *DamageError) Error() string {
 	of := ""
 	if e.Run != "" {
@@ -25,12 +25,12 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%v%s: %s", ErrDamaged, of, strings.Join(e.Lost, "; "))
 }
 
-// Unwrap makes it an ErrDamaged.
+// Unwrap returns ErrDamaged.
 func (e *DamageError) Unwrap() error { return ErrDamaged }
 
-// guarded runs fn, which reads a file that may be damaged. The store trusts its pages: from a damaged one it panics, or
-// reads memory that is not there. Both become errors here, so that one bad file does not end a process that serves
-// others.
+// guarded runs fn, which reads a file that may be damaged. The store trusts its pages: on a damaged page it panics, or
+// reads unmapped memory. guarded turns both into errors, so that one bad file does not end a process that serves other
+// runs.
 func guarded(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -41,7 +41,7 @@ func guarded(fn func() error) (err error) {
 	return fn()
 }
 
-// view runs a read transaction on a file that may be damaged.
+// view runs fn in a read transaction on a file that may be damaged.
 func (l *Ledger) view(fn func(*bbolt.Tx) error) error {
 	return guarded(func() error { return l.db.View(fn) })
 }

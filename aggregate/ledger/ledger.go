@@ -16,33 +16,36 @@ import (
 	"github.com/spate-load/spate/measure"
 )
 
-// Errors to act on.
+// Errors that callers branch on.
 var (
-	// ErrConflict says that a snapshot has the key of another one in the ledger, but not its content.
+	// ErrConflict means that the ledger has a snapshot with the same key but different content.
 	ErrConflict = errors.New("the ledger has another snapshot of this key")
-	// ErrClosed says that the ledger was closed.
+	// ErrClosed means that the ledger is closed.
 	ErrClosed = errors.New("the ledger is closed")
-	// ErrLocked says that another process has the ledger open.
+	// ErrLocked means that another process has the ledger open.
 	ErrLocked = errors.New("the ledger is in use by another process: wait until its run has ended, or stop it")
-	// ErrForeign says that a file is no ledger, or not one that this program can read.
+	// ErrForeign means that a file is not a ledger, or not one that this program can read.
 	ErrForeign = errors.New("not a ledger that this program can read")
-	// ErrDamaged says that a file was a ledger and is not whole any more. The error that has it is a DamageError.
+	// ErrDamaged means that a file is a ledger with missing or damaged content. The error that wraps it is a
+	// DamageError.
 	ErrDamaged = errors.New("the ledger is damaged")
 )
 
-// ledgerVersion counts the layouts of the file; values are the protocol's messages.
+// ledgerVersion is the version of the file's layout. Values are messages of the protocol. The versions:
 //
 //	1  buckets meta (format, version, run), stages (index) and snapshots (stage, agent, incarnation, sequence)
-//	2  meta has submission and checkpoint, too, and bucket events (number) the run's events but progress; bucket arrivals (number) has the
-//	   snapshots in the order they came, and bucket snapshots their numbers there
-//	3  each record ends in a checksum, and bucket inventory (bucket) has the number of records and the sum of their checksums
+//	2  meta also has submission and checkpoint; bucket events (number) has the run's events except progress; bucket
+//	   arrivals (number) has the snapshots in the order of arrival, and bucket snapshots their numbers there
+//	3  each record ends in a checksum; bucket inventory (bucket) has the number of records and the sum of their
+//	   checksums
 //	4  meta has definitions, the version of what the numbers mean
 const ledgerVersion = 4
 
-// lockTimeout is how long to wait for another process to let go of the file: enough for one that is just ending.
+// lockTimeout is how long to wait for another process to release the file: long enough for a process that is about to
+// exit.
 const lockTimeout = time.Second
 
-// Names in the file.
+// Names of buckets and keys in the file.
 var (
 	metaBucket     = []byte("meta")
 	stagesBucket   = []byte("stages")
@@ -63,11 +66,11 @@ var (
 	definitionsKey = []byte("definitions")
 )
 
-// Ledger is the file that holds a run: its records, the state of its machine, its events, and each snapshot once. It
-// survives the death of the process at any time. All methods but Close may be called concurrently.
+// Ledger is the file that holds a run: its records, the state of its state machine, its events, and each snapshot once.
+// The file stays consistent if the process dies at any time. All methods except Close may be called concurrently.
 type Ledger struct {
 	db *bbolt.DB
-	// shallow: the snapshots' pages were not looked at, so nothing reads them.
+	// shallow: the snapshots were not verified, so they cannot be read.
 	shallow bool
 
 	mu      sync.Mutex
@@ -77,8 +80,8 @@ type Ledger struct {
 	done    chan struct{} // closed by the writer when it has ended
 }
 
-// Create makes the ledger of a new run with its first records, and opens it. The file must not exist. It gets its name
-// when it is whole, so that a process killed meanwhile leaves no ledger. The caller closes the ledger.
+// Create creates the ledger of a new run with its first records, and opens it. The file must not exist. It gets its
+// name only when it is complete, so a process killed during Create leaves no ledger. The caller closes the ledger.
 func Create(path string, first Change) (*Ledger, error) {
 	l, err := create(path, first)
 	if err != nil {
@@ -107,7 +110,7 @@ func create(path string, first Change) (*Ledger, error) {
 	return open(path, false, lockTimeout, openExisting)
 }
 
-// layOut makes a ledger's file, which must not exist, and closes it.
+// layOut creates a ledger's file, which must not exist, and closes it.
 func layOut(path string, first Change) error {
 	l, err := open(path, false, lockTimeout, func(path string, flag int, mode os.FileMode) (*os.File, error) {
 		return os.OpenFile(path, flag|os.O_EXCL, mode)
@@ -118,8 +121,8 @@ func layOut(path string, first Change) error {
 	return errors.Join(l.db.Update(func(tx *bbolt.Tx) error { return initialise(tx, first) }), l.Close())
 }
 
-// Open opens the ledger of a run to go on with it, after it has read all of it to be sure that it is whole. The caller
-// closes it. It fails as OpenReadOnly does.
+// Open opens the ledger of a run for writing. It first reads the whole file to verify it. The caller closes the ledger.
+// Open returns the same errors as OpenReadOnly.
 func Open(path string) (*Ledger, error) {
 	seen, err := OpenReadOnly(path)
 	if err != nil {
@@ -135,12 +138,12 @@ func Open(path string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenReadOnly opens a ledger to read it, after it has read all of it to be sure that it is whole. Append and Put fail
-// on it. The caller closes it. The error is ErrLocked or ErrForeign, a DamageError that names what is lost, or says why
-// the file cannot be opened.
+// OpenReadOnly opens a ledger for reading. It first reads the whole file to verify it. Append and Put fail. The caller
+// closes the ledger. The error is ErrLocked, ErrForeign, a DamageError that names what is lost, or the reason why the
+// file cannot be opened.
 func OpenReadOnly(path string) (*Ledger, error) { return openVerified(path, lockTimeout, true) }
 
-// openVerified opens a ledger to read it. Unless deep, its snapshots are not looked at, and cannot be read.
+// openVerified opens a ledger for reading. Unless deep, it does not verify the snapshots, and they cannot be read.
 func openVerified(path string, patience time.Duration, deep bool) (*Ledger, error) {
 	l, err := open(path, true, patience, openExisting)
 	if err != nil {
@@ -153,7 +156,8 @@ func openVerified(path string, patience time.Duration, deep bool) (*Ledger, erro
 	return l, nil
 }
 
-// openExisting never makes a file. The store ends a process that opens a file without its first two pages.
+// openExisting opens a file for the store, but never creates one. It checks that the first two pages exist, because
+// without them the store ends the process.
 func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flag&^os.O_CREATE, mode)
 	if err != nil {
@@ -172,7 +176,7 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// open opens the file, waiting so long for another process that has it open, and starts the writer.
+// open opens the file and starts the writer. If another process has the file open, it waits for at most patience.
 func open(path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File,
 	error)) (*Ledger, error) {
 	var db *bbolt.DB
@@ -181,7 +185,7 @@ func open(path string, readOnly bool, patience time.Duration, openFile func(stri
 			Timeout:        patience,
 			ReadOnly:       readOnly,
 			OpenFile:       openFile,
-			NoFreelistSync: true, // the list is found again on open; writing it with each batch costs more
+			NoFreelistSync: true, // opening the file rebuilds the list; writing it with each batch costs more
 			FreelistType:   bbolt.FreelistMapType,
 		})
 		return err
@@ -194,7 +198,7 @@ func open(path string, readOnly bool, patience time.Duration, openFile func(stri
 	return l, nil
 }
 
-// openError names the errors of the store that a person can act on.
+// openError translates the errors of the store that a person can act on.
 func openError(err error) error {
 	switch {
 	case errors.Is(err, bbolterrors.ErrTimeout):
@@ -206,7 +210,7 @@ func openError(err error) error {
 	return err
 }
 
-// initialise makes the buckets of a new file and writes its first records.
+// initialise creates the buckets of a new file and writes its first records.
 func initialise(tx *bbolt.Tx, first Change) error {
 	for _, name := range append(recordBuckets(), inventoryBucket) {
 		if _, err := tx.CreateBucket(name); err != nil {
@@ -232,12 +236,12 @@ func initialise(tx *bbolt.Tx, first Change) error {
 	return k.close()
 }
 
-// recordBuckets are the buckets whose records the inventory counts.
+// recordBuckets returns the buckets whose records the inventory counts.
 func recordBuckets() [][]byte {
 	return [][]byte{metaBucket, stagesBucket, snapshotBucket, arrivalBucket, eventsBucket}
 }
 
-// Close writes what waits and closes the file. It blocks until both are done; a second call does nothing.
+// Close writes the waiting batches and closes the file. It blocks until both are done. A second call does nothing.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	if !l.closed {
@@ -249,7 +253,7 @@ func (l *Ledger) Close() error {
 	return l.db.Close()
 }
 
-// Copy writes a consistent copy of the file as it is now, while others go on appending.
+// Copy writes a consistent copy of the file to w. Other goroutines may append meanwhile.
 func (l *Ledger) Copy(w io.Writer) error {
 	err := l.view(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(w)
@@ -261,7 +265,7 @@ func (l *Ledger) Copy(w io.Writer) error {
 	return nil
 }
 
-// update runs one durable transaction for a named thing.
+// update runs fn in one durable write transaction. what names the content in errors.
 func (l *Ledger) update(what string, fn func(*keeper) error) error {
 	err := guarded(func() error {
 		return l.db.Update(func(tx *bbolt.Tx) error {
@@ -287,5 +291,5 @@ func (k *keeper) putMessage(bucket, key []byte, m proto.Message) error {
 	return k.put(bucket, key, content)
 }
 
-// deterministic gives equal messages equal bytes, so that a snapshot sent twice is known again without decoding.
+// deterministic gives equal messages equal bytes, so that a snapshot sent twice is recognized without decoding.
 var deterministic = proto.MarshalOptions{Deterministic: true}

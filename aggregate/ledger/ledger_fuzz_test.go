@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// fuzzedLedger writes a ledger of several stages, agents and pages, and returns its bytes.
+// fuzzedLedger writes a ledger with several stages, agents and pages, and returns its bytes.
 func fuzzedLedger(t testing.TB) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
@@ -48,7 +48,7 @@ func fuzzedLedger(t testing.TB) []byte {
 	return data
 }
 
-// contentsOf reads all that a ledger has, by way of the store.
+// contentsOf reads everything in a ledger through the store.
 func contentsOf(l *Ledger) (string, error) {
 	run, err1 := l.Run()
 	submission, err2 := l.Submission()
@@ -74,7 +74,7 @@ func contentsOf(l *Ledger) (string, error) {
 	return out.String(), err
 }
 
-// mend gives the first two pages checksums that fit what they say, as one who means harm would.
+// mend makes the checksums of the first two pages right again, as an attacker would.
 func mend(data []byte) {
 	for _, at := range []int{0, os.Getpagesize()} {
 		m := data[at+pageHeader : at+pageHeader+metaLength]
@@ -84,9 +84,9 @@ func mend(data []byte) {
 	}
 }
 
-// FuzzLedger changes bytes of a ledger: three for the place and one for the value each, cuts it short, and mends the
-// checksums of its first pages. Whatever comes of it is a ledger with all that was written, or an error; and what is
-// intact can be told from the rest.
+// FuzzLedger changes bytes of a ledger (three input bytes for the offset and one for the value of each), truncates the
+// ledger, and makes the checksums of its first pages right again. The result must be a ledger with everything that was
+// written, or an error. What is intact must be distinguishable from the rest.
 func FuzzLedger(f *testing.F) {
 	whole := fuzzedLedger(f)
 	path := filepath.Join(f.TempDir(), "whole.db")
@@ -126,7 +126,7 @@ func FuzzLedger(f *testing.F) {
 	})
 }
 
-// wholeOrTold opens a ledger in each way. forged: its first pages may lead to what was written before.
+// wholeOrTold opens a ledger in every way. If forged, the first pages may point to an earlier state of the file.
 func wholeOrTold(t *testing.T, path, want string, forged bool) {
 	t.Helper()
 	_ = Peek(path, func(l *Ledger) error {

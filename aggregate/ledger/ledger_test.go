@@ -22,7 +22,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// newLedger makes a ledger that the test closes.
+// newLedger creates a ledger. A cleanup of the test closes it.
 func newLedger(t testing.TB) (*Ledger, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
@@ -38,7 +38,7 @@ func newLedger(t testing.TB) (*Ledger, string) {
 	return l, path
 }
 
-// held lists the keys that a ledger has of a stage.
+// held lists the keys of a stage's snapshots in a ledger.
 func held(t testing.TB, l *Ledger, stage uint32) []string {
 	t.Helper()
 	keys := []string{}
@@ -89,7 +89,7 @@ func TestLedgerRefusesAContradictionAndNothingElse(t *testing.T) {
 	}
 	other := fixture.SnapshotOf(0, "a", 1, 1)
 	other.PeakInFlight = 9
-	// All three wait for one transaction: hold the writer back by a transaction of our own.
+	// A transaction of the test holds the writer back, so that all three batches wait for one transaction.
 	tx, err := l.db.Begin(true)
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestEqualSnapshotsInAnotherOrderOfFieldsAreNoContradiction(t *testing.T) {
 	}
 }
 
-// TestSnapshotsComeByNameWhateverTheirArrival: results that walk the ledger must not depend on who was faster.
+// Results that walk the ledger must not depend on the order of arrival.
 func TestSnapshotsComeByNameWhateverTheirArrival(t *testing.T) {
 	l, _ := newLedger(t)
 	for _, name := range []string{"c 2", "a 1", "c 1", "b 1", "a 2"} {
@@ -321,7 +321,7 @@ func TestOpenNeedsAFileAndCreateNeedsNone(t *testing.T) {
 	}
 }
 
-// A process killed while it creates a ledger leaves none, and what it leaves stops no other.
+// A process killed while it creates a ledger leaves no ledger, and its leftovers do not prevent another Create.
 func TestALedgerIsWholeOnceItHasItsName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	if err := os.WriteFile(path+".new", []byte("cut short"), 0o600); err != nil {
@@ -393,7 +393,8 @@ func TestCopyIsALedgerOfItsMoment(t *testing.T) {
 	}
 }
 
-// appendUntilKilled is the variable that makes this program append to the ledger it names until it is killed.
+// appendUntilKilled is the environment variable that makes this program append to the ledger at its value until the
+// program is killed.
 const appendUntilKilled = "SPATE_TEST_APPEND"
 
 // appendForever appends from several goroutines and prints each sequence number once it is durable.
@@ -443,7 +444,7 @@ func TestKilledProcessLosesNothingThatWasAcked(t *testing.T) {
 	}
 }
 
-// heldAt lists the keys of stage 0 that the ledger at a path has.
+// heldAt lists the keys of stage 0 in the ledger at a path.
 func heldAt(t *testing.T, path string) []string {
 	t.Helper()
 	l, err := OpenReadOnly(path)
@@ -454,7 +455,7 @@ func heldAt(t *testing.T, path string) []string {
 	return held(t, l, 0)
 }
 
-// killAfter starts a process that appends, kills it after so many acks, and returns all that it acked.
+// killAfter starts a process that appends, kills it after a number of acks, and returns all keys that it acked.
 func killAfter(t *testing.T, path string, acks int) (acked []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -478,6 +479,6 @@ func killAfter(t *testing.T, path string, acks int) (acked []string) {
 			}
 		}
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // an error, because it was killed
 	return acked
 }

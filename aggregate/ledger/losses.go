@@ -13,24 +13,24 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// catalogue lists what of a damaged ledger is intact, so that the rest can be named.
+// catalogue lists what is intact in a damaged ledger, so that the rest can be named as lost.
 type catalogue struct {
-	run      *spatev1.RunRecord // nil: it is lost
-	plan     string             // the plan's name; empty: it is lost, or has none
-	lost     []string           // records that are lost, in words
+	run      *spatev1.RunRecord // nil: lost
+	plan     string             // the plan's name; empty: lost, or the plan has none
+	lost     []string           // lost records, in words
 	stages   map[uint32]*spatev1.StageRecord
-	events   int                // that are lost
-	deep     bool               // snapshots were looked at
-	names    map[string]uint64  // the number of arrival that each snapshot has
+	events   int                // number of lost events
+	deep     bool               // snapshots were read
+	names    map[string]uint64  // by name: the number of arrival of each snapshot
 	arrivals map[string]covered // by name: the windows of intact snapshots
-	rows     bool               // any of them has request rows
-	runID    string             // as snapshots have it
+	rows     bool               // an intact snapshot has request rows
+	runID    string             // from the snapshots
 }
 
-// covered are the windows that a snapshot is of.
+// covered is the range of windows of a snapshot.
 type covered struct{ first, last uint32 }
 
-// catalogueOf walks a damaged ledger. each is called with each intact snapshot, unless it is nil.
+// catalogueOf walks a damaged ledger. Unless each is nil, catalogueOf calls it with each intact snapshot.
 func catalogueOf(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*catalogue, error) {
 	w, err := newWalk(f)
 	if err != nil {
@@ -69,8 +69,8 @@ func catalogueOf(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*catalogu
 	return c, nil
 }
 
-// owns reports whether a snapshot that was found on a page which no other points to is one of the ledger's: the place
-// of its name says so. Pages of writes that were cut short are such pages too.
+// owns reports whether a snapshot on an orphan page, to which no other page points, belongs to the ledger. It does if
+// the ledger has its name with the same number of arrival. Interrupted writes leave orphan pages, too.
 func (c *catalogue) owns(key, content []byte) bool {
 	s := &spatev1.Snapshot{}
 	if len(key) != 8 || proto.Unmarshal(content, s) != nil {
@@ -82,7 +82,7 @@ func (c *catalogue) owns(key, content []byte) bool {
 	return known && !found && number == binary.BigEndian.Uint64(key)
 }
 
-// arrival takes in a snapshot.
+// arrival adds a snapshot to the catalogue if it is intact.
 func (c *catalogue) arrival(content []byte, damage error, each func(*spatev1.Snapshot)) {
 	s := &spatev1.Snapshot{}
 	if damage != nil || proto.Unmarshal(content, s) != nil || s.GetKey().GetAgent() == "" {
@@ -99,7 +99,7 @@ func (c *catalogue) arrival(content []byte, damage error, each func(*spatev1.Sna
 	}
 }
 
-// stage takes in the record of a stage.
+// stage adds the record of a stage to the catalogue.
 func (c *catalogue) stage(key, content []byte, damage error) {
 	rec := &spatev1.StageRecord{}
 	if damage == nil && proto.Unmarshal(content, rec) == nil {
@@ -111,7 +111,7 @@ func (c *catalogue) stage(key, content []byte, damage error) {
 	}
 }
 
-// meta takes in a record that there is one of.
+// meta adds a record of which a ledger has only one to the catalogue.
 func (c *catalogue) meta(key string, content []byte, damage error) {
 	if damage != nil {
 		if key == string(submissionKey) || key == string(checkpointKey) {
@@ -133,7 +133,7 @@ func (c *catalogue) meta(key string, content []byte, damage error) {
 	}
 }
 
-// damageOf names what a damaged ledger has lost. wrong is what is wrong with the file.
+// damageOf returns a DamageError that names what a damaged ledger has lost. wrong is what is wrong with the file.
 func damageOf(f *os.File, deep bool, wrong []string) error {
 	c, err := catalogueOf(f, deep, nil)
 	if err != nil {
@@ -142,13 +142,13 @@ func damageOf(f *os.File, deep bool, wrong []string) error {
 	return &DamageError{Run: c.id(), Lost: append(c.losses(), wrong...)}
 }
 
-// id is the run's id, as far as anything tells it.
+// id returns the run's ID from the run's record or the snapshots, or "" if it is not known.
 func (c *catalogue) id() string { return cmp.Or(c.run.GetRunId(), c.runID) }
 
-// mostLosses is how many losses are named.
+// mostLosses is the largest number of losses that are named.
 const mostLosses = 16
 
-// losses says in words what is lost: records, then snapshots by stage, agent and windows.
+// losses returns what is lost, in words: records, then snapshots by stage, agent and windows.
 func (c *catalogue) losses() []string {
 	out := slices.Clone(c.lost)
 	if c.run == nil {
@@ -169,7 +169,7 @@ func (c *catalogue) losses() []string {
 	return out
 }
 
-// missingStages are those that have snapshots and no record.
+// missingStages returns the stages that have snapshots but no record.
 func (c *catalogue) missingStages() []uint32 {
 	missing := map[uint32]bool{}
 	for name := range c.arrivals {
@@ -180,7 +180,7 @@ func (c *catalogue) missingStages() []uint32 {
 	return slices.Sorted(maps.Keys(missing))
 }
 
-// snapshotsLost names them.
+// snapshotsLost returns the lost snapshots, in words.
 func (c *catalogue) snapshotsLost() (out []string) {
 	all := maps.Clone(c.names)
 	for name := range c.arrivals {
@@ -198,10 +198,10 @@ func (c *catalogue) snapshotsLost() (out []string) {
 	return out
 }
 
-// processLost names the snapshots of a process that are lost, in rows of neighbours. names are all that are known of,
-// in order.
+// processLost returns the lost snapshots of a process, in words: consecutive snapshots together. names are the names of
+// all known snapshots of the process, sorted.
 func (c *catalogue) processLost(names []string) (out []string) {
-	before, from := -1, uint64(0) // last window and sequence of the intact one before
+	before, from := -1, uint64(0) // last window and sequence of the intact snapshot before
 	for i, name := range names {
 		stage, k, _ := nameOf([]byte(name))
 		windows, intact := c.arrivals[name]
@@ -220,8 +220,8 @@ func (c *catalogue) processLost(names []string) (out []string) {
 	return out
 }
 
-// lossText names lost snapshots of a process. What windows they are of is known from their neighbours. to -1: none
-// follows.
+// lossText returns the words for lost snapshots of a process. Their windows, from and to, are known from the intact
+// neighbours. to is -1 if no intact snapshot follows.
 func lossText(stage uint32, k *spatev1.SnapshotKey, lost uint64, from, to int) string {
 	windows := fmt.Sprintf("windows %d to %d", from, to)
 	switch {

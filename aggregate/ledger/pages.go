@@ -10,9 +10,9 @@ import (
 	"os"
 )
 
-// Layout of the store's file, bbolt's format version 2: pages with a header of 16 bytes (number u64, flags u16, count
-// u16, overflow u32), then elements; the first two pages hold what the whole file hangs on, with a checksum. Numbers
-// are in the machine's own byte order.
+// Layout of the store's file, bbolt's format version 2. A page has a header of 16 bytes (number u64, flags u16, count
+// u16, overflow u32), then elements. The first two pages are meta pages: they point to the root of all trees and have a
+// checksum. Numbers are in the machine's own byte order.
 const (
 	pageHeader  = 16
 	metaLength  = 64
@@ -20,38 +20,39 @@ const (
 	branchFlag  = 0x01
 	leafFlag    = 0x02
 	elementSize = 16
-	bucketFlag  = 0x01 // of a leaf's element: its value is a bucket
-	bucketSize  = 16   // root page u64, sequence u64; root 0: a page follows in the value itself
+	bucketFlag  = 0x01 // flag of a leaf's element: its value is a bucket
+	bucketSize  = 16   // root page u64, sequence u64; root 0: the value itself contains a page
 )
 
-// deepestTree is more levels than any tree of the store has: its pages have dozens of children each.
+// deepestTree is more levels than any tree of the store has, because each page has dozens of children.
 const deepestTree = 64
 
 var native = binary.NativeEndian
 
-// walk reads a ledger's file page by page, without the store. The store trusts its pages: a page that points at itself
-// ends its process, and one that has lost its elements loses records without a word. A walk reads on where a page is
-// damaged, and lists what is wrong.
+// walk reads a ledger's file page by page, without the store. The store trusts its pages: a page that points to itself
+// crashes the process, and a page without its elements loses records silently. A walk continues after a damaged page,
+// and lists what is wrong.
 type walk struct {
 	file   io.ReaderAt
 	length int64  // of the file
 	size   int64  // of a page
-	end    uint64 // first page beyond the file's trees
-	root   uint64 // page of the tree of buckets
+	end    uint64 // number of the first page after the file's trees
+	root   uint64 // root page of the tree of buckets
 	seen   []uint64
 	faults []string
-	more   int // faults that are not listed
+	more   int // number of faults that are not listed
 
 	wanted  func(bucket string) bool
-	record  func(bucket string, key, value []byte) // bytes are valid until it returns
-	buckets map[string]uint64                      // sequence by name of the buckets found
-	bucket  string                                 // the one that is walked; empty: the tree of buckets
+	record  func(bucket string, key, value []byte) // the bytes are valid until it returns
+	buckets map[string]uint64                      // sequences of the buckets found, by name
+	bucket  string                                 // the bucket being walked; empty: the tree of buckets
 }
 
-// mostFaults is how many faults of pages are listed.
+// mostFaults is the largest number of faults of pages that are listed.
 const mostFaults = 8
 
-// newWalk finds the root of a file's trees. An error: its first pages are of no use, so nothing else can be found.
+// newWalk finds the root of a file's trees. It returns an error if both meta pages are unusable, so that nothing else
+// can be found.
 func newWalk(f *os.File) (*walk, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -69,11 +70,11 @@ func newWalk(f *os.File) (*walk, error) {
 	return w, nil
 }
 
-// errNoStore is in the error about a file whose first two pages are not those of a store.
+// errNoStore is wrapped by the error about a file whose first two pages are not meta pages of the store.
 var errNoStore = errors.New("its first pages cannot be read")
 
-// metas finds the newest of the two pages that the whole file hangs on. Each change of the file writes one of them: if
-// one is damaged, nobody knows whether it was the newer one.
+// metas reads the newer of the two meta pages. Each change of the file writes one of them. If one is damaged, it is not
+// known whether that was the newer one.
 func (w *walk) metas() error {
 	var newest uint64
 	whole := 0
@@ -98,14 +99,15 @@ func (w *walk) metas() error {
 	return nil
 }
 
-// soundMeta reports whether a meta page's content has its checksum.
+// soundMeta reports whether the checksum of a meta page is right.
 func soundMeta(m []byte) bool {
 	sum := fnv.New64a()
-	sum.Write(m[:metaLength-8]) // never fails, by its contract
+	sum.Write(m[:metaLength-8]) // a hash never returns an error
 	return native.Uint32(m) == metaMagic && sum.Sum64() == native.Uint64(m[metaLength-8:])
 }
 
-// secondMeta is where the second meta page stands, by the page size that the first one says, or this machine's.
+// secondMeta returns the offset of the second meta page. It uses the page size in the first meta page, or this
+// machine's if that page is damaged.
 func (w *walk) secondMeta() int64 {
 	head := make([]byte, pageHeader+metaLength)
 	if _, err := w.file.ReadAt(head, 0); err == nil && soundMeta(head[pageHeader:]) {
@@ -114,7 +116,7 @@ func (w *walk) secondMeta() int64 {
 	return int64(os.Getpagesize())
 }
 
-// fault notes what is wrong with a page.
+// fault records what is wrong with a page.
 func (w *walk) fault(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if w.bucket != "" {
@@ -127,10 +129,10 @@ func (w *walk) fault(format string, args ...any) {
 	w.faults = append(w.faults, text)
 }
 
-// all walks the wanted buckets and hands over their records.
+// all walks the wanted buckets and passes their records to record.
 func (w *walk) all() { w.tree(w.root, nil, nil, 0) }
 
-// orphans hands over the records on pages that the walk has not seen, whatever they are.
+// orphans calls record with the records on leaf pages that the walk has not seen. They may be anything.
 func (w *walk) orphans(record func(key, value []byte)) {
 	for id := uint64(2); id < w.end && int64(id+1)*w.size <= w.length; id++ {
 		if w.seen[id/64]>>(id%64)&1 == 1 {
@@ -147,7 +149,8 @@ func (w *walk) orphans(record func(key, value []byte)) {
 	}
 }
 
-// tree walks the pages below one. Its first key is from, unless that is nil, and all its keys are below to.
+// tree walks a page and those below it. Its first key must be from, unless from is nil, and all its keys must be below
+// to, unless to is nil.
 func (w *walk) tree(id uint64, from, to []byte, depth int) {
 	page, ok := w.read(id)
 	if !ok {
@@ -176,7 +179,7 @@ func (w *walk) tree(id uint64, from, to []byte, depth int) {
 	}
 }
 
-// below walks what an element holds or points to.
+// below walks what an element contains or points to.
 func (w *walk) below(id uint64, e element, next []byte, depth int) {
 	switch {
 	case e.child != 0:
@@ -224,7 +227,8 @@ func (w *walk) open(id uint64, e element) {
 	}
 }
 
-// read reads a page with its overflow, false if it cannot be had. A page belongs to one place in the trees.
+// read reads a page with its overflow pages. It returns false if that fails, or if the page was read before: a page
+// belongs to only one place in the trees.
 func (w *walk) read(id uint64) ([]byte, bool) {
 	head := make([]byte, pageHeader)
 	if id < 2 || id >= w.end {
@@ -259,12 +263,12 @@ func (w *walk) read(id uint64) ([]byte, bool) {
 type element struct {
 	key, value []byte
 	bucket     bool   // value is a bucket
-	child      uint64 // page below. 0: the page is a leaf
+	child      uint64 // page below; 0: the page is a leaf
 }
 
 // elementsOf reads the elements of a page: branch (position u32, key size u32, page u64) or leaf (flags, position, key
-// size, value size u32). Positions count from the element itself. Elements that cannot be read are left out, with an
-// error for the first of them.
+// size, value size u32). Positions count from the element itself. Elements that cannot be read are skipped, and the
+// error is about the first problem.
 func elementsOf(page []byte) (out []element, err error) {
 	if len(page) < pageHeader {
 		return nil, fmt.Errorf("%d bytes", len(page))
@@ -289,7 +293,8 @@ func elementsOf(page []byte) (out []element, err error) {
 	return out, err
 }
 
-// elementOf reads the element at an offset of a page, false if it points outside.
+// elementOf reads the element at an offset of a page. It returns false if the element points outside the page or is
+// invalid.
 func elementOf(page []byte, at int, flags uint16) (out element, ok bool) {
 	e := page[at:]
 	position, keySize, valueSize := uint64(native.Uint32(e)), uint64(native.Uint32(e[4:])), uint64(0)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Peek opens a ledger, calls fn with it to read its records and events, and closes it. Its snapshots cannot be read:
-// that saves looking at them, which are nearly all of the file. It does not wait for another process that writes the
-// ledger: that is ErrLocked at once. Append and Put fail. The error is that of fn, or as OpenReadOnly's.
+// Peek opens a ledger, calls fn to read its records and events, and closes the ledger. fn cannot read snapshots: Peek
+// does not verify them, because they are nearly all of the file. Peek does not wait for a process that is writing the
+// ledger, but returns ErrLocked at once. Append and Put fail. The error is that of fn, or one of OpenReadOnly's.
 func Peek(path string, fn func(*Ledger) error) error {
 	l, err := openVerified(path, time.Millisecond, false)
 	if err != nil {

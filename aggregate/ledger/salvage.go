@@ -11,10 +11,11 @@ import (
 // salvageBatch is how many snapshots are written together.
 const salvageBatch = 64
 
-// Salvage makes a new ledger at a path of what is intact of a damaged one: each record and snapshot whose checksum is
-// right. The new ledger says what is lost, so that its result is incomplete, and no coordinator goes on with it.
-// planYAML stands in where the run's record is lost. The damaged file stays as it is. It returns what is lost, nil if
-// nothing is: then no file is made. The error is ErrLocked or ErrForeign, or says why nothing can be read or written.
+// Salvage copies what is intact in the damaged ledger from to a new ledger at to: every record and snapshot whose
+// checksum is right. The new ledger records what is lost, so that its result is incomplete and no coordinator resumes
+// it. If the run's record is lost, planYAML replaces the plan in it. The damaged file stays unchanged. Salvage returns
+// what is lost. If nothing is, damage is nil and no file is created. The error is ErrLocked, ErrForeign, or the reason
+// why nothing can be read or written.
 func Salvage(from, to string, planYAML []byte) (damage *DamageError, err error) {
 	l, err := OpenReadOnly(from)
 	if err == nil {
@@ -31,7 +32,7 @@ func Salvage(from, to string, planYAML []byte) (damage *DamageError, err error) 
 	return damage, salvageTo(f, to, damage, planYAML)
 }
 
-// salvageTo writes what is intact.
+// salvageTo copies what is intact to a new ledger.
 func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err error) {
 	out, err := Create(to, Change{Run: &spatev1.RunRecord{}})
 	if err != nil {
@@ -61,7 +62,8 @@ func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err
 	return out.Put(change)
 }
 
-// standIn is the run's record with what is lost, made up as far as it is lost itself.
+// standIn returns the run's record with the damage added. If the record itself is lost, standIn makes one from the
+// snapshots and planYAML.
 func (c *catalogue) standIn(damage *DamageError, planYAML []byte) *spatev1.RunRecord {
 	run := c.run
 	if run == nil {

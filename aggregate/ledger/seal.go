@@ -8,20 +8,20 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// The store has checksums for two of its pages only. So each record of a ledger ends in a checksum of its bucket, key
-// and content, and the inventory holds, for each bucket, the number of its records and the sum of their checksums. A
-// record that was changed, was moved, came back in an older version or is gone makes one of the two wrong.
+// The store has checksums only for its two meta pages. Therefore each record of a ledger ends in a checksum of its
+// bucket, key and content, and the inventory has, for each bucket, the number of its records and the sum of their
+// checksums. If a record was changed, moved, lost or reverted to an older version, one of the two is wrong.
 
 // sealSize is the length of a record's checksum.
 const sealSize = 4
 
-// castagnoli is CRC-32C: it finds each change of up to 32 bits in a row, and others but for one in 2^32.
+// castagnoli is CRC-32C. It detects every burst of changes of up to 32 bits, and all but one in 2^32 of other changes.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errSeal is in the error about a record whose checksum is wrong.
+// errSeal is the error about a record whose checksum is wrong.
 var errSeal = errors.New("its checksum is wrong")
 
-// checksum covers the place of a record and its content.
+// checksum returns the checksum of a record's bucket, key and content.
 func checksum(bucket, key, content []byte) uint32 {
 	var lengths [8]byte
 	binary.BigEndian.PutUint32(lengths[:], uint32(len(bucket)))
@@ -32,15 +32,15 @@ func checksum(bucket, key, content []byte) uint32 {
 	return crc32.Update(sum, castagnoli, content)
 }
 
-// sealed is a record as the file has it. It may use content's memory.
+// sealed returns a record as stored in the file: the content and its checksum. It may reuse content's memory.
 func sealed(bucket, key, content []byte) []byte {
 	return binary.BigEndian.AppendUint32(content, checksum(bucket, key, content))
 }
 
-// sealOf is the checksum at a record's end.
+// sealOf returns the checksum at a record's end.
 func sealOf(record []byte) uint32 { return binary.BigEndian.Uint32(record[len(record)-sealSize:]) }
 
-// unsealed is the content of a record whose checksum is right.
+// unsealed returns the content of a record, or errSeal if its checksum is wrong.
 func unsealed(bucket, key, record []byte) ([]byte, error) {
 	if len(record) < sealSize {
 		return nil, errSeal
@@ -52,25 +52,25 @@ func unsealed(bucket, key, record []byte) ([]byte, error) {
 	return content, nil
 }
 
-// holding is what a bucket holds by the inventory: its records, and the sum of their checksums.
+// holding is the inventory's entry for a bucket: the number of its records, and the sum of their checksums.
 type holding struct{ records, sum uint64 }
 
-// with is a holding with one more record.
+// with returns the holding with one more record.
 func (h holding) with(record []byte) holding {
 	return holding{h.records + 1, h.sum + uint64(sealOf(record))}
 }
 
-// without is a holding with one record less.
+// without returns the holding with one record less.
 func (h holding) without(record []byte) holding {
 	return holding{h.records - 1, h.sum - uint64(sealOf(record))}
 }
 
-// encode is the holding as the inventory has it.
+// encode returns the holding as stored in the inventory.
 func (h holding) encode() []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, h.records), h.sum)
 }
 
-// holdingOf reads an entry of the inventory.
+// holdingOf decodes an entry of the inventory.
 func holdingOf(bucket, record []byte) (holding, error) {
 	content, err := unsealed(inventoryBucket, bucket, record)
 	if err != nil || len(content) != 16 {
@@ -79,16 +79,16 @@ func holdingOf(bucket, record []byte) (holding, error) {
 	return holding{binary.BigEndian.Uint64(content), binary.BigEndian.Uint64(content[8:])}, nil
 }
 
-// keeper writes records of one transaction and keeps the inventory.
+// keeper writes the records of one transaction and updates the inventory.
 type keeper struct {
 	tx       *bbolt.Tx
-	holdings map[string]holding // of the buckets that changed
+	holdings map[string]holding // of the changed buckets
 }
 
-// keeperOf returns the keeper of a transaction. Its caller calls close before the transaction ends.
+// keeperOf returns a keeper for a transaction. The caller must call close before the transaction ends.
 func keeperOf(tx *bbolt.Tx) *keeper { return &keeper{tx, map[string]holding{}} }
 
-// put stores a record. It may use content's memory.
+// put stores a record. It may reuse content's memory.
 func (k *keeper) put(bucket, key, content []byte) error {
 	h, err := k.holding(bucket)
 	if err != nil {
@@ -103,7 +103,7 @@ func (k *keeper) put(bucket, key, content []byte) error {
 	return in.Put(key, record)
 }
 
-// remove deletes a record, if it is there.
+// remove deletes a record, if it exists.
 func (k *keeper) remove(bucket, key []byte) error {
 	in := k.tx.Bucket(bucket)
 	old := in.Get(key)
@@ -118,7 +118,7 @@ func (k *keeper) remove(bucket, key []byte) error {
 	return in.Delete(key)
 }
 
-// holding is what a bucket holds so far.
+// holding returns the current holding of a bucket.
 func (k *keeper) holding(bucket []byte) (holding, error) {
 	if h, ok := k.holdings[string(bucket)]; ok {
 		return h, nil
@@ -130,7 +130,7 @@ func (k *keeper) holding(bucket []byte) (holding, error) {
 	return holdingOf(bucket, record)
 }
 
-// close writes the inventory.
+// close writes the inventory's changed entries.
 func (k *keeper) close() error {
 	in := k.tx.Bucket(inventoryBucket)
 	for bucket, h := range k.holdings {

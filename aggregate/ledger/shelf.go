@@ -7,23 +7,23 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// shelf is where the ledger keeps snapshots: all in the order in which they came, and by name the place of each. A page
-// of the file that gets a snapshot is written anew with all the others on it. Were they kept by name, each of a
-// thousand agents would write a page of its old ones each second; as they come, the new ones share pages of their own,
-// and only the places, which are small, are spread out.
+// shelf is where the ledger stores snapshots: all of them in the order of arrival, and by name the place of each. To
+// add a snapshot, the store rewrites the whole page. If snapshots were stored by name, each of a thousand agents would
+// rewrite a page of its old snapshots every second. In the order of arrival, new snapshots share pages of their own,
+// and only their places, which are small, are scattered.
 type shelf struct {
-	places  *bbolt.Bucket // number of arrival by name
-	arrived *bbolt.Bucket // encoding by number of arrival
+	places  *bbolt.Bucket // numbers of arrival, by name
+	arrived *bbolt.Bucket // encoded snapshots, by number of arrival
 }
 
 // shelfOf returns the shelf of a transaction.
 func shelfOf(tx *bbolt.Tx) shelf {
 	s := shelf{tx.Bucket(snapshotBucket), tx.Bucket(arrivalBucket)}
-	s.arrived.FillPercent = 1 // nothing comes in between
+	s.arrived.FillPercent = 1 // keys only grow, so nothing is inserted in between
 	return s
 }
 
-// get returns the encoding of a snapshot, nil if there is none.
+// get returns an encoded snapshot, or nil if there is none.
 func (s shelf) get(name []byte) ([]byte, error) {
 	place := s.places.Get(name)
 	if place == nil {
@@ -32,7 +32,7 @@ func (s shelf) get(name []byte) ([]byte, error) {
 	return s.at(name, place)
 }
 
-// at returns the encoding of the snapshot that has a place.
+// at returns the encoded snapshot at a place.
 func (s shelf) at(name, place []byte) ([]byte, error) {
 	number, err := unsealed(snapshotBucket, name, place)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s shelf) at(name, place []byte) ([]byte, error) {
 	return content, nil
 }
 
-// put stores the encoding of a snapshot that is not there. It may use value's memory.
+// put stores an encoded snapshot that the shelf does not have yet. It may reuse value's memory.
 func (s shelf) put(k *keeper, name, value []byte) error {
 	number, err := s.arrived.NextSequence()
 	if err != nil {
@@ -58,7 +58,7 @@ func (s shelf) put(k *keeper, name, value []byte) error {
 	return k.put(snapshotBucket, name, at)
 }
 
-// discard removes the snapshots whose names begin with a prefix.
+// discard removes the snapshots whose names start with a prefix.
 func (s shelf) discard(k *keeper, prefix []byte) error {
 	var names [][]byte // a cursor must not delete while it walks
 	c := s.places.Cursor()

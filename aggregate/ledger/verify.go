@@ -11,17 +11,17 @@ import (
 
 // finding is what a walk over a ledger found.
 type finding struct {
-	found   map[string]holding // by bucket: the records whose checksum is right
-	broken  map[string]int     // by bucket: those whose checksum is wrong
-	noted   map[string]holding // by bucket: what there is by the inventory
-	last    uint64             // highest number of a snapshot
-	format  bool               // it says that it is a ledger
-	version error              // it says that it is one of another version
-	meaning error              // it says that its numbers mean something else
+	found   map[string]holding // by bucket: the records with a right checksum
+	broken  map[string]int     // by bucket: how many records have a wrong checksum
+	noted   map[string]holding // by bucket: the entry of the inventory
+	last    uint64             // highest number of arrival
+	format  bool               // it has the format name of a ledger
+	version error              // not nil: its layout has another version
+	meaning error              // not nil: its numbers have other definitions
 }
 
-// verify reads a ledger and returns ErrForeign, or a DamageError with what is lost, or nil if it is whole: then reading
-// it by way of the store gives what was written. Unless deep, it leaves out the snapshots but not their names.
+// verify reads a ledger and returns ErrForeign, a DamageError with what is lost, or nil if the ledger is intact: then
+// the store returns what was written. Unless deep, verify skips the snapshots, but not their names.
 func verify(path string, deep bool) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *finding) take(bucket string, key, record []byte) {
 	content, err := unsealed([]byte(bucket), key, record)
 	isVersion := bucket == string(metaBucket) && bytes.Equal(key, versionKey)
 	switch {
-	case isVersion && len(record) == 4: // layouts before the third had no checksums
+	case isVersion && len(record) == 4: // layouts before version 3 had no checksums
 		r.version = inspectVersion(record)
 	case err != nil:
 		r.broken[bucket]++
@@ -77,7 +77,7 @@ func (r *finding) take(bucket string, key, record []byte) {
 	}
 }
 
-// inspect looks whether a record says that the ledger is another program's.
+// inspect checks whether a record says that the ledger has another version or other definitions.
 func (r *finding) inspect(bucket string, key, content []byte) {
 	switch {
 	case bucket != string(metaBucket):
@@ -88,7 +88,7 @@ func (r *finding) inspect(bucket string, key, content []byte) {
 	}
 }
 
-// wrong says in words where the file is not what was written. Empty: it is.
+// wrong returns, in words, where the file differs from what was written. It is empty if the file is intact.
 func (r *finding) wrong(w *walk) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if !r.format {
@@ -108,7 +108,7 @@ func (r *finding) wrong(w *walk) (wrong []string) {
 		case found != noted:
 			add("its %s are not those that were written last", kindOf(bucket))
 		case bucket == string(arrivalBucket) &&
-			r.last > w.buckets[bucket]: // the next one would take the place of one that is there
+			r.last > w.buckets[bucket]: // the next snapshot would overwrite an existing one
 			add("it has snapshot number %d, and counts %d", r.last, w.buckets[bucket])
 		}
 	}
@@ -119,7 +119,7 @@ func (r *finding) wrong(w *walk) (wrong []string) {
 	return wrong
 }
 
-// kindOf names the records of a bucket for people. Empty: ledgers have no such bucket.
+// kindOf returns the name of a bucket's records for people, or "" if ledgers have no such bucket.
 func kindOf(bucket string) string {
 	switch bucket {
 	case string(metaBucket):
@@ -138,7 +138,7 @@ func kindOf(bucket string) string {
 	return ""
 }
 
-// inspectVersion says what to do with a ledger of another version.
+// inspectVersion returns an error that says what to do, if the ledger's layout has another version.
 func inspectVersion(value []byte) error {
 	if len(value) != 4 {
 		return fmt.Errorf("%w: its version %x is none", ErrForeign, value)
@@ -154,7 +154,8 @@ func inspectVersion(value []byte) error {
 	return nil
 }
 
-// inspectDefinitions says what to do with a ledger whose numbers mean something else than this program's do.
+// inspectDefinitions returns an error that says what to do, if the ledger's numbers have other definitions than this
+// program's.
 func inspectDefinitions(value []byte) error {
 	if len(value) != 4 {
 		return fmt.Errorf("%w: its definitions %x are none", ErrForeign, value)

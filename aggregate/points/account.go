@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// ofServers are the latencies of a stage by the servers' own histograms, under the names of the clients' with server_
-// before them.
+// ofServers returns the latencies of a stage from the servers' own histograms. Their names are those of the clients'
+// latencies with the prefix server_.
 func ofServers(a *aggregate.ServerAccount) (out []sink.Distribution) {
 	if a == nil {
 		return nil
@@ -30,7 +30,7 @@ func ofServers(a *aggregate.ServerAccount) (out []sink.Distribution) {
 	return out
 }
 
-// interpolated is the value of a quantile, no number if it is not known.
+// interpolated returns the value of a quantile, or NaN if it is not known.
 func interpolated(q *aggregate.ServerQuantile) float64 {
 	if q == nil || q.Value == nil {
 		return math.NaN()

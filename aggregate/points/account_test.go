@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A stage's point has the servers' own latencies, as far as they are known, and no others have.
+// A stage's point has the servers' own latencies as far as they are known.
 func TestStageHasTheServersAccount(t *testing.T) {
 	value := 12.5
 	r := aggregate.StageResult{ServerAccount: &aggregate.ServerAccount{

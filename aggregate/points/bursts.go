@@ -11,25 +11,25 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What a burst of errors is: a window in which at least burstLeast requests failed, and those at least one in
-// burstShare of all that ended in it, after calmWindows windows in which that was not so.
+// Limits of a burst of errors. A burst starts with a window in which at least burstLeast requests failed, and at least
+// one in burstShare of those that ended, after calmWindows windows in which this was not the case.
 const (
 	burstLeast  = 5
 	burstShare  = 10
 	calmWindows = 10
 )
 
-// Bursts finds bursts of errors in the windows of one stage, seen in their order. The zero value begins with the first
-// window; what it finds depends on no more than the last calmWindows windows, so that it may begin anywhere: it says
-// nothing of the first ones then.
+// Bursts finds bursts of errors in the windows of one stage, which See takes in order. The zero value is ready for use
+// and may start at any window. What it finds depends only on the last calmWindows windows. If it does not start at
+// window 0, it reports nothing for the first calmWindows windows.
 type Bursts struct {
 	begun bool
-	first uint32 // window seen first
+	first uint32 // first window seen
 	last  uint32 // window of the last burst
-	any   bool   // there was one
+	any   bool   // there was a burst
 }
 
-// See takes in the next window and returns the event of a burst that begins with it, false if none does.
+// See takes the next window. It returns the event of a burst that starts with this window, and false if none does.
 func (b *Bursts) See(run Run, scope sink.Scope, rec *spatev1.StageRecord, v aggregate.View) (sink.EventPoint, bool) {
 	if !b.begun {
 		b.begun, b.first = true, v.Window
@@ -51,7 +51,7 @@ func (b *Bursts) See(run Run, scope sink.Scope, rec *spatev1.StageRecord, v aggr
 	}, true
 }
 
-// classes lists failures by class, the most first.
+// classes lists the numbers of failures by class, the largest first.
 func classes(errors map[string]uint64) string {
 	names := slices.Sorted(maps.Keys(errors))
 	slices.SortStableFunc(names, func(a, b string) int { return int(errors[b]) - int(errors[a]) })

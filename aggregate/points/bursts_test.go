@@ -17,7 +17,8 @@ import (
 
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// seen are the windows that bursts begin with, of windows from first on in which so many of 100 requests failed.
+// seen returns the windows in which bursts start. failed has the number of failures, of 100 requests, in each window
+// from first on.
 func seen(first uint32, failed []uint64) (windows []uint32) {
 	var b Bursts
 	rec := &spatev1.StageRecord{StartTime: timestamppb.New(begin)}
@@ -51,7 +52,7 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// Few failures are no burst, whatever their share.
+// Few failures are not a burst, even if they are a large share.
 func TestFewFailuresAreNoBurst(t *testing.T) {
 	var b Bursts
 	v := aggregate.View{Total: aggregate.Measured{Counters: &spatev1.Counters{Failed: burstLeast - 1}}}
@@ -60,7 +61,8 @@ func TestFewFailuresAreNoBurst(t *testing.T) {
 	}
 }
 
-// Begun anywhere, bursts are those that were found from the begin, but for the first windows, of which nothing is said.
+// Bursts that starts at a later window finds the same bursts as from window 0, except in its first calmWindows windows,
+// for which it reports nothing.
 func TestBurstsBegunLater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		failed := rapid.SliceOfN(rapid.SampledFrom([]uint64{0, 0, 0, 0, 0, 0, 0, 20}), 40, 80).Draw(t, "failed")
@@ -83,7 +85,7 @@ func TestBurstSaysWhat(t *testing.T) {
 		Counters: &spatev1.Counters{Completed: 28, Failed: 12},
 		Errors:   map[string]uint64{"timeout": 10, "connect": 2, "body": 0},
 	}}
-	b.begun = true // from the stage's begin
+	b.begun = true // from the stage's start
 	p, ok := b.See(Run{ID: "r", Plan: "p"}, sink.Scope{StageIndex: 3, RunID: "r"},
 		&spatev1.StageRecord{StartTime: timestamppb.New(begin)}, v)
 	want := "12 of 40 requests that ended in second 7 failed: timeout 10, connect 2"

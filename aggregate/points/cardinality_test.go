@@ -14,10 +14,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// shape is how large a run is.
+// shape is the size of a run.
 type shape struct{ stages, agents, regions, observers, endpoints, servers int }
 
-// mostSeries and perSecond are the bounds that docs/influxdb.md gives.
+// mostSeries and perSecond return the bounds in docs/influxdb.md.
 func (s shape) mostSeries() int {
 	return 2*s.stages*(1+s.regions+s.agents+s.endpoints) + s.stages*(1+s.regions+s.endpoints) + 3*s.stages*s.observers +
 		s.agents + 3 + 3*s.stages + s.stages*s.servers
@@ -27,14 +27,14 @@ func (s shape) perSecond() int {
 	return 2*(1+s.regions+s.agents+s.endpoints+s.observers) + s.agents + s.servers
 }
 
-// record is a stage of the run, with two windows of each agent merged.
+// record returns a stage of the run, with a snapshot of each agent and observer merged.
 func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
 	rec := &spatev1.StageRecord{
 		StartTime: timestamppb.New(begin),
 		Stage: &spatev1.Stage{Index: uint32(index),
 			Target: &spatev1.Target{Name: "t", ServerMetrics: &spatev1.ServerMetrics{}}},
 	}
-	for i := range s.endpoints + 3 { // beyond the bound there are more
+	for i := range s.endpoints + 3 { // more endpoints than views show, if s.endpoints is at the limit
 		rec.Stage.Target.Endpoints = append(rec.Stage.Target.Endpoints, fmt.Sprintf("http://e%d", i))
 	}
 	for i := range s.agents + s.observers {
@@ -70,7 +70,7 @@ func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
 	return rec, merged
 }
 
-// points are the points of all stages, and how many of them one second has.
+// points returns the points of all stages, and how many of them one second has.
 func (s shape) points() (rows []sink.Row, second int) {
 	run := Run{ID: "r", Plan: "p"}
 	for index := range s.stages {
@@ -101,7 +101,7 @@ func (s shape) points() (rows []sink.Row, second int) {
 	return rows, second
 }
 
-// events are those of a run around a stage, without what was lost.
+// events returns the points of a run's events around a stage, without losses.
 func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
 	for _, e := range []*spatev1.RunEvent{
 		{Event: &spatev1.RunEvent_RunBegan{}}, {Event: &spatev1.RunEvent_RunEnded{}},
@@ -119,7 +119,7 @@ func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
 	return rows
 }
 
-// A run has as many series, and a second as many points, as docs/influxdb.md says.
+// The numbers of series per run and of points per second are those in docs/influxdb.md.
 func TestCardinality(t *testing.T) {
 	for _, s := range []shape{{1, 1, 1, 0, 1, 0}, {3, 7, 2, 2, 4, 5}, {2, 5, 3, 1, 64, 0}} {
 		rows, second := s.points()
@@ -145,7 +145,7 @@ func TestCardinality(t *testing.T) {
 	}
 }
 
-// No tag has the name of a field: InfluxDB 3 has both as columns of one table.
+// No tag has the name of a field, because InfluxDB 3 stores both as columns of one table.
 func TestTagsAreNoFields(t *testing.T) {
 	rows, _ := shape{2, 3, 2, 1, 2, 2}.points()
 	for _, row := range append(rows, append(sinktest.Window(1).Rows(), sinktest.Stage().Rows()...)...) {

@@ -8,8 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Event turns an event into a point, false if sinks have no use for it. stage finds a stage by its index, nil if it is
-// not known.
+// Event converts an event to a point. It returns false if sinks have no use for the event. stage returns a stage by its
+// index, or nil if it is not known.
 func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage) (sink.EventPoint, bool) {
 	p := sink.EventPoint{RunID: run.ID, Plan: run.Plan, Time: e.GetTime().AsTime()}
 	scope := func(index uint32) *sink.Scope {
@@ -42,7 +42,7 @@ func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage
 	return p, true
 }
 
-// stageWords name a stage for people who see it as a mark in a graph.
+// stageWords returns the name of a stage for people who see it as a mark in a graph.
 func stageWords(s *sink.Scope) string {
 	if s == nil {
 		return "a stage"

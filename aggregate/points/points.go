@@ -1,8 +1,8 @@
-// Package points turns merged results, records and events into points for sinks.
+// Package points converts merged results, records and events to points for sinks.
 //
-// The coordinator does so while a run goes on, and `spate export` from its ledger later. Both go through here, so that
-// both write the same points: what names a point, and its time, follow from the ledger alone. Nothing here measures or
-// merges: package aggregate has the numbers, package sink the schema.
+// The coordinator uses it while a run is in progress, and `spate export` uses it with the ledger later. Both write the
+// same points, because the name and the time of a point follow from the ledger alone. This package does not measure or
+// merge: package aggregate has the numbers, package sink the schema.
 package points
 
 import (
@@ -11,15 +11,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Run names a run in all its points.
+// Run identifies a run in all its points.
 type Run struct {
-	// ID is the run's id.
+	// ID is the run's ID.
 	ID string
 	// Plan is the plan's name.
 	Plan string
 }
 
-// Scope names the series of a stage as a whole.
+// Scope returns the scope of a stage as a whole.
 func (r Run) Scope(st *spatev1.Stage) sink.Scope {
 	return sink.Scope{
 		RunID: r.ID, Plan: r.Plan, StageIndex: st.GetIndex(),

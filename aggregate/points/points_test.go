@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// places are the measurements, regions and agents of points' rows.
+// places returns the measurements of points' rows, with their regions, agents and endpoints.
 func places[P interface{ Rows() []sink.Row }](points []P) string {
 	var out []string
 	for _, p := range points {
@@ -31,7 +31,8 @@ func places[P interface{ Rows() []sink.Row }](points []P) string {
 	return strings.Join(out, ", ")
 }
 
-// What regions, agents and observers measured goes to measurements of which none counts anything twice.
+// The points of the whole, regions, agents, endpoints and observers have different measurements or tags, so that
+// nothing counts twice.
 func TestPointsByRegionAndObserver(t *testing.T) {
 	rec := &spatev1.StageRecord{StartTime: timestamppb.Now(),
 		Stage: &spatev1.Stage{Target: &spatev1.Target{Endpoints: []string{"http://e"}}}}

@@ -9,18 +9,18 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Progress says how far a replay is.
+// Progress is how far a replay has got.
 type Progress struct {
-	// Stage and Stages are the stage under way, from 1, and how many there are.
+	// Stage is the number of the stage in progress, from 1. Stages is how many there are.
 	Stage, Stages int
-	// Window is the last window of it that was handed on.
+	// Window is the last window of this stage that was emitted.
 	Window uint32
 }
 
-// Replay hands on all points of a run as a sink got them while it went on, from its ledger: events, windows, what came
-// to date, results and how far off agents started. It differs where the sink could not wait: what came too late for its
-// window is in it, and what came to date is there for every window. Heartbeats are in no ledger. emit and show stop it
-// with their first error; show is told after each window.
+// Replay emits all points of a run from its ledger, as a sink received them during the run: events, windows, views to
+// date, results and start errors of agents. It differs where the sink could not wait: a window also contains what
+// arrived too late for it, and every window has a view to date. Ledgers have no heartbeats. Replay calls show after
+// each window, and stops at the first error of emit or show.
 func Replay(l *ledger.Ledger, emit func([]sink.Row) error, show func(Progress) error) error {
 	run, err1 := l.Run()
 	submission, err2 := l.Submission()
@@ -49,7 +49,7 @@ type replay struct {
 	progress Progress
 }
 
-// events hands on the events that sinks have a use for.
+// events emits the events that sinks use.
 func (r *replay) events(records []*spatev1.StageRecord) error {
 	stages := map[uint32]*spatev1.Stage{}
 	for _, rec := range records {
@@ -64,7 +64,7 @@ func (r *replay) events(records []*spatev1.StageRecord) error {
 	})
 }
 
-// stage merges a stage window by window, and hands on each as it was shown. A stage that never started has no points.
+// stage merges a stage window by window, and emits each window. A stage that never started has no points.
 func (r *replay) stage(rec *spatev1.StageRecord) error {
 	if rec.GetStartTime() == nil {
 		return nil
@@ -87,17 +87,17 @@ func (r *replay) stage(rec *spatev1.StageRecord) error {
 	return s.end()
 }
 
-// shower hands on the windows of a stage.
+// shower emits the windows of a stage.
 type shower struct {
 	*replay
 	rec    *spatev1.StageRecord
 	scope  sink.Scope
 	merged *aggregate.Stage
-	next   uint32 // first window that was not handed on
+	next   uint32 // first window that was not emitted yet
 	bursts Bursts
 }
 
-// before hands on the windows before one: all of them is merged.
+// before emits the windows before window, which are completely merged.
 func (s *shower) before(window uint32) error {
 	for ; s.next < window; s.next++ {
 		if err := s.window(s.next); err != nil {
@@ -112,7 +112,7 @@ func (s *shower) before(window uint32) error {
 	return nil
 }
 
-// window hands on one window, if anything came in it.
+// window emits one window, if it has measurements.
 func (s *shower) window(number uint32) error {
 	view, ok := s.merged.Window(number)
 	if !ok {
@@ -138,7 +138,7 @@ func (s *shower) window(number uint32) error {
 	return nil
 }
 
-// end hands on the stage's result. One that has not ended has none.
+// end emits the result of the stage, if the stage has ended.
 func (s *shower) end() error {
 	if !s.rec.GetEnded() {
 		return nil

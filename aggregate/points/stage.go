@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Stage are the results of a stage: as a whole, by region, by endpoint, and of its observers. v is all of the stage to
-// date. A stage that never started has none: its points would have no time.
+// Stage returns the points of a stage's results: as a whole, by region, by endpoint, and of its observers. v is the
+// view of the whole stage. A stage that never started has no points, because they would have no time.
 func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, v aggregate.View) []sink.StagePoint {
 	if rec.GetStartTime() == nil {
 		return nil
@@ -16,7 +16,7 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 	for _, region := range r.Regions {
 		m := find(v.Regions, region.Name)
 		if region.Name == "" || m == nil {
-			continue // no region: the whole has it
+			continue // agents without a region are only in the whole
 		}
 		s := scope
 		s.Region = region.Name
@@ -39,7 +39,7 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 	return out
 }
 
-// whole is the result of a stage.
+// whole returns the point of a stage as a whole.
 func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult,
 	total aggregate.Measured) sink.StagePoint {
 	verdict := r.Trust.Verdict.Number()
@@ -60,7 +60,7 @@ func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult,
 	return p
 }
 
-// part is the result of a region, or of its observer, over some time.
+// part returns the point of a region, of its observer, or of an endpoint. seconds is the time of its rates.
 func part(
 	scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, c aggregate.Contribution, seconds *float64,
 	complete bool,
@@ -75,7 +75,7 @@ func part(
 	}
 }
 
-// endpoint is the result of an endpoint. Its throughput is over the time of the whole stage.
+// endpoint returns the point of an endpoint. Its throughput is over the duration of the whole stage.
 func endpoint(scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured,
 	r aggregate.StageResult) sink.StagePoint {
 	var c aggregate.Contribution
@@ -83,8 +83,8 @@ func endpoint(scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured,
 	return part(scope, rec, m, c, r.DurationS, r.Complete)
 }
 
-// Starts are how far off agents began their load, at the stage's start. Of a name with several processes the first
-// counts: those that came later have no part in the start.
+// Starts returns points of how far from the armed start agents started their load. If a name has several processes,
+// only the first one counts, because the others joined after the start.
 func Starts(run Run, rec *spatev1.StageRecord, r aggregate.StageResult) (out []sink.AgentPoint) {
 	if rec.GetStartTime() == nil {
 		return nil

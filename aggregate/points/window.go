@@ -8,9 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Windows are the points of one window of a stage: of all agents, of each region, of each agent, of each endpoint
-// and of each observer. toDate may be nil:
-// what came to date is not known for this window.
+// Windows returns the points of one window of a stage: of all agents, and of each region, agent, endpoint and observer.
+// toDate is nil if the view to date is not known for this window.
 func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View,
 	toDate *aggregate.View) []sink.WindowPoint {
 	w := window{rec: rec, number: view.Window, toDate: toDate, slo: rec.GetStage().GetSlo() != nil}
@@ -24,7 +23,7 @@ func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View,
 	out := []sink.WindowPoint{whole}
 	for _, part := range view.Regions {
 		if part.Name == "" {
-			continue // no region: the whole has it
+			continue // agents without a region are only in the whole
 		}
 		s := scope
 		s.Region = part.Name
@@ -52,7 +51,7 @@ func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View,
 	return out
 }
 
-// Servers are the points of what servers told of themselves in one window of a stage.
+// Servers returns the points of the server metrics of one window of a stage.
 func Servers(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View) []sink.ServerPoint {
 	out := make([]sink.ServerPoint, 0, len(view.Servers))
 	for _, v := range view.Servers {
@@ -72,7 +71,7 @@ type window struct {
 	slo    bool
 }
 
-// point is the point of a part of the window. find finds the same part to date.
+// point returns the point of a part of the window. find returns the same part of the view to date.
 func (w window) point(scope sink.Scope, m aggregate.Measured,
 	find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
 	p := sink.WindowPoint{Scope: scope, StageStart: w.rec.GetStartTime().AsTime(), Window: w.number,
@@ -86,7 +85,7 @@ func (w window) point(scope sink.Scope, m aggregate.Measured,
 	return p
 }
 
-// find returns the part of a name, nil if there is none.
+// find returns the part with a name, or nil if there is none.
 func find(parts []aggregate.Part, name string) *aggregate.Measured {
 	for i := range parts {
 		if parts[i].Name == name {
@@ -96,7 +95,7 @@ func find(parts []aggregate.Part, name string) *aggregate.Measured {
 	return nil
 }
 
-// measures hands on counts and distributions.
+// measures converts counts and distributions.
 func measures(m aggregate.Measured, slo bool) sink.Measures {
 	out := sink.Measures{Windows: m.Windows, Counters: m.Counters, SLO: slo, Errors: m.Errors}
 	for _, d := range m.Distributions {

@@ -9,80 +9,81 @@ import (
 // WindowLength is the length of a window.
 const WindowLength = time.Second
 
-// Scope says what part of which stage a point is about. It names the point's series: equal scopes, equal series.
+// Scope is the part of a stage that a point is about. It identifies the point's series: equal scopes, equal series.
 type Scope struct {
-	// RunID is the run's id.
+	// RunID is the run's ID.
 	RunID string
 	// Plan is the plan's name.
 	Plan string
-	// StageIndex is the stage's place in the run, from 0.
+	// StageIndex is the stage's index in the run, from 0.
 	StageIndex uint32
 	// Target and Workload are their names in the plan.
 	Target, Workload string
-	// Load is the load point in words: "concurrency 8", "2 req/s poisson".
+	// Load is the stage's load in words: "concurrency 8", "2 req/s poisson".
 	Load string
-	// Concurrency is the load point of a closed loop, 0 for an open loop.
+	// Concurrency is the concurrency of a closed loop, 0 for an open loop.
 	Concurrency uint32
-	// Rate is the load point of an open loop in requests per second, 0 for a closed loop.
+	// Rate is the rate of an open loop in requests per second, 0 for a closed loop.
 	Rate float64
-	// Region limits the point to the agents of a region, or says where the Agent is. Empty: all regions.
+	// Region limits the point to the agents of a region. If Agent is set, Region is the agent's region. Empty: all
+	// regions.
 	Region string
 	// Agent limits the point to one agent. Empty: all agents.
 	Agent string
 	// Endpoint limits the point to one endpoint, by its base URL. Empty: all endpoints.
 	Endpoint string
-	// Observer says that the point is about the observer of the Region, which no other point counts. Its rows have
-	// measurements of their own.
+	// Observer is true if the point is about the observer of the Region. No other point counts what an observer
+	// measured, and its rows have their own measurements.
 	Observer bool
 }
 
 // WindowPoint is one window of a stage, and the stage up to the window's end.
 type WindowPoint struct {
-	// Scope says what it is about.
+	// Scope is what the point is about.
 	Scope Scope
-	// StageStart is the stage's start by the coordinator's wall clock, as the ledger has it: never the time of the
+	// StageStart is the stage's start by the coordinator's wall clock, as in the ledger. It is never the time of the
 	// call.
 	StageStart time.Time
 	// Window is the number of the window: whole seconds since the stage's start.
 	Window uint32
-	// Measures are those of the window alone.
+	// Measures are the numbers of the window alone.
 	Measures Measures
-	// ToDate are those of the stage's windows up to this one, merged. Nil: not known.
+	// ToDate are the numbers of the stage's windows up to and including this one, merged. Nil: not known.
 	ToDate *Measures
-	// PeakInFlight is the most requests in flight at once during the window. Nil: not known.
+	// PeakInFlight is the largest number of requests in flight during the window. Nil: not known.
 	PeakInFlight *uint32
-	// Verdict is how far what came to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	// Verdict says whether the numbers to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
 	Verdict *uint64
 }
 
-// Time is the point's absolute time: the stage's start and the window's offset from it.
+// Time returns the point's absolute time: the stage's start plus the window's offset.
 func (p WindowPoint) Time() time.Time {
 	return p.StageStart.Add(time.Duration(p.Window) * WindowLength)
 }
 
 // StagePoint is the result of a stage. Its absolute time is the stage's start.
 type StagePoint struct {
-	// Scope says what it is about.
+	// Scope is what the point is about.
 	Scope Scope
-	// StageStart is the stage's start by the coordinator's wall clock, as the ledger has it.
+	// StageStart is the stage's start by the coordinator's wall clock, as in the ledger.
 	StageStart time.Time
-	// Complete says that nothing is missing from the result.
+	// Complete is true if nothing is missing from the result.
 	Complete bool
-	// Verdict is how far the result can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	// Verdict says whether the result can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
 	Verdict *uint64
-	// Failure says why the stage ended early. Empty: it did not.
+	// Failure is why the stage ended early. Empty: it did not.
 	Failure string
-	// Measures are those of the whole stage.
+	// Measures are the numbers of the whole stage.
 	Measures Measures
-	// NeverSent are the requests that the stage owed and did not send. Nil: not known.
+	// NeverSent is the number of requests that were due and never sent. Nil: not known.
 	NeverSent *uint64
 	// Whole is the throughput from the first start to the last end.
 	Whole Throughput
-	// Steady is the throughput with ramp-up and drain cut off.
+	// Steady is the throughput without ramp-up and drain.
 	Steady Throughput
 }
 
-// Throughput is what came through in a time. Nil: not known.
+// Throughput holds rates over a time. Nil: not known.
 type Throughput struct {
 	// Seconds is the length of that time.
 	Seconds *float64
@@ -96,21 +97,23 @@ type Throughput struct {
 
 // Measures are counts and distributions of one time span.
 type Measures struct {
-	// Windows is how many windows of a second the counts of a window may be of: above 1 if an agent whose coordinator
-	// was gone has merged them. Such a window's row has a measurement of its own, so that it is no spike among the
-	// others. 0 and 1: one.
+	// Windows is the number of windows of 1 s that the counts of a window may cover. It is above 1 if an agent merged
+	// windows while the coordinator was unreachable. The row of such a window has its own measurement, so that it is
+	// not a spike among the others. 0 means 1.
 	Windows uint32
-	// Counters are the events counted. Nil: not known.
+	// Counters are the counts of events. Nil: not known.
 	Counters *spatev1.Counters
-	// SLO says that the stage has one: then the counter of good requests means something.
+	// SLO is true if the stage has an SLO, so that the counter of good requests has a meaning.
 	SLO bool
-	// Errors are failures by class, under the names of results.json. Classes without any may be left out.
+	// Errors are the numbers of failures by class, under the names of results.json. Classes without failures may be
+	// absent.
 	Errors map[string]uint64
-	// Distributions are the values recorded. Metrics without any may be left out.
+	// Distributions summarize the recorded values. Metrics without values may be absent.
 	Distributions []Distribution
 }
 
-// Distribution sums up a merged histogram. A number that is not known is NaN; with a count of 0 none is.
+// Distribution summarizes a merged histogram. A number that is not known is NaN. If Count is 0, no other number is
+// known.
 type Distribution struct {
 	// Name is the metric's name in results.json, which ends in the unit of the values: "ttft_ms", "osl_tokens".
 	Name string
@@ -126,21 +129,21 @@ type Distribution struct {
 
 // EventPoint is something that happened to a run.
 type EventPoint struct {
-	// RunID is the run's id.
+	// RunID is the run's ID.
 	RunID string
 	// Plan is the plan's name.
 	Plan string
-	// Time is when, as the ledger has it where the ledger does.
+	// Time is when it happened: as in the ledger, if the ledger has the event.
 	Time time.Time
-	// Kind says what happened.
+	// Kind is what happened.
 	Kind EventKind
-	// Stage says to which stage. Nil: to the run.
+	// Stage is the stage that the event is about. Nil: the run as a whole.
 	Stage *Scope
-	// Agent says to which agent. Empty: to no single one.
+	// Agent is the agent that the event is about. Empty: no single agent.
 	Agent string
-	// Region is the agent's. Empty: it said none, or there is no agent.
+	// Region is the region of Agent. Empty: the agent has none, or Agent is empty.
 	Region string
-	// Text says it to people.
+	// Text describes the event for people.
 	Text string
 }
 
@@ -156,52 +159,53 @@ const (
 	AgentLost   EventKind = "agent_lost"
 	AgentJoined EventKind = "agent_joined"
 	Warning     EventKind = "warning"
-	// ErrorBurst is a window with many failures after a calm: docs/influxdb.md says how many.
+	// ErrorBurst is a window with many failures after windows with few: docs/influxdb.md has the limits.
 	ErrorBurst EventKind = "error_burst"
 )
 
-// AgentPoint is how an agent does, by its last heartbeat. What is nil is not known.
+// AgentPoint is the state of an agent, by its last heartbeat. A nil field is not known.
 type AgentPoint struct {
-	// RunID is the id of the run that goes on.
+	// RunID is the ID of the run in progress.
 	RunID string
 	// Plan is the plan's name.
 	Plan string
-	// Agent is its name.
+	// Agent is the agent's name.
 	Agent string
-	// Region is the agent's. Empty: it said none.
+	// Region is the agent's region. Empty: the agent has none.
 	Region string
-	// Time is when it was heard last, or asked about, by the coordinator's wall clock; for the StartErrorMs the stage's
-	// start.
+	// Time is when the agent was last heard of, or when its state was read, by the coordinator's wall clock. For
+	// StartErrorMs it is the stage's start.
 	Time time.Time
-	// Heartbeat is the last one.
+	// Heartbeat is the agent's last heartbeat.
 	Heartbeat *spatev1.Heartbeat
-	// SilentSeconds is the time since anything was heard of it.
+	// SilentSeconds is the time since the agent was last heard of.
 	SilentSeconds *float64
-	// StartErrorMs is the start of its load in a stage minus the start that was armed.
+	// StartErrorMs is the actual start of the agent's load in a stage minus the armed start, in milliseconds.
 	StartErrorMs *float64
 }
 
-// ServerPoint is what a server told of itself in one window of a stage: one value of one series.
+// ServerPoint is the value of one series of a server's metrics in one window of a stage.
 type ServerPoint struct {
-	// Scope says of which stage. Its region, agent and endpoint are of no meaning.
+	// Scope identifies the stage. Its Region, Agent and Endpoint have no meaning.
 	Scope Scope
-	// StageStart is the stage's start by the coordinator's wall clock, as the ledger has it.
+	// StageStart is the stage's start by the coordinator's wall clock, as in the ledger.
 	StageStart time.Time
-	// Window is the number of the window at whose begin the server was asked.
+	// Window is the number of the window at whose start the metrics were read.
 	Window uint32
-	// Source is the address at which it was asked, without a password.
+	// Source is the URL that the metrics were read from, without a password.
 	Source string
 	// Metric is the metric's name.
 	Metric string
-	// Labels of the series as in Prometheus' text form, without the braces. Empty: it has none.
+	// Labels of the series as in Prometheus' text format, without the braces. Empty: the series has none.
 	Labels string
-	// Value as the server told it.
+	// Value as the server reported it.
 	Value float64
-	// PerSecond is how fast a counter grew since the value before. Nil: it is no counter, or there is none before.
+	// PerSecond is how fast a counter grew since the value before. Nil: the metric is not a counter, or there is no
+	// value before.
 	PerSecond *float64
 }
 
-// AgentEvent is an agent's loss, or its joining, as an event of a stage. stage may be nil.
+// AgentEvent returns the event of an agent that was lost or has joined, with the run and time of run. stage may be nil.
 func AgentEvent(run EventPoint, stage *Scope, e *spatev1.AgentChanged) EventPoint {
 	p := run
 	p.Kind, p.Stage, p.Agent, p.Region = AgentLost, stage, e.GetAgent().GetName(), e.GetAgent().GetRegion()

@@ -5,47 +5,47 @@ import (
 	"time"
 )
 
-// Measurements that rows belong to.
+// Measurements of rows.
 const (
-	// MeasurementWindow has one window of a stage: never average its percentiles.
+	// MeasurementWindow has single windows of a stage. Never average their percentiles.
 	MeasurementWindow = "spate_window"
-	// MeasurementToDate has a stage up to the end of a window.
+	// MeasurementToDate has a stage up to the end of each window.
 	MeasurementToDate = "spate_to_date"
 	// MeasurementStage has the result of a stage.
 	MeasurementStage = "spate_stage"
-	// MeasurementMerged has several windows of a stage that came as one, at the last of them: counts of more than a
-	// second.
+	// MeasurementMerged has windows of a stage that an agent merged, at the last of them. Their counts are of more than
+	// a second.
 	MeasurementMerged = "spate_merged_windows"
 	// MeasurementObserverWindow, MeasurementObserverToDate, MeasurementObserverMerged and MeasurementObserver are the
-	// same of observers, by region.
+	// same for observers, by region.
 	MeasurementObserverWindow = "spate_observer_window"
 	MeasurementObserverToDate = "spate_observer_to_date"
 	MeasurementObserverMerged = "spate_observer_merged_windows"
 	MeasurementObserver       = "spate_observer_stage"
-	// MeasurementAgent has how agents do while a run goes on.
+	// MeasurementAgent has the state of agents during a run.
 	MeasurementAgent = "spate_agent"
-	// MeasurementServer has what servers told of themselves.
+	// MeasurementServer has server metrics.
 	MeasurementServer = "spate_server"
-	// MeasurementEvent has what happened to a run.
+	// MeasurementEvent has the events of a run.
 	MeasurementEvent = "spate_event"
 )
 
-// Row is a point as a database of time series keeps it. Measurement, tags and time name it: a row with the same name
-// takes the other's place.
+// Row is a point in the form of a time series database. Measurement, tags and time identify it: a row replaces an
+// earlier one with the same identity.
 type Row struct {
 	// Measurement is the kind of the row.
 	Measurement string
-	// Tags name the series, in the order of their keys, none empty.
+	// Tags identify the series. They are sorted by key, and none is empty.
 	Tags []Tag
-	// Fields are what is known, and nothing else.
+	// Fields are the values that are known, and no others.
 	Fields []Field
-	// Time is absolute and a function of the run alone.
+	// Time is absolute and depends on the run alone.
 	Time time.Time
 }
 
-// Tag is one part of a series' name.
+// Tag is one part of a series' identity.
 type Tag struct {
-	// Key says which.
+	// Key is the name of the tag.
 	Key string
 	// Value is not empty.
 	Value string
@@ -54,7 +54,7 @@ type Tag struct {
 // Kind is the type of a field's value.
 type Kind uint8
 
-// Kinds of values. There is no unsigned one: InfluxDB 1 refuses it.
+// Kinds of values. There is no unsigned kind because InfluxDB 1 refuses it.
 const (
 	KindInt Kind = iota + 1
 	KindFloat
@@ -64,15 +64,15 @@ const (
 
 // Field is one value of a row.
 type Field struct {
-	// Key is its name.
+	// Key is the name of the field.
 	Key string
-	// Kind says which of the others holds the value.
+	// Kind says which of the other fields holds the value.
 	Kind Kind
-	// Int holds it for KindInt; 1 means true for KindBool.
+	// Int is the value for KindInt. For KindBool, 1 means true.
 	Int int64
-	// Float holds it for KindFloat. It is finite.
+	// Float is the value for KindFloat. It is finite.
 	Float float64
-	// Text holds it for KindText. It is not empty.
+	// Text is the value for KindText. It is not empty.
 	Text string
 }
 
@@ -83,7 +83,7 @@ func (r *Row) tag(key, value string) {
 	}
 }
 
-// count adds a count. One beyond 2^63-1 is no count of anything and is left out.
+// count adds a count. It skips a count above 2^63-1, which no real count reaches.
 func (r *Row) count(key string, value uint64) {
 	if value <= math.MaxInt64 {
 		r.Fields = append(r.Fields, Field{Key: key, Kind: KindInt, Int: int64(value)})
@@ -104,7 +104,7 @@ func (r *Row) optional(key string, value *float64) {
 	}
 }
 
-// boolean adds a yes or no.
+// boolean adds a bool.
 func (r *Row) boolean(key string, value bool) {
 	field := Field{Key: key, Kind: KindBool}
 	if value {
@@ -113,14 +113,14 @@ func (r *Row) boolean(key string, value bool) {
 	r.Fields = append(r.Fields, field)
 }
 
-// verdict adds how far the numbers can be believed, if it was judged.
+// verdict adds the verdict on the numbers, if they were judged.
 func (r *Row) verdict(number *uint64) {
 	if number != nil {
 		r.count("verdict", *number)
 	}
 }
 
-// text adds words unless there are none.
+// text adds a text unless it is empty.
 func (r *Row) text(key, value string) {
 	if value != "" {
 		r.Fields = append(r.Fields, Field{Key: key, Kind: KindText, Text: value})

@@ -10,10 +10,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// fieldsHint is how many fields a row of all metrics has, so that it is allocated once.
+// fieldsHint is about the number of fields in a row of all metrics, so that rows are allocated once.
 const fieldsHint = 192
 
-// Rows returns the window's row and, where it is known, that of the run to date.
+// Rows returns the window's row and, if it is known, the row of the stage to date.
 func (p WindowPoint) Rows() []Row {
 	kind := MeasurementWindow
 	if p.Measures.Windows > 1 {
@@ -91,7 +91,7 @@ func (p AgentPoint) Rows() []Row {
 		row.float("cpu_cores", h.GetCpuCores())
 		row.count("in_flight", uint64(h.GetInFlight()))
 		row.count("unacked_snapshots", uint64(h.GetUnackedSnapshots()))
-		if h.GetClockUncertaintyNs() > 0 { // else the offset is not known yet
+		if h.GetClockUncertaintyNs() > 0 { // otherwise the offset is not known yet
 			row.float("clock_offset_ms", float64(h.GetClockOffsetNs())/1e6)
 			row.float("clock_uncertainty_ms", float64(h.GetClockUncertaintyNs())/1e6)
 		}
@@ -118,7 +118,7 @@ func (p ServerPoint) Rows() []Row {
 	return []Row{row}
 }
 
-// row returns a row of the scope with its tags and its load point, by which sweeps are drawn.
+// row returns a row of the scope with its tags and its load, which graphs of sweeps need.
 func (s Scope) row(measurement string) Row {
 	if s.Observer {
 		measurement = ofObservers[measurement]
@@ -143,13 +143,13 @@ func (s Scope) row(measurement string) Row {
 	return row
 }
 
-// ofObservers are the measurements of observers by those of the load.
+// ofObservers maps measurements of the load to those of observers.
 var ofObservers = map[string]string{
 	MeasurementWindow: MeasurementObserverWindow, MeasurementToDate: MeasurementObserverToDate,
 	MeasurementMerged: MeasurementObserverMerged, MeasurementStage: MeasurementObserver,
 }
 
-// breadth says whose numbers they are, so that a sum over regions never counts the whole beside its parts.
+// breadth returns which part of a stage the scope is about, so that a sum over regions does not also count the whole.
 func (s Scope) breadth() string {
 	switch {
 	case s.Agent != "":
@@ -175,7 +175,7 @@ func (r *Row) measures(m Measures) {
 	}
 }
 
-// counters adds those whose values are all there is, and the good requests only where there is an SLO.
+// counters adds the counters whose values are completely known, and the good requests only if there is an SLO.
 func (r *Row) counters(c *spatev1.Counters, slo bool) {
 	counts := measure.CountsOf(c)
 	for _, counter := range measure.Counters() {

@@ -97,7 +97,7 @@ func TestTagsAreSortedAndTellScopesApart(t *testing.T) {
 	}
 }
 
-// What observers measure, and windows that came as one, are rows of other measurements: no panel adds them to the rest.
+// Rows of observers and of merged windows have other measurements, so that no panel adds them to the rest.
 func TestObserversAndMergedWindowsAreApart(t *testing.T) {
 	names := func(observer bool, windows uint32) string {
 		scope := sinktest.Scope()

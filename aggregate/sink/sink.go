@@ -1,31 +1,32 @@
-// Package sink hands merged results on while a run goes on, to be watched live: today to InfluxDB.
+// Package sink passes on merged results during a run, so that the run can be watched live; currently to InfluxDB.
 //
-// A sink is a copy for watching, never a source: the ledger has every number, and a sink that is slow, broken or gone
-// changes no result. So nothing here may block or fail a run, and no number is worked out here. The coordinator calls
-// it once for each merged window, each stage result and each event.
+// A sink is a copy for watching, never a source: the ledger has every number, and a sink that is slow, broken or
+// unreachable does not affect results. Therefore nothing here may block a run or make it fail, and no number is
+// calculated here. The coordinator calls the sink once for each merged window, each stage result and each event.
 package sink
 
 import "context"
 
-// Sink takes in merged results while a run goes on.
+// Sink takes merged results during a run.
 //
-// Window, Stage, Event, Agent and Server may be called concurrently. They take what they need before they return, wait
-// for no network and have no error: what goes wrong is retried inside and said by Close. Points of one series are
-// handed on in the order of the calls. A point given again, for example after late snapshots or by a restarted
-// coordinator, takes the place of the first, field by field: what only the first one knew stays.
+// Window, Stage, Event, Agent and Server may be called concurrently. They copy what they need before they return, do
+// not wait for the network, and return no error: the sink retries failures, and Close reports what is left of them.
+// Points of one series are passed on in the order of the calls. A point that is given again, for example after late
+// snapshots or by a restarted coordinator, replaces the first one field by field: fields that only the first one has
+// stay.
 type Sink interface {
 	// Window takes one window of a stage.
 	Window(WindowPoint)
 	// Stage takes the result of a stage.
 	Stage(StagePoint)
-	// Event takes something that happened to the run.
+	// Event takes an event of the run.
 	Event(EventPoint)
-	// Agent takes how an agent does.
+	// Agent takes the state of an agent.
 	Agent(AgentPoint)
-	// Server takes what a server told of itself.
+	// Server takes a value of a server's metrics.
 	Server(ServerPoint)
-	// Close hands on what is left until ctx ends. Its error says how many points were not handed on and where they are
-	// kept. It is called once, after the last of the other calls.
+	// Close passes on what is left, and blocks until that is done or ctx ends. Its error says how many points were not
+	// passed on and where they are kept. Call Close once, after all other calls have returned.
 	Close(ctx context.Context) error
 }
 

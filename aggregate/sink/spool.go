@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// SpoolSuffix ends the name of a file in a run's directory in which a sink keeps what its database has not taken yet.
+// SpoolSuffix is the suffix of files in a run directory in which a sink keeps the points that its database has not
+// taken yet.
 const SpoolSuffix = ".spool"
 
-// Waits reports whether something in a run's directory waits for a database: then the run is still needed. It does so,
-// too, if the directory cannot be read.
+// Waits reports whether points in a run directory still wait for a database, so that the directory is still needed. It
+// also returns true if the directory exists but cannot be read.
 func Waits(runDir string) bool {
 	entries, err := os.ReadDir(runDir)
 	for _, e := range entries {

@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// A run waits while a sink's spool is in its directory, whatever that directory is called.
+// Waits reports a sink's spool in a run directory, for any name of the directory.
 func TestWaits(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []string

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// check is one of the checks.
+// check is a check and its remedy.
 type check struct {
 	name   string
 	judge  func(Evidence) (Check, bool)
 	remedy string // what to do if it fails, in a line
 }
 
-// checks are all there are, in the order in which they are shown.
+// checks are all checks, in the order in which they are shown.
 var checks = []check{
 	{"measured", measured, "See the errors: the target, the model or the API key may be wrong."},
 	{"completeness", completeness,
@@ -47,30 +47,33 @@ var checks = []check{
 	{"prefix_cache", prefixCache, "Use another seed for each run, or cache_busting: request."},
 }
 
-// Limits of shares, as parts of 1.
+// Limits of shares, from 0 to 1.
 var (
 	errorLimits     = limits{suspect: 0.01, invalid: 0.1}
 	neverSentLimits = limits{suspect: 0.001, invalid: 0.05}
 	streamingLimits = limits{suspect: 0.01, invalid: 0.1}
 	hiddenLimits    = limits{suspect: 0.01, invalid: 0.1}
-	// frameLimits are tokens a frame of the median request. vLLM's --stream-interval 8 is within them.
+	// frameLimits are limits of the tokens per frame of the median request. vLLM's --stream-interval 8 is within them.
 	frameLimits = limits{suspect: 10, invalid: 32}
 )
 
 const (
-	// stampLimit is the share of frames that may lack the kernel's time, and that may come several in one read.
+	// stampLimit is the share of frames that may lack the kernel's timestamp, and the share that may be read together
+	// with the frame before.
 	stampLimit = 0.001
-	// hiccupLimit is that share in one second alone, of the frames of the whole stage.
+	// hiccupLimit is the share of all frames of the stage that may be read together with the frame before in a single
+	// second.
 	hiccupLimit = 0.01
-	// fewRequests is the number below which not even three requests are above p99.
+	// fewRequests is the number of requests below which fewer than three are above p99.
 	fewRequests = 200
-	// lengthLimit is the share of requests that may be of another length than asked.
+	// lengthLimit is the share of requests that may have another length than the one asked for.
 	lengthLimit = 0.01
-	// cacheLimit is by how much the server's cache may have more of the prompts than they have in common.
+	// cacheLimit is by how much the cached share of the prompts' tokens may exceed the share that the prompts have in
+	// common.
 	cacheLimit = 0.01
 )
 
-// measured: without one completed request there is nothing to believe.
+// measured fails if no request completed: then there is nothing to believe.
 func measured(e Evidence) (Check, bool) {
 	if !e.Ended {
 		return unknown()
@@ -82,7 +85,7 @@ func measured(e Evidence) (Check, bool) {
 	return limits{}.held(none, "%d requests completed", e.Requests.Completed)
 }
 
-// completeness: a result that lacks something says what.
+// completeness fails if the result lacks something, and says what.
 func completeness(e Evidence) (Check, bool) {
 	if !e.Ended {
 		return unknown()
@@ -93,7 +96,8 @@ func completeness(e Evidence) (Check, bool) {
 	return suspect(0, float64(len(e.Missing)), "%s", strings.Join(e.Missing, "; "))
 }
 
-// errors: a server that fails much has less to do, so the latencies of the rest are another load's.
+// errors fails if many requests failed: a server that fails requests has less to do, so the latencies of the others are
+// those of a lighter load.
 func errors(e Evidence) (Check, bool) {
 	ended := e.Requests.Completed + e.Requests.Failed
 	if ended == 0 {
@@ -102,7 +106,7 @@ func errors(e Evidence) (Check, bool) {
 	return errorLimits.held(share(e.Requests.Failed, ended), "%d of %d requests failed", e.Requests.Failed, ended)
 }
 
-// neverSent: arrivals that were owed and not sent make the load another one.
+// neverSent fails if many due arrivals were not sent: then the load was not the one in the plan.
 func neverSent(e Evidence) (Check, bool) {
 	if e.Requests.NeverSent == nil || !e.Ended {
 		return unknown()
@@ -111,9 +115,9 @@ func neverSent(e Evidence) (Check, bool) {
 	return neverSentLimits.held(share(never, never+e.Requests.Started), "%d requests were owed and never sent", never)
 }
 
-// sendDelay: a client that sends late shapes the load itself. The budget is 5 % of the median TTFT and at least 5 ms;
-// five times that is too much. Of few requests, p99 is one or two: a single hiccup of the machine must not decide, so
-// p95 does.
+// sendDelay fails if agents send late, which changes the load. The budget is 5 % of the median TTFT, and at least 5 ms.
+// More than five times the budget is invalid. With few requests, p99 is only one or two of them. So that a single
+// hiccup of the machine does not decide, p95 is compared instead.
 func sendDelay(e Evidence) (Check, bool) {
 	if e.SendDelay == nil {
 		return unknown()
@@ -129,9 +133,9 @@ func sendDelay(e Evidence) (Check, bool) {
 	return limits{budget, 5 * budget}.held(late, "send delay %s %.2f ms (budget %.2f ms)", name, late, budget)
 }
 
-// receiveLag: where the kernel stamps what comes, a client that reads late still has the right times, but it is near
-// its end. The budget is half a median gap between tokens and at least 20 ms: beyond it frames begin to come several in
-// one read.
+// receiveLag fails if agents read late. With the kernel's timestamps the times are still right, but the agent is near
+// its limit. The budget is half the median gap between tokens, and at least 20 ms: above it, reads start to contain
+// several frames.
 func receiveLag(e Evidence) (Check, bool) {
 	if e.ReceiveLag == nil {
 		return unknown()
@@ -143,7 +147,8 @@ func receiveLag(e Evidence) (Check, bool) {
 	return suspect(budget, e.ReceiveLag.P99, "receive lag p99 %.2f ms (budget %.2f ms)", e.ReceiveLag.P99, budget)
 }
 
-// stamps: a frame without the kernel's time has the program's, which is late by as much as the program is.
+// stamps fails if many frames lack the kernel's timestamp: they have the program's time, which is as late as the
+// program is.
 func stamps(e Evidence) (Check, bool) {
 	if e.Streams.Frames == 0 {
 		return unknown()
@@ -152,8 +157,9 @@ func stamps(e Evidence) (Check, bool) {
 	return suspect(stampLimit, part, "%.2f %% of the frames are timed by the program's clock", 100*part)
 }
 
-// coalescing: of several frames in one read only the last has its own time. One hiccup of a second is judged as one:
-// what it did is told, and the rest of the stage decides, as long as it is a small part of all frames.
+// coalescing fails if many frames are read together: of several frames in one read, only the last has its own time. The
+// worst second counts as a single hiccup if it has only a small part of all frames: then the check reports it, and the
+// rest of the stage decides.
 func coalescing(e Evidence) (Check, bool) {
 	if e.Streams.Frames == 0 {
 		return unknown()
@@ -174,9 +180,9 @@ func coalescing(e Evidence) (Check, bool) {
 		100*rest, here, h.Second)
 }
 
-// withoutOwnRead is the number of frames that came in one read with the one before. Each stamped read that ends a frame
-// has one receive lag, so that the frames beyond those are the ones; a read may hold any number of them. 0: no read is
-// stamped, so that this cannot be known.
+// withoutOwnRead returns the number of frames that were read together with the frame before. Each stamped read that
+// ends a frame has one receive lag, so these are the frames in excess of the receive lags. withoutOwnRead returns 0 if
+// that is not known because no read is stamped.
 func (e *Evidence) withoutOwnRead() uint64 {
 	if e.ReceiveLag == nil {
 		return 0
@@ -185,11 +191,11 @@ func (e *Evidence) withoutOwnRead() uint64 {
 	return e.Streams.Frames - min(e.Streams.Frames, known)
 }
 
-// identity: the time from the first to the last token of all requests is the sum of all gaps, or something was not
-// counted.
+// identity fails if the sum of all gaps is not the time from the first to the last token of all requests: then
+// something was not counted.
 func identity(e Evidence) (Check, bool) {
 	if e.E2E == nil || e.TTFT == nil || e.E2E.Count != e.TTFT.Count {
-		return unknown() // some answers were no streams, and have no time to the first token
+		return unknown() // some answers were not streams, and have no TTFT
 	}
 	gaps := 0.0
 	if e.ITL != nil {
@@ -200,8 +206,8 @@ func identity(e Evidence) (Check, bool) {
 	return limits{rounding, rounding}.held(off, "E2E and TTFT + gaps between tokens differ by %.1g of their sum", off)
 }
 
-// streaming: an answer that comes at once has no time to a first token and none between tokens, whatever is printed for
-// them.
+// streaming fails if many answers arrive all at once: they have no real TTFT and no gaps between tokens, whatever
+// numbers are printed.
 func streaming(e Evidence) (Check, bool) {
 	if e.Requests.Completed == 0 {
 		return unknown()
@@ -223,13 +229,13 @@ func streaming(e Evidence) (Check, bool) {
 	}
 }
 
-// example is the mean number of tokens, for words.
+// example returns the mean number of tokens per answer, in words.
 func example(s *Streams, completed uint64) string {
 	return fmt.Sprintf(" (%.0f tokens on average)", share(s.OutputTokens, completed))
 }
 
-// tokensPerFrame: TPOT is worked out from tokens by usage. If many of them came in a frame, or never did, it is not the
-// time in which a stream brings a token.
+// tokensPerFrame fails if frames carry many tokens, or if tokens are not streamed at all: TPOT is calculated from the
+// tokens by usage, and is then not the time between tokens of a stream.
 func tokensPerFrame(e Evidence) (Check, bool) {
 	if e.TokensPerFrame == nil || e.Lengths.WithoutUsage == e.Requests.Completed {
 		return unknown()
@@ -246,7 +252,8 @@ func tokensPerFrame(e Evidence) (Check, bool) {
 	return frameLimits.held(p50, "%s", words)
 }
 
-// hiddenTokens: tokens that were made and not streamed are in no time between tokens, but in TPOT's divisor.
+// hiddenTokens fails if many tokens were generated but not streamed: they are in no gap between tokens, but in the
+// divisor of TPOT.
 func hiddenTokens(e Evidence) (Check, bool) {
 	s := &e.Streams
 	if s.OutputTokens == 0 || e.Lengths.WithoutUsage > 0 {
@@ -261,8 +268,8 @@ func hiddenTokens(e Evidence) (Check, bool) {
 		100*head)
 }
 
-// headShare is the share of the output tokens that the first token frames had beyond what a frame has, by running
-// usage.
+// headShare returns by how much the first token frames exceed the usual tokens per frame, as a share of all output
+// tokens, by running usage.
 func (s *Streams) headShare() float64 {
 	rest := float64(s.TokenFrames) - float64(s.WithHead)
 	if s.WithHead == 0 || rest <= 0 {
@@ -272,22 +279,24 @@ func (s *Streams) headShare() float64 {
 	return max(0, float64(s.HeadTokens)-usual*float64(s.WithHead)) / float64(s.OutputTokens)
 }
 
-// text: tokens have four bytes of text or so, and hardly any have fewer than one and a half on average. Digits have one
-// each, and an engine without a tokenizer sends no text at all.
+// text fails if there is too little text for the number of tokens. A token has about four bytes of text, and hardly any
+// text has fewer than 1.5 on average. Digits have one byte each, and an engine without a tokenizer sends no text at
+// all.
 func text(e Evidence) (Check, bool) {
 	s := &e.Streams
 	if s.OutputTokens == 0 || s.TextBytes == 0 || e.Lengths.WithoutUsage > 0 {
 		return unknown()
 	}
-	const least = 1.5 // bytes a token
+	const least = 1.5 // bytes per token
 	bytes := share(s.TextBytes, s.OutputTokens)
 	return suspect(1-least/typicalBytes, 1-bytes/typicalBytes, "%.1f bytes of text a token", bytes)
 }
 
-// typicalBytes is how many bytes of text a token has in most vocabularies and texts.
+// typicalBytes is how many bytes of text a token has with most vocabularies and texts.
 const typicalBytes = 4.0
 
-// undecided: a frame of which it is not known whether it carried a token may be a gap that is missing, or one too many.
+// undecided fails if it is often not known whether a frame carried a token: then a gap may be missing, or may be one
+// too many.
 func undecided(e Evidence) (Check, bool) {
 	if e.Requests.Completed == 0 {
 		return unknown()
@@ -297,8 +306,8 @@ func undecided(e Evidence) (Check, bool) {
 		"in %.1f %% of the answers nothing tells which frames without text carried a token", 100*part)
 }
 
-// bunching: a median gap far below the time of a token says that frames come in bunches: a proxy or the server holds
-// them back, and gaps and TTFT tell of that.
+// bunching fails if the median gap is far below the time per token: then frames arrive in bunches because a proxy or
+// the server holds them back, and gaps and TTFT show that delay.
 func bunching(e Evidence) (Check, bool) {
 	if e.ITL == nil || e.TPOT == nil {
 		return unknown()
@@ -311,8 +320,8 @@ func bunching(e Evidence) (Check, bool) {
 		"median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
 }
 
-// peak: a stream brings no more than a token in the time of one, so that as many streams as there were bring no more
-// than so many in a second. Ten times that is none of the engine's.
+// peak fails if the peak token throughput is impossible for an engine. Peak concurrency / mean TPOT is the rate at
+// which the streams can bring tokens, one token per TPOT each. More than ten times that rate is not the engine's doing.
 func peak(e Evidence) (Check, bool) {
 	if e.PeakTokens == nil || e.PeakConcurrency == nil || e.TPOT == nil || *e.PeakConcurrency == 0 || e.TPOT.Mean <= 0 {
 		return unknown()
@@ -322,7 +331,7 @@ func peak(e Evidence) (Check, bool) {
 		*e.PeakTokens, *e.PeakConcurrency, e.TPOT.Mean, most)
 }
 
-// concurrency: a closed loop that never had its requests in flight is another load.
+// concurrency fails if a closed loop never had all its requests in flight: then the load was not the one in the plan.
 func concurrency(e Evidence) (Check, bool) {
 	if e.Closed == nil || e.PeakConcurrency == nil || !e.Ended || e.Requests.Started < e.Closed.Concurrency {
 		return unknown()
@@ -332,8 +341,8 @@ func concurrency(e Evidence) (Check, bool) {
 		e.Closed.Concurrency)
 }
 
-// rate: an open loop that did not send the rate asked for is another load. A random process is off by chance: the rate
-// of n arrivals whose gaps have the shape k has the relative standard deviation 1/sqrt(n k), and four of them are
+// rate fails if an open loop did not send at the rate of the plan. The rate of a random process differs by chance: for
+// n arrivals whose gaps have the shape k, its relative standard deviation is 1/sqrt(n k). Four standard deviations are
 // allowed.
 func rate(e Evidence) (Check, bool) {
 	if e.Open == nil || !e.Ended || e.Requests.Started < 2 || len(e.Missing) > 0 {
@@ -349,10 +358,11 @@ func rate(e Evidence) (Check, bool) {
 		e.Open.Asked)
 }
 
-// endpointPatience is how many requests an endpoint must have been due before it is said that it got none.
+// endpointPatience is the number of requests per endpoint that must have started before an endpoint without requests
+// counts as idle.
 const endpointPatience = 20
 
-// endpoints: a target of several of which one gets nothing is a smaller target.
+// endpoints fails if one of several endpoints gets no requests: then the target is smaller than in the plan.
 func endpoints(e Evidence) (Check, bool) {
 	n := uint64(len(e.Endpoints))
 	if n < 2 || e.Requests.Started < endpointPatience*n {
@@ -362,7 +372,8 @@ func endpoints(e Evidence) (Check, bool) {
 	return suspect(0, float64(len(idle)), "%d of %d endpoints got no request", len(idle), n)
 }
 
-// starts: agents that begin apart blur the windows of a second that are put together of them.
+// starts fails if agents start at different times: then the windows of one second that are merged from them are
+// blurred.
 func starts(e Evidence) (Check, bool) {
 	if len(e.Starts) < 2 {
 		return unknown()
@@ -372,7 +383,8 @@ func starts(e Evidence) (Check, bool) {
 	return suspect(tenthOfWindow, worst, "an agent's start was up to %.1f ms off, clocks' uncertainty included", worst)
 }
 
-// isl: prompts of another length are another workload. A token or one in a hundred is none.
+// isl fails if many prompts have another length than the one asked for: they are another workload. A difference of one
+// token, or of 1 %, does not count.
 func isl(e Evidence) (Check, bool) {
 	if e.Lengths.ISLCompared == 0 {
 		return unknown()
@@ -383,7 +395,7 @@ func isl(e Evidence) (Check, bool) {
 		100*far, 100*missed)
 }
 
-// osl: where the server was asked for an exact length, another one is another workload.
+// osl fails if the server was asked for outputs of an exact length, and many have another: they are another workload.
 func osl(e Evidence) (Check, bool) {
 	if e.Requests.Completed == 0 || e.Lengths.Exact == nil || !*e.Lengths.Exact {
 		return unknown()
@@ -392,7 +404,8 @@ func osl(e Evidence) (Check, bool) {
 	return suspect(lengthLimit, part, "%.1f %% of the outputs were not of the length asked", 100*part)
 }
 
-// usage: tokens counted for some requests by the server and for others by frames are no one count.
+// usage fails if tokens are counted by the server for some requests and by frames for others: the sum is not
+// consistent.
 func usage(e Evidence) (Check, bool) {
 	if e.Requests.Completed == 0 {
 		return unknown()
@@ -405,7 +418,8 @@ func usage(e Evidence) (Check, bool) {
 		e.Lengths.WithoutUsage, e.Requests.Completed)
 }
 
-// prefixCache: a cache that has prompts which the plan meant to be new makes them cheaper than they are.
+// prefixCache fails if the server's cache has prompts that the plan meant to be new: they are then cheaper than they
+// should be.
 func prefixCache(e Evidence) (Check, bool) {
 	if e.CachedShare == nil || e.SharedShare == nil {
 		return unknown()

@@ -2,7 +2,7 @@ package trust
 
 import "fmt"
 
-// notes say what is worth knowing about the load and is no reason to doubt the numbers.
+// notes returns what is worth knowing about the load but is no reason to doubt the numbers.
 func notes(e Evidence) []string {
 	all := []string{}
 	if words := lockStep(e); words != "" {
@@ -11,13 +11,13 @@ func notes(e Evidence) []string {
 	return all
 }
 
-// waves is how far beyond chance the starts of a closed loop must be bunched to be called waves: their gaps' standard
-// deviation over their mean, which is 1 for starts at random.
+// waves is the limit above which the starts of a closed loop count as waves: the standard deviation of the gaps between
+// starts divided by their mean. It is 1 for random starts.
 const waves = 2
 
-// lockStep says that a closed loop went in lock-step: outputs of one length end together, so that the next requests
-// start together. Then requests queue behind each other for their prefill, and TTFT is that of waves. The burst at the
-// begin of a stage bunches the starts too; with ten requests a slot it comes to less than waves.
+// lockStep returns a note if a closed loop ran in lock-step, otherwise "". Outputs of one length end together, so the
+// next requests start together. Then requests queue behind each other for their prefill, and TTFT is that of a wave.
+// The burst at the start of a stage bunches the starts, too; with ten requests per slot, its effect is below the limit.
 func lockStep(e Evidence) string {
 	const fewest, rounds = 8, 4
 	if e.Closed == nil || !e.Ended || e.StartGap == nil || e.StartGap.Mean <= 0 || e.Closed.Concurrency < fewest ||

@@ -1,10 +1,11 @@
 // Package trust judges a measurement: not the server, but whether the numbers about it can be believed.
 //
-// It is a pure function of what was measured. Package aggregate gathers the evidence, of a whole stage or of a stage so
-// far; reports and sinks show the verdict. Each check compares one number with one or two limits and says what it saw
-// and what to do about it; the worst check is the verdict. What is not known is not checked, and not counted as good.
+// A verdict is a pure function of what was measured. Package aggregate gathers the evidence, of a whole stage or of a
+// stage so far; reports and sinks show the verdict. Each check compares one number with one or two limits, and says
+// what it saw and what to do about it. The worst check decides the verdict. What is not known is not checked, and does
+// not count as good.
 //
-// A new check is a row in checks, a function beside it, and a section in docs/verdicts.md.
+// A new check needs a row in checks, a function, and a section in docs/verdicts.md.
 package trust
 
 import (
@@ -12,16 +13,16 @@ import (
 	"strings"
 )
 
-// Verdict says how far a stage's numbers can be believed.
+// Verdict says whether a stage's numbers can be believed.
 type Verdict string
 
 // Verdicts, from good to bad.
 const (
-	// Valid: every check that could be made was passed.
+	// Valid: all checks that could be made passed.
 	Valid Verdict = "VALID"
 	// Suspect: read the reasons before you use the numbers.
 	Suspect Verdict = "SUSPECT"
-	// Invalid: the numbers are not what they are called.
+	// Invalid: the numbers do not measure what their names say.
 	Invalid Verdict = "INVALID"
 )
 
@@ -37,7 +38,7 @@ func (v Verdict) rank() int {
 	return 0
 }
 
-// Number is the verdict as databases of time series keep it: 0 valid, 1 suspect, 2 invalid.
+// Number returns the verdict for time series databases: 0 valid, 1 suspect, 2 invalid.
 func (v Verdict) Number() uint64 { return uint64(v.rank()) }
 
 // Worse returns the worse of two verdicts.
@@ -48,41 +49,41 @@ func (v Verdict) Worse(o Verdict) Verdict {
 	return v
 }
 
-// Trust is a verdict and what it rests on.
+// Trust is a verdict and the checks behind it.
 type Trust struct {
-	// Verdict is that of the worst check.
+	// Verdict of the worst check.
 	Verdict Verdict `json:"verdict"`
-	// Checks are those that could be made, in a fixed order.
+	// Checks that could be made, in a fixed order.
 	Checks []Check `json:"checks"`
-	// Notes say what is worth knowing about the load, in words. They are no reason to doubt the numbers.
+	// Notes about the load, in words. They are no reason to doubt the numbers.
 	Notes []string `json:"notes"`
 }
 
-// Check is one number held against its limits.
+// Check is one number compared with its limits.
 type Check struct {
-	// Name of the check: "completeness", "errors", ... docs/verdicts.md has a section of that name.
+	// Name of the check, such as "completeness" and "errors". docs/verdicts.md has a section of that name.
 	Name string `json:"name"`
 	// Verdict of this check alone.
 	Verdict Verdict `json:"verdict"`
-	// Value that was judged, in the unit of the limits.
+	// Value that was compared, in the unit of the limits.
 	Value float64 `json:"value"`
-	// Values above it are suspect. Null: none are.
+	// Limit above which the value is suspect. Null: there is none.
 	SuspectAbove *float64 `json:"suspect_above"`
-	// Values above it are invalid. Null: none are.
+	// Limit above which the value is invalid. Null: there is none.
 	InvalidAbove *float64 `json:"invalid_above"`
-	// What was seen, in words.
+	// What the check saw, in words.
 	Words string `json:"words"`
-	// What to do about it, in a line. Null: the check was passed.
+	// What to do about it, in one line. Null: the check passed.
 	Remedy *string `json:"remedy"`
 }
 
-// ofServer are the checks whose failure is the server's doing: the load was sent and measured as it should be.
+// ofServer are the checks whose failure is the server's doing: the load was sent and measured correctly.
 var ofServer = map[string]bool{"measured": true, "errors": true, "osl": true, "prefix_cache": true, "endpoints": true}
 
 // OfServer reports whether a failure of the check is the server's doing, so that measuring again would show the same.
 func (c Check) OfServer() bool { return ofServer[c.Name] }
 
-// Judge weighs the evidence.
+// Judge makes all checks that the evidence allows, and returns them with the verdict and the notes.
 func Judge(e Evidence) Trust {
 	t := Trust{Verdict: Valid, Checks: []Check{}, Notes: notes(e)}
 	for _, check := range checks {
@@ -100,7 +101,7 @@ func Judge(e Evidence) Trust {
 	return t
 }
 
-// Failed are the checks that were not passed, the worst first.
+// Failed returns the checks that did not pass, the worst first.
 func (t Trust) Failed() (failed []Check) {
 	for _, verdict := range []Verdict{Invalid, Suspect} {
 		for _, c := range t.Checks {
@@ -112,7 +113,7 @@ func (t Trust) Failed() (failed []Check) {
 	return failed
 }
 
-// Reasons are the words of the checks that were not passed, the worst first.
+// Reasons returns the words of the checks that did not pass, the worst first.
 func (t Trust) Reasons() (reasons []string) {
 	for _, c := range t.Failed() {
 		reasons = append(reasons, c.Words)
@@ -120,8 +121,8 @@ func (t Trust) Reasons() (reasons []string) {
 	return reasons
 }
 
-// Unmeasured says, in words, why the measurement itself is invalid. Empty: it is not, though what the server did may
-// be.
+// Unmeasured returns, in words, why the measurement itself is invalid. It is empty if only checks of the server failed,
+// or none.
 func (t Trust) Unmeasured() string {
 	var reasons []string
 	for _, c := range t.Checks {
@@ -132,10 +133,10 @@ func (t Trust) Unmeasured() string {
 	return strings.Join(reasons, "; ")
 }
 
-// limits are what a value is held against.
+// limits are the two limits of a check.
 type limits struct{ suspect, invalid float64 }
 
-// held holds a value against its limits.
+// held compares a value with its limits.
 func (l limits) held(value float64, words string, args ...any) (Check, bool) {
 	c := Check{Verdict: Valid, Value: value, SuspectAbove: &l.suspect, InvalidAbove: &l.invalid,
 		Words: fmt.Sprintf(words, args...)}
@@ -148,7 +149,7 @@ func (l limits) held(value float64, words string, args ...any) (Check, bool) {
 	return c, true
 }
 
-// suspect holds a value against a limit beyond which it is suspect and never worse.
+// suspect compares a value with a limit above which it is suspect, but never invalid.
 func suspect(limit, value float64, words string, args ...any) (Check, bool) {
 	c := Check{Verdict: Valid, Value: value, SuspectAbove: &limit, Words: fmt.Sprintf(words, args...)}
 	if value > limit {
@@ -157,5 +158,5 @@ func suspect(limit, value float64, words string, args ...any) (Check, bool) {
 	return c, true
 }
 
-// unknown is the outcome of a check that cannot be made.
+// unknown returns the result of a check that cannot be made.
 func unknown() (Check, bool) { return Check{}, false }

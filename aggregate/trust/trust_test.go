@@ -12,7 +12,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// sound is the evidence of a stage without blemish, on which every check can be made.
+// sound returns the evidence of a flawless stage, for which every check can be made.
 func sound() Evidence {
 	return Evidence{
 		Requests:   Requests{Started: 1000, Completed: 1000, NeverSent: ptr(uint64(0))},
@@ -162,7 +162,7 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 	}
 }
 
-// What a healthy stage may show: one hiccup, tokens in frames of eight, prompts off by a token, a rate off by chance.
+// A healthy stage may show a hiccup, frames of eight tokens, prompts off by a token, or a rate off by chance.
 func TestNoFalseAlarms(t *testing.T) {
 	for name, change := range map[string]func(*Evidence){
 		"15 of 5,704 frames in one hiccup": func(e *Evidence) {
@@ -186,7 +186,7 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// A closed loop whose requests start together is told, and no reason to doubt what was measured of it.
+// A closed loop whose requests start together gets a note, but stays valid.
 func TestWavesAreTold(t *testing.T) {
 	e := sound()
 	e.StartGap.Std = 56
@@ -208,7 +208,7 @@ func TestWavesAreTold(t *testing.T) {
 	}
 }
 
-// What the server did is no fault of the measurement.
+// Failures of the server do not make the measurement invalid.
 func TestUnmeasured(t *testing.T) {
 	e := sound()
 	e.Requests.Completed, e.Requests.Failed = 500, 500
@@ -237,7 +237,7 @@ func TestWhatIsNotKnownIsNotChecked(t *testing.T) {
 	}
 }
 
-// A time a token so short that a gap divided by it is no number any more still gives a check that can be written.
+// If the time per token is so short that a gap divided by it is infinite, the check can still be encoded.
 func TestBunchingAtNoTimeAToken(t *testing.T) {
 	e := sound()
 	e.ITL.P50, e.TPOT.P50 = 2048, 1e-305
@@ -248,7 +248,7 @@ func TestBunchingAtNoTimeAToken(t *testing.T) {
 	}
 }
 
-// One late request of forty is one hiccup: the others decide.
+// One late request of forty counts as a hiccup: the others decide.
 func TestOneLateRequestOfFewIsAHiccup(t *testing.T) {
 	e := sound()
 	*e.SendDelay = Times{Count: 40, P50: 0.1, P95: 1, P99: 500}
@@ -257,8 +257,8 @@ func TestOneLateRequestOfFewIsAHiccup(t *testing.T) {
 	}
 }
 
-// The worst check is the verdict, the reasons are those that failed, and all of it can be written as JSON, whatever was
-// measured.
+// The verdict is that of the worst check, each failed check is a reason, and the result can be encoded as JSON, for any
+// evidence.
 func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	times := rapid.Custom(func(t *rapid.T) *Times {
 		n := rapid.Uint64Range(1, 1e6).Draw(t, "count")
@@ -301,7 +301,7 @@ func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
 	})
 }
 
-// Each check has a row in docs/results.md and a section in docs/verdicts.md, whose first line is its remedy.
+// Each check is in docs/results.md and has a section in docs/verdicts.md that starts with its remedy.
 func TestEveryCheckIsInTheDocs(t *testing.T) {
 	results, err := os.ReadFile("../../docs/results.md")
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// probe is a line of line protocol that writes nothing: servers check token and bucket before they read it.
+// probe is a comment in line protocol, which writes nothing: servers check token and bucket before they read it.
 const probe = "# spate asks whether it may write here\n"
 
-// Check asks whether points would arrive: is a server there, is it one that takes InfluxDB's writes, does it take the
-// token, is the bucket there. It writes nothing. An error is a reason to warn and not to stop: a sink goes on trying.
+// Check returns an error if points would not arrive: if no server answers, if the server does not accept InfluxDB's
+// writes or the token, or if the bucket does not exist. Check writes no points. It blocks for at most config.Timeout.
+// An error is a reason to warn, not to stop, because a sink keeps trying.
 func Check(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
@@ -22,7 +23,7 @@ func Check(ctx context.Context, config Config) error {
 	return s.check(ctx)
 }
 
-// aboutLines reports whether a server complains that there are no lines to write, in so many words or none: then it
+// aboutLines reports whether a server's message is empty or complains that there are no lines to write: then the server
 // found the bucket.
 func aboutLines(said string) bool {
 	said = strings.ToLower(strings.TrimSpace(said))
@@ -30,8 +31,8 @@ func aboutLines(said string) bool {
 		func(word string) bool { return strings.Contains(said, word) })
 }
 
-// check judges by ping and probe together. Some servers call a write without points a bad request, but only once they
-// have found the bucket; behind a path, as that of a cluster of VictoriaMetrics, some know writes and no ping.
+// check combines a ping and a probe. Some servers reject a write without points as a bad request, but only after they
+// have found the bucket. Other servers accept writes but no ping, for example at a path of a VictoriaMetrics cluster.
 func (s *server) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()

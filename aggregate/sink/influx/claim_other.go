@@ -4,5 +4,5 @@ package influx
 
 import "os"
 
-// claim leaves it to people not to send one spool twice at once: this system has no such locks.
+// claim does nothing, because this system has no such locks: people must not send one spool from two processes at once.
 func claim(*os.File) error { return nil }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// claim makes a spool this process's own as long as the file is open: two that send it at once would each cut off what
-// the other one reads.
+// claim locks a spool for this process as long as the file is open: of two processes that send it at once, each would
+// truncate what the other reads.
 func claim(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -12,39 +12,39 @@ import (
 
 // Defaults of a Config.
 const (
-	// DefaultQueueBytes holds about half an hour of one stage's windows, all metrics, all agents merged.
+	// DefaultQueueBytes is enough for about half an hour of one stage's windows with all metrics and all agents merged.
 	DefaultQueueBytes = 16 << 20
 	// DefaultTimeout is far above the 3 to 25 ms that a thousand points take, and short enough to notice a hung server.
 	DefaultTimeout = 10 * time.Second
 )
 
-// Config says which InfluxDB to write to, and how patiently.
+// Config configures which InfluxDB to write to, and the queue and timeout for it.
 type Config struct {
-	// URL is the server's base URL, http or https: "http://localhost:8086". It holds no user and password.
+	// URL is the server's base URL, http or https: "http://localhost:8086". It must not contain a user or password.
 	URL string
 	// Token is the API token itself; references are resolved by the caller. InfluxDB 1.8 and VictoriaMetrics:
-	// "user:password". One that begins with a scheme, "Bearer " say, is sent as it is. May be empty.
+	// "user:password". A token that starts with a scheme, such as "Bearer ", is sent unchanged. May be empty.
 	Token string
-	// TLS is what an https server is checked by. Nil: the authorities that this machine knows.
+	// TLS configures how an https server's certificate is verified. Nil: by the machine's certificate authorities.
 	TLS *tls.Config
-	// Org is the organisation that the bucket belongs to. Only InfluxDB 2 has any.
+	// Org is the organisation that the bucket belongs to. Only InfluxDB 2 has organisations.
 	Org string
 	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy". InfluxDB 3: the database.
-	// VictoriaMetrics has none and takes any.
+	// VictoriaMetrics has no buckets and accepts any name.
 	Bucket string
-	// Spool is the file that keeps what does not fit into memory, in a directory that exists, best the run's. It is
-	// there only while it is needed. What an earlier process left in it is sent first.
+	// Spool is the file for points that do not fit into memory. Its directory must exist; use the run directory. The
+	// file exists only while it is needed. Points that an earlier process left in it are sent first.
 	Spool string
 	// QueueBytes bounds the queue in memory. 0: DefaultQueueBytes.
 	QueueBytes int
 	// Timeout bounds one request. 0: DefaultTimeout.
 	Timeout time.Duration
-	// Log is told when writing begins to fail and when it works again. Nil: slog.Default().
+	// Log gets a message when writing starts to fail and when it works again. Nil: slog.Default().
 	Log *slog.Logger
 }
 
-// Validate names every mistake, each with what to do about it. Only New wants a Spool: settings are checked before
-// there is a run.
+// Validate returns an error for each mistake, with what to do about it. It does not require a Spool, because settings
+// are checked before a run exists; New does.
 func (c Config) Validate() error {
 	var mistakes []error
 	wrong := func(format string, args ...any) {
@@ -68,7 +68,7 @@ func (c Config) Validate() error {
 	return errors.Join(mistakes...)
 }
 
-// checkURL does not repeat a URL that may hold a password.
+// checkURL checks the server's URL. Its errors do not contain a URL that may hold a password.
 func checkURL(text string) error {
 	if text == "" {
 		return errors.New("no URL: give the server's, such as http://localhost:8086")

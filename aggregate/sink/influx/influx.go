@@ -1,9 +1,10 @@
-// Package influx writes merged results to what takes InfluxDB's v2 writes: InfluxDB 2, 1.8 and 3, and VictoriaMetrics.
+// Package influx writes merged results to servers with InfluxDB's v2 write API: InfluxDB 2, 1.8 and 3, and
+// VictoriaMetrics.
 //
-// While a run goes on a Sink does: points go through a queue that is bounded in memory and goes on in a file, so that a
-// server that is slow, down or restarted costs the run neither time nor points. A run that has ended is written by a
-// Writer, which waits for the server instead. Every point has fixed tags and a time that follows from the run alone:
-// sent twice, it is the same point. The commands make both; nothing here reads results back.
+// A Sink writes during a run: points pass through a queue that is bounded in memory and continues in a file, so that a
+// server that is slow, down or restarting costs the run neither time nor points. A Writer writes a run that has ended,
+// and waits for the server instead. Every point has fixed tags and a time that depends on the run alone, so a point
+// that is sent twice is the same point. The commands create Sinks and Writers; nothing here reads results back.
 package influx
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// Bounds of one request. A server takes far more, but an answer should not take longer than a window.
+// Bounds of one request. A server accepts far more, but an answer should not take longer than a window.
 const (
 	mostBytes   = 1 << 20
 	mostEntries = 1000
@@ -28,16 +29,16 @@ type Sink struct {
 	log    *slog.Logger
 	server *server
 	queue  *queue
-	odd    atomic.Int64 // points that no line protocol can say
+	odd    atomic.Int64 // points that line protocol cannot express
 
-	closing chan struct{}      // closed by Close: send what is left, then end
-	cancel  context.CancelFunc // called by Close: end at once
-	done    chan struct{}      // closed by the sender at its end
+	closing chan struct{}      // closed by Close: send what is left, then stop
+	cancel  context.CancelFunc // called by Close: stop at once
+	done    chan struct{}      // closed by the sender when it stops
 
-	// The sender's alone until done is closed.
-	trouble string // last failure logged, empty while all is well
-	hurried bool   // Close has cut one wait short
-	careful int    // entries to send one by one, because one of them is refused
+	// Only the sender uses these fields until done is closed.
+	trouble string // last failure logged; empty while writing works
+	hurried bool   // Close has already ended one wait early
+	careful int    // number of entries to send one by one, because one of them is refused
 	refused int    // points that the server refused for good
 	refusal error  // why it refused the first of them
 	broken  error  // why the spool cannot be read
@@ -45,8 +46,8 @@ type Sink struct {
 
 var _ sink.Sink = (*Sink)(nil)
 
-// New returns a sink that begins to send at once. It does not ask whether the server is there: Check does. Close must
-// be called.
+// New returns a sink and starts its sender. It does not check whether the server answers; Check does. The caller must
+// call Close.
 func New(config Config) (*Sink, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -82,10 +83,10 @@ func (s *Sink) Stage(p sink.StagePoint) { s.put(p.Rows()) }
 // Event queues an event.
 func (s *Sink) Event(p sink.EventPoint) { s.put(p.Rows()) }
 
-// Agent queues how an agent does.
+// Agent queues the state of an agent.
 func (s *Sink) Agent(p sink.AgentPoint) { s.put(p.Rows()) }
 
-// Server queues what a server told of itself.
+// Server queues a value of a server's metrics.
 func (s *Sink) Server(p sink.ServerPoint) { s.put(p.Rows()) }
 
 func (s *Sink) put(rows []sink.Row) {
@@ -102,8 +103,8 @@ func (s *Sink) put(rows []sink.Row) {
 	}
 }
 
-// Close sends what is left until ctx ends, and leaves the rest in the spool. Its error is an *UndeliveredError or one
-// of the disk.
+// Close sends what is left until ctx ends, and leaves the rest in the spool. Its error wraps an *UndeliveredError, an
+// error of the disk, or both.
 func (s *Sink) Close(ctx context.Context) error {
 	close(s.closing)
 	select {
@@ -118,7 +119,7 @@ func (s *Sink) Close(ctx context.Context) error {
 	return errors.Join(s.undelivered(kept), err)
 }
 
-// undelivered returns nil if nothing is missing.
+// undelivered returns an *UndeliveredError, or nil if nothing is missing. kept is the number of points in the spool.
 func (s *Sink) undelivered(kept int) error {
 	u := &UndeliveredError{
 		URL:     s.config.URL,
@@ -137,23 +138,23 @@ func (s *Sink) undelivered(kept int) error {
 	return u
 }
 
-// UndeliveredError says which points InfluxDB did not get.
+// UndeliveredError counts the points that InfluxDB did not get.
 type UndeliveredError struct {
-	// URL is the server's.
+	// URL is the server's base URL.
 	URL string
-	// Kept points are in the spool and can still be sent.
+	// Kept is the number of points that are in the spool and can still be sent.
 	Kept int
-	// Spool is the file that keeps them.
+	// Spool is the file of the kept points.
 	Spool string
-	// Refused points are such as the server will never take.
+	// Refused is the number of points that the server will never take.
 	Refused int
-	// Lost points found no room in memory nor on disk.
+	// Lost is the number of points for which there was no room in memory or on disk.
 	Lost int
-	// Causes say why. May be nil.
+	// Causes are the errors behind the counts. May be nil.
 	Causes error
 }
 
-// Error says it to a person.
+// Error returns a message for people.
 func (u *UndeliveredError) Error() string {
 	text := fmt.Sprintf("InfluxDB at %s is incomplete:", u.URL)
 	if u.Kept > 0 {

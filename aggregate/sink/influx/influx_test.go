@@ -47,7 +47,7 @@ func TestServerDownAtStart(t *testing.T) {
 	log.await(t, "can be written to again")
 }
 
-// TestServerKilledMidway: nothing is lost and nothing is doubled, whether the queue goes on in memory or on disk.
+// Nothing is lost or doubled, whether the queue is in memory or continues on disk.
 func TestServerKilledMidway(t *testing.T) {
 	for name, queueBytes := range map[string]int{"memory": 16 << 20, "disk": 8 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestServerKilledMidway(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftIsKept: a server that does not come back costs no more than the deadline of Close, and no point.
+// If a server does not come back, Close waits no longer than its deadline, and no point is lost.
 func TestWhatIsLeftIsKept(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	server.Kill()
@@ -97,7 +97,7 @@ func TestWhatIsLeftIsKept(t *testing.T) {
 	}
 }
 
-// TestOneRefusedPointDoesNotHarmOthers: a field of another type than before is refused by the server for ever.
+// The server always refuses a field of another type than before.
 func TestOneRefusedPointDoesNotHarmOthers(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	s, _ := open(t, server, nil)
@@ -122,7 +122,7 @@ func TestOneRefusedPointDoesNotHarmOthers(t *testing.T) {
 
 func isEvent(row sink.Row) bool { return row.Measurement == sink.MeasurementEvent }
 
-// TestMendedBucket: what a person can mend while a run goes on is waited for.
+// The sink keeps trying while the problem is one that a person can fix during the run.
 func TestMendedBucket(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	server.Drop()
@@ -134,7 +134,7 @@ func TestMendedBucket(t *testing.T) {
 	sinktest.Equal(t, rowsOf(t, server), want)
 }
 
-// checkTest is a mistake in a configuration, and what is said of it.
+// checkTest is a mistake in a configuration, and the expected error.
 type checkTest struct {
 	name   string
 	change func(*influx.Config)
@@ -233,7 +233,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	}
 }
 
-// TestCallsDoNotWait: a server that takes the connection and never answers holds up nobody.
+// A server that accepts the connection and never answers does not block callers.
 func TestCallsDoNotWait(t *testing.T) {
 	silent := make(chan struct{})
 	asked := make(chan struct{}, 100)
@@ -250,7 +250,7 @@ func TestCallsDoNotWait(t *testing.T) {
 	}
 	feed(s, 0, 1)
 	<-asked
-	feed(s, 1, 100) // Would hang here.
+	feed(s, 1, 100) // would block here
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var undelivered *influx.UndeliveredError
@@ -316,7 +316,7 @@ func finish(t *testing.T, s sink.Sink) {
 	}
 }
 
-// unused returns the URL of a port where nobody listens.
+// unused returns the URL of a port on which nothing listens.
 func unused(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -357,7 +357,7 @@ func rowsOf(t *testing.T, server *influxtest.Server) []sink.Row {
 	return rows
 }
 
-// kindsOf asks for the types of a measurement's fields: in JSON 1 and 1.0 are the same.
+// kindsOf queries the types of a measurement's fields, because in JSON 1 and 1.0 are the same.
 func kindsOf(server *influxtest.Server, measurement string) map[string]string {
 	kinds := make(map[string]string)
 	for _, series := range server.Query(fmt.Sprintf("SHOW FIELD KEYS FROM %q", measurement)) {

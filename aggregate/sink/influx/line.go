@@ -11,10 +11,11 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// longest bounds names and words in bytes: InfluxDB refuses a series name of 64 KiB.
+// longest bounds names and texts, in bytes: InfluxDB refuses a series name of 64 KiB.
 const longest = 4096
 
-// errNoTime refuses a row that would be stamped by the server, and so would be doubled when sent again.
+// errNoTime is the error about a row without a time. The server would set the time, so that the row would be doubled if
+// sent again.
 var errNoTime = errors.New("the point has no time")
 
 var (
@@ -22,7 +23,8 @@ var (
 	textEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 )
 
-// appendLine adds the row in line protocol. A row without fields adds nothing: InfluxDB has no such points.
+// appendLine appends the row in line protocol. It appends nothing for a row without fields, because InfluxDB has no
+// such points.
 func appendLine(dst []byte, row *sink.Row) ([]byte, error) {
 	if len(row.Fields) == 0 {
 		return dst, nil
@@ -48,7 +50,7 @@ func appendLine(dst []byte, row *sink.Row) ([]byte, error) {
 	return append(dst, '\n'), nil
 }
 
-// appendField writes floats with the fewest digits that read back as the same number.
+// appendField appends a field. It writes floats with the fewest digits that read back as the same number.
 func appendField(dst []byte, field *sink.Field) []byte {
 	dst = append(dst, tagEscapes.Replace(field.Key)...)
 	dst = append(dst, '=')
@@ -67,7 +69,8 @@ func appendField(dst []byte, field *sink.Field) []byte {
 	}
 }
 
-// tagValue makes a value safe as a tag. Line protocol cannot say every backslash in a tag, so they become slashes.
+// tagValue makes a value safe as a tag. Line protocol cannot express every backslash in a tag, so backslashes become
+// slashes.
 func tagValue(value string) string {
 	value = strings.ReplaceAll(clean(value), `\`, `/`)
 	if value == "" {
@@ -76,7 +79,7 @@ func tagValue(value string) string {
 	return value
 }
 
-// clean turns line breaks and other control characters into spaces, and cuts what is too long.
+// clean replaces line breaks and other control characters by spaces, and truncates values that are too long.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -68,7 +68,7 @@ func TestLongWordsAreCutBetweenRunes(t *testing.T) {
 	}
 }
 
-// TestLineIsAsTheClientWritesIt compares with the client library's own encoder, for names that need no cleaning.
+// Lines are as the client library's own encoder writes them, for names that need no cleaning.
 func TestLineIsAsTheClientWritesIt(t *testing.T) {
 	name := rapid.StringMatching(`[a-z0-9 ,=ö:()]{1,12}`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +91,7 @@ func TestLineIsAsTheClientWritesIt(t *testing.T) {
 	})
 }
 
-// FuzzLine: whatever the words, a row is one line and its text reads back.
+// For any texts, a row is one line and its number reads back.
 func FuzzLine(f *testing.F) {
 	f.Add("eu-west", `a "quoted" \ word`, 0.1)
 	f.Add("\\\n", "\x00\xff", math.SmallestNonzeroFloat64)

@@ -13,8 +13,8 @@ type batch struct {
 	entries int
 	points  int
 	spooled bool  // read from the spool, not from memory
-	moves   int   // of the queue when it was read
-	behind  int64 // offset in the spool behind it
+	moves   int   // the queue's moves when the batch was read
+	behind  int64 // offset in the spool after the batch
 }
 
 func (b *batch) add(lines []byte) {
@@ -23,29 +23,29 @@ func (b *batch) add(lines []byte) {
 	b.points += points(lines)
 }
 
-// points counts points in line protocol: one a line.
+// points counts the points in line protocol: one per line.
 func points(lines []byte) int { return bytes.Count(lines, []byte{'\n'}) }
 
-// memoryTime is how long entries wait in memory alone. A process that is killed forgets them, and what a coordinator
-// that is started anew hands on again is what it had handed on shortly before.
+// memoryTime is how long entries stay only in memory. If the process is killed, they are lost. It is short because a
+// restarted coordinator gives again only the points from shortly before.
 const memoryTime = time.Second
 
-// queue keeps entries in order: the oldest in memory, and from the moment memory is full, or its oldest entry has
-// waited for memoryTime, all in the spool, until the spool has been sent. An entry is the lines of one call.
+// queue keeps entries in order. The oldest ones are in memory. Once memory is full or its oldest entry has waited for
+// memoryTime, new entries go to the spool until the spool has been sent. An entry is the lines of one call.
 type queue struct {
-	wake chan struct{} // holds one token while there may be something new
+	wake chan struct{} // holds one token while there may be new entries
 
 	mu     sync.Mutex
 	memory [][]byte  // oldest first
-	since  time.Time // when the oldest of memory came, or the one before it was sent
+	since  time.Time // when the oldest entry in memory arrived, or the one before it was sent
 	bytes  int       // size of memory
-	limit  int       // most bytes in memory
+	limit  int       // maximum size of memory, in bytes
 	spool  *spool
-	moves  int  // from memory to the spool
-	stuck  bool // the spool did not take them
+	moves  int  // how often memory was moved to the spool
+	stuck  bool // moving memory to the spool failed
 	now    func() time.Time
-	lost   int   // points that found no room: memory full and the disk too
-	cause  error // why the first of them did
+	lost   int   // points for which neither memory nor disk had room
+	cause  error // why the first of them was lost
 }
 
 func newQueue(limit int, s *spool) *queue {
@@ -56,7 +56,8 @@ func newQueue(limit int, s *spool) *queue {
 	return q
 }
 
-// put adds an entry at the end. It touches the disk only when memory is full, or waits for the server.
+// put adds an entry at the end. It writes to disk only if memory is full, has waited for memoryTime, or the spool is in
+// use.
 func (q *queue) put(lines []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,15 +79,15 @@ func (q *queue) put(lines []byte) {
 	}
 }
 
-// save moves what is in memory to the spool: it waits for a server that does not take it.
+// save moves memory to the spool because the server does not take it.
 func (q *queue) save() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.move()
 }
 
-// move moves memory to the spool, whole or not at all, unless the spool has newer entries already. The caller holds the
-// lock.
+// move moves all of memory to the spool, or nothing if that fails or the spool already has newer entries. The caller
+// must hold the lock.
 func (q *queue) move() {
 	if q.stuck || len(q.memory) == 0 || !q.spool.empty() {
 		return
@@ -94,7 +95,7 @@ func (q *queue) move() {
 	for _, lines := range q.memory {
 		if q.spool.add(lines) != nil {
 			q.spool.forget()
-			q.stuck = true // until it is sent it stays where it is: nothing is lost yet
+			q.stuck = true // the entries stay in memory until they are sent: nothing is lost yet
 			return
 		}
 	}
@@ -102,7 +103,7 @@ func (q *queue) move() {
 	q.moves++
 }
 
-// lose counts points that could not be kept. The caller holds the lock.
+// lose counts points that could not be kept. The caller must hold the lock.
 func (q *queue) lose(count int, cause error) {
 	q.lost += count
 	if q.cause == nil {
@@ -110,8 +111,8 @@ func (q *queue) lose(count int, cause error) {
 	}
 }
 
-// peek returns the oldest entries without removing them: at least one unless the queue is empty, together no more than
-// mostEntries, and no more than mostBytes if they are several.
+// peek returns the oldest entries without removing them: at least one unless the queue is empty, at most mostEntries,
+// and at most mostBytes if there are several.
 func (q *queue) peek(mostEntries, mostBytes int) (batch, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,7 +138,7 @@ func (q *queue) peek(mostEntries, mostBytes int) (batch, error) {
 func (q *queue) take(b batch) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !b.spooled && b.moves != q.moves { // it was moved meanwhile: to the head
+	if !b.spooled && b.moves != q.moves { // moved to the spool meanwhile: to its head
 		b.spooled, b.behind = true, q.spool.head+int64(len(b.lines))+int64(b.entries)*headerSize
 	}
 	if b.spooled {
@@ -152,7 +153,7 @@ func (q *queue) take(b batch) error {
 	return nil
 }
 
-// waiting is the number of points in the queue.
+// waiting returns the number of points in the queue.
 func (q *queue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -167,8 +168,8 @@ func (q *queue) pending() int {
 	return count
 }
 
-// close leaves what is in the queue in the spool's file, or no file if the queue is empty. It returns how many points
-// those are.
+// close writes what is in the queue to the spool's file, or removes the file if the queue is empty. It returns the
+// number of points in the file.
 func (q *queue) close() (left int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

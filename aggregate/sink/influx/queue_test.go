@@ -19,8 +19,8 @@ func open(t interface{ Fatal(...any) }, path string) *spool {
 	return s
 }
 
-// TestQueueIsInOrder drives a queue, and an oracle that is one long list of bytes, with puts, takes, restarts and time.
-// Entries come and move to the disk while others are on their way.
+// TestQueueIsInOrder drives a queue, and a plain list of entries as an oracle, with puts, takes, restarts and time.
+// Entries arrive and move to the disk while others are in flight.
 func TestQueueIsInOrder(t *testing.T) {
 	dir := t.TempDir()
 	runs := 0
@@ -132,7 +132,7 @@ func TestSpoolSurvivesACrash(t *testing.T) {
 	}
 }
 
-// What has waited for a second is on the disk, where a process that is killed leaves it.
+// What has waited for a second is on the disk, so that it is not lost if the process is killed.
 func TestWhatWaitsIsOnTheDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spool")
 	q, now := newQueue(1000, open(t, path)), time.Unix(0, 0)
@@ -179,7 +179,7 @@ func TestNoSpoolWithoutNeed(t *testing.T) {
 	}
 }
 
-// FuzzSpool: whatever a file holds, it is opened, and what it gives is what was whole.
+// A file with any content can be opened, and all entries that it returns can be read and taken.
 func FuzzSpool(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed")
 	s := open(f, path)

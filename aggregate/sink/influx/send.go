@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Back-off after a failure: soon enough that a restarted server has the live view back at once, seldom enough not to
-// hinder it.
+// Back-off after a failure: short enough that the live view is back soon after the server restarts, long enough not to
+// burden the server.
 const (
 	firstWait   = 250 * time.Millisecond
 	longestWait = 5 * time.Second
 )
 
-// send takes the queue's head to the server, in order, until Close and an empty queue, or until ctx ends. It runs
-// alone.
+// send is the sender's goroutine: it sends the queue's entries to the server in order. It stops when the queue is empty
+// after Close, when ctx ends, or when the spool cannot be read.
 func (s *Sink) send(ctx context.Context) {
 	defer close(s.done)
 	wait := firstWait
@@ -46,7 +46,7 @@ func (s *Sink) mostEntries() int {
 	return mostEntries
 }
 
-// more waits for an entry. False: the sink is closing and there is none.
+// more waits for an entry. It returns false if the sink is closing and the queue is empty.
 func (s *Sink) more() bool {
 	select {
 	case <-s.queue.wake:
@@ -61,7 +61,7 @@ func (s *Sink) more() bool {
 	}
 }
 
-// deliver sends a batch once. True: go on with the next at once.
+// deliver sends a batch once. It returns true if send must continue with the next batch without a pause.
 func (s *Sink) deliver(ctx context.Context, b batch) bool {
 	err := s.server.write(ctx, string(b.lines))
 	switch {
@@ -78,7 +78,8 @@ func (s *Sink) deliver(ctx context.Context, b batch) bool {
 		s.finish(b)
 		return true
 	case b.entries > 1:
-		// One entry is at fault. The others must not suffer: send each alone; those taken already are the same points.
+		// One entry is at fault. So that the others arrive, send each alone; points that the server already has are the
+		// same points.
 		s.careful = b.entries
 		return true
 	default:
@@ -88,7 +89,7 @@ func (s *Sink) deliver(ctx context.Context, b batch) bool {
 	}
 }
 
-// refusedSome counts what a server says that it left out of a batch. It reports false if the server does not say.
+// refusedSome counts the points of a batch that a server says it dropped. It returns false if the server does not say.
 func (s *Sink) refusedSome(b batch, err error) bool {
 	n, said := dropped(err)
 	if said {
@@ -97,7 +98,7 @@ func (s *Sink) refusedSome(b batch, err error) bool {
 	return said
 }
 
-// finish removes a batch that needs no more.
+// finish removes a batch from the queue.
 func (s *Sink) finish(b batch) {
 	s.careful = max(0, s.careful-b.entries)
 	if err := s.queue.take(b); err != nil {
@@ -105,7 +106,7 @@ func (s *Sink) finish(b batch) {
 	}
 }
 
-// refuse counts points that the server will never take. Only the first is logged.
+// refuse counts points that the server will never take. It logs only the first refusal.
 func (s *Sink) refuse(points int, err error) {
 	s.refused += points
 	if s.refusal == nil {
@@ -114,7 +115,7 @@ func (s *Sink) refuse(points int, err error) {
 	}
 }
 
-// fail logs each distinct failure once.
+// fail logs a failure, unless the last one was the same, and moves memory to the spool.
 func (s *Sink) fail(err error) {
 	trouble := s.server.explain(err).Error()
 	if trouble != s.trouble {
@@ -132,7 +133,7 @@ func (s *Sink) well() {
 	s.trouble = ""
 }
 
-// pause waits before the next attempt. Close cuts one wait short.
+// pause waits before the next attempt. Close ends one wait early.
 func (s *Sink) pause(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -19,17 +19,17 @@ import (
 	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
 )
 
-// server is the other end, and what its answers mean.
+// server is a connection to the server, with what its answers mean.
 type server struct {
 	config Config
 	client influxdb2.Client
 	writer api.WriteAPIBlocking
 }
 
-// silence keeps the client library from printing a line for each failure. Its log is a global variable.
+// silence keeps the client library from printing a line for each failure. The library's log is a global variable.
 var silence = sync.OnceFunc(func() { influxlog.Log = nil })
 
-// newServer leaves time-outs to the contexts of the requests. Close must be called.
+// newServer returns a client of the server. Time-outs are set by the contexts of requests. The caller must call close.
 func newServer(config Config) *server {
 	silence()
 	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPRequestTimeout(0).SetTLSConfig(config.TLS)
@@ -38,9 +38,9 @@ func newServer(config Config) *server {
 	return &server{config: config, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
 }
 
-// authorization is the header that goes with a token: of user and password Basic, which InfluxDB 1.8 and
-// VictoriaMetrics know both, with a scheme of its own as it is, and InfluxDB's own scheme otherwise. Tokens of InfluxDB
-// hold no colon.
+// authorization returns the Authorization header for a token. A token with a scheme is the header itself. user:password
+// uses Basic, which both InfluxDB 1.8 and VictoriaMetrics accept. Other tokens use InfluxDB's own scheme; InfluxDB's
+// tokens contain no colon.
 func authorization(token string) string {
 	for _, scheme := range []string{"Bearer ", "Basic ", "Token "} {
 		if strings.HasPrefix(token, scheme) {
@@ -65,8 +65,8 @@ func (s *server) write(ctx context.Context, lines string) error {
 	return s.writer.WriteRecord(ctx, lines)
 }
 
-// ping returns what the server answers to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200, or 401
-// without a token.
+// ping returns the status of the server's answer to a ping: InfluxDB 1 and 2 and VictoriaMetrics 204, InfluxDB 3 200,
+// or 401 without a token.
 func (s *server) ping(ctx context.Context) (status int, err error) {
 	service := s.client.HTTPService()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.config.URL, "/")+"/ping",
@@ -88,7 +88,7 @@ func (s *server) ping(ctx context.Context) (status int, err error) {
 	return answer.StatusCode, errors.Join(err, answer.Body.Close())
 }
 
-// explain says what a person can do about a failed write. It never holds the token.
+// explain returns an error that says what a person can do about a failed write. It never contains the token.
 func (s *server) explain(err error) error {
 	answer := asHTTP(err)
 	if answer == nil {
@@ -121,7 +121,7 @@ func (s *server) explain(err error) error {
 	}
 }
 
-// explainSilence says why there was no answer.
+// explainSilence returns an error that says why there was no answer.
 func (s *server) explainSilence(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -150,10 +150,10 @@ func asHTTP(err error) *influxhttp.Error {
 	return nil
 }
 
-// refused reports whether the server will never take these points: they are malformed, of another type than before, or
-// too old for its retention policy; or they are too many at once. What can be mended is waited for: a wrong token, a
-// missing bucket, and a bad request that the server makes of one without points, too, as InfluxDB 2 does without an
-// organisation. It blocks while the server is asked about that.
+// refused reports whether the server will never take these points: they are malformed, have another type than before,
+// are too old for its retention policy, or are too many at once. Problems that a person can fix are not refusals: a
+// wrong token, a missing bucket, and a bad request that the server also makes of a write without points, as InfluxDB 2
+// does without an organisation. To find out about the last, refused blocks for a request to the server.
 func (s *server) refused(ctx context.Context, err error) bool {
 	answer := asHTTP(err)
 	if answer == nil {
@@ -175,10 +175,11 @@ func (s *server) refused(ctx context.Context, err error) bool {
 	}
 }
 
-// droppedPoints is how InfluxDB 1 and 2 tell how many points of a request they left out. They took the others.
+// droppedPoints matches the message with which InfluxDB 1 and 2 report how many points of a request they dropped. They
+// took the others.
 var droppedPoints = regexp.MustCompile(`^(?:failure writing points to database: )?partial write: .* dropped=([0-9]+)$`)
 
-// dropped is how many points of a request the server refused, if it says so. It took the others.
+// dropped returns how many points of a request the server refused, if the server says so. The server took the others.
 func dropped(err error) (count int, said bool) {
 	answer := asHTTP(err)
 	if answer == nil {

@@ -26,13 +26,13 @@ import (
 	"github.com/spate-load/spate/internal/victoriatest"
 )
 
-// fake is a server that answers pings and writes in the manner of another kind of server.
+// fake is a server that answers pings and writes like a given kind of server.
 type fake struct {
-	ping   int               // status of a ping that shows a good token
-	write  int               // status of a write of the probe, likewise
-	tokens map[string]bool   // Authorization headers that are good. Nil: any
+	ping   int               // status of a ping with a valid token
+	write  int               // status of a write with a valid token
+	tokens map[string]bool   // valid Authorization headers; nil: any
 	open   bool              // pings need no token
-	bodies chan<- string     // what was written
+	bodies chan<- string     // receives what was written
 	query  map[string]string // parameters that a write must have
 }
 
@@ -71,7 +71,7 @@ func unzipped(r *http.Request) string {
 	return string(text)
 }
 
-// What is there passes the check in the manner of each kind of server, and what is not there fails it with a reason.
+// Check passes for each kind of server that would take points, and otherwise fails with a reason.
 func TestCheckKnowsOtherServers(t *testing.T) {
 	three := fake{ping: 200, write: 204, tokens: map[string]bool{"Token apiv3_x": true, "Bearer apiv3_x": true},
 		query: map[string]string{"bucket": "b", "precision": "ns"}}
@@ -115,7 +115,7 @@ func TestCheckKnowsOtherServers(t *testing.T) {
 	}
 }
 
-// The probe of a check has no point in it.
+// The probe of a check contains no point.
 func TestProbeIsAComment(t *testing.T) {
 	bodies := make(chan string, 1)
 	server := httptest.NewServer(fake{ping: 204, write: 204, bodies: bodies})
@@ -128,7 +128,7 @@ func TestProbeIsAComment(t *testing.T) {
 	}
 }
 
-// A certificate is checked by the authority that is given, and an error says what to do.
+// A certificate is verified with the given authority, and an error says what to do.
 func TestTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(fake{ping: 204, write: 204})
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -158,7 +158,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A real VictoriaMetrics has each number of each point once, however often it was written: about 12 digits of it, and 0
+// A real VictoriaMetrics has each number of each point once, even if it was written twice: with about 12 digits, and 0
 // for a text.
 func TestVictoriaMetrics(t *testing.T) {
 	server := victoriatest.Start(t, "spate:correct-horse")
@@ -214,7 +214,7 @@ func TestVictoriaMetrics(t *testing.T) {
 	}
 }
 
-// number is a field's value as a server of numbers alone has it.
+// number returns a field's value on a server that stores only numbers.
 func number(f sink.Field) float64 {
 	if f.Kind == sink.KindFloat {
 		return f.Float
@@ -222,12 +222,12 @@ func number(f sink.Field) float64 {
 	return float64(f.Int)
 }
 
-// two answers writes as InfluxDB 2.7.12 does, in its own words (seen 2026-11-23).
+// two answers writes as InfluxDB 2.7.12 does, with the same messages (seen 2026-11-23).
 type two struct {
 	mu    sync.Mutex
-	org   string // that exists
+	org   string // the organisation that exists
 	lines []string
-	asked int // writes with points
+	asked int // number of writes with points
 }
 
 func (f *two) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -262,8 +262,8 @@ func say(w http.ResponseWriter, status int, code, message string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"code": code, "message": message})
 }
 
-// Without an organisation, and with a wrong one, InfluxDB 2 takes nothing: that is said at the start, in words that
-// name the flag, and points are kept until it is mended.
+// Without an organisation, or with a wrong one, InfluxDB 2 takes no points. Check says so and names the flag, and
+// points are kept until the organisation exists.
 func TestOrganisations(t *testing.T) {
 	fake := &two{}
 	server := httptest.NewServer(fake)
@@ -295,7 +295,7 @@ func TestOrganisations(t *testing.T) {
 	}
 }
 
-// A server that says how many points of a request it left out took the others: they are not sent again.
+// A server that says how many points of a request it dropped took the others, which are not sent again.
 func TestRefusedPointsCostOneRequest(t *testing.T) {
 	fake := &two{org: "o"}
 	server := httptest.NewServer(fake)
@@ -324,7 +324,7 @@ func TestRefusedPointsCostOneRequest(t *testing.T) {
 	}
 }
 
-// What a live run left in its spool comes from the ledger again: it is one point.
+// A point that a run left in its spool and that comes again from the ledger counts once.
 func TestPointsAreCountedOnce(t *testing.T) {
 	fake := &two{}
 	server := httptest.NewServer(fake)
@@ -361,7 +361,8 @@ func TestPointsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// Whether a bad request is the points' fault is not known while the server does not answer: nothing is thrown away.
+// As long as the server does not answer the probe, it is not known whether a bad request is the points' fault, so no
+// point is dropped.
 func TestUnansweredDoubtKeepsPoints(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

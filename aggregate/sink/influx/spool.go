@@ -10,30 +10,31 @@ import (
 	"os"
 )
 
-// headerSize is the size of what stands before each entry in a spool: its length and its CRC-32C, both little-endian
-// uint32.
+// headerSize is the size of the header before each entry in a spool: the entry's length and its CRC-32C, both
+// little-endian uint32.
 const headerSize = 8
 
-// largestEntry bounds the length that is believed when a spool is read: no single call comes near it.
+// largestEntry is the largest length that is valid when a spool is read. No single call comes near it.
 const largestEntry = 64 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errTorn says that the rest of a spool cannot be read: its writer died in the middle of an entry.
+// errTorn means that the rest of a spool cannot be read because its writer died in the middle of an entry.
 var errTorn = errors.New("the spool ends in the middle of an entry")
 
-// spool is a queue in a file: entries are added at its end and taken from its head. The head is not kept on disk: after
-// a crash everything still in the file is sent again, which InfluxDB takes as the same points. Not safe for concurrent
-// use.
+// spool is a queue in a file: entries are added at the end and taken from the head. The head is not stored on disk:
+// after a crash, everything in the file is sent again, and InfluxDB takes it as the same points. A spool is not safe
+// for concurrent use.
 type spool struct {
 	path string
 	file *os.File // nil until the first entry
 	head int64    // offset of the oldest entry
-	end  int64    // offset behind the newest entry
+	end  int64    // offset after the newest entry
 	left int      // points between head and end
 }
 
-// openSpool opens the spool that an earlier process left, or none. It cuts off an entry torn by a crash.
+// openSpool opens the spool that an earlier process left, if there is one. It truncates an entry that a crash left
+// incomplete.
 func openSpool(path string) (*spool, error) {
 	s := &spool{path: path}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -53,7 +54,7 @@ func openSpool(path string) (*spool, error) {
 	return s, nil
 }
 
-// scan counts what the file holds.
+// scan counts the entries and points in the file.
 func (s *spool) scan() error {
 	reader := bufio.NewReaderSize(s.file, 1<<20)
 	for {
@@ -72,10 +73,10 @@ func (s *spool) scan() error {
 	}
 }
 
-// empty says that everything was taken.
+// empty reports whether everything was taken.
 func (s *spool) empty() bool { return s.head == s.end }
 
-// add appends an entry. What was written of it before an error is cut off by the next one.
+// add appends an entry. After an error, the next entry overwrites what was written of this one.
 func (s *spool) add(lines []byte) error {
 	if s.file == nil {
 		file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -99,7 +100,7 @@ func (s *spool) add(lines []byte) error {
 	return nil
 }
 
-// peek reads entries from the head on, at least one, until they have most bytes or there are most of them.
+// peek reads entries from the head: at least one, at most mostEntries, and at most mostBytes if there are several.
 func (s *spool) peek(mostEntries, mostBytes int) (batch, error) {
 	var b batch
 	reader := bufio.NewReader(io.NewSectionReader(s.file, s.head, s.end-s.head))
@@ -118,7 +119,7 @@ func (s *spool) peek(mostEntries, mostBytes int) (batch, error) {
 	return b, nil
 }
 
-// take removes what peek read. A spool that has become empty gives its disk space back.
+// take removes what peek read. If the spool is empty then, take frees its disk space.
 func (s *spool) take(b batch) error {
 	s.head = b.behind
 	s.left -= b.points
@@ -132,17 +133,17 @@ func (s *spool) take(b batch) error {
 	return nil
 }
 
-// forget drops all entries of a spool in which nothing was taken yet. What may be left of them in the file is written
-// over.
+// forget drops all entries of a spool from which nothing was taken yet. Later entries overwrite what may be left of
+// them in the file.
 func (s *spool) forget() {
 	s.head, s.end, s.left = 0, 0, 0
 	if s.file != nil {
-		_ = s.file.Truncate(0) // else a new start would send them once more: the same points
+		_ = s.file.Truncate(0) // if this fails, a restart sends them once more, as the same points
 	}
 }
 
-// prepend puts entries before the head and forgets what was taken: a new file takes the old one's place, whole or not
-// at all.
+// prepend inserts entries before the head and discards what was taken. It writes a new file and renames it, so that the
+// file is replaced as a whole or not at all.
 func (s *spool) prepend(entries [][]byte) error {
 	if len(entries) == 0 && s.head == 0 {
 		return nil
@@ -165,7 +166,7 @@ func (s *spool) prepend(entries [][]byte) error {
 	return err
 }
 
-// copyTo adds what is left to another spool.
+// copyTo moves the remaining entries to another spool.
 func (s *spool) copyTo(other *spool) error {
 	for !s.empty() {
 		b, err := s.peek(1, 0)
@@ -197,7 +198,7 @@ func (s *spool) close() error {
 	return err
 }
 
-// readEntry returns io.EOF at the end and errTorn where no whole entry follows.
+// readEntry reads an entry. It returns io.EOF at the end, and errTorn if no complete entry follows.
 func readEntry(r io.Reader) ([]byte, error) {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

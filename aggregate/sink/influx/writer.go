@@ -11,13 +11,13 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// mostPoints bounds a request of a Writer: InfluxDB's makers advise 5,000.
+// mostPoints bounds a request of a Writer. InfluxDB's documentation recommends 5,000.
 const mostPoints = 5000
 
-// DefaultPatience is how long a Writer goes on trying a server that fails: a new start takes less.
+// DefaultPatience is how long a Writer retries a failing server: longer than a restart takes.
 const DefaultPatience = time.Minute
 
-// Writer writes points of a run that has ended, in bounded batches, each before the next. It is not safe for concurrent
+// Writer writes points of a run that has ended, in bounded batches, one after the other. It is not safe for concurrent
 // use.
 type Writer struct {
 	server   *server
@@ -27,15 +27,15 @@ type Writer struct {
 	points   int // in batch
 
 	written int   // points that the server has taken
-	refused int   // points that it never will
-	refusal error // why, of the first of them
+	refused int   // points that the server will never take
+	refusal error // why the server refused the first of them
 
-	spooling bool                // what is written comes from a spool
-	spooled  map[uint64]struct{} // points that did, by identity
+	spooling bool                // the lines being written come from a spool
+	spooled  map[uint64]struct{} // points written from a spool, by identity
 }
 
-// NewWriter returns a writer that gives up when the server has failed for so long. It does not ask whether the server
-// is there: Check does. Close must be called.
+// NewWriter returns a writer that stops retrying when the server has failed for patience. It does not check whether the
+// server answers; Check does. The caller must call Close.
 func NewWriter(config Config, patience time.Duration) (*Writer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func NewWriter(config Config, patience time.Duration) (*Writer, error) {
 	return &Writer{server: newServer(config), log: config.Log, patience: patience, spooled: map[uint64]struct{}{}}, nil
 }
 
-// Write adds rows to the batch, and sends it when it is full. An error means that the server cannot be written to, or
-// that ctx has ended; what was sent stays.
+// Write adds rows to the batch, and sends the batch when it is full. An error means that a row cannot be expressed,
+// that the server cannot be written to, or that ctx has ended; what was sent stays.
 func (w *Writer) Write(ctx context.Context, rows []sink.Row) error {
 	for i := range rows {
 		before := len(w.batch)
@@ -75,7 +75,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Spool sends what an earlier sink has left in its spool, and removes the file. Without one it does nothing.
+// Spool sends what an earlier sink has left in its spool, and removes the file. It does nothing if there is no file.
 func (w *Writer) Spool(ctx context.Context, path string) (sent int, err error) {
 	s, err := openSpool(path)
 	if err != nil {
@@ -100,16 +100,17 @@ func (w *Writer) Spool(ctx context.Context, path string) (sent int, err error) {
 	return sent, s.remove()
 }
 
-// Written is how many points the server has taken, each counted once.
+// Written returns how many points the server has taken, each counted once.
 func (w *Writer) Written() int { return w.written }
 
-// Refused is how many points the server will never take, and why it refused the first. They are in the ledger.
+// Refused returns how many points the server will never take, and why it refused the first of them. The ledger has
+// them.
 func (w *Writer) Refused() (points int, why error) { return w.refused, w.refusal }
 
-// Close lets go of the connection. What is in the batch is not sent.
+// Close closes the connection. It does not send the batch.
 func (w *Writer) Close() { w.server.close() }
 
-// deliver sends lines until the server has taken or refused each, or has failed for too long.
+// deliver sends lines until the server has taken or refused each of them, or has failed for too long.
 func (w *Writer) deliver(ctx context.Context, lines []byte) error {
 	if len(lines) == 0 {
 		return nil
@@ -127,8 +128,8 @@ func (w *Writer) deliver(ctx context.Context, lines []byte) error {
 		w.refuse(n, err)
 		return nil
 	case points(lines) > 1:
-		// One line is at fault. The others must not suffer: halve until it is alone; those taken already are the same
-		// points.
+		// One line is at fault. So that the others arrive, halve the lines until it is alone; points that the server
+		// already has are the same points.
 		half := len(lines)/2 + bytes.IndexByte(lines[len(lines)/2:], '\n') + 1
 		if half == len(lines) {
 			half = bytes.LastIndexByte(lines[:len(lines)-1], '\n') + 1
@@ -142,8 +143,8 @@ func (w *Writer) deliver(ctx context.Context, lines []byte) error {
 	return nil
 }
 
-// took counts the points of lines that the server took, but for so many. What was written from a spool and comes from
-// the ledger again is one point.
+// took counts the points in lines that the server took: all except but. A point that was written from a spool and comes
+// again from the ledger counts once.
 func (w *Writer) took(lines []byte, but int) {
 	for line := range bytes.Lines(lines) {
 		id := identity(line)
@@ -158,18 +159,18 @@ func (w *Writer) took(lines []byte, but int) {
 	w.written -= but
 }
 
-// identity is a hash of what a line's point is known by: measurement, tags and time.
+// identity returns a hash of what identifies a line's point: measurement, tags and time.
 func identity(line []byte) uint64 {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	name := 0
 	for name < len(line) && line[name] != ' ' {
 		if line[name] == '\\' {
-			name++ // and what it escapes
+			name++ // skip the escaped character too
 		}
 		name++
 	}
 	h := fnv.New64a()
-	_, _ = h.Write(line[:min(name, len(line))]) // It never fails.
+	_, _ = h.Write(line[:min(name, len(line))]) // a hash never returns an error
 	_, _ = h.Write(line[bytes.LastIndexByte(line, ' ')+1:])
 	return h.Sum64()
 }
@@ -182,8 +183,8 @@ func (w *Writer) refuse(points int, err error) {
 	}
 }
 
-// persist sends lines until the server answers for good, or has failed for too long. It returns the server's refusal as
-// it is, and whether it is one.
+// persist sends lines until the server takes or refuses them, or has failed for too long. It returns the server's
+// refusal unchanged, and whether the error is a refusal.
 func (w *Writer) persist(ctx context.Context, lines []byte) (refused bool, err error) {
 	began, wait, said := time.Now(), firstWait, false
 	for {

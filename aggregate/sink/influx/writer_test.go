@@ -20,7 +20,7 @@ import (
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
-// A Writer hands on what a sink would, whatever is refused among it, in requests of bounded size.
+// A Writer passes on the same points as a Sink, even if some among them are refused.
 func TestWriter(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	bad := sinktest.Event()
@@ -52,7 +52,7 @@ func TestWriter(t *testing.T) {
 	sinktest.Equal(t, slices.DeleteFunc(rowsOf(t, server), isEvent), want)
 }
 
-// requests counts the lines of each write.
+// requests is a server that counts the lines of each write.
 type requests struct {
 	mu     sync.Mutex
 	lines  []int
@@ -114,7 +114,7 @@ func TestWriterGivesUp(t *testing.T) {
 	}
 }
 
-// A spool that a sink is still sending is left to it; what a sink has left is sent once and gone.
+// A Writer refuses a spool that a sink is still sending. It sends a spool that a sink has left once, and removes it.
 func TestWriterSendsASpool(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	spool := filepath.Join(t.TempDir(), "influx.spool")

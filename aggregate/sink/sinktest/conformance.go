@@ -16,15 +16,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Opened is a sink to test and the way to see what it has handed on.
+// Opened is a sink to test, and how to read what it has passed on.
 type Opened struct {
-	// Sink is empty and open. The suite closes it.
+	// Sink is an empty, open sink. The suite closes it.
 	Sink sink.Sink
 	// Rows returns all rows that arrived, once the sink is closed.
 	Rows func() []sink.Row
 }
 
-// Run tests that a sink keeps the promises of sink.Sink. open is called once for each part.
+// Run tests that a sink meets the contract of sink.Sink. Run calls open once for each subtest.
 func Run(t *testing.T, open func(t *testing.T) Opened) {
 	t.Run("everything known arrives and nothing else", func(t *testing.T) { testArrival(t, open(t)) })
 	t.Run("a point given again takes the place of the first", func(t *testing.T) { testAgain(t, open(t)) })
@@ -114,7 +114,7 @@ func finish(t *testing.T, s sink.Sink) {
 	}
 }
 
-// Equal compares rows to the last digit, whatever their order and that of their fields.
+// Equal fails the test if rows differ in any digit. The order of rows and fields does not matter.
 func Equal(tb testing.TB, got, want []sink.Row) {
 	tb.Helper()
 	if diff := cmp.Diff(byName(tb, want), byName(tb, got)); diff != "" {
@@ -122,7 +122,7 @@ func Equal(tb testing.TB, got, want []sink.Row) {
 	}
 }
 
-// byName indexes rows, with their fields in the order of the keys. A doubled row fails the test.
+// byName returns rows by name, with their fields sorted by key. A duplicate row fails the test.
 func byName(tb testing.TB, rows []sink.Row) map[string]sink.Row {
 	tb.Helper()
 	index := make(map[string]sink.Row, len(rows))
@@ -138,7 +138,7 @@ func byName(tb testing.TB, rows []sink.Row) map[string]sink.Row {
 	return index
 }
 
-// begin is a stage's start with all digits that a clock has.
+// begin is a stage's start, with all digits that a clock has.
 var begin = time.Date(2026, 3, 29, 1, 59, 59, 123456789, time.UTC)
 
 // Scope returns the scope of the sample points.
@@ -149,7 +149,7 @@ func Scope() sink.Scope {
 	}
 }
 
-// Window returns a point with numbers known and not, that differ by window.
+// Window returns a point of which some numbers are known and others not. They differ by window.
 func Window(window uint32) sink.WindowPoint {
 	peak := 8 + window
 	return sink.WindowPoint{
@@ -159,7 +159,7 @@ func Window(window uint32) sink.WindowPoint {
 	}
 }
 
-// Stage returns a result with numbers known and not.
+// Stage returns a result of which some numbers are known and others not.
 func Stage() sink.StagePoint {
 	return sink.StagePoint{
 		Scope: Scope(), StageStart: begin, Complete: true, Measures: measures(1 << 50), NeverSent: new(uint64(0)),
@@ -177,7 +177,7 @@ func Event() sink.EventPoint {
 	}
 }
 
-// Agent returns how an agent does, which is not known in all.
+// Agent returns the state of an agent, of which some is not known.
 func Agent() sink.AgentPoint {
 	return sink.AgentPoint{
 		RunID: "quickstart-20260329", Plan: "quickstart", Agent: "eu-1", Region: "eu", Time: begin,
@@ -201,7 +201,7 @@ func measures(n uint64) sink.Measures {
 	}
 }
 
-// Server is what a server told of itself: a counter of a series with labels.
+// Server returns a counter of a server, a series with labels.
 func Server() sink.ServerPoint {
 	window := Window(3)
 	return sink.ServerPoint{

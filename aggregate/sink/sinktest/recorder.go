@@ -1,5 +1,5 @@
-// Package sinktest has what tests of and with sinks need: a sink that remembers, and the suite that every sink must
-// pass. Only tests import it.
+// Package sinktest helps to test sinks and their callers: it has a sink that records calls, and the suite that every
+// sink must pass. Only tests import it.
 package sinktest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// Recorder is a sink that remembers what it was given. The zero value is ready.
+// Recorder is a sink that records what it is given. The zero value is ready for use.
 type Recorder struct {
 	mu      sync.Mutex
 	windows []sink.WindowPoint
@@ -23,7 +23,7 @@ type Recorder struct {
 
 var _ sink.Sink = (*Recorder)(nil)
 
-// Window remembers a window.
+// Window records a window.
 func (r *Recorder) Window(p sink.WindowPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,7 +31,7 @@ func (r *Recorder) Window(p sink.WindowPoint) {
 	r.keep(p.Rows())
 }
 
-// Stage remembers a stage's result.
+// Stage records a stage's result.
 func (r *Recorder) Stage(p sink.StagePoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *Recorder) Stage(p sink.StagePoint) {
 	r.keep(p.Rows())
 }
 
-// Event remembers an event.
+// Event records an event.
 func (r *Recorder) Event(p sink.EventPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,21 +47,21 @@ func (r *Recorder) Event(p sink.EventPoint) {
 	r.keep(p.Rows())
 }
 
-// Agent remembers how an agent does.
+// Agent records the state of an agent.
 func (r *Recorder) Agent(p sink.AgentPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keep(p.Rows())
 }
 
-// Server remembers what a server told.
+// Server records a value of a server's metrics.
 func (r *Recorder) Server(p sink.ServerPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keep(p.Rows())
 }
 
-// keep replaces fields of rows with the same name, as a database does. The caller holds the lock.
+// keep replaces fields of rows with the same name, as a database does. The caller must hold the lock.
 func (r *Recorder) keep(rows []sink.Row) {
 	if r.rows == nil {
 		r.rows = make(map[string]sink.Row)
@@ -71,7 +71,7 @@ func (r *Recorder) keep(rows []sink.Row) {
 	}
 }
 
-// Close remembers that it was called.
+// Close records that it was called.
 func (r *Recorder) Close(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *Recorder) Close(context.Context) error {
 	return nil
 }
 
-// Closed says whether Close was called.
+// Closed reports whether Close was called.
 func (r *Recorder) Closed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +107,7 @@ func (r *Recorder) Events() []sink.EventPoint {
 	return slices.Clone(r.events)
 }
 
-// Rows returns what a database would hold.
+// Rows returns the rows that a database would contain.
 func (r *Recorder) Rows() []sink.Row {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *Recorder) Rows() []sink.Row {
 	return rows
 }
 
-// Name is what tells rows apart: measurement, tags and time.
+// Name returns what identifies a row: measurement, tags and time.
 func Name(row sink.Row) string {
 	var name strings.Builder
 	name.WriteString(row.Measurement)
