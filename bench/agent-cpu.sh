@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What a token frame costs an agent in CPU time: an agent process on core 0; simulator and coordinator on core 1; streams that get a
-# frame each 20 ms, all at once, as batching engines send them. Counts the whole process: client, recorder, snapshots, runtime.
+# Measures the CPU time that a token frame costs an agent. The agent process runs on core 0, simulator and coordinator
+# on core 1. Streams get a frame every 20 ms, all at once, as batching engines send them. The cost is that of the whole
+# process: client, recorder, snapshots, runtime.
 #   bench/agent-cpu.sh STREAMS...        (after make build; loopback only; 20 s for each number of streams)
 set -euo pipefail
 bin=$(cd "$(dirname "$0")/../bin" && pwd)

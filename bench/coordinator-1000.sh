@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# What 1,000 agents cost a coordinator: a spate-coordinator on core 0; on core 1 a program that plays the agents, each with a connection of
-# its own and a snapshot of 10 histograms a second. Prints a table. Loopback only; a minute and a half, and 1 GB of disk for the ledger.
+# Measures what 1,000 agents cost a coordinator. spate-coordinator runs on core 0. On core 1 a program simulates the
+# agents, each with its own connection and a snapshot of 10 histograms per second. Prints a table. Loopback only; takes
+# a minute and a half, and 1 GB of disk for the ledger.
 #   bench/coordinator-1000.sh [FLAGS of bench/coordinator-agents]        (after make build)
-# COORDINATOR_FLAGS are given to the coordinator too: with --influx-url and --influx-bucket the difference is what the sink costs.
+# COORDINATOR_FLAGS are further flags of the coordinator: with --influx-url and --influx-bucket, the difference is the
+# cost of the sink.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 dir=$(mktemp -d)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What a frame costs in CPU time, beside the floor: a C program that receives and discards. On core 0 one after the other, in several
-# rounds: the floor, the floor with receive stamps, Spate's stream client alone, a whole agent process, and a usual client (net/http, Scanner, encoding/json); the
-# simulator on core 1. Prints each round, then medians and their ratios to the floor's.
+# Measures the CPU time that a frame costs, compared with the floor: a C program that receives and discards. The
+# clients run one after the other on core 0, in several rounds: the floor, the floor with receive timestamps, Spate's
+# stream client alone, a whole agent process, and a usual client (net/http, Scanner, encoding/json). The simulator runs
+# on core 1. Prints each round, then medians and their ratios to the floor's.
 #   bench/frame-cost.sh [ROUNDS [STREAMS]]      (after make build; loopback only; about a minute a round)
-# At 50,000 frames/s: 1,000 streams with a frame each 20 ms, the streams evenly apart, and then all at once. Saturated: a step of 10 ms,
-# which is more than a core takes.
+# At 50,000 frames/s: 1,000 streams with a frame every 20 ms, first evenly spread, then all at once. Saturated: a step
+# of 10 ms, which is more than one core can handle.
 set -euo pipefail
 source "$(dirname "$0")/simulator.sh"
 rounds=${1:-5} streams=${2:-1000} seconds=3
@@ -13,7 +14,7 @@ CGO_ENABLED=0 go build -C "$root" -o "$dir/frames" ./bench/frames
 "$dir/frames" --print-request >"$dir/request"
 
 
-# agent_line STEP_MS: a whole stage of the agent, all included: making requests, connections, snapshots.
+# agent_line STEP_MS: prints the cost of a whole stage of the agent, including requests, connections and snapshots.
 agent_line() {
     local osl=$(((seconds + 2) * 1000 / $1)) before after
     before=$(agent_cpu)
@@ -28,7 +29,7 @@ PLAN
         printf \"client=agent streams=%d frames=%d user_us=%.3f sys_us=%.3f\n\", s, n, (t[3] - t[1]) / n, (t[4] - t[2]) / n }"
 }
 
-# case_of NAME STEP_MS FLAGS...: all clients in turn against one simulator.
+# case_of NAME STEP_MS FLAGS...: runs all clients in turn against one simulator.
 case_of() {
     local name=$1 step=$2 line
     shift 2
@@ -46,7 +47,7 @@ case_of() {
     done
 }
 
-# summary NAME: medians of the rounds.
+# summary NAME: prints the medians of the rounds.
 summary() {
     local cost floor=
     for client in floor stamps stream agent json; do

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Many streams opened at once, the load of published comparisons: STREAMS requests at one instant, each with a new connection, first token
-# after 50 ms, then 100 tokens 10 ms apart. An agent process on core 0; simulator and coordinator on core 1. Prints of each round means in ms:
-# the time to the first token beyond the 50 ms; of it opening the connection; of the rest what lay between the open connection and the
-# request sent, and what came later. Then medians. Given another agent program, the rounds of both alternate.
+# Opens many streams at once, the load of published comparisons: STREAMS requests at one instant, each with a new
+# connection, the first token after 50 ms, then 100 tokens 10 ms apart. The agent process runs on core 0, simulator and
+# coordinator on core 1. Prints these means of each round, in ms: the time to the first token beyond the 50 ms, and its
+# parts: opening the connection, from then until the request was sent, and the rest. Then prints medians. With another
+# agent program, the rounds of both alternate.
 #   bench/opened.sh [ROUNDS [STREAMS [OTHER_AGENT]]]      (after make build; loopback only; 5 s a round)
 set -euo pipefail
 source "$(dirname "$0")/simulator.sh"
 rounds=${1:-5} streams=${2:-1000} other=${3:-}
 
-# round_of PROGRAM: one stage, by an agent of its own.
+# round_of PROGRAM: runs one stage with a new agent.
 round_of() {
     start_agent "$1"
     rm -rf "$dir/out"
@@ -21,7 +22,7 @@ PLAN
     means "$(find "$dir/out" -name '*.jsonl' | head -1)" | sed "s/^/program=$(basename "$1") /" | tee -a "$dir/lines"
 }
 
-# means FILE: of the rows of a stage.
+# means FILE: prints the means over the rows of a stage.
 means() {
     awk 'function ns(name) { return match($0, "\"" name "\": ?\"?-?[0-9]+") ? substr($0, RSTART + length(name) + 3) + 0 : none++ }
         { n++; first = ns("first_token_ns") - ns("start_ns"); opening += ns("connect_ns")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What running usage costs a server's frontend: CPU time of its process per frame, with and without, in turns.
+# Measures what running usage costs a server's frontend: CPU time of its process per frame, alternately with and
+# without.
 #   bench/running-usage.sh http://127.0.0.1:8000 MODEL PID [ROUNDS]      (after make build; loopback only, 20 s a round)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +10,7 @@ trap 'rm -rf "$dir"' EXIT
 
 ticks() { awk '{print $14 + $15}' "/proc/$pid/stat"; }
 
-# cost RUNNING: runs 40 requests of 200 tokens and prints microseconds of CPU time per token.
+# cost RUNNING: runs 40 requests of 200 tokens each and prints microseconds of CPU time per token.
 cost() {
 	cat > "$dir/plan.yaml" <<-PLAN
 		name: running-usage
@@ -25,7 +26,7 @@ cost() {
 	awk -v t="$(($(ticks) - before))" -v hz="$(getconf CLK_TCK)" 'BEGIN {printf "%.1f\n", 1e6 * t / hz / (40 * 200)}'
 }
 
-cost never > /dev/null # warms up
+cost never > /dev/null # warm-up
 for _ in $(seq "$rounds"); do
 	never=$(cost never)
 	echo "without $never us, with $(cost always) us of CPU time per token"

@@ -1,6 +1,7 @@
-# Sourced by the scripts that measure clients: a simulator on core 1, in a directory of its own that goes with the script. What runs on
-# core 0 is under test. Loopback only. On a machine with other work PRIORITY="nice -n -10" puts all three before it. (Never a real-time class: two Go
-# processes on one core keep each other from going on.)
+# Sourced by the scripts that measure clients. Provides a simulator on core 1, in a temporary directory that is removed
+# with the script. What runs on core 0 is under test. Loopback only. On a machine with other work,
+# PRIORITY="nice -n -10" gives simulator, coordinator and client precedence. (Never use a real-time class: two Go
+# processes on one core would block each other.)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$root/bin
 dir=$(mktemp -d)
@@ -13,10 +14,10 @@ trap 'kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
 ulimit -n "$(ulimit -Hn)"
 
-# serve FLAGS...: start the simulator anew, with prefill that takes no time.
+# serve FLAGS...: starts or restarts the simulator, with a prefill that takes no time.
 serve() { serve_by "$bin/spate" "$@"; }
 
-# serve_by PROGRAM FLAGS...: the same, of another spate program.
+# serve_by PROGRAM FLAGS...: the same with another spate program.
 serve_by() {
     local program=$1
     shift
@@ -30,7 +31,8 @@ serve_by() {
     done
 }
 
-# start_agent [PROGRAM]: a coordinator on core 1 and an agent on core 0; its process is $agent. What ran before is ended.
+# start_agent [PROGRAM]: starts a coordinator on core 1 and an agent, with process ID $agent, on core 0. Stops earlier
+# ones.
 start_agent() {
     [[ -z $agent ]] || { kill "$agent" "$coordinator"; wait "$agent" "$coordinator" 2>/dev/null || true; }
     $PRIORITY taskset -c 1 "$bin/spate-coordinator" --listen "$control" --no-gossip --data-dir "$dir/runs" 2>"$dir/coordinator.log" & coordinator=$!
@@ -42,14 +44,14 @@ start_agent() {
     done
 }
 
-# agent_cpu: what the agent has used so far, user and system, in us.
+# agent_cpu: prints the CPU time that the agent has used so far, user and system, in us.
 agent_cpu() { awk -v hz="$(getconf CLK_TCK)" '{ print $14 * 1e6 / hz, $15 * 1e6 / hz }' "/proc/$agent/stat"; }
 
-# run_plan OUT [FLAGS...]: run the plan on standard input by the agent. It keeps no rows, unless flags say so.
+# run_plan OUT [FLAGS...]: runs the plan on standard input with the agent. Keeps no rows, unless flags say so.
 run_plan() {
     taskset -c 1 "$bin/spate" run --coordinator "$control" --records none --no-progress --out "$dir/$1" "${@:2}" /dev/stdin >"$dir/$1.log" 2>&1 ||
         { cat "$dir/$1.log" >&2; exit 1; }
 }
 
-# median: of the numbers on standard input, one a line.
+# median: prints the median of the numbers on standard input, one per line.
 median() { sort -g | awk '{ v[NR] = $1 } END { print NR ? (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 : "n/a" }'; }

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Run a coordinator and two agents at RATE requests per second for SECONDS against the simulator. Every 30 s each process's
-# memory (anonymous, and of files: the coordinator maps its ledger), descriptors and goroutines go to standard output as CSV.
-# The end goes to standard error: the slope of each per hour, by least squares over the last half of the time. The script fails
-# if the run is not complete, or if one of them (memory of files left out) grew by more than a tenth from the third quarter to
-# the last. An agent collects no garbage before there are 256 MiB of it (agent/memory): at 200 requests per second that takes
-# 18 minutes, so run for twice as long at least. An agent keeps as many connections, and a goroutine for each, as it ever had
-# requests in flight at once: on a busy machine both rise in steps.
+# Runs a coordinator and two agents at RATE requests per second for SECONDS against the simulator. Every 30 s it prints
+# each process's memory (anonymous, and of files: the coordinator maps its ledger), descriptors and goroutines as CSV to
+# standard output. At the end it prints the slope of each per hour to standard error, by least squares over the last
+# half of the time. The script fails if the run is not complete, or if one of them (except memory of files) grew by more
+# than a tenth from the third quarter to the last. An agent collects no garbage before there are 256 MiB of it
+# (agent/memory): at 200 requests per second that takes 18 minutes, so run for at least twice as long. An agent keeps as
+# many connections, with one goroutine each, as it ever had requests in flight at once: on a busy machine both rise in
+# steps.
 #   bench/soak.sh [SECONDS [RATE]] >soak.csv      (after make build; loopback only; takes some 15 % of a core)
 # PRIORITY="nice -n 5" makes it yield to other work.
 set -euo pipefail
@@ -16,11 +17,11 @@ dir=$(mktemp -d)
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
-port=${PORT:-18300} # of the simulator; the others have the next ones
+port=${PORT:-18300} # of the simulator; the others use the next ones
 control=127.0.0.1:$((port + 1))
 declare -A process status
 
-# background NAME COMMAND...: start a program whose output goes to a file.
+# background NAME COMMAND...: starts a program whose output goes to a file.
 background() {
     local name=$1
     shift
@@ -44,7 +45,7 @@ loads: [{rate: $rate, duration: ${seconds}s, arrival: poisson}]
 PLAN
 pids+=("$run")
 
-# sample NAME: one line of CSV.
+# sample NAME: prints one line of CSV.
 sample() {
     local pid=${process[$1]} memory fds goroutines
     memory=$(awk '/^RssAnon/ { a = $2 } /^RssFile/ { f = $2 } END { print a "," f }' "/proc/$pid/status")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Twenty sound runs, of which none may be doubted: ten on a real engine that nobody else uses, ten on the simulator. It fails unless 20 of 20 are VALID.
+# Makes twenty sound runs, none of which may be doubted: ten on a real engine that nobody else uses, ten on the
+# simulator. Fails unless all 20 are VALID.
 #   bench/sound.sh http://127.0.0.1:8000 MODEL      (after make build; loopback only, some 4 minutes)
 set -euo pipefail
 cd "$(dirname "$0")/.."

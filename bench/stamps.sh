@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# How far times of frames are from the truth: Spate's stream client and net/http with a Scanner (bench/frames) on core 0, the simulator on
-# core 1, 1,000 streams with a frame each 20 ms. In each round both clients in turn: streams spread evenly, all at once as batching engines
-# send, and all at once while a loop that never waits takes turns with the client on its core. Prints of each round the errors of the
-# kernel's stamps and of the program's clock, p50/p99/p99.9/max in us, and the simulator's CPU time a frame, and then their medians. Net/http has
-# no stamps: there both are the program's.
+# Measures how far times of frames are from the truth. Spate's stream client and net/http with a Scanner (bench/frames)
+# run on core 0, the simulator on core 1, with 1,000 streams and a frame every 20 ms. Each round runs both clients in
+# turn in three cases: streams spread evenly, all at once as batching engines send, and all at once while a busy loop
+# competes for the client's core. Prints for each round the errors of the kernel's timestamps and of the program's
+# clock, p50/p99/p99.9/max in us, and the simulator's CPU time per frame, and then their medians. net/http has no
+# timestamps: both of its errors are those of the program's clock.
 #   bench/stamps.sh [ROUNDS [STREAMS [STEP_MS]]]      (after make build; loopback only; about 40 s a round)
-# CLIENTS="stream" leaves the other out. OTHER names another spate program, whose simulator alternates with ours: before and after.
+# CLIENTS="stream" omits the other client. OTHER names another spate program, whose simulator alternates with ours, to
+# compare before and after.
 set -euo pipefail
 source "$(dirname "$0")/simulator.sh"
 rounds=${1:-5} streams=${2:-1000} step=${3:-20} seconds=${SECONDS_EACH:-4}
@@ -13,13 +15,13 @@ clients=${CLIENTS:-stream nethttp}
 simulators=("$bin/spate" ${OTHER:+"$OTHER"})
 CGO_ENABLED=0 go build -C "$root" -o "$dir/frames" ./bench/frames
 
-# compete: a loop on core 0 until $rival is ended.
+# compete: starts a busy loop on core 0. Its process ID is $rival.
 compete() {
     $PRIORITY taskset -c 0 bash -c 'while :; do :; done' & rival=$!
     pids+=("$rival")
 }
 
-# measured CLIENT: its line, with what the simulator used in the middle of it.
+# measured CLIENT: prints the line of a client, with the CPU time that the simulator used per frame in its middle.
 measured() {
     $PRIORITY taskset -c 0 "$dir/frames" --client "$1" --endpoint "$endpoint" --streams "$streams" --warmup 1s --length "${seconds}s" >"$dir/line" & local client=$!
     sleep 2
@@ -32,10 +34,10 @@ measured() {
         printf "%s simulator_us=%.2f\n", $0, (u[3] - u[1]) / (frames[2] / seconds[2] * (u[4] - u[2])) }' "$dir/line"
 }
 
-# simulator_use: CPU time so far in us, and when that was in s.
+# simulator_use: prints the simulator's CPU time so far, in us, and the time of the reading, in s.
 simulator_use() { awk -v hz="$(getconf CLK_TCK)" -v at="$(date +%s.%N)" '{ printf "%d %s", ($14 + $15) * 1e6 / hz, at }' "/proc/$simulator/stat"; }
 
-# case_of NAME FLAGS...: the clients in turn against one simulator.
+# case_of NAME FLAGS...: runs the clients in turn against each simulator.
 case_of() {
     local name=$1 client simulated rival=
     shift
@@ -49,7 +51,7 @@ case_of() {
     done
 }
 
-# medians NAME SIMULATOR CLIENT: of the rounds, of each of p50, p99, p99.9 and the most.
+# medians NAME SIMULATOR CLIENT: prints the medians over the rounds of p50, p99, p99.9 and the maximum.
 medians() {
     local what at
     printf '%-8s %-8s' "$1" "$3"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# How late requests start: an agent process on core 0 starts requests by a schedule; simulator and coordinator on core 1. Prints of each
-# round start - scheduled in us, the CPU time of a request, and how many ms in a second the agent's threads could have run but for others on their core
-# (of /proc's schedstat; its own threads wait for each other, too); then medians. TOKENS above 1 are sent 20 ms apart, to all streams at once:
-# 500 requests a second of 100 tokens are 1,000 streams and 50,000 frames/s. Given another agent program, the rounds of both alternate.
-# Each round begins with the floor: how late starts would be that cost nothing, on core 0 while core 1 is as busy, and how much of a second
-# the core is away from its process.
+# Measures how late requests start. An agent process on core 0 starts requests by a schedule; simulator and coordinator
+# run on core 1. Prints for each round start - scheduled in us, the CPU time of a request, and for how many ms per
+# second the agent's threads were ready but waited for their core (from /proc's schedstat; this includes waits for each
+# other). Then prints medians. TOKENS above 1 are sent 20 ms apart, to all streams at once: 500 requests per second of
+# 100 tokens are 1,000 streams and 50,000 frames/s. With another agent program, the rounds of both alternate. Each round
+# starts with the floor: how late starts would be if they cost nothing, on core 0 while core 1 is as busy, and for how
+# much of a second the process does not have its core.
 #   bench/starts.sh [ROUNDS [RATE [TOKENS [OTHER_AGENT]]]]      (after make build; loopback only; 15 s a round)
 set -euo pipefail
 source "$(dirname "$0")/simulator.sh"
@@ -13,7 +14,7 @@ seconds=5 stage=0 out=
 
 gcc -O2 -Wall -Wextra -o "$dir/floor" "$root/bench/floor/starts.c"
 
-# floor: a round of the floor, with another of its kind on core 1, so that what else there is to run finds no idle core.
+# floor: runs the floor, with a second one on core 1, so that other work on the machine finds no idle core.
 floor() {
     local other
     taskset -c 1 "$dir/floor" "$seconds" >/dev/null & other=$!
@@ -21,13 +22,13 @@ floor() {
     wait "$other"
 }
 
-# percentile NAME: of the send delay of a stage, in us.
+# percentile NAME: prints a percentile of a stage's send delay, in us.
 percentile() { grep -m1 -A12 '"send_delay_ms"' "$dir/$out/results.json" | sed -n "s/.*\"$1\": \([0-9.e-]*\),*/\1/p" | awk '{ print $1 * 1000 }'; }
 
-# agent_waited: how long the agent's threads have waited for their core so far, in ns.
+# agent_waited: prints how long the agent's threads have waited for their core so far, in ns.
 agent_waited() { cat /proc/"$agent"/task/*/schedstat | awk '{ all += $2 } END { printf "%.0f", all }'; }
 
-# round_of PROGRAM: one stage, by an agent of its own.
+# round_of PROGRAM: runs one stage with a new agent.
 round_of() {
     local before after waited
     out=out$((++stage))
@@ -53,7 +54,7 @@ for ((round = 1; round <= rounds; round++)); do
     floor
     for program in "${programs[@]}"; do round_of "$program"; done
 done
-# medians WHO NAME...: of the rounds whose lines begin so.
+# medians WHO NAME...: prints the medians over the lines that start with WHO.
 medians() {
     echo "median of ${1#*=}: $(for what in "${@:2}"; do
         echo "$what=$(sed -n "s|^$1 .*$what=\([0-9.]*\).*|\1|p" "$dir/lines" | median)"

@@ -1,12 +1,12 @@
-// Package certs makes and checks the certificates by which Spate's programs know one another.
+// Package certs makes and checks the certificates with which Spate's programs authenticate each other.
 //
-// A cluster has a certificate authority of its own. Each program holds a certificate of it that says its role: a
-// coordinator, an agent, or a client that runs plans. Connections are TLS 1.3 with certificates on both sides; what a
-// peer may ask for follows from its role alone: an agent cannot submit runs, and a client cannot pose as an agent.
-// Names and addresses decide nothing, since agents come and go and are found by gossip.
+// A cluster has its own certificate authority. Each program holds a certificate from it that states the program's role:
+// a coordinator, an agent, or a client that runs plans. Connections use TLS 1.3 with certificates on both sides. The
+// role alone decides what a peer may do: an agent cannot submit runs, and a client cannot pose as an agent. Names and
+// addresses decide nothing, since agents come and go and are found by gossip.
 //
 // The commands make certificates and load them; the coordinator and its callers get ready credentials. The package
-// talks to nobody and never prints a key.
+// opens no connections and never prints a key.
 package certs
 
 import (
@@ -35,27 +35,28 @@ type Role string
 const (
 	// Coordinator serves agents and clients.
 	Coordinator Role = "coordinator"
-	// Agent takes assignments and pushes measurements.
+	// Agent accepts assignments and pushes measurements.
 	Agent Role = "agent"
 	// Client runs plans and reads results.
 	Client Role = "client"
 )
 
-// Names of the authority's files in its directory. The key makes certificates: whoever has it can be anybody.
+// Names of the authority's files in its directory. The key signs certificates: whoever holds it can pose as any
+// program.
 const (
 	AuthorityCert = "ca.crt"
 	AuthorityKey  = "ca.key"
 )
 
-// How long certificates are valid. A machine whose clock is a little behind takes new ones, too.
+// Validity of certificates. They start a little in the past, so that machines whose clocks are behind accept new ones.
 const (
 	AuthorityValidity = 10 * 365 * 24 * time.Hour
 	Validity          = 365 * 24 * time.Hour
 	backdated         = time.Hour
 )
 
-// Init makes an authority in a directory, which is made if it is not there. It never overwrites one: the certificates
-// of the old one would be worthless.
+// Init makes an authority in a directory, which it creates if necessary. It never overwrites an authority, because the
+// certificates of the old one would become worthless.
 func Init(dir string, now time.Time) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("directory of certificates: %w", err)
@@ -79,9 +80,9 @@ func Init(dir string, now time.Time) error {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// Issue makes a certificate of the authority in a directory, and its key, as DIR/NAME.crt and DIR/NAME.key. hosts are
-// names and addresses that other programs may want to see in a coordinator's certificate; Spate's own do not ask. It
-// overwrites nothing.
+// Issue makes a certificate, signed by the authority in dir, and its key, as DIR/NAME.crt and DIR/NAME.key. hosts are
+// names and addresses that other programs may expect in a coordinator's certificate; Spate's own programs do not check
+// them. Issue overwrites nothing.
 func Issue(dir string, role Role, name string, hosts []string, now time.Time) (Files, error) {
 	none := Files{}
 	if !namePattern.MatchString(name) || name == "ca" {
@@ -123,7 +124,7 @@ func Issue(dir string, role Role, name string, hosts []string, now time.Time) (F
 	return files, save(files.Cert, files.Key, cert, key)
 }
 
-// sign makes a certificate for the key's public half.
+// sign returns a certificate for the public half of key.
 func sign(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -167,7 +168,7 @@ func readCert(path string) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// maxPEM is the most that a file of a certificate or a key may have, in bytes.
+// maxPEM is the largest size of a file with a certificate or a key, in bytes.
 const maxPEM = 1 << 20
 
 // readPEM reads the first block of a file.
@@ -183,7 +184,7 @@ func readPEM(path, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// save writes a certificate and its key, which only the owner may read. If either file is there, neither is written.
+// save writes a certificate and its key. Only the owner may read the key. If either file exists, save writes neither.
 func save(certPath, keyPath string, cert []byte, key *ecdsa.PrivateKey) error {
 	secret, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster makes an authority.
+// cluster makes an authority and returns its directory.
 func cluster(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "certs")
@@ -43,7 +43,7 @@ func issued(t *testing.T, dir string, role Role, name string, now time.Time) Fil
 	return f
 }
 
-// server serves gRPC's health service to agents, and counts whom it refuses.
+// server serves gRPC's health service to agents, and counts the connections that it refuses.
 type server struct {
 	address   string
 	strangers chan struct{} // one for each refused connection
@@ -76,7 +76,7 @@ func serve(t *testing.T, f Files) *server {
 	return s
 }
 
-// call makes a unary and a streaming call and returns the first error.
+// call makes a unary call and a streaming call, and returns the first error.
 func call(t *testing.T, address string, creds credentials.TransportCredentials) error {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
@@ -107,7 +107,7 @@ func dial(t *testing.T, f Files, role Role) credentials.TransportCredentials {
 	return creds
 }
 
-// TestRolesDecide: an agent may call an agent's service, a client not, and both by certificates alone.
+// TestRolesDecide: an agent may call an agent's service, a client may not, and only certificates decide that.
 func TestRolesDecide(t *testing.T) {
 	dir := cluster(t)
 	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))
@@ -123,8 +123,8 @@ func TestRolesDecide(t *testing.T) {
 	}
 }
 
-// TestStrangersAreRefused: nobody gets in without a certificate of this authority that is valid now, and nobody is
-// talked to who is no coordinator of it.
+// TestStrangersAreRefused: without a valid certificate of this authority nobody can connect, and programs connect only
+// to a coordinator of this authority.
 func TestStrangersAreRefused(t *testing.T) {
 	dir, other := cluster(t), cluster(t)
 	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))
@@ -151,7 +151,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			t.Errorf("%s: let in", what)
 		}
 	}
-	// A caller may know that it was refused before the server has counted it.
+	// A caller may learn of the refusal before the server has counted it.
 	for n := range len(cases) {
 		select {
 		case <-s.strangers:
@@ -166,7 +166,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// TestARenewedCertificateCountsAtOnce.
+// TestARenewedCertificateCountsAtOnce: the next connection uses the renewed certificate.
 func TestARenewedCertificateCountsAtOnce(t *testing.T) {
 	dir := cluster(t)
 	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))
@@ -186,13 +186,13 @@ func TestARenewedCertificateCountsAtOnce(t *testing.T) {
 	}
 }
 
-// day is the last one on which a program's own certificate is valid.
+// day returns the last day on which a program's certificate is valid.
 func day(f Files) string {
 	_, until, _ := f.Check(time.Now())
 	return until.Format(time.DateOnly)
 }
 
-// TestFilesAreChecked: what is wrong with a program's own files is said before it connects.
+// TestFilesAreChecked: problems with a program's own files are reported before it connects.
 func TestFilesAreChecked(t *testing.T) {
 	dir := cluster(t)
 	agent, client := issued(t, dir, Agent, "a", time.Now()), issued(t, dir, Client, "c", time.Now())
@@ -220,7 +220,7 @@ func TestFilesAreChecked(t *testing.T) {
 	}
 }
 
-// TestNothingIsOverwritten, and keys are for their owner's eyes.
+// TestNothingIsOverwritten: existing files are kept, and only their owner may read keys.
 func TestNothingIsOverwritten(t *testing.T) {
 	dir := cluster(t)
 	if err := Init(dir, time.Now()); err == nil {

@@ -18,8 +18,8 @@ import (
 )
 
 // Server returns the coordinator's side of connections: a peer must hold a certificate of an agent or a client. refused
-// is told of each connection that is not let in, one call a connection, from many goroutines. The program's own
-// certificate is read anew for each connection, so that one that is renewed counts at once.
+// is called once for each rejected connection, from many goroutines. The program's own certificate is read again for
+// each connection, so that a renewed one takes effect at once.
 func (f Files) Server(refused func(from net.Addr, why error)) (credentials.TransportCredentials, error) {
 	pool, err := f.checked(Coordinator)
 	if err != nil {
@@ -27,7 +27,7 @@ func (f Files) Server(refused func(from net.Addr, why error)) (credentials.Trans
 	}
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS13,
-		ClientAuth:     tls.RequireAnyClientCert, // verified below, which says more
+		ClientAuth:     tls.RequireAnyClientCert, // verified below, with better messages
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.pair() },
 		VerifyConnection: func(s tls.ConnectionState) error {
 			id, err := verify(pool, s.PeerCertificates, time.Now())
@@ -41,7 +41,7 @@ func (f Files) Server(refused func(from net.Addr, why error)) (credentials.Trans
 }
 
 // Dial returns an agent's or a client's side of connections: the peer must hold a certificate of a coordinator,
-// whatever its address. The program's own certificate is read anew for each connection.
+// whatever its address. The program's own certificate is read again for each connection.
 func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
 	pool, err := f.checked(role)
 	if err != nil {
@@ -49,7 +49,7 @@ func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
 	}
 	return credentials.NewTLS(&tls.Config{
 		MinVersion:           tls.VersionTLS13,
-		InsecureSkipVerify:   true, // by address alone: coordinators move. The chain and the role are verified below.
+		InsecureSkipVerify:   true, // Only the address is unverified: coordinators move. See below for the rest.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.pair() },
 		VerifyConnection: func(s tls.ConnectionState) error {
 			id, err := verify(pool, s.PeerCertificates, time.Now())
@@ -74,13 +74,13 @@ func (f Files) checked(want Role) (pool *x509.CertPool, err error) {
 	return f.pool()
 }
 
-// watched tells of handshakes that failed.
+// watched reports handshakes that failed.
 type watched struct {
 	credentials.TransportCredentials
 	refused func(from net.Addr, why error)
 }
 
-// ServerHandshake is that of TLS.
+// ServerHandshake runs the TLS handshake and reports a failure.
 func (w *watched) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	c, info, err := w.TransportCredentials.ServerHandshake(conn)
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *watched) Clone() credentials.TransportCredentials {
 	return &watched{w.TransportCredentials.Clone(), w.refused}
 }
 
-// PeerOf returns who is at the other end of a call, false if the connection is not one of certificates.
+// PeerOf returns the identity of the peer of a call. It returns false if the connection does not use certificates.
 func PeerOf(ctx context.Context) (Identity, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -108,9 +108,9 @@ func PeerOf(ctx context.Context) (Identity, bool) {
 	return id, err == nil
 }
 
-// Authorise returns the options by which a server lets peers call only the services of their role. services lists the
-// roles that may call each, by its full name; a service that is not listed is nobody's. refused is told of each call
-// that is not let through.
+// Authorise returns server options that let peers call only the services of their role. services maps each service's
+// full name to the roles that may call it; nobody may call a service that is not listed. refused is called for each
+// rejected call.
 func Authorise(services map[string][]Role, refused func(who Identity, method string)) []grpc.ServerOption {
 	check := func(ctx context.Context, method string) error {
 		id, ok := PeerOf(ctx)
@@ -138,7 +138,7 @@ func Authorise(services map[string][]Role, refused func(who Identity, method str
 	}
 }
 
-// refusal says why a call is not let through.
+// refusal returns why a call is rejected.
 func refusal(id Identity, known bool, method string) error {
 	if !known {
 		return errors.New("calls need a certificate of the cluster: see `spate certs --help`")
@@ -147,7 +147,7 @@ func refusal(id Identity, known bool, method string) error {
 		id, method)
 }
 
-// serviceOf is the service of a method: "/spate.v1.RunService/SubmitRun" is spate.v1.RunService's.
+// serviceOf returns the service of a method: "spate.v1.RunService" for "/spate.v1.RunService/SubmitRun".
 func serviceOf(method string) string {
 	for i := len(method) - 1; i > 0; i-- {
 		if method[i] == '/' {

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// scheme of the URI in which a certificate says its role and name: spate://agent/gpu-7.
+// scheme of the URI in which a certificate states its role and name: spate://agent/gpu-7.
 const scheme = "spate"
 
-// Identity is who a certificate says its holder is.
+// Identity is the role and name that a certificate states.
 type Identity struct {
 	Role Role
 	Name string
@@ -27,10 +27,10 @@ func (r Role) article() string {
 	return "a " + string(r)
 }
 
-// String is the identity as it stands in logs: "agent gpu-7".
+// String returns the identity as logs show it: "agent gpu-7".
 func (i Identity) String() string { return string(i.Role) + " " + i.Name }
 
-// identityOf reads a certificate.
+// identityOf returns the identity in a certificate.
 func identityOf(cert *x509.Certificate) (Identity, error) {
 	for _, u := range cert.URIs {
 		role, name := Role(u.Host), strings.TrimPrefix(u.Path, "/")
@@ -42,19 +42,20 @@ func identityOf(cert *x509.Certificate) (Identity, error) {
 		cert.Subject.CommonName)
 }
 
-// Files are the files of a program's certificate.
+// Files are the paths of a program's certificate files.
 type Files struct {
 	// Authority is the certificate of the cluster's authority.
 	Authority string
-	// Cert and Key are the program's own.
+	// Cert and Key are the program's own certificate and key.
 	Cert, Key string
 }
 
-// Given says whether any of the files is named.
+// Given reports whether any of the files is named.
 func (f Files) Given() bool { return f.Authority != "" || f.Cert != "" || f.Key != "" }
 
-// Check loads the files and returns who they say the program is, and until when. It is an error if one is missing or
-// damaged, if they do not belong together, or if the certificate is not valid now.
+// Check loads the files and returns the identity that they give the program, and when the certificate expires. It
+// returns an error if a file is missing or damaged, if the files do not belong together, or if the certificate is not
+// valid at now.
 func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 	none := Identity{}
 	pool, err := f.pool()
@@ -69,7 +70,7 @@ func (f Files) Check(now time.Time) (Identity, time.Time, error) {
 	return id, pair.Leaf.NotAfter, err
 }
 
-// pool holds the authority.
+// pool returns a pool that holds the authority.
 func (f Files) pool() (*x509.CertPool, error) {
 	ca, err := readCert(f.Authority)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const chart = "helm/spate/"
 
-// chartValues are the values that the chart comes with.
+// chartValues returns the chart's default values.
 func chartValues(t *testing.T) (values map[string]any) {
 	t.Helper()
 	if err := yaml.Unmarshal([]byte(read(t, chart+"values.yaml")), &values); err != nil {
@@ -22,7 +22,7 @@ func chartValues(t *testing.T) (values map[string]any) {
 	return values
 }
 
-// chartSchema is what Helm holds values against.
+// chartSchema returns the schema by which Helm checks values.
 func chartSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := jsonschema.UnmarshalJSON(strings.NewReader(read(t, chart+"values.schema.json")))
@@ -36,7 +36,7 @@ func chartSchema(t *testing.T) *jsonschema.Schema {
 	return c.MustCompile("values")
 }
 
-// The values that the chart comes with keep its schema, and a typo in any of their names does not.
+// The chart's default values match its schema, and a typo in any of their names does not.
 func TestChartRefusesValuesItDoesNotKnow(t *testing.T) {
 	schema := chartSchema(t)
 	if err := schema.Validate(chartValues(t)); err != nil {
@@ -61,7 +61,7 @@ func TestChartRefusesValuesItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// paths are the names of all values, with dots.
+// paths returns the names of all values, joined by dots.
 func paths(prefix string, values map[string]any) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		all = append(all, prefix+name)
@@ -72,7 +72,7 @@ func paths(prefix string, values map[string]any) (all []string) {
 	return all
 }
 
-// Every value that the schema takes stands in values.yaml, where people look for it.
+// Every value that the schema accepts is in values.yaml, where people look for it.
 func TestChartValuesAreAllShown(t *testing.T) {
 	var visit func(path string, schema *jsonschema.Schema, values map[string]any)
 	visit = func(path string, schema *jsonschema.Schema, values map[string]any) {
@@ -89,7 +89,7 @@ func TestChartValuesAreAllShown(t *testing.T) {
 	visit("", chartSchema(t), chartValues(t))
 }
 
-// What the chart refuses beyond names.
+// Values, besides unknown names, that the chart refuses.
 func TestChartRefusesValuesThatCannotBe(t *testing.T) {
 	schema := chartSchema(t)
 	for _, c := range []struct {

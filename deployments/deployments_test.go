@@ -31,7 +31,7 @@ func programs(t *testing.T) string {
 	return dir
 }
 
-// static checks that a program asks for no loader and no library: the image has neither.
+// static checks that a program needs no loader and no library: the image has neither.
 func static(t *testing.T, program string) {
 	t.Helper()
 	file, err := elf.Open(program)
@@ -46,7 +46,7 @@ func static(t *testing.T, program string) {
 	}
 }
 
-// takes checks that a program knows all of the flags: it reads them before it prints its help.
+// takes checks that a program accepts all of the flags: it parses them before it prints its help.
 func takes(t *testing.T, where, program string, args ...string) {
 	t.Helper()
 	command := exec.Command(program, append(args, "--help")...)
@@ -65,7 +65,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// service is what is looked at of a service of compose.yaml.
+// service is the tested part of a service in compose.yaml.
 type service struct {
 	Image       string
 	Entrypoint  []string
@@ -75,7 +75,7 @@ type service struct {
 	DependsOn   map[string]any `yaml:"depends_on"`
 }
 
-// composed are the services of compose.yaml.
+// composed returns the services of compose.yaml.
 func composed(t *testing.T) map[string]service {
 	t.Helper()
 	var file struct{ Services map[string]service }
@@ -85,7 +85,7 @@ func composed(t *testing.T) map[string]service {
 	return file.Services
 }
 
-// Every command line of every deployment has only flags that its program has.
+// The command lines of all deployments use only flags that their programs have.
 func TestProgramsTakeTheFlags(t *testing.T) {
 	bin := programs(t)
 	seen := 0
@@ -135,7 +135,7 @@ func withoutComments(text string) string {
 	return regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(text, "")
 }
 
-// What containers mount is there, and they wait for services that are there.
+// Files that containers mount exist, and so do the services that they wait for.
 func TestComposeFitsTogether(t *testing.T) {
 	services := composed(t)
 	for name, s := range services {
@@ -166,7 +166,7 @@ func TestComposeFitsTogether(t *testing.T) {
 	}
 }
 
-// Grafana finds the dashboards where they are mounted, and the data source knows all that it is asked for.
+// Grafana finds the dashboards where they are mounted, and the environment has all variables of the data source.
 func TestGrafanaIsProvisioned(t *testing.T) {
 	grafana := composed(t)["grafana"]
 	provider, source := read(t, "grafana/provisioning/dashboards/spate.yaml"),
@@ -192,8 +192,8 @@ func TestGrafanaIsProvisioned(t *testing.T) {
 	}
 }
 
-// The data source for InfluxDB 2 is the one that the dashboards ask, in the language that they ask in, with a token in
-// place of a user.
+// The data source for InfluxDB 2 has the UID that the dashboards use and their query language, with a token in place of
+// a user.
 func TestGrafanaOverInfluxDB2(t *testing.T) {
 	one, two := read(t, "grafana/provisioning/datasources/spate.yaml"),
 		read(t, "grafana/provisioning-influxdb2/datasources/spate.yaml")
@@ -209,7 +209,7 @@ func TestGrafanaOverInfluxDB2(t *testing.T) {
 	}
 }
 
-// The plans that the runbook shows are plans.
+// The plans in the runbook are valid.
 func TestRunbookPlansAreValid(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/multi-region.md"), -1)
 	for _, block := range blocks {

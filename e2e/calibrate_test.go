@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// calibrating starts a calibration with a program of its own, so that its children are known from all others.
+// calibrating starts a calibration with its own copy of the program, so that its children can be told from all others.
 func calibrating(t *testing.T, args ...string) (p *process.Process, children func() int) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "spate-calibrated")
@@ -25,7 +25,7 @@ func calibrating(t *testing.T, args ...string) (p *process.Process, children fun
 	return p, func() int { return alive(t, program) }
 }
 
-// alive counts the processes of a program, but for those that have ended and wait to be buried.
+// alive counts the processes of a program, except zombies.
 func alive(t *testing.T, program string) int {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -51,8 +51,8 @@ func awaitNone(t *testing.T, left func() int) {
 	}
 }
 
-// A calibration measures all it is asked for, keeps what was safe, and leaves nothing behind. A machine that is too
-// busy to be exact at even these loads says so, and keeps nothing.
+// A calibration measures everything that it is asked for, keeps the limits that were safe, and leaves nothing behind.
+// On a machine that is too busy to be exact even at these loads, it says so and keeps nothing.
 func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 	p, left := calibrating(t, "--quick", "--streams", "4,8", "--starts", "40", "--budget", "1s", "--late", "1s",
 		"--json", "all.json", "--out", "kept/capacity.json")
@@ -86,7 +86,7 @@ func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 			l.AgentCPU > 2 {
 			t.Errorf("load %d: %+v", i, l)
 		}
-		// Other programs make a machine inexact; one that is left alone is exact at so little.
+		// Other programs make a machine inexact. A quiet machine is exact at such small loads.
 		quiet := l.OtherCPU != nil && *l.OtherCPU < 0.1
 		if p50 := time.Duration(l.ITL.Stamp.P50); quiet && (p50 > 100*time.Microsecond || l.Achieved < l.Asked/2) {
 			t.Errorf("load %d on a quiet machine: stamps are off by %v at the median, %v of %v per second", i, p50,
@@ -132,7 +132,7 @@ func readInto(t *testing.T, path string, v any) {
 	}
 }
 
-// Ctrl-C in a terminal reaches all processes at once; a kill reaches one alone.
+// Ctrl-C in a terminal reaches all processes at once; kill reaches only one.
 func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
 	for name, end := range map[string]struct {
 		signal syscall.Signal
@@ -155,7 +155,7 @@ func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
 	}
 }
 
-// What is kept reaches the list of agents, where it is of this machine.
+// A kept capacity reaches the list of agents if it is from this machine.
 func TestAgentTellsItsCapacity(t *testing.T) {
 	p, _ := calibrating(t, "--streams", "2,4", "--duration", "500ms", "--budget", "2s", "--out", "capacity.json")
 	if code := p.Exit(); code != 0 {

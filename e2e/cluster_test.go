@@ -9,7 +9,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// cluster is a coordinator and its agents, a process each.
+// cluster is a coordinator and its agents, one process each.
 type cluster struct {
 	t           *testing.T
 	coordinator *process.Process
@@ -17,7 +17,7 @@ type cluster struct {
 	gossip      string // that agents join
 	agents      map[string]*process.Process
 	certs       func(role, name string) []string // flags of a program of a role; nil: the cluster has no certificates
-	flags       []string                         // that the coordinator is started with, beside its address
+	flags       []string                         // flags of the coordinator beside its address
 }
 
 // startCluster starts a coordinator on free ports.
@@ -31,8 +31,8 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// startLasting starts a coordinator that can be started anew: without gossip, its data in a directory that stays. Certs
-// may be nil.
+// startLasting starts a coordinator that can be restarted: without gossip, and with its data in a directory that stays.
+// certs may be nil.
 func startLasting(t *testing.T, certs func(role, name string) []string, flags ...string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, agents: map[string]*process.Process{}, certs: certs, address: "127.0.0.1:0"}
@@ -48,7 +48,7 @@ func (c *cluster) startCoordinator() {
 	c.coordinator = process.Start(c.t, programs.Coordinator, append([]string{"--listen", c.address}, c.flags...)...)
 }
 
-// own are the flags of a program's certificate, if the cluster has any.
+// own returns the flags for a program's certificate, if the cluster has certificates.
 func (c *cluster) own(role, name string) []string {
 	if c.certs == nil {
 		return nil
@@ -56,18 +56,18 @@ func (c *cluster) own(role, name string) []string {
 	return c.certs(role, name)
 }
 
-// client are the flags with which commands find the coordinator.
+// client returns the flags with which commands find the coordinator.
 func (c *cluster) client() []string {
 	return append([]string{"--coordinator", c.address}, c.own("client", "anna")...)
 }
 
-// spate runs a command against the coordinator in a directory of its own.
+// spate runs a command against the coordinator in its own directory.
 func (c *cluster) spate(args ...string) *process.Process {
 	c.t.Helper()
 	return process.Start(c.t, programs.Spate, append(args, c.client()...)...)
 }
 
-// says runs a command against the coordinator to its end, which must have the exit code, and returns all that it said.
+// says runs a command against the coordinator to its end, which must have the given exit code, and returns its output.
 func (c *cluster) says(code int, args ...string) string {
 	c.t.Helper()
 	p := c.spate(args...)
@@ -80,7 +80,7 @@ func (c *cluster) says(code int, args ...string) string {
 // join starts an agent that finds the coordinator by gossip.
 func (c *cluster) join(name string, weight int) { c.agent(name, weight, "--join", c.gossip) }
 
-// connect starts an agent that is given the coordinator's address and takes no part in gossip.
+// connect starts an agent with the coordinator's address, outside gossip.
 func (c *cluster) connect(name string, weight int) { c.agent(name, weight, "--coordinator", c.address) }
 
 // named starts agents with the coordinator's address, and waits until they are ready.

@@ -20,7 +20,7 @@ import (
 	"github.com/spate-load/spate/report"
 )
 
-// damagedPlan is small, and has all that ledgers have: several stages, agents and windows.
+// damagedPlan is small, and has everything that ledgers have: several stages, agents and windows.
 const damagedPlan = `name: damaged
 targets: [{name: t, model: m, endpoints: [http://127.0.0.1:1]}]
 workloads: [{name: w, random: {isl: 20, osl: 5}}]
@@ -29,8 +29,8 @@ loads:
   - {rate: [30], duration: 12s}
 `
 
-// A ledger of a real run is damaged in one bit 250 times, and cut short 200 times. Each time it is told, or nothing of
-// what is in it is another.
+// A ledger of a real run is damaged in one bit 250 times, and truncated 200 times. Each time the damage is reported, or
+// the contents are unchanged.
 func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
@@ -76,7 +76,7 @@ func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 	}
 }
 
-// allOf reads all of a ledger that files are made of.
+// allOf reads everything in a ledger that files are made from.
 func allOf(path string) ([]byte, error) {
 	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func allOf(path string) ([]byte, error) {
 	}))
 }
 
-// What the program says of a damaged ledger, and what it salvages.
+// The program reports a damaged ledger, and salvages the rest.
 func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
@@ -131,8 +131,7 @@ func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	t.Logf("%d of %d rows are kept; missing: %q", kept, all, after.Run.Missing)
 }
 
-// damageAgent changes a bit of each snapshot of an agent, as far as they can be found by the agent's name in their
-// keys.
+// damageAgent changes a bit of each of an agent's snapshots that it can find by the agent's name in the key.
 func damageAgent(t *testing.T, path, agent string) {
 	t.Helper()
 	data, err := os.ReadFile(path)

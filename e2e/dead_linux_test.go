@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An endpoint that does not even refuse is given up after the connect timeout.
+// An endpoint that does not even refuse connections is given up after the connect timeout.
 func TestSilentEndpointFailsTheRunAfterTheConnectTimeout(t *testing.T) {
 	t.Parallel()
 	address := silent(t)
@@ -34,7 +34,7 @@ loads:
 	}
 }
 
-// silent is an address whose queue of connections is full: the kernel drops what comes, and nobody answers.
+// silent returns an address whose connection queue is full: the kernel drops new connections without an answer.
 func silent(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

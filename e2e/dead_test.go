@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An endpoint that nobody listens on is said so at once, and the run directory is kept.
+// An endpoint without a listener is reported at once, and the run directory is kept.
 func TestDeadEndpointFailsTheRunSoon(t *testing.T) {
 	t.Parallel()
 	dead := nobody(t)
@@ -71,13 +71,13 @@ loads:
 	}
 }
 
-// classOf is the class of errors that a fault of the simulator is counted in.
+// classOf maps faults of the simulator to their error classes.
 var classOf = map[string]string{
 	"500": "http_500", "429": "http_429", "cut": "cut_stream", "error-frame": "stream_error",
 	"garbage-frame": "bad_frame",
 }
 
-// Faults of the server are counted by class, exactly as often as they struck, and touch no latency.
+// Faults of the server are counted by class, exactly as often as they happened, and do not affect latencies.
 func TestServerFaultsAreCountedByClass(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 2, "--seed", "3", "--decode-step", "2ms", "--fault", "500=0.2", "--fault", "cut=0.1",

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// documents are all that people read, with their texts.
+// documents returns the texts of all documents by path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -44,7 +44,7 @@ var (
 	flag    = regexp.MustCompile(`(?:^|\s)--([a-z][a-z-]*)`)
 )
 
-// anchors are those of a document's headings, as GitHub makes them.
+// anchors returns the anchors of a document's headings, as GitHub makes them.
 func anchors(text string) (all []string) {
 	for _, match := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		all = append(all, strings.ReplaceAll(noWord.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-"))
@@ -75,7 +75,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Every flag of a command in a document is one that the command has.
+// Every flag of a command in a document exists.
 func TestDocumentsNameTheFlagsThereAre(t *testing.T) {
 	t.Parallel()
 	checked := 0
@@ -100,7 +100,7 @@ func TestDocumentsNameTheFlagsThereAre(t *testing.T) {
 	}
 }
 
-// commandLines are the lines of a document's blocks, those that go on put together, and what stands between backquotes.
+// commandLines returns the lines of a document's code blocks, with continued lines joined, and its inline code.
 func commandLines(text string) (lines []string) {
 	for _, match := range fence.FindAllStringSubmatch(text, -1) {
 		lines = append(lines, strings.Split(strings.ReplaceAll(match[1], "\\\n", " "), "\n")...)
@@ -111,10 +111,10 @@ func commandLines(text string) (lines []string) {
 	return lines
 }
 
-// helps are what programs and their commands say of themselves, by program and words.
+// helps caches the help texts of programs and their commands.
 var helps = map[string][]string{}
 
-// flagsOf lists the flags of a program's command, which the first words are.
+// flagsOf lists the flags of a program's command. The first words name the command.
 func flagsOf(t *testing.T, program string, words []string) []string {
 	t.Helper()
 	paths := map[string]string{"spate": programs.Spate, "spate-coordinator": programs.Coordinator,

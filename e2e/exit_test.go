@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 )
 
-// spoiltPlan has a stage in which three of ten requests fail: its measurement is invalid.
+// spoiltPlan has a stage in which three of ten requests fail, so its measurement is invalid.
 const spoiltPlan = `
 name: spoilt
 targets:
@@ -18,7 +18,7 @@ loads:
   - {concurrency: [2], requests: 60}
 `
 
-// lostSearch has too few probes for an answer.
+// lostSearch has too few probes to find an answer.
 const lostSearch = `
 name: lost
 targets:
@@ -30,7 +30,7 @@ loads:
     requests: 20
 `
 
-// A script can tell by the exit code whether the numbers of a run can be used.
+// The exit code tells a script whether the numbers of a run can be used.
 func TestExitCodesTellWhetherARunCanBeUsed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// exportPlan has regions, an observer, errors and a stage after another.
+// exportPlan has regions, an observer, errors and two stages.
 const exportPlan = `
 name: exported
 seed: 6
@@ -31,7 +31,7 @@ loads:
     duration: 1200ms
 `
 
-// all is what a database has: values by measurement, tags, time and field.
+// all returns everything in a database: values by measurement, tags, time and field.
 func all(t *testing.T, db *influxtest.Server) map[string]string {
 	t.Helper()
 	rows := map[string]string{}
@@ -51,7 +51,7 @@ func all(t *testing.T, db *influxtest.Server) map[string]string {
 	return rows
 }
 
-// without leaves out what a name contains.
+// without removes rows whose names contain a text.
 func without(rows map[string]string, part string) map[string]string {
 	rows = maps.Clone(rows)
 	maps.DeleteFunc(rows, func(name, _ string) bool { return strings.Contains(name, part) })
@@ -81,7 +81,7 @@ func union(a, b map[string]string) map[string]string {
 	return a
 }
 
-// export runs `spate export influx` and returns the process when it has ended with a code.
+// export runs `spate export influx` and returns the process after it has ended with the given exit code.
 func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...string) *process.Process {
 	t.Helper()
 	p := process.Start(t, programs.Spate, append(append([]string{"export", "influx", dir}, db.Flags()...), more...)...)
@@ -91,7 +91,7 @@ func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...s
 	return p
 }
 
-// A run that was written live and is exported is written over itself: no point is new, and none is different.
+// An export of a run that was written live overwrites it: no point is new, and none is different.
 func TestExportWritesTheSamePoints(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
@@ -121,8 +121,8 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 	mustEqual(t, "exported again", all(t, db), exported)
 }
 
-// So it is with several agents, by region, and with observers. What came to date may be missing of a window live, where
-// the agents did not keep step; nothing else.
+// The same holds for several agents, by region, and with observers. Only the numbers to date may be missing from a live
+// window, if the agents did not keep step.
 func TestExportWritesRegionsAndObservers(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
@@ -145,7 +145,7 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 	}
 }
 
-// What a live run could not deliver is sent first, and an export of such a run is whole.
+// Points that a live run could not deliver are sent first, and an export of such a run is complete.
 func TestExportSendsTheSpool(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", nobody(t), "--influx-bucket", "spate")
@@ -198,7 +198,7 @@ func TestExportRefuses(t *testing.T) {
 	}
 	db.Drop()
 	db.Create(time.Hour)
-	// none of the two stages can be written, as a whole and at each of two endpoints
+	// none of the two stages can be written, as a whole and for each of two endpoints
 	db.Write("spate_stage,run=old complete=1i", 0)
 	p := export(t, r.dir, db, 3)
 	if !strings.Contains(p.Stderr.String(), "6 points were refused for good, the ledger has them") {

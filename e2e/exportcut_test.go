@@ -24,16 +24,16 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// front is an InfluxDB as seen through a proxy. At the second request with points something happens to it.
+// front is an InfluxDB behind a proxy. Something happens to the second request with points.
 type front struct {
 	flags []string
-	// struck is closed when the second request with points has come. It is answered when answer is closed, or its
-	// client has gone.
+	// struck is closed when the second request with points has arrived. It is answered when answer is closed, or when
+	// its client has disconnected.
 	struck, answer chan struct{}
 	writes         atomic.Int32
 }
 
-// inFrontOf starts a proxy, which lives until the test's end.
+// inFrontOf starts a proxy, which runs until the test ends.
 func inFrontOf(t *testing.T, db *influxtest.Server) *front {
 	t.Helper()
 	u, err := url.Parse(db.URL)
@@ -60,9 +60,9 @@ func inFrontOf(t *testing.T, db *influxtest.Server) *front {
 	return f
 }
 
-// hasPoints says whether a request writes points, and leaves its body as it was. Spate packs them.
+// hasPoints reports whether a request writes points, and leaves its body intact. Spate compresses points.
 func hasPoints(q *http.Request) bool {
-	packed, _ := io.ReadAll(q.Body) // what is cut short fails behind the proxy
+	packed, _ := io.ReadAll(q.Body) // a truncated body fails behind the proxy
 	q.Body = io.NopCloser(bytes.NewReader(packed))
 	body, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -98,7 +98,7 @@ loads:
     duration: 1s
 `
 
-// spooled makes a spool as a live run leaves it that could not deliver a point, and returns what is in it.
+// spooled makes a spool like that of a live run that could not deliver a point, and returns its contents.
 func spooled(t *testing.T, path string) []byte {
 	t.Helper()
 	s, err := influx.New(influx.Config{URL: nobody(t), Bucket: "spate", Spool: path,
@@ -119,14 +119,14 @@ func spooled(t *testing.T, path string) []byte {
 	return left
 }
 
-// An export that is interrupted, or whose server dies under it, ends, says how far it came and what to do, and is whole
-// when it is run again.
+// An export that is interrupted, or whose server dies, ends, says how far it got and what to do, and is complete when
+// it is run again.
 func TestExportCutShort(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, cutPlan, "--agents", "1")
 	r.MustExit(0)
 	spool := filepath.Join(r.dir, "influx.spool")
-	left := spooled(t, spool) // it is sent first, by a request of its own
+	left := spooled(t, spool) // it is sent first, in a separate request
 	db := influxtest.Start(t, influxtest.Options{})
 	export(t, r.dir, db, 0)
 	want := all(t, db)
@@ -166,7 +166,7 @@ func TestExportCutShort(t *testing.T) {
 	mustEqual(t, "exported through a new start of the server", all(t, db), want)
 }
 
-// mustEnd fails the test unless a process that wrote some points ends with a code and has said all words.
+// mustEnd fails the test unless a process that wrote some points ends with the exit code and has printed all words.
 func mustEnd(t *testing.T, p *process.Process, code int, words ...string) {
 	t.Helper()
 	if got := p.Exit(); got != code {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// refusing is a server that answers each request to generate in one way, and counts them.
+// refusing starts a server that answers each request to generate in the same way, and counts these requests.
 func refusing(t *testing.T, status int, kind, body string) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = new(atomic.Int64)
@@ -37,7 +37,7 @@ loads:
     requests: 400
 `
 
-// A target at which every request fails in one way gets few requests, and the others all of theirs.
+// A target at which every request fails in the same way gets few requests, and the other targets get all of theirs.
 func TestHopelessTargetsFailFast(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// influxPlan has stages of a few windows, prompts that begin alike, and an SLO that some requests keep.
+// influxPlan has stages of a few windows, prompts with common prefixes, and an SLO that some requests meet.
 const influxPlan = `
 name: written
 seed: 5
@@ -30,7 +30,7 @@ loads:
     duration: 1200ms
 `
 
-// What InfluxDB has of a stage is what results.json has, to the last digit.
+// A stage's numbers in InfluxDB are those of results.json, to the last digit.
 func TestInfluxDBHasTheResults(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
@@ -44,8 +44,8 @@ func TestInfluxDBHasTheResults(t *testing.T) {
 	compareTokens(t, db, r)
 }
 
-// compareTokens compares what is new beside requests and latencies, good requests and tokens of prefixes, with the
-// requests' rows: in the stages, and summed up over the windows.
+// compareTokens compares good requests and tokens of prefixes with the request rows: in the stages, and summed over the
+// windows.
 func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 	t.Helper()
 	stages, rows := storedRows(t, db, "spate_stage"), r.rows()
@@ -83,7 +83,7 @@ func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 	}
 }
 
-// An InfluxDB that is not there changes no result. What could not be written is kept, and it is said where.
+// A missing InfluxDB changes no result. Points that could not be written are kept, and the output says where.
 func TestResultsNeedNoInfluxDB(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, influxPlan, "--influx-url", nobody(t), "--influx-bucket", "spate")
@@ -101,7 +101,7 @@ func TestResultsNeedNoInfluxDB(t *testing.T) {
 	}
 }
 
-// An InfluxDB that dies midway changes no result, and has every window once it is back.
+// An InfluxDB that dies midway changes no result, and has every window after it is back.
 func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
@@ -135,7 +135,7 @@ func mustBeWhole(t *testing.T, r aggregate.Result) {
 // stored is a row in InfluxDB.
 type stored map[string]any
 
-// storedRows are the rows of a measurement about whole stages, the last one of each.
+// storedRows returns the last row of each stage for the whole stage in a measurement.
 func storedRows(t *testing.T, db *influxtest.Server, measurement string) map[string]stored {
 	t.Helper()
 	rows := map[string]stored{}
@@ -177,7 +177,7 @@ func compareStored(t *testing.T, stage aggregate.StageResult, row stored) {
 	}
 }
 
-// same says whether what InfluxDB has is the value, to the last digit.
+// same reports whether InfluxDB has the value, to the last digit.
 func same(stored, value any) bool {
 	number, isNumber := stored.(json.Number)
 	if !isNumber {
@@ -194,7 +194,7 @@ func same(stored, value any) bool {
 	}
 }
 
-// compareWindows checks that the windows of each stage are all there: numbered without a gap, they add up to the
+// compareWindows checks that each stage has all of its windows: they are numbered without a gap, and add up to the
 // result.
 func compareWindows(t *testing.T, db *influxtest.Server, result aggregate.Result) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
-// documentedPlan has all that the queries of docs/influxdb.md are about: regions, an observer, an SLO and errors.
+// documentedPlan has everything that the queries of docs/influxdb.md need: regions, an observer, an SLO and errors.
 const documentedPlan = `
 name: documented
 seed: 8
@@ -33,12 +33,12 @@ loads:
     duration: 2500ms
 `
 
-// query is one of the document's, under its heading.
+// query is a query of the document, with its heading.
 type query struct{ heading, language, text string }
 
 var block = regexp.MustCompile("(?ms)^(?:```(\\w+)\n(.*?)\n```$|### (.*?)$)")
 
-// documentedQueries are the queries of docs/influxdb.md about a run.
+// documentedQueries returns the queries of docs/influxdb.md, for a run.
 func documentedQueries(t *testing.T, document, run string) (all []query) {
 	t.Helper()
 	heading := ""
@@ -51,7 +51,7 @@ func documentedQueries(t *testing.T, document, run string) (all []query) {
 	return all
 }
 
-// Each query of docs/influxdb.md finds something after a real run, and final values as results.json has them.
+// Each query of docs/influxdb.md returns rows after a real run, and final values equal results.json.
 func TestDocumentedQueries(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../docs/influxdb.md")
@@ -60,7 +60,7 @@ func TestDocumentedQueries(t *testing.T) {
 	}
 	db := influxtest.Start(t, influxtest.Options{Flux: true})
 	r := runPlan(t, documentedPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
-	r.Exit() // requests failed, which is no failure of the run
+	r.Exit() // requests failed, which does not make the run fail
 	export(t, r.dir, db, 0)
 	results := r.results()
 	queries := documentedQueries(t, string(document), results.Run.ID)
@@ -92,7 +92,7 @@ func TestDocumentedQueries(t *testing.T) {
 	mustBeDocumented(t, db, string(document))
 }
 
-// asked are the rows of an InfluxQL query, with the tags it groups by.
+// asked returns the rows of an InfluxQL query, with the tags of its groups.
 func asked(db *influxtest.Server, text string) (rows []stored) {
 	for _, series := range db.Query(text) {
 		for _, values := range series.Values {
@@ -111,7 +111,7 @@ func asked(db *influxtest.Server, text string) (rows []stored) {
 	return rows
 }
 
-// fluxed are the rows of a Flux query.
+// fluxed returns the rows of a Flux query.
 func fluxed(t *testing.T, db *influxtest.Server, text string) (rows []stored) {
 	t.Helper()
 	client := influxdb2.NewClient(db.URL, db.Token)
@@ -139,7 +139,7 @@ func fluxed(t *testing.T, db *influxtest.Server, text string) (rows []stored) {
 	return rows
 }
 
-// finalChecks compare what a query finds with results.json.
+// finalChecks compare the rows of a query with results.json.
 var finalChecks = map[string]func(*testing.T, aggregate.Result, []stored){
 	"Results of all stages": eachStage(func(s aggregate.StageResult, row stored) map[string]any {
 		return present(row, map[string]any{
@@ -190,7 +190,7 @@ var finalChecks = map[string]func(*testing.T, aggregate.Result, []stored){
 	}),
 }
 
-// present leaves out what a query does not ask for. It asks for something.
+// present drops values that a query does not select. At least one value must stay.
 func present(row stored, want map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, value := range want {
@@ -227,7 +227,7 @@ func eachStage(want func(aggregate.StageResult, stored) map[string]any) func(*te
 	}
 }
 
-// number is a whole number of either query language.
+// number returns a whole number from either query language.
 func number(t *testing.T, value any) int64 {
 	t.Helper()
 	if n, ok := value.(int64); ok {
@@ -242,7 +242,7 @@ func number(t *testing.T, value any) int64 {
 
 var ofMetric = regexp.MustCompile(`^(.*)_(count|mean|std|min|max|p50|p90|p95|p99|p99_9)$`)
 
-// mustBeDocumented fails the test for each measurement, tag and field that is in the database and not in the document.
+// mustBeDocumented reports each measurement, tag and field in the database that the document lacks.
 func mustBeDocumented(t *testing.T, db *influxtest.Server, document string) {
 	t.Helper()
 	known := func(name string) bool { return strings.Contains(document, "`"+name+"`") }

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// shortLeases make lost agents' shares change hands, or be given up, soon.
+// shortLeases make lost agents' shares be taken over, or given up, soon.
 var shortLeases = []string{"--lease", "5s", "--reassign-lease", "5s"}
 
-// rateRun runs a plan of 20 requests a second for so many seconds.
+// rateRun runs a plan of 20 requests per second for that many seconds.
 func (c *cluster) rateRun(t *testing.T, policy string, seconds, agents int) (running, simulation) {
 	t.Helper()
 	server := simulate(t, 1, "--decode-step", "2ms")
@@ -21,7 +21,7 @@ func (c *cluster) rateRun(t *testing.T, policy string, seconds, agents int) (run
 		append(c.client(), "--min-agents", fmt.Sprint(agents))...), server
 }
 
-// sentBy lists who sent each request, by index.
+// sentBy lists the agents that sent each request, by index.
 func (r running) sentBy() map[uint64][]string {
 	r.t.Helper()
 	by := map[uint64][]string{}
@@ -31,7 +31,7 @@ func (r running) sentBy() map[uint64][]string {
 	return by
 }
 
-// mustSend fails the test unless each request from one second to another was sent exactly once.
+// mustSend fails the test unless each request between two seconds was sent exactly once.
 func (r running) mustSend(from, to uint64) {
 	r.t.Helper()
 	by := r.sentBy()
@@ -64,8 +64,8 @@ func (r running) mustSayIncomplete(missing string) {
 	}
 }
 
-// An agent that is killed under "degrade" takes its share with it from then on: the others' is whole, and everything
-// says what is missing.
+// When an agent is killed under "degrade", its share is missing from then on. The shares of the others are complete,
+// and everything says what is missing.
 func TestDegradeGoesOnWithoutTheKilled(t *testing.T) {
 	t.Parallel()
 	c := startLasting(t, nil, shortLeases...)
@@ -94,8 +94,9 @@ func TestDegradeGoesOnWithoutTheKilled(t *testing.T) {
 	}
 }
 
-// An agent that is killed under "reassign" is replaced from a marked moment on; one that comes then takes part at once.
-// No request is sent twice, and none is missing but for those of the killed in between.
+// When an agent is killed under "reassign", others replace it from a recorded moment on, and an agent that joins then
+// takes part at once. No request is sent twice, and only requests of the killed agent from the time in between are
+// missing.
 func TestReassignReplacesTheKilled(t *testing.T) {
 	t.Parallel()
 	c := startLasting(t, nil, shortLeases...)
@@ -133,12 +134,12 @@ func secondOf(t *testing.T, text string) uint64 {
 	return n
 }
 
-// sends says whether an agent sent anything.
+// sends reports whether an agent sent anything.
 func (r running) sends(agent string) bool {
 	return slices.ContainsFunc(r.rows()[0], func(row row) bool { return row.Agent == agent })
 }
 
-// An agent that joins in the middle of a stage takes its part of it from a moment on, and nothing is missing.
+// An agent that joins in the middle of a stage takes its share from a moment on, and nothing is missing.
 func TestJoiningUnderReassign(t *testing.T) {
 	t.Parallel()
 	c := startLasting(t, nil)

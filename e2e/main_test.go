@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// programs are the paths of what is tested, built once.
+// programs are the paths of the programs under test, built once.
 var programs process.Programs
 
 func TestMain(m *testing.M) { os.Exit(testAll(m)) }
@@ -26,7 +26,7 @@ func testAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	// A busy machine spoils measurements. Tests that are about verdicts say so themselves.
+	// A busy machine spoils measurements. Tests about verdicts set this flag themselves.
 	process.Settings = []string{"SPATE_FAIL_ON=never"}
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 )
 
-// answer writes the answer to one request of a chat. It is all that these servers have in common with a real one.
+// answer writes the answer to one chat request. These servers have nothing else in common with a real one.
 type answer func(w *sse)
 
 // sse writes events of a chat, and sleeps as an engine does.
 type sse struct {
 	http.ResponseWriter
-	held strings.Builder // what is written at once with the next flush
+	held strings.Builder // what the next flush sends at once
 }
 
 func (w *sse) data(format string, args ...any) { fmt.Fprintf(&w.held, "data: "+format+"\n\n", args...) }
 
-// flush sends what was written, so long after the last time.
+// flush sends what was written, that long after the last flush.
 func (w *sse) flush(after time.Duration) {
 	time.Sleep(after)
 	_, _ = io.WriteString(w, w.held.String())
@@ -36,10 +36,10 @@ func (w *sse) delta(fields string) { w.data(`{"choices":[{"index":0,"delta":{%s}
 
 func (w *sse) role() { w.delta(`"role":"assistant","content":""`) }
 
-// words are so many tokens of text in one frame.
+// words writes that many tokens of text in one frame.
 func (w *sse) words(n int) { w.delta(fmt.Sprintf(`"content":%q`, strings.Repeat(" word", n))) }
 
-// end closes the stream, with so many tokens by usage, some of them reasoning.
+// end ends the stream, with a usage of that many tokens, some of them for reasoning.
 func (w *sse) end(tokens, reasoning int) {
 	w.data(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
 	w.data(`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":%d,"completion_tokens_details":{"reasoning_tokens":%d}}}`, tokens, reasoning)
@@ -55,14 +55,14 @@ func (w *sse) tokens(n int, every time.Duration) {
 	}
 }
 
-// Published reports have numbers of servers that did not stream as they seem to: a median ITL of 0, a TPOT of 0.12 ms.
-// Each way to get there has a verdict with its cause, and a server that streams as it should has none.
+// Published reports have numbers of servers that did not really stream: a median ITL of 0, a TPOT of 0.12 ms. Each
+// cause of such numbers has a verdict that names it. A server that streams properly has none.
 func TestNonsenseIsNotValid(t *testing.T) {
 	t.Parallel()
 	const step = 4 * time.Millisecond
 	for name, c := range map[string]struct {
 		answer answer
-		check  string // that fails; empty: none
+		check  string // the check that fails; empty: none
 		words  string
 	}{
 		"sound": {func(w *sse) {
@@ -164,7 +164,7 @@ loads: [{concurrency: [2], requests: 20}]
 `, server.URL))
 			r.MustExit(0)
 			judged := r.results().Stages[0].Trust
-			busy := []string{"send_delay", "receive_lag"} // on a machine that others use, too
+			busy := []string{"send_delay", "receive_lag"} // on a machine that others also use
 			if c.check == "" {
 				busy = append(busy, "coalescing")
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// outagePlan is a run of requests at constant gaps, whose send delay says whether anything held them up.
+// outagePlan sends requests at constant gaps. Their send delay shows whether anything delayed them.
 const outagePlan = `
 name: outage
 seed: 9
@@ -30,7 +30,7 @@ loads:
     duration: %s
 `
 
-// outageTime is how long InfluxDB is away. `make influx-outage` makes it a minute.
+// outageTime returns how long InfluxDB is down. `make influx-outage` makes it a minute.
 func outageTime(t *testing.T) (length time.Duration, long bool) {
 	t.Helper()
 	text := os.Getenv("SPATE_TEST_OUTAGE")
@@ -44,7 +44,7 @@ func outageTime(t *testing.T) (length time.Duration, long bool) {
 	return length, true
 }
 
-// outages are the ways in which InfluxDB is away for some time.
+// outages are the ways in which InfluxDB is down for some time.
 var outages = map[string]func(db *influxtest.Server, length time.Duration){
 	"none": func(*influxtest.Server, time.Duration) {},
 	"stopped": func(db *influxtest.Server, length time.Duration) {
@@ -59,8 +59,8 @@ var outages = map[string]func(db *influxtest.Server, length time.Duration){
 	},
 }
 
-// runThrough runs the plan while InfluxDB is away for some time in the middle of it, and returns the result. All points
-// are in InfluxDB in the end, as an export makes them, each once.
+// runThrough runs the plan while InfluxDB is down for some time in the middle, and returns the result. In the end
+// InfluxDB has all points, as an export makes them, each once.
 func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Result {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
@@ -82,9 +82,9 @@ func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Res
 	return r.results()
 }
 
-// An InfluxDB that hangs, or dies, in the middle of a run costs no window and doubles none. With SPATE_TEST_OUTAGE the
-// outage has that length, and runs with and without it take turns, so that their send delays can be compared: they are
-// shown, and left to be judged by who asked.
+// An InfluxDB that hangs, or dies, in the middle of a run loses no window and duplicates none. With SPATE_TEST_OUTAGE
+// the outage has that length, and runs with and without an outage alternate, so that their send delays can be compared.
+// The test logs the delays and does not judge them.
 func TestInfluxDBAwayForSomeTime(t *testing.T) {
 	t.Parallel()
 	length, long := outageTime(t)
@@ -104,8 +104,8 @@ func TestInfluxDBAwayForSomeTime(t *testing.T) {
 	t.Logf("InfluxDB away for %v in runs of %v at 100 requests a second:\n%s", length, length*3/2+3*time.Second, table)
 }
 
-// A coordinator that is killed while InfluxDB is away leaves its points in the spool; the one that takes its place
-// sends them. Nothing is missing in the end, and nothing there twice.
+// A coordinator that is killed while InfluxDB is down leaves its points in the spool, and the restarted coordinator
+// sends them. In the end no point is missing or duplicated.
 func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 	t.Parallel()
 	length, long := outageTime(t)
@@ -153,7 +153,7 @@ func TestSpoolOutlivesItsCoordinator(t *testing.T) {
 	compareWindows(t, db, r.results())
 }
 
-// runDir is where the coordinator keeps its only run.
+// runDir returns the directory of the coordinator's only run.
 func (c *cluster) runDir(t *testing.T) string {
 	t.Helper()
 	for i, flag := range c.flags {

@@ -34,7 +34,7 @@ loads:
       - {from: 20, to: 60, duration: 600ms, shape: steps, steps: 2}
 `
 
-// phase is a phase as a person reads it: its value at a time from its begin in seconds, and the integral of that.
+// phase is a phase as a person reads it: its value at a time, in seconds from its start, and the integral of the value.
 type phase struct {
 	ms       int64
 	from, to float64
@@ -71,7 +71,7 @@ func (p phase) integral(t float64) float64 {
 	return p.from*t + (p.to-p.from)*t*t/(2*p.seconds())
 }
 
-// at walks the phases to a time, and returns the number of the phase there, the value, and the integral up to there.
+// at returns the phase at a time, its value then, and the integral up to then.
 func at(phases []phase, ns int64) (number int, value, integral float64) {
 	for i, p := range phases {
 		if ns < p.ms*1e6 {
@@ -83,7 +83,7 @@ func at(phases []phase, ns int64) (number int, value, integral float64) {
 	return len(phases), 0, integral
 }
 
-// A load of phases has at any time what its phases say, over all agents.
+// A load of phases always has the value that its phases give, over all agents.
 func TestPhasesAreKept(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, phasesPlan, "--agents", "3")
@@ -96,8 +96,8 @@ func TestPhasesAreKept(t *testing.T) {
 	t.Run("poisson rate", func(t *testing.T) { checkPoissonRate(t, rows[2], rates) })
 }
 
-// checkConcurrency looks at the requests in flight at each start. Slots that are not active any more end the request
-// that they have, and take no other: so the bound is the largest value within the time of the longest request.
+// checkConcurrency checks the requests in flight at each start. A slot that is no longer active finishes its request,
+// and starts no other. So the bound is the largest value within the time of the longest request.
 func checkConcurrency(t *testing.T, rows []row) {
 	phases := []phase{{1500, 2, 8, "steps", 3}, {800, 3, 3, "", 0}, {900, 3, 9, "", 0}, {300, 0, 0, "", 0},
 		{500, 5, 5, "", 0}}
@@ -128,7 +128,7 @@ func checkConcurrency(t *testing.T, rows []row) {
 		}
 		most[number] = max(most[number], inFlight)
 	}
-	// The second phase begins with what the first one left, and the fourth has none.
+	// The second phase starts with what the first one left, and the fourth has no requests.
 	if most[0] != 8 || most[2] != 9 || most[3] != 0 || most[4] != 5 {
 		t.Errorf("most requests in flight by phase: %v", most)
 	}
@@ -150,7 +150,7 @@ func checkConstantRate(t *testing.T, rows []row, phases []phase) {
 	}
 }
 
-// checkPoissonRate checks the number of arrivals of each phase: Poisson, of which five standard deviations are allowed.
+// checkPoissonRate checks the number of arrivals of each phase: Poisson, within five standard deviations.
 func checkPoissonRate(t *testing.T, rows []row, phases []phase) {
 	counts := make([]float64, len(phases))
 	for _, r := range rows {

@@ -9,17 +9,17 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// template is what the chat template of the server adds in these tests.
+// template is the number of tokens that the server's chat template adds in these tests.
 const template = 7
 
-// serve starts a simulator in this process, for what the command has no flags for.
+// serve starts a simulator in this process, for settings without a flag.
 func serve(t *testing.T, c simulator.Config) *simulator.Server {
 	t.Helper()
 	server, err := simulator.Start(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.Close(context.Background()) }) // t.Context is over by then
+	t.Cleanup(func() { _ = server.Close(context.Background()) }) // t.Context has ended by then
 	return server
 }
 
@@ -41,8 +41,8 @@ loads:
   - {workloads: [sessions], concurrency: [4], sessions: 12}
 `
 
-// Prompts are exact: what the server counts, its chat template included, is what was asked for. Where the plan wants
-// them made of unchecked words they are longer by the template, and that is said.
+// Prompts are exact: what the server counts, including its chat template, is what was asked for. If the plan wants them
+// made of unchecked words, they are longer by the template, and the output says so.
 func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 	t.Parallel()
 	c := simulator.Default()
@@ -56,7 +56,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 	}
 	result, rows := r.results(), r.rows()
 	for _, stage := range result.Stages {
-		added := uint64(0) // that nobody asked for
+		added := uint64(0) // tokens that were not asked for
 		if stage.Target == "words" {
 			added = template
 		}
@@ -68,7 +68,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 			}
 			asked := q.ISLAsked + added
 			if q.Turn > 0 && (stage.Target == "server" || stage.Target == "usage" || stage.Target == "auto") {
-				// What a template adds to further messages nobody knows, so nothing was asked for.
+				// What a template adds to later messages is not known, so nothing was asked for.
 				asked = *q.InputTokens
 				if q.ISLAsked != 0 {
 					t.Errorf("%s: request %s: %d tokens asked", stage.Target, id, q.ISLAsked)
@@ -113,7 +113,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 	}
 }
 
-// What is longer than the server takes is said before anything is sent.
+// Prompts that are longer than the server accepts are reported before anything is sent.
 func TestPromptsThatAreTooLongAreNotSent(t *testing.T) {
 	t.Parallel()
 	c := simulator.Default()
@@ -132,7 +132,7 @@ loads:
 	r.MustExit(3)
 	sent := 0
 	for _, record := range server.Records() {
-		if record.OutputTokens == 2 { // others are the preparation's own, on a slow machine
+		if record.OutputTokens == 2 { // others are those of the preparation, on a slow machine
 			sent++
 		}
 	}

@@ -33,7 +33,7 @@ loads:
     warmup: {requests: 10}
 `
 
-// sent is what the plan decides of a request: nothing in it may depend on who sent it.
+// sent is what the plan decides about a request. Nothing in it may depend on the agent that sent it.
 type sent struct {
 	stage     uint32
 	index     uint64
@@ -44,7 +44,7 @@ type sent struct {
 }
 
 // The same plan sends the same requests at the same times on one agent, on seven, and on five processes of unequal
-// weight, of which four are found by gossip and one has the coordinator's address.
+// weight, of which four find the coordinator by gossip and one has its address.
 func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
 	one := runPlan(t, onePlan, "--agents", "1")
@@ -101,8 +101,8 @@ func (r running) sent() []sent {
 	return all
 }
 
-// mustShareByWeight fails the test unless each agent sent its share of the open loops: to one request of it where
-// arrivals are dealt out, to four standard deviations where they are drawn.
+// mustShareByWeight fails the test unless each agent sent its share of the open loops: to within one request where
+// arrivals are dealt out, and within four standard deviations where they are drawn.
 func (r running) mustShareByWeight(weights map[string]int) {
 	r.t.Helper()
 	sum := 0

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ratePlan sends 20 requests a second, each at its own time, for so many seconds.
+// ratePlan sends 20 requests per second, each at its own time, for that many seconds.
 const ratePlan = `
 name: %s
 on_agent_loss: %s
@@ -18,8 +18,9 @@ workloads: [{random: {isl: 10, osl: 2}}]
 loads: [{rate: [20], arrival: constant, duration: %ds}]
 `
 
-// Runs that are submitted to a coordinator that has one in progress wait in their order: who waits is told his place,
-// who has had enough is taken out, and each gets its results. All of it in plain and with certificates.
+// Runs that are submitted to a coordinator with a run in progress wait in their order. A waiting client is told its
+// place, a waiting run can be removed, and each run gets its results. All of this holds in plaintext and with
+// certificates.
 func TestQueueOfRuns(t *testing.T) {
 	t.Parallel()
 	for name, certs := range map[string]func(*testing.T) func(role, name string) []string{"plain": nil,
@@ -99,7 +100,7 @@ func queueOfRuns(t *testing.T, c *cluster) {
 	}
 }
 
-// detach submits a run and leaves it.
+// detach submits a run and does not follow it.
 func (c *cluster) detach(t *testing.T, plan string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plan.yaml")
@@ -109,7 +110,7 @@ func (c *cluster) detach(t *testing.T, plan string) string {
 	return c.says(0, "run", path, "--detach")
 }
 
-// inOrder says whether a text has all parts, one behind the other.
+// inOrder reports whether a text contains all parts, in order.
 func inOrder(text string, parts ...string) bool {
 	for _, part := range parts {
 		_, rest, found := strings.Cut(text, part)
@@ -121,7 +122,7 @@ func inOrder(text string, parts ...string) bool {
 	return true
 }
 
-// mustFollowOneAnother fails the test unless each run is complete and began when the one before had ended.
+// mustFollowOneAnother fails the test unless each run is complete and started after the previous run had ended.
 func mustFollowOneAnother(t *testing.T, runs ...running) {
 	t.Helper()
 	last := ""

@@ -35,8 +35,8 @@ loads:
     duration: 1500ms
 `
 
-// What the run directory says is what its request rows say, worked out anew here without any of Spate's code, and all
-// of it comes from the ledger.
+// The numbers in the run directory are those of its request rows, computed here again without Spate's code, and all of
+// them come from the ledger.
 func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, recordsPlan, "--agents", "3")
@@ -59,7 +59,7 @@ func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	t.Run("spate report", func(t *testing.T) { compareReport(t, r) })
 }
 
-// values are the values of each metric that a stage's rows hold, in nanoseconds.
+// values holds the values of each metric in a stage's rows, in nanoseconds.
 type values struct {
 	ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, connect, tcp []int64
 	vllmTTFT, vllmTPOT, vllmITL, vllmE2EL                                      []int64
@@ -97,7 +97,7 @@ func valuesOf(rows []row) values {
 	return v
 }
 
-// numpyQuantile is that of sorted values, interpolated linearly.
+// numpyQuantile returns a quantile of sorted values, interpolated linearly.
 func numpyQuantile(sorted []int64, q float64) float64 {
 	at := q * float64(len(sorted)-1)
 	low, high := sorted[int(math.Floor(at))], sorted[int(math.Ceil(at))]
@@ -187,13 +187,13 @@ func compareDistribution(t *testing.T, name string, got aggregate.Distribution, 
 	}
 }
 
-// percentile is the nearest rank: the smallest value that so many are not above.
+// percentile returns the nearest rank: the smallest value that at least the given share of values does not exceed.
 func percentile(sorted []int64, permille int) int64 {
 	return sorted[(len(sorted)*permille+999)/1000-1]
 }
 
-// hdrPercentile is what HdrHistogram makes of it in milliseconds: the largest value that it cannot tell from the
-// percentile, with units of 512 ns and 2048 of them until each power of two doubles the unit.
+// hdrPercentile returns HdrHistogram's value of a percentile, in milliseconds: the largest value that it cannot
+// distinguish from the percentile. Its unit is 512 ns for 2048 units, and then each power of two doubles the unit.
 func hdrPercentile(sorted []int64, permille int) float64 {
 	value := percentile(sorted, permille)
 	shift := max(9, bits.Len64(uint64(value))-11)
@@ -211,7 +211,7 @@ func meanAndStd(values []int64) (mean, std float64) {
 	return mean, math.Sqrt(std / float64(len(values)))
 }
 
-// near compares two numbers that are the same but for the arithmetic.
+// near compares two numbers that differ only by rounding.
 func near(t *testing.T, what string, got, want, relative float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= relative*math.Abs(want)) {
@@ -219,8 +219,8 @@ func near(t *testing.T, what string, got, want, relative float64) {
 	}
 }
 
-// compareIdentity checks each request's times against each other, and E2E = TTFT + TPOT x (n-1) of the means, which
-// holds if TTFT, TPOT and E2E are of the same requests.
+// compareIdentity checks that each request's times are consistent, and that the means satisfy E2E = TTFT + TPOT x
+// (n-1), which holds if TTFT, TPOT and E2E cover the same requests.
 func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
 	for _, r := range rows {
 		var gaps int64
@@ -245,7 +245,7 @@ func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
 	}
 }
 
-// compareVLLM checks each number of a block as vLLM's benchmark would have it: it counts from the first chunk, with or
+// compareVLLM checks each number of a block against vLLM's benchmark, which counts from the first chunk, with or
 // without text, and interpolates percentiles.
 func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row, v values) {
 	var output, input uint64
@@ -300,7 +300,7 @@ func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row
 	}
 }
 
-// compareReport checks that all files come from the ledger alone, and are the same bytes each time.
+// compareReport checks that all files come from the ledger alone, and are byte-identical each time.
 func compareReport(t *testing.T, r running) {
 	before := map[string]string{}
 	entries, err := os.ReadDir(r.dir)

@@ -21,8 +21,8 @@ loads:
   - {concurrency: [10], requests: 100}
 `
 
-// A plan of regions is tried on one machine: each region sends its part, an observer measures beside the load where
-// there are two agents, and where there is one that is said.
+// A plan with regions can be tried on one machine: each region sends its part, an observer measures in regions with two
+// agents, and a region with only one agent is reported.
 func TestRegionsOnOneMachine(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, regionsPlan, "--agents", "eu=2,us=1")

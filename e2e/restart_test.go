@@ -21,9 +21,9 @@ func (c *cluster) end(by syscall.Signal) {
 	<-c.coordinator.Ended()
 }
 
-// A coordinator that is killed and started again goes on with its run: who ran it and who follows it are told, see it
-// to its end, and nothing is missing or counted twice. The run that waits behind it goes its way, too. In plain and
-// with certificates; killed, and ended in order by who will start it again.
+// A run survives a kill and a restart of its coordinator. The client that submitted it and its followers are notified
+// and see it to its end, and nothing is missing or counted twice. A run that waits behind it also runs. This holds in
+// plaintext and with certificates, after a kill and after a SIGTERM.
 func TestRunsSurviveTheirCoordinator(t *testing.T) {
 	t.Parallel()
 	t.Run("plain, killed", func(t *testing.T) {
@@ -77,7 +77,7 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	}
 }
 
-// Who follows a run while its coordinator is gone may leave it: it goes on, and can be taken up again.
+// A follower of a run whose coordinator is gone may leave it: the run continues, and can be followed again.
 func TestLeavingARunWhoseCoordinatorIsGone(t *testing.T) {
 	t.Parallel()
 	c := startLasting(t, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/internal/rundir"
 )
 
-// threeStages are three stages of a second or so each.
+// threeStages has three stages of about a second each.
 const threeStages = `
 name: three
 targets:
@@ -46,7 +46,7 @@ func (f folder) plan(name string, server simulation) string {
 	return name
 }
 
-// runs are the run directories in the folder.
+// runs returns the run directories in the folder.
 func (f folder) runs() []string {
 	f.t.Helper()
 	found, err := filepath.Glob(filepath.Join(f.dir, "runs", "*", "ledger.db"))
@@ -59,7 +59,7 @@ func (f folder) runs() []string {
 	return found
 }
 
-// served is how many requests a server has answered.
+// served returns how many requests a server has answered.
 func served(t *testing.T, s simulation) int {
 	t.Helper()
 	data, err := os.ReadFile(s.truth)
@@ -69,8 +69,8 @@ func served(t *testing.T, s simulation) int {
 	return strings.Count(string(data), "\n")
 }
 
-// A local run that is killed sends nothing more, whoever runs what in its folder: only spate resume, which names its
-// directory, continues it, and then to the end.
+// A local run that is killed sends nothing more, whatever commands run in its folder. Only spate resume with its
+// directory continues it, and then to the end.
 func TestAKilledRunIsContinuedByResumeAlone(t *testing.T) {
 	t.Parallel()
 	for name, until := range map[string]func(t *testing.T, f folder, p *process.Process, s simulation){
@@ -110,7 +110,7 @@ func TestAKilledRunIsContinuedByResumeAlone(t *testing.T) {
 	}
 }
 
-// Output that nobody reads any more ends a run as a kill does.
+// A run whose output is closed ends like a killed one.
 func TestARunWhoseOutputIsCutIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	f := folder{t, t.TempDir()}
@@ -123,8 +123,8 @@ func TestARunWhoseOutputIsCutIsLeftAlone(t *testing.T) {
 	f.mustResume(f.runs()[0], old)
 }
 
-// mustContinueNothing runs another plan, and a coordinator with an agent, beside an interrupted run. Nothing may reach
-// its server.
+// mustContinueNothing runs another plan, and a coordinator with an agent, beside an interrupted run. They must send
+// nothing to its server.
 func (f folder) mustContinueNothing(old, other simulation) {
 	f.t.Helper()
 	before, interrupted := served(f.t, old), f.runs()[0]
@@ -137,18 +137,18 @@ func (f folder) mustContinueNothing(old, other simulation) {
 		f.t.Errorf("the other run: %+v", result.Run)
 	}
 	f.serveBeside()
-	f.spate("resume", interrupted).MustExit(2) // nobody can be asked
+	f.spate("resume", interrupted).MustExit(2) // there is nobody to ask
 	report := f.spate("report", interrupted)
 	report.MustExit(0)
 	report.Await(`spate resume ` + interrupted)
-	const inFlight = 4 // that the server was still at work on when the run was killed
+	const inFlight = 4 // requests that the server was still answering when the run was killed
 	if after := served(f.t, old); after > before+inFlight {
 		f.t.Errorf("%d requests reached the server of the interrupted run", after-before)
 	}
 }
 
-// serveBeside serves the folder's runs by a coordinator and an agent until they know each other, and checks what they
-// make of the interrupted run.
+// serveBeside serves the folder's runs with a coordinator and an agent until they are connected, and checks how they
+// show the interrupted run.
 func (f folder) serveBeside() {
 	f.t.Helper()
 	c := process.StartIn(f.t, f.dir, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
@@ -165,7 +165,7 @@ func (f folder) serveBeside() {
 	c.Kill()
 }
 
-// mustResume resumes a run, and checks that each of its stages was measured once, and whole.
+// mustResume resumes a run, and checks that each of its stages was measured once, and completely.
 func (f folder) mustResume(dir string, server simulation) {
 	f.t.Helper()
 	p := f.spate("resume", dir, "--yes")
@@ -187,7 +187,7 @@ func (f folder) mustResume(dir string, server simulation) {
 	f.spate("resume", dir, "--yes").MustExit(2) // it has ended
 }
 
-// Two runs at once in one folder know nothing of each other.
+// Two runs at once in one folder do not affect each other.
 func TestTwoRunsAtOnceInOneFolder(t *testing.T) {
 	t.Parallel()
 	f := folder{t, t.TempDir()}
@@ -208,7 +208,7 @@ func TestTwoRunsAtOnceInOneFolder(t *testing.T) {
 		}
 	}
 	for _, s := range servers {
-		if n := served(t, s); n < 120 || n > 160 { // preparation asks, too
+		if n := served(t, s); n < 120 || n > 160 { // the preparation also sends requests
 			t.Errorf("a server had %d requests", n)
 		}
 	}

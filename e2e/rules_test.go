@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/aggregate"
 )
 
-// A warm-up goes on until the throughput is steady, or for as long as it may: what starts before is sent, and in no
-// result.
+// A warm-up lasts until the throughput is steady, or as long as it may. Requests that start before its end are sent,
+// and are in no result.
 func TestWarmupUntilSteady(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, `
@@ -32,7 +32,7 @@ loads:
 		from := int64(*stage.MeasuredFromS*1e9 + 0.5)
 		unmeasured := uint64(0)
 		for _, q := range rows[stage.Index] {
-			// In a closed loop an arrival is taken a little after it was wanted.
+			// In a closed loop an arrival is taken slightly after it was scheduled.
 			if q.Unmeasured && q.ScheduledNs >= from || !q.Unmeasured && q.StartNs < from || i == 0 &&
 				q.Unmeasured != (q.ScheduledNs < from) {
 				t.Errorf("stage %d: request %d of %d ns is unmeasured: %v, and measuring began at %d", i, q.Index,
@@ -47,7 +47,7 @@ loads:
 			t.Errorf("stage %d: complete %v, %+v, %d rows are unmeasured", i, stage.Complete, q, unmeasured)
 		}
 	}
-	// Ten windows are looked at.
+	// Steadiness is judged over ten windows.
 	if from := *result.Stages[0].MeasuredFromS; from < 10 || from >= 40 {
 		t.Errorf("the constant rate was steady after %v s", from)
 	}
@@ -69,8 +69,8 @@ loads:
   - {rate: [40], duration: 700ms, warmup: {duration: 300ms}, cooldown: 300ms}
 `
 
-// Around the measured requests, exactly those that were asked for, come those of the warm-up and the cool-down. Nothing
-// is sent in the pauses between stages.
+// Exactly the requested warm-up and cool-down requests surround the measured ones. Nothing is sent in the pauses
+// between stages.
 func TestWarmupCooldownAndPause(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, edgesPlan, "--agents", "3")
@@ -99,7 +99,7 @@ func TestWarmupCooldownAndPause(t *testing.T) {
 			t.Errorf("stage %d: %+v; %d rows before, %d after, %d measured from index %d to %d", i, q, before, after,
 				measured, first, last)
 		}
-		// Of a constant 50 req/s, 24 are within the 500 ms after the last measured one, and the 25th comes at their
+		// Of a constant 50 req/s, 24 are within the 500 ms after the last measured one, and the 25th is due at their
 		// end.
 		if i < 2 && (before != 10 || measured != 40) || i == 0 && after != 24 {
 			t.Errorf("stage %d: %d before, %d measured, %d after", i, before, measured, after)
@@ -121,7 +121,7 @@ func startOf(t *testing.T, stage aggregate.StageResult) time.Time {
 	return start
 }
 
-// A stage that breaks an abort rule is given up and marked, and the next one runs.
+// A stage that breaks an abort rule is aborted and marked, and the next one runs.
 func TestAbortGivesAStageUp(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, `
@@ -163,7 +163,7 @@ loads:
 	}
 }
 
-// A stage that knows its percentile well enough ends before its time, and nothing is missing from it.
+// A stage that knows its percentile well enough ends early, and nothing is missing from it.
 func TestUntilEndsAStageThatHasMeasuredEnough(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, `

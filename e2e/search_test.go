@@ -17,8 +17,8 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// searchPlan searches for the rate at which the engine of TestSearchFindsTheKnownCapacity begins to fall behind:
-// without chance in arrivals and lengths its queue grows only above its capacity, by 1 % of a stage's time for each
+// searchPlan searches for the rate at which the engine of TestSearchFindsTheKnownCapacity starts to fall behind.
+// Without chance in arrivals and lengths, its queue grows only above its capacity, by 1 % of a stage's time for each
 // percent.
 const searchPlan = `
 name: knee
@@ -36,7 +36,7 @@ loads:
     duration: 3500ms
 `
 
-// The search finds the rate that an engine can do, as the engine's own model has it.
+// The search finds the capacity that the engine's own model gives.
 func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	t.Parallel()
 	engine := simulator.FromPlan(&spatev1.SimulatedTarget{
@@ -66,7 +66,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	}
 }
 
-// mustBeItsStages fails the test unless the stages are the search's, in their order.
+// mustBeItsStages fails the test unless the stages are those of the search, in order.
 func mustBeItsStages(t *testing.T, result aggregate.Result, found aggregate.SearchResult) {
 	t.Helper()
 	if len(result.Stages) != int(found.Probes) || result.Run.StagesPlanned != found.Probes || !result.Run.Complete {
@@ -92,7 +92,7 @@ func onlySearch(t *testing.T, result aggregate.Result) aggregate.SearchResult {
 	return result.Run.Searches[0]
 }
 
-// words shows a search with its numbers in place of their addresses.
+// words formats a search with the numbers behind its pointers.
 func words(s aggregate.SearchResult) string {
 	number := func(v *float64) string {
 		if v == nil {
@@ -128,8 +128,8 @@ loads:
     requests: 60
 `
 
-// A search that keeps nothing ends with its first stage, one that is not limited with its upper bound. Both are
-// definite.
+// A search whose objective always fails ends with its first stage. A search without a limit ends with its upper bound.
+// Both results are definite.
 func TestSearchesWithoutALimit(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, endsPlan)
@@ -206,7 +206,7 @@ loads:
 	}
 }
 
-// brokenPlan is a search that would go on for long.
+// brokenPlan is a search that would take long.
 const brokenPlan = `
 name: broken
 targets:
@@ -220,13 +220,13 @@ loads:
     duration: 3s
 `
 
-// A search that is interrupted is partial: what it found so far is kept, and is no end.
+// A search that is interrupted is partial: what it found so far is kept, and is not a final result.
 func TestInterruptedSearchIsPartial(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")
 	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
 	r.Await(`20 req/s kept`)
-	awaitAnswers(t, server, 75) // the second stage is under way: the first one has 60 or so
+	awaitAnswers(t, server, 75) // the second stage is in progress: the first one has about 60
 	r.Signal(syscall.SIGINT)
 	r.MustExit(4)
 	mustBeOpen(t, r, "stopped")
@@ -243,7 +243,7 @@ func TestSearchOfATargetThatDies(t *testing.T) {
 	mustBeOpen(t, r, "failed")
 }
 
-// An agent that is killed ends a search, too, and is named.
+// An agent that is killed also ends a search, and is named.
 func TestSearchThatLosesAnAgent(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")

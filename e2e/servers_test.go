@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
-// serversPlan asks servers for their metrics, one of which is not there.
+// serversPlan scrapes server metrics, one of which does not exist.
 const serversPlan = `
 name: servers
 seed: 10
@@ -24,8 +24,8 @@ loads:
     duration: 4s
 `
 
-// What servers tell of themselves is in results.json, in the report and in InfluxDB, live as exported. It agrees with
-// what clients saw.
+// Server metrics are in results.json, in the report and in InfluxDB, live and exported. They agree with what clients
+// measured.
 func TestServerMetrics(t *testing.T) {
 	t.Parallel()
 	servers, db := simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
@@ -69,8 +69,8 @@ func TestServerMetrics(t *testing.T) {
 	mustEqual(t, "all but what came to date", without(all(t, db), "_to_date "), without(live, "_to_date "))
 }
 
-// Where a plan says nothing of metrics they are read at the ends of a stage. The servers counted exactly the requests
-// that were sent, by any number of agents.
+// If a plan says nothing about server metrics, they are read at the ends of a stage. The servers counted exactly the
+// requests that were sent, for any number of agents.
 func TestServersAreReadByDefault(t *testing.T) {
 	t.Parallel()
 	servers := simulate(t, 1, "--decode-step", "2ms")
@@ -94,7 +94,7 @@ func TestServersAreReadByDefault(t *testing.T) {
 	}
 }
 
-// compareEndpoints checks that endpoints add up to the whole, in windows and in the result.
+// compareEndpoints checks that endpoints add up to the total, in windows and in the result.
 func compareEndpoints(t *testing.T, db *influxtest.Server, completed uint64) {
 	t.Helper()
 	for _, measurement := range []string{"spate_window", "spate_stage"} {
@@ -110,7 +110,7 @@ func compareEndpoints(t *testing.T, db *influxtest.Server, completed uint64) {
 	}
 }
 
-// Servers that cannot be read cost nothing but their own numbers, and it is said.
+// Servers that cannot be read lose only their own numbers, and the output says so.
 func TestServersWithoutMetrics(t *testing.T) {
 	t.Parallel()
 	servers := simulate(t, 2)

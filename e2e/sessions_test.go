@@ -26,8 +26,8 @@ loads:
   - {workloads: [uneven], rate: [40], sessions: 80}
 `
 
-// A session is a conversation with one endpoint, held by one agent: each turn brings the answers of the turns before
-// along, and comes a pause after the last of them.
+// A session is a conversation with one endpoint, sent by one agent. Each turn includes the answers of the turns before,
+// and comes one pause after the previous answer.
 func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, sessionsPlan, "--agents", "3")
@@ -60,7 +60,7 @@ func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 		4*20*time.Millisecond/time.Duration(math.Sqrt(float64(len(uneven)))))
 }
 
-// bySession orders rows by session and turn.
+// bySession groups rows by session, ordered by turn.
 func bySession(rows []row) map[uint64][]row {
 	sessions := map[uint64][]row{}
 	for _, r := range rows {
@@ -69,7 +69,7 @@ func bySession(rows []row) map[uint64][]row {
 	return sessions
 }
 
-// checkSession checks a session's turns against one another.
+// checkSession checks that a session's turns are consistent.
 func checkSession(t *testing.T, index uint64, turns []row, endpoints uint64) {
 	t.Helper()
 	for k, r := range turns {
@@ -94,7 +94,7 @@ func checkSession(t *testing.T, index uint64, turns []row, endpoints uint64) {
 	}
 }
 
-// pauses are the times between a turn's end and when the next one was wanted.
+// pauses returns the times between the end of a turn and the scheduled time of the next.
 func pauses(sessions map[uint64][]row) (all []time.Duration) {
 	for _, turns := range sessions {
 		for k := 1; k < len(turns); k++ {
@@ -104,7 +104,7 @@ func pauses(sessions map[uint64][]row) (all []time.Duration) {
 	return all
 }
 
-// checkPauses checks the number of pauses and their mean, and that pauses of one length are of one length.
+// checkPauses checks the number of pauses and their mean, and that constant pauses are equal.
 func checkPauses(t *testing.T, all []time.Duration, count int, mean, tolerance time.Duration) {
 	t.Helper()
 	sum := time.Duration(0)
@@ -120,7 +120,7 @@ func checkPauses(t *testing.T, all []time.Duration, count int, mean, tolerance t
 	}
 }
 
-// A slot of a closed loop rests after each request, and the next one is wanted when the rest is over.
+// A slot of a closed loop pauses after each request. The next request is scheduled at the end of the pause.
 func TestThinkTimeOfAClosedLoop(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, `

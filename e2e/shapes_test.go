@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// chatPlan has each kind of workload that chats can be made of, and each kind of load whose requests do not depend on
-// the server. Its files are those of its directory.
+// chatPlan has each kind of workload for chats, and each kind of load whose requests do not depend on the server. Its
+// files are in its directory.
 const chatPlan = `
 name: shapes
 seed: 11
@@ -56,7 +56,7 @@ loads:
   - {workloads: [chats], concurrency: [3], sessions: 15}
 `
 
-// completionsPlan has the workloads of prompts in token ids.
+// completionsPlan has the workloads with prompts of token IDs.
 const completionsPlan = `
 name: completions
 seed: 12
@@ -114,8 +114,8 @@ func writeFiles(t *testing.T, plan string) string {
 	return strings.ReplaceAll(plan, "DIR", dir)
 }
 
-// Every shape sends the same requests at the same times on one agent, on seven, and on five processes, which have none
-// of the plan's files: their rows come from the coordinator.
+// Every shape sends the same requests at the same times on one agent, on seven, and on five processes without the
+// plan's files: they get the rows from the coordinator.
 func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	}
 }
 
-// runOnFive starts a run on five agents that are processes of their own, and have nothing of the plan's.
+// runOnFive starts a run on five agents that are separate processes without the plan's files.
 func runOnFive(t *testing.T, plan string) running {
 	t.Helper()
 	c := startCluster(t)
@@ -154,7 +154,7 @@ func runOnFive(t *testing.T, plan string) running {
 	return runPlan(t, plan, "--coordinator", c.address, "--min-agents", "5")
 }
 
-// mustBeAsAsked fails the test unless the run is whole, and each request had the lengths that were asked for.
+// mustBeAsAsked fails the test unless the run is complete and each request had the requested lengths.
 func mustBeAsAsked(t *testing.T, name string, r running, stages int) {
 	t.Helper()
 	result := r.results()
@@ -170,7 +170,7 @@ func mustBeAsAsked(t *testing.T, name string, r running, stages int) {
 	}
 }
 
-// mustBeSame compares what two runs sent. Of open stages only requests are compared that both have sent.
+// mustBeSame compares what two runs sent. For open stages it compares only requests that both sent.
 func mustBeSame(t *testing.T, name string, want, got []sent, open map[uint32]bool) {
 	t.Helper()
 	type place struct {
@@ -225,8 +225,8 @@ loads:
   - {rate: [200], requests: 40}
 `
 
-// With cache busting no run sends a prompt that another run has sent, at the same lengths and times. Without it all are
-// the same.
+// With cache busting, no run sends a prompt that another run has sent, but lengths and times are the same. Without it
+// the prompts are also the same.
 func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
 	t.Parallel()
 	first, second := runPlan(t, bustingPlan), runPlan(t, bustingPlan)

@@ -20,7 +20,7 @@ type simulation struct {
 	truth string // file of what was sent when
 }
 
-// simulate starts a simulator with so many endpoints on free ports.
+// simulate starts a simulator with that many endpoints on free ports.
 func simulate(t *testing.T, endpoints int, args ...string) simulation {
 	t.Helper()
 	truth := filepath.Join(t.TempDir(), "truth.jsonl")
@@ -32,7 +32,7 @@ func simulate(t *testing.T, endpoints int, args ...string) simulation {
 	return simulation{p, t, strings.Split(p.Await(`Serving (\S.*);`)[1], ", "), truth}
 }
 
-// truthRecord is a line of the truth file. Instants are of this machine's monotonic clock.
+// truthRecord is a line of the truth file. Instants are on this machine's monotonic clock.
 type truthRecord struct {
 	RequestID    string `json:"request_id"`
 	PromptTokens uint64 `json:"prompt_tokens"`
@@ -51,7 +51,7 @@ func (s simulation) records() []truthRecord {
 	return records
 }
 
-// nobody is the URL of a loopback port that nobody listens on.
+// nobody returns the URL of a loopback port without a listener.
 func nobody(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

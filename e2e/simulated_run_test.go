@@ -28,7 +28,7 @@ loads:
   - {concurrency: [4], requests: 40, think_time: {mean: 400ms}}
 `
 
-// listening is a server that takes connections and counts them.
+// listening starts a server that accepts connections and counts them.
 func listening(t *testing.T) (url string, connections *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,8 +55,8 @@ func listening(t *testing.T) (url string, connections *atomic.Int64) {
 	return "http://" + listener.Addr().String(), connections
 }
 
-// A simulation of a plan never speaks to its endpoints, needs none of its keys, and has all times compressed by the
-// factor that it says.
+// A simulation of a plan never connects to its endpoints, needs none of its keys, and compresses all times by the
+// factor that it prints.
 func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	t.Parallel()
 	const k = 20
@@ -94,7 +94,7 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	if len(all) != 125 || all[24].Unmeasured == all[25].Unmeasured {
 		t.Errorf("%d requests, the first 25 were to be warm-up", len(all))
 	}
-	// A simulated engine is that much faster: 100 tokens of prefill and 9 steps, compressed.
+	// A simulated engine is faster by the factor: 100 tokens of prefill and 9 steps, compressed.
 	if least := (0.01 + 9*0.02) / k * 1e3; result.Stages[0].E2E.Min < least || result.Stages[0].E2E.P50 > 10*least {
 		t.Errorf("E2E %+v ms, the model takes %v at least", *result.Stages[0].E2E, least)
 	}

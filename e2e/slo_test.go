@@ -16,7 +16,8 @@ loads:
   - {concurrency: [3], requests: 100}
 `
 
-// A request is good if it kept all of the SLO: worked out anew from the rows. One token has no TPOT and keeps it.
+// A request is good if it met all of the SLO, computed again from the rows. A single token has no TPOT and meets that
+// part.
 func TestGoodputIsThatOfTheRequests(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, sloPlan, "--agents", "2")

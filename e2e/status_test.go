@@ -16,7 +16,7 @@ workloads: [{random: {isl: 10, osl: 3}}]
 loads: [{concurrency: [4], duration: 1500ms}]
 `
 
-// A coordinator and its agent tell Prometheus how they do, and who asks for their health gets the truth.
+// A coordinator and its agent report their state to Prometheus, and their health endpoint tells the truth.
 func TestDaemonsTellHowTheyDo(t *testing.T) {
 	t.Parallel()
 	c := &cluster{t: t, agents: map[string]*process.Process{}}
@@ -62,7 +62,7 @@ func get(t *testing.T, url string) (code int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// mustTell fails the test unless the metrics of a daemon have lines that begin so.
+// mustTell fails the test unless the metrics of a daemon have lines with these prefixes.
 func mustTell(t *testing.T, base string, lines ...string) {
 	t.Helper()
 	_, body := get(t, base+"/metrics")

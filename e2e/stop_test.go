@@ -27,7 +27,7 @@ loads:
     duration: 30m
 `
 
-// The first interrupt lets requests in flight end. What was measured is kept and marked as partial.
+// The first interrupt lets requests in flight finish. What was measured is kept and marked as partial.
 func TestInterruptKeepsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "5ms")
@@ -52,7 +52,7 @@ func TestInterruptKeepsWhatWasMeasured(t *testing.T) {
 
 var sixRunning = regexp.MustCompile(`(?m)^vllm:num_requests_running\{.*\} 6$`)
 
-// The second interrupt cancels requests in flight, however long they would have gone on.
+// The second interrupt cancels requests in flight, however long they would have lasted.
 func TestSecondInterruptEndsTheRunAtOnce(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "100ms")
@@ -75,7 +75,7 @@ func TestSecondInterruptEndsTheRunAtOnce(t *testing.T) {
 	}
 }
 
-// An agent that is killed takes with it what it had not handed over. The run fails and says whose part is missing.
+// A killed agent loses what it had not delivered. The run fails and says whose part is missing.
 func TestKilledAgentIsNamed(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "5ms")
@@ -85,7 +85,7 @@ func TestKilledAgentIsNamed(t *testing.T) {
 	}
 	c.awaitReady()
 	r := runPlan(t, fmt.Sprintf(longPlan, server.urls[0], 10), "--coordinator", c.address, "--min-agents", "3")
-	// two seconds: the first window of each agent is there, and the last one of an agent will not be
+	// After two seconds the first window of each agent is there, and an agent's last one will not be.
 	awaitAnswers(t, server, 250)
 	c.agents["south"].Signal(syscall.SIGKILL)
 	r.MustExit(3)
@@ -120,8 +120,8 @@ func TestKilledAgentIsNamed(t *testing.T) {
 	}
 }
 
-// An agent that is killed in the middle of a replay takes its rows with it, and no others: nobody sends them in its
-// place, and the run says whose are missing.
+// When an agent is killed in the middle of a replay, its rows are missing, and no others. No other agent sends them,
+// and the run says whose rows are missing.
 func TestReplayThatLosesAnAgent(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")
@@ -171,7 +171,7 @@ loads:
 	}
 }
 
-// awaitAnswers waits until the simulator has served so many requests.
+// awaitAnswers waits until the simulator has served that many requests.
 func awaitAnswers(t *testing.T, s simulation, n int) {
 	t.Helper()
 	process.Eventually(t, fmt.Sprintf("%d requests are served", n), func() bool {

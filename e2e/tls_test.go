@@ -16,7 +16,8 @@ workloads: [{random: {isl: 10, osl: 3}}]
 loads: [{concurrency: [4], requests: 40}]
 `
 
-// With certificates a run works as without, and who has none, another cluster's, or one of the wrong role gets nowhere.
+// With certificates a run works as without. Programs without one, with another cluster's, or with the wrong role are
+// refused.
 func TestOnlyTheClusterTakesPart(t *testing.T) {
 	t.Parallel()
 	own, other := makeCerts(t), makeCerts(t)
@@ -48,7 +49,7 @@ func TestOnlyTheClusterTakesPart(t *testing.T) {
 	}
 }
 
-// makeCerts makes an authority, and returns what makes a certificate of a role once, and returns its flags.
+// makeCerts makes an authority. It returns a function that makes a certificate of a role once and returns its flags.
 func makeCerts(t *testing.T) func(role, name string) []string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "certs")

@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/internal/rundir"
 )
 
-// tracePlan replays the trace that ships with Spate at one simulated engine, whose prefix cache has room for all of its
-// blocks.
+// tracePlan replays the trace that ships with Spate against one simulated engine, whose prefix cache has room for all
+// of the trace's blocks.
 const tracePlan = `
 name: trace
 seed: 3
@@ -39,8 +39,8 @@ func shippedTrace(t *testing.T) (rows []traceRow) {
 	return rows
 }
 
-// A replay sends the rows of a trace at their times. Equal hash ids make equal beginnings: the cache of an engine finds
-// exactly the blocks that earlier requests had.
+// A replay sends the rows of a trace at their times. Equal hash IDs make equal prefixes: an engine's cache finds
+// exactly the blocks of earlier requests.
 func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 	t.Parallel()
 	const speed, block = 40, 512
@@ -71,8 +71,8 @@ func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 			t.Fatalf("row %d: %d tokens cached of %d", i, *q.CachedTokens, *q.InputTokens)
 		}
 		if *q.CachedTokens != q.SharedTokens {
-			// The request whose blocks it shares was still on its way, or later rows overtook it, or all of it was in
-			// the cache.
+			// The request with the same blocks was still in flight, or later rows overtook it, or all of its prompt was
+			// in the cache.
 			apart++
 		}
 		input, shared, cached = input+*q.InputTokens, shared+q.SharedTokens, cached+*q.CachedTokens
@@ -80,7 +80,7 @@ func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 	t.Logf("%d of %d requests found other blocks in the cache than the trace says; %d tokens shared, %d cached of %d",
 		apart, len(rows), shared, cached, input)
 	if apart*4 > uint64(len(rows)) ||
-		shared*10 < input { // a machine with other work to do sends some late, and so in another order
+		shared*10 < input { // a busy machine sends some late, and so in another order
 		t.Errorf("%d of %d requests found other blocks in the cache than the trace says; %d tokens shared of %d", apart,
 			len(rows), shared, input)
 	}
@@ -88,8 +88,8 @@ func TestReplayHasTheTimesLengthsAndPrefixesOfItsTrace(t *testing.T) {
 	near(t, "cached share", *stage.PrefixCache.CachedShare, float64(cached)/float64(input), 1e-9)
 }
 
-// knownPrefix returns how many tokens of whole blocks a row begins with that rows before it had, and adds its own. A
-// hash id stands for its block and all before it.
+// knownPrefix returns how many tokens in whole blocks at the start of a row were in earlier rows, and adds the row's
+// blocks. A hash ID stands for its block and all blocks before it.
 func knownPrefix(seen map[uint64]bool, r traceRow, block uint64) (tokens uint64) {
 	known := true
 	for i, id := range r.HashIDs {

@@ -10,9 +10,9 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// What was measured is what the server did: each request is joined by its X-Request-Id with the simulator's own times
-// of it. They are of one clock, so a client that sees a first token sooner than the server sent it is wrong, whatever
-// the machine does.
+// Measured times are those of the server: each request is joined by its X-Request-Id with the simulator's own times.
+// Both use one clock, so a client that sees a first token before the server sent it is wrong, whatever the machine
+// does.
 func TestMeasuredTimesAreTheServers(t *testing.T) {
 	server := simulate(t, 2, "--decode-step", "5ms")
 	dir := filepath.Join(t.TempDir(), "run")

@@ -12,7 +12,8 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// What a stranger types is taken: host:port, /v1 at the end, no model where there is one, a value without brackets.
+// What a stranger types is accepted: host:port, a trailing /v1, no model if there is only one, a value without
+// brackets.
 func TestWhatAStrangerTypes(t *testing.T) {
 	t.Parallel()
 	url := simulate(t, 1).urls[0]
@@ -31,7 +32,7 @@ func TestWhatAStrangerTypes(t *testing.T) {
 	}
 }
 
-// Of several models none is guessed, and a file is found beside the plan.
+// Spate does not guess between several models, and finds files beside the plan.
 func TestModelsAreNotGuessed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

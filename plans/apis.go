@@ -8,24 +8,26 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Forms of prompts that are no messages.
+// Forms of prompts that are not chat messages.
 const (
 	promptIDs  = "token_ids"
 	promptText = "text"
 )
 
-// apiFacts is what a plan must know of an API. docs/plan.md lists them.
+// apiFacts holds what plans need to know about an API. docs/plan.md lists the facts.
 type apiFacts struct {
-	// prompts are the forms of its prompts, the usual one first. None: it is a chat, whose prompts are messages.
+	// prompts are the forms that a prompt may have, the default one first. Empty for a chat API, whose prompts are
+	// messages.
 	prompts []string
-	// auth is the header that api_key sends, where it is not Authorization.
+	// auth is the header that carries api_key. Empty means Authorization.
 	auth string
-	// fields of a body are Spate's own, beside those of all APIs.
+	// fields maps body fields that a plan cannot give, in addition to ownFields, to the reason.
 	fields map[string]string
-	// options is the object of a body with the fields that are Spate's own in it.
+	// options is the body field that holds the output length in an object. inner maps the fields of that object that a
+	// plan cannot give to the reason.
 	options string
 	inner   map[string]string
-	// uncounted says that its servers tell of no prompt how many tokens it has.
+	// uncounted reports whether servers of this API never send the number of tokens of a prompt.
 	uncounted bool
 }
 
@@ -34,7 +36,7 @@ const (
 	workloadsLength = "it is the workload's osl"
 )
 
-// apis are all, by the names that plans have for them.
+// apis maps the names of all APIs, as plans write them, to their facts.
 var apis = map[string]apiFacts{
 	"chat":        {},
 	"completions": {prompts: []string{promptIDs, promptText}},
@@ -56,15 +58,15 @@ var apis = map[string]apiFacts{
 	"anthropic": {auth: "X-Api-Key", fields: map[string]string{"system": workloadsPrompt}},
 }
 
-// APIs are the names of the APIs that a target can have, the usual one first.
+// APIs returns the names of the APIs that a target can have, the default one first.
 func APIs() []string {
 	return []string{"chat", "completions", "responses", "sglang", "tgi", "triton", "anthropic"}
 }
 
-// factsOf are those of a target's API.
+// factsOf returns the facts of a target's API.
 func factsOf(t *spatev1.Target) apiFacts { return apis[or(t.GetApi(), defaultAPI)] }
 
-// usualPrompts is the form of an API's prompts. Empty: messages.
+// usualPrompts returns the default form of an API's prompts. Empty means messages.
 func (a apiFacts) usualPrompts() string {
 	if len(a.prompts) == 0 {
 		return ""
@@ -72,15 +74,15 @@ func (a apiFacts) usualPrompts() string {
 	return a.prompts[0]
 }
 
-// sendsTokenIDs says whether a target's prompts are token ids.
+// sendsTokenIDs reports whether a target's prompts are token IDs.
 func sendsTokenIDs(t *spatev1.Target) bool {
 	return or(t.GetPrompts(), factsOf(t).usualPrompts()) == promptIDs
 }
 
-// api checks what a target's API cannot have.
+// api checks the fields of a target that its API does not support.
 func (c *checker) api(path string, t *spatev1.Target) {
 	if _, known := apis[or(t.GetApi(), defaultAPI)]; !known {
-		return // the schema says so
+		return // the schema reports it
 	}
 	facts, name := factsOf(t), or(t.GetApi(), defaultAPI)
 	if at := path + ".prompts"; c.has(at) {
@@ -98,7 +100,7 @@ func (c *checker) api(path string, t *spatev1.Target) {
 	}
 }
 
-// ownField says why a field of a body cannot be given. Empty: it can.
+// ownField returns why a plan cannot give a body field, or "" if it can.
 func (a apiFacts) ownField(name string) string {
 	if why := ownFields[name]; why != "" {
 		return why
@@ -106,7 +108,7 @@ func (a apiFacts) ownField(name string) string {
 	return a.fields[name]
 }
 
-// options checks the object of a body that holds the length.
+// options checks the body object that holds the output length.
 func (c *checker) options(path string, t *spatev1.Target) {
 	facts := factsOf(t)
 	given, ok := t.GetBody().GetFields()[facts.options]

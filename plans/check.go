@@ -8,7 +8,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// plan checks what the rules of single fields cannot say.
+// plan checks what rules of single fields cannot express.
 func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	targets, workloads := make(map[string]int), make(map[string]int)
 	for i, t := range p.GetTargets() {
@@ -72,7 +72,7 @@ func (c *checker) goals(p *spatev1.Plan) {
 	}
 }
 
-// cells checks what a load asks of each workload it is run with.
+// cells checks that a load fits each workload that it runs with.
 func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workload) {
 	if l.GetReplay() != nil {
 		c.unfit(path+".replay", l, workloads, func(w *spatev1.Workload) bool { return trace(w) == nil },
@@ -87,7 +87,7 @@ func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workl
 	}
 }
 
-// ownWorkloads returns the workloads that a load is for, and says which of those that it names are not there.
+// ownWorkloads returns the workloads that a load is for. It reports names that the plan does not have.
 func (c *checker) ownWorkloads(path string, l *spatev1.Load, workloads []*spatev1.Workload) []*spatev1.Workload {
 	var own []*spatev1.Workload
 	var names []string
@@ -106,12 +106,12 @@ func (c *checker) ownWorkloads(path string, l *spatev1.Load, workloads []*spatev
 	return own
 }
 
-// isFor tells whether a load is for a workload.
+// isFor reports whether a load is for a workload.
 func isFor(l *spatev1.Load, workload string) bool {
 	return len(l.GetWorkloads()) == 0 || slices.Contains(l.GetWorkloads(), workload)
 }
 
-// unused says which workloads no load is for.
+// unused reports the workloads that no load is for.
 func (c *checker) unused(p *spatev1.Plan) {
 	for i, w := range p.GetWorkloads() {
 		used := slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return isFor(l, workloadName(w)) })
@@ -123,7 +123,6 @@ func (c *checker) unused(p *spatev1.Plan) {
 	}
 }
 
-// nameList lists names.
 func nameList(names []string) string {
 	var q []string
 	for _, name := range names {
@@ -132,7 +131,7 @@ func nameList(names []string) string {
 	return strings.Join(q, ", ")
 }
 
-// unfit says which of a load's workloads a field does not go with.
+// unfit reports the workloads of a load that the field at path does not go with.
 func (c *checker) unfit(path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool,
 	why string) {
 	var names []string
@@ -153,12 +152,12 @@ func (c *checker) unfit(path string, l *spatev1.Load, workloads []*spatev1.Workl
 	}
 }
 
-// distinct refuses a load point that another load has, too: its stages would send the very same requests again, which a
-// server's prefix cache answers sooner.
+// distinct refuses a load point that another load already has. Its stages would send the same requests again, and a
+// server's prefix cache would answer those sooner.
 func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load, workloads []*spatev1.Workload) {
 	given := c.given(path, loadKinds...)
 	if len(given) != 1 {
-		return // A mistake of its own; the values are not one load.
+		return // Reported elsewhere; the values are not one load.
 	}
 	own := make(map[string]string)
 	for i, point := range firstPoints(l) {

@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ownFields of a request body follow from the plan's other fields.
+// ownFields maps body fields that Spate sets itself to the reason why a plan cannot give them.
 var ownFields = map[string]string{
 	"stream":     "Spate always streams, since it measures when tokens arrive",
 	"messages":   workloadsPrompt,
@@ -22,7 +22,7 @@ var ownFields = map[string]string{
 // choiceFields ask for several answers in one stream.
 var choiceFields = []string{"n", "best_of"}
 
-// secretFields of a request body, in lower case, are likely secrets. There are no references in a body.
+// secretFields are body fields that probably hold secrets, in lower case. A body cannot hold references to secrets.
 var secretFields = []string{"api_key", "apikey", "token", "secret", "password"}
 
 func holdsSecret(field string) bool { return slices.Contains(secretFields, strings.ToLower(field)) }
@@ -44,7 +44,7 @@ func (c *checker) body(path string, t *spatev1.Target) {
 	c.options(path, t)
 }
 
-// fieldProblem says what is wrong with the value of a field that Spate depends on. Empty: nothing.
+// fieldProblem returns what is wrong with the value of a field that Spate depends on, or "" if nothing is.
 func fieldProblem(name string, value *structpb.Value) string {
 	switch {
 	case slices.Contains(choiceFields, name) && value.GetNumberValue() != 1:
@@ -57,7 +57,7 @@ func fieldProblem(name string, value *structpb.Value) string {
 	return ""
 }
 
-// givesFalse reports whether an object has a field that is anything but true.
+// givesFalse reports whether an object gives a field any value other than true.
 func givesFalse(object *structpb.Struct, name string) bool {
 	value, given := object.GetFields()[name]
 	return given && !value.GetBoolValue()

@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// connection checks how connections to a target are made, and how long they may keep one waiting.
+// connection checks a target's connection fields and its timeouts.
 func (c *checker) connection(path string, t *spatev1.Target) {
 	target := strings.TrimSuffix(path, ".connection")
 	c.waits(target, t)
@@ -25,7 +25,7 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 	}
 }
 
-// waits checks how long a stream may keep one waiting.
+// waits checks the timeouts of a stream.
 func (c *checker) waits(target string, t *spatev1.Target) {
 	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
 		"gap_timeout": t.GetGapTimeout()} {
@@ -35,7 +35,7 @@ func (c *checker) waits(target string, t *spatev1.Target) {
 	}
 }
 
-// pairs checks what goes together and what does not.
+// pairs checks which connection fields need each other and which exclude each other.
 func (c *checker) pairs(path string, n *spatev1.Connection) {
 	switch {
 	case n.GetCertificate() != "" && n.GetKey() == "":
@@ -55,7 +55,7 @@ func (c *checker) pairs(path string, n *spatev1.Connection) {
 	}
 }
 
-// simulatedConnection refuses what the simulator has no use for: it serves HTTP/1.1 on loopback.
+// simulatedConnection refuses fields that the simulator does not support: it serves HTTP/1.1 on loopback.
 func (c *checker) simulatedConnection(path string) {
 	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name",
 		"insecure_skip_verify"} {
@@ -65,8 +65,8 @@ func (c *checker) simulatedConnection(path string) {
 	}
 }
 
-// withoutTLS refuses what is about TLS where nothing that the connection is for has it: no endpoint, and no metrics on
-// a machine of theirs.
+// withoutTLS refuses TLS fields if nothing that uses the connection is reached over TLS: neither an endpoint, nor a
+// metrics address on the host of an endpoint.
 func (c *checker) withoutTLS(path string, t *spatev1.Target) {
 	if slices.ContainsFunc(t.GetEndpoints(), overTLS) {
 		return
@@ -84,5 +84,5 @@ func (c *checker) withoutTLS(path string, t *spatev1.Target) {
 	}
 }
 
-// overTLS says whether an address is reached over TLS.
+// overTLS reports whether an address is reached over TLS.
 func overTLS(address string) bool { return strings.HasPrefix(address, "https://") }

@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// forms refuses workloads whose prompts cannot be sent in the form in which a target takes them. What is in the rows of
-// a JSONL file is not known here.
+// forms refuses workloads whose prompts cannot be sent in the form that a target takes. The rows of a JSONL file are
+// not known here.
 func (c *checker) forms(p *spatev1.Plan) {
 	for i, t := range p.GetTargets() {
 		if !sendsTokenIDs(t) {
@@ -23,7 +23,7 @@ func (c *checker) forms(p *spatev1.Plan) {
 	}
 }
 
-// textAlone says why a workload has no token ids. Empty: it has, or may have.
+// textAlone returns why a workload has no token IDs, or "" if it has or may have some.
 func textAlone(w *spatev1.Workload) string {
 	const instead = "set the target's prompts to text, or its api to chat"
 	switch {

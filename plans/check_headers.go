@@ -17,7 +17,7 @@ const (
 	framesBody      = "says how the body is framed, which Spate decides: leave it out"
 )
 
-// refusedHeaders are those, in canonical form, that a plan cannot give, with the reason and what to do.
+// refusedHeaders maps headers that a plan cannot give, in canonical form, to the reason and what to do instead.
 var refusedHeaders = map[string]string{
 	"Connection":          aboutConnection,
 	"Keep-Alive":          aboutConnection,
@@ -34,8 +34,8 @@ var refusedHeaders = map[string]string{
 	"X-Request-Id":        "is set by Spate, a value for each request, so that results and server logs can be matched: leave it out",
 }
 
-// secretWords stand in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. A plan
-// is kept with its results, so a header that is taken for one by mistake does less harm than one that is missed.
+// secretWords occur in the names of headers that carry secrets, such as Authorization, X-Api-Key and Set-Cookie. Plans
+// are kept with results, so a false match does less harm than a missed secret.
 var secretWords = []string{"key", "token", "secret", "auth", "password", "cookie"}
 
 func namesSecret(header string) bool {
@@ -59,7 +59,7 @@ func (c *checker) headers(path string, t *spatev1.Target) {
 	}
 }
 
-// headerProblem says what is wrong with a header, never with its value.
+// headerProblem returns what is wrong with a header, without its value, or "" if nothing is.
 func headerProblem(name, value string) string {
 	canonical := http.CanonicalHeaderKey(name)
 	switch {
@@ -83,13 +83,13 @@ func headerProblem(name, value string) string {
 	return ""
 }
 
-// isJSON reports whether a media type is that of JSON.
+// isJSON reports whether a media type is JSON.
 func isJSON(value string) bool {
 	media, _, err := mime.ParseMediaType(value)
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-// validHost reports whether a request can ask for a host, with a port or without.
+// validHost reports whether value is a host, with or without a port, that a request can name.
 func validHost(value string) bool {
 	u, err := url.Parse("http://" + value)
 	return err == nil && u.Hostname() != "" && u.Host == value && validPort(u)

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The schema's limits of requests, requests_per_concurrency, load values and durations.
+// Limits of the schema for requests, requests_per_concurrency, load values and durations.
 const (
 	maxRequests       = 1_000_000_000
 	maxPerConcurrency = 1_000_000
@@ -36,7 +36,8 @@ func (c *checker) load(path string, l *spatev1.Load) {
 	c.search(path+".search", l.GetSearch())
 }
 
-// loadKind returns which kind a load is of, in which a search says what it looks for. Empty: that is not clear.
+// loadKind returns the kind of a load. For a search, the kind includes what it searches for. It returns "" if the kind
+// is not clear, and reports that.
 func (c *checker) loadKind(path string) string {
 	given := c.given(path, loadKinds...)
 	switch {
@@ -61,7 +62,7 @@ func closedLoop(kind string) bool { return strings.HasPrefix(kind, "concurrency"
 
 func hasPhases(kind string) bool { return strings.HasSuffix(kind, "_phases") }
 
-// companions checks the fields that go with some kinds of load only.
+// companions checks the fields that go only with some kinds of load.
 func (c *checker) companions(path, kind string, l *spatev1.Load) {
 	if kind == "" {
 		return
@@ -159,7 +160,7 @@ func (c *checker) end(path, kind string, l *spatev1.Load) {
 	}
 }
 
-// counted checks the ends that count something.
+// counted checks the ends that are numbers of requests or sessions.
 func (c *checker) counted(path, kind string, ends []string) {
 	counts := slices.DeleteFunc(slices.Clone(ends), func(field string) bool { return field == "duration" })
 	for _, more := range counts[min(1, len(counts)):] {
@@ -176,7 +177,7 @@ func (c *checker) counted(path, kind string, ends []string) {
 	}
 }
 
-// warmup checks what is left out of the results, at the begin and at the end.
+// warmup checks the parts at the start and the end of a stage that are left out of the results.
 func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 	at := path + ".warmup"
 	steady := at + ".until_steady"
@@ -193,7 +194,7 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 	}
 	warm, cool, whole := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration(), phasesTime(l)
 	switch {
-	case whole <= 0: // A mistake of its own.
+	case whole <= 0: // Reported elsewhere.
 	case warm >= whole:
 		c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them",
 			whole))
@@ -203,7 +204,7 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 	}
 }
 
-// aborts checks when a stage is given up.
+// aborts checks when a stage is aborted.
 func (c *checker) aborts(path string, l *spatev1.Load) {
 	if !c.has(path) || l.GetAbort() == nil {
 		return

@@ -12,23 +12,23 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// MaxRegion is the most bytes of a region's name: gossip carries as many.
+// MaxRegion is the largest size of a region's name, in bytes. Gossip carries no longer name.
 const MaxRegion = 64
 
-// regions checks that there are regions, and that agents can have their names.
+// regions checks that a plan with regions names some, and that agents can have those names.
 func (c *checker) regions(p *spatev1.Plan) {
 	if c.has("regions") && len(p.GetRegions()) == 0 {
 		c.wrong("regions", "is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
 	}
 	for name := range p.GetRegions() {
 		if err := CheckRegion(name); err != nil &&
-			utf8.RuneCountInString(name) <= MaxRegion { // else its rule has said it
+			utf8.RuneCountInString(name) <= MaxRegion { // the schema's rule reports longer names
 			c.wrong("regions["+strconv.Quote(name)+"]", err.Error())
 		}
 	}
 }
 
-// CheckRegion returns what is wrong with the name of a region, as an agent and a plan give it.
+// CheckRegion returns what is wrong with the name of a region, in a plan or of an agent. nil if nothing is.
 func CheckRegion(name string) error {
 	switch {
 	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
@@ -39,7 +39,7 @@ func CheckRegion(name string) error {
 	return nil
 }
 
-// observers checks that they say their load in one way.
+// observers checks that the load of observers is given in one way only.
 func (c *checker) observers(p *spatev1.Plan) {
 	const rate, concurrency = "observers.rate", "observers.concurrency"
 	switch {
@@ -50,18 +50,18 @@ func (c *checker) observers(p *spatev1.Plan) {
 	}
 }
 
-// light is the largest part of a stage's load that observers may come to without a word.
+// light is the largest load of observers, as a part of a stage's load, that causes no caution.
 const light = 0.1
 
-// Cautions returns what is right in a plan and may still not be meant: observers that are no light load beside that of
-// a stage, or whose requests the load sends, too. The numbers in it are those of the stages, in a simulation the
-// simulation's.
+// Cautions returns what is valid in a plan but perhaps not intended: observers that are not a light load beside a
+// stage's own, or observers that send the same requests as the load. Numbers in cautions are those of the stages; in a
+// simulation, those of the simulation.
 func (p *Plan) Cautions() Mistakes {
 	stages := p.Outline()
 	return append(p.heavyObservers(stages), p.knownRows(stages)...)
 }
 
-// heavyObservers speaks up if the observers are no light load.
+// heavyObservers returns a caution if the observers are not a light load.
 func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 	heaviest, most, many := 0, 0.0, 0
 	for i, s := range stages {
@@ -86,7 +86,7 @@ func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 			many, len(stages), 100*most, heaviest+1, LoadWords(stages[heaviest].GetLoad())))}
 }
 
-// knownRows speaks up if observers send texts that the load sends, too: rows of a file are the same whatever the seed.
+// knownRows returns a caution if observers send the same texts as the load. Rows of a file do not depend on the seed.
 func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 	var names []string
 	for _, s := range stages {
@@ -104,8 +104,9 @@ func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 			"them sooner than others; cache_busting: request rules that out", strings.Join(names, ", ")))}
 }
 
-// observed returns the load of a stage's observers as a part of the stage's own. 0: there are none, or the two cannot
-// be compared. Without regions in the plan it is that of one observer, as there may be more of them.
+// observed returns the load of a stage's observers as a part of the stage's own. It returns 0 if there are no
+// observers, or if the two loads cannot be compared. If the plan has no regions, this is the load of one observer;
+// there may be more of them.
 func observed(s *spatev1.Stage) float64 {
 	o, l := s.GetObservers(), s.GetLoad()
 	rate, concurrency := l.GetRate(), float64(l.GetConcurrency())

@@ -9,10 +9,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// maxValues is the most load points of one load.
+// maxValues is the most load points that one load may have.
 const maxValues = 1024
 
-// interval checks a range of load points. whole: they are concurrencies.
+// interval checks a range of load points. whole: the values are concurrencies.
 func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
 	if r == nil {
 		return
@@ -31,7 +31,7 @@ func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
 	}
 }
 
-// between checks what says which values a range has.
+// between checks the field that says which values a range has.
 func (c *checker) between(path string, r *spatev1.Range) {
 	switch {
 	case c.has(path+".step") && r.GetStep() <= 0:
@@ -49,7 +49,7 @@ func (c *checker) between(path string, r *spatev1.Range) {
 	}
 }
 
-// ordered checks the ends of a range or of a search's bounds. Without an end the schema's rules have spoken.
+// ordered checks the ends of a range or of a search's bounds. If an end is missing, the schema's rules report it.
 func (c *checker) ordered(path string, from, to float64, whole, inOrder bool, want string) {
 	if from <= 0 || to <= 0 {
 		return
@@ -62,7 +62,7 @@ func (c *checker) ordered(path string, from, to float64, whole, inOrder bool, wa
 	}
 }
 
-// phases checks a load that changes over time. whole: it is a concurrency.
+// phases checks a load that changes over time. whole: the values are concurrencies.
 func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
 	before, largest, total := 0.0, 0.0, 0.0
 	for i, p := range phases {
@@ -85,8 +85,8 @@ func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
 	}
 }
 
-// phase checks one phase, given the value at which the one before ends. A jump must be written out: a forgotten `from`
-// would be a silent drop to 0.
+// phase checks one phase. before is the value at which the previous phase ends. A jump must be written out: otherwise a
+// forgotten `from` would silently drop the load to 0.
 func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
 	from, to := c.has(path+".from"), c.has(path+".to")
 	switch {
@@ -117,7 +117,7 @@ func (c *checker) steps(path string, p *spatev1.Phase) {
 	}
 }
 
-// search checks what is searched for and what is kept.
+// search checks what a search varies and which objectives it keeps.
 func (c *checker) search(path string, s *spatev1.Search) {
 	if s == nil {
 		return
@@ -154,7 +154,7 @@ func (c *checker) searchBounds(path string, b *spatev1.Bounds, whole bool) {
 	}
 }
 
-// plainNumber writes a number as a person does: 1000000, not 1e+06.
+// plainNumber formats a number without an exponent, 1000000 and not 1e+06, unless that takes more than 20 characters.
 func plainNumber(v float64) string {
 	if text := strconv.FormatFloat(v, 'f', -1, 64); len(text) <= 20 {
 		return text

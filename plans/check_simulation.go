@@ -7,7 +7,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// simulation checks that what a simulation multiplies stays within the limits.
+// simulation checks that the values which a simulation multiplies stay within the limits.
 func (c *checker) simulation(p *spatev1.Plan) {
 	const at = "simulation.speed"
 	speed := p.GetSimulation().GetSpeed()

@@ -30,7 +30,7 @@ func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
 	c.connection(path+".connection", t)
 }
 
-// simulator checks how the parts of a simulated target go together.
+// simulator checks that the fields of a simulated target go together.
 func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 	if s == nil {
 		return
@@ -58,7 +58,7 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 	c.simulatedOutputs(path, s)
 }
 
-// simulatedOutputs checks what a simulated target says of its outputs.
+// simulatedOutputs checks the output fields of a simulated target.
 func (c *checker) simulatedOutputs(path string, s *spatev1.SimulatedTarget) {
 	if at := path + ".output_mean"; s.GetOutputMean() > 0 && s.GetOutputShare() > 0 {
 		c.wrong(at, "does not go with output_share: give one of them")
@@ -89,11 +89,11 @@ func (c *checker) endpoints(path string, urls []string) {
 	}
 }
 
-// hostAndPort is an endpoint without a scheme.
+// hostAndPort matches an endpoint without a scheme.
 var hostAndPort = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9a-fA-F:.]+\]):[0-9]+(/|$)`)
 
-// baseURL returns the endpoint as stages have it: with a scheme, and without what Spate adds. What engines print, and
-// OpenAI's own clients take, ends in /v1.
+// baseURL returns an endpoint as stages have it: with a scheme, and without the path that Spate adds. The URLs that
+// engines print, and that OpenAI's own clients take, end in /v1.
 func baseURL(endpoint string) string {
 	if hostAndPort.MatchString(endpoint) {
 		endpoint = "http://" + endpoint
@@ -101,7 +101,7 @@ func baseURL(endpoint string) string {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(endpoint, "/"), "/v1"), "/")
 }
 
-// withBaseURLs puts the endpoints of a plan without mistakes into that form.
+// withBaseURLs applies baseURL to all endpoints of a plan without mistakes.
 func withBaseURLs(p *spatev1.Plan) {
 	for _, t := range p.GetTargets() {
 		for i, e := range t.GetEndpoints() {
@@ -110,12 +110,13 @@ func withBaseURLs(p *spatev1.Plan) {
 	}
 }
 
-// apiPaths follow an endpoint's base URL.
+// apiPaths are paths that Spate adds to an endpoint's base URL.
 var apiPaths = []string{
 	"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/generate", "/generate_stream", "/v2",
 }
 
-// endpointProblem says what is wrong with a base URL, never with its text: it may hold a password.
+// endpointProblem returns what is wrong with a base URL, or "" if nothing is. It never repeats the URL, which may hold
+// a password.
 func endpointProblem(text string) string {
 	u, err := url.Parse(baseURL(text))
 	switch {

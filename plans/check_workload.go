@@ -6,7 +6,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The schema's limits of lengths and of turns.
+// Limits of the schema for lengths and turns.
 const (
 	maxLength = 16_777_216
 	maxTurns  = 10_000
@@ -28,7 +28,7 @@ func (c *checker) workload(path string, w *spatev1.Workload) {
 	c.cacheBusting(path, w)
 }
 
-// nameless tells whether a workload's default name means nothing yet, because its lengths are missing or could not be
+// nameless reports whether a workload's default name means nothing yet, because its lengths are missing or could not be
 // read.
 func nameless(w *spatev1.Workload) bool {
 	r := w.GetRandom()
@@ -95,7 +95,7 @@ func (c *checker) traceBlocks(path string) {
 	}
 }
 
-// cacheBusting refuses a workload that asks for common prefixes and against them at once.
+// cacheBusting refuses a workload that asks for common prefixes and also for their absence.
 func (c *checker) cacheBusting(path string, w *spatev1.Workload) {
 	if w.GetCacheBusting() != "request" {
 		return
@@ -140,7 +140,7 @@ func (c *checker) distribution(path string, l *spatev1.Lengths, most uint32) {
 
 func (c *checker) bounds(path string, from, to, most uint32) {
 	switch {
-	case to == 0: // The schema's rules have spoken.
+	case to == 0: // The schema's rules report it.
 	case to > most:
 		c.wrong(path+".max", fmt.Sprintf("must be at most %d, got %d", most, to))
 	case to < from && c.has(path+".max"):

@@ -9,8 +9,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// compression is the factor by which time passes faster in a simulation. Its methods are all that is done to stages for
-// it: engines and rates are multiplied, and what lasts is divided. Connect timeouts stay: connecting is not simulated.
+// compression is the factor by which time passes faster in a simulation. Its methods make every change that a
+// simulation makes to stages: they multiply rates and the speed of engines, and divide durations. Connect timeouts are
+// kept, because connecting is not simulated.
 type compression float64
 
 func (k compression) target(t *spatev1.Target) {
@@ -74,7 +75,7 @@ func (k compression) thinkTime(t *spatev1.ThinkTime) {
 	}
 }
 
-// shorter divides a duration, but not to nothing: 0 often means that there is no limit.
+// shorter divides a duration, but never down to 0, which often means that there is no limit.
 func (k compression) shorter(d *durationpb.Duration) *durationpb.Duration {
 	if k == 1 || d == nil || d.AsDuration() <= 0 {
 		return d
@@ -82,7 +83,7 @@ func (k compression) shorter(d *durationpb.Duration) *durationpb.Duration {
 	return durationpb.New(max(time.Nanosecond, time.Duration(float64(d.AsDuration())/float64(k))))
 }
 
-// faster multiplies, without the noise that binary fractions leave in the last digits.
+// faster multiplies a value, and removes the noise that binary fractions leave in the last digits.
 func (k compression) faster(v float64) float64 {
 	if k == 1 {
 		return v

@@ -16,8 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// uncompressed lists the fields with times, and the numbers that are no whole ones, that a simulation leaves as they
-// are, and why.
+// uncompressed lists the fields with durations or fractional numbers that a simulation does not change, and why.
 var uncompressed = map[string]string{
 	"target.connect_timeout":                        "connecting is not simulated",
 	"target.simulator.prefill_tokens_per_second":    "the simulator's speed sees to it",
@@ -52,11 +51,11 @@ var uncompressed = map[string]string{
 	"load.search.keep.latencies.percentile":         "a percentile",
 }
 
-// tokenFields are parts of workloads in which all numbers are numbers of tokens, or shares.
+// tokenFields are parts of workloads in which all numbers are token counts or shares.
 var tokenFields = []string{"isl_lengths", "osl_lengths", "turn_counts", "range_ratio", "share", "max_skipped"}
 
-// TestCompressionForgetsNothing fills every field of a stage, for each kind of content and load, and wants each time
-// divided and each rate multiplied, but for those that are listed.
+// TestCompressionForgetsNothing fills every field of a stage, for each kind of content and load. It expects each
+// duration divided and each rate multiplied, except for the fields in uncompressed.
 func TestCompressionForgetsNothing(t *testing.T) {
 	used, seen := make(map[string]bool), 0
 	for choice := range 8 {
@@ -99,7 +98,7 @@ func TestCompressionForgetsNothing(t *testing.T) {
 	}
 }
 
-// compressAll does to one stage what the expansion does to the parts of all.
+// compressAll does to one stage what the expansion does to the parts of all stages.
 func compressAll(k compression, s *spatev1.Stage) {
 	k.target(s.GetTarget())
 	k.workload(s.GetWorkload())
@@ -107,7 +106,7 @@ func compressAll(k compression, s *spatev1.Stage) {
 	k.frame(s)
 }
 
-// fill sets every field of a message: durations to 1000 s, numbers to 1000; of a oneof the choice-th field.
+// fill sets every field of a message: durations to 1000 s, numbers to 1000; of each oneof, the choice-th field.
 func fill(m protoreflect.Message, choice, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -130,7 +129,7 @@ func fill(m protoreflect.Message, choice, depth int) {
 	}
 }
 
-// walk visits the durations and numbers of two messages of one shape.
+// walk visits the durations and numbers of two messages of the same shape.
 func walk(path string, a, b protoreflect.Message, visit func(path string, a, b any)) {
 	a.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		at := join(path, f.TextName())

@@ -10,8 +10,8 @@ import (
 //go:embed data
 var shippedData embed.FS
 
-// OpenData opens a file that ships with the program for the workloads of shipped plans, by its name: "lines.txt". The
-// caller closes it.
+// OpenData opens a file that ships with the program for the workloads of shipped plans, by its name, such as
+// "lines.txt". The caller closes the file.
 func OpenData(name string) (io.ReadCloser, error) {
 	f, err := shippedData.Open("data/" + name)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Defaults of what a plan and its targets leave out. docs/plan.md lists them.
+// Defaults of a plan and its targets. docs/plan.md lists them.
 const (
 	defaultDrainTimeout   = 60 * time.Second
 	defaultOnAgentLoss    = "fail"
@@ -47,7 +47,7 @@ func orDuration(d *durationpb.Duration, other time.Duration) *durationpb.Duratio
 	return d
 }
 
-// filledObservers returns a copy of o with its default. nil: there are none.
+// filledObservers returns a copy of o with its defaults, or nil if o is nil.
 func filledObservers(o *spatev1.Observers) *spatev1.Observers {
 	o = proto.CloneOf(o)
 	if o != nil && o.GetRate() == 0 {
@@ -56,10 +56,10 @@ func filledObservers(o *spatev1.Observers) *spatev1.Observers {
 	return o
 }
 
-// filledTarget returns a copy of t with its defaults, as it is reached by its own endpoints.
+// filledTarget returns a copy of t with its defaults, for a target that is reached at its own endpoints.
 func filledTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
-	t.Simulator = nil // If there is one, it is for simulations.
+	t.Simulator = nil // A simulator beside endpoints is for simulations.
 	for i, e := range t.Endpoints {
 		t.Endpoints[i] = baseURL(e)
 	}
@@ -67,8 +67,8 @@ func filledTarget(t *spatev1.Target) *spatev1.Target {
 	return t
 }
 
-// simulatedTarget returns a copy of t with its defaults, as the simulator serves it: without endpoints, until it is
-// started.
+// simulatedTarget returns a copy of t with its defaults, as the simulator serves it. The copy has no endpoints until
+// the simulator is started.
 func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	t = proto.CloneOf(t)
 	t.Endpoints = nil
@@ -85,7 +85,8 @@ func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 	return t
 }
 
-// simulatedConnection is what is left of connections where the simulator serves: no proxy, no TLS and HTTP/1.1.
+// simulatedConnection returns the part of a connection that applies to the simulator, which needs no proxy and no TLS
+// and speaks HTTP/1.1.
 func simulatedConnection(c *spatev1.Connection) *spatev1.Connection {
 	if c.GetReuse() == "" {
 		return nil
@@ -93,7 +94,7 @@ func simulatedConnection(c *spatev1.Connection) *spatev1.Connection {
 	return &spatev1.Connection{Reuse: c.GetReuse()}
 }
 
-// withoutSecrets removes what a simulation in place of the real endpoints must not need and not be sent.
+// withoutSecrets removes the secrets of a target, which a simulation must neither need nor be sent.
 func withoutSecrets(t *spatev1.Target) {
 	t.ApiKey = ""
 	maps.DeleteFunc(t.Headers, func(_, value string) bool { return IsReference(value) })

@@ -6,7 +6,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Defaults of what a load leaves out.
+// Defaults of a load.
 const (
 	defaultAfterRequests = 20
 	defaultWithin        = 0.05
@@ -51,7 +51,7 @@ func filledPrecision(p *spatev1.Precision) *spatev1.Precision {
 	return p
 }
 
-// filledPhases returns the phases with the value at the end of each.
+// filledPhases returns a copy of the phases with their shape and the value at the end of each.
 func filledPhases(phases []*spatev1.Phase) []*spatev1.Phase {
 	var filled []*spatev1.Phase
 	for _, p := range phases {

@@ -8,7 +8,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Defaults of what a workload leaves out.
+// Defaults of a workload.
 const (
 	defaultFirstTokenID = 1000
 	defaultLastTokenID  = 9999
@@ -78,7 +78,7 @@ func fillPlay(p *spatev1.SessionPlay) {
 	}
 }
 
-// fillLengths gives a normal distribution its ends.
+// fillLengths sets the missing bounds of a normal or lognormal distribution.
 func fillLengths(l *spatev1.Lengths, most uint32) {
 	for _, n := range []*spatev1.NormalLengths{l.GetNormal(), l.GetLognormal()} {
 		if n != nil {
@@ -87,7 +87,7 @@ func fillLengths(l *spatev1.Lengths, most uint32) {
 	}
 }
 
-// orShare keeps a share of 0 that is given.
+// orShare returns the given share, even if it is 0, or the default.
 func orShare(given *float64) *float64 {
 	if given == nil {
 		return proto.Float64(defaultMaxSkipped)
@@ -99,7 +99,8 @@ func tokenIDs(r *spatev1.RandomContent) (first, last uint32) {
 	return or(r.GetFirstTokenId(), defaultFirstTokenID), or(r.GetLastTokenId(), defaultLastTokenID)
 }
 
-// workloadName returns the name of a workload, or the one that it has by default. Empty: there is no content either.
+// workloadName returns the name of a workload, or its default name. It returns "" if the workload has no content
+// either.
 func workloadName(w *spatev1.Workload) string {
 	if w.GetName() != "" {
 		return w.GetName()
@@ -110,7 +111,7 @@ func workloadName(w *spatev1.Workload) string {
 	return contentKind(w)
 }
 
-// contentKind returns the field that a workload's content stands in. Empty: it has none.
+// contentKind returns the name of the field that holds a workload's content, or "" if there is none.
 func contentKind(w *spatev1.Workload) string {
 	m := w.ProtoReflect()
 	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("content"))
@@ -120,7 +121,7 @@ func contentKind(w *spatev1.Workload) string {
 	return field.TextName()
 }
 
-// trace returns the trace that a workload takes its lengths and times from. nil: it is not of that kind.
+// trace returns the trace that a workload takes its lengths and times from. nil: the workload has no trace.
 func trace(w *spatev1.Workload) *spatev1.TraceContent {
 	for _, t := range []*spatev1.TraceContent{w.GetMooncake(), w.GetBurstgpt(), w.GetAzure()} {
 		if t != nil {
@@ -130,12 +131,12 @@ func trace(w *spatev1.Workload) *spatev1.TraceContent {
 	return nil
 }
 
-// PlaysSessions tells whether each arrival of a workload makes the turns of a conversation one after another.
+// PlaysSessions reports whether each arrival of a workload starts a session, whose turns are sent one after another.
 func PlaysSessions(w *spatev1.Workload) bool {
 	return w.GetSessions() != nil || w.GetSharegpt().GetSessions() != nil || w.GetJsonl().GetSessions() != nil
 }
 
-// contentFile returns the file that a workload's content comes from. Empty: none.
+// contentFile returns the path of the file with a workload's content, or "" if there is none.
 func contentFile(w *spatev1.Workload) string {
 	for _, path := range []string{w.GetSonnet().GetPath(), w.GetSharegpt().GetPath(), w.GetJsonl().GetPath(),
 		trace(w).GetPath()} {

@@ -68,7 +68,7 @@ func TestDocumentedPlansAreRight(t *testing.T) {
 	}
 }
 
-// TestDocumentationIsComplete: every field that a person may write stands on the page.
+// TestDocumentationIsComplete checks that docs/plan.md has every field that a person may write.
 func TestDocumentationIsComplete(t *testing.T) {
 	text, seen := page(t), make(map[protoreflect.FullName]bool)
 	var check func(m protoreflect.MessageDescriptor)

@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// parse returns the top node of the one document in data.
+// parse returns the top node of data, which must be one YAML document.
 func parse(path string, data []byte) (root *yaml.Node, err error) {
 	document, err := parseDocument(path, data)
 	if err != nil {
@@ -23,7 +23,8 @@ func parse(path string, data []byte) (root *yaml.Node, err error) {
 	return document.Content[0], nil
 }
 
-// parseDocument returns the one document in data, which has the comments before and behind the top node.
+// parseDocument returns the document in data, including the comments before and after its top node. data must hold one
+// YAML document.
 func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 	defer recoverMistake(path, &err)
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -45,7 +46,7 @@ func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 	return document, nil
 }
 
-// decode fills msg and returns what the decoder did not like, and whether it came to the end.
+// decode fills msg. It returns what the decoder reported, and whether the decoder reached the end of data.
 func decode(path string, data []byte, msg *spatev1.Plan) (found Mistakes, ended bool) {
 	err := func() (err error) {
 		defer recoverMistake(path, &err)
@@ -74,7 +75,7 @@ func split(err error) []error {
 
 var decodeError = regexp.MustCompile(`^:(\d+):(\d+) ([^\n]*)`)
 
-// decodeMistake takes the position out of a decoder's error, whose first line is ":line:column message".
+// decodeMistake reads the position from a decoder's error, whose first line is ":line:column message".
 func decodeMistake(path string, err error) Mistake {
 	m := Mistake{Path: path, Message: err.Error()}
 	if part := decodeError.FindStringSubmatch(err.Error()); part != nil {
@@ -85,10 +86,10 @@ func decodeMistake(path string, err error) Mistake {
 	return m
 }
 
-// recoverMistake turns a panic of a YAML library into a mistake: plans come from people and over the network.
-// protoyaml, for one, takes the text of an error's line by its number, but counts fewer kinds of line breaks than the
-// YAML reader does; checkText keeps those out. It guards library calls only, so that no panic of our own code is
-// hidden.
+// recoverMistake turns a panic of a YAML library into a mistake, because plans come from people and over the network.
+// One known panic: protoyaml indexes the lines of the text for an error, but counts fewer kinds of line breaks than the
+// YAML reader; checkText refuses those. recoverMistake guards library calls only, so that it hides no panic of our own
+// code.
 func recoverMistake(path string, err *error) {
 	if r := recover(); r != nil {
 		*err = Mistakes{{Path: path, Message: fmt.Sprintf("the YAML reader gave up on this file: %v", r)}}

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Draft is the little that a person says of a first plan. Zero values take defaults, which the plan then shows, with
-// comments that say what else there is.
+// Draft is what a person has to say for a first plan. Zero values take defaults. The plan then shows the defaults, with
+// comments about the alternatives.
 type Draft struct {
 	// Name of the plan. Default "my-plan".
 	Name string
 	// Endpoints under test. Default: the built-in simulator.
 	Endpoints []string
-	// Model name. Default "your-model" where there are endpoints.
+	// Model name. Default "your-model" if there are endpoints.
 	Model string
 	// API of the endpoints. Default chat.
 	API string
@@ -24,34 +24,34 @@ type Draft struct {
 	APIKey string
 	// Workload is one of DraftWorkloads. Default "random".
 	Workload string
-	// File of the workload, for those that take one.
+	// File of the workload, if its kind needs one.
 	File string
 	// ISL and OSL are the lengths of input and output in tokens. Default 1000 and 100.
 	ISL, OSL uint32
 	// Load is one of DraftLoads. Default "concurrency".
 	Load string
-	// Values of the load: concurrencies, rates, the bounds of a search or a ramp, the speed of a replay. Default: what
-	// is usual.
+	// Values of the load: concurrencies, rates, the bounds of a search or a ramp, or the speed of a replay. The default
+	// depends on the load.
 	Values []float64
-	// TTFT and TPOT are what a request has to keep. Default: none; a search takes 500 ms and 50 ms.
+	// TTFT and TPOT are the SLO of a request. Default: none; for a search 500 ms and 50 ms.
 	TTFT, TPOT time.Duration
 }
 
-// draftKind is something that a draft can be made of.
+// draftKind is a kind of workload or load that a draft can have.
 type draftKind struct {
 	name, help string
-	values     []float64 // of a load: those that are usual
-	asks       string    // of a load: what its values are
+	values     []float64 // of a load: the default values
+	asks       string    // of a load: what its values mean
 	write      func(w *writer, d Draft)
 }
 
-// DraftWorkloads returns the kinds of workloads of a draft, and what each is, in the order in which people want them.
+// DraftWorkloads returns the kinds of workloads that a draft can have and a description of each, the most common first.
 func DraftWorkloads() (names, help []string) { return kindNames(draftWorkloads()) }
 
-// DraftLoads returns the kinds of loads of a draft, and what each is, in the order in which people want them.
+// DraftLoads returns the kinds of loads that a draft can have and a description of each, the most common first.
 func DraftLoads() (names, help []string) { return kindNames(draftLoads()) }
 
-// DraftValues says what the values of a kind of load are, and which are usual, with commas between them.
+// DraftValues returns what the values of a kind of load mean, and the default values, separated by commas.
 func DraftValues(load string) (what, usual string) {
 	k, err := kindOfDraft("load", load, draftLoads())
 	if err != nil {
@@ -67,13 +67,13 @@ func kindNames(kinds []draftKind) (names, help []string) {
 	return names, help
 }
 
-// DraftNeedsFile says whether a kind of workload takes its requests from a file.
+// DraftNeedsFile reports whether a kind of workload takes its requests from a file.
 func DraftNeedsFile(workload string) bool {
 	return slices.Contains([]string{"sharegpt", "jsonl", "sonnet", "mooncake", "burstgpt", "azure"}, workload)
 }
 
-// YAML returns the plan as a person would write it, with comments. The error says which word of the draft is not known;
-// whether the plan is right is for Load to say.
+// YAML returns the plan as a person would write it, with comments. It returns an error if the kind of workload or load
+// is unknown. Load checks the plan itself.
 func (d Draft) YAML() ([]byte, error) {
 	d = d.filled()
 	workload, err := kindOfDraft("workload", d.Workload, draftWorkloads())
@@ -114,10 +114,10 @@ func (d Draft) YAML() ([]byte, error) {
 	return w.Bytes(), nil
 }
 
-// noteColumn is where comments behind a line begin.
+// noteColumn is the column at which a comment after a line starts.
 const noteColumn = 40
 
-// noted writes a line with a comment behind it. Comments line up where lines are short enough.
+// noted writes a line with a comment after it. Comments of short lines are aligned.
 func (w *writer) noted(indent int, text, note string) {
 	space := max(1, noteColumn-2*indent-utf8.RuneCountInString(text))
 	w.line(indent, "%s", text+strings.Repeat(" ", space)+"# "+note)
@@ -189,7 +189,7 @@ func (d Draft) slo(w *writer) {
 	w.noted(0, "slo: {"+strings.Join(parts, ", ")+"}", note)
 }
 
-// draftWorkloads are the workloads of a draft.
+// draftWorkloads returns the kinds of workloads.
 func draftWorkloads() []draftKind {
 	file := func(field, note string) func(*writer, Draft) {
 		return func(w *writer, d Draft) {
@@ -229,7 +229,7 @@ func draftWorkloads() []draftKind {
 	}
 }
 
-// draftLoads are the loads of a draft.
+// draftLoads returns the kinds of loads.
 func draftLoads() []draftKind {
 	warmup := func(w *writer) { w.noted(2, "warmup: {duration: 10s}", "Left out of the results.") }
 	return []draftKind{
@@ -287,12 +287,12 @@ func draftLoads() []draftKind {
 	}
 }
 
-// bounds writes the first and the last value.
+// bounds formats the first and the last value.
 func (d Draft) bounds(format string) string {
 	return fmt.Sprintf(format, numeral(d.Values[0]), numeral(d.Values[len(d.Values)-1]))
 }
 
-// end is the end of a closed loop: sessions end by time.
+// end writes the end of a closed loop. Sessions end by time.
 func (d Draft) end(w *writer) {
 	if d.Workload == "sessions" {
 		w.noted(2, "duration: 60s", "Of each stage. By number: sessions: 100")

@@ -7,24 +7,25 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Estimate is what can be said about a stage before it has run.
+// Estimate is what is known about a stage before it runs. If the stage is a template, Requests and Time are those of
+// each stage that the template becomes.
 type Estimate struct {
-	// Stages that it comes to at most: 1, or those of a sweep or a search.
+	// Stages is the most stages that it becomes: 1, or those of a sweep or a search.
 	Stages uint32
-	// Requests that each of them sends until it ends by their number, warm-up included, cool-down not. In plans of
+	// Requests sent until a stage ends by their number. They include the warm-up, but not the cool-down. In plans with
 	// sessions these are sessions.
 	Requests uint64
-	// Counted tells whether it ends by a number of requests. Otherwise it ends by time, and Requests is 0.
+	// Counted reports whether a stage ends by a number of requests. Otherwise it ends by time, and Requests is 0.
 	Counted bool
-	// Time in which each of them starts requests, warm-up and cool-down included.
+	// Time in which a stage starts requests, including warm-up and cool-down.
 	Time time.Duration
-	// Timed tells whether that is known. It is not for a closed loop that ends by a number of requests alone.
+	// Timed reports whether Time is known. It is not known for a closed loop that ends only by a number of requests.
 	Timed bool
 }
 
-// EstimateOf returns what is known about a stage before it runs. Times are bounds where a stage ends by time, and
-// expectations where an open loop ends by a number of requests; a warm-up until steady is taken at its longest. An end
-// by `until` or `abort.error_share` is not foreseen.
+// EstimateOf returns what is known about a stage before it runs. Time is an upper bound for a stage that ends by time,
+// and an expectation for an open loop that ends by a number of requests. A warm-up until steady counts with its longest
+// duration. Ends by `until` or `abort.error_share` are not considered.
 func EstimateOf(s *spatev1.Stage) Estimate {
 	e := Estimate{Stages: templateStages(s.GetLoad())}
 	e.Requests, e.Counted = ExpectedRequests(s)
@@ -32,7 +33,7 @@ func EstimateOf(s *spatev1.Stage) Estimate {
 	return e
 }
 
-// templateStages returns how many stages a load point comes to at most.
+// templateStages returns the most stages that a load point can become.
 func templateStages(l *spatev1.LoadPoint) uint32 {
 	switch {
 	case l.GetSweep() != nil:
@@ -43,8 +44,8 @@ func templateStages(l *spatev1.LoadPoint) uint32 {
 	return 1
 }
 
-// ExpectedDuration returns the time in which a stage starts requests, warm-up and cool-down included, and whether it is
-// known. See EstimateOf.
+// ExpectedDuration returns the time in which a stage starts requests, including warm-up and cool-down, and whether that
+// time is known. See EstimateOf.
 func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	l := s.GetLoad()
 	warm := max(l.GetWarmupDuration().AsDuration(), l.GetStagger().AsDuration()) + l.GetWarmupUntilSteady().AsDuration()
@@ -57,7 +58,7 @@ func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	}
 	longest += l.GetCooldown().AsDuration().Seconds()
 	if phases := timeOf(l.GetPhases()); phases > 0 {
-		longest = phases.Seconds() // Their last part is the cool-down.
+		longest = phases.Seconds() // The cool-down is their last part.
 	}
 	longest = min(longest, replayTime(s))
 	if limit := l.GetAbort().GetDuration(); limit != nil {
@@ -69,8 +70,8 @@ func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	return time.Duration(longest * float64(time.Second)), true
 }
 
-// replayTime returns the seconds that a replay takes: all of its trace, or, where it ends by requests, as large a part
-// of it as of its rows. Infinite: it is none, or its trace is not known.
+// replayTime returns the seconds that a replay takes: the span of its trace, or, if the replay ends by requests, the
+// same part of the span as of the rows. It returns +Inf if the stage is not a replay or its trace is not known.
 func replayTime(s *spatev1.Stage) float64 {
 	l, d := s.GetLoad(), s.GetDataset()
 	if l.GetReplaySpeed() == 0 || d.GetSpan() == nil || d.GetRows() == 0 {
@@ -83,8 +84,8 @@ func replayTime(s *spatev1.Stage) float64 {
 	return part * d.GetSpan().AsDuration().Seconds() / l.GetReplaySpeed()
 }
 
-// ExpectedRequests returns the requests of a stage, warm-up included, and whether they are counted: whether the stage
-// ends by requests. It may end before by its duration.
+// ExpectedRequests returns the requests of a stage, including its warm-up, and whether the stage ends by a number of
+// requests. Such a stage may also end earlier, by its duration.
 func ExpectedRequests(s *spatev1.Stage) (uint64, bool) {
 	l := s.GetLoad()
 	if l.GetRequests() == 0 {

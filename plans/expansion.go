@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// expansion makes the stages of a plan, and collects what is missing for them.
+// expansion makes the stages of a plan and collects the resources that are missing.
 type expansion struct {
 	plan      *Plan
 	resources Resources
@@ -18,11 +18,11 @@ type expansion struct {
 	mistakes  Mistakes
 }
 
-// point is a load point as it is run, with what identifies it as it was planned.
+// point is a load point as it runs, with the key of the load point as it was planned.
 type point struct {
 	key  string
 	load *spatev1.LoadPoint
-	at   string // Its load's field.
+	at   string // The field of its load.
 	of   *spatev1.Load
 }
 
@@ -62,7 +62,7 @@ func (e *expansion) stages() []*spatev1.Stage {
 	return stages
 }
 
-// frame holds what all stages have in common.
+// frame returns what all stages have in common.
 func (e *expansion) frame() *spatev1.Stage {
 	p := e.plan.msg
 	frame := &spatev1.Stage{
@@ -83,7 +83,7 @@ func (e *expansion) compression() compression {
 	return compression(speed)
 }
 
-// targets gives the simulated targets the endpoints at which they were started.
+// targets returns the targets. Simulated targets have the endpoints of their started simulators.
 func (e *expansion) targets() []*spatev1.Target {
 	targets := e.plan.targets()
 	for i, t := range targets {
@@ -126,8 +126,8 @@ func (e *expansion) points() []point {
 	return points
 }
 
-// workloads returns the workloads as they are run, the rows of each, and the load points of each: a replay's end
-// depends on the rows.
+// workloads returns the workloads as they run, the dataset of each, and the load points of each. The load points differ
+// by workload because a replay's end depends on the rows.
 func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset,
 	loads [][]*spatev1.LoadPoint) {
 	for i, w := range e.plan.msg.GetWorkloads() {
@@ -147,9 +147,9 @@ func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, da
 	return workloads, datasets, loads
 }
 
-// replayed gives a replay that has no other end the end of its trace: its rows without those of the warm-up. How many
-// requests a warm-up by time or a cool-down leave of the trace is known only when it is played: such a replay ends with
-// the trace all the same.
+// replayed makes a replay without any other end stop at the end of its trace: after all rows but those of the warm-up.
+// If the warm-up is given by time, or if there is a cool-down, the number of measured requests is known only when the
+// trace is played; such a replay still ends with its trace.
 func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *spatev1.LoadPoint {
 	load := p.load
 	if load.GetReplaySpeed() == 0 || d == nil || !isFor(p.of, w.GetName()) {
@@ -172,7 +172,7 @@ func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *
 	return load
 }
 
-// timed tells whether time has a say in which requests are measured.
+// timed reports whether time decides which requests are measured.
 func timed(l *spatev1.LoadPoint) bool {
 	return l.GetWarmupDuration().AsDuration()+l.GetWarmupUntilSteady().AsDuration()+l.GetCooldown().AsDuration() > 0
 }

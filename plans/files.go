@@ -8,20 +8,20 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// File is a file that a plan names and the command that runs it reads.
+// File is a file that a plan names. The command that runs the plan reads it.
 type File struct {
-	// Field that names it, such as "workloads[0].sharegpt.path": what Plan.Mistake takes.
+	// Field that names the file, such as "workloads[0].sharegpt.path": an argument for Plan.Mistake.
 	Field string
-	// Path of the file. One that is relative in the plan begins at the folder of the plan's file.
+	// Path of the file. A relative path in a plan is relative to the folder of the plan's file.
 	Path string
-	// Workload whose rows it holds, with its name and defaults. nil: it is a tokenizer.
+	// Workload whose rows the file holds, with its name and defaults. nil: the file is a tokenizer.
 	Workload *spatev1.Workload
-	// Target whose tokenizer it is, with its defaults. nil: it belongs to a workload.
+	// Target whose tokenizer the file is, with its defaults. nil: the file belongs to a workload.
 	Target *spatev1.Target
 }
 
-// Files returns the files of the plan's workloads and of its targets' tokenizers, in the plan's order. It opens none of
-// them. Secret references are no such files.
+// Files returns the files of the plan's workloads and of its targets' tokenizers, in the plan's order. It does not open
+// them. Files that hold secrets are not included.
 func (p *Plan) Files() []File {
 	var files []File
 	for i, t := range p.targets() {
@@ -38,10 +38,10 @@ func (p *Plan) Files() []File {
 	return files
 }
 
-// shippedPrefix begins the path of a file that ships with the program.
+// shippedPrefix starts the path of a file that ships with the program.
 const shippedPrefix = "shipped:"
 
-// beside returns a path that the plan names: a relative one begins at the folder of the plan's file.
+// beside resolves a path in the plan. A relative path is relative to the folder of the plan's file.
 func (p *Plan) beside(path string) string {
 	if filepath.IsAbs(path) || strings.HasPrefix(path, shippedPrefix) {
 		return path

@@ -8,8 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Load reads a plan and checks all of it. The error is Mistakes with everything that is wrong, by line; path only names
-// the file in them. Load reads no files, and blocks only as opts.Lookup does.
+// Load reads a plan from data and checks all of it. The error is Mistakes with everything that is wrong, sorted by
+// line. path is only the file name in the mistakes. Load reads no files, and blocks only as opts.Lookup does.
 func Load(path string, data []byte, opts Options) (*Plan, error) {
 	opts = opts.withDefaults()
 	if ms := checkText(path, data, opts.MaxBytes); ms != nil {
@@ -51,7 +51,7 @@ func (s *shape) mistakes(file string, found []finding) Mistakes {
 	return ms
 }
 
-// news leaves out what the decoder says about nodes that were found wrong already, in better words.
+// news drops what the decoder reports about nodes that already have a better message.
 func (s *shape) news(decoded Mistakes) Mistakes {
 	known := make(map[string]bool)
 	for _, m := range s.mistakes("", s.found) {
@@ -66,8 +66,8 @@ func (s *shape) news(decoded Mistakes) Mistakes {
 	return fresh
 }
 
-// relevant leaves out what follows from mistakes of the tree's shape: rules broken by a value that could not be read,
-// and fields that are missing because their name is misspelt.
+// relevant drops findings that follow from mistakes of the tree's shape: rules broken by a value that could not be
+// read, and fields that are missing because their name is misspelt.
 func (s *shape) relevant(found []finding) []finding {
 	var kept []finding
 	for _, f := range found {
@@ -90,7 +90,7 @@ func (s *shape) explained(f finding) bool {
 	return false
 }
 
-// within tells whether path is outer or a part of it.
+// within reports whether path is outer or a part of it.
 func within(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (outer == "" || rest == "" || rest[0] == '.' || rest[0] == '[')

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write golden files anew")
 
 const mistakesFile = "testdata/mistakes.txtar"
 
-// TestMistakes holds what Load says about each plan of the archive against what is written beside it.
+// TestMistakes compares what Load reports about each plan of the archive with the expected text beside it.
 func TestMistakes(t *testing.T) {
 	archive, err := txtar.ParseFile(mistakesFile)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestHostileText feeds what a text file cannot show.
+// TestHostileText feeds Load what a text file cannot show.
 func TestHostileText(t *testing.T) {
 	laughs := "targets:\n- body:\n    a: &a [x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'k'; c++ {
@@ -100,7 +100,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestDecoderPanicIsAMistake: the decoder panics on this text, which is why checkText refuses it before.
+// TestDecoderPanicIsAMistake: the decoder panics on this text, which is why checkText refuses it earlier.
 func TestDecoderPanicIsAMistake(t *testing.T) {
 	found, ended := decode("p", []byte("name: a\rseed: x\r"), &spatev1.Plan{})
 	if ended || len(found) != 1 || !strings.Contains(found[0].Error(), "p: the YAML reader gave up on this file") {
@@ -127,7 +127,7 @@ func TestLoadKeepsWhatItRead(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever the bytes are, Load returns a plan that expands, or mistakes with positions inside the file.
+// FuzzLoad: for any bytes, Load returns a plan that expands, or mistakes with positions inside the file.
 func FuzzLoad(f *testing.F) {
 	archive, err := txtar.ParseFile(mistakesFile)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// onMachines is a plan with some lines on machines.
+// onMachines returns a plan with some lines about machines.
 func onMachines(lines, loads string) string {
 	return "name: m\n" + lines + "\ntargets: [{name: t, endpoints: [\"http://h\"], model: m}]\n" +
 		"workloads: [{random: {isl: 1, osl: 1}}]\nloads: " + loads + "\n"
 }
 
-// TestMachines: every stage says how it goes on several machines, defaults filled in.
+// TestMachines: every stage says how it runs on several machines, with defaults filled in.
 func TestMachines(t *testing.T) {
 	eu := map[string]float64{"eu": 0.6, "us": 0.4}
 	for name, test := range map[string]struct {
@@ -53,7 +53,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestMachinesChangeNoSeed: they are no part of what is sent.
+// TestMachinesChangeNoSeed: machines do not affect what is sent.
 func TestMachinesChangeNoSeed(t *testing.T) {
 	const loads = "[{rate: [5, 6], duration: 1s}]"
 	plain := load(t, onMachines("", loads)).Outline()
@@ -67,7 +67,7 @@ func TestMachinesChangeNoSeed(t *testing.T) {
 func TestCautions(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines, loads string
-		want         string // Empty: nothing is said.
+		want         string // Empty: there is no caution.
 	}{
 		"no observers": {"", "[{rate: [1], duration: 1s}]", ""},
 		"light":        {"observers: {rate: 0.5}", "[{rate: [5], duration: 1s}]", ""},
@@ -99,7 +99,8 @@ func TestCautions(t *testing.T) {
 	}
 }
 
-// TestCautionOfKnownRows: rows of a file are the observers' and the load's alike, unless something stands before them.
+// TestCautionOfKnownRows: observers and the load send the same rows of a file, unless cache busting puts something
+// before each.
 func TestCautionOfKnownRows(t *testing.T) {
 	for workloads, want := range map[string]string{
 		"[{jsonl: {path: x, osl: 1}}, {name: b, sharegpt: {path: x}}]":                "plan.yaml:2:12: observers: observers send rows of a file that the load sends, too (jsonl, b): a prefix cache",
@@ -119,7 +120,7 @@ func TestCautionOfKnownRows(t *testing.T) {
 	}
 }
 
-// TestCheckRegion: a region is named alike in plans, in agents' flags and in gossip.
+// TestCheckRegion: the same names of regions are valid in plans, in agents' flags and in gossip.
 func TestCheckRegion(t *testing.T) {
 	for name, want := range map[string]string{
 		"eu": "", "": "", strings.Repeat("r", 64): "", strings.Repeat("r", 65): "must have at most 64 bytes, got 65",
@@ -140,7 +141,7 @@ func TestCheckRegion(t *testing.T) {
 	}
 }
 
-// TestDraftOnMachines: what a draft has on several machines as comments is right without the comment signs.
+// TestDraftOnMachines: the commented lines about several machines in a draft are valid when uncommented.
 func TestDraftOnMachines(t *testing.T) {
 	text, err := Draft{Load: "rate"}.YAML()
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Mistake is one thing that is wrong with a plan. It never carries the value of a secret.
+// Mistake is one thing that is wrong with a plan. It never holds the value of a secret.
 type Mistake struct { //nolint:errname // the domain word: a person made it
-	// Path of the plan's file, as it was given to Load.
+	// Path of the plan's file, as given to Load.
 	Path string
-	// Line and Column of the mistake, both from 1. 0: not known.
+	// Line and Column of the mistake, both counted from 1. 0: not known.
 	Line, Column int
-	// Field in question, such as "loads[0].rate". Empty: the plan as a whole.
+	// Field that is wrong, such as "loads[0].rate". Empty: the whole plan.
 	Field string
 	// Message says what was expected.
 	Message string
@@ -36,13 +36,13 @@ func (m Mistake) Error() string {
 	return b.String()
 }
 
-// Mistakes are all mistakes of a plan, in the order of their lines. It is an error if it is not empty.
+// Mistakes are all mistakes of a plan, sorted by line. A non-empty Mistakes is an error.
 type Mistakes []Mistake //nolint:errname // as Mistake
 
-// mostShown keeps a message readable when a whole file is wrong.
+// mostShown bounds the lines of a message, so that people can read it even if a whole file is wrong.
 const mostShown = 100
 
-// Error returns one line for each mistake, up to a hundred.
+// Error returns one line for each mistake, at most a hundred.
 func (ms Mistakes) Error() string {
 	var lines []string
 	for i, m := range ms {
@@ -55,7 +55,7 @@ func (ms Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the mistakes by position, each once.
+// sorted returns the mistakes by position, without duplicates.
 func (ms Mistakes) sorted() Mistakes {
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
 		return cmp.Or(
@@ -68,7 +68,7 @@ func (ms Mistakes) sorted() Mistakes {
 	return slices.Compact(ms)
 }
 
-// mistakesOrNil avoids the non-nil error that holds an empty list.
+// mistakesOrNil returns nil for an empty list: a Mistakes without elements would be a non-nil error.
 func mistakesOrNil(ms Mistakes) error {
 	if len(ms) == 0 {
 		return nil

@@ -1,11 +1,12 @@
-// Package plans turns the YAML a person writes into the stages agents are assigned: it reads plans, reports every
-// mistake of a plan with its position, fills in defaults and expands the matrix targets x workloads x loads. It also
-// holds the plans that are shipped with the program and makes plans from command line flags.
+// Package plans turns the YAML that a person writes into the stages that agents are assigned. It reads plans, reports
+// every mistake of a plan with its position, fills in defaults and expands the matrix targets x workloads x loads. It
+// also holds the plans that ship with the program, and makes plans from command line flags.
 //
-// It must not start anything, open a connection or read a secret on its own: values of secret references come only
-// through the lookup handed to Load and Plan.Secrets, and never appear in a message.
+// The package must not start anything, open a connection or read a secret on its own. The values of secret references
+// come only from the lookup that is passed to Load and Plan.Secrets, and never appear in a message.
 //
-// The commands load plans here before they hand them on; the coordinator loads what it is handed again and expands it.
+// The commands load plans with this package before they submit them. The coordinator loads a submitted plan again and
+// expands it.
 package plans
 
 import (
@@ -14,16 +15,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Options are the limits of Load and what it checks beside the text. The zero value stands for the defaults.
+// Options are the limits of Load and its optional checks. The zero value means the defaults.
 type Options struct {
-	// MaxBytes is the size of the largest plan that is read. Default 4 MiB.
+	// MaxBytes is the largest size of a plan. Default 4 MiB.
 	MaxBytes int
-	// MaxStages is the most stages a plan may expand into. Default 10,000.
+	// MaxStages is the most stages that a plan may expand into. Default 10,000.
 	MaxStages int
-	// Lookup, if set, is asked for each secret that the plan refers to, so that those that are missing are among the
-	// mistakes.
+	// Lookup, if set, is called for each secret that the plan refers to. Missing secrets are then among the mistakes.
 	Lookup Lookup
-	// AskModels takes targets without a model: their servers are to be asked before the plan is expanded.
+	// AskModels accepts targets without a model. Their servers must be asked for it before the plan is expanded.
 	AskModels bool
 }
 
@@ -37,7 +37,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Plan is a plan without mistakes. It is not changed after Load and may be used concurrently.
+// Plan is a plan without mistakes. Load returns it. A plan does not change and is safe for concurrent use.
 type Plan struct {
 	path   string
 	source []byte
@@ -54,14 +54,14 @@ func (p *Plan) Seed() uint64 { return p.msg.GetSeed() }
 // Path returns the path that was given to Load.
 func (p *Plan) Path() string { return p.path }
 
-// Source returns the YAML the plan was read from. The caller must not change it.
+// Source returns the YAML that the plan was read from. The caller must not change it.
 func (p *Plan) Source() []byte { return p.source }
 
 // Proto returns a copy of the plan as it was written, without defaults.
 func (p *Plan) Proto() *spatev1.Plan { return proto.CloneOf(p.msg) }
 
-// Mistake returns a mistake at a field of the plan, such as File.Field, or at what surrounds it if the plan does not
-// have the field: for what is found out only when the plan is put to use.
+// Mistake returns a mistake at a field of the plan, such as File.Field. If the plan does not have the field, the
+// mistake is at the node that surrounds it. It is for what is found only when the plan is used.
 func (p *Plan) Mistake(field, message string) Mistake {
 	return p.shape.mistake(p.path, finding{path: field, message: message})
 }

@@ -14,9 +14,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// LoadKey identifies a load point: two points have the same key if and only if they ask for the same load with the same
-// ends and warm-up. It is stable from version to version: a field that a later version adds is part of the key only
-// where it is set. How a load is split over agents is no part of it: the requests and their times are the same.
+// LoadKey identifies a load point. Two points have the same key if and only if they ask for the same load with the same
+// ends and warm-up. The key is stable across versions: a field that a later version adds is part of the key only if it
+// is set. The split of a load over agents is not part of the key, because it does not change the requests or their
+// times.
 func LoadKey(l *spatev1.LoadPoint) string {
 	l = proto.CloneOf(l)
 	l.Split = ""
@@ -26,12 +27,12 @@ func LoadKey(l *spatev1.LoadPoint) string {
 	return string(appendFields([]byte(key), l.ProtoReflect(), alwaysWritten))
 }
 
-// alwaysWritten is the last of the fields that LoadKey writes even if they are not set: those of its first version.
+// alwaysWritten is the number of the last field that LoadKey writes even if it is not set: those of its first version.
 const alwaysWritten = 7
 
-// appendFields appends the set fields of a message whose numbers are above a given one, by number: " name=value".
+// appendFields appends " name=value" for the set fields with numbers above the given one, ordered by number.
 func appendFields(key []byte, m protoreflect.Message, above protoreflect.FieldNumber) []byte {
-	fields := m.Descriptor().Fields() // By number: spate's messages declare them in that order, which a test checks.
+	fields := m.Descriptor().Fields() // By number: a test checks that our messages declare them in that order.
 	for i := range fields.Len() {
 		if f := fields.Get(i); f.Number() > above && m.Has(f) {
 			key = append(key, " "+f.TextName()+"="...)
@@ -68,9 +69,9 @@ func appendValue(key []byte, f protoreflect.FieldDescriptor, v protoreflect.Valu
 	}
 }
 
-// LoadWords returns a load point in words, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". Repeats,
-// think times and what is not the default of the arrivals follow, so that points of one plan that differ in more than
-// their ends read differently.
+// LoadWords describes a load point, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". It adds the
+// repeat, the think time and settings of the arrivals that are not the default, so that points of one plan that differ
+// in more than their ends have different descriptions.
 func LoadWords(l *spatev1.LoadPoint) string {
 	words := kindWords(l)
 	if t := l.GetThinkTime(); t != nil {
@@ -124,8 +125,8 @@ func boundsWords(b *spatev1.Bounds) string {
 	return plainNumber(b.GetFrom()) + " to " + plainNumber(b.GetTo())
 }
 
-// phaseWords lists the values of phases, "1 to 64 to 1", those that hold once; of many phases only how many and the
-// largest.
+// phaseWords lists the values of phases, such as "1 to 64 to 1". A phase that holds its value is listed once. Of more
+// than four phases it returns only the number and the largest value.
 func phaseWords(phases []*spatev1.Phase) string {
 	const most = 4
 	if len(phases) > most {
@@ -142,8 +143,9 @@ func phaseWords(phases []*spatev1.Phase) string {
 	return strings.Join(values, " to ")
 }
 
-// stageSeed is a pure hash of what a stage's requests may depend on. The target and the stage's place are left out on
-// purpose: two targets are sent the same requests. The text in front keeps it apart from other uses of the same hash.
+// stageSeed returns a pure hash of what a stage's requests may depend on. The target and the stage's place are left out
+// on purpose: two targets are sent the same requests. The text at the front separates it from other uses of the same
+// hash.
 func stageSeed(planSeed uint64, workload, loadKey string) uint64 {
 	buffer := []byte("spate stage seed 1")
 	buffer = binary.BigEndian.AppendUint64(buffer, planSeed)
@@ -152,9 +154,9 @@ func stageSeed(planSeed uint64, workload, loadKey string) uint64 {
 	return hashed(append(buffer, loadKey...))
 }
 
-// ProbeSeed returns the seed of a stage that a sweep or a search makes out of its template: a pure hash of the
-// template's seed, the stage's load and its number. The series' number is left out on purpose, as the target is of a
-// stage's seed: where two targets are probed at the same loads, they are sent the same requests.
+// ProbeSeed returns the seed of a stage that a sweep or a search makes from its template: a pure hash of the template's
+// seed, the stage's load and its number. The number of the series is left out on purpose, like the target in a stage's
+// seed: two targets that are probed at the same loads are sent the same requests.
 func ProbeSeed(template *spatev1.Stage, load *spatev1.LoadPoint, probe *spatev1.Probe) uint64 {
 	buffer := []byte("spate probe seed 1")
 	buffer = binary.BigEndian.AppendUint64(buffer, template.GetSeed())

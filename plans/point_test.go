@@ -42,7 +42,8 @@ func TestLoadWords(t *testing.T) {
 	}
 }
 
-// phases returns phases of a second each, from the first value to the second, from the third to the fourth and so on.
+// phases returns phases of one second each: from the first value to the second, from the third to the fourth, and so
+// on.
 func phases(values ...float64) []*spatev1.Phase {
 	var list []*spatev1.Phase
 	for i := 0; i < len(values); i += 2 {
@@ -88,7 +89,7 @@ func TestLoadKey(t *testing.T) {
 	})
 }
 
-// TestSplitIsNoPartOfTheLoad: whoever sends them, the requests are the same.
+// TestSplitIsNoPartOfTheLoad: the requests are the same whichever agent sends them.
 func TestSplitIsNoPartOfTheLoad(t *testing.T) {
 	a := &spatev1.LoadPoint{Rate: 2, Arrival: "poisson", Requests: 9, Split: "random"}
 	b := proto.CloneOf(a)
@@ -102,7 +103,7 @@ func TestSplitIsNoPartOfTheLoad(t *testing.T) {
 	}
 }
 
-// TestStageSeedIsPinned: a change of the hash changes the requests of every plan, so it must not come by accident.
+// TestStageSeedIsPinned: a change of the hash changes the requests of every plan, so it must not happen by accident.
 func TestStageSeedIsPinned(t *testing.T) {
 	got := stageSeed(42, "3000:150", LoadKey(&spatev1.LoadPoint{Concurrency: 8, Requests: 80}))
 	const want = 2184760874789516196

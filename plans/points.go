@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// loadPoints returns the load points of a load, in the order of its values, the repeats of each behind it.
+// loadPoints returns the load points of a load, in the order of its values. The repeats of a value follow it.
 func loadPoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	var points []*spatev1.LoadPoint
 	for _, first := range firstPoints(l) {
@@ -24,7 +24,7 @@ func loadPoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	return points
 }
 
-// firstPoints returns one point for each value of the load, without repeats. A sweep or a search is one point, the
+// firstPoints returns one point for each value of the load, without repeats. A sweep or a search is one point: the
 // template of its stages.
 func firstPoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	var points []*spatev1.LoadPoint
@@ -44,7 +44,7 @@ func firstPoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	return append(points, singlePoints(l)...)
 }
 
-// singlePoints returns the point of a load that is one as a whole.
+// singlePoints returns the point of a load that has only one: phases, a replay, a sweep or a search.
 func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
 	switch {
 	case len(l.GetConcurrencyPhases()) > 0:
@@ -86,15 +86,15 @@ func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	point := loadPoint(l)
 	point.Arrival = or(l.GetArrival(), defaultArrival)
 	point.Burstiness = l.GetBurstiness()
-	// nolint:protogetter // whether it is given is what counts
+	//nolint:protogetter // whether it is given is what counts
 	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned()
 	point.Split = or(l.GetSplit(), defaultSplit(point.GetArrival()))
 	return point
 }
 
-// defaultSplit is how the arrivals of a process are split over agents. Poisson arrivals are thinned, so that each agent
-// and each region sees what the plan says, a Poisson process. Others have no such property: dealt out in turn, constant
-// arrivals stay constant on each agent, and every agent gets exactly its share.
+// defaultSplit returns how the arrivals of a process are split over agents. Poisson arrivals are thinned: then each
+// agent and each region sees a Poisson process, as the plan says. Other processes do not have this property. Dealt out
+// in turn, constant arrivals stay constant on each agent, and every agent gets exactly its part.
 func defaultSplit(arrival string) string {
 	if arrival == defaultArrival {
 		return splitRandom
@@ -133,8 +133,8 @@ func rates(l *spatev1.Load) []float64 {
 	return append(slices.Clone(l.GetRate()), rangeValues(l.GetRateRange())...)
 }
 
-// rangeValues returns the values of a range, rising, its ends included; of one that breaks a rule none. It stops after
-// one value more than a range may have.
+// rangeValues returns the values of a range, rising, with both ends. It returns nil for a range that breaks a rule. It
+// stops after one value more than a range may have.
 func rangeValues(r *spatev1.Range) []float64 {
 	from, to := r.GetFrom(), r.GetTo()
 	if from <= 0 || to < from {
@@ -163,14 +163,14 @@ func rangeValues(r *spatev1.Range) []float64 {
 		if v > values[len(values)-1] {
 			values = append(values, v)
 		} else if i > maxValues {
-			break // A step so small that nothing changes.
+			break // The step is too small to change the value.
 		}
 	}
 	return append(values, to)
 }
 
-// byPoints returns the i-th of n values from one to the other, as far apart by ratio. Six digits are enough to tell
-// them apart, and short enough for a table.
+// byPoints returns a function for the i-th of n values between two ends, with equal ratios between neighbours. Six
+// digits are enough to tell the values apart, and short enough for a table.
 func byPoints(from, to float64, n int) func(int) float64 {
 	return func(i int) float64 {
 		if i >= n-1 {
@@ -180,8 +180,8 @@ func byPoints(from, to float64, n int) func(int) float64 {
 	}
 }
 
-// Digits that the values of ranges are rounded to: tableDigits where they are of our choosing, exactDigits where the
-// plan says what they are, so that 0.1 + 2 x 0.1 is 0.3.
+// Digits that the values of ranges are rounded to: tableDigits for values that Spate chooses, exactDigits for values
+// that the plan defines, so that 0.1 + 2 x 0.1 is 0.3.
 const (
 	tableDigits = 6
 	exactDigits = 12
@@ -211,7 +211,7 @@ func largestPhase(phases []*spatev1.Phase) float64 {
 	return largest
 }
 
-// phasesTime returns how long the phases of a load last together.
+// phasesTime returns the total duration of a load's phases.
 func phasesTime(l *spatev1.Load) time.Duration {
 	return timeOf(append(slices.Clone(l.GetConcurrencyPhases()), l.GetRatePhases()...))
 }
@@ -224,8 +224,8 @@ func timeOf(phases []*spatev1.Phase) time.Duration {
 	return total
 }
 
-// mostStages returns how many stages a load may come to, for each target and workload. It does not list them: repeats
-// of long lists are more than memory holds.
+// mostStages returns how many stages a load may come to, for each target and workload. It does not list the stages:
+// repeats of long lists may not fit in memory.
 func mostStages(l *spatev1.Load) int {
 	points := len(concurrencies(l)) + len(rates(l))
 	for _, single := range singlePoints(l) {

@@ -44,7 +44,7 @@ func TestRangeValues(t *testing.T) {
 	}
 }
 
-// TestRangeValuesAlways: any range is bounded, rises, and begins and ends where it says.
+// TestRangeValuesAlways: the values of any range are bounded, rise, and start and end at the range's ends.
 func TestRangeValuesAlways(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := rapid.Float64Range(1e-6, 1e7).Draw(t, "from")
@@ -73,7 +73,7 @@ func TestRangeValuesAlways(t *testing.T) {
 	})
 }
 
-// TestConcurrencyRangesAreWhole holds concurrencies against rounding one by one.
+// TestConcurrencyRangesAreWhole compares concurrencies with values rounded one by one.
 func TestConcurrencyRangesAreWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &spatev1.Range{From: 1, To: float64(rapid.IntRange(1, 500).Draw(t, "to")),
@@ -90,7 +90,7 @@ func TestConcurrencyRangesAreWhole(t *testing.T) {
 	})
 }
 
-// TestLoadPoints is one load of each kind, with the defaults that it takes.
+// TestLoadPoints has one load of each kind, with its defaults.
 func TestLoadPoints(t *testing.T) {
 	tests := map[string]struct {
 		load string

@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Quick is a plan given by command line flags: one workload, and the loads of its sweeps. Zero values are left out of
-// the plan or take Quick's own defaults, which the plan then shows.
+// Quick is a plan given by command line flags: one workload, and one or two sweeps over its values. Zero values are
+// left out of the plan or take Quick's own defaults, which the plan then shows.
 type Quick struct {
 	// Name of the plan. Default "quick".
 	Name string
@@ -29,23 +29,25 @@ type Quick struct {
 	APIKey string
 	// Headers to send. Values may be references.
 	Headers map[string]string
-	// Body holds extra fields of each request body. ignore_eos is true unless it is given here; nil leaves a field out.
+	// Body holds extra fields of each request body. ignore_eos is true unless it is given here; a nil value omits a
+	// field.
 	Body map[string]any
 	// ISL and OSL are the lengths of input and output in tokens.
 	ISL, OSL uint32
-	// Concurrency lists the values of a closed loop, Rate those of an open loop. Both given: two sweeps.
+	// Concurrency lists the values of a closed loop, Rate those of an open loop. If both are given, there are two
+	// loads.
 	Concurrency []uint32
 	Rate        []float64
 	// Arrival process of the rates, poisson or constant.
 	Arrival string
-	// Unconditioned leaves the time that so many requests take to chance. It goes with Requests.
+	// Unconditioned leaves the time that the requests take to chance. It goes with Requests.
 	Unconditioned bool
 	// Split of the rates over agents, random or in_turn. Empty: the default of the arrival process.
 	Split string
 	// Stagger spreads the first requests of a closed loop over this time. 0: they start at once.
 	Stagger time.Duration
-	// Requests, RequestsPerConcurrency (closed loop only) and Duration end a stage. Default: 10 requests for each unit
-	// of concurrency in a closed loop, 60 s in an open one.
+	// Requests, RequestsPerConcurrency (closed loop only) and Duration end a stage. Default: 10 requests per slot in a
+	// closed loop, 60 s in an open loop.
 	Requests, RequestsPerConcurrency uint64
 	Duration                         time.Duration
 	// WarmupRequests and WarmupDuration are left out of the results.
@@ -55,14 +57,14 @@ type Quick struct {
 	Seed uint64
 }
 
-// Defaults of a quick plan beside those of any plan.
+// Defaults of a quick plan, in addition to those of any plan.
 const (
 	quickRequestsPerConcurrency = 10
 	quickDuration               = time.Minute
 )
 
-// YAML returns the plan as a person would write it. The same Quick gives the same bytes. It checks nothing: mistakes
-// come out when the plan is loaded.
+// YAML returns the plan as a person would write it. The same Quick gives the same bytes. YAML checks nothing: Load
+// reports the mistakes.
 func (q Quick) YAML() []byte {
 	w := &writer{}
 	w.line(0, "# Made from command line flags. Save it to a file, change it, and run it with: spate run FILE")
@@ -101,7 +103,7 @@ func (q Quick) targets(w *writer) {
 	w.line(0, "")
 }
 
-// targetName is the endpoint's host and port, made unique, or the target's number if that is no name.
+// targetName returns the endpoint's host and port, made unique, or the target's number if those are not a valid name.
 func targetName(seen map[string]int, endpoint string, index int) string {
 	name := fmt.Sprintf("target-%d", index+1)
 	if u, err := url.Parse(endpoint); err == nil && hostName(u.Host) {
@@ -122,7 +124,7 @@ func hostName(host string) bool {
 		!strings.ContainsFunc(host, func(r rune) bool { return !usable(r) })
 }
 
-// requests writes what the requests of a target carry.
+// requests writes what the requests of a target contain.
 func (q Quick) requests(w *writer) {
 	w.line(2, "api: %s", scalar(or(q.API, defaultAPI)))
 	if q.Model != "" {
@@ -144,8 +146,8 @@ func (q Quick) requests(w *writer) {
 	q.body(w)
 }
 
-// withoutKey and withoutPassword keep literal secrets out of a text that is printed. What is left is still a mistake,
-// so that Load says what to do instead.
+// withoutKey and withoutPassword keep literal secrets out of a text that is printed. What they return is still a
+// mistake, so that Load says what to do instead.
 func withoutKey(value string) string {
 	if IsReference(value) {
 		return value
@@ -216,7 +218,7 @@ func (q Quick) open(w *writer) {
 	q.ends(w, duration)
 }
 
-// ends writes the ends that both loops know, and the warm-up.
+// ends writes the ends that both kinds of loops have, and the warm-up.
 func (q Quick) ends(w *writer, duration time.Duration) {
 	if q.Requests > 0 {
 		w.line(2, "requests: %d", q.Requests)
@@ -236,7 +238,7 @@ func (q Quick) ends(w *writer, duration time.Duration) {
 	}
 }
 
-// durationWords writes 1m rather than 1m0s.
+// durationWords formats a duration as 1m rather than 1m0s.
 func durationWords(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -266,7 +268,7 @@ func list[T any](values []T, word func(T) string) string {
 	return strings.Join(words, ", ")
 }
 
-// scalar writes text so that YAML reads the same text: bare where it can be, in quotes elsewhere.
+// scalar formats text so that YAML reads the same text: bare if possible, otherwise in quotes.
 func scalar(text string) string {
 	var node yaml.Node
 	bare := text != "" && !strings.ContainsAny(text, "#\n\r,[]{}\"'") && text == strings.TrimSpace(text)
@@ -279,8 +281,8 @@ func scalar(text string) string {
 	return jsonText(text)
 }
 
-// jsonText writes a value as JSON, which is YAML, too. A value that JSON cannot hold is written in words and is found
-// out when the plan is loaded.
+// jsonText formats a value as JSON, which is also YAML. A value that JSON cannot hold is formatted as text; Load then
+// reports it.
 func jsonText(value any) string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

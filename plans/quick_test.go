@@ -52,7 +52,7 @@ func TestQuickGolden(t *testing.T) {
 	}
 }
 
-// TestQuickSaysWhatItWasTold: whatever the texts are, the plan that is loaded has them again.
+// TestQuickSaysWhatItWasTold: the loaded plan has the same texts, whatever they are.
 func TestQuickSaysWhatItWasTold(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab1 :#-'\"\\{}[],&*!|>%@`~?=<.\u00e9\t\n"))).Filter(func(s string) bool { return s != "" })
 	rapid.Check(t, func(t *rapid.T) {

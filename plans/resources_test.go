@@ -161,7 +161,7 @@ func TestProbeSeed(t *testing.T) {
 	}
 }
 
-// TestFieldsAreDeclaredByNumber: LoadKey and with it every seed goes by it.
+// TestFieldsAreDeclaredByNumber: LoadKey, and so every seed, depends on that order.
 func TestFieldsAreDeclaredByNumber(t *testing.T) {
 	var check func(m protoreflect.MessageDescriptor)
 	check = func(m protoreflect.MessageDescriptor) {

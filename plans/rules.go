@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// rules returns where a decoded plan breaks the schema's rules or those between its fields. Of several broken rules of
-// one field only the first is told.
+// rules returns where a decoded plan breaks the schema's rules or those between its fields. For each field it returns
+// only the first broken rule of the schema.
 func rules(s *shape, msg *spatev1.Plan, opts Options) []finding {
 	c := &checker{shape: s, told: make(map[string]bool)}
 	c.schema(protovalidate.Validate(msg))
@@ -25,17 +25,17 @@ func rules(s *shape, msg *spatev1.Plan, opts Options) []finding {
 type checker struct {
 	*shape
 	found []finding
-	told  map[string]bool // Paths the schema's rules spoke about.
+	told  map[string]bool // Paths that the schema's rules report.
 }
 
-// wrong adds a finding about a value, unless the schema's rules have spoken about it.
+// wrong adds a finding about a value, unless the schema's rules report that value already.
 func (c *checker) wrong(path, message string) {
 	if !c.told[path] {
 		c.keep(finding{path: path, message: message})
 	}
 }
 
-// absent adds a finding about a message that lacks one of the fields that would cure it.
+// absent adds a finding about a message that needs one of the fields in cures.
 func (c *checker) absent(path, message string, cures ...string) {
 	c.keep(finding{path: path, message: message, in: path, cures: cures})
 }
@@ -84,8 +84,8 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	c.keep(f)
 }
 
-// choices returns the fields of which a plan has one: those of a workload's content or a distribution. Nil: name is a
-// field itself.
+// choices returns the fields of a oneof, of which a plan gives one: a workload's content or a distribution. nil: name
+// is itself a field.
 func choices(name string) (names []string) {
 	for _, m := range []protoreflect.ProtoMessage{&spatev1.Workload{}, &spatev1.Lengths{}} {
 		if group := m.ProtoReflect().Descriptor().Oneofs().ByName(protoreflect.Name(name)); group != nil {
@@ -97,7 +97,7 @@ func choices(name string) (names []string) {
 	return names
 }
 
-// words say what a field must be where the schema's rule is for machines.
+// words maps fields to what they must be, where the message of the schema's rule is for machines.
 var words = map[string]string{
 	"name":                           "must be letters, digits, dots, dashes and underscores, and begin with a letter or digit",
 	"targets":                        "must list 1 to 256 targets",
@@ -143,7 +143,7 @@ func wording(path, rule, message string) string {
 	return plainer.Replace(message)
 }
 
-// requiredWords are what fields that must be there say, by their name: the schema's rule says only that they must.
+// requiredWords maps names of required fields to what they must be. The schema's rule says only that they are required.
 var requiredWords = map[string]string{
 	"keep":         "must say what is kept, for example error_share: 0.01",
 	"distribution": "must say how lengths differ, for example uniform: {min: 100, max: 200}",
@@ -152,12 +152,12 @@ var requiredWords = map[string]string{
 	"at_most":      "must be a duration like 2s",
 }
 
-// listed is how the schema's rules name the texts that a field may have.
+// listed matches how the schema's rules list the values that a field may have.
 var listed = regexp.MustCompile(`^must be in list \[(.*)\]$`)
 
 var plainer = strings.NewReplacer("greater than or equal to", "at least", "less than or equal to", "at most")
 
-// got repeats numbers and durations only: a text may be a secret in the wrong place.
+// got repeats only numbers and durations: a text may be a secret in the wrong place.
 func got(node *yaml.Node) string {
 	if kindWord(node) == "a number" || durationText.MatchString(node.Value) {
 		return ", got " + shorten(node.Value)

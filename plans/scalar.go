@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// kindWord names what a node is, in a plan author's words and without its value, which may be a secret.
+// kindWord names the kind of a node in a plan author's words, without its value, which may be a secret.
 func kindWord(node *yaml.Node) string {
 	switch {
 	case node.Kind == yaml.MappingNode:
@@ -48,8 +48,7 @@ func (s *shape) scalar(path string, node *yaml.Node, field protoreflect.FieldDes
 	}
 }
 
-// zeroIsDefault tells whether the schema's rules do not look at a field that is not set: an empty text would go
-// unnoticed.
+// zeroIsDefault reports whether the schema's rules ignore a field that is not set. They would not notice an empty text.
 func zeroIsDefault(field protoreflect.FieldDescriptor) bool {
 	rules, ok := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
 	return ok && rules.GetIgnore() == validate.Ignore_IGNORE_IF_ZERO_VALUE
@@ -101,7 +100,7 @@ func (s *shape) number(path string, node *yaml.Node) {
 	}
 }
 
-// duration asks the standard library, too: it has the decoder's syntax, but notices overflow.
+// duration also uses the standard library, which has the decoder's syntax but notices overflow.
 func (s *shape) duration(path string, node *yaml.Node) {
 	if isNull(node) {
 		s.add(path, node, "is empty: give a duration like 30s or 5m, or leave it out")
@@ -121,7 +120,7 @@ func (s *shape) duration(path string, node *yaml.Node) {
 	}
 }
 
-// maxExact is the largest whole number that JSON readers take exactly.
+// maxExact is the largest whole number that all JSON readers represent exactly.
 const maxExact = 1 << 53
 
 // jsonScalar refuses scalars that the decoder would silently send as text.

@@ -17,7 +17,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// compiled is the schema that is shipped, in the hands of another library.
+// compiled is the shipped schema, compiled by another library.
 var compiled = sync.OnceValues(func() (*validator.Schema, error) {
 	document, err := validator.UnmarshalJSON(bytes.NewReader(Schema()))
 	if err != nil {
@@ -30,7 +30,7 @@ var compiled = sync.OnceValues(func() (*validator.Schema, error) {
 	return c.Compile("plan.schema.json")
 })
 
-// editorSays returns what an editor that goes by the schema would say about a plan.
+// editorSays returns the error that an editor which uses the schema would show for a plan.
 func editorSays(t interface{ Fatal(...any) }, text string) error {
 	s, err := compiled()
 	if err != nil {
@@ -118,8 +118,8 @@ loads:
 	}
 }
 
-// TestSchemaIsCurrent holds the schema that is shipped against the descriptors, but for the comments, which compiled Go
-// does not have: `make check-generated` sees to those.
+// TestSchemaIsCurrent compares the shipped schema with the descriptors, except for the comments, which compiled Go does
+// not have. `make check-generated` checks the comments.
 func TestSchemaIsCurrent(t *testing.T) {
 	current, err := jsonschema.Generate((&spatev1.Plan{}).ProtoReflect().Descriptor(), nil)
 	if err != nil {
@@ -130,7 +130,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 	}
 }
 
-// undescribed reads a schema without its descriptions. A property of that name is an object.
+// undescribed reads a schema without its descriptions. A property named description is an object and stays.
 func undescribed(t *testing.T, data []byte) any {
 	var tree any
 	if err := json.Unmarshal(data, &tree); err != nil {
@@ -156,7 +156,7 @@ func undescribed(t *testing.T, data []byte) any {
 	return tree
 }
 
-// TestSchemaDescribesEveryField: what an editor shows while one writes.
+// TestSchemaDescribesEveryField checks the texts that an editor shows.
 func TestSchemaDescribesEveryField(t *testing.T) {
 	var tree struct {
 		Defs map[string]struct {
@@ -194,7 +194,7 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 	}
 }
 
-// TestDurationPattern holds the pattern against what Load takes.
+// TestDurationPattern compares the pattern with what Load accepts.
 func TestDurationPattern(t *testing.T) {
 	pattern := regexp.MustCompile(regexp.MustCompile(`"pattern": "(\^\[-\+\].*)"`).FindStringSubmatch(strings.ReplaceAll(string(Schema()), `\\`, `\`))[1])
 	for text, want := range map[string]bool{

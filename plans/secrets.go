@@ -18,12 +18,12 @@ import (
 // Lookup returns the value of a secret reference, "env:NAME" or "file:PATH". Its error must not contain the value.
 type Lookup func(reference string) (string, error)
 
-// maxSecret is far beyond any key and any bundle of certificates, and keeps file:/dev/zero from being read for ever.
+// maxSecret is far larger than any key or bundle of certificates. It bounds the reading of files such as /dev/zero.
 const maxSecret = 1 << 20
 
-// Secrets looks up every secret reference of the plan, once each, and returns the values by reference. The error is
-// Mistakes with the position of each reference whose value is missing, empty or unfit for its place: a header,
-// certificates in PEM, a user and a password. Secrets blocks as lookup does.
+// Secrets looks up each secret reference of the plan once and returns the values by reference. The error is Mistakes
+// with the position of each reference whose value is missing, empty or unfit for its place: a header, certificates in
+// PEM, or a user and a password. Secrets blocks as lookup does.
 func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
 	values, ms := p.lookUp(lookup)
 	if err := mistakesOrNil(ms); err != nil {
@@ -32,7 +32,7 @@ func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
 	return values, nil
 }
 
-// lookUp asks for each reference once.
+// lookUp looks up each reference once.
 func (p *Plan) lookUp(lookup Lookup) (map[string]string, Mistakes) {
 	values, failed := make(map[string]string), make(map[string]string)
 	var ms Mistakes
@@ -52,7 +52,7 @@ func (p *Plan) lookUp(lookup Lookup) (map[string]string, Mistakes) {
 	return values, ms
 }
 
-// placed is a reference whose file is beside the plan's.
+// placed returns a reference with the path of its file resolved against the folder of the plan's file.
 func (p *Plan) placed(reference string) string {
 	if path, is := strings.CutPrefix(reference, "file:"); is {
 		return "file:" + p.beside(path)
@@ -86,7 +86,7 @@ const (
 	ofUserPassword
 )
 
-// unfit says why a value cannot be used, never with its text. Empty: it can, or there is none.
+// unfit returns why a value cannot be used, without its text. It returns "" if the value can be used or is empty.
 func (u use) unfit(value string) string {
 	switch {
 	case value == "":
@@ -101,8 +101,8 @@ func (u use) unfit(value string) string {
 	return ""
 }
 
-// references returns all uses, without those that are badly written: they are mistakes of another kind. A simulation
-// needs none.
+// references returns all uses, except for badly written references, which are reported elsewhere. A simulation needs no
+// secrets.
 func (p *Plan) references() []use {
 	if p.msg.GetSimulation() != nil {
 		return nil
@@ -123,7 +123,7 @@ func (p *Plan) references() []use {
 	return uses
 }
 
-// connectionUses are the uses of a target's connection. The simulator needs none.
+// connectionUses returns the uses in a target's connection. The simulator needs none.
 func connectionUses(path string, t *spatev1.Target) (uses []use) {
 	if len(t.GetEndpoints()) == 0 {
 		return nil
@@ -141,7 +141,7 @@ func connectionUses(path string, t *spatev1.Target) (uses []use) {
 	return uses
 }
 
-// References returns the secret references of a target, sorted, each once: what an agent needs the values of.
+// References returns the secret references of a target whose values an agent needs, sorted, without duplicates.
 func References(t *spatev1.Target) []string {
 	found := make(map[string]bool)
 	if t.GetApiKey() != "" {
@@ -158,7 +158,7 @@ func References(t *spatev1.Target) []string {
 	return sortedKeys(found)
 }
 
-// IsReference tells whether a header's value is to be looked up rather than sent.
+// IsReference reports whether a header's value must be looked up rather than sent.
 func IsReference(value string) bool {
 	return strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:")
 }
@@ -172,8 +172,9 @@ func referenceProblem(value string) string {
 	return ""
 }
 
-// SystemLookup reads references from this process's environment and from files, relative to its working directory where
-// no plan places them. White space around a file's content is left out, as editors end files with a line break.
+// SystemLookup reads references from this process's environment and from files. Relative paths that no plan has
+// resolved are relative to the working directory. White space around a file's content is removed, because editors end
+// files with a line break.
 func SystemLookup(reference string) (string, error) {
 	if name, ok := strings.CutPrefix(reference, "env:"); ok {
 		value, set := os.LookupEnv(name)
@@ -194,7 +195,7 @@ func readSecret(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the secret's file cannot be read: %w", err)
 	}
-	defer func() { _ = file.Close() }() // Only read: closing loses nothing.
+	defer func() { _ = file.Close() }() // Opened for reading only: a failed close loses nothing.
 	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {
 		return "", fmt.Errorf("the secret's file cannot be read: %w", err)

@@ -148,7 +148,7 @@ func TestEmptySecretIsMissing(t *testing.T) {
 	}
 }
 
-// TestLoadLooksUp: a missing secret is told of together with all else, a badly written reference once.
+// TestLoadLooksUp: Load reports a missing secret together with all other mistakes, and a badly written reference once.
 func TestLoadLooksUp(t *testing.T) {
 	text := strings.NewReplacer("rate: [1]", "rate: [-1]", "file:ORG", "file:").Replace(secretive)
 	lookup := func(reference string) (string, error) { return "", errors.New(reference + " is not there") }

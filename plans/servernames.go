@@ -1,39 +1,38 @@
 package plans
 
-// Limits of what is taken of one server. The agent that reads it keeps to them, and the coordinator refuses more.
+// Limits on what is read from one server. The agent keeps to them, and the coordinator refuses more.
 const (
-	// MaxServerSources is the most places at which the servers of a target are asked for their metrics.
+	// MaxServerSources is the most addresses at which a target's server metrics are scraped.
 	MaxServerSources = 64
-	// MaxServerSeries is the most series of gauges and counters taken of one source at a time.
+	// MaxServerSeries is the most series of gauges and counters taken from one source at a time.
 	MaxServerSeries = 64
 	// MaxServerCounters is the most series of counters in the account of one source.
 	MaxServerCounters = 128
-	// MaxServerHistograms is the most histograms in the account of one source, all labels of a name together.
+	// MaxServerHistograms is the most histograms in the account of one source, counting each label set of a name.
 	MaxServerHistograms = 32
-	// MaxServerBuckets is the most buckets of a histogram. Of one with more, only count and sum are taken.
+	// MaxServerBuckets is the most buckets of a histogram. Of a histogram with more, only count and sum are taken.
 	MaxServerBuckets = 128
 	// MaxServerName bounds the name of a metric, in bytes.
 	MaxServerName = 256
 	// MaxServerLabels bounds the text of a series' labels, in bytes.
 	MaxServerLabels = 512
-	// MaxServerValue bounds values either side of 0, so that no sum of a stage's values overflows.
+	// MaxServerValue bounds the absolute value of samples, so that no sum over a stage overflows.
 	MaxServerValue = 1e300
 	// MaxServerCount bounds the values of a histogram: the largest count that a number in Prometheus' text form holds
 	// exactly.
 	MaxServerCount = 1 << 53
 )
 
-// Names of what a reading says of itself, beside what the server says.
+// Names of series that describe the reading itself, beside what the server reports.
 const (
 	// ServerUp is 1 if the server answered, else 0.
 	ServerUp = "up"
-	// ServerLeftOut is the number of series beyond MaxServerSeries. It is there only if there were any.
+	// ServerLeftOut is the number of series beyond MaxServerSeries. It exists only if there were any.
 	ServerLeftOut = "scrape_series_left_out"
 )
 
 // defaultServerMetrics are the gauges and counters of requests running and waiting, KV cache in use, prefix cache hits,
-// preemptions and tokens, by the names in the engines' own documentation. Of metrics that were renamed both names are
-// here.
+// preemptions and tokens, by the names in the engines' own documentation. Renamed metrics are listed with both names.
 var defaultServerMetrics = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_queries_total",
@@ -62,7 +61,7 @@ var defaultServerMetrics = []string{
 	"nv_inference_pending_request_count", "nv_inference_request_success",
 }
 
-// accountHistograms are the engines' histograms of latencies, and of tokens where they tell what a prefix cache spared.
+// accountHistograms are the engines' histograms of latencies, and of tokens where those show what a prefix cache saved.
 // They are read for a stage's account whatever a plan names. Sources, read in November 2026: vLLM 0.32
 // v1/metrics/loggers.py; SGLang srt/observability/metrics_collector.py; TensorRT-LLM tensorrt_llm/metrics/collector.py
 // (its page is /prometheus/metrics); Dynamo lib/runtime/src/metrics/prometheus_names.rs, module frontend_service; TGI's

@@ -16,8 +16,8 @@ const (
 	readNever   = "never"
 )
 
-// ServerSources returns the addresses at which the servers of a target are asked for their metrics, in the order of
-// their numbers: those that the plan names, or /metrics at each endpoint, of 64 at most. None: the plan says never.
+// ServerSources returns the addresses at which a target's server metrics are scraped, in the order of their numbers:
+// those that the plan names, or /metrics at each of the first 64 endpoints. It returns nil if the plan says never.
 func ServerSources(t *spatev1.Target) []string {
 	m := t.GetServerMetrics()
 	switch {
@@ -33,31 +33,31 @@ func ServerSources(t *spatev1.Target) []string {
 	return sources
 }
 
-// ReadsEachSecond reports whether the servers of a target are read each second of a stage, and not at its ends only.
+// ReadsEachSecond reports whether a target's server metrics are read each second of a stage, and not only at its ends.
 func ReadsEachSecond(t *spatev1.Target) bool {
 	m := t.GetServerMetrics()
 	return m != nil && (m.GetRead() == "" || m.GetRead() == readSeconds)
 }
 
-// NamesServerMetrics reports whether a plan asks for the metrics of a target's servers. Else they are read where there
-// are any, and nothing is wrong where there are none.
+// NamesServerMetrics reports whether a plan asks for a target's server metrics. Otherwise they are read if there are
+// any, and it is not an error if there are none.
 func NamesServerMetrics(t *spatev1.Target) bool { return t.GetServerMetrics() != nil }
 
-// AccountMetrics returns the names of the counters and histograms whose growth over a stage is taken, those that matter
-// most first.
+// AccountMetrics returns the names of the counters and histograms whose growth over a stage is recorded, the most
+// important first.
 func AccountMetrics(t *spatev1.Target) []string {
 	return slices.Concat(accountHistograms, defaultServerMetrics, accountCounters, t.GetServerMetrics().GetNames())
 }
 
-// BesideEndpoint reports whether an address is on the machine of one of a target's endpoints, whatever its port: what
-// serves their metrics there is reached as the target's connection says.
+// BesideEndpoint reports whether an address is on the host of one of a target's endpoints, on any port. Such an address
+// is reached with the settings of the target's connection.
 func BesideEndpoint(t *spatev1.Target, address string) bool {
 	host := hostname(address)
 	return host != "" && slices.ContainsFunc(t.GetEndpoints(),
 		func(endpoint string) bool { return strings.EqualFold(hostname(endpoint), host) })
 }
 
-// hostname is the host of a URL without its port, empty if it is none.
+// hostname returns the host of a URL without its port, or "" if the address is not a URL.
 func hostname(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -77,7 +77,7 @@ func fillServerMetrics(m *spatev1.ServerMetrics) {
 	m.Read = or(m.GetRead(), readSeconds)
 }
 
-// serverMetrics checks where servers are asked for their metrics.
+// serverMetrics checks where server metrics are scraped.
 func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 	m := t.GetServerMetrics()
 	if m == nil {
@@ -97,14 +97,15 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 	}
 }
 
-// readNever refuses to name what is never read.
+// readNever refuses names and addresses of metrics that are never read.
 func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
 	if len(m.GetUrls()) > 0 || len(m.GetNames()) > 0 {
 		c.wrong(path+".read", "never does not go with urls or names: leave them out, or read seconds or ends")
 	}
 }
 
-// metricsProblem says what is wrong with an address of metrics, never with its text: it may hold a password.
+// metricsProblem returns what is wrong with an address of metrics, or "" if nothing is. It never repeats the address,
+// which may hold a password.
 func metricsProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

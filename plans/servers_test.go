@@ -25,8 +25,8 @@ func TestBesideEndpoint(t *testing.T) {
 	}
 }
 
-// TestCAOfMetrics checks where the authorities of a connection are good for something: an endpoint, or metrics on a
-// machine of one, over TLS.
+// TestCAOfMetrics checks when a connection's CA is allowed: with an endpoint, or with metrics on the host of an
+// endpoint, that is reached over TLS.
 func TestCAOfMetrics(t *testing.T) {
 	for _, c := range []struct {
 		endpoint, metrics string
@@ -38,7 +38,7 @@ func TestCAOfMetrics(t *testing.T) {
 		{"http://h:8000", "", true},
 		{"http://h:8000", "server_metrics: {}", true},
 		{"http://h:8000", "server_metrics: {urls: ['http://h:8443/metrics']}", true},
-		// which the connection is not for
+		// on another host, where the connection does not apply
 		{"http://h:8000", "server_metrics: {urls: ['https://other:8443/metrics']}", true},
 	} {
 		plan := fmt.Sprintf(`name: p
@@ -59,7 +59,7 @@ loads: [{rate: [1], duration: 1s}]
 	}
 }
 
-// TestServersAreReadUnlessAPlanSaysNever checks where and when servers are read.
+// TestServersAreReadUnlessAPlanSaysNever checks where and when server metrics are read.
 func TestServersAreReadUnlessAPlanSaysNever(t *testing.T) {
 	own := []string{"http://h:1/metrics", "http://h:2/m/metrics"}
 	for metrics, want := range map[string]struct {

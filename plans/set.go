@@ -15,13 +15,13 @@ import (
 )
 
 // Set returns a plan's YAML with other values. An assignment is FIELD=VALUE: "seed=7", "loads[0].requests=50",
-// "targets.dynamo.endpoints=http://h:1,http://h:2". An item of a list is given by its index or, of targets and
-// workloads, by its name; a workload without a name by the one it has by default. The value is YAML; a list of plain
-// values may be written with commas alone, and a text is taken as it stands. Fields that the plan does not have are
-// added. Comments and the order of fields stay, blank lines do not.
+// "targets.dynamo.endpoints=http://h:1,http://h:2". An item of a list is given by its index. Targets and workloads may
+// also be given by their name; a workload without a name by its default name. The value is YAML. A list of plain values
+// may be written with commas only, and a text is taken literally. Fields that the plan does not have are added.
+// Comments and the order of fields are kept, blank lines are not.
 //
-// The error names the assignment, the step at which it fails and what there is. Whether the values make a plan is for
-// Load to say.
+// The error names the assignment, the step at which it fails and what is there instead. Load checks whether the result
+// is a valid plan.
 func Set(source []byte, assignments []string) ([]byte, error) {
 	return edited(source, func(root *yaml.Node) error {
 		for _, text := range assignments {
@@ -33,8 +33,8 @@ func Set(source []byte, assignments []string) ([]byte, error) {
 	})
 }
 
-// Simulate returns a plan's YAML that runs against the simulator, in time compressed by speed, which is at least 1. A
-// simulation that the plan has is replaced.
+// Simulate returns a plan's YAML that runs against the simulator, in time compressed by speed, which is at least 1. It
+// replaces a simulation that the plan already has.
 func Simulate(source []byte, speed float64) ([]byte, error) {
 	return edited(source, func(root *yaml.Node) error {
 		value := &yaml.Node{}
@@ -47,7 +47,7 @@ func Simulate(source []byte, speed float64) ([]byte, error) {
 	})
 }
 
-// Only returns a plan's YAML with these targets alone, in the plan's order. The error names a target that the plan does
+// Only returns a plan's YAML with only these targets, in the plan's order. The error names a target that the plan does
 // not have, and those that it has.
 func Only(source []byte, targets []string) ([]byte, error) {
 	return edited(source, func(root *yaml.Node) error {
@@ -77,13 +77,13 @@ func Only(source []byte, targets []string) ([]byte, error) {
 	})
 }
 
-// withoutValue is what of an assignment may be repeated: the value may be a secret in the wrong place.
+// withoutValue returns the part of an assignment that may be repeated: its value may be a secret in the wrong place.
 func withoutValue(assignment string) string {
 	field, _, _ := strings.Cut(assignment, "=")
 	return shorten(field)
 }
 
-// edited reads a plan, has its tree changed, and writes it again.
+// edited parses a plan, calls change with its tree, and writes it again.
 func edited(source []byte, change func(root *yaml.Node) error) ([]byte, error) {
 	const path = "plan"
 	if ms := checkText(path, source, Options{}.withDefaults().MaxBytes); ms != nil {
@@ -107,7 +107,7 @@ func edited(source []byte, change func(root *yaml.Node) error) ([]byte, error) {
 	return encode(path, document)
 }
 
-// encode guards the library as parse does: aliases that a plan must not have, for one, can lead anywhere.
+// encode guards the library as parse does: among others, aliases, which a plan must not have, can point anywhere.
 func encode(path string, root *yaml.Node) (text []byte, err error) {
 	defer recoverMistake(path, &err)
 	var b bytes.Buffer
@@ -127,7 +127,7 @@ func assign(root *yaml.Node, assignment string) error {
 	return assignField(root, (&spatev1.Plan{}).ProtoReflect().Descriptor(), field, value)
 }
 
-// assignField sets the field of a message that rest begins with, or one within it.
+// assignField sets the field of a message that rest starts with, or a field within it.
 func assignField(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, value string) error {
 	if node.Kind != yaml.MappingNode {
 		return fmt.Errorf("expected fields before %q, but the plan has %s there", rest, kindWord(node))
@@ -155,7 +155,7 @@ func assignField(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, val
 
 const fieldLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 
-// step takes the dot off the front of what follows a field.
+// step removes the leading dot of what follows a field.
 func step(rest string) string { return strings.TrimPrefix(rest, ".") }
 
 func unknownStep(name string, desc protoreflect.MessageDescriptor) error {
@@ -187,8 +187,8 @@ func assignItem(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value
 	return nil
 }
 
-// item finds an item by "[INDEX]" or ".NAME", and returns what follows. Names may have dots in them, so the longest
-// that fits is taken.
+// item finds an item by "[INDEX]" or ".NAME" and returns what follows. Names may contain dots, so the longest match is
+// taken.
 func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (index int, after string, err error) {
 	if inner, ok := strings.CutPrefix(rest, "["); ok {
 		number, after, closed := strings.Cut(inner, "]")
@@ -218,7 +218,7 @@ func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (ind
 	return best, rest[length:], nil
 }
 
-// itemNames returns the names of a list's items, empty where they have none.
+// itemNames returns the names of a list's items, "" for items that have none.
 func itemNames(list *yaml.Node, field protoreflect.FieldDescriptor) []string {
 	names := make([]string, len(list.Content))
 	for i, node := range list.Content {
@@ -231,7 +231,7 @@ func itemNames(list *yaml.Node, field protoreflect.FieldDescriptor) []string {
 	return names
 }
 
-// defaultName returns the name that a workload has by default. Empty: it cannot be read.
+// defaultName returns the default name of a workload, or "" if the workload cannot be read.
 func defaultName(node *yaml.Node) string {
 	text, err := encode("workload", &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 		textNode("workloads"), {Kind: yaml.SequenceNode, Content: []*yaml.Node{node}},
@@ -246,7 +246,7 @@ func defaultName(node *yaml.Node) string {
 	return workloadName(p.GetWorkloads()[0])
 }
 
-// listWords names what a list has: by name, and by index what has none.
+// listWords lists the items of a list, by name or else by index.
 func listWords(field protoreflect.FieldDescriptor, names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -277,7 +277,7 @@ func assignKey(node *yaml.Node, field protoreflect.FieldDescriptor, key, value s
 	return assignEntry(node, key, made)
 }
 
-// assignEntry sets an entry of a map, whose key may be anything.
+// assignEntry sets an entry of a map, whose key may be any text.
 func assignEntry(node *yaml.Node, key string, value *yaml.Node) error {
 	if node.Kind != yaml.MappingNode {
 		return fmt.Errorf("expected fields before %q, but the plan has %s there", key, kindWord(node))
@@ -302,7 +302,7 @@ func assignJSON(node *yaml.Node, rest, value string) error {
 	return assignEntry(node, rest, made)
 }
 
-// fieldNode returns the value of a field: of a list of plain values, those between commas.
+// fieldNode returns the value of a field. For a list of plain values, value holds them separated by commas.
 func fieldNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, error) {
 	if !field.IsList() || strings.HasPrefix(strings.TrimSpace(value), "[") {
 		return valueNode(field, value)
@@ -322,8 +322,8 @@ func fieldNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, er
 	return list, nil
 }
 
-// valueNode returns one value. A text is taken as it stands, so that a model's name may be 7 or "a: b"; quotes around
-// it are YAML's.
+// valueNode returns one value. A text is taken literally, so that a model's name may be 7 or "a: b"; quotes around it
+// are YAML's.
 func valueNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, error) {
 	text := field.Kind() == protoreflect.StringKind && !field.IsMap()
 	list := field.IsList() && strings.HasPrefix(strings.TrimSpace(value), "[")
@@ -337,13 +337,13 @@ func textNode(value string) *yaml.Node {
 	node := &yaml.Node{}
 	node.SetString(value)
 	if value == mergeKey {
-		// the encoder leaves it bare, and a reader would take it for what it looks like
+		// The encoder would write it without quotes, and a reader would take it for a merge key.
 		node.Style = yaml.DoubleQuotedStyle
 	}
 	return node
 }
 
-// mergeKey is YAML's key that takes in another mapping's fields.
+// mergeKey is YAML's key that merges the fields of another mapping.
 const mergeKey = "<<"
 
 // parseValue reads a value as YAML.

@@ -31,7 +31,7 @@ loads:
 func TestSet(t *testing.T) {
 	tests := map[string]struct {
 		set  []string
-		want string // What the plan must have then, in YAML's shortest form.
+		want string // What the plan must then have, in YAML's shortest form.
 		gone string
 	}{
 		"field":         {[]string{"seed=7"}, "seed: 7\n", "seed: 1"},
@@ -128,7 +128,7 @@ func TestSetRefusesWhatIsNoPlan(t *testing.T) {
 	}
 }
 
-// TestSetKeepsTheRest: a plan that is set to what it has is the same plan.
+// TestSetKeepsTheRest: a plan that is set to its own values is the same plan.
 func TestSetKeepsTheRest(t *testing.T) {
 	for _, name := range Shipped() {
 		data, err := Open(name)
@@ -149,7 +149,7 @@ func TestSetKeepsTheRest(t *testing.T) {
 	}
 }
 
-// TestSetTakesAnyText: whatever a model is called, the plan says so then.
+// TestSetTakesAnyText: whatever name a model is given, the plan then has it.
 func TestSetTakesAnyText(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab1 :#-'\"\\{}[],&*!|>%@`~?=<.\u00e9"))).Filter(func(s string) bool {
 		return s != "" && !strings.ContainsAny(s[:1], `"'`)
@@ -185,7 +185,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// FuzzSet: whatever the assignment, it is refused or gives something that can be read again.
+// FuzzSet: any assignment is refused or gives something that can be read again.
 func FuzzSet(f *testing.F) {
 	for _, seed := range []string{"seed=7", "targets.a.endpoints=x,y", "targets.a.b.model=x", "slo={ttft: 2s}",
 		"loads[0].x=", "a=&a [*a]", "=", "seed=*x", "targets[0]=~", "seed=<<: 3", "targets.a.body.a.b=!!binary x"} {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Limits on what a tree may hold, so that reading one stays cheap.
+// Limits on the size of a tree, so that reading one stays cheap.
 const (
 	maxNodes     = 100_000
 	maxBodyDepth = 32
@@ -20,21 +20,21 @@ const (
 type finding struct {
 	// path of the field, as protovalidate writes it: targets[0].headers["X-Region"].
 	path    string
-	node    *yaml.Node // Where it is. nil: at path.
+	node    *yaml.Node // Position. nil: that of path.
 	message string
 	in      string // Path of the message around it.
-	// unknown: there is no such field. meant is the one that the author may have had in mind.
+	// unknown: there is no such field. meant is the field that the author probably meant.
 	unknown bool
 	meant   string
-	// whole: it is about all values of a list together, so it means nothing if one could not be read.
+	// whole: the finding is about all values of a list, so it means nothing if one of them could not be read.
 	whole bool
-	// cures are the fields of which one is missing. A misspelt one of them explains the finding.
+	// cures are fields of which one would resolve the finding. A misspelt one of them explains it.
 	cures []string
 }
 
-// shape is the tree of a plan beside the schema: where each field stands, and where the tree does not fit. The decoder
-// is more forgiving than a person wants (it takes "4k" as a number, a field's number as its name, a duplicate key, a
-// null), so this walk is what makes plans strict.
+// shape is the tree of a plan compared with the schema: the position of each field, and where the tree does not fit.
+// The decoder is more lenient than a person wants: it accepts "4k" as a number, a field's number as its name, a
+// duplicate key and a null. This walk makes plans strict.
 type shape struct {
 	at    map[string]*yaml.Node
 	found []finding
@@ -48,7 +48,7 @@ func readShape(root *yaml.Node, desc protoreflect.MessageDescriptor) *shape {
 	return s
 }
 
-// has tells whether the plan has the field, even if empty or wrong.
+// has reports whether the plan has the field, even if it is empty or wrong.
 func (s *shape) has(path string) bool { return s.at[path] != nil }
 
 // given returns those of the fields that the plan has at path.
@@ -62,7 +62,7 @@ func (s *shape) given(path string, fields ...string) []string {
 	return found
 }
 
-// closest returns the node at path or of what surrounds it.
+// closest returns the node at path, or the nearest node around it.
 func (s *shape) closest(path string) *yaml.Node {
 	for path != "" && s.at[path] == nil {
 		path = parent(path)
@@ -91,14 +91,14 @@ func (s *shape) add(path string, node *yaml.Node, format string, args ...any) {
 	s.keep(finding{path: path, node: node, message: fmt.Sprintf(format, args...), in: parent(path)})
 }
 
-// keep bounds the work on a file that is wrong throughout: each finding is held against each broken rule.
+// keep bounds the work on a file that is wrong throughout: each finding is compared with each broken rule.
 func (s *shape) keep(f finding) {
 	if len(s.found) < maxFound {
 		s.found = append(s.found, f)
 	}
 }
 
-// enter counts a node and refuses those that stand for another one.
+// enter counts a node, and refuses aliases.
 func (s *shape) enter(path string, node *yaml.Node) bool {
 	if s.nodes++; s.nodes > maxNodes {
 		return false
@@ -146,7 +146,7 @@ func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDe
 	s.keep(f)
 }
 
-// mapping calls visit for each entry with a usable key of its own.
+// mapping calls visit for each entry with a usable key that is not a duplicate.
 func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yaml.Node)) {
 	if node.Kind != yaml.MappingNode {
 		s.add(path, node, "expected fields (name: value), got %s", kindWord(node))
@@ -216,7 +216,7 @@ func (s *shape) stringMap(path string, node *yaml.Node, field protoreflect.Field
 	})
 }
 
-// value checks one value of a field, its list or its map.
+// value checks one value of a field, or of its list or map.
 func (s *shape) value(path string, node *yaml.Node, field protoreflect.FieldDescriptor) {
 	desc := field.Message()
 	switch {
@@ -231,7 +231,7 @@ func (s *shape) value(path string, node *yaml.Node, field protoreflect.FieldDesc
 	}
 }
 
-// body checks a JSON object: any names, any values that can be sent exactly.
+// body checks a JSON object, which may have any names and any values that can be sent exactly.
 func (s *shape) body(path string, node *yaml.Node, depth int) {
 	s.mapping(path, node, func(key, value *yaml.Node) {
 		at := path + "[" + strconv.Quote(shorten(key.Value)) + "]"

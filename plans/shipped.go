@@ -9,7 +9,7 @@ import (
 //go:embed *.yaml
 var shipped embed.FS
 
-// Shipped returns the names of the plans that come with the program, sorted.
+// Shipped returns the names of the plans that ship with the program, sorted.
 func Shipped() []string {
 	names := embeddedFiles(shipped, ".")
 	for i, name := range names {
@@ -18,7 +18,7 @@ func Shipped() []string {
 	return names
 }
 
-// embeddedFiles lists a folder of files that are part of the binary, sorted.
+// embeddedFiles lists a folder of embedded files, sorted.
 func embeddedFiles(files embed.FS, folder string) []string {
 	entries, err := files.ReadDir(folder)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestShippedPlansAreRight loads every plan that comes with the program.
+// TestShippedPlansAreRight loads every plan that ships with the program.
 func TestShippedPlansAreRight(t *testing.T) {
 	names := Shipped()
 	if len(names) == 0 {
@@ -24,7 +24,7 @@ func TestShippedPlansAreRight(t *testing.T) {
 	}
 }
 
-// TestQuickstartIsShort: the demo has 90 s for everything.
+// TestQuickstartIsShort: the demo has 90 s in total.
 func TestQuickstartIsShort(t *testing.T) {
 	data, err := Open("quickstart")
 	if err != nil {

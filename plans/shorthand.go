@@ -11,21 +11,21 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// shorthand writes out what a person may leave out: the brackets around a list of one value, and the field of a warm-up
-// by time. It changes the tree, whose positions stay those of the text, and keeps what the text needs, since the
-// decoder reads that.
+// shorthand writes out what a person may leave out: the brackets around a list of one value, and the field name of a
+// warm-up by time. It changes the tree, whose positions stay those of the original text. It also records the edits to
+// the text, because the decoder reads the text.
 type shorthand struct {
 	lines [][]byte
 	edits []edit
 }
 
-// edit puts text before and behind a value.
+// edit puts text before and after a value.
 type edit struct {
 	line, column, length int // from 1, in characters
 	before, behind       string
 }
 
-// writeOut returns the text of a plan as if nothing had been left out, and the edits that it took.
+// writeOut returns the text of a plan with all shorthand written out, and the edits.
 func writeOut(data []byte, root *yaml.Node, desc protoreflect.MessageDescriptor) ([]byte, []edit) {
 	h := &shorthand{lines: bytes.SplitAfter(data, []byte("\n"))}
 	h.message(root, desc)
@@ -41,7 +41,7 @@ func writeOut(data []byte, root *yaml.Node, desc protoreflect.MessageDescriptor)
 	return bytes.Join(h.lines, nil), h.edits
 }
 
-// byteAt is where a character of a line begins.
+// byteAt returns the offset at which a character of a line starts.
 func byteAt(line []byte, character int) int {
 	at := 0
 	for ; character > 0 && at < len(line); character-- {
@@ -51,7 +51,7 @@ func byteAt(line []byte, character int) int {
 	return at
 }
 
-// asWritten gives mistakes found in the text that was written out the columns of the text as it is.
+// asWritten converts the columns of mistakes in the written-out text to columns of the original text.
 func asWritten(found Mistakes, edits []edit) Mistakes {
 	for i := range found {
 		found[i].Column -= added(edits, found[i].Line, found[i].Column)
@@ -59,7 +59,7 @@ func asWritten(found Mistakes, edits []edit) Mistakes {
 	return found
 }
 
-// added is how many characters the edits have put before a place. Edits are from right to left.
+// added returns how many characters the edits added before a position. Edits are sorted from right to left.
 func added(edits []edit, line, column int) (n int) {
 	for _, e := range slices.Backward(edits) {
 		switch begin := e.column + n; {
@@ -101,7 +101,7 @@ func (h *shorthand) field(node *yaml.Node, field protoreflect.FieldDescriptor) {
 	}
 }
 
-// list makes a list of one value.
+// list turns one value into a list of one.
 func (h *shorthand) list(node *yaml.Node) {
 	if h.wrap(node, "[", "]") {
 		only := *node
@@ -110,7 +110,7 @@ func (h *shorthand) list(node *yaml.Node) {
 	}
 }
 
-// warmup makes a duration a warm-up of that long.
+// warmup turns a duration into a warm-up of that duration.
 func (h *shorthand) warmup(node *yaml.Node) {
 	if _, err := time.ParseDuration(node.Value); err != nil {
 		return
@@ -123,7 +123,7 @@ func (h *shorthand) warmup(node *yaml.Node) {
 	}
 }
 
-// wrap notes an edit around a value that stands on one line as it is, and reports whether there is one.
+// wrap records an edit around a value that is on one line as written, and reports whether it did.
 func (h *shorthand) wrap(node *yaml.Node, before, behind string) bool {
 	if node.Kind != yaml.ScalarNode || isNull(node) || node.Anchor != "" || node.Line < 1 || node.Line > len(h.lines) {
 		return false
@@ -134,7 +134,7 @@ func (h *shorthand) wrap(node *yaml.Node, before, behind string) bool {
 		if raw := quote + node.Value + quote; strings.HasPrefix(rest, raw) &&
 			(quote == "") == (node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) == 0) {
 			if quote == "" && strings.ContainsAny(raw, "[]{},") {
-				return false // it would mean something else within brackets
+				return false // it would have another meaning within brackets
 			}
 			h.edits = append(h.edits, edit{node.Line, node.Column, utf8.RuneCountInString(raw), before, behind})
 			return true

@@ -37,7 +37,7 @@ loads:
     warmup: {duration: 10s}
 `
 
-// TestShorthand: a plan with one value where a list is meant, and so on, is the one that is written out.
+// TestShorthand: a plan with one value in place of a list, and so on, equals the plan written out.
 func TestShorthand(t *testing.T) {
 	short, err := Load("p", []byte(shortPlan), Options{})
 	if err != nil {
@@ -56,7 +56,7 @@ func TestShorthand(t *testing.T) {
 	}
 }
 
-// TestShorthandPositions: mistakes stand where they are in the text, not where they would be in the text written out.
+// TestShorthandPositions: positions of mistakes are those in the text, not in the text written out.
 func TestShorthandPositions(t *testing.T) {
 	for change, want := range map[[2]string]string{
 		{"requests: 10,", "requests: x,"}:       "p:9:33: loads[0].requests: expected a whole number",
@@ -79,7 +79,7 @@ func TestShorthandPositions(t *testing.T) {
 	}
 }
 
-// TestPathsBeginAtThePlan: files that a plan names are found from its folder, whatever the working directory.
+// TestPathsBeginAtThePlan: files that a plan names are relative to its folder, whatever the working directory.
 func TestPathsBeginAtThePlan(t *testing.T) {
 	text := strings.Replace(longPlan, "random: {isl: 10, osl: 2}", "jsonl: {path: rows.jsonl, osl: 2}\n    name: 10:2",
 		1)

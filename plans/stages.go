@@ -4,18 +4,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Resources are what a plan names and somebody else made of it.
+// Resources are what a plan refers to and others have prepared.
 type Resources struct {
 	// Endpoints of the targets that Simulated lists, by target name.
 	Endpoints map[string][]string
-	// Datasets are the rows of the workloads that come from files, by workload name as stages have it.
+	// Datasets of the workloads that come from files, by workload name as stages have it.
 	Datasets map[string]*spatev1.Dataset
 	// Lexicons are the words of the targets whose tokenizer is a file, by target name.
 	Lexicons map[string]*spatev1.Lexicon
 }
 
-// Simulated returns the targets that the simulator serves in the plan's order, with defaults filled in, their speed in
-// a simulation among them, and without endpoints: what is to be started before the plan can be expanded.
+// Simulated returns the targets that the simulator serves, in the plan's order. Their defaults are filled in, including
+// their speed in a simulation, and they have no endpoints. Simulators for them must be started before the plan can be
+// expanded.
 func (p *Plan) Simulated() []*spatev1.Target {
 	var targets []*spatev1.Target
 	for _, t := range p.targets() {
@@ -26,24 +27,24 @@ func (p *Plan) Simulated() []*spatev1.Target {
 	return targets
 }
 
-// Stages expands the plan: by target, then workload, then load, then the load's values and their repeats, with every
-// default filled in. A sweep or a search is one stage, the template of its own. In a simulation all times and rates are
-// the simulation's, while seeds are those of the plan without it, so that the same requests are sent. The error is
-// Mistakes: a resource that is missing, or a trace that is too short for a replay's end. Stages of one target share its
-// message, those of one workload the workload's: they must not be changed.
+// Stages expands the plan by target, then workload, then load, then the load's values and their repeats, with every
+// default filled in. A sweep or a search is one stage, the template of its stages. In a simulation all times and rates
+// are those of the simulation. The seeds are those of the plan without the simulation, so that the same requests are
+// sent. The error is Mistakes: a missing resource, or a trace that is too short for a replay's end. Stages of one
+// target share its message, and stages of one workload share the workload's; the caller must not change them.
 func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 	e := &expansion{plan: p, resources: r}
 	return e.stages(), mistakesOrNil(e.mistakes)
 }
 
-// Outline expands the plan as far as it goes without resources: simulated targets have no endpoints, workloads from
-// files no dataset, and replays that end with their trace no number of requests. It is for showing a plan, not for
-// running it.
+// Outline expands the plan as far as possible without resources: simulated targets have no endpoints, workloads from
+// files have no dataset, and replays that end with their trace have no number of requests. Use it to show a plan, not
+// to run it.
 func (p *Plan) Outline() []*spatev1.Stage {
 	return (&expansion{plan: p, outline: true}).stages()
 }
 
-// Compression returns how many times faster than planned time passes in a simulation, and whether the plan is one.
+// Compression returns how many times faster than planned time passes, and whether the plan is a simulation.
 func (p *Plan) Compression() (speed float64, simulation bool) {
 	if s := p.msg.GetSimulation(); s != nil {
 		return or(s.GetSpeed(), 1), true
@@ -51,7 +52,7 @@ func (p *Plan) Compression() (speed float64, simulation bool) {
 	return 1, false
 }
 
-// targets returns all targets with their defaults. Those that the simulator serves have no endpoints.
+// targets returns all targets with their defaults. Targets that the simulator serves have no endpoints.
 func (p *Plan) targets() []*spatev1.Target {
 	speed, simulation := p.Compression()
 	var targets []*spatev1.Target
@@ -71,6 +72,6 @@ func (p *Plan) targets() []*spatev1.Target {
 	return targets
 }
 
-// Reached returns all targets in the plan's order, with defaults filled in, as they are reached: those that the
-// simulator serves have no endpoints.
+// Reached returns all targets in the plan's order, with defaults filled in. Targets that the simulator serves have no
+// endpoints.
 func (p *Plan) Reached() []*spatev1.Target { return p.targets() }

@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// load loads a plan that must have no mistakes.
+// load loads a plan that must not have mistakes.
 func load(t interface {
 	Helper()
 	Fatal(...any)
@@ -151,7 +151,7 @@ func TestSimulated(t *testing.T) {
 	}
 }
 
-// TestExpansion holds the stages of random plans against four nested loops over what was written.
+// TestExpansion compares the stages of random plans with four nested loops over what was written.
 func TestExpansion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := rapid.IntRange(1, 4).Draw(t, "targets")
@@ -221,7 +221,7 @@ func BenchmarkStages(b *testing.B) {
 	}
 }
 
-// TestLoadsOfSomeWorkloads: a load that names workloads makes stages of those alone, in the plan's order.
+// TestLoadsOfSomeWorkloads: a load that names workloads makes stages only of those, in the plan's order.
 func TestLoadsOfSomeWorkloads(t *testing.T) {
 	var got []string
 	for _, s := range load(t, `

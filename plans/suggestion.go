@@ -7,12 +7,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// meant returns the field whose name is so near to an unknown one that it is likely meant. Empty: there is none.
+// meant returns the field whose name is so similar to an unknown one that it is probably meant, or "".
 func meant(name string, desc protoreflect.MessageDescriptor) string {
 	return Nearest(name, fieldNames(desc))
 }
 
-// Nearest returns that of the names which is so near to an unknown one that it is likely meant. Empty: there is none.
+// Nearest returns the one of names that is so similar to an unknown name that it is probably meant, or "".
 func Nearest(name string, names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -32,8 +32,8 @@ func fieldNames(desc protoreflect.MessageDescriptor) []string {
 	return names
 }
 
-// distance counts the insertions, deletions and replacements from a to b. Case, dashes and underscores are free, so
-// that "drainTimeout" is found to be "drain_timeout".
+// distance counts the insertions, deletions and replacements from a to b. It ignores case, dashes and underscores, so
+// that "drainTimeout" matches "drain_timeout".
 func distance(a, b string) int {
 	a, b = plain(a), plain(b)
 	row := make([]int, len(b)+1)
@@ -55,7 +55,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// plain shortens, too: only names near a field's matter, and a key may be megabytes long.
+// plain also shortens: only names of about a field's length matter, and a key may be megabytes long.
 func plain(name string) string {
 	name = name[:min(len(name), 64)]
 	return strings.ToLower(joiners.Replace(name))

@@ -12,11 +12,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// readerError is a message of the YAML reader. Its line is often that of the block around the mistake, or one beside
-// it, and it names no column.
+// readerError matches an error of the YAML reader. Its line is often that of the block around the mistake, or a
+// neighbouring line, and it has no column.
 var readerError = regexp.MustCompile(`(?s)^yaml: (?:line (\d+): )?(.*)$`)
 
-// syntaxMistakes words what makes data no YAML, and finds its place.
+// syntaxMistakes says why data is not YAML, and where.
 func syntaxMistakes(path string, data []byte, err error) Mistakes {
 	m := Mistake{Path: path, Message: "not readable as YAML: " + err.Error()}
 	if part := readerError.FindStringSubmatch(err.Error()); part != nil {
@@ -33,18 +33,18 @@ func syntaxMistakes(path string, data []byte, err error) Mistakes {
 	return Mistakes{m}
 }
 
-// tabIn returns the column of the first tab in the indentation of a line, counted from 1. 0: there is none.
+// tabIn returns the column of the first tab in the indentation of a line, counted from 1, or 0 if there is none.
 func tabIn(line []byte) int {
 	indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
 	return bytes.IndexByte(indent, '\t') + 1
 }
 
-// searchBudget bounds the bytes that brokenAt has parsed in all: less than a second's work, however deeply nested they
-// are.
+// searchBudget bounds the bytes that brokenAt parses in total: less than a second's work, however deeply they are
+// nested.
 const searchBudget = 1 << 20
 
-// brokenAt returns the offset of the byte that breaks data, which is no YAML, for good: up to there it is fine, and no
-// longer part of it is. For a quote or bracket that is never closed it is where that opens.
+// brokenAt returns the offset of the byte that makes data invalid YAML: data up to that byte is valid, and no longer
+// prefix is. For a quote or bracket that is never closed, it returns the offset of the opening character.
 func brokenAt(data []byte) (offset int, found bool) {
 	budget := searchBudget
 	fine := func(n int) bool {
@@ -66,14 +66,14 @@ func brokenAt(data []byte) (offset int, found bool) {
 	return end, budget >= 0
 }
 
-// readTo returns the offset up to which the YAML reader asks for data, which is no YAML, before it gives up.
+// readTo returns the offset up to which the YAML reader asks for data, which is invalid, before it fails.
 func readTo(data []byte) int {
 	asked := &byteReader{data: data}
 	wellFormed(asked)
 	return asked.offset
 }
 
-// byteReader gives a byte at a time, so that nothing is read ahead.
+// byteReader returns one byte at a time, so that nothing is read ahead.
 type byteReader struct {
 	data   []byte
 	offset int
@@ -87,7 +87,7 @@ func (r *byteReader) Read(p []byte) (n int, err error) {
 	return copy(p, r.data[r.offset-1:r.offset]), nil
 }
 
-// wellFormed reports whether what is read is YAML, of any number of documents.
+// wellFormed reports whether the input is YAML, of any number of documents.
 func wellFormed(r io.Reader) bool {
 	decoder := yaml.NewDecoder(r)
 	for {

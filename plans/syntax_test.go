@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Whatever breaks a plan's YAML, and wherever, the mistake has a line and a column.
+// TestEverySyntaxMistakeHasAPlace: whatever breaks a plan's YAML, and wherever, the mistake has a line and a column.
 func TestEverySyntaxMistakeHasAPlace(t *testing.T) {
 	whole, err := os.ReadFile("quickstart.yaml")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestEverySyntaxMistakeHasAPlace(t *testing.T) {
 	})
 }
 
-// The place is that of what is wrong, not of the block around it.
+// TestSyntaxMistakeIsWhereItIs: the position is that of the mistake, not of the block around it.
 func TestSyntaxMistakeIsWhereItIs(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: @x\n": "1:7", "name: *nobody\n": "1:7", "name: \"abc\nseed: 1\n": "1:7", "a: [1, 2\nb: 3\n": "1:4",
@@ -56,7 +56,7 @@ func TestAHugeBrokenPlanIsGivenUp(t *testing.T) {
 
 var pathOfMistake = regexp.MustCompile(`(?m)^plan\.yaml:[0-9:]+: ([a-z_]+(?:\[[^\]]*\])*(?:\.[a-z_]+(?:\[[^\]]*\])*)*): `)
 
-// A message names fields as people write them: "workloads[0].content" is none.
+// TestMistakesNameFieldsOfPlans: a message names fields as people write them; "workloads[0].content" is not one.
 func TestMistakesNameFieldsOfPlans(t *testing.T) {
 	goldens, err := os.ReadFile(mistakesFile)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkText refuses what no plan contains and what YAML readers disagree on: sizes beyond the limit, bytes that are not
-// UTF-8, NUL, and the line breaks that editors do not count as lines (they would make every position after them wrong).
+// checkText refuses what no plan contains and what YAML readers disagree on: a size above the limit, bytes that are not
+// UTF-8, NUL, and line breaks that editors do not count as lines (they would shift every position after them).
 func checkText(path string, data []byte, maxBytes int) Mistakes {
 	if len(data) > maxBytes {
 		return Mistakes{{Path: path, Message: fmt.Sprintf("the plan has %d bytes, more than the limit of %d",
@@ -27,7 +27,7 @@ func checkText(path string, data []byte, maxBytes int) Mistakes {
 	return nil
 }
 
-// unreadable says what is wrong with a rune, given what follows it. Empty: nothing.
+// unreadable returns what is wrong with a rune, given what follows it, or "" if nothing is.
 func unreadable(r rune, size int, rest []byte) string {
 	switch {
 	case r == utf8.RuneError && size == 1:

@@ -2,7 +2,7 @@ package plans
 
 import "go.yaml.in/yaml/v3"
 
-// entry returns the value of a mapping's key. nil: there is none.
+// entry returns the value of a mapping's key, or nil if there is none.
 func entry(node *yaml.Node, key string) *yaml.Node {
 	if node.Kind != yaml.MappingNode {
 		return nil
@@ -15,7 +15,7 @@ func entry(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// child returns the value of a mapping's key, made if there is none.
+// child returns the value of a mapping's key. It creates the value if there is none.
 func child(node *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	found := entry(node, key)
 	if found == nil || isNull(found) {
@@ -24,7 +24,7 @@ func child(node *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 	return found
 }
 
-// put sets the value of a mapping's key in its place, or at the end, and returns it.
+// put sets the value of a mapping's key, at its existing place or else at the end, and returns the value.
 func put(node *yaml.Node, key string, value *yaml.Node) *yaml.Node {
 	if found := entry(node, key); found != nil {
 		replace(found, value)
@@ -34,7 +34,7 @@ func put(node *yaml.Node, key string, value *yaml.Node) *yaml.Node {
 	return value
 }
 
-// replace puts a value in the place of another, whose comments stay.
+// replace replaces a value and keeps the comments of the old one.
 func replace(old, value *yaml.Node) {
 	value.HeadComment, value.LineComment, value.FootComment = old.HeadComment, old.LineComment, old.FootComment
 	*old = *value

@@ -25,7 +25,7 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 		return fmt.Errorf("the proxy %s hung up: %w", p.address, cause(err))
 	}
 	// Bytes after the head come from the endpoint and must not be read here.
-	// nolint:bodyclose // it has no body: the tunnel follows
+	//nolint:bodyclose // it has no body: the tunnel follows
 	response, err := http.ReadResponse(bufio.NewReaderSize(oneByOne{c}, 16), ask)
 	switch {
 	case ctx.Err() != nil:

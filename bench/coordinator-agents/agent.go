@@ -16,10 +16,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sealDelay is how long after a window's end an agent sends it off.
+// sealDelay is how long after the end of a window an agent sends it.
 const sealDelay = 250 * time.Millisecond
 
-// agent is one agent: a connection with a control stream, a push stream and clock probes.
+// agent is one simulated agent: a connection with a control stream, a push stream and clock probes.
 type agent struct {
 	*crowd
 	number      int
@@ -32,7 +32,7 @@ type agent struct {
 	sent    []clock.Instant // when each snapshot was sent, by window
 }
 
-// attend is the agent's life.
+// attend runs the agent.
 func (a *agent) attend(ctx context.Context) error {
 	conn, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *agent) hello() error {
 	return err
 }
 
-// listen does what the coordinator says.
+// listen acts on the coordinator's messages.
 func (a *agent) listen(starts chan<- *spatev1.Arm) error {
 	for {
 		m, err := a.control.Recv()
@@ -110,7 +110,7 @@ func (a *agent) applied(ref *spatev1.AssignmentRef) error {
 	}}})
 }
 
-// beat sends a heartbeat a second.
+// beat sends one heartbeat per second.
 func (a *agent) beat(ctx context.Context) error {
 	for rest(ctx, time.Second) {
 		a.beats++
@@ -124,7 +124,7 @@ func (a *agent) beat(ctx context.Context) error {
 	return nil
 }
 
-// probe asks for the coordinator's clock, some times one after the other each second.
+// probe sends clock probes to the coordinator, several in a row each second.
 func (a *agent) probe(ctx context.Context, service spatev1.ControlServiceClient) error {
 	for rest(ctx, time.Second) {
 		for range a.probes {
@@ -138,8 +138,8 @@ func (a *agent) probe(ctx context.Context, service spatev1.ControlServiceClient)
 	return nil
 }
 
-// deliver sends a snapshot after each window, the last one with the totals. Both processes are on this machine: they
-// have one clock.
+// deliver sends a snapshot after each window, and the totals after the last one. Both processes are on this machine, so
+// they share a clock.
 func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushClient, starts <-chan *spatev1.Arm) error {
 	var arm *spatev1.Arm
 	select {
@@ -160,7 +160,7 @@ func (a *agent) deliver(ctx context.Context, push spatev1.MetricsService_PushCli
 	return nil
 }
 
-// snapshot is what the agent measured in a window.
+// snapshot returns what the agent measured in a window.
 func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapshot {
 	s := &spatev1.Snapshot{
 		Key: &spatev1.SnapshotKey{
@@ -176,7 +176,7 @@ func (a *agent) snapshot(ref *spatev1.AssignmentRef, window int) *spatev1.Snapsh
 	return s
 }
 
-// count takes in acks and refusals.
+// count counts acks and refusals.
 func (a *agent) count(push spatev1.MetricsService_PushClient) error {
 	for {
 		m, err := push.Recv()
@@ -188,7 +188,7 @@ func (a *agent) count(push spatev1.MetricsService_PushClient) error {
 	}
 }
 
-// ended takes the end of a stream for no error: a coordinator that ends says so elsewhere.
+// ended treats the end of a stream as no error: a coordinator that stops reports that elsewhere.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

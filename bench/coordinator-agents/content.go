@@ -8,15 +8,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// variants is how many different windows there are: enough that merged histograms look like those of many machines, few
-// enough to be made beforehand.
+// variants is how many different windows there are: enough that merged histograms look like those of many machines, and
+// few enough to be made in advance.
 const variants = 64
 
 // gapsOfRow is how many token gaps a row has.
 const gapsOfRow = 50
 
-// spread is the lognormal distribution of a metric: its median and its sigma. A sigma of 0.3 puts most of a few hundred
-// values into bins of their own.
+// spread is the lognormal distribution of a metric, given by its median and sigma. With a sigma of 0.3, most of a few
+// hundred values have a bin of their own.
 type spread struct {
 	metric        spatev1.Metric
 	median, sigma float64
@@ -36,7 +36,7 @@ var contents = []spread{
 	{spatev1.Metric_METRIC_RECEIVE_LAG, 30e3, 0.8},
 }
 
-// makeSeries makes the windows' measurements.
+// makeSeries makes the measurements of the windows.
 func makeSeries(values int) []*spatev1.Series {
 	random := rand.New(rand.NewPCG(1, uint64(values)))
 	out := make([]*spatev1.Series, variants)
@@ -53,7 +53,7 @@ func makeSeries(values int) []*spatev1.Series {
 	return out
 }
 
-// counters are those of some windows.
+// counters returns the counters of several windows.
 func counters(values, windows int) *spatev1.Counters {
 	n := uint64(values) * uint64(windows)
 	return &spatev1.Counters{
@@ -62,14 +62,14 @@ func counters(values, windows int) *spatev1.Counters {
 	}
 }
 
-// shares say that the requests of a window were under way in it and in the four before it, as requests of 5 s are.
+// shares spreads the requests of a window over that window and the four before it, as for requests that take 5 s.
 func shares(values, window int) (all []*spatev1.WindowShare) {
 	const windows = 5
 	n := uint64(values)
 	for i := range min(windows, window+1) {
 		s := &spatev1.WindowShare{Window: uint32(window - i), OutputTokens: 30 * n, Chunks: 30 * n,
 			MicroRequests: 200_000 * n}
-		if i == window { // what was before the start
+		if i == window { // the rest is before the start
 			rest := uint64(windows - i)
 			s.OutputTokens, s.Chunks, s.MicroRequests = rest*s.OutputTokens, rest*s.Chunks, rest*s.MicroRequests
 		}
@@ -78,7 +78,7 @@ func shares(values, window int) (all []*spatev1.WindowShare) {
 	return all
 }
 
-// totals close an agent's part of so many windows, of which each had one snapshot.
+// totals returns the totals of an agent after that many windows, with one snapshot each.
 func totals(values, windows int) *spatev1.Totals {
 	t := &spatev1.Totals{Snapshots: uint64(windows), Counters: counters(values, windows)}
 	for _, c := range contents {
@@ -87,7 +87,7 @@ func totals(values, windows int) *spatev1.Totals {
 	return t
 }
 
-// makeRows makes a window's rows.
+// makeRows makes the rows of a window.
 func makeRows(values int) []*spatev1.RequestRecord {
 	random := rand.New(rand.NewPCG(2, uint64(values)))
 	rows := make([]*spatev1.RequestRecord, values)

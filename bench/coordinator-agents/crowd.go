@@ -25,7 +25,7 @@ type crowd struct {
 	answers answers
 }
 
-// answers is what the coordinator said to snapshots and probes.
+// answers holds the coordinator's answers to snapshots and probes.
 type answers struct {
 	acked, refused, probed atomic.Uint64
 	last                   atomic.Value // reason of the last refusal
@@ -45,7 +45,7 @@ func newCrowd(s settings) *crowd {
 	return c
 }
 
-// play plays all agents until ctx ends or one of them fails.
+// play runs all agents until ctx ends or one of them fails.
 func (c *crowd) play(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range c.agents {
@@ -70,10 +70,10 @@ func (c *crowd) play(ctx context.Context) error {
 	return group.Wait()
 }
 
-// armed notes that the stage begins.
+// armed records that the stage starts.
 func (c *crowd) armed() { c.once.Do(func() { close(c.began) }) }
 
-// acknowledged takes in an answer to a snapshot.
+// acknowledged records an answer to a snapshot.
 func (a *answers) acknowledged(m *spatev1.PushResponse, after time.Duration) {
 	if reason := m.GetRefused(); reason != "" {
 		a.refused.Add(1)
@@ -86,7 +86,7 @@ func (a *answers) acknowledged(m *spatev1.PushResponse, after time.Duration) {
 	a.acks.Record(int64(after))
 }
 
-// answeredProbe takes in a clock probe's round trip.
+// answeredProbe records a clock probe's round trip.
 func (a *answers) answeredProbe(after time.Duration) {
 	a.probed.Add(1)
 	a.mu.Lock()
@@ -94,7 +94,7 @@ func (a *answers) answeredProbe(after time.Duration) {
 	a.probes.Record(int64(after))
 }
 
-// rest pauses and reports whether ctx still goes on.
+// rest waits, and reports whether ctx is still active.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,9 +1,9 @@
-// Command coordinator-agents plays many agents against one coordinator and says what that costs it.
+// Command coordinator-agents simulates many agents against one coordinator and reports what they cost it.
 //
-// Each agent is a connection of its own that does what an agent of this version does: Hello, Applied, a heartbeat and
-// four clock probes a second, a snapshot a window sent off 250 ms after its end, totals at the end. It sends no request
-// to anybody. The coordinator is another process on this machine, started by the caller; bench/coordinator-1000.sh is
-// the usual one.
+// Each agent has its own connection and does what an agent of this version does: Hello, Applied, a heartbeat and four
+// clock probes per second, one snapshot per window sent 250 ms after the window's end, and totals at the end. It sends
+// no requests. The coordinator is another process on this machine, which the caller starts; usually
+// bench/coordinator-1000.sh does.
 package main
 
 import (
@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// settings say what to play.
+// settings are the flags.
 type settings struct {
 	coordinator string        // address of its services
 	status      string        // its --http-listen
 	pid         int           // its process
 	dataDir     string        // its --data-dir
-	agents      int           // how many
-	regions     int           // regions they are of
+	agents      int           // number of agents
+	regions     int           // number of regions of the agents
 	windows     int           // windows played
-	settle      int           // first windows that are not measured
-	values      int           // requests of a window, and so values of each distribution
-	probes      int           // clock probes a second
-	records     string        // rows of requests: "parquet", "jsonl" or empty
+	settle      int           // first windows, which are not measured
+	values      int           // requests per window, and so values per distribution
+	probes      int           // clock probes per second
+	records     string        // form of request rows: "parquet", "jsonl" or empty
 	join        time.Duration // agents connect over this time
 }
 
@@ -66,7 +66,7 @@ func (s settings) check() error {
 	return nil
 }
 
-// play plays a whole run of one stage.
+// play runs one stage from start to end.
 func play(ctx context.Context, s settings) (report, error) {
 	if err := s.check(); err != nil {
 		return report{}, err

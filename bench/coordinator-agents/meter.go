@@ -14,30 +14,30 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// tick is the kernel's unit of CPU time in /proc: USER_HZ, which is 100 on every architecture that Linux has with Go.
+// tick is the kernel's unit of CPU time in /proc: USER_HZ, which is 100 on every Linux architecture that Go supports.
 const tick = 10 * time.Millisecond
 
-// sampleInterval is how often the coordinator is looked at: often enough to see each window's delay.
+// sampleInterval is how often the coordinator is sampled: often enough to see each window's delay.
 const sampleInterval = 500 * time.Millisecond
 
-// meter reads what the coordinator's process costs, from /proc and from its own metrics.
+// meter reads the resource use of the coordinator's process, from /proc and from its own metrics.
 type meter struct {
 	settings
-	run string // its ledger is looked at
+	run string // the run whose ledger is measured
 }
 
 // sample is one reading.
 type sample struct {
 	at         clock.Instant
 	user, sys  time.Duration
-	anon, peak uint64 // resident without files, and the most resident with them, in bytes
+	anon, peak uint64 // resident without files, and the peak of resident with files, in bytes
 	ledger     int64  // bytes
 	metrics    map[string]float64
 }
 
 func newMeter(s settings) *meter { return &meter{settings: s} }
 
-// read reads all of it.
+// read takes a sample.
 func (m *meter) read() (sample, error) {
 	s := sample{at: clock.Now()}
 	if err := s.readProcess(m.pid); err != nil {
@@ -74,7 +74,7 @@ func (s *sample) readProcess(pid int) error {
 	return nil
 }
 
-// kilobytes finds a line of /proc/PID/status.
+// kilobytes returns the value of a line of /proc/PID/status, in bytes.
 func kilobytes(status []byte, name string) uint64 {
 	for line := range strings.Lines(string(status)) {
 		if value, ok := strings.CutPrefix(line, name); ok {
@@ -107,7 +107,7 @@ func (s *sample) scrape(address string) error {
 	return nil
 }
 
-// watch takes samples from the end of settling until all windows were played, or until stop.
+// watch takes samples from the end of settling until all windows have passed, or until stop.
 func (m *meter) watch(ctx context.Context, began, stop <-chan struct{}) (samples []sample) {
 	select {
 	case <-began:

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestPlay plays a few agents of two regions with rows against a coordinator in this process: what they say is taken as
-// agents' is, to the last total.
+// TestPlay runs a few agents of two regions, with rows, against a coordinator in this process. The coordinator accepts
+// everything they send, up to the last totals.
 func TestPlay(t *testing.T) {
 	dir := t.TempDir()
 	c, err := coordinator.New(coordinator.Config{DataDir: dir, Logger: slog.New(slog.DiscardHandler)})
@@ -62,7 +62,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestFlagsThatCannotBe: mistakes are said before anything is played.
+// TestFlagsThatCannotBe: mistakes are reported before any agent starts.
 func TestFlagsThatCannotBe(t *testing.T) {
 	for name, s := range map[string]settings{
 		"no agents":           {regions: 1, values: 1, settle: 1, windows: 9},

@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/histogram"
 )
 
-// report is what a run cost.
+// report holds the cost of a run.
 type report struct {
 	settings
 	ending
@@ -22,7 +22,7 @@ type report struct {
 	probed uint64
 }
 
-// report sums up. A run that did not go as it should has no cost worth telling.
+// report sums up a run. It returns an error for a run that did not go as it should: its cost means nothing.
 func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 	if refused := a.refused.Load(); refused > 0 {
 		return report{}, fmt.Errorf("%d snapshots refused, the last because: %v", refused, a.last.Load())
@@ -49,7 +49,7 @@ func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 	return r, nil
 }
 
-// String is the table.
+// String returns the table.
 func (r report) String() string {
 	from, to := r.measured[0], r.measured[len(r.measured)-1]
 	seconds := to.at.Sub(from.at).Seconds()
@@ -90,7 +90,7 @@ func rows(form string) string {
 	return form
 }
 
-// quantiles are those of sorted times.
+// quantiles formats p50, p99 and the maximum of sorted times.
 func quantiles(sorted []time.Duration) string {
 	if len(sorted) == 0 {
 		return "n/a"
@@ -100,7 +100,7 @@ func quantiles(sorted []time.Duration) string {
 		sorted[len(sorted)-1].Seconds()*1e3)
 }
 
-// values are the same of a histogram.
+// values formats the same for a histogram.
 func values(h *histogram.Histogram) string {
 	if h.Count() == 0 {
 		return "n/a"

@@ -14,24 +14,24 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// planForm is the plan: the agents end its one stage by themselves, before its load ends.
+// planForm is the plan. The agents end its only stage themselves, before its load ends.
 const planForm = `name: coordinator-agents
 targets: [{name: nobody, endpoints: ["http://127.0.0.1:9"], model: m}]
 workloads: [{random: {isl: 3000, osl: 150}}]
 loads: [{rate: [%d], arrival: constant, duration: %ds}]
 `
 
-// ending is how a run ended, and what it had cost by then.
+// ending is how a run ended, and its cost by then.
 type ending struct {
 	run      string
 	stage    *spatev1.StageEnded
 	end      *spatev1.RunEnded
 	measured []sample // from the end of settling to the end of the last window
 	after    sample   // after the run's end
-	progress int      // events of progress
+	progress int      // number of progress events
 }
 
-// submit has the plan run by the crowd and follows the run to its end, measuring while its windows go on.
+// submit submits the plan and follows the run to its end, measuring while its windows pass.
 func submit(ctx context.Context, s settings, c *crowd, m *meter) (ending, error) {
 	conn, err := grpc.NewClient(s.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -1,10 +1,10 @@
-// Command examples runs the shipped plans against the simulator and writes a page for each into docs/examples: make
-// examples. Stages are timed, so nothing else should run on the machine. It reads results.json and report.md of its
-// runs, and simulator/testdata/seeds.yaml for what was measured on the deployments that the plans simulate; it measures
-// nothing itself.
+// Command examples runs the shipped plans against the simulator and writes a page about each into docs/examples: make
+// examples. Stages are timed, so nothing else should run on the machine. The command reads results.json and report.md
+// of its runs, and simulator/testdata/seeds.yaml for what was measured on the deployments that the plans simulate. It
+// measures nothing itself.
 //
-// A plan with published numbers is run one target at a time, and the runs are kept: with PLAN/TARGET as its argument
-// the program runs that target alone and writes the page from this run and the kept ones.
+// A plan with published numbers is run one target at a time, and the runs are kept. With PLAN/TARGET as its argument,
+// the command runs only that target and writes the page from this run and the kept ones.
 package main
 
 import (
@@ -30,14 +30,14 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// speeds are how many times faster than planned the long plans are run, or targets of theirs. Two cores keep up with
-// 30,000 tokens a second.
+// speeds are how many times faster than planned the long plans, or some of their targets, are run. Two cores keep up
+// with 30,000 tokens per second.
 var speeds = map[string]float64{
 	"dynamo-vllm-h20": 12, "dynamo-vllm-h20/vllm-v0": 5, "dynamo-vllm-h20/vllm-v1": 5, "deepseek-r1-h20": 30,
 	"mooncake-a10": 8, "gpustack-h100": 3,
 }
 
-// settings say what is run and where pages go.
+// settings say what to run and where the pages go.
 type settings struct {
 	spate, seeds, runs, out string
 	kept                    bool
@@ -159,7 +159,7 @@ func (s *settings) save(name, page string) error {
 
 func (s *settings) runOf(name, target string) string { return filepath.Join(s.runs, name, target) }
 
-// speed is how many times faster than planned a target of a plan is run, 0 for as planned.
+// speed returns how many times faster than planned a target of a plan is run, or 0 if as planned.
 func (s *settings) speed(name, target string) float64 {
 	if k, ok := s.speeds[name+"/"+target]; ok {
 		return k
@@ -167,7 +167,7 @@ func (s *settings) speed(name, target string) float64 {
 	return s.speeds[name]
 }
 
-// args returns what `spate` is called with to run a plan, or one target of it.
+// args returns the arguments of `spate` to run a plan, or one target of it.
 func (s *settings) args(name, target string) []string {
 	args := []string{"run", name}
 	if k := s.speed(name, target); k > 0 {
@@ -179,11 +179,11 @@ func (s *settings) args(name, target string) []string {
 	return args
 }
 
-// command is what a user types.
+// command returns what a user types.
 func command(args []string) string { return "spate " + strings.Join(args, " ") }
 
-// run runs `spate` in place of an earlier run, or leaves that as it is. A run that ends with results and an exit code
-// has a verdict, and is no error.
+// run runs `spate`. It replaces an earlier run, or leaves that run as it is if runs are kept. A run that ends with
+// results and an exit code because of its verdict is not an error.
 func (s *settings) run(ctx context.Context, args []string, dir string) error {
 	if s.kept {
 		return nil
@@ -204,8 +204,8 @@ func (s *settings) run(ctx context.Context, args []string, dir string) error {
 	return nil
 }
 
-// fingerprint names a plan by what it asks for: the hash of its YAML without comments, layout and description. Defaults
-// are not in it, so a new field of plans leaves it as it is.
+// fingerprint identifies a plan by its content: the hash of its YAML without comments, layout and description. It does
+// not cover defaults, so a new field of plans does not change it.
 func fingerprint(name string) (string, error) {
 	source, err := plans.Open(name)
 	if err != nil {

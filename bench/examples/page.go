@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// seed is what was measured on a deployment.
+// seed holds what was measured on a deployment.
 type seed struct {
 	Source, Plan, Target string
 	Columns              []string
@@ -30,7 +30,7 @@ func readSeeds(path string) ([]seed, error) {
 	return seeds, yaml.Unmarshal(data, &seeds)
 }
 
-// stage is what a page takes of a stage's results.
+// stage holds what a page needs of a stage's results.
 type stage struct {
 	Target, Workload string
 	Load             struct {
@@ -60,7 +60,7 @@ func readStages(path string) ([]stage, error) {
 	return results.Stages, json.Unmarshal(data, &results)
 }
 
-// value returns a column of a stage in the plan's own time, in its unit: tokens per second or milliseconds.
+// value returns a column of a stage in the plan's own time, in the column's unit: tokens per second or milliseconds.
 func (s *stage) value(column string, speed float64) (float64, error) {
 	of := map[string]*latencies{"ttft": s.TTFT, "tpot": s.TPOT, "e2e": s.E2E}
 	name, tail := strings.CutSuffix(column, "_p99")
@@ -76,15 +76,15 @@ func (s *stage) value(column string, speed float64) (float64, error) {
 	}
 }
 
-// heads are the columns' names on a page.
+// heads are the headings of the columns on a page.
 var heads = map[string]string{
 	"tokens_per_second": "Output (tok/s)", "ttft": "Mean TTFT (ms)", "ttft_p99": "P99 TTFT (ms)",
 	"tpot":     "Mean TPOT (ms)",
 	"tpot_p99": "P99 TPOT (ms)", "e2e": "Mean E2E (ms)", "e2e_p99": "P99 E2E (ms)",
 }
 
-// writeBeside appends a table for each workload of each target, with how far each cell is from what was measured.
-// speedOf is how many times faster than planned a target was run.
+// writeBeside appends a table for each workload of each target, with the difference between each cell and the published
+// measurement. speedOf returns how many times faster than planned a target was run.
 func writeBeside(w io.Writer, stages []stage, seeds []seed, speedOf func(target string) float64) error {
 	fmt.Fprintln(w, "\nAll values are the plan's: what ran faster is converted back. In brackets: how far from the published number.")
 	var reasons []string
@@ -112,7 +112,7 @@ func writeBeside(w io.Writer, stages []stage, seeds []seed, speedOf func(target 
 	return nil
 }
 
-// find returns the stage of a load. Rates are as many times higher in the run.
+// find returns the stage of a load. Rates in the run are higher by the factor speed.
 func find(stages []stage, target, workload string, load, speed float64) *stage {
 	for i := range stages {
 		s := &stages[i]
@@ -136,7 +136,7 @@ func (s *stage) writeRow(w io.Writer, row []float64, columns []string, speed flo
 	return nil
 }
 
-// short writes a number with about four digits.
+// short formats a number with about four digits.
 func short(v float64) string {
 	switch {
 	case v >= 1000:
@@ -148,7 +148,7 @@ func short(v float64) string {
 	}
 }
 
-// reasons are why a stage is not VALID.
+// reasons returns why a stage is not VALID.
 func (s *stage) reasons(load float64) []string {
 	var all []string
 	for _, c := range s.Trust.Checks {
@@ -171,8 +171,8 @@ func writeReasons(w io.Writer, reasons []string) {
 
 var level2 = regexp.MustCompile(`(?m)^## `)
 
-// copyTables appends the report's tables of results and its verdicts, without its head and without what is told stage
-// by stage.
+// copyTables appends the report's tables of results and its verdicts, without the head and without the details of
+// single stages.
 func copyTables(w io.Writer, path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -80,8 +80,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// A page without published numbers says which plan it was made of: the one that ships today. TestExamplesAreCurrent of
-// the simulator holds the other pages, by their values.
+// A page without published numbers names the plan that it was made from, which must be the one that ships today.
+// TestExamplesAreCurrent of the simulator checks the other pages, by their values.
 func TestPagesAreOfTheShippedPlans(t *testing.T) {
 	seeds, err := readSeeds("../../simulator/testdata/seeds.yaml")
 	if err != nil {

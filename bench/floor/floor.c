@@ -1,18 +1,21 @@
 /*
- * The floor: what it costs a process to receive streams and do nothing with them. It opens streams to one endpoint, sends the same
- * request on each, reads by epoll and recv, and discards. Only a client that reads less often, or not at all, can cost less.
+ * The floor: what it costs a process to receive streams and do nothing with them. It opens streams to one endpoint,
+ * sends the same request on each, reads with epoll and recv, and discards. Only a client that reads less often, or not
+ * at all, can cost less.
  *
  *   floor PORT REQUEST_FILE STREAMS WARMUP_SECONDS SECONDS [stamps]
  *
- * With "stamps" it has the kernel stamp what is received and reads by recvmsg, stamps and all, as who wants to know when a frame came must.
+ * With "stamps" the kernel timestamps received data, and the program reads data and timestamps with recvmsg, as a
+ * client must to know when a frame came.
  *
- * REQUEST_FILE is the whole HTTP request, sent as it is. When each stream has had bytes and the warm-up is over it measures for
- * SECONDS and prints one line, as bench/frames does:
+ * REQUEST_FILE is the whole HTTP request, sent as it is. When each stream has had bytes and the warm-up is over, the
+ * program measures for SECONDS and prints one line, like bench/frames:
  *
  *   client=floor (or stamps) streams=N seconds=S frames=N bytes=N reads=N user_us=U sys_us=S
  *
- * times being of the process, a frame. Frames are counted during the warm-up alone, where they begin with "data:"; later they are bytes
- * over bytes a frame, so that what is measured looks at no byte. It exits with 1 and a reason if a stream fails or ends.
+ * Times are those of the process, per frame. Frames, which start with "data:", are counted only during the warm-up.
+ * Later their number is computed from the bytes, so that the measured part looks at no byte. The program exits with 1
+ * and a reason if a stream fails or ends.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -58,7 +61,7 @@ static double now(void)
 
 static double microseconds(struct timeval t) { return t.tv_sec * 1e6 + t.tv_usec; }
 
-/* stop_watch notes the time and what the process has used. */
+/* stop_watch records the time and the CPU time that the process has used. */
 static void stop_watch(struct tally *t)
 {
 	struct rusage used;
@@ -69,7 +72,7 @@ static void stop_watch(struct tally *t)
 	t->sys_us = microseconds(used.ru_stime);
 }
 
-/* number reads an argument that is to lie between 1 and most. */
+/* number parses an argument that must be between 1 and most. */
 static long number(const char *text, long most)
 {
 	char *end;
@@ -80,7 +83,7 @@ static long number(const char *text, long most)
 	return n;
 }
 
-/* read_request returns the contents of a file, which the process keeps. */
+/* read_request returns the contents of a file in static memory. */
 static char *read_request(const char *path, size_t *length)
 {
 	static char request[1 << 20];
@@ -95,10 +98,10 @@ static char *read_request(const char *path, size_t *length)
 	return request;
 }
 
-/* stamps says whether receive stamps are wanted. */
+/* stamps: receive timestamps are on. */
 static int stamps;
 
-/* open_stream connects, sends the request and hands the socket to epoll, edge-triggered as Go's runtime does. */
+/* open_stream connects, sends the request and adds the socket to epoll, edge-triggered as in Go's runtime. */
 static void open_stream(int poll, const struct sockaddr_in *server, const char *request, size_t length)
 {
 	struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
@@ -120,7 +123,10 @@ static void open_stream(int poll, const struct sockaddr_in *server, const char *
 		die("epoll_ctl: %s", strerror(errno));
 }
 
-/* frames_in counts the events that begin in a piece. One that two pieces share is missed, which the warm-up's many make up for. */
+/*
+ * frames_in counts the events that start in a piece. It misses a start that is split over two pieces, which does not
+ * matter among the many events of the warm-up.
+ */
 static uint64_t frames_in(const char *piece, size_t length)
 {
 	const char *end = piece + length;
@@ -131,7 +137,7 @@ static uint64_t frames_in(const char *piece, size_t length)
 	return n;
 }
 
-/* take reads what there is, with its stamp if that is wanted. */
+/* take reads what there is, with its timestamp if those are on. */
 static ssize_t take(int fd, char *buffer, size_t size)
 {
 	static char control[64];
@@ -141,7 +147,7 @@ static ssize_t take(int fd, char *buffer, size_t size)
 	return stamps ? recvmsg(fd, &message, 0) : recv(fd, buffer, size, 0);
 }
 
-/* drain takes what a socket has. A read that does not fill the buffer has emptied it: the next bytes are a new edge. */
+/* drain reads all that a socket has. A read that does not fill the buffer empties it: later bytes make a new edge. */
 static void drain(int fd, int count, struct tally *t)
 {
 	static char buffer[BUFFER];
@@ -160,7 +166,7 @@ static void drain(int fd, int count, struct tally *t)
 	} while (n == sizeof buffer);
 }
 
-/* receive discards what comes until an instant, or for want of one until each stream has had something. */
+/* receive discards data until an instant, or if until is 0, until there was one read per stream. */
 static void receive(int poll, double until, uint64_t streams, int count, struct tally *t)
 {
 	struct epoll_event events[BATCH];

@@ -1,7 +1,8 @@
 /*
- * The floor of start times: how late requests would start on this core if starting one cost nothing and nothing else were to be done. It
- * looks at the clock and nothing else; where two looks lie far apart, the core was away: with another process, the kernel, or, on a virtual
- * machine, the host. What falls due meanwhile is late until it is back, and no program can help that.
+ * The floor of start times: how late requests would start on this core if starting one cost nothing and there were no
+ * other work. The program only reads the clock. A long gap between two reads means that the core was taken away: by
+ * another process, the kernel, or, on a virtual machine, the host. A start that falls due in a gap is late until its
+ * end, and no program can avoid that.
  *
  *   starts SECONDS
  *
@@ -9,7 +10,8 @@
  *
  *   client=floor p99=U p99.9=U away_ms=M longest_ms=M
  *
- * away_ms is for how long in a second the core was away, in all pieces of 20 us and more, and longest_ms the longest piece.
+ * away_ms is for how many ms per second the core was away, over all gaps of 20 us and more. longest_ms is the longest
+ * gap.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,7 @@ static double now_us(void)
 	return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
 }
 
-/* later is for how many us something that falls due is late by more than x: of each gap all but its last x. */
+/* later returns for how many us a start that falls due is late by more than x: each gap except its last x. */
 static double later(double x)
 {
 	double sum = 0;
@@ -37,7 +39,7 @@ static double later(double x)
 	return sum;
 }
 
-/* percentile is the lateness that all but a share of the starts in a time stay below. */
+/* percentile returns the lateness that all but a share of the starts in a time stay below. */
 static double percentile(double share, double time_us, double longest)
 {
 	double low = 0, high = longest;

@@ -15,9 +15,9 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// client sends one request and takes its answer. Its implementations are safe for concurrent use.
+// client sends one request and reads its answer. Implementations are safe for concurrent use.
 type client interface {
-	// do blocks until the answer has ended. It counts frames, and hands their times on.
+	// do blocks until the answer has ended. It counts frames, and passes their times on.
 	do(ctx context.Context, t *taker) error
 	close()
 }
@@ -50,8 +50,8 @@ func (c *spate) do(ctx context.Context, t *taker) error {
 
 func (c *spate) close() { c.client.Close() }
 
-// usual is what most clients are: net/http's Transport, lines by a bufio.Scanner, times by the program's clock, and
-// with decode encoding/json for each frame.
+// usual is what most clients are made of: net/http's Transport, lines by a bufio.Scanner, times by the program's clock,
+// and with decode encoding/json for each frame.
 type usual struct {
 	transport *http.Transport
 	url       string
@@ -98,7 +98,7 @@ func (c *usual) do(ctx context.Context, t *taker) error {
 	return ended(ctx, lines.Err())
 }
 
-// take takes in one frame.
+// take processes one frame.
 func (c *usual) take(data []byte, t *taker) error {
 	if strings.HasPrefix(string(data), "[DONE]") {
 		return nil
@@ -109,7 +109,7 @@ func (c *usual) take(data []byte, t *taker) error {
 		if err := json.Unmarshal(data, &f); err != nil {
 			return err
 		}
-		at = clock.Now() // such clients look at the clock when they know what came
+		at = clock.Now() // such clients read the clock after they have decoded the frame
 	}
 	t.frame(data, at, at)
 	t.token(at, 1)
@@ -118,7 +118,7 @@ func (c *usual) take(data []byte, t *taker) error {
 
 func (c *usual) close() { c.transport.CloseIdleConnections() }
 
-// ended is the error of an answer, nil if it is that of the end of the measuring.
+// ended returns the error of an answer, or nil if the measurement has ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A value lies in its bin, whose width is at most 1/128 of it.
+// A value lies in its bin, whose width is at most 1/128 of the value.
 func TestBins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Uint64Range(0, math.MaxInt64).Draw(t, "value")

@@ -1,8 +1,8 @@
-// Command frames is a client of streams with nothing around it: it sends the same request on a number of streams again
-// and again, takes what comes, and says what a frame and a request cost this process in CPU time, and how far its times
-// of frames are from the truth that the simulator writes into them. With --client it is Spate's stream client, or what
-// most programs are made of: net/http's, with a bufio.Scanner, and with encoding/json on top. bench/floor is the same
-// in C without any reading. Shell scripts of bench/ call it; it makes no result files, and sends load only to loopback.
+// Command frames is a minimal client of streams. It sends the same request again and again on a number of streams,
+// reads the answers, and reports what a frame and a request cost this process in CPU time, and how far its times of
+// frames are from the true times that the simulator writes into them. --client selects Spate's stream client, or what
+// most programs are made of: net/http with a bufio.Scanner, optionally with encoding/json. bench/floor is the same in
+// C, without decoding. Shell scripts in bench/ call it. It writes no result files, and sends load only to loopback.
 package main
 
 import (
@@ -59,7 +59,7 @@ func (s *settings) run() error {
 	return measure(context.Background(), s, c)
 }
 
-// check refuses what is no number of streams, and endpoints that are not this machine.
+// check refuses invalid numbers of streams and tokens, and endpoints that are not on this machine.
 func (s *settings) check() error {
 	if s.streams < 1 || s.tokens < 1 {
 		return errors.New("--streams and --tokens: want at least 1")
@@ -74,7 +74,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// printRequest prints the request as it goes over the wire.
+// printRequest prints the request as it is sent.
 func (s *settings) printRequest() error {
 	u, err := url.Parse(s.endpoint)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *settings) printRequest() error {
 
 const chatPath = "/v1/chat/completions"
 
-// body is the request that all clients send.
+// body returns the request body that all clients send.
 func (s *settings) body() []byte {
 	return fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":"one two three"}],"stream":true,"ignore_eos":true,`+
 		`"max_tokens":%d,"stream_options":{"include_usage":true}}`, s.tokens)

@@ -17,11 +17,11 @@ import (
 const (
 	// forever is longer than anything here lasts.
 	forever = time.Hour
-	// patience is how long all streams may take to have a first frame.
+	// patience is how long the first frames of all streams may take.
 	patience = 30 * time.Second
 )
 
-// taker takes in what comes on one stream. Its methods run on the stream's goroutine.
+// taker processes the answers on one stream. Its methods run on the stream's goroutine.
 type taker struct {
 	observation stream.Observation
 	frames      *atomic.Uint64
@@ -37,22 +37,22 @@ func (t *taker) token(clock.Instant, int) {
 		t.once = true
 		t.begun()
 	}
-	// The client under test must not grow with the length of its answer, which no user's has.
+	// The client under test must not grow with the length of its answer: no user's answers are as long.
 	t.observation.Frames, t.observation.Lags = t.observation.Frames[:0], t.observation.Lags[:0]
 }
 
 var sentField = []byte(`"sent_ns":`)
 
-// sentTail is how far from the end of a frame the simulator writes the field.
+// sentTail is how far before the end of a frame the simulator writes sentField.
 const sentTail = 40
 
-// frame compares the times of a frame with the truth in it, if there is any.
+// frame compares the times of a frame with the true time in the frame, if there is one.
 func (t *taker) frame(data []byte, at, seen clock.Instant) {
 	e := t.measuring.Load()
 	if e == nil {
 		return
 	}
-	tail := data[max(0, len(data)-sentTail):] // a search of the whole would cost a tenth of all that a frame costs
+	tail := data[max(0, len(data)-sentTail):] // a search of the whole frame would cost a tenth of all work on a frame
 	i := bytes.Index(tail, sentField)
 	if i < 0 {
 		return
@@ -68,10 +68,10 @@ func (t *taker) frame(data []byte, at, seen clock.Instant) {
 	e.program.add(seen.Sub(sent))
 }
 
-// errorsOf are the errors of a client's times: by the stamp, and by the program's own clock.
+// errorsOf are the errors of a client's times: by the kernel's timestamp, and by the program's own clock.
 type errorsOf struct{ stamp, program distribution }
 
-// usage is what the process had used at an instant.
+// usage is what the process has used up to an instant.
 type usage struct {
 	at       clock.Instant
 	user, os time.Duration
@@ -79,7 +79,7 @@ type usage struct {
 	requests uint64
 }
 
-// bench is a measuring under way.
+// bench is a measurement in progress.
 type bench struct {
 	frames    []padded
 	requests  atomic.Uint64
@@ -93,7 +93,7 @@ type padded struct {
 	_ [56]byte
 }
 
-// measure runs the streams and prints what they cost.
+// measure runs the streams and reports what they cost.
 func measure(ctx context.Context, s *settings, c client) error {
 	ctx, cancel := context.WithCancel(ctx)
 	b := &bench{frames: make([]padded, s.streams), failures: make(chan error, s.streams)}
@@ -134,7 +134,7 @@ func (b *bench) repeat(ctx context.Context, c client, t *taker) {
 	}
 }
 
-// await blocks until all streams have begun.
+// await blocks until all streams have started.
 func (b *bench) await(begun *sync.WaitGroup) error {
 	all := make(chan struct{})
 	go func() { begun.Wait(); close(all) }()
@@ -148,7 +148,7 @@ func (b *bench) await(begun *sync.WaitGroup) error {
 	}
 }
 
-// rest blocks for a time, unless a request fails.
+// rest blocks for the given time, unless a request fails.
 func (b *bench) rest(length time.Duration) error {
 	select {
 	case <-time.After(length):
@@ -158,10 +158,10 @@ func (b *bench) rest(length time.Duration) error {
 	}
 }
 
-// usage reads what was used so far.
+// usage returns what was used so far.
 func (b *bench) usage() usage {
 	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // fails for no process that asks for its own
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // cannot fail for the calling process
 	u := usage{at: clock.Now(), user: time.Duration(r.Utime.Nano()), os: time.Duration(r.Stime.Nano()),
 		requests: b.requests.Load()}
 	for i := range b.frames {

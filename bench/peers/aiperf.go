@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// startAIPerf runs `aiperf profile` with its own synthetic prompts. It reads a tokenizer from a folder only where it
-// may go online, which it then has no reason to do.
+// startAIPerf runs `aiperf profile` with its own synthetic prompts. It reads a tokenizer from a folder only if it may
+// go online, which it then has no reason to do.
 func startAIPerf(j Job) (Command, error) {
 	return Command{Args: []string{
 		j.program("aiperf", "aiperf"), "profile", "--model", "m", "--url", j.URL, "--endpoint-type", "completions",
@@ -20,15 +20,15 @@ func startAIPerf(j Job) (Command, error) {
 	}}, nil
 }
 
-// aiperfMetric is a metric of its summary.
+// aiperfMetric is a metric of AIPerf's summary.
 type aiperfMetric struct {
 	Avg, P50, P99 *float64
 }
 
 func (m aiperfMetric) summary() Summary { return Summary{Mean: m.Avg, P50: m.P50, P99: m.P99} }
 
-// readAIPerf reads its summary. Its inter-token latency is a mean per request, our TPOT; its inter-chunk latency is our
-// ITL.
+// readAIPerf reads AIPerf's summary. Its inter-token latency is a mean per request, which is our TPOT. Its inter-chunk
+// latency is our ITL.
 func readAIPerf(dir string) (Report, error) {
 	var r struct {
 		TTFT     aiperfMetric `json:"time_to_first_token"`
@@ -46,7 +46,7 @@ func readAIPerf(dir string) (Report, error) {
 	}, nil
 }
 
-// count returns a number of requests that stands as a floating-point number, 0 if it is not there.
+// count returns a number of requests that is stored as a floating-point number, or 0 if it is missing.
 func count(n *float64) int {
 	if n == nil {
 		return 0

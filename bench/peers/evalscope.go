@@ -27,7 +27,8 @@ func startEvalScope(j Job) (Command, error) {
 	}, nil
 }
 
-// readEvalScope reads its summary and its percentiles. Its definitions are ours; it rounds to 0.01 ms or finer.
+// readEvalScope reads EvalScope's summary and percentiles. Its definitions are the same as ours. It rounds to 0.01 ms
+// or finer.
 func readEvalScope(dir string) (Report, error) {
 	var s struct {
 		TTFT      *float64 `json:"Avg TTFT (ms)"`

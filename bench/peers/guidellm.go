@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// startGuideLLM runs `guidellm run` with one worker process in place of up to ten: all of its processes share one core
-// here.
+// startGuideLLM runs `guidellm run` with one worker process instead of up to ten, because all of its processes share
+// one core here.
 func startGuideLLM(j Job) (Command, error) {
 	prompts, err := j.prompts(map[string]any{"prompt": j.prompt(), "output_tokens_count": j.OSL})
 	if err != nil {
@@ -25,7 +25,7 @@ func startGuideLLM(j Job) (Command, error) {
 	}, nil
 }
 
-// guidellmMetric is a metric of its report, of the requests that succeeded.
+// guidellmMetric is a metric of GuideLLM's report, for the requests that succeeded.
 type guidellmMetric struct {
 	Successful struct {
 		Mean, Median *float64
@@ -38,9 +38,9 @@ func (m guidellmMetric) summary() Summary {
 	return Summary{Mean: s.Mean, P50: s.Median, P99: s.Percentiles.P99}
 }
 
-// readGuideLLM reads its report. Its inter-token latency is a mean per request, weighted by tokens: our TPOT, as all
-// outputs have the same length. Its "time per output token" counts the first token too and is none of ours. It reports
-// no single gaps.
+// readGuideLLM reads GuideLLM's report. Its inter-token latency is a mean per request, weighted by tokens: the same as
+// our TPOT, since all outputs have the same length. Its "time per output token" also counts the first token and matches
+// none of our metrics. It does not report single gaps.
 func readGuideLLM(dir string) (Report, error) {
 	var r struct {
 		Benchmarks []struct {

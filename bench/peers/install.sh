@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the tools that Spate is compared with, each into a virtual environment of its own below .env/, at the versions of requirements/.
+# Installs the tools that Spate is compared with, each into its own virtual environment below .env/, at the versions of
+# requirements/.
 #   bench/peers/install.sh [TOOL...]     (default: all; needs Python 3.12 and PyPI; about 8 GB on disk, 6 of them GuideLLM's with PyTorch)
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -17,7 +18,7 @@ for tool in "$@"; do
     fi
     echo "Installing $tool"
     "$python" -m venv --clear "$env"
-    # The pins are what pip itself had chosen: there is nothing left to resolve, and vLLM's package would not resolve.
+    # The pins are the versions that pip itself chose: nothing is left to resolve, and vLLM's package would not resolve.
     pip --no-deps --requirement "requirements/$tool.txt"
     cp "requirements/$tool.txt" "$env/installed.txt"
 done

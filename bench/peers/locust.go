@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// startLocust runs locustfile.py. All users are there at once.
+// startLocust runs locustfile.py. All users start at once.
 func startLocust(j Job) (Command, error) {
 	return Command{
 		Args: []string{
@@ -23,8 +23,8 @@ func startLocust(j Job) (Command, error) {
 	}, nil
 }
 
-// readLocust reads the statistics of its CSV file. The definitions are the locustfile's, and ours. Locust rounds what
-// it takes percentiles of to a millisecond, and from 100 ms on to two digits.
+// readLocust reads the statistics from Locust's CSV file. The definitions are those of the locustfile, the same as
+// ours. For percentiles Locust rounds values to a millisecond, and from 100 ms on to two digits.
 func readLocust(dir string) (report Report, err error) {
 	file, err := os.Open(filepath.Join(dir, "locust_stats.csv"))
 	if err != nil {

@@ -43,7 +43,7 @@ class Streamer(HttpUser):
         finally:
             under_way -= 1
             if owed == 0 and under_way == 0:
-                gevent.spawn_later(2 * locust.stats.CSV_STATS_INTERVAL_SEC, self.environment.runner.quit)  # its files have all by then
+                gevent.spawn_later(2 * locust.stats.CSV_STATS_INTERVAL_SEC, self.environment.runner.quit)  # its files are complete by then
 
     def measure(self):
         start = time.perf_counter()

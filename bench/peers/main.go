@@ -69,7 +69,7 @@ func parse(args []string) (*settings, error) {
 	return &s, s.resolve()
 }
 
-// resolve makes the paths absolute: tools run in folders of their own.
+// resolve makes the paths absolute, because tools run in their own folders.
 func (s *settings) resolve() error {
 	var errs [3]error
 	s.spate, errs[0] = filepath.Abs(s.spate)
@@ -79,7 +79,6 @@ func (s *settings) resolve() error {
 	return errors.Join(errs[:]...)
 }
 
-// peers is the program.
 func peers(ctx context.Context, args []string) error {
 	s, err := parse(args)
 	if err != nil {
@@ -103,10 +102,10 @@ func peers(ctx context.Context, args []string) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	return write(s.out, results) // what was measured before an interrupt, too
+	return write(s.out, results) // including what was measured before an interrupt
 }
 
-// loads are those of a round, in order.
+// loads returns the loads of a round, in order.
 func (s *settings) loads() ([]Load, error) {
 	var loads []Load
 	for _, name := range strings.Fields(s.shapes) {
@@ -128,7 +127,7 @@ func (s *settings) loads() ([]Load, error) {
 	return loads, nil
 }
 
-// loadsOf are those of a shape, by streams.
+// loadsOf returns the loads of a shape, by streams.
 func (s *settings) loadsOf(shape Shape) ([]Load, error) {
 	var loads []Load
 	for _, text := range strings.Fields(s.streams) {
@@ -141,8 +140,8 @@ func (s *settings) loadsOf(shape Shape) ([]Load, error) {
 	return loads, nil
 }
 
-// choose finds the tools that will run and their versions. A tool that is named must be there; else those that are not
-// are told.
+// choose finds the tools that will run, and their versions. A tool that the flags name must be installed; otherwise
+// tools that are not installed are reported.
 func (s *settings) choose() ([]Tool, *Results, error) {
 	results := &Results{Machine: thisMachine(), Started: time.Now().UTC(), Rounds: s.rounds, Timeout: s.timeout,
 		Versions: map[string]string{}}
@@ -171,7 +170,7 @@ func (s *settings) choose() ([]Tool, *Results, error) {
 	return chosen, results, nil
 }
 
-// measure makes all runs: round after round, in each of them load after load, and under each load tool after tool.
+// measure makes all runs: round after round, in each round load after load, and under each load tool after tool.
 func (s *settings) measure(ctx context.Context, chosen []Tool, loads []Load, results *Results) error {
 	for round := range s.rounds {
 		for _, l := range loads {
@@ -188,7 +187,7 @@ func (s *settings) measure(ctx context.Context, chosen []Tool, loads []Load, res
 	return nil
 }
 
-// progress is a line about a run.
+// progress returns a line about a run.
 func progress(r Run) string {
 	text := fmt.Sprintf("round %d  %-10s %5d streams  %-10s %5.1f s  ", r.Round+1, r.Load.Shape, r.Load.Streams, r.Tool,
 		r.Usage.Seconds)
@@ -199,7 +198,7 @@ func progress(r Run) string {
 	return text + fmt.Sprintf("TTFT %s ms beyond the truth on average", number(e.Mean))
 }
 
-// again makes the table anew.
+// again makes the table again from saved results.
 func again(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

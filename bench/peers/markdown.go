@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Markdown returns the tables: one for each load, a row for each tool, medians of the rounds.
+// Markdown returns the tables: one for each load, with one row for each tool, and medians of the rounds.
 func (r *Results) Markdown() string {
 	var b strings.Builder
 	low, high := r.loadAverages()
@@ -36,7 +36,7 @@ func (r *Results) loadAverages() (low, high float64) {
 	return low, high
 }
 
-// loads are those that ran, in order.
+// loads returns the loads that ran, in order.
 func (r *Results) loads() []Load {
 	var loads []Load
 	for _, run := range r.Runs {
@@ -65,7 +65,7 @@ func (r *Results) table(b *strings.Builder, l Load) {
 	truths(b, slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Load != l || run.Failure != "" }))
 }
 
-// row is a tool's. Where some of its runs failed the row says how many, and is of the others.
+// row writes a tool's row. If some of its runs failed, the row says how many, and shows the others.
 func row(b *strings.Builder, name string, runs []Run) {
 	good := slices.DeleteFunc(slices.Clone(runs), func(run Run) bool { return run.Failure != "" })
 	if len(good) == 0 {
@@ -93,8 +93,8 @@ func row(b *strings.Builder, name string, runs []Run) {
 	connections(b, name, good)
 }
 
-// connections says what of a TTFT was the opening of connections, for a tool that tells it apart. All others' TTFT has
-// it in it.
+// connections writes how much of the TTFT was spent on opening connections, for a tool that reports it separately. The
+// TTFT of all other tools includes it.
 func connections(b *strings.Builder, name string, good []Run) {
 	opening := func(r Run) *float64 { return r.Report.Connect.Mean }
 	beyond := func(truth func(Run) Summary) *float64 {
@@ -106,14 +106,14 @@ func connections(b *strings.Builder, name string, good []Run) {
 	handler, arrival := beyond(func(r Run) Summary { return r.Truth.TTFT }),
 		beyond(func(r Run) Summary { return r.Truth.Arrival })
 	if handler == nil || good[0].Load.Requests != good[0].Load.Streams {
-		return // with several requests to a connection the means are of different requests
+		return // with several requests per connection, the means are of different requests
 	}
 	apart := number(median(each(good, opening)))
 	fmt.Fprintf(b, "| %s, connection apart | mean %s beyond %s | mean %s beyond %s | | | | | |\n", name,
 		number(handler), apart, number(arrival), apart)
 }
 
-// truths is a line about what the server did in the runs.
+// truths writes a line about what the server did in the runs.
 func truths(b *strings.Builder, good []Run) {
 	if len(good) == 0 {
 		return
@@ -146,7 +146,7 @@ func each(runs []Run, value func(Run) *float64) []*float64 {
 	return values
 }
 
-// perMillion is seconds per million tokens.
+// perMillion returns seconds per million tokens.
 func perMillion(seconds *float64, tokens int) *float64 {
 	if seconds == nil || tokens == 0 {
 		return nil
@@ -155,7 +155,7 @@ func perMillion(seconds *float64, tokens int) *float64 {
 	return &v
 }
 
-// number shows three significant digits, and n/a for what is not known.
+// number formats three significant digits, and n/a for nil.
 func number(v *float64) string {
 	if v == nil {
 		return "n/a"

@@ -13,41 +13,41 @@ import (
 	"time"
 )
 
-// samplingPeriod is how often a tool's processes are looked at. A peak of memory between two looks is not seen.
+// samplingPeriod is how often a tool's processes are sampled. A memory peak between two samples is not seen.
 const samplingPeriod = 200 * time.Millisecond
 
 // Command is how a tool is started.
 type Command struct {
 	Args []string `json:"args"`
-	// Env are settings beside the environment of this program.
+	// Env are settings in addition to the environment of this program.
 	Env []string `json:"env,omitempty"`
 	Dir string   `json:"-"`
 }
 
-// Usage is what a tool's processes took, all of them together.
+// Usage is what all processes of a tool used together.
 type Usage struct {
-	// Seconds is how long the tool ran, its start and its reports included.
+	// Seconds is how long the tool ran, including its start and its reports.
 	Seconds float64 `json:"seconds"`
-	// CPUSeconds is their CPU time in all, and LoadCPUSeconds that of it from the first request on: without the tool's
-	// start, but with what it still had to read when the server was done, and with its evaluation.
+	// CPUSeconds is their total CPU time. LoadCPUSeconds is the part from the first request on: without the tool's
+	// start, but with what it still had to read after the server was done, and with its evaluation.
 	CPUSeconds     float64  `json:"cpu_s"`
 	LoadCPUSeconds *float64 `json:"load_cpu_s"`
-	// PeakBytes is the most memory that they had resident at one time. Pages that several of them share count for each.
+	// PeakBytes is their peak resident memory. Pages that several of them share count for each.
 	PeakBytes int64 `json:"peak_rss_bytes"`
 	Processes int   `json:"processes"`
 }
 
-// look is what was seen of a tool's processes at one time.
+// look is a sample of a tool's processes.
 type look struct {
 	at  int64 // CLOCK_MONOTONIC
 	cpu float64
 }
 
-// errTooLong says that a tool was ended because its time was over.
+// errTooLong says that a tool was ended because it ran too long.
 var errTooLong = errors.New("it was ended: it took longer than a run may")
 
-// execute runs a tool on one core until it ends, with all descriptors that the system allows, and ends it and its
-// processes when ctx is over. Its output goes to out.
+// execute runs a tool on one core until it ends, with as many descriptors as the system allows. It kills the tool and
+// its processes when ctx ends. Their output goes to out.
 func execute(ctx context.Context, core int, c Command, out io.Writer) (Usage, []look, error) {
 	args := append([]string{"-c", `ulimit -n "$(ulimit -Hn)"; exec taskset -c "$0" "$@"`, fmt.Sprint(core)}, c.Args...)
 	cmd := exec.Command("sh", args...) //nolint:noctx // its processes are ended together, below
@@ -64,14 +64,14 @@ func execute(ctx context.Context, core int, c Command, out io.Writer) (Usage, []
 	usage, looks, err := watch(ctx, newTree(cmd.Process.Pid), over)
 	usage.Seconds = time.Since(begin).Seconds()
 	if cmd.ProcessState != nil {
-		// of its children too, as far as it waited for them
+		// This includes children for which the tool waited.
 		waited := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		usage.CPUSeconds = max(usage.CPUSeconds, waited.Seconds())
 	}
 	return usage, looks, err
 }
 
-// watch looks at the processes until the tool is over.
+// watch samples the processes until the tool has ended.
 func watch(ctx context.Context, t *tree, over <-chan error) (Usage, []look, error) {
 	var u Usage
 	var looks []look
@@ -89,14 +89,14 @@ func watch(ctx context.Context, t *tree, over <-chan error) (Usage, []look, erro
 			return u, looks, err
 		case <-ctx.Done():
 			t.end()
-			_ = <-over // it was ended: how, is known
+			_ = <-over // how it ended is known
 			return u, looks, errTooLong
 		case <-tick.C:
 		}
 	}
 }
 
-// since returns the CPU time of a run from an instant on, nil if it is not within what was seen.
+// since returns the CPU time of a run from an instant on, or nil if the instant is outside the samples.
 func (u Usage) since(looks []look, from int64) *float64 {
 	before, ok := cpuAt(looks, from)
 	if !ok {
@@ -106,7 +106,7 @@ func (u Usage) since(looks []look, from int64) *float64 {
 	return &d
 }
 
-// cpuAt returns the CPU time up to an instant. Between two looks the pace is taken as even.
+// cpuAt returns the CPU time up to an instant, interpolated between two samples.
 func cpuAt(looks []look, at int64) (float64, bool) {
 	for i := 1; i < len(looks); i++ {
 		a, b := looks[i-1], looks[i]
@@ -120,7 +120,7 @@ func cpuAt(looks []look, at int64) (float64, bool) {
 // tail keeps the end of what is written to it, for messages.
 type tail struct{ kept []byte }
 
-// Write takes all of p.
+// Write implements io.Writer. It always takes all of p.
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
 	if most := 4096; len(t.kept) > most {

@@ -28,7 +28,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// What a tool's children took counts, also when they have ended, and none of its processes outlives it.
+// CPU time of a tool's children counts, also after they have ended, and none of the tool's processes outlives it.
 func TestExecuteCountsChildren(t *testing.T) {
 	script := `sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep 1000 & echo "$!"`
 	said := &tail{}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Results is everything that was measured: peers.json.
+// Results is everything that was measured, the content of peers.json.
 type Results struct {
 	Machine  Machine           `json:"machine"`
 	Started  time.Time         `json:"started"`
@@ -20,7 +20,7 @@ type Results struct {
 	Runs     []Run             `json:"runs"`
 }
 
-// Machine is where it was measured.
+// Machine is where the measurement ran.
 type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
@@ -31,7 +31,7 @@ type Machine struct {
 func thisMachine() Machine {
 	m := Machine{CPU: "unknown CPU", Kernel: "unknown kernel", Go: runtime.Version()}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		m.Cores = strings.Count(string(text), "processor\t:") // this program may be held on one of them
+		m.Cores = strings.Count(string(text), "processor\t:") // this program may be limited to one of them
 		if _, rest, ok := strings.Cut(string(text), "model name\t: "); ok {
 			m.CPU, _, _ = strings.Cut(rest, "\n")
 		}
@@ -42,7 +42,7 @@ func thisMachine() Machine {
 	return m
 }
 
-// write leaves peers.json and peers.md in a folder, and prints the table.
+// write writes peers.json and peers.md into a folder, and prints the table.
 func write(dir string, r *Results) error {
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {

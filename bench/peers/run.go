@@ -17,13 +17,13 @@ type Run struct {
 	Round   int     `json:"round"`
 	Load    Load    `json:"load"`
 	Command Command `json:"command"`
-	// LoadAverage is that of the machine over the minute before, 0 if it does not tell: whether others were at work
-	// there.
+	// LoadAverage is that of the machine over the previous minute, which shows whether others were at work there. 0:
+	// not known.
 	LoadAverage float64 `json:"load_average"`
 	Usage       Usage   `json:"usage"`
 	Truth       Truth   `json:"truth"`
 	Report      Report  `json:"report"`
-	// Failure says why there are no numbers, empty if there are.
+	// Failure says why there are no numbers. Empty: there are.
 	Failure string `json:"failure,omitempty"`
 }
 
@@ -34,7 +34,7 @@ type bench struct {
 	timeout                time.Duration
 }
 
-// run makes one run. It fails only if the server does; a tool that fails has said so in the run.
+// run makes one run. It returns an error only if the server fails; a tool's failure is recorded in the run.
 func (b *bench) run(ctx context.Context, t Tool, round int, l Load) (Run, error) {
 	r := Run{Tool: t.Name, Round: round, Load: l, LoadAverage: loadAverage()}
 	dir := filepath.Join(b.work, fmt.Sprintf("%s-%d-%s", l.name(), round, t.Name))
@@ -78,7 +78,7 @@ func (b *bench) start(ctx context.Context, t Tool, job Job, r *Run) ([]look, err
 	return looks, nil
 }
 
-// judge reads what the server did and what the tool says.
+// judge reads what the server did and what the tool reports.
 func (r *Run) judge(t Tool, job Job, s *server, looks []look) error {
 	var err error
 	if r.Truth, err = s.readTruthFile(r.Load); err != nil {

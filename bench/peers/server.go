@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// server is a simulator under way.
+// server is a running simulator.
 type server struct {
 	url   string
 	truth string // the path of its truth file
@@ -27,7 +27,7 @@ func startServer(ctx context.Context, spate string, core int, l Load, dir string
 		return nil, err
 	}
 	s := &server{url: "http://" + addr, truth: filepath.Join(dir, "truth.jsonl"), said: &tail{}}
-	// nolint:noctx // stop ends it in order
+	//nolint:noctx // stop ends it in order
 	s.cmd = exec.Command("taskset", append([]string{"-c", fmt.Sprint(core), spate}, serverArgs(l, addr, s.truth)...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.said, s.said
 	if err := s.cmd.Start(); err != nil {
@@ -46,7 +46,7 @@ func startServer(ctx context.Context, spate string, core int, l Load, dir string
 	}
 }
 
-// serverArgs are the simulator's arguments for a load.
+// serverArgs returns the simulator's arguments for a load.
 func serverArgs(l Load, addr, truth string) []string {
 	shape := "--ticks"
 	if l.Shape == Spread {
@@ -57,7 +57,7 @@ func serverArgs(l Load, addr, truth string) []string {
 		"--truth-file", truth, "--truth-tokens"}
 }
 
-// freeAddress returns an address of loopback that nobody listens on now.
+// freeAddress returns a loopback address on which nothing is listening.
 func freeAddress(ctx context.Context) (string, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *server) stop() {
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	kill := time.AfterFunc(5*time.Second, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
-	_ = s.cmd.Wait() // how it ends does not matter: its truth file is written line by line
+	_ = s.cmd.Wait() // how it ends does not matter: the truth file is written line by line
 }
 
 // readTruthFile reads the server's truth.

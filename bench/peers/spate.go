@@ -9,8 +9,8 @@ import (
 // startSpate runs one embedded agent with a coordinator and everything else in one process, as `spate run` does on a
 // laptop.
 //
-// Where each stream has one request, each request opens its own connection, as those of the other tools do: left to
-// itself Spate opens the connections of a closed loop before its start, and its TTFT would be of something else.
+// If each stream has one request, each request opens its own connection, like those of the other tools. Otherwise Spate
+// would open the connections of a closed loop before its start, and its TTFT would measure something else.
 func startSpate(j Job) (Command, error) {
 	reuse := "keep"
 	if j.Requests == j.Streams {
@@ -41,7 +41,7 @@ func (d *spateDistribution) summary() Summary {
 	return Summary(*d)
 }
 
-// readSpate reads results.json, see docs/results.md: the definitions are ours.
+// readSpate reads results.json, see docs/results.md. The definitions are ours.
 func readSpate(dir string) (Report, error) {
 	var results struct {
 		Stages []struct {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Summary is what is compared of a distribution, in milliseconds. A number that a tool does not report is nil.
+// Summary holds the compared numbers of a distribution, in milliseconds. A number that a tool does not report is nil.
 type Summary struct {
 	Mean *float64 `json:"mean"`
 	P50  *float64 `json:"p50"`
 	P99  *float64 `json:"p99"`
 }
 
-// summarize returns the summary of values, all nil if there are none. Percentiles are interpolated linearly between the
-// values beside them, as NumPy does by default and with it the tools in Python.
+// summarize returns the summary of values, with nil numbers if there are none. Percentiles are interpolated linearly
+// between the neighbouring values, as by default in NumPy and the tools in Python that use it.
 func summarize(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
@@ -35,7 +35,7 @@ func quantile(sorted []float64, share float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }
 
-// less returns s - t, nil where one of them is.
+// less returns s - t. A number is nil if it is nil in s or t.
 func (s Summary) less(t Summary) Summary {
 	return Summary{Mean: difference(s.Mean, t.Mean), P50: difference(s.P50, t.P50), P99: difference(s.P99, t.P99)}
 }
@@ -48,8 +48,8 @@ func difference(a, b *float64) *float64 {
 	return &d
 }
 
-// median returns the middle of the values that are there, nil if there are none. Of an even number it is the mean of
-// the two in the middle.
+// median returns the median of the values that are not nil, or nil if there are none. For an even number of values it
+// is the mean of the two in the middle.
 func median(values []*float64) *float64 {
 	var known []float64
 	for _, v := range values {

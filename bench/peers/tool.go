@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Tool is a load generator: how it is told a load, and how its results are read in the definitions of docs/accuracy.md.
+// Tool is a load generator: how to start it, and how to read its results in the definitions of docs/accuracy.md.
 type Tool struct {
 	Name string
-	// Package is its package on PyPI, empty if it is Spate. Its environment is .env/Name.
+	// Package is its package on PyPI. Empty for Spate. Its environment is .env/Name.
 	Package string
-	// Start writes what the tool reads into the job's folder and says how it is started.
+	// Start writes the tool's input into the job's folder and returns how to start it.
 	Start func(Job) (Command, error)
-	// Read reads what it left in its folder.
+	// Read reads the tool's results from its folder.
 	Read func(dir string) (Report, error)
 }
 
@@ -24,25 +24,25 @@ type Tool struct {
 type Job struct {
 	Load
 	URL string // of the server
-	// Home is the folder of this program's sources, Dir an empty one for the run, both absolute.
+	// Home is the folder of this program's sources, Dir an empty folder for the run. Both are absolute.
 	Home, Dir string
 	// Spate is the path of the command.
 	Spate string
 }
 
-// Report is what a tool reports. What it does not report is nil.
+// Report is what a tool reports. Numbers that it does not report are nil.
 type Report struct {
 	TTFT Summary `json:"ttft_ms"`
 	ITL  Summary `json:"itl_ms"`
 	TPOT Summary `json:"tpot_ms"`
-	// Connect is the time of making connections, of the requests that made one. Only Spate tells it apart.
+	// Connect is the time to open connections, for the requests that opened one. Only Spate reports it separately.
 	Connect Summary `json:"connect_ms"`
-	// Requests are those that its numbers are of, Failed those that it counts as failed.
+	// Requests is the number of requests behind its numbers, Failed the number that it counts as failed.
 	Requests int `json:"requests"`
 	Failed   int `json:"failed"`
 }
 
-// tools are all, in the order of their runs.
+// tools are all tools, in the order of their runs.
 var tools = []Tool{
 	{Name: "spate", Start: startSpate, Read: readSpate},
 	{Name: "aiperf", Package: "aiperf", Start: startAIPerf, Read: readAIPerf},
@@ -52,18 +52,18 @@ var tools = []Tool{
 	{Name: "locust", Package: "locust", Start: startLocust, Read: readLocust},
 }
 
-// program is a program of a tool's environment.
+// program returns the path of a program in a tool's environment.
 func (j Job) program(tool, name string) string {
 	return filepath.Join(j.Home, ".env", tool, "bin", name)
 }
 
-// tokenizer is the folder of the tokenizer for tools that want one: a token a word, as the server counts.
+// tokenizer returns the folder of the tokenizer for tools that need one: one token per word, as the server counts.
 func (j Job) tokenizer() string { return filepath.Join(j.Home, "tokenizer") }
 
-// prompt is the prompt of all requests of the tools that can be given one.
+// prompt returns the prompt of all requests, for tools that take one.
 func (j Job) prompt() string { return strings.TrimSpace(strings.Repeat("word ", j.ISL)) }
 
-// prompts writes a file with one line of JSON for each request.
+// prompts writes a file with one line of JSON per request.
 func (j Job) prompts(fields map[string]any) (string, error) {
 	line, err := json.Marshal(fields)
 	if err != nil {
@@ -73,17 +73,17 @@ func (j Job) prompts(fields map[string]any) (string, error) {
 	return path, os.WriteFile(path, []byte(strings.Repeat(string(line)+"\n", j.Requests)), 0o600)
 }
 
-// offline keeps Hugging Face's libraries from looking for what is not there.
+// offline stops Hugging Face's libraries from looking for files online.
 var offline = []string{"HF_HUB_OFFLINE=1", "TRANSFORMERS_OFFLINE=1", "HF_HUB_DISABLE_TELEMETRY=1"}
 
-// version returns the version of the tool that will run, or why there is none.
+// version returns the version of the installed tool, or why there is none.
 func (t Tool) version(home, spate string) (string, error) {
 	if t.Package == "" {
 		out, err := exec.Command(spate, "--version").Output() //nolint:noctx // it ends at once
 		return strings.TrimPrefix(strings.TrimSpace(string(out)), "spate version "), err
 	}
 	python := Job{Home: home}.program(t.Name, "python")
-	// nolint:noctx // it ends at once
+	//nolint:noctx // it ends at once
 	out, err := exec.Command(python, "-c", "import importlib.metadata as m; print(m.version('"+t.Package+"'))").Output()
 	if err != nil {
 		return "", fmt.Errorf("%s is not installed (bench/peers/install.sh %s installs it): %w", t.Name, t.Name, err)
@@ -91,7 +91,7 @@ func (t Tool) version(home, spate string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// readJSON reads a file of JSON. The only file that fits a pattern is taken.
+// readJSON reads a JSON file. Exactly one file must match the pattern.
 func readJSON(into any, pattern ...string) error {
 	path, err := only(filepath.Join(pattern...))
 	if err != nil {

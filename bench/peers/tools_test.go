@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Each tool's results as it left them (those of GuideLLM, AIPerf and Spate cut down to what is read and what stands
-// beside it).
+// Each tool's real results (those of GuideLLM, AIPerf and Spate shortened to what is read and its surroundings).
 func TestRead(t *testing.T) {
 	n := func(v float64) *float64 { return &v }
 	want := map[string]Report{
@@ -68,7 +67,7 @@ func same(t *testing.T, what string, got, want Summary) {
 	}
 }
 
-// A tool that left nothing must not be taken for one that reports zeros.
+// A tool without results must not be taken for one that reports zeros.
 func TestReadNothing(t *testing.T) {
 	for _, tool := range tools {
 		if report, err := tool.Read(t.TempDir()); err == nil {
@@ -77,7 +76,7 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-// Each tool is told where the server is, how many requests there are and how many at once.
+// Each tool gets the server's URL, the number of requests and the number in flight.
 func TestStart(t *testing.T) {
 	for _, tool := range tools {
 		job := Job{
@@ -90,7 +89,7 @@ func TestStart(t *testing.T) {
 		}
 		told := strings.Join(append(c.Args, c.Env...), " ")
 		if tool.Name == "spate" {
-			continue // its plan tells it
+			continue // its plan has them
 		}
 		for _, want := range []string{job.URL, "123", "456"} {
 			if !strings.Contains(told, want) {

@@ -11,22 +11,22 @@ import (
 	"unsafe"
 )
 
-// tree is a process and all that descend from it, those whose parents are gone included.
+// tree is a process and all its descendants, including those whose parents are gone.
 type tree struct {
 	root int
 	seen map[int]bool
 }
 
-// process is what /proc tells of one.
+// process is what /proc says about a process.
 type process struct {
 	pid, parent, session int
-	// own is its CPU time in seconds, waited that of its children that it waited for.
+	// own is its CPU time in seconds, waited that of the children it waited for.
 	own, waited float64
 	resident    int64
 	state       byte
 }
 
-// total is a look at all processes of a tree.
+// total is a sample of all processes of a tree.
 type total struct {
 	cpu       float64
 	resident  int64
@@ -37,8 +37,8 @@ func newTree(root int) *tree {
 	return &tree{root: root, seen: map[int]bool{root: true}}
 }
 
-// look adds up what the processes have taken so far. The time of a process that ended is in its parent's, if that
-// waited for it.
+// look adds up what the processes have used so far. The CPU time of a process that has ended is in its parent's, if the
+// parent waited for it.
 func (t *tree) look() total {
 	var sum total
 	for _, p := range t.members() {
@@ -49,10 +49,10 @@ func (t *tree) look() total {
 	return sum
 }
 
-// members returns the processes of the tree that are there.
+// members returns the existing processes of the tree.
 func (t *tree) members() []process {
 	all := processes()
-	for added := true; added; { // a child may stand before its parent
+	for added := true; added; { // a child may come before its parent
 		added = false
 		for _, p := range all {
 			if !t.seen[p.pid] && (t.seen[p.parent] || p.session == t.root) {
@@ -63,7 +63,7 @@ func (t *tree) members() []process {
 	return slices.DeleteFunc(all, func(p process) bool { return !t.seen[p.pid] })
 }
 
-// end kills the processes that are left.
+// end kills the remaining processes.
 func (t *tree) end() {
 	for _, p := range t.members() {
 		if p.state != 'Z' {
@@ -74,7 +74,7 @@ func (t *tree) end() {
 
 // processes returns all processes of the machine.
 func processes() []process {
-	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is a good one
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	var all []process
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -88,10 +88,10 @@ func processes() []process {
 	return all
 }
 
-// Of /proc/PID/stat: a tick is 10 ms on every Linux that Go runs on.
+// ticksPerSecond is for /proc/PID/stat: a tick is 10 ms on every Linux that Go runs on.
 const ticksPerSecond = 100
 
-// parseStat reads a line of /proc/PID/stat, see proc(5). The name in it may hold blanks and brackets.
+// parseStat parses a line of /proc/PID/stat, see proc(5). The name in it may contain blanks and brackets.
 func parseStat(line string) (process, error) {
 	pid, _, ok := strings.Cut(line, " ")
 	end := strings.LastIndexByte(line, ')')
@@ -119,7 +119,7 @@ func parseStat(line string) (process, error) {
 	}, nil
 }
 
-// monotonic returns CLOCK_MONOTONIC in ns: the clock of the server's truth file.
+// monotonic returns CLOCK_MONOTONIC in ns, the clock of the server's truth file.
 func monotonic() int64 {
 	const clockMonotonic = 1
 	var t syscall.Timespec

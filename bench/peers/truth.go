@@ -10,16 +10,16 @@ import (
 
 // Truth is what the server did in a run.
 type Truth struct {
-	TTFT Summary `json:"ttft_ms"` // first token's send - the request's arrival in the server's handler
-	// Arrival is first token's send - the arrival of the request's last byte at the machine by the kernel's stamp.
-	// Nothing, if a request has no such stamp.
+	TTFT Summary `json:"ttft_ms"` // send of the first token - arrival of the request in the server's handler
+	// Arrival is the send of the first token - the arrival of the request's last byte at the machine by the kernel's
+	// timestamp. It is empty if a request has no such timestamp.
 	Arrival Summary `json:"ttft_since_arrival_ms"`
-	ITL     Summary `json:"itl_ms"`  // gaps between the sends of a request's tokens, all requests together
-	TPOT    Summary `json:"tpot_ms"` // (last token's send - first token's send) / (tokens - 1)
-	// Requests is how many were answered in whole, Tokens how many tokens they had.
+	ITL     Summary `json:"itl_ms"`  // gaps between the sends of a request's tokens, over all requests
+	TPOT    Summary `json:"tpot_ms"` // (send of the last token - send of the first token) / (tokens - 1)
+	// Requests is how many requests were answered completely, Tokens how many tokens they had.
 	Requests int `json:"requests"`
 	Tokens   int `json:"tokens"`
-	// Before is how many more the tool sent before: to see whether the server is there, or to warm it up.
+	// Before is how many more requests the tool sent earlier, to check whether the server is there or to warm it up.
 	Before int `json:"requests_before"`
 	// From is the arrival of the first request, in ns of CLOCK_MONOTONIC.
 	From int64 `json:"from_ns"`
@@ -37,9 +37,9 @@ type served struct {
 	FinishReason string  `json:"finish_reason"`
 }
 
-// readTruth reads a truth file. Of all requests that were answered in whole the last ones count, so many as the load
-// has: what came before them the tool sent on its own account. A request with another number of tokens than the load's
-// does not count either.
+// readTruth reads a truth file. Of all requests that were answered completely it counts the last ones, as many as the
+// load has: the tool sent the earlier ones on its own account. Requests whose number of tokens is not the load's do not
+// count either.
 func readTruth(file io.Reader, l Load) (Truth, error) {
 	whole, err := readServed(file, l.OSL)
 	if err != nil {
@@ -50,7 +50,7 @@ func readTruth(file io.Reader, l Load) (Truth, error) {
 	return truthOf(whole[before:], before), nil
 }
 
-// readServed returns the requests that were answered with so many tokens.
+// readServed returns the requests that were answered with that many tokens.
 func readServed(file io.Reader, tokens int) ([]served, error) {
 	var whole []served
 	lines := bufio.NewScanner(file)

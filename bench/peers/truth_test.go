@@ -11,7 +11,7 @@ func TestReadTruth(t *testing.T) {
 {"output_tokens":1,"received_ns":15000000,"ended_ns":16000000,"tokens_ns":[15500000]}
 {"output_tokens":3,"arrived_ns":9000000,"arrived_by":"kernel","received_ns":10000000,"first_token_ns":60000000,"last_token_ns":100000000,"ended_ns":140000000,"tokens_ns":[60000000,80000000,100000000],"finish_reason":"length"}
 `
-	// The first one is a tool's own, before its load; the one of a single token was not answered in whole.
+	// The first request is a tool's own, before its load. The request with a single token was not answered completely.
 	got, err := readTruth(strings.NewReader(file), Load{Requests: 2, OSL: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestReadTruth(t *testing.T) {
 	}
 }
 
-// Times by two clocks make no mean.
+// Times by two clocks have no mean.
 func TestArrivalsByTheProgram(t *testing.T) {
 	file := `{"output_tokens":1,"arrived_ns":1,"arrived_by":"kernel","received_ns":2,"first_token_ns":3,"finish_reason":"stop"}
 {"output_tokens":1,"arrived_ns":2,"arrived_by":"program","received_ns":2,"first_token_ns":3,"finish_reason":"stop"}

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// startVLLM runs `vllm bench serve` by vllm_bench.py.
+// startVLLM runs `vllm bench serve` through vllm_bench.py.
 func startVLLM(j Job) (Command, error) {
 	prompts, err := j.prompts(map[string]any{"prompt": j.prompt()})
 	if err != nil {
@@ -25,8 +25,8 @@ func startVLLM(j Job) (Command, error) {
 	}, nil
 }
 
-// readVLLM reads its result. Its TTFT counts a chat's role frame, which completions do not have; else its definitions
-// are ours.
+// readVLLM reads vLLM's result. Its TTFT counts a chat's role frame, which completions do not have. Otherwise its
+// definitions are the same as ours.
 func readVLLM(dir string) (Report, error) {
 	var r struct {
 		Completed, Failed int

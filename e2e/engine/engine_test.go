@@ -1,9 +1,9 @@
-// Package engine holds Spate's numbers against a real engine's own account of the same requests: the histograms that
-// vLLM keeps of them. It takes a vLLM that nobody else uses meanwhile:
+// Package engine compares Spate's numbers with a real engine's own account of the same requests: vLLM's histograms. It
+// needs a vLLM that nobody else uses at the same time:
 //
 //	make test-engine ENGINE=http://127.0.0.1:8000
 //
-// It reads the engine's metrics itself, sharing no code with Spate. Load goes to loopback only.
+// It reads the engine's metrics itself, and shares no code with Spate. Load goes to loopback only.
 package engine
 
 import (
@@ -31,27 +31,27 @@ var (
 		"id of the token that ends an output: tried with natural ends too, if it is given")
 )
 
-// handled is what the engine's HTTP server takes for a request. The histograms of metrics begin only when it has read
-// and tokenized the prompt, which its one thread does for one request after the other, and end before the last frames
-// are written. E2E must be what the HTTP server says, and TTFT between the engine's and that with all of the HTTP
-// server's time before it.
+// handled is the metric for the time that the engine's HTTP server spends on a request. The engine's histograms start
+// only when it has read and tokenized the prompt, which its single thread does for one request after another. They end
+// before the last frames are written. So E2E must match the HTTP server's time. TTFT must lie between the engine's TTFT
+// and that plus all of the HTTP server's time before it.
 const handled = "http_request_duration_seconds"
 
-// What must agree: means of TPOT and ITL, and of TTFT and E2E beside what the wire takes.
+// Tolerances: for means of TPOT and ITL, and for TTFT and E2E in addition to the time on the wire.
 const (
 	relative  = 0.003
 	wire      = 1.0  // ms
 	perStream = 0.05 // ms, as one thread writes the frames of a step one stream after the other
 	wirePart  = 0.005
-	// textlessHeads is the share of answers whose first token has no text: vLLM's Anthropic frontend sends nothing for
-	// it.
+	// textlessHeads is the share of answers whose first token has no text: vLLM's Anthropic frontend sends no frame for
+	// such a token.
 	textlessHeads = 0.25
 )
 
-// account is what the engine tells of all requests so far: sum in seconds and count, by metric.
+// account holds, by metric, the sum in seconds and the count of all requests so far.
 type account map[string][2]float64
 
-// metrics are those compared, by their names in results.json.
+// metrics are the compared metrics, by their names in results.json.
 var metrics = map[string]string{
 	"ttft_ms": "vllm:time_to_first_token_seconds",
 	"tpot_ms": "vllm:request_time_per_output_token_seconds",
@@ -84,7 +84,7 @@ func TestNumbersAreTheEnginesOwn(t *testing.T) {
 	}
 }
 
-// compare runs a stage and holds its means against those of what the engine's account grew by.
+// compare runs a stage and compares its means with the growth of the engine's account.
 func compare(t *testing.T, spate, model, api, concurrency, ends string) {
 	n, err := strconv.Atoi(concurrency)
 	if err != nil {
@@ -104,7 +104,7 @@ pause: 5s
 		t.Fatal(err)
 	}
 	run := process.Start(t, spate, "run", plan, "--out", filepath.Join(dir, "run"), "--agents", "1")
-	run.Await(`\[1/2\][^█░\n]* 2 done`) // what the preparation and the first stage sent is not compared
+	run.Await(`\[1/2\][^█░\n]* 2 done`) // requests of the preparation and the first stage are not compared
 	before := quiet(t)
 	run.MustExit(0)
 	requests, client := resultOf(t, filepath.Join(dir, "run"))
@@ -136,8 +136,8 @@ pause: 5s
 	}
 }
 
-// accepted is the range of a client's mean in ms, given the number of streams, the engine's mean and the time of the
-// HTTP server around it.
+// accepted returns the accepted range of a client's mean in ms, given the number of streams, the engine's mean, and the
+// time of the HTTP server around it.
 func accepted(name string, streams int, engine, intake float64) (low, high float64) {
 	off := wire + perStream*float64(streams) + wirePart*engine
 	switch name {
@@ -150,16 +150,16 @@ func accepted(name string, streams int, engine, intake float64) (low, high float
 	}
 }
 
-// grown is the mean in ms and the count of what was added to a metric.
+// grown returns the mean, in ms, and the count of what was added to a metric.
 func grown(before, after account, metric string) (mean, count float64) {
 	sum, count := after[metric][0]-before[metric][0], after[metric][1]-before[metric][1]
 	return 1000 * sum / count, count
 }
 
-// distribution is a part of one in results.json.
+// distribution is a part of a distribution in results.json.
 type distribution struct{ Mean, Count float64 }
 
-// resultOf reads a run's results: completed requests and their means.
+// resultOf reads a run's results: the number of completed requests and their means.
 func resultOf(t *testing.T, dir string) (requests float64, means map[string]distribution) {
 	data, err := os.ReadFile(filepath.Join(dir, "results.json"))
 	if err != nil {
@@ -185,7 +185,7 @@ func resultOf(t *testing.T, dir string) (requests float64, means map[string]dist
 	return counts.Completed, means
 }
 
-// quiet reads the engine's account once no more is added to it.
+// quiet reads the engine's account after it has stopped growing.
 func quiet(t *testing.T) account {
 	const e2e = "vllm:e2e_request_latency_seconds"
 	last, same := read(t), 0
@@ -200,8 +200,8 @@ func quiet(t *testing.T) account {
 	return last
 }
 
-// settled reads the engine's account once it holds all requests: it counts a request a little after its answer has
-// gone.
+// settled reads the engine's account when it covers all requests. The engine counts a request shortly after its answer
+// was sent.
 func settled(t *testing.T, before account, requests float64) account {
 	const e2e = "vllm:e2e_request_latency_seconds"
 	for deadline := time.Now().Add(10 * time.Second); ; {
@@ -215,7 +215,7 @@ func settled(t *testing.T, before account, requests float64) account {
 	}
 }
 
-// read reads the engine's account, of all its labels together.
+// read reads the engine's account, summed over all labels.
 func read(t *testing.T) account {
 	answer, err := http.Get(*engine + "/metrics")
 	if err != nil {

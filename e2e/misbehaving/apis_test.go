@@ -6,34 +6,34 @@ import (
 	"strings"
 )
 
-// words are the tokens of each sound answer, and promptTokens those that the servers count of each prompt.
+// words are the tokens of each valid answer. promptTokens is what the servers count for each prompt.
 var words = []string{"one", " two", " three"}
 
 const promptTokens = 11
 
-// usage is what a server tells of tokens, as it stands in JSON.
+// usage holds the token counts that a server sends, as written in JSON.
 type usage struct{ input, cached, output string }
 
-// truth is the usage of a sound answer.
+// truth returns the usage of a valid answer.
 func (a api) truth() usage {
 	return usage{strconv.Itoa(promptTokens), "4", strconv.Itoa(int(a.tokens()))}
 }
 
-// tokens are those of a sound answer.
+// tokens returns the number of tokens of a valid answer.
 func (a api) tokens() uint64 { return uint64(len(words)) + a.endToken }
 
-// api is how the answers of an API are written. All texts but whole and refusal are server-sent events.
+// api is how the answers of an API are written. All texts except whole and refusal are server-sent events.
 type api struct {
 	name string
 	// lead comes before the first token.
 	lead string
-	// token is the i-th word, or another text in its place.
+	// token returns the i-th word, or another text in its place.
 	token func(i int, text string) string
-	// tail follows the last token: the finish reason and usage, as far as the API tells them before its mark.
+	// tail follows the last token: the finish reason and usage, as far as the API sends them before its mark.
 	tail func(reason string, u usage) string
 	// mark ends the stream. "": the API has none.
 	mark func(reason string, u usage) string
-	// whole is an answer in one piece.
+	// whole is an answer in one piece, not streamed.
 	whole string
 	// fault is an error within a stream.
 	fault string
@@ -43,16 +43,16 @@ type api struct {
 	tellsFinish bool
 	// ends reports whether the tail itself is the end of the stream.
 	ends bool
-	// usage reports whether the server tells tokens, cached whether it tells those from its cache.
+	// usage reports whether the server sends token counts, cached whether it sends those from its cache.
 	usage, cached bool
-	// endToken is 1 if the end of the output is a token of its own.
+	// endToken is 1 if the end of the output counts as a token.
 	endToken uint64
 }
 
-// event is one server-sent event.
+// event returns one server-sent event.
 func event(data string) string { return "data: " + data + "\n\n" }
 
-// typed is an event of an API that says in "type" what it is.
+// typed returns an event of an API whose events have a "type".
 func typed(kind, members string) string {
 	return "event: " + kind + "\n" + event(`{"type":"`+kind+`",`+members+`}`)
 }
@@ -61,7 +61,7 @@ func noMark(string, usage) string { return "" }
 
 func done(string, usage) string { return event("[DONE]") }
 
-// start is a stream up to the n-th token.
+// start returns a stream up to the n-th token.
 func (a api) start(n int) string {
 	var b strings.Builder
 	b.WriteString(a.lead)
@@ -71,18 +71,18 @@ func (a api) start(n int) string {
 	return b.String()
 }
 
-// unended is a stream up to its finish reason.
+// unended returns a stream up to its finish reason.
 func (a api) unended() string { return a.start(len(words)) + a.tail("length", a.truth()) }
 
-// stream is a whole stream that tells some usage.
+// stream returns a whole stream with the given usage.
 func (a api) stream(u usage) string {
 	return a.start(len(words)) + a.tail("length", u) + a.mark("length", u)
 }
 
-// sound is a whole stream as it should be.
+// sound returns a valid whole stream.
 func (a api) sound() string { return a.stream(a.truth()) }
 
-// marked reports whether a stream of the API says that it has ended, so that what follows is of no concern.
+// marked reports whether a stream of the API says that it has ended, so that what follows does not matter.
 func (a api) marked() bool { return a.ends || a.mark("", a.truth()) != "" }
 
 func openAI(name, lead, chunk, object string) api {
@@ -110,7 +110,7 @@ func openAI(name, lead, chunk, object string) api {
 	}
 }
 
-// jsonString is a text as a JSON string.
+// jsonString returns a text as a JSON string.
 func jsonString(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -225,7 +225,7 @@ func anthropicAPI() api {
 		},
 		tail: func(reason string, u usage) string {
 			members := `"output_tokens":` + u.output
-			if u.input != "11" { // of which 4 are told apart, in the lead
+			if u.input != "11" { // 4 of them are reported separately, in the lead
 
 				members += `,"input_tokens":` + u.input
 			}
@@ -245,7 +245,7 @@ func anthropicAPI() api {
 	}
 }
 
-// apis are all that Spate speaks.
+// apis are all APIs that Spate supports.
 var apis = []api{
 	openAI("chat", event(`{"id":"x-1","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`),
 		`"delta":{"content":%s}`, "chat.completion.chunk"),

@@ -1,5 +1,5 @@
-// Package misbehaving tests Spate against servers that misbehave, in every API: a real agent is given endpoints that
-// are each broken in one way, among sound ones. It holds tests only. Each fault's class is written down from
-// docs/results.md, not from the code; the sound requests must come out exact, and the agent must stay small. The
-// package writes the APIs by itself, from their public descriptions.
+// Package misbehaving tests Spate against servers that misbehave, in every API. A real agent gets endpoints that are
+// each broken in one way, and healthy ones beside them. The package holds tests only. The class of each fault is taken
+// from docs/results.md, not from the code. The healthy requests must be measured exactly, and the agent must stay
+// small. The package implements the APIs itself, from their public descriptions.
 package misbehaving

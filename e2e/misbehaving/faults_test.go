@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Classes of docs/results.md. An answer of the class completed is odd, and whole.
+// Classes of docs/results.md. An answer with the class completed is odd, but complete.
 const (
 	completed   = ""
 	connect     = "connect"
@@ -22,23 +22,23 @@ const (
 // fault is one way to misbehave.
 type fault struct {
 	name string
-	// class is what becomes of each request by docs/results.md. Where chance decides, several are right, with |
-	// between.
+	// class returns the class of each request according to docs/results.md. If chance decides, it returns several,
+	// separated by |.
 	class func(a api) string
 	// answer answers a request.
 	answer func(w *wire, a api)
-	// handle takes a connection in place of answer.
+	// handle replaces answer, and handles a whole connection.
 	handle func(w *wire, a api)
-	// apis are those that can have the fault. Nil: all.
+	// apis reports which APIs can have the fault. nil: all.
 	apis func(a api) bool
-	// tokens are those of a completed answer, if it is not all of a sound one's.
+	// tokens returns the tokens of a completed answer, if they are not those of a valid one.
 	tokens func(a api) uint64
 }
 
-// always is the class in every API.
+// always returns the same class for every API.
 func always(class string) func(api) string { return func(api) string { return class } }
 
-// byMark is the class where streams say that they have ended, and where they do not.
+// byMark returns one class for APIs whose streams say that they have ended, and another for the rest.
 func byMark(marked, unmarked string) func(api) string {
 	return func(a api) string {
 		if a.marked() {
@@ -53,10 +53,10 @@ func tellsCached(a api) bool { return a.cached }
 func hasMark(a api) bool     { return a.mark("", a.truth()) != "" }
 func isOpenAI(a api) bool    { return a.name == "chat" || a.name == "completions" }
 
-// number is a count of tokens that is the same in all APIs.
+// number returns a token count that is the same in all APIs.
 func number(n uint64) func(api) uint64 { return func(api) uint64 { return n } }
 
-// raw sends bytes as they are, and ends the connection.
+// raw sends bytes as they are, and closes the connection.
 func raw(text string) func(*wire, api) {
 	return func(w *wire, _ api) {
 		w.send(text)
@@ -64,12 +64,12 @@ func raw(text string) func(*wire, api) {
 	}
 }
 
-// body answers with a stream that ends in order.
+// body answers with a stream that ends properly.
 func body(text func(a api) string) func(*wire, api) {
 	return func(w *wire, a api) { w.send(chunkedHead + chunk(text(a)) + lastChunk) }
 }
 
-// behind answers with a stream that has some text behind its n-th token, and then goes on.
+// behind answers with a stream that has some text after its n-th token, and then continues.
 func behind(n int, text string) func(*wire, api) {
 	return body(func(a api) string {
 		sound := a.sound()
@@ -85,12 +85,12 @@ func status(line string, headers ...string) func(*wire, api) {
 	}
 }
 
-// whole answers with one body of JSON, as it is said to be.
+// whole answers with one JSON body and the right content length.
 func whole(text string) func(*wire, api) {
 	return func(w *wire, _ api) { w.send(sized("200 OK", "application/json", text)) }
 }
 
-// head answers with a sound stream behind a head of one's own.
+// head answers with a valid stream after a custom head.
 func head(text string) func(*wire, api) {
 	return func(w *wire, a api) {
 		w.send(text + a.sound())
@@ -98,7 +98,7 @@ func head(text string) func(*wire, api) {
 	}
 }
 
-// chunks answers with a sound stream whose chunks are made in a way of one's own.
+// chunks answers with a valid stream in custom chunks.
 func chunks(body func(a api) string) func(*wire, api) {
 	return func(w *wire, a api) {
 		w.send(chunkedHead + body(a))
@@ -106,7 +106,7 @@ func chunks(body func(a api) string) func(*wire, api) {
 	}
 }
 
-// flooding answers with what comes before, and a text without end.
+// flooding answers with the text of before, and then repeats a text without end.
 func flooding(before func(a api) string, again func(a api) string) func(*wire, api) {
 	return func(w *wire, a api) {
 		w.send(before(a))
@@ -116,7 +116,7 @@ func flooding(before func(a api) string, again func(a api) string) func(*wire, a
 
 func text(s string) func(api) string { return func(api) string { return s } }
 
-// used answers with a sound stream whose usage is not.
+// used answers with a valid stream that has a wrong usage.
 func used(change func(u *usage)) func(*wire, api) {
 	return body(func(a api) string {
 		u := a.truth()
@@ -129,11 +129,11 @@ func output(n string) func(*usage) { return func(u *usage) { u.output = n } }
 func input(n string) func(*usage)  { return func(u *usage) { u.input = n } }
 func cached(n string) func(*usage) { return func(u *usage) { u.cached = n } }
 
-// faults are all that come to an end by themselves.
+// faults are all faults that end by themselves.
 var faults = slicesOf(connectionFaults, headFaults, chunkFaults, statusFaults, bodyFaults, eventFaults, errorFaults,
 	usageFaults, floods, leavers)
 
-// securely are the faults of servers that speak TLS: those that are in an answer, and those of TLS.
+// securely returns the faults of servers with TLS: faults in an answer, and faults of TLS.
 func securely(faults []fault) (out []fault) {
 	for _, f := range faults {
 		if f.handle == nil {
@@ -150,12 +150,12 @@ func slicesOf(lists ...[]fault) (all []fault) {
 	return all
 }
 
-// connectionFaults are those of servers that hang up, or say something that nobody asked for.
+// connectionFaults are those of servers that hang up, or send something unexpected.
 var connectionFaults = []fault{
 	{name: "closes what it accepts", class: always(connect + "|" + cutStream),
 		handle: func(w *wire, _ api) { w.fin() }},
 	{name: "resets what it accepts", class: always(connect + "|" + cutStream), handle: func(w *wire, _ api) {
-		if w.first() { // by which an agent finds out whether somebody is there: reset at once, it says that nobody is
+		if w.first() { // the agent's check that somebody listens: a reset would mean nobody does
 			w.hang()
 			return
 		}
@@ -214,7 +214,7 @@ var connectionFaults = []fault{
 	}},
 }
 
-// leavers take the connection by which an agent finds out whether somebody is there, and no more.
+// leavers accept the connection with which an agent checks that the server is there, and no other.
 var leavers = []fault{
 	{name: "takes no more connections", class: always(connect), handle: func(w *wire, _ api) {
 		w.leave()
@@ -222,7 +222,7 @@ var leavers = []fault{
 	}},
 }
 
-// secureFaults are those of servers that speak TLS.
+// secureFaults are those of servers with TLS.
 var secureFaults = []fault{
 	{name: "ends without a goodbye", class: byMark(completed, cutStream), answer: func(w *wire, a api) {
 		w.send(endlessHead + a.sound())
@@ -239,7 +239,7 @@ var secureFaults = []fault{
 	}},
 }
 
-// headFaults are in what comes before the body.
+// headFaults are faults before the body.
 var headFaults = []fault{
 	{name: "rubbish", class: always(badFrame), answer: raw("\x00\x01\x02\xff\xferubbish\r\n\r\n")},
 	{name: "another protocol", class: always(badFrame), answer: raw("SSH-2.0-OpenSSH_9.6\r\n")},
@@ -273,7 +273,7 @@ var headFaults = []fault{
 	{name: "a length that is too large", class: byMark(completed, cutStream),
 		answer: head(okLine + eventStream + "Content-Length: 1000000\r\n\r\n")},
 	{name: "a length that is too small", class: func(a api) string {
-		if a.name == "triton" { // whose end is where the response ends
+		if a.name == "triton" { // its end is the end of the response
 			return completed
 		}
 		return cutStream
@@ -298,7 +298,7 @@ var headFaults = []fault{
 		answer: raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")},
 }
 
-// chunkFaults are in how a body is cut into chunks.
+// chunkFaults are faults in how a body is split into chunks.
 var chunkFaults = []fault{
 	{name: "a chunk size of letters", class: always(badFrame),
 		answer: chunks(func(a api) string { return chunk(a.start(1)) + "zz\r\n" })},
@@ -325,7 +325,7 @@ var chunkFaults = []fault{
 		answer: chunks(func(a api) string { return chunk(a.sound()) + "rubbish\r\n" })},
 }
 
-// statusFaults are answers with another status than 200.
+// statusFaults are answers with a status other than 200.
 var statusFaults = func() (all []fault) {
 	for _, line := range []string{
 		"201 Created", "202 Accepted", "206 Partial Content", "300 Multiple Choices", "400 Bad Request",
@@ -360,7 +360,7 @@ var statusFaults = func() (all []fault) {
 	)
 }()
 
-// bodyFaults are bodies that are no stream.
+// bodyFaults are bodies that are not a stream.
 var bodyFaults = []fault{
 	{name: "a page", class: always(badFrame),
 		answer: func(w *wire, _ api) { w.send(sized("200 OK", "text/html", "<html>busy</html>\n")) }},
@@ -370,7 +370,7 @@ var bodyFaults = []fault{
 		answer: func(w *wire, _ api) { w.send(sized("200 OK", "image/png", "\x89PNG\r\n\x1a\n\x00\x00")) }},
 	{name: "one piece", class: always(completed), answer: func(w *wire, a api) { whole(a.whole)(w, a) },
 		tokens: func(a api) uint64 {
-			if !a.usage { // and so its frames are counted
+			if !a.usage { // so its frames are counted
 				return 1
 			}
 			return a.tokens()
@@ -397,14 +397,14 @@ var bodyFaults = []fault{
 		answer: func(w *wire, a api) { w.send(sized("200 OK", "text/event-stream", a.whole)) }},
 }
 
-// oddWords are texts of a token as JSON has them, none of which is an error.
+// oddWords are texts of a token, as in JSON, none of which is an error.
 var oddWords = [][2]string{
 	{"a NUL", `\u0000`}, {"half a character", "\xf0\x9f"}, {"half a surrogate pair", `\ud83d`},
 	{"escapes", `\"\\\/\b\f\n\r\t\u00e9`},
 	{"a terminal's commands", `\u001b[2J\u001b[31m`}, {"64 KiB", strings.Repeat("long ", 13_000)},
 }
 
-// eventFaults are in the events of a stream.
+// eventFaults are faults in the events of a stream.
 var eventFaults = slicesOf([]fault{
 	{name: "ends without a token", class: func(a api) string {
 		if a.endToken > 0 { // the end is a token
@@ -477,7 +477,7 @@ var eventFaults = slicesOf([]fault{
 	return all
 }())
 
-// finishing answers with a sound stream but for its finish reason.
+// finishing answers with a valid stream except for its finish reason.
 func finishing(reason string) func(*wire, api) {
 	return body(func(a api) string { return a.start(3) + a.tail(reason, a.truth()) + a.mark(reason, a.truth()) })
 }
@@ -508,7 +508,7 @@ var errorFaults = []fault{
 		event(`{"error":{}}`))},
 }
 
-// usageFaults are in the numbers that a server tells.
+// usageFaults are faults in the numbers that a server sends.
 var usageFaults = func() (all []fault) {
 	tell := func(name, class string, change func(*usage), apis func(api) bool, tokens func(api) uint64) {
 		all = append(all, fault{name: name, class: always(class), answer: used(change), apis: apis, tokens: tokens})
@@ -533,7 +533,7 @@ var usageFaults = func() (all []fault) {
 	return all
 }()
 
-// floods are answers without an end.
+// floods are endless answers.
 var floods = []fault{
 	{name: "tokens without end", class: always(runaway),
 		answer: flooding(text(endlessHead), func(a api) string { return a.token(0, words[0]) })},
@@ -569,7 +569,7 @@ var floods = []fault{
 		answer: flooding(func(a api) string { return chunkedHead + chunk(a.sound()) + "0\r\n" }, text("X-A: b\r\n"))},
 }
 
-// hangs are answers that only a timeout ends, or that come to nothing behind what is enough. They are given a second.
+// hangs are answers that only a timeout ends, or that stall after all that is needed. They get one second.
 var hangs = []fault{
 	{name: "silence", class: always(timeout), answer: holding(func(api) string { return "" })},
 	{name: "silence within the status line", class: always(timeout), answer: holding(text("HTTP/1.1 2"))},
@@ -608,7 +608,7 @@ var hangs = []fault{
 		answer: dripping(text(endlessHead), text(event("{}")))},
 }
 
-// holding answers with some text and then with silence.
+// holding answers with some text and then nothing more.
 func holding(before func(a api) string) func(*wire, api) {
 	return func(w *wire, a api) {
 		w.send(before(a))
@@ -616,7 +616,7 @@ func holding(before func(a api) string) func(*wire, api) {
 	}
 }
 
-// dripping answers with what comes before, and a text ten times a second.
+// dripping answers with the text of before, and then repeats a text ten times per second.
 func dripping(before, again func(a api) string) func(*wire, api) {
 	return func(w *wire, a api) {
 		w.send(before(a))

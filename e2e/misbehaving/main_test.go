@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// programs are the paths of what is tested, built once.
+// programs are the paths of the programs under test, built once.
 var programs process.Programs
 
 func TestMain(m *testing.M) { os.Exit(testAll(m)) }

@@ -25,25 +25,25 @@ import (
 const (
 	// perEndpoint is how many requests each endpoint gets: the second one shows what the first left behind.
 	perEndpoint = 2
-	// soundEvery is one endpoint among so many that does as it should.
+	// soundEvery: one of that many endpoints is healthy.
 	soundEvery = 6
-	// mostMemory is the bound of an agent's memory, in KiB.
+	// mostMemory is the limit of an agent's memory, in KiB.
 	mostMemory = 150 << 10
-	// prefill and step are a sound server's times.
+	// prefill and step are the times of a healthy server.
 	prefill, step = 20 * time.Millisecond, 5 * time.Millisecond
 )
 
-// server is one endpoint of a target: a fault's, or a sound one.
+// server is one endpoint of a target, with a fault or healthy.
 type server struct {
 	*endpoint
-	fault *fault // nil: it does as it should
+	fault *fault // nil: it is healthy
 
 	mu    sync.Mutex
-	spans map[uint64]span // of a sound one's answers, by the index of the request
+	spans map[uint64]span // of a healthy server's answers, by the index of the request
 }
 
-// span is how long a sound stream took from its first word to its last, as its server knows it: it does not know when
-// within a write the kernel took the word.
+// span bounds how long a valid stream took from its first word to its last. The server does not know when within a
+// write the kernel took the word.
 type span struct{ least, most time.Duration }
 
 // target is a target of the plan.
@@ -53,7 +53,7 @@ type target struct {
 	servers []*server
 }
 
-// newTarget starts a sound server, and then the faults with sound servers among them.
+// newTarget starts a healthy server, and then the faulty ones with healthy servers among them.
 func newTarget(t *testing.T, a api, name, trap string, secure *tls.Config, faults []fault) *target {
 	target := &target{name: name, api: a}
 	add := func(f *fault) {
@@ -82,7 +82,7 @@ func newTarget(t *testing.T, a api, name, trap string, secure *tls.Config, fault
 	return target
 }
 
-// answer is a sound one, token by token.
+// answer sends a valid answer, token by token.
 func (s *server) answer(w *wire, a api) {
 	w.send(chunkedHead + chunk(a.lead))
 	time.Sleep(prefill)
@@ -95,7 +95,8 @@ func (s *server) answer(w *wire, a api) {
 		w.send(chunk(a.token(i, word)))
 		after[min(i, 1)] = time.Now()
 	}
-	// It is of no load without an index. What comes after this ends the request, whose times may then be asked for.
+	// A request without an index is not part of the load. The rest of the answer ends the request; then its span must
+	// exist.
 	if index, err := strconv.ParseUint(w.id[strings.LastIndexByte(w.id, '-')+1:], 10, 64); err == nil {
 		s.mu.Lock()
 		s.spans[index] = span{before[1].Sub(after[0]), after[1].Sub(before[0])}
@@ -104,7 +105,7 @@ func (s *server) answer(w *wire, a api) {
 	w.send(chunk(a.tail("length", a.truth())+a.mark("length", a.truth())) + lastChunk)
 }
 
-// plan is that of a run against all targets.
+// plan returns the plan of a run against all targets.
 func plan(targets []*target, settings string) string {
 	var b strings.Builder
 	most := 0
@@ -127,14 +128,14 @@ func plan(targets []*target, settings string) string {
 	return b.String()
 }
 
-// identity is a TLS server's, with a certificate of nobody's.
+// identity returns the configuration of a TLS server whose certificate nobody has signed.
 func identity(t *testing.T) *tls.Config {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
 	return &tls.Config{Certificates: s.TLS.Certificates}
 }
 
-// cluster is a coordinator and an agent, a process each.
+// cluster is a coordinator and an agent, one process each.
 type cluster struct {
 	address string
 	agent   *process.Process
@@ -144,12 +145,12 @@ func startCluster(t *testing.T) cluster {
 	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip",
 		"--log-format", "json")
 	address := coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
-	// An agent this busy would keep the tests of other packages from the cores.
+	// Real-time priority would let an agent this busy keep the cores from the tests of other packages.
 	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address,
 		"--realtime", "off")}
 }
 
-// run runs a plan, which must end with the exit code, and returns its directory.
+// run runs a plan, which must end with the exit code, and returns its run directory.
 func (c cluster) run(t *testing.T, code int, plan string) (dir string) {
 	path := filepath.Join(t.TempDir(), "plan.yaml")
 	if err := os.WriteFile(path, []byte(plan), 0o600); err != nil {
@@ -161,7 +162,7 @@ func (c cluster) run(t *testing.T, code int, plan string) (dir string) {
 	return dir
 }
 
-// memory is the most memory that the agent ever had, in KiB.
+// memory returns the agent's peak memory, in KiB.
 func (c cluster) memory(t *testing.T) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.agent.PID()))
 	if err != nil {
@@ -175,7 +176,7 @@ func (c cluster) memory(t *testing.T) int {
 	return kib
 }
 
-// descriptors is how many files and sockets the agent has open.
+// descriptors returns how many files and sockets the agent has open.
 func (c cluster) descriptors(t *testing.T) int {
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.agent.PID()))
 	if err != nil {
@@ -184,9 +185,9 @@ func (c cluster) descriptors(t *testing.T) int {
 	return len(open)
 }
 
-// Each server misbehaves in its own way; each request to it fails in the class that docs/results.md has for that, or
-// completes where the answer is odd but whole. The requests to the sound servers beside them come out exact, and the
-// agent stays small.
+// Each server misbehaves in its own way. Each request to it fails with the class that docs/results.md gives, or
+// completes if the answer is odd but complete. Requests to the healthy servers beside them are measured exactly, and
+// the agent stays small.
 func TestMisbehavingServers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -229,8 +230,8 @@ func TestMisbehavingServers(t *testing.T) {
 	}
 }
 
-// A target whose only server misbehaves whatever it is asked, while it is prepared too, with a plan's defaults: its
-// stage ends soon, in the class that it should, and the next target's is none the worse.
+// Targets whose only server always misbehaves, even during preparation, run with a plan's defaults. Each stage ends
+// soon, with the right class, and does not affect the next target.
 func TestTargetsThatMisbehaveThroughout(t *testing.T) {
 	t.Parallel()
 	var targets []*target
@@ -275,7 +276,7 @@ func TestTargetsThatMisbehaveThroughout(t *testing.T) {
 	}
 }
 
-// tally counts the servers that misbehave, and the requests to them, by class. It is safe for concurrent use.
+// tally counts the misbehaving servers, and the requests to them, by class. It is safe for concurrent use.
 type tally struct {
 	mu                sync.Mutex
 	servers, requests map[string]int
@@ -299,7 +300,7 @@ func (n *tally) log(t *testing.T) {
 	}
 }
 
-// check runs all targets on a cluster of its own and holds the result against the table.
+// check runs all targets on its own cluster and compares the result with the table.
 func check(t *testing.T, targets []*target, settings string, all *tally) {
 	c := startCluster(t)
 	process.Eventually(t, "the agent is ready", func() bool { return strings.Contains(c.agent.Said(), "connected") })
@@ -324,7 +325,7 @@ func check(t *testing.T, targets []*target, settings string, all *tally) {
 	process.Eventually(t, "the agent has closed its connections", func() bool { return c.descriptors(t) <= before+2 })
 }
 
-// check holds a stage against what the servers did.
+// check compares a stage with what the servers did.
 func (target *target) check(t *testing.T, stage aggregate.StageResult, rows []rundir.Row, all *tally) {
 	sum := map[string]uint64{}
 	requests, timed, off := 0, 0, 0
@@ -355,7 +356,7 @@ func (target *target) check(t *testing.T, stage aggregate.StageResult, rows []ru
 	}
 }
 
-// classOf is a class as the table of docs/reliability.md has it.
+// classOf returns a class as the table of docs/reliability.md names it.
 func classOf(class string) string {
 	if strings.HasPrefix(class, "http_") {
 		return "http_NNN"
@@ -372,7 +373,7 @@ func rowsOf(rows []rundir.Row, endpoint int) (mine []rundir.Row) {
 	return mine
 }
 
-// check holds what became of the requests to a server that misbehaves against its class.
+// check compares the outcome of the requests to a misbehaving server with its class.
 func (f *fault) check(t *testing.T, target *target, part aggregate.EndpointResult, rows []rundir.Row) {
 	classes := strings.Split(f.class(target.api), "|")
 	if f.class(target.api) == completed {
@@ -400,7 +401,7 @@ func (f *fault) check(t *testing.T, target *target, part aggregate.EndpointResul
 	}
 }
 
-// example is the message of a request that failed.
+// example returns the message of a failed request.
 func example(rows []rundir.Row) string {
 	for _, r := range rows {
 		if r.Error != nil {
@@ -410,7 +411,7 @@ func example(rows []rundir.Row) string {
 	return "no request failed"
 }
 
-// check holds the numbers of a sound server's requests against what it did.
+// check compares the numbers of a healthy server's requests with what the server did.
 func (s *server) check(t *testing.T, target *target, part aggregate.EndpointResult, n uint64) {
 	a := target.api
 	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 ||
@@ -427,16 +428,16 @@ func (s *server) check(t *testing.T, target *target, part aggregate.EndpointResu
 	}
 }
 
-// slack is how much later than its writer the kernel may stamp a word: it may put that off.
+// slack is how much later than its write the kernel may timestamp a word.
 const slack = 500 * time.Microsecond
 
-// times counts the streams whose frames came in reads of their own, and those of them whose time from the first word to
-// the last is not the server's. Of frames that came in one read the kernel keeps one time.
+// times counts the streams whose frames came in separate reads, and those of them whose time from the first word to the
+// last is not the server's. For frames that came in one read the kernel keeps one time.
 func (s *server) times(rows []rundir.Row) (timed, off int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range rows {
-		gaps := r.ITLNs[:min(len(r.ITLNs), len(words)-1)] // the end may be a token, too
+		gaps := r.ITLNs[:min(len(r.ITLNs), len(words)-1)] // the end may also be a token
 		if slices.Contains(gaps, 0) {
 			continue
 		}

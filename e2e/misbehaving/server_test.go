@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// wire is a connection to a client, with the bytes of an answer under one's own control. Where the client has left,
-// writes do nothing.
+// wire is a connection to a client that sends the exact bytes of an answer. If the client has disconnected, writes do
+// nothing.
 type wire struct {
 	net.Conn
 	tcp    *net.TCPConn // below TLS, if there is any
 	reader *bufio.Reader
 	closed bool
 	id     string    // of the request
-	trap   string    // where nobody may go
-	of     *endpoint // that took the connection
+	trap   string    // an address that nobody may call
+	of     *endpoint // the endpoint that accepted the connection
 }
 
-// send writes some bytes. It reports whether the client took them.
+// send writes some bytes, and reports whether the client took them.
 func (w *wire) send(text string) bool {
 	_, err := io.WriteString(w, text)
 	return err == nil
@@ -36,11 +36,11 @@ const (
 	eventStream = "Content-Type: text/event-stream\r\n"
 	okLine      = "HTTP/1.1 200 OK\r\n"
 	chunkedHead = okLine + eventStream + "Transfer-Encoding: chunked\r\n\r\n"
-	endlessHead = okLine + eventStream + "\r\n" // its body goes on to the end of the connection
+	endlessHead = okLine + eventStream + "\r\n" // the body continues to the end of the connection
 	lastChunk   = "0\r\n\r\n"
 )
 
-// chunk is a piece of a body.
+// chunk returns a chunk of a body.
 func chunk(text string) string {
 	if text == "" {
 		return ""
@@ -48,31 +48,31 @@ func chunk(text string) string {
 	return fmt.Sprintf("%x\r\n%s\r\n", len(text), text)
 }
 
-// sized is an answer of one piece.
+// sized returns an answer in one piece.
 func sized(status, kind, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, kind, len(body), body)
 }
 
-// fin ends the connection in order.
+// fin closes the connection properly.
 func (w *wire) fin() {
 	w.closed = true
-	_ = w.Close() // Its client may have closed it before.
+	_ = w.Close() // The client may have closed it before.
 }
 
-// reset ends it at once: the client sees a reset.
+// reset closes the connection at once: the client sees a reset.
 func (w *wire) reset() {
 	_ = w.tcp.SetLinger(0) // It may be closed.
 	w.closed = true
 	_ = w.tcp.Close() // As above.
 }
 
-// hang does nothing more, until the client leaves.
+// hang does nothing more until the client disconnects.
 func (w *wire) hang() {
-	_, _ = io.Copy(io.Discard, w) // Whatever ends it is the client's leaving.
+	_, _ = io.Copy(io.Discard, w) // It ends when the client disconnects.
 	w.fin()
 }
 
-// flood sends a text again and again, until the client leaves.
+// flood sends a text again and again until the client disconnects.
 func (w *wire) flood(text string) {
 	block := strings.Repeat(text, max(1, 64<<10/len(text)))
 	for w.send(block) {
@@ -80,10 +80,10 @@ func (w *wire) flood(text string) {
 	w.fin()
 }
 
-// wait does nothing at all, until the test ends.
+// wait does nothing until the test ends.
 func (w *wire) wait() { <-w.of.ended }
 
-// pause lets a tenth of a second go by, as a slow server does.
+// pause waits a tenth of a second, like a slow server.
 func (w *wire) pause() {
 	select {
 	case <-time.After(100 * time.Millisecond):
@@ -94,21 +94,21 @@ func (w *wire) pause() {
 // first reports whether the connection is the endpoint's first.
 func (w *wire) first() bool { return w.of.met.CompareAndSwap(false, true) }
 
-// leave takes no more connections from here on.
+// leave accepts no more connections.
 func (w *wire) leave() { _ = w.of.listen.Close() } // It may be closed.
 
-// endpoint is a server for one case, on a port of its own.
+// endpoint is a server for one case, on its own port.
 type endpoint struct {
 	url    string
 	listen net.Listener
 	ended  chan struct{}
-	met    atomic.Bool // somebody
+	met    atomic.Bool // whether a connection has come
 	served sync.WaitGroup
 	mu     sync.Mutex
-	open   map[net.Conn]struct{} // nil: it is closed
+	open   map[net.Conn]struct{} // nil: the endpoint is closed
 }
 
-// serve starts an endpoint whose connections go to a handler, each on a goroutine of its own. It ends with the test.
+// serve starts an endpoint. It calls handle for each connection, each on its own goroutine. It ends with the test.
 func serve(t *testing.T, secure *tls.Config, handle func(w *wire)) *endpoint {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +131,7 @@ func serve(t *testing.T, secure *tls.Config, handle func(w *wire)) *endpoint {
 	})
 	t.Cleanup(func() {
 		close(e.ended)
-		_ = listener.Close() // It cannot fail but for having been closed.
+		_ = listener.Close() // It can fail only because it is closed already.
 		e.mu.Lock()
 		for c := range e.open {
 			_ = c.Close() // As above.
@@ -163,8 +163,8 @@ func (e *endpoint) handle(c net.Conn, secure *tls.Config, handle func(w *wire)) 
 	e.mu.Unlock()
 }
 
-// answering is a handler that answers each request to generate in one way. Questions about the server are answered as
-// by one that knows none.
+// answering returns a handler that answers each request to generate in the same way. It answers questions about the
+// server like a server that does not support them.
 func answering(answer func(w *wire)) func(*wire) {
 	return asked(func(w *wire, method string) {
 		if method == http.MethodPost {
@@ -175,7 +175,7 @@ func answering(answer func(w *wire)) func(*wire) {
 	})
 }
 
-// asked is a handler that answers each request, whatever it is.
+// asked returns a handler that answers every request.
 func asked(answer func(w *wire, method string)) func(*wire) {
 	return func(w *wire) {
 		for !w.closed {

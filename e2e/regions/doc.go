@@ -1,6 +1,6 @@
-// Package regions tests Spate as it runs over real networks: coordinator, agents, servers and a person's terminal are
-// processes on hosts of their own, behind links with delay, jitter and little bandwidth, which break. It holds tests
-// only, and they are skipped, loudly, where package netlab cannot build networks.
+// Package regions tests Spate over real networks. Coordinator, agents, servers and a person's terminal are processes on
+// hosts of their own, behind links with delay, jitter and little bandwidth, which break. The package holds tests only.
+// They are skipped, loudly, if package netlab cannot build networks.
 //
-// Most of what they do is wait for the network, so they run beside each other.
+// The tests run in parallel, since they mostly wait for the network.
 package regions

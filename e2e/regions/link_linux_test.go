@@ -20,8 +20,8 @@ loads:
   - {rate: [80], arrival: constant, duration: 8s}
 `
 
-// An agent whose way to the coordinator is slower than what it has to tell, rows above all, is not lost by its own
-// data: it falls behind, sends the rest when the stage is over, and nothing is missing.
+// An agent whose link to the coordinator is too slow for its data, mostly rows, is not lost because of that data. It
+// falls behind, sends the rest after the stage, and nothing is missing.
 func TestSlowLinkLosesNoAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,7 +44,7 @@ func TestSlowLinkLosesNoAgent(t *testing.T) {
 	t.Logf("%d bytes over 64 kbit/s; %d rows dropped", w.lab.Count(h, w.center).Bytes, result.Stages[0].DroppedRecords)
 }
 
-// A link on which UDP is blocked between two members of the gossip is said in a log line, and hinders nothing.
+// A link on which UDP is blocked between two gossip members is logged, and has no other effect.
 func TestBlockedUDPIsSaid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -71,14 +71,14 @@ func TestBlockedUDPIsSaid(t *testing.T) {
 	mustNotSay(t, []string{w.agents["b"].Said()}, "UDP is blocked")
 }
 
-// quietest is how long an agent is silent before it is lost, and atMost by when that must be said: it is looked at ten
-// times a second.
+// quietest is how long an agent is silent before it is lost. atMost is when that must have been reported: silence is
+// checked ten times per second.
 const (
 	quietest = 3500 * time.Millisecond
 	atMost   = quietest + 200*time.Millisecond
 )
 
-// A dead agent is noticed within 3.5 s and a tick, be it killed or cut off without a word.
+// A dead agent is noticed within 3.5 s and a tick, whether it was killed or cut off silently.
 func TestDeadAgentIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -89,7 +89,7 @@ func TestDeadAgentIsNoticed(t *testing.T) {
 		name := fmt.Sprintf("%c", 'a'+i)
 		hosts[name] = w.join(site{name: name, region: "x", to: oneWay(20), from: oneWay(20)})
 	}
-	hosts["z"] = w.join(site{name: "z", region: "x"}) // goes on to the end
+	hosts["z"] = w.join(site{name: "z", region: "x"}) // continues to the end
 	w.awaitAgents()
 	r := w.run(fmt.Sprintf(lossPlan, "degrade", s.url, 9))
 	process.Eventually(w.t, "the server has answered", func() bool { return len(s.records()) > 0 })
@@ -128,8 +128,8 @@ func TestDeadAgentIsNoticed(t *testing.T) {
 	}
 }
 
-// Under fail, a second without any agent is nothing. Five are a loss, as they are of any agent, and the run ends and
-// says so; under degrade the same five lose nothing.
+// Under fail, a second without any agent costs nothing. Five seconds are a loss, as for a single agent: the run ends
+// and says so. Under degrade the same five seconds lose nothing.
 func TestCoordinatorAlone(t *testing.T) {
 	for _, c := range []struct {
 		policy string
@@ -163,8 +163,8 @@ func TestCoordinatorAlone(t *testing.T) {
 	}
 }
 
-// A coordinator that is killed in the middle and started again a few seconds later goes on with the run, and so do
-// agents in their regions and the person's `spate run`: nothing is missing.
+// A coordinator that is killed midway and restarted a few seconds later resumes the run. The agents in their regions
+// and the person's `spate run` also continue, and nothing is missing.
 func TestKilledCoordinatorGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 30*time.Second)

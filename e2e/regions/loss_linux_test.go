@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// lossPlan sends 60 requests a second, by constant gaps, so that it can be said which are missing.
+// lossPlan sends 60 requests per second, at constant gaps, so that missing ones can be identified.
 const lossPlan = `
 name: loss
 on_agent_loss: %s
@@ -26,14 +26,14 @@ loads:
 
 const lossRate = 60
 
-// scene is a world with three agents in three regions and a server near all of them, under a policy.
+// scene is a world with three agents in three regions and a server near all of them, under a loss policy.
 type scene struct {
 	*world
 	server server
 	hosts  map[string]*netlab.Host
 }
 
-// newScene sets it up. Agents go on by themselves for the lease.
+// newScene sets up a scene. Agents continue by themselves for the lease.
 func newScene(t *testing.T, lease time.Duration) scene {
 	t.Helper()
 	w := newWorld(t)
@@ -61,14 +61,14 @@ func (s scene) awaitRequest() {
 	process.Eventually(s.t, "the server has answered", func() bool { return len(s.server.records()) > 0 })
 }
 
-// cut takes an agent away from its coordinator for a time. Its way to the server stays.
+// cut separates an agent from its coordinator for a time. Its link to the server stays up.
 func (s scene) cut(agent string, length time.Duration) {
 	s.lab.Partition(s.hosts[agent], s.center)
 	<-time.After(length)
 	s.lab.Heal(s.hosts[agent], s.center)
 }
 
-// changes are what was said of agents that were lost or joined, and notices, in order.
+// changes returns the events about lost and joined agents, and notices, in order.
 func changes(events []*spatev1.RunEvent) (said []string) {
 	for _, e := range events {
 		if c := e.GetAgentChanged(); c != nil {
@@ -103,7 +103,7 @@ func mustNotSay(t *testing.T, said []string, part string) {
 	}
 }
 
-// once fails the test if a request is in the rows twice, and returns how often each agent sent.
+// once fails the test if a request has two rows. It returns how often each agent sent.
 func once(t *testing.T, rows []rundir.Row) map[string]int {
 	t.Helper()
 	seen, by := map[uint64]string{}, map[string]int{}
@@ -117,7 +117,7 @@ func once(t *testing.T, rows []rundir.Row) map[string]int {
 	return by
 }
 
-// Two seconds and six without an agent lose nothing under degrade: the first is not even a loss.
+// Two seconds and six without an agent lose nothing under degrade. The two seconds are not even a loss.
 func TestShortPartitionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 30*time.Second)
@@ -139,7 +139,7 @@ func TestShortPartitionsLoseNothing(t *testing.T) {
 	mustNotSay(t, said, "us joined")
 }
 
-// An agent that stays away under degrade is given up, and what is missing is said to the second, as it is.
+// An agent that stays disconnected under degrade is given up, and what is missing is reported exactly, to the second.
 func TestLongPartitionIsSaidExactly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 5*time.Second)
@@ -163,8 +163,8 @@ func TestLongPartitionIsSaidExactly(t *testing.T) {
 	s.agents["us"].Await(`stopping|snapshot refused`)
 }
 
-// Under reassign the others take over what an agent that stays away would have sent, from a marked moment on. Nothing
-// is sent twice: neither in the rows nor by what the server got. When the agent comes back it is told to stop.
+// Under reassign the others take over the part of an agent that stays disconnected, from a recorded moment on. Nothing
+// is sent twice, neither by the rows nor by what the server received. When the agent returns, it is told to stop.
 func TestLongPartitionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 5*time.Second)
@@ -192,7 +192,7 @@ func TestLongPartitionIsTakenOver(t *testing.T) {
 	t.Logf("of %d requests %d were sent, %d are in the result", 16*lossRate, len(got), len(rows))
 }
 
-// lossOf is what was lost with an agent.
+// lossOf returns what was lost with an agent.
 func lossOf(t *testing.T, s aggregate.StageResult, agent string) aggregate.Loss {
 	t.Helper()
 	for _, a := range s.Agents {
@@ -204,15 +204,15 @@ func lossOf(t *testing.T, s aggregate.StageResult, agent string) aggregate.Loss 
 	return aggregate.Loss{}
 }
 
-// dueAt is when a request is due, in seconds.
+// dueAt returns when a request is due, in seconds.
 func dueAt(index uint64) float64 { return float64(index) / lossRate }
 
-// edge is how long a request may have been under way, in seconds: one that ends in the next window is lost with that.
+// edge is how long a request may be in flight, in seconds. A request that ends in the next window is lost with it.
 const edge = 0.5
 
-// checkGap compares the requests that are in no row with what is said to be missing. Of three agents that each have
-// every third request the lost one's are there until the first second of its loss, and then those that others took
-// over. All others' are there.
+// checkGap compares the requests without a row with what the result says is missing. Each of three agents has every
+// third request. The lost agent's requests must be there until the first second of its loss, and then those that others
+// took over. All requests of the other agents must be there.
 func checkGap(t *testing.T, s aggregate.StageResult, rows []rundir.Row, requests uint64, lost string,
 	takenOver func(index uint64) bool) {
 	t.Helper()

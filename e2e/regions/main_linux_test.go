@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// programs are the paths of what is tested, built once.
+// programs are the paths of the programs under test, built once.
 var programs process.Programs
 
 func TestMain(m *testing.M) { os.Exit(testAll(m)) }
@@ -29,8 +29,8 @@ func testAll(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if netlab.Possible() == nil { // else all tests say why they are skipped
-		process.Settings = []string{"SPATE_FAIL_ON=never"} // what is tested here is other than verdicts
+	if netlab.Possible() == nil { // otherwise all tests say why they are skipped
+		process.Settings = []string{"SPATE_FAIL_ON=never"} // these tests are not about verdicts
 		if programs, err = process.Build(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -44,10 +44,10 @@ func testAll(m *testing.M) int {
 	return code
 }
 
-// atATime is how many tests run beside each other: they wait for networks, not for processors.
+// atATime is how many tests run in parallel: they wait for networks, not for processors.
 const atATime = 6
 
-// beside lets them, unless a person has said how many.
+// beside sets the number of parallel tests, unless a person has set it.
 func beside() error {
 	flag.Parse()
 	said := false

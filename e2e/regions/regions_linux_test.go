@@ -24,29 +24,29 @@ loads:
   - {concurrency: [10], requests: 120}
 `
 
-// Where the agents are in the world: one way to the coordinator in eu, and to the servers in eu and us.
+// regions are the one-way paths from each region to the coordinator in eu, and to the servers in eu and us.
 var regions = map[string]struct{ coordinator, eu, us netlab.Path }{
 	"eu": {oneWay(10), oneWay(5), oneWay(75)},
 	"us": {oneWay(75), oneWay(75), oneWay(5)},
 	"ap": {slow(120), slow(120), slow(90)},
 }
 
-// oneWay is a way between two machines, with the jitter of a long one.
+// oneWay returns a path between two machines, with the jitter of a long one.
 func oneWay(ms int) netlab.Path {
 	delay := time.Duration(ms) * time.Millisecond
 	return netlab.Path{Delay: delay, Jitter: delay / 20}
 }
 
-// slow is a way through 20 Mbit/s.
+// slow returns a path with 20 Mbit/s.
 func slow(ms int) netlab.Path {
 	p := oneWay(ms)
 	p.Bandwidth = 20e6
 	return p
 }
 
-// Agents in three regions, found by gossip over the wide network with a key, all with certificates of their own, run
-// one plan: each region has the share that was asked for, is measured by itself, and its ways to the servers are as
-// long as they are.
+// Agents in three regions run one plan. They are found by gossip over the wide network with a key, and all have their
+// own certificates. Each region has the share that was asked for and is measured separately, and its measured paths to
+// the servers match the real ones.
 func TestRegionsAreOneMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -105,12 +105,11 @@ func checkShares(t *testing.T, s aggregate.StageResult) {
 	}
 }
 
-// tardiness is how much later than the network allows something may be, on a machine with much else to do. What is seen
-// is logged.
+// tardiness is how much later than the network allows something may be, on a busy machine. Measured times are logged.
 const tardiness = time.Second
 
-// checkPaths compares round trips and times to connect, by region and endpoint, with the delays. Nothing is quicker
-// than its way, and the quickest is not much slower.
+// checkPaths compares round trips and connect times, by region and endpoint, with the delays. Nothing is faster than
+// its path, and the fastest is not much slower.
 func checkPaths(t *testing.T, s aggregate.StageResult) {
 	t.Helper()
 	for _, r := range s.Regions {
@@ -135,7 +134,8 @@ func checkPaths(t *testing.T, s aggregate.StageResult) {
 	}
 }
 
-// checkObserver looks for the one observer, of the only region with two agents, and that it is in no other number.
+// checkObserver checks that the only region with two agents has the only observer, and that no other number includes
+// it.
 func checkObserver(t *testing.T, s aggregate.StageResult, rows []rundir.Row) {
 	t.Helper()
 	if len(s.Observers) != 1 {

@@ -47,7 +47,7 @@ type server struct {
 	truth string // file of what was sent when
 }
 
-// served is a line of the truth file. The instant is of this machine's monotonic clock.
+// served is a line of the truth file. The instant is on this machine's monotonic clock.
 type served struct {
 	RequestID  string `json:"request_id"`
 	ReceivedNs int64  `json:"received_ns"`

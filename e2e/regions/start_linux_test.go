@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/rundir"
 )
 
-// startPlan has many stages that are over at once, so that most of it is starts.
+// startPlan has many very short stages, so that it consists mostly of starts.
 const startPlan = `
 name: starts
 targets: [{name: server, endpoints: [%q], model: m}]
@@ -23,14 +23,15 @@ loads:
   - {rate: [120], arrival: constant, duration: 500ms, repeats: %d}
 `
 
-// starts is the environment variable that says how many stages are begun, for those who want to know more exactly.
+// starts is the environment variable with the number of stages, for more exact measurements.
 const starts = "SPATE_STARTS"
 
-// uneven is the agent whose ways differ.
+// uneven is the agent whose two directions differ.
 const uneven = "uneven"
 
-// links are round trips of 150 ms with jitter, in several shapes, and one that is much longer one way: no clock can
-// tell that way from the other's, so there the uncertainty has to tell. Some agents' clocks run at another time.
+// links returns paths with round trips of 150 ms and jitter, in several shapes. One path is much longer in one
+// direction. No clock can tell the directions apart, so there the uncertainty must cover the error. Some agents' clocks
+// are skewed.
 func links() []site {
 	ms := time.Millisecond
 	even := netlab.Path{Delay: 70 * ms, Jitter: 10 * ms}
@@ -46,10 +47,9 @@ func links() []site {
 	}
 }
 
-// Agents behind 150 ms with jitter begin together, and how far apart they are is within what is printed, always: also
-// where a clock runs at another time, and where one way is longer than the other. All clocks are this machine's, so the
-// truth is known: by what agents write down when they are armed and, independently, by when the server got their
-// requests.
+// Agents behind 150 ms with jitter start together, and the distance between their starts is always within the printed
+// error, even with skewed clocks and with directions of different length. All clocks are this machine's, so the truth
+// is known: from what agents log when they are armed and, independently, from when the server received their requests.
 func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	stages := 4
@@ -91,16 +91,17 @@ func TestStartErrorIsWithinWhatIsPrinted(t *testing.T) {
 	tell(t, "between the starts of two agents", even)
 	tell(t, "of it by their clocks, without what they were late", clocks)
 	tell(t, "the same as the server saw it", seen)
-	// How late an agent is for its own clock is the machine's load, and is printed; how far clocks are off is not.
+	// How late an agent is by its own clock depends on the machine's load, and is printed. The error of clocks does
+	// not.
 	if worst := slices.Max(clocks); worst > 25*time.Millisecond {
 		t.Errorf("by their clocks two agents' starts are %v apart", worst)
 	}
 }
 
-// truth is that about one agent's start of a stage.
+// truth is what is true about one agent's start of a stage.
 type truth struct {
-	start int64         // what it took for the start, on this machine's clock, in nanoseconds
-	err   time.Duration // from what the coordinator meant to when it began
+	start int64         // the instant of the start on this machine's clock, in nanoseconds, as the agent saw it
+	err   time.Duration // from the start that the coordinator intended to the agent's actual start
 }
 
 // checkStart compares the true start error with the printed one and its uncertainty.
@@ -125,7 +126,7 @@ func (w *world) checkStart(s site, run string, stage aggregate.StageResult) trut
 	return truth{}
 }
 
-// armed is what an agent wrote down when it was armed.
+// armed is the log line of an agent when it was armed.
 type armed struct {
 	Message            string `json:"msg"`
 	Assignment         string `json:"assignment"`
@@ -133,7 +134,7 @@ type armed struct {
 	ClockNs            int64  `json:"clock_ns"`
 }
 
-// armed finds it.
+// armed finds the log line.
 func (w *world) armed(agent, assignment string) armed {
 	w.t.Helper()
 	for line := range strings.Lines(w.agents[agent].Stderr.String()) {
@@ -152,9 +153,9 @@ type at struct {
 	agent string
 }
 
-// firstArrivals is when each agent's stage had its start by what the server got: each request came in so much after the
-// start as the agent turned to it, and then after its way, which takes next to no time to this server. The quickest
-// tells.
+// firstArrivals returns when each agent started a stage, judging by what the server received. Each request arrived as
+// long after the start as the agent took to send it, plus its way, which takes almost no time to this server. The
+// fastest request counts.
 func firstArrivals(result aggregate.Result, rows []rundir.Row, got []served) map[at]int64 {
 	received := map[string]int64{}
 	for _, s := range got {

@@ -26,8 +26,8 @@ const (
 	servingPort = 8000
 )
 
-// world is a network with a cluster in it, each program on a host of its own: a coordinator, agents, servers, and a
-// person's terminal. All of them have certificates.
+// world is a network with a cluster, each program on its own host: a coordinator, agents, servers, and a person's
+// terminal. All of them have certificates.
 type world struct {
 	t       *testing.T
 	lab     *netlab.Lab
@@ -41,7 +41,7 @@ type world struct {
 	issued      map[string]certs.Files
 }
 
-// newWorld makes the network. There is nobody in it yet.
+// newWorld makes the network, which is still empty.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
@@ -55,7 +55,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// startCoordinator starts it, or starts it anew in its data directory. It takes part in gossip if the flags say how.
+// startCoordinator starts the coordinator, or restarts it in its data directory. It takes part in gossip if the flags
+// say how.
 func (w *world) startCoordinator(flags ...string) {
 	w.t.Helper()
 	all := append([]string{"--listen", w.center.Addr(controlPort), "--data-dir", w.dataDir, "--log-format", "json"},
@@ -74,7 +75,7 @@ func (w *world) tls(role certs.Role, name string) []string {
 	return []string{"--tls-ca", f.Authority, "--tls-cert", f.Cert, "--tls-key", f.Key}
 }
 
-// issue makes a certificate, or takes the one that is there.
+// issue makes a certificate, or returns an existing one.
 func (w *world) issue(role certs.Role, name string) certs.Files {
 	w.t.Helper()
 	file := string(role) + "-" + name
@@ -89,7 +90,7 @@ func (w *world) issue(role certs.Role, name string) certs.Files {
 	return f
 }
 
-// site is where an agent stands: its region, and its way to the coordinator and back.
+// site is the place of an agent: its region, and its paths to the coordinator and back.
 type site struct {
 	name, region string
 	to, from     netlab.Path
@@ -97,7 +98,7 @@ type site struct {
 	flags        []string
 }
 
-// join starts an agent on a host of its name, which dials the coordinator unless its flags say how else it finds it.
+// join starts an agent on a host with its name. The agent dials the coordinator unless its flags say otherwise.
 func (w *world) join(s site) *netlab.Host {
 	w.t.Helper()
 	h := w.lab.Host(s.name)
@@ -144,7 +145,7 @@ func (w *world) serve(name string, flags ...string) server {
 	return s
 }
 
-// events lists what the coordinator tells of the run that ended last.
+// events returns the events of the run that ended last.
 func (w *world) events() []*spatev1.RunEvent {
 	w.t.Helper()
 	creds, err := w.issue(certs.Client, "person").Dial(certs.Client)

@@ -23,12 +23,12 @@ import (
 	"github.com/spate-load/spate/simulator"
 )
 
-// cluster is what a script needs: a coordinator, agents with a link each, and a target behind a link.
+// cluster is what a script needs: a coordinator, agents with one link each, and a target behind a link.
 type cluster struct {
 	t       *testing.T
 	script  script.Script
-	dir     string // all that is left behind
-	data    string // the coordinator's
+	dir     string // everything that is left behind
+	data    string // the coordinator's data
 	mounted bool
 
 	server *simulator.Server
@@ -64,10 +64,10 @@ func newCluster(t *testing.T, s script.Script, dir string) *cluster {
 	return c
 }
 
-// diskBytes is the size of the coordinator's disk, if it is one of its own.
+// diskBytes is the size of the coordinator's disk, if it has its own.
 const diskBytes = 64 << 20
 
-// prepareDisk makes the coordinator's directory, on a small disk of its own if that is to become full.
+// prepareDisk makes the coordinator's directory, on a small disk of its own if that disk will become full.
 func (c *cluster) prepareDisk() {
 	if err := os.MkdirAll(c.data, 0o755); err != nil {
 		c.t.Fatal(err)
@@ -108,7 +108,7 @@ func (c *cluster) serve() {
 	c.t.Cleanup(func() { c.stopServing() })
 }
 
-// stopServing ends the simulator, so that its log is whole.
+// stopServing stops the simulator, so that its log is complete.
 func (c *cluster) stopServing() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -125,7 +125,7 @@ func (c *cluster) link(to string) *Link {
 	return k
 }
 
-// startCoordinator starts a coordinator, on the directory of those before it.
+// startCoordinator starts a coordinator in the same directory as earlier ones.
 func (c *cluster) startCoordinator(listen string) {
 	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.Coordinator, "--listen", listen, "--no-gossip",
 		"--data-dir", c.data,
@@ -133,7 +133,7 @@ func (c *cluster) startCoordinator(listen string) {
 		"--log-level", "debug")
 }
 
-// startAgent starts a process of the agent at a place.
+// startAgent starts a process for the agent at a place.
 func (c *cluster) startAgent(i int) {
 	a := c.script.Agents[i]
 	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.Agent, "--name", a.Name, "--region", a.Region, "--weight",
@@ -142,7 +142,7 @@ func (c *cluster) startAgent(i int) {
 		"--log-format", "json", "--log-level", "debug")
 }
 
-// dial connects this test to the coordinator, for as long as it lasts.
+// dial connects this test to the coordinator until the test ends.
 func (c *cluster) dial() {
 	conn, err := grpc.NewClient("passthrough:///"+c.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
@@ -155,7 +155,7 @@ func (c *cluster) dial() {
 	c.t.Cleanup(func() { _ = conn.Close() })
 }
 
-// ready is how many agents wait for work.
+// ready returns how many agents wait for work.
 func (c *cluster) ready() int {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 	defer cancel()
@@ -172,7 +172,7 @@ func (c *cluster) ready() int {
 	return n
 }
 
-// play lets a fault happen, notes it, and returns when it is over or ctx has ended, which ends it.
+// play runs a fault and records it. It returns when the fault is over or ctx has ended, which ends the fault.
 func (c *cluster) play(ctx context.Context, f script.Fault) {
 	from := now()
 	end := c.begin(f)
@@ -189,7 +189,7 @@ func (c *cluster) play(ctx context.Context, f script.Fault) {
 		Span: judge.Span{From: from, To: now()}})
 }
 
-// begin lets a fault begin, and returns what ends it.
+// begin starts a fault, and returns a function that ends it.
 func (c *cluster) begin(f script.Fault) (end func()) {
 	switch f.Kind {
 	case script.KillAgent:
@@ -218,7 +218,7 @@ func (c *cluster) begin(f script.Fault) (end func()) {
 	return nil
 }
 
-// killAgent kills an agent's process. If the fault lasts, a new one of its name follows.
+// killAgent kills an agent's process. If the fault has a duration, a new process with the agent's name follows.
 func (c *cluster) killAgent(f script.Fault) (restart func()) {
 	c.mu.Lock()
 	p := c.agents[f.Agent]
@@ -236,7 +236,7 @@ func (c *cluster) killAgent(f script.Fault) (restart func()) {
 	}
 }
 
-// killCoordinator kills the coordinator. Of two that overlap, the later start counts.
+// killCoordinator kills the coordinator. If two kills overlap, the later restart counts.
 func (c *cluster) killCoordinator() (restart func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +246,7 @@ func (c *cluster) killCoordinator() (restart func()) {
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.kills == n { // else another fault has killed it since
+		if c.kills == n { // otherwise another fault has killed it since
 			c.startCoordinator(c.address)
 		}
 	}
@@ -276,5 +276,5 @@ func (c *cluster) fill() {
 			break
 		}
 	}
-	_ = file.Close() // what it holds does not matter
+	_ = file.Close() // its contents do not matter
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// Line is what a summary keeps of a run.
+// Line is the summary of a run.
 type Line struct {
 	Seed     uint64         `json:"seed"`
 	Messages bool           `json:"messages"`
@@ -32,7 +32,7 @@ type Line struct {
 	Seconds  float64        `json:"seconds"`
 }
 
-// lineOf is the line of a run.
+// lineOf returns the line of a run.
 func lineOf(s script.Script, n *judge.Notes, v judge.Verdict, took time.Duration) Line {
 	l := Line{
 		Seed: s.Seed, Messages: s.Messages, Policy: s.Policy, Script: s.String(), Faults: faultsOf(n),
@@ -43,7 +43,7 @@ func lineOf(s script.Script, n *judge.Notes, v judge.Verdict, took time.Duration
 	return l
 }
 
-// faultsOf counts what struck.
+// faultsOf counts the faults that happened.
 func faultsOf(n *judge.Notes) map[string]int {
 	count := maps.Clone(n.Messages)
 	if count == nil {
@@ -55,7 +55,7 @@ func faultsOf(n *judge.Notes) map[string]int {
 	return count
 }
 
-// String says it in one line.
+// String returns the summary in one line.
 func (l Line) String() string {
 	words := "incomplete"
 	if l.Complete {
@@ -65,7 +65,7 @@ func (l Line) String() string {
 		l.Promised, l.Seconds, l.Asked, l.Sent, l.Kept, l.Named, l.Lost, l.Twice, len(l.Wrong))
 }
 
-// append adds the line to a file. An empty path is none.
+// append adds the line to a file. With an empty path it does nothing.
 func (l Line) append(path string) error {
 	if path == "" {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Link carries TCP connections to an address, and can be made worse while it does. Its methods may be called
-// concurrently; faults of one kind that overlap add up, and end when the last one does.
+// Link forwards TCP connections to an address, and can get worse while doing so. Its methods are safe for concurrent
+// use. Overlapping faults of one kind add up, and end with the last one.
 type Link struct {
 	listener *net.TCPListener
 	to       *net.TCPAddr
@@ -19,8 +19,8 @@ type Link struct {
 	mu     sync.Mutex
 	open   map[*wire]bool
 	held   int
-	waits  []way // that count now
-	slow   []int // bytes a second, that count now
+	waits  []way // active delays
+	slow   []int // active limits, in bytes per second
 	change chan struct{}
 	closed bool
 }
@@ -43,10 +43,10 @@ func Listen(to string) (*Link, error) {
 	return k, nil
 }
 
-// Address is where the link listens.
+// Address returns the address on which the link listens.
 func (k *Link) Address() string { return k.listener.Addr().String() }
 
-// Close cuts all connections and takes no more. It waits until all has ended.
+// Close cuts all connections and accepts no more. It waits until all goroutines have ended.
 func (k *Link) Close() error {
 	k.update(func() { k.closed = true })
 	err := k.listener.Close()
@@ -55,7 +55,7 @@ func (k *Link) Close() error {
 	return err
 }
 
-// update changes the link's state and tells those who wait for it.
+// update changes the link's state and wakes those who wait for a change.
 func (k *Link) update(change func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,22 +64,22 @@ func (k *Link) update(change func()) {
 	k.change = make(chan struct{})
 }
 
-// Hold lets no byte pass until the function it returns is called. Connections stay, as they do when a network is cut;
-// what was sent meanwhile arrives afterwards, as TCP sends it again.
+// Hold stops all bytes until the returned function is called. Connections stay open, as when a network is cut. What is
+// sent meanwhile arrives afterwards, as with TCP's retransmissions.
 func (k *Link) Hold() (release func()) {
 	k.update(func() { k.held++ })
 	return func() { k.update(func() { k.held-- }) }
 }
 
-// Delay holds each byte back, for as long as the function it returns is not called.
+// Delay delays each byte until the returned function is called.
 func (k *Link) Delay(delay, jitter time.Duration) (end func()) {
 	return during(k, &k.waits, way{delay, jitter})
 }
 
-// Limit lets so many bytes a second pass each way of each connection, until the function it returns is called.
+// Limit limits each direction of each connection to that many bytes per second, until the returned function is called.
 func (k *Link) Limit(bytesPerSecond int) (end func()) { return during(k, &k.slow, bytesPerSecond) }
 
-// during adds to what counts, and returns what takes it out again.
+// during adds a value to the active ones, and returns a function that removes it.
 func during[T comparable](k *Link, of *[]T, v T) (end func()) {
 	k.update(func() { *of = append(*of, v) })
 	return func() {
@@ -103,7 +103,7 @@ func (k *Link) Reset() {
 	}
 }
 
-// accept takes connections until the link is closed.
+// accept accepts connections until the link is closed.
 func (k *Link) accept() {
 	for {
 		c, err := k.listener.AcceptTCP()
@@ -127,8 +127,8 @@ func (k *Link) accept() {
 	}
 }
 
-// passable returns how long a piece of so many bytes takes, and a channel that is closed when that may have changed. It
-// is false while nothing passes.
+// passable returns how long a piece of that many bytes takes, and a channel that is closed when that may have changed.
+// passes is false while nothing passes.
 func (k *Link) passable(bytes int) (delay, pace time.Duration, passes bool, changed <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,13 +162,13 @@ func (w *wire) cut() {
 	defer w.mu.Unlock()
 	for _, c := range []*net.TCPConn{w.near, w.far} {
 		if c != nil {
-			_ = c.SetLinger(0) // it may be closed already, as for the next
+			_ = c.SetLinger(0) // it may be closed already, as may the next
 			_ = c.Close()
 		}
 	}
 }
 
-// carry connects, as soon as something passes, and carries bytes both ways until both have ended.
+// carry connects as soon as bytes can pass, and forwards bytes in both directions until both have ended.
 func (w *wire) carry() {
 	defer w.cut()
 	if !w.await() {
@@ -187,7 +187,7 @@ func (w *wire) carry() {
 	default:
 	}
 	for _, c := range []*net.TCPConn{w.near, w.far} {
-		_ = c.SetReadBuffer(buffer) // so that a slow link is slow for those who send
+		_ = c.SetReadBuffer(buffer) // so that senders notice a slow link
 	}
 	var both sync.WaitGroup
 	both.Go(func() { w.pump(w.near, w.far) })
@@ -200,7 +200,7 @@ const (
 	piece  = 4 << 10
 )
 
-// await blocks until something passes, and reports whether the connection stands.
+// await blocks until bytes can pass, and reports whether the connection is still open.
 func (w *wire) await() bool {
 	for {
 		_, _, passes, changed := w.link.passable(0)
@@ -215,13 +215,13 @@ func (w *wire) await() bool {
 	}
 }
 
-// chunk is a piece on its way. Empty: the end.
+// chunk is a piece in flight. Empty: the end.
 type chunk struct {
 	bytes []byte
 	due   time.Time
 }
 
-// pump carries bytes one way until their end.
+// pump forwards bytes in one direction until they end.
 func (w *wire) pump(from, to *net.TCPConn) {
 	pieces := make(chan chunk, 256)
 	done := make(chan struct{})
@@ -233,7 +233,7 @@ func (w *wire) pump(from, to *net.TCPConn) {
 				break
 			}
 		}
-		for range pieces { // the reader must not be held up
+		for range pieces { // the reader must not block
 		}
 	}()
 	for {
@@ -256,7 +256,7 @@ func (w *wire) pump(from, to *net.TCPConn) {
 	<-done
 }
 
-// pass hands a piece over when it is due and the link lets it pass. It reports whether it could.
+// pass writes a piece when it is due and the link lets it pass, and reports whether it succeeded.
 func (w *wire) pass(c chunk, to *net.TCPConn) bool {
 	_, pace, _, _ := w.link.passable(len(c.bytes))
 	select {

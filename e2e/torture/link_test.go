@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// patience is how long anything is waited for that should come at once, on a machine that may be busy.
+// patience is how long to wait for anything that should happen at once, on a machine that may be busy.
 const patience = 60 * time.Second
 
-// echo is a server that sends back what it gets, over a link to it.
+// echo starts a server that sends back what it gets, and returns a link to it.
 func echo(t *testing.T) *Link {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -70,7 +70,7 @@ func ask(t *testing.T, c net.Conn, word string) time.Duration {
 	return time.Since(begin)
 }
 
-// silent fails the test if something comes, or the connection ends, within a while.
+// silent fails the test if anything arrives, or the connection ends, within a short time.
 func silent(t *testing.T, c net.Conn) {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {

@@ -22,7 +22,7 @@ var (
 		"directory that keeps what failed runs left behind (default: a temporary one)")
 )
 
-// programs are the paths of what is tested, built once.
+// programs are the paths of the programs under test, built once.
 var programs process.Programs
 
 // TestMain builds the programs if runs need them.
@@ -33,7 +33,7 @@ func testAll(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "spate-torture-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		process.Settings = []string{"SPATE_FAIL_ON=never"} // what is tested here is other than verdicts
+		process.Settings = []string{"SPATE_FAIL_ON=never"} // these tests are not about verdicts
 		programs, err = process.Build(dir)
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	reports "github.com/spate-load/spate/report"
 )
 
-// playMessages plays a script in this process, with faults of messages.
+// playMessages runs a script in this process, with faults of messages.
 func playMessages(t *testing.T, s script.Script, dir string) (*judge.Notes, []string) {
 	m := newMidst(t, s, dir)
 	run := m.submit()
@@ -53,7 +53,7 @@ type midst struct {
 	log    *slog.Logger
 	coord  *coordinator.Coordinator
 	end    context.CancelFunc // of the agents
-	all    sync.WaitGroup     // of them
+	all    sync.WaitGroup     // the agents
 }
 
 // newMidst starts everything and waits until all agents are ready.
@@ -103,7 +103,6 @@ func (m *midst) coordinate() {
 	})
 }
 
-// join starts an agent.
 func (m *midst) join(ctx context.Context, i int) {
 	config, noise := m.script.Agents[i], NewNoise(m.script, i)
 	m.noises = append(m.noises, noise)
@@ -117,13 +116,12 @@ func (m *midst) join(ctx context.Context, i int) {
 		m.t.Fatal(err)
 	}
 	m.all.Go(func() {
-		if err := a.Run(ctx); err != nil && !m.full { // what does not fit on the disk it cannot hand over
+		if err := a.Run(ctx); err != nil && !m.full { // it cannot deliver what does not fit on the disk
 			m.t.Errorf("%s: %v", config.Name, err)
 		}
 	})
 }
 
-// submit submits the plan.
 func (m *midst) submit() (run string) {
 	answer, err := m.runs.SubmitRun(m.t.Context(), &spatev1.SubmitRunRequest{
 		PlanYaml: []byte(m.script.Plan("http://" + m.target.Address())), PlanPath: "plan.yaml",
@@ -136,14 +134,14 @@ func (m *midst) submit() (run string) {
 	return answer.GetRunId()
 }
 
-// stop ends the agents, once none works any more.
+// stop stops the agents, once all of them are idle.
 func (m *midst) stop() {
 	process.Eventually(m.t, "all agents wait for work again", func() bool { return m.ready() == len(m.script.Agents) })
 	m.end()
 	m.all.Wait()
 }
 
-// read reads what the run left behind, from a copy of its ledger: the disk may be full. All that was acked is there.
+// read reads the run's results from a copy of its ledger, because the disk may be full. Everything acked must be there.
 func (m *midst) read(of string, notes *judge.Notes) {
 	dir := filepath.Join(m.dir, "run")
 	if err := copyLedger(of, dir); err != nil {
@@ -173,13 +171,13 @@ func (m *midst) read(of string, notes *judge.Notes) {
 	m.t.Logf("seed %d: messages: %+v; coordinator: %s", m.script.Seed, sum, statsOf(m.coord))
 }
 
-// statsOf says what the coordinator counted.
+// statsOf formats the coordinator's counters.
 func statsOf(c *coordinator.Coordinator) string {
 	s := c.Stats()
 	return fmt.Sprintf("%d snapshots, %d duplicates, %d refused", s.Snapshots, s.Duplicates, s.Refused)
 }
 
-// snapshotsOf are the keys of the snapshots in a ledger.
+// snapshotsOf returns the keys of the snapshots in a ledger.
 func snapshotsOf(path string) (map[string]bool, error) {
 	ledger, err := ledger.OpenReadOnly(path)
 	if err != nil {

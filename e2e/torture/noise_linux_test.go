@@ -14,9 +14,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Noise makes trouble with the messages of one agent, where gRPC hands them over: as a network can that breaks
-// connections and an agent that sends again what it has no ack of. Snapshots go twice, and behind later ones; acks are
-// lost together with the connection; what the coordinator says comes late, and twice.
+// Noise disturbs the messages of one agent where gRPC passes them on, like a network that breaks connections and an
+// agent that resends what was not acked. Snapshots are sent twice, and after later ones. Acks are lost together with
+// the connection. Messages of the coordinator arrive late, and twice.
 type Noise struct {
 	script script.Script
 
@@ -26,7 +26,7 @@ type Noise struct {
 	done  Trouble
 }
 
-// Trouble counts what was done.
+// Trouble counts the disturbances.
 type Trouble struct{ Twice, Held, Lost, Late int }
 
 // NewNoise returns the noise of an agent of a script.
@@ -34,7 +34,7 @@ func NewNoise(s script.Script, agent int) *Noise {
 	return &Noise{script: s, dice: script.NewDice(s.Seed, 1+uint64(agent)), acked: map[string]*spatev1.SnapshotKey{}}
 }
 
-// Acked are the snapshots that the agent was told are durable.
+// Acked returns the snapshots that the agent was told are durable, and the disturbances so far.
 func (n *Noise) Acked() (keys []*spatev1.SnapshotKey, done Trouble) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,10 +55,10 @@ func (n *Noise) draw(p float64, count *int) bool {
 	return true
 }
 
-// most is how late a message comes at most.
+// most is the largest delay of a message.
 const most = 400 * time.Millisecond
 
-// wait makes some messages late.
+// wait delays some messages.
 func (n *Noise) wait(ctx context.Context) {
 	if !n.draw(0.1, &n.done.Late) {
 		return
@@ -69,7 +69,7 @@ func (n *Noise) wait(ctx context.Context) {
 	pause(ctx, d)
 }
 
-// pause waits, no longer than ctx goes on.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -77,7 +77,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Option is the agent's dial option.
+// Option returns the agent's dial option.
 func (n *Noise) Option() grpc.DialOption {
 	return grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn,
 		method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -100,10 +100,10 @@ type noisyPush struct {
 	noise *Noise
 
 	mu   sync.Mutex
-	held []any // to be sent behind later ones, or when their time is over
+	held []any // to be sent after later ones, or after most
 }
 
-// SendMsg sends a snapshot: now, twice, or behind the next one.
+// SendMsg sends a snapshot now, twice, or after the next one.
 func (s *noisyPush) SendMsg(m any) error {
 	s.noise.wait(s.Context())
 	s.mu.Lock()
@@ -123,7 +123,7 @@ func (s *noisyPush) SendMsg(m any) error {
 	return s.release()
 }
 
-// hold keeps a snapshot back until the next one has gone, or for a while. s is locked.
+// hold keeps a snapshot back until the next one has been sent, or for a while. s is locked.
 func (s *noisyPush) hold(m any) {
 	s.held = append(s.held, m)
 	time.AfterFunc(most, func() {
@@ -133,7 +133,7 @@ func (s *noisyPush) hold(m any) {
 	})
 }
 
-// release sends what was held back, the last one first. s is locked.
+// release sends the snapshots that were held back, the last one first. s is locked.
 func (s *noisyPush) release() error {
 	for n := len(s.held); n > 0; n = len(s.held) {
 		m := s.held[n-1]
@@ -160,7 +160,7 @@ func (s *noisyPush) RecvMsg(m any) error {
 	return nil
 }
 
-// note keeps the key of a snapshot that was acked.
+// note records the key of a snapshot that was acked.
 func (n *Noise) note(k *spatev1.SnapshotKey) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,10 +171,10 @@ func (n *Noise) note(k *spatev1.SnapshotKey) {
 type noisyControl struct {
 	grpc.ClientStream
 	noise *Noise
-	again *spatev1.ConnectResponse // to be received once more; one goroutine receives
+	again *spatev1.ConnectResponse // to be received again; only one goroutine receives
 }
 
-// RecvMsg receives what the coordinator says: late at times, and at times what it said before.
+// RecvMsg receives a message of the coordinator, sometimes late, and sometimes the previous one again.
 func (c *noisyControl) RecvMsg(m any) error {
 	if into, ok := m.(*spatev1.ConnectResponse); ok && c.again != nil {
 		proto.Merge(into, c.again)

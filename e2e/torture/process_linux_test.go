@@ -19,7 +19,7 @@ import (
 type launched struct {
 	t     *testing.T
 	name  string
-	log   string // file with all that it says
+	log   string // file with its output
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -34,7 +34,7 @@ func launch(t *testing.T, dir, name string, skew time.Duration, program string, 
 	p := &launched{t: t, name: name, log: log.Name(), cmd: exec.Command(program, args...), ended: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
 	p.cmd.Env = append(process.Environment(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	// which comes when the thread ends: it waits for the process
+	// The signal comes when the thread ends; the thread waits for the process.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	begun := make(chan error)
 	go func() {
@@ -44,7 +44,7 @@ func launch(t *testing.T, dir, name string, skew time.Duration, program string, 
 		err := p.begin(skew)
 		begun <- err
 		if err == nil {
-			_ = p.cmd.Wait() // how it ended is in ProcessState
+			_ = p.cmd.Wait() // ProcessState has how it ended
 		}
 	}()
 	if err := <-begun; err != nil {
@@ -83,7 +83,7 @@ func (p *launched) endsWithin(d time.Duration) bool {
 	}
 }
 
-// await waits until the process has said what matches, and returns the groups.
+// await waits until the process's output matches, and returns the groups.
 func (p *launched) await(pattern string) []string {
 	p.t.Helper()
 	wanted := regexp.MustCompile(pattern)

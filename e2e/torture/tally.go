@@ -10,7 +10,7 @@ import (
 // Tally sums up runs.
 type Tally struct{ Lines []Line }
 
-// row is one line of the table.
+// row is one row of the table.
 type row struct{ runs, promised, kept, complete, named, failed, lost, twice, wrong int }
 
 func (r *row) add(l Line) {
@@ -35,7 +35,7 @@ func (r row) cells(name string) string {
 		r.complete, r.failed, r.named, r.lost, r.twice, r.wrong)
 }
 
-// String is the table of docs/reliability.md, and what was drawn.
+// String returns the table of docs/reliability.md, and what was drawn.
 func (t Tally) String() string {
 	var b strings.Builder
 	var all row

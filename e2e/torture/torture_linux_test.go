@@ -29,7 +29,7 @@ var (
 	tally    Tally
 )
 
-// everyTime are the seeds that every test run has: short ones, so that each policy and each mode comes up.
+// everyTime are the seeds of every test run: short scripts, chosen so that each policy and each mode occurs.
 var everyTime = []uint64{
 	11,    // reassign: messages twice, late, in another order, acks lost
 	21,    // degrade, two stages: connections reset, coordinator killed
@@ -38,9 +38,9 @@ var everyTime = []uint64{
 	59633, // reassign: an agent killed, its part taken over, a new process joins
 }
 
-// Faults of processes, networks, disks and messages cost nothing that is not said: of each seed's run, nothing is
-// counted twice, and what is missing is where the result says that something is missing; where its policy promises it,
-// nothing is.
+// Faults of processes, networks, disks and messages cost nothing that the result does not say. In each seed's run
+// nothing is counted twice, and requests are missing only where the result says so. If the policy promises
+// completeness, nothing is missing.
 func TestTorture(t *testing.T) {
 	seeds := everyTime
 	if *runs > 0 {
@@ -54,7 +54,7 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-// chosen are the first n seeds from one on whose scripts match.
+// chosen returns the first n seeds, from first on, whose scripts match.
 func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
 	for seed := first; len(seeds) < n && seed < first+1_000_000; seed++ {
 		if pattern.MatchString(script.Draw(seed).String()) {
@@ -64,7 +64,7 @@ func chosen(first uint64, n int, pattern *regexp.Regexp) (seeds []uint64) {
 	return seeds
 }
 
-// torture plays a script and judges its result. What a failed run left behind is kept.
+// torture runs a script and judges its result. The files of a failed run are kept.
 func torture(t *testing.T, s script.Script) {
 	dir, err := os.MkdirTemp(*keep, fmt.Sprintf("torture-%d-", s.Seed)) //nolint:usetesting // it is kept
 	if err != nil {
@@ -94,7 +94,7 @@ func torture(t *testing.T, s script.Script) {
 	report(t, s, notes, v, took)
 }
 
-// judged lets the judge look at what a run left behind, and keeps what it saw if a directory is given for that.
+// judged judges the results of a run, and keeps the evidence if a flag names a directory for it.
 func judged(t *testing.T, s script.Script, dir string, notes *judge.Notes) judge.Verdict {
 	data, err := json.Marshal(notes)
 	if err == nil {
@@ -118,7 +118,6 @@ func judged(t *testing.T, s script.Script, dir string, notes *judge.Notes) judge
 	return judge.Judge(e)
 }
 
-// copyFile copies a file.
 func copyFile(from, to string) error {
 	data, err := os.ReadFile(from)
 	if err != nil {
@@ -127,7 +126,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// now is the machine's monotonic clock.
+// now returns the machine's monotonic clock.
 func now() judge.Instant {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
@@ -136,8 +135,8 @@ func now() judge.Instant {
 	return judge.Instant(at.Nano())
 }
 
-// watchMachine notes when this process was given no processor for a while, until ctx ends. The function it returns
-// waits for that.
+// watchMachine records when this process got no processor for a while, until ctx ends. The returned function waits for
+// that.
 func watchMachine(ctx context.Context) (stalls func() []judge.Span) {
 	done := make(chan []judge.Span, 1)
 	go func() {
@@ -161,18 +160,18 @@ func watchMachine(ctx context.Context) (stalls func() []judge.Span) {
 	return func() []judge.Span { return <-done }
 }
 
-// A machine that gives no processor for longer than stalled has stood still. It is looked at each tick.
+// A machine that gives no processor for longer than stalled has stood still. This is checked each tick.
 const (
 	tick    = 20 * time.Millisecond
 	stalled = 300 * time.Millisecond
 )
 
-// newNotes begins the notes of a run.
+// newNotes starts the notes of a run.
 func newNotes(run string) *judge.Notes {
 	return &judge.Notes{RunID: run, WallNs: time.Now().UnixNano(), Instant: now(), Told: map[uint32]judge.Progress{}}
 }
 
-// report says what became of a run.
+// report reports the outcome of a run.
 func report(t *testing.T, s script.Script, notes *judge.Notes, v judge.Verdict, took time.Duration) {
 	t.Helper()
 	l := lineOf(s, notes, v, took)
@@ -192,7 +191,7 @@ func report(t *testing.T, s script.Script, notes *judge.Notes, v judge.Verdict, 
 	}
 }
 
-// playProcesses plays a script with processes.
+// playProcesses runs a script with processes.
 func playProcesses(t *testing.T, s script.Script, dir string) (*judge.Notes, []string) {
 	c := newCluster(t, s, dir)
 	out := filepath.Join(dir, "run")
@@ -218,7 +217,7 @@ func playProcesses(t *testing.T, s script.Script, dir string) (*judge.Notes, []s
 	return notes, c.wrong
 }
 
-// submitted waits until the run is there, and returns its id.
+// submitted waits until the run exists, and returns its ID.
 func (c *cluster) submitted() (run string) {
 	process.Eventually(c.t, "the run is submitted", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
@@ -239,8 +238,8 @@ func (c *cluster) wrongf(format string, args ...any) {
 	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
-// playFaults begins to play the script's faults at their moments. The function it returns ends those that go on, leaves
-// out the rest, and waits for all.
+// playFaults starts to run the script's faults at their moments. The returned function ends those in progress, skips
+// the rest, and waits for all.
 func (c *cluster) playFaults(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -257,7 +256,7 @@ func (c *cluster) playFaults(ctx context.Context) (end func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// follow follows the run to its end, over as many connections as it takes.
+// follow follows the run to its end, over as many connections as necessary.
 func (c *cluster) follow(ctx context.Context, run string, notes *judge.Notes) {
 	after := uint64(0)
 	for notes.Ended == nil && ctx.Err() == nil {
@@ -283,7 +282,7 @@ func (c *cluster) followOnce(ctx context.Context, run string, after uint64, note
 	}
 }
 
-// finish waits until the client and the agents have ended, and reads what is left behind.
+// finish waits until the client and the agents have ended, and reads the results.
 func (c *cluster) finish(client *launched, run, out string, notes *judge.Notes) {
 	c.mu.Lock()
 	notes.Struck = c.struck
@@ -300,8 +299,8 @@ func (c *cluster) finish(client *launched, run, out string, notes *judge.Notes) 
 	c.compareReport(out)
 }
 
-// fetched fetches the result of a run whose client could not know whether it was submitted: the coordinator died before
-// its answer.
+// fetched fetches the result of a run whose client could not know whether the run was submitted, because the
+// coordinator died before it answered.
 func (c *cluster) fetched(client *launched, run, out string) *launched {
 	if said, err := os.ReadFile(client.log); err != nil ||
 		!strings.Contains(string(said), "may have begun all the same") {
@@ -314,8 +313,8 @@ func (c *cluster) fetched(client *launched, run, out string) *launched {
 	return client
 }
 
-// judgeRoom makes room on a disk that was full: the end of the run was written all the same, and a coordinator that is
-// started anew does not go on with it.
+// judgeRoom makes room on the disk that was full. The end of the run must have been written anyway, and a restarted
+// coordinator must not resume it.
 func (c *cluster) judgeRoom(run string) {
 	if !c.full {
 		return
@@ -334,7 +333,7 @@ func (c *cluster) judgeRoom(run string) {
 	})
 }
 
-// endAgents waits until no agent works any more, and then lets all end.
+// endAgents waits until all agents are idle, and then stops them.
 func (c *cluster) endAgents() {
 	begin, idle := time.Now(), c.script.LeaseOf()+script.Drain+patience/2
 	for !c.idle() {
@@ -354,7 +353,7 @@ func (c *cluster) endAgents() {
 	}
 }
 
-// idle says whether all agents whose processes run wait for work.
+// idle reports whether all running agents wait for work.
 func (c *cluster) idle() bool {
 	running := 0
 	for _, p := range c.agents {
@@ -367,7 +366,7 @@ func (c *cluster) idle() bool {
 	return c.ready() == running
 }
 
-// compareReport makes the files anew from the ledger, as `spate report` does: they are the same.
+// compareReport makes the files from the ledger again, as `spate report` does. They must be the same.
 func (c *cluster) compareReport(out string) {
 	again := filepath.Join(c.dir, "again")
 	if err := copyLedger(out, again); err != nil {
@@ -396,5 +395,5 @@ func copyLedger(from, to string) error {
 	return copyFile(filepath.Join(from, "ledger.db"), filepath.Join(to, "ledger.db"))
 }
 
-// clip is the begin of a file.
+// clip returns the start of a file.
 func clip(b []byte) string { return string(b[:min(len(b), 2000)]) }

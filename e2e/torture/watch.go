@@ -5,14 +5,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// watcher takes in the events of one connection that follows a run.
+// watcher reads the events of one connection that follows a run.
 type watcher struct {
 	notes *judge.Notes
 	last  *spatev1.StageProgress
 }
 
-// take takes in an event. The last progress before a stage's end is of its whole length; others do not count, nor does
-// one of a connection that broke in between.
+// take records an event. Only the last progress before a stage's end covers the whole stage, so no other progress
+// counts, nor does progress of a connection that broke in between.
 func (w *watcher) take(event *spatev1.RunEvent) {
 	switch {
 	case event.GetStageProgress() != nil:

@@ -1,4 +1,4 @@
-// Package bounded reads files whose size nobody has promised.
+// Package bounded reads files whose size is not trusted.
 package bounded
 
 import (
@@ -9,11 +9,11 @@ import (
 	"os"
 )
 
-// ErrTooLarge is in the error about a file that has more bytes than it may.
+// ErrTooLarge is wrapped by the error about a file that is larger than allowed.
 var ErrTooLarge = errors.New("it is too large")
 
-// Open opens a file to be read, or a pipe. Directories and devices, of which some never end, are refused. The caller
-// closes it.
+// Open opens a file or a pipe for reading. It refuses directories and devices, some of which never end. The caller
+// closes the file.
 func Open(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -33,8 +33,8 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadFile reads a file of at most so many bytes, a pipe too, and never more than one byte beyond them. It refuses what
-// Open refuses, and blocks as long as a pipe is silent.
+// ReadFile reads a file or a pipe of at most `most` bytes, and never more than one byte beyond that. It refuses what
+// Open refuses. It blocks while a pipe is silent.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

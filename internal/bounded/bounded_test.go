@@ -32,7 +32,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// What never ends is not read to its end.
+// Endless files are not read to their end.
 func TestEndlessFiles(t *testing.T) {
 	if _, err := os.Stat("/dev/zero"); err != nil {
 		t.Skip("this system has no /dev/zero")

@@ -1,6 +1,6 @@
-// Package influxtest runs a real InfluxDB for tests: on loopback, in a directory of its own. It is 1.8, without Flux
-// unless asked: that takes seconds to start. With SPATE_TEST_INFLUX=2 in the environment it is 2.7 for every test. Only
-// tests import it. `make .bin/influxd` and `make .bin/influxd2` build the servers.
+// Package influxtest runs a real InfluxDB for tests, on loopback, in its own directory. The version is 1.8, without
+// Flux unless asked for, because Flux takes seconds to start. With SPATE_TEST_INFLUX=2 in the environment, every test
+// gets 2.7. Only tests import the package. `make .bin/influxd` and `make .bin/influxd2` build the servers.
 package influxtest
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/spate-load/spate/internal/process"
 )
 
-// Server is one InfluxDB. Its data outlive Kill.
+// Server is one InfluxDB. Its data survive Kill.
 type Server struct {
 	// URL is its base URL, the same after a restart.
 	URL string
 	// Database exists from the start. Its bucket has the same name.
 	Database string
-	// Token is that of the administrator. Empty: the server asks for none.
+	// Token of the administrator. Empty: the server does not ask for one.
 	Token string
-	// Org is whose the bucket is. Empty: the server knows no organisations.
+	// Org that owns the bucket. Empty: the server has no organisations.
 	Org string
 
 	tb      testing.TB
@@ -39,14 +39,14 @@ type Server struct {
 
 // Options of a server.
 type Options struct {
-	// Token of the administrator, "user:password". Empty: the server asks for none.
+	// Token of the administrator, "user:password". Empty: the server does not ask for one.
 	Token string
-	// Flux makes the server answer Flux queries. Its start takes seconds then.
+	// Flux makes the server answer Flux queries. The server then takes seconds to start.
 	Flux bool
 }
 
-// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped
-// elsewhere.
+// Start runs a server until the test ends. If the server is not built, the test fails under CI=true and is skipped
+// otherwise.
 func Start(tb testing.TB, options Options) *Server {
 	tb.Helper()
 	s := &Server{Database: "spate", Token: options.Token, flux: options.Flux, tb: tb, dir: tb.TempDir(),
@@ -65,7 +65,7 @@ func Start(tb testing.TB, options Options) *Server {
 	return s
 }
 
-// configure writes the server's configuration. The backup service would listen on a fixed port.
+// configure writes the server's configuration. It disables the backup service, which would listen on a fixed port.
 func (s *Server) configure() {
 	s.tb.Helper()
 	text := fmt.Sprintf(`reporting-disabled = true
@@ -90,7 +90,7 @@ bind-address = "127.0.0.1:0"
 	}
 }
 
-// run starts the process and waits until it says where it listens.
+// run starts the process and waits until it logs its address.
 func (s *Server) run() {
 	s.tb.Helper()
 	if s.two {
@@ -103,7 +103,7 @@ func (s *Server) run() {
 	s.URL = "http://" + s.address
 }
 
-// Flags are those that tell a program of Spate's to write there.
+// Flags returns the flags that make Spate's programs write to this server.
 func (s *Server) Flags() []string {
 	flags := []string{"--influx-url", s.URL, "--influx-bucket", s.Database}
 	if s.Org != "" {
@@ -115,10 +115,10 @@ func (s *Server) Flags() []string {
 	return flags
 }
 
-// Kill ends the server at once, as a crash would. It may be called again.
+// Kill ends the server at once, like a crash. It may be called more than once.
 func (s *Server) Kill() { s.process.Kill() }
 
-// Restart starts a killed server again, with its data, at its address.
+// Restart restarts a killed server with its data, at its address.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	if !s.two {
@@ -127,7 +127,7 @@ func (s *Server) Restart() {
 	s.run()
 }
 
-// Drop removes the database or bucket and all that is in it.
+// Drop removes the database or bucket with all its data.
 func (s *Server) Drop() {
 	s.tb.Helper()
 	if s.two {
@@ -137,7 +137,7 @@ func (s *Server) Drop() {
 	s.Query(fmt.Sprintf("DROP DATABASE %q", s.Database))
 }
 
-// Create makes the database or bucket, which is not there. It keeps points for so long; 0: for ever.
+// Create makes the database or bucket, which must not exist. It keeps points for that long; 0: for ever.
 func (s *Server) Create(keep time.Duration) {
 	s.tb.Helper()
 	if s.two {
@@ -151,11 +151,11 @@ func (s *Server) Create(keep time.Duration) {
 	s.Query(fmt.Sprintf("CREATE DATABASE %q", s.Database) + duration)
 }
 
-// Series is a part of a query's answer: the rows of one series.
+// Series is the part of a query's answer with the rows of one series.
 type Series struct {
 	// Name is the measurement.
 	Name string `json:"name"`
-	// Tags name the series.
+	// Tags identify the series.
 	Tags map[string]string `json:"tags"`
 	// Columns name the values of each row; the first is "time", in nanoseconds.
 	Columns []string `json:"columns"`
@@ -171,7 +171,7 @@ type answer struct {
 	} `json:"results"`
 }
 
-// Query runs InfluxQL. A mistake fails the test.
+// Query runs InfluxQL. An error fails the test.
 func (s *Server) Query(query string) []Series {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), process.Patience)
@@ -190,13 +190,13 @@ func (s *Server) Query(query string) []Series {
 	return all
 }
 
-// Write writes one line without its time, which is so long ago. A mistake fails the test.
+// Write writes one line, given without its time, at a time that long ago. An error fails the test.
 func (s *Server) Write(line string, ago time.Duration) {
 	s.tb.Helper()
 	s.Post(fmt.Sprintf("%s %d", line, time.Now().Add(-ago).UnixNano()))
 }
 
-// Post writes one line. A mistake fails the test.
+// Post writes one line. An error fails the test.
 func (s *Server) Post(line string) {
 	s.tb.Helper()
 	request, err := http.NewRequestWithContext(s.tb.Context(), http.MethodPost, s.URL+"/write?db="+
@@ -210,7 +210,7 @@ func (s *Server) Post(line string) {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	defer func() { _ = response.Body.Close() }() // Nothing is read of it.
+	defer func() { _ = response.Body.Close() }() // The body is not needed.
 	if response.StatusCode != http.StatusNoContent {
 		s.tb.Fatalf("write %q: %s", line, response.Status)
 	}
@@ -229,7 +229,7 @@ func (s *Server) ask(ctx context.Context, query string) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	defer func() { _ = response.Body.Close() }() // Read to its end below.
+	defer func() { _ = response.Body.Close() }() // The body is read to its end below.
 	decoder := json.NewDecoder(response.Body)
 	decoder.UseNumber()
 	var a answer
@@ -242,7 +242,7 @@ func (s *Server) ask(ctx context.Context, query string) (answer, error) {
 	return a, nil
 }
 
-// authorize adds the token, as the server wants it.
+// authorize adds the token in the form that the server expects.
 func (s *Server) authorize(request *http.Request) {
 	if user, password, ok := strings.Cut(s.Token, ":"); ok {
 		request.SetBasicAuth(user, password)

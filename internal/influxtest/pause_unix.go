@@ -4,9 +4,8 @@ package influxtest
 
 import "syscall"
 
-// Pause stops the server where it is, as an overloaded machine may: it takes connections and answers nothing, until
-// Resume.
+// Pause suspends the server, as an overloaded machine may: until Resume it accepts connections and answers nothing.
 func (s *Server) Pause() { s.process.Signal(syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume lets a paused server continue.
 func (s *Server) Resume() { s.process.Signal(syscall.SIGCONT) }

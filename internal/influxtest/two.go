@@ -16,10 +16,10 @@ import (
 // Two reports whether tests run against InfluxDB 2.7.
 func Two() bool { return os.Getenv("SPATE_TEST_INFLUX") == "2" }
 
-// owner is whose all is on a server of version 2.
+// owner is the organisation that owns everything on a server of version 2.
 const owner = "spate-org"
 
-// runTwo starts a process of version 2 and waits until it says where it listens.
+// runTwo starts a process of version 2 and waits until it logs its address.
 func (s *Server) runTwo() {
 	s.tb.Helper()
 	s.process = process.Start(s.tb, process.Tool(s.tb, "influxd2", "InfluxDB 2.7"), "--http-bind-address", s.address,
@@ -30,7 +30,7 @@ func (s *Server) runTwo() {
 	s.URL = "http://" + s.address
 }
 
-// setUp makes the organisation, the bucket and the token. Version 2 always asks for one.
+// setUp makes the organisation, the bucket and the token. Version 2 always requires a token.
 func (s *Server) setUp() {
 	s.tb.Helper()
 	s.Org, s.Token = owner, "token-of-the-tests"
@@ -39,7 +39,6 @@ func (s *Server) setUp() {
 	}, nil)
 }
 
-// dropBucket removes the bucket.
 func (s *Server) dropBucket() {
 	s.tb.Helper()
 	var found struct {
@@ -71,7 +70,7 @@ func (s *Server) createBucket(keep time.Duration) {
 	}, nil)
 }
 
-// call asks the server's API. A mistake fails the test.
+// call calls the server's API. An error fails the test.
 func (s *Server) call(method, path string, send, receive any) {
 	s.tb.Helper()
 	body, err := json.Marshal(send)

@@ -1,7 +1,7 @@
-// Package kernel has the system calls of sockets and timers that return at once, whatever there is. Go's scheduler does
-// not hear of them: hearing of a system call it lets its watchman look every 20 us whether it lasts, which costs a
-// short request more than all of its making and sets off timer interrupts in the midst of others' work. Reads bring the
-// kernel's receive stamps along.
+// Package kernel has the system calls of sockets and timers that never block. They bypass Go's scheduler: after a
+// system call that the scheduler knows of, its monitor thread wakes every 20 us to see whether the call is still
+// running. That costs a short request more than the rest of its work, and causes timer interrupts during others' work.
+// Reads also return the kernel's receive timestamps.
 //
-// Who waits, and how, is the caller's business: agent/stream, agent/timer and the simulator. It is Linux's alone.
+// How to wait is up to the callers: agent/stream, agent/timer and the simulator. The package exists on Linux only.
 package kernel

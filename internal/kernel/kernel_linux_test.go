@@ -9,7 +9,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// pair is the two ends of a connection within this machine.
+// pair returns the two ends of a connection within this machine.
 func pair(t *testing.T) (one, other int) {
 	t.Helper()
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -23,7 +23,7 @@ func pair(t *testing.T) (one, other int) {
 	return ends[0], ends[1]
 }
 
-// Nothing waits: what is not there yet is told by EAGAIN, and the other side's end by no bytes.
+// No call blocks: EAGAIN means that nothing is there yet, and 0 bytes that the other side has closed.
 func TestSocket(t *testing.T) {
 	one, other := pair(t)
 	var r Receiver
@@ -78,7 +78,7 @@ func TestStampAmongControlMessages(t *testing.T) {
 	}
 }
 
-// A timer can be read from its instant on, once.
+// A timer can be read once, from its instant on.
 func TestTimer(t *testing.T) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package kernel
 
-// raceDetector says that the race detector looks on.
+// raceDetector reports whether the race detector is on.
 const raceDetector = false

@@ -2,6 +2,6 @@
 
 package kernel
 
-// raceDetector says that the race detector looks on. It learns what came before what on two sides of a connection from
-// the standard library's sends alone.
+// raceDetector reports whether the race detector is on. The detector learns the order of events on the two sides of a
+// connection only from sends of the standard library.
 const raceDetector = true

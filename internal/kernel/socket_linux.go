@@ -9,15 +9,15 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Receiver reads sockets by recvmsg. What a read needs is made once, so that none allocates. The zero value is ready;
-// it belongs to one goroutine at a time, and must not be copied.
+// Receiver reads sockets by recvmsg. It holds what a read needs, so that reads do not allocate. The zero value is ready
+// to use. One goroutine at a time may use a Receiver, and it must not be copied.
 type Receiver struct {
-	message unix.Msghdr // points to what follows
+	message unix.Msghdr // points to the fields below
 	vector  unix.Iovec
-	control [32]byte // room for a stamp and its header, which nothing else was asked for beside
+	control [32]byte // room for one timestamp and its header; the socket asks for nothing else
 }
 
-// Receive takes what a socket has into p, which has room for at least one byte. 0 bytes: the other side has ended.
+// Receive reads what a socket has into p, which has room for at least one byte. 0 bytes: the other side has closed.
 // EAGAIN: there is nothing yet.
 func (r *Receiver) Receive(fd int, p []byte) (int, syscall.Errno) {
 	r.message.Iov, r.message.Control = &r.vector, &r.control[0]
@@ -39,9 +39,9 @@ func (r *Receiver) Receive(fd int, p []byte) (int, syscall.Errno) {
 	}
 }
 
-// Times says of the last read when the last of its bytes reached this machine, when the program had them, and whether
-// the first is the kernel's. Without a stamp, or with one that a step of the wall clock left open, both are the
-// program's.
+// Times returns when the last byte of the last read reached this machine, when the program had it, and whether the
+// first of these times is the kernel's. Without a timestamp, or with one that a step of the wall clock made ambiguous,
+// both times are the program's.
 func (r *Receiver) Times() (at, seen clock.Instant, stamped bool) {
 	stamp := stampIn(r.control[:r.message.Controllen])
 	if stamp == 0 {
@@ -51,7 +51,7 @@ func (r *Receiver) Times() (at, seen clock.Instant, stamped bool) {
 	return wall().Instant(stamp)
 }
 
-// Send gives a socket bytes, at least one, and returns how many it took. EAGAIN: it takes none yet.
+// Send writes p, at least one byte, to a socket and returns how many bytes it took. EAGAIN: it takes none yet.
 func Send(fd int, p []byte) (int, syscall.Errno) {
 	if raceDetector {
 		return sendKnown(fd, p)
@@ -69,7 +69,7 @@ func Send(fd int, p []byte) (int, syscall.Errno) {
 	}
 }
 
-// sendKnown is Send by the standard library, which tells the race detector.
+// sendKnown is Send by the standard library, which the race detector sees.
 func sendKnown(fd int, p []byte) (int, syscall.Errno) {
 	n, err := syscall.Write(fd, p)
 	if err != nil {
@@ -79,8 +79,8 @@ func sendKnown(fd int, p []byte) (int, syscall.Errno) {
 	return n, 0
 }
 
-// Peek sees whether a socket has anything to read, and leaves it there. EAGAIN: nothing. 0: bytes, or the other side's
-// end.
+// Peek checks whether a socket has anything to read, without reading it. EAGAIN: nothing. 0: bytes, or the other side
+// has closed.
 func Peek(fd int) syscall.Errno {
 	var b byte
 	_, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b)), 1,

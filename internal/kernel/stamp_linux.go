@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// AskForStamps has the kernel stamp what a socket receives. Asked before it connects or listens, its first byte is
-// stamped, and so are those of connections that it accepts later.
+// AskForStamps makes the kernel timestamp what a socket receives. Called before a socket connects or listens, it covers
+// the first byte, and also connections that the socket accepts later.
 func AskForStamps(c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
@@ -27,9 +27,9 @@ func AskForStamps(c syscall.RawConn) error {
 	return nil
 }
 
-// HoldStamping keeps stamping switched on in the kernel. It goes on with the first socket that asks for it, but some
-// time later, and off with the last: one socket that stays open for the life of the process spares all others that gap.
-// Without it reads lack stamps now and then, which is counted, so a failure here is none of the caller's business.
+// HoldStamping keeps timestamping enabled in the kernel. The kernel enables it with a delay after the first socket asks
+// for it, and disables it with the last such socket. One socket that stays open for the life of the process spares all
+// others that delay. Without it some reads lack a timestamp, and those are counted, so HoldStamping returns no error.
 var HoldStamping = sync.OnceFunc(func() {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
@@ -38,13 +38,13 @@ var HoldStamping = sync.OnceFunc(func() {
 	MapStamps()
 })
 
-// wall maps stamps to instants. One for all sockets: a step that one of them notices, all of them know.
+// wall maps timestamps to instants. All sockets share it, so that a clock step seen by one is known to all.
 var wall = sync.OnceValue(clock.NewWall)
 
-// MapStamps begins to map stamps to instants: those taken before are not known.
+// MapStamps starts the mapping of timestamps to instants. Timestamps taken earlier cannot be mapped.
 func MapStamps() { wall() }
 
-// stampIn finds the receive stamp among control messages, on the wall clock. 0: there is none.
+// stampIn returns the receive timestamp in control messages, in the wall clock's nanoseconds. 0: there is none.
 func stampIn(control []byte) int64 {
 	for len(control) > 0 {
 		header, data, rest, err := unix.ParseOneSocketControlMessage(control)

@@ -9,7 +9,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// SetTimer sets the instant from which a timerfd can be read: 1 or any that has passed is at once, 0 never.
+// SetTimer sets the instant from which a timerfd can be read. 1 or any past instant means at once, 0 means never.
 func SetTimer(fd int, at clock.Instant) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(at))}
 	_, _, err := unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, uintptr(fd), unix.TFD_TIMER_ABSTIME,
@@ -20,7 +20,7 @@ func SetTimer(fd int, at clock.Instant) error {
 	return nil
 }
 
-// ReadTimer takes a timerfd's expirations. It is false if there are none yet.
+// ReadTimer consumes a timerfd's expirations. It returns false if there are none yet.
 func ReadTimer(fd int) bool {
 	var expirations [8]byte
 	for {

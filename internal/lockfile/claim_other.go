@@ -4,5 +4,5 @@ package lockfile
 
 import "os"
 
-// claim locks nothing here.
+// claim locks nothing on this system.
 func claim(*os.File) (taken bool, err error) { return false, nil }

@@ -1,7 +1,7 @@
-// Package lockfile makes a directory one process's own for as long as that lives.
+// Package lockfile reserves a directory for one process.
 //
-// The kernel lets go of the lock when the process ends, however it ends, so that no stale lock is ever in the way. On
-// systems without flock nothing is locked.
+// The kernel releases the lock when the process ends, however it ends, so that there are no stale locks. On systems
+// without flock nothing is locked.
 package lockfile
 
 import (
@@ -16,8 +16,8 @@ const name = "LOCK"
 // Lock is a lock on a directory.
 type Lock struct{ file *os.File }
 
-// Acquire locks a directory, which is made if it is not there. It does not wait: its error names the process that has
-// the lock, as far as that is known.
+// Acquire locks a directory, which it creates if necessary. It does not wait. Its error names the process that holds
+// the lock, if that is known.
 func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Acquire(dir string) (*Lock, error) {
 		if !taken {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		owner, _ := os.ReadFile(path) // for people only
+		owner, _ := os.ReadFile(path) // only for the message
 		return nil, fmt.Errorf("directory %s is in use by another process (%.80s): end that, or name another directory",
 			dir, owner)
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkStream carries a TCP stream from host to host and back, without delay: what the lab itself can bear.
+// BenchmarkStream carries a TCP stream from host to host and back, without delay, to show what the lab itself can
+// carry.
 func BenchmarkStream(b *testing.B) {
 	lab := New(b)
 	from, to := lab.Host("from"), lab.Host("to")

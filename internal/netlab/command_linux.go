@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Command is a process of a host. Fields of exec.Cmd (Env, Dir, Stdout, Cancel) are set before Start as usual. It is
-// killed when its context ends, when the lab is closed, and when the test's process dies by whatever cause; processes
-// that it starts itself are not.
+// Command is a process on a host. Set fields of exec.Cmd (Env, Dir, Stdout, Cancel) before Start as usual. The process
+// is killed when its context ends, when the lab is closed, and when the test's process dies for any reason. Processes
+// that it starts itself are not killed.
 type Command struct {
 	*exec.Cmd
 	host *Host
@@ -30,16 +30,16 @@ func (h *Host) Command(ctx context.Context, path string, args ...string) *Comman
 	return c
 }
 
-// SkewedCommand returns a command that will run on the host, and for which the clocks since boot are ahead by offset.
-// They must not come out negative. The wall clock (CLOCK_REALTIME) is the machine's: Linux has it in no namespace.
+// SkewedCommand returns a command that will run on the host with the clocks since boot ahead by offset. Those clocks
+// must not become negative. The wall clock (CLOCK_REALTIME) is the machine's: Linux has no namespace for it.
 func (h *Host) SkewedCommand(ctx context.Context, offset time.Duration, path string, args ...string) *Command {
 	c := h.Command(ctx, path, args...)
 	c.skew = offset
 	return c
 }
 
-// Start starts the process. The thread that does so stays until the lab is closed: the kernel kills the process when it
-// ends.
+// Start starts the process. The thread that starts the process lives until the lab is closed, because the kernel kills
+// the process when that thread ends.
 func (c *Command) Start() error {
 	started := make(chan error, 1)
 	c.host.lab.busy.Add(1)
@@ -110,7 +110,7 @@ func (c *Command) CombinedOutput() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// reap kills the process if it still runs, and waits for it.
+// reap kills the process if it is still running, and waits for it.
 func (c *Command) reap() {
 	_ = c.Process.Kill() // it may have ended
 	_ = c.Wait()

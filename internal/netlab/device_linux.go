@@ -14,8 +14,8 @@ const (
 	prefixBits = 16
 )
 
-// openDevice makes the TUN device of a host in the calling thread's namespace, gives it the address, and switches it
-// and loopback on.
+// openDevice makes the TUN device of a host in the calling thread's namespace, sets its address, and enables it and
+// loopback.
 func openDevice(ip netip.Addr) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -27,7 +27,7 @@ func openDevice(ip netip.Addr) (*os.File, error) {
 	return os.NewFile(uintptr(fd), device), nil
 }
 
-// configure names and addresses the device behind fd.
+// configure sets the name and address of the device with descriptor fd.
 func configure(fd int, ip netip.Addr) error {
 	create, err := unix.NewIfreq(device)
 	if err != nil {

@@ -26,11 +26,11 @@ func (h *Host) IP() netip.Addr { return h.ip }
 // Addr returns IP:port of the host.
 func (h *Host) Addr(port int) string { return net.JoinHostPort(h.ip.String(), strconv.Itoa(port)) }
 
-// Do runs a function in a thread that is on the host, and waits for it. Sockets that it opens itself belong to the host
-// for good; what other goroutines that it starts open does not.
+// Do calls a function in a thread that is on the host, and waits for it. Sockets that the function opens belong to the
+// host permanently. Sockets that other goroutines open, even if the function starts those goroutines, do not.
 func (h *Host) Do(run func() error) error { return h.ns.do(run) }
 
-// Dial connects from the host. Address is IP:port: host names are not looked up on the host.
+// Dial connects from the host. address is IP:port: host names are not looked up on the host.
 func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var conn net.Conn
 	err := h.Do(func() (err error) {
@@ -40,7 +40,7 @@ func (h *Host) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return conn, err
 }
 
-// Listen opens a listener on the host. Address is IP:port; the caller closes the listener.
+// Listen opens a listener on the host. address is IP:port; the caller closes the listener.
 func (h *Host) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	var l net.Listener
 	err := h.Do(func() (err error) {
@@ -50,7 +50,7 @@ func (h *Host) Listen(ctx context.Context, network, address string) (net.Listene
 	return l, err
 }
 
-// ListenPacket opens a packet socket on the host. Address is IP:port; the caller closes the socket.
+// ListenPacket opens a packet socket on the host. address is IP:port; the caller closes the socket.
 func (h *Host) ListenPacket(ctx context.Context, network, address string) (net.PacketConn, error) {
 	var c net.PacketConn
 	err := h.Do(func() (err error) {
@@ -60,14 +60,15 @@ func (h *Host) ListenPacket(ctx context.Context, network, address string) (net.P
 	return c, err
 }
 
-// Where things stand in an IPv4 header (RFC 791).
+// Offsets in an IPv4 header (RFC 791).
 const (
 	headerBytes = 20
 	protocolAt  = 9
 	toAt        = 16
 )
 
-// read takes packets off the host's device until it is closed. What is not IPv4, or to nobody, goes nowhere.
+// read takes packets from the host's device until it is closed. Packets that are not IPv4, or not for a host of the
+// lab, are dropped.
 func (h *Host) read() {
 	buf := make([]byte, mtu)
 	for {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Lab is one network of hosts. Its methods may be called concurrently. The test that made it closes it.
+// Lab is one network of hosts. Its methods are safe for concurrent use. The test that made it closes it.
 type Lab struct {
 	tb   testing.TB
 	ctx  context.Context // ends with the lab
@@ -29,16 +29,15 @@ type Lab struct {
 // way is a direction between two hosts.
 type way struct{ from, to *Host }
 
-// Require is the environment variable that makes tests fail, not skip, where namespaces are refused:
+// Require is the environment variable that makes tests fail rather than skip where namespaces are refused:
 // SPATE_REQUIRE_NETNS=1.
 const Require = "SPATE_REQUIRE_NETNS"
 
-// Seed is the environment variable with the number that jitter and losses are drawn by: another one, another draw.
-// Default 1.
+// Seed is the environment variable with the seed of jitter and losses. Default 1.
 const Seed = "SPATE_NETLAB_SEED"
 
-// New makes an empty network that lasts as long as the test. Where network namespaces or TUN devices are refused the
-// test is skipped, and says so; with SPATE_REQUIRE_NETNS=1 it fails.
+// New makes an empty network that lasts as long as the test. If network namespaces or TUN devices are refused, the test
+// is skipped with a message; with SPATE_REQUIRE_NETNS=1 it fails.
 func New(tb testing.TB) *Lab {
 	tb.Helper()
 	if err := Possible(); err != nil {
@@ -60,7 +59,7 @@ func New(tb testing.TB) *Lab {
 	return l
 }
 
-// Possible says whether this process may build networks: nil, or why not.
+// Possible returns nil if this process may build networks, or else why not.
 func Possible() error {
 	ns, err := newNamespace(func() error {
 		tun, err := openDevice(address(1))
@@ -75,11 +74,11 @@ func Possible() error {
 	return ns.file.Close()
 }
 
-// address is the n-th of the lab's network, 10.83.0.0/16.
+// address returns the n-th address of the lab's network, 10.83.0.0/16.
 func address(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 83, byte(n >> 8), byte(n)}) }
 
-// Host returns the host of that name, and makes it the first time: a namespace with loopback and one address, linked to
-// all others without delay.
+// Host returns the host with that name. The first call for a name makes the host: a namespace with loopback and one
+// address, linked to all other hosts without delay.
 func (l *Lab) Host(name string) *Host {
 	l.tb.Helper()
 	l.mu.Lock()
@@ -106,23 +105,23 @@ func (l *Lab) newHost(name string, ip netip.Addr) (*Host, error) {
 	return h, err
 }
 
-// Link gives both directions between two hosts the same path. Packets on their way are not affected.
+// Link gives both directions between two hosts the same path. Packets in flight are not affected.
 func (l *Lab) Link(a, b *Host, path Path) {
 	l.OneWay(a, b, path)
 	l.OneWay(b, a, path)
 }
 
-// OneWay gives one direction between two hosts a path. Packets on their way are not affected.
+// OneWay gives one direction between two hosts a path. Packets in flight are not affected.
 func (l *Lab) OneWay(from, to *Host, path Path) {
 	l.link(from, to).change(func(s *shaper) { s.path = path })
 }
 
-// Partition cuts the link between two hosts: packets vanish both ways, and nobody is told, as with a broken line.
+// Partition cuts the link between two hosts: packets are dropped silently in both directions, as by a broken line.
 func (l *Lab) Partition(a, b *Host) {
 	l.both(a, b, func(s *shaper) { s.cut = true })
 }
 
-// BlockUDP lets UDP vanish between two hosts, both ways, as some firewalls do. Everything else passes.
+// BlockUDP drops UDP between two hosts in both directions, as some firewalls do. Everything else passes.
 func (l *Lab) BlockUDP(a, b *Host) {
 	l.both(a, b, func(s *shaper) { s.noUDP = true })
 }
@@ -137,14 +136,14 @@ func (l *Lab) both(a, b *Host, how func(*shaper)) {
 	l.link(b, a).change(how)
 }
 
-// Count returns what the direction between two hosts has seen so far.
+// Count returns the counters of the direction between two hosts so far.
 func (l *Lab) Count(from, to *Host) Count {
 	var count Count
 	l.link(from, to).change(func(s *shaper) { count = s.count })
 	return count
 }
 
-// link returns the link of a direction, and makes it the first time.
+// link returns the link of a direction. The first call for a direction makes the link.
 func (l *Lab) link(from, to *Host) *link {
 	l.mu.RLock()
 	k := l.links[way{from, to}]
@@ -163,7 +162,7 @@ func (l *Lab) link(from, to *Host) *link {
 	return k
 }
 
-// chance is what a direction's jitter and losses are drawn from: no two directions have the same.
+// chance returns the random source of a direction's jitter and losses. No two directions share one.
 func (l *Lab) chance(from, to *Host) *rand.Rand {
 	a, b := from.ip.As4(), to.ip.As4()
 	return rand.New(rand.NewPCG(l.seed,
@@ -177,7 +176,7 @@ func (l *Lab) host(ip netip.Addr) *Host {
 	return l.byIP[ip]
 }
 
-// close kills what still runs, and takes the network down.
+// close kills running processes and takes the network down.
 func (l *Lab) close() {
 	l.mu.RLock()
 	running, hosts := l.running, l.hosts

@@ -10,23 +10,23 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// mtu is Ethernet's.
+// mtu is Ethernet's, in bytes.
 const mtu = 1500
 
-// inFlight is the most packets on one link: 50 ms of a gigabit.
+// inFlight is the most packets on one link: 50 ms at a gigabit per second.
 const inFlight = 4096
 
-// packet is on its way.
+// packet is a packet in flight.
 type packet struct {
 	arrives clock.Instant
 	size    int
 	bytes   *[mtu]byte
 }
 
-// packets are buffers for use again.
+// packets are buffers for reuse.
 var packets sync.Pool
 
-// buffer returns one of those, or a new one.
+// buffer returns a buffer from packets, or a new one.
 func buffer() *[mtu]byte {
 	if b, ok := packets.Get().(*[mtu]byte); ok {
 		return b
@@ -47,14 +47,14 @@ func newLink(to io.Writer, chance *rand.Rand) *link {
 	return &link{to: to, way: make(chan packet, inFlight), shaper: shaper{chance: chance}}
 }
 
-// change alters the link from the next packet on. Those on their way arrive.
+// change alters the link for later packets. Packets in flight still arrive.
 func (l *link) change(how func(*shaper)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	how(&l.shaper)
 }
 
-// take lets a packet onto the link, or drops it. It does not block.
+// take puts a packet on the link, or drops it. It does not block.
 func (l *link) take(data []byte, protocol byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *link) take(data []byte, protocol byte) {
 	}
 }
 
-// carry delivers packets when they arrive, until ctx ends. A device that is gone takes no more.
+// carry delivers packets when they arrive, until ctx ends. Packets for a closed device are dropped.
 func (l *link) carry(ctx context.Context) {
 	at := timer.New(ctx)
 	defer at.Close()

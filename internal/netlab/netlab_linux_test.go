@@ -19,7 +19,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// part is the environment variable that makes this test's program play a part in a test, as a process of a host.
+// part is the environment variable that makes this test's program play a part in a test, as a process on a host.
 const part = "NETLAB_PART"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func playAddresses() {
 	fmt.Print(addrs, err)
 }
 
-// playClock prints the monotonic clock as the kernel and as Go have it, and the seconds since 1970.
+// playClock prints the monotonic clock as read by the kernel and by Go, and the seconds since 1970.
 func playClock() {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -50,7 +50,7 @@ func playClock() {
 	fmt.Println(ts.Nano(), int64(clock.Now()), time.Now().Unix())
 }
 
-// self is this program as a process of a host.
+// self makes this program a process on a host.
 func self(t *testing.T, c *Command, play string) *Command {
 	t.Helper()
 	c.Env = append(os.Environ(), part+"="+play)
@@ -67,7 +67,7 @@ func program(t *testing.T) string {
 	return path
 }
 
-// echo answers all that is sent to a host over TCP, until the test ends. It returns the address.
+// echo sends back everything that is sent to a host over TCP, until the test ends. It returns the address.
 func echo(t testing.TB, h *Host) string {
 	t.Helper()
 	l, err := h.Listen(t.Context(), "tcp", h.Addr(0))
@@ -117,8 +117,8 @@ func bounce(conn net.Conn, n uint32) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// TestDelayIsWhatWasAsked: the network never answers sooner than both directions allow; how much later is the machine's
-// load.
+// TestDelayIsWhatWasAsked: the network never answers sooner than both directions allow. How much later it answers
+// depends on the machine's load.
 func TestDelayIsWhatWasAsked(t *testing.T) {
 	lab := New(t)
 	eu, us := lab.Host("eu-1"), lab.Host("us-1")
@@ -144,7 +144,7 @@ func TestDelayIsWhatWasAsked(t *testing.T) {
 	}
 }
 
-// TestBandwidthIsABound: 250 kB over 4 Mbit/s take half a second at least.
+// TestBandwidthIsABound: 250 kB over 4 Mbit/s take at least half a second.
 func TestBandwidthIsABound(t *testing.T) {
 	lab := New(t)
 	a, b := lab.Host("a"), lab.Host("b")
@@ -159,7 +159,7 @@ func TestBandwidthIsABound(t *testing.T) {
 	took := time.Since(begin)
 	count := lab.Count(a, b)
 	t.Logf("%d bytes took %v: %.2f Mbit/s of 4; %+v", bytes, took, bytes*8/took.Seconds()/1e6, count)
-	// What a packet queue holds at the end is still to come; nothing may come before its time.
+	// What a packet queue holds at the end has not arrived yet. Nothing may arrive too early.
 	if took < 500*time.Millisecond {
 		t.Errorf("%d bytes came through 4 Mbit/s in %v", bytes, took)
 	}
@@ -168,7 +168,7 @@ func TestBandwidthIsABound(t *testing.T) {
 	}
 }
 
-// TestPartitionAndHeal: while a link is cut nothing comes through, others work, and TCP goes on when it is healed.
+// TestPartitionAndHeal: a cut link carries nothing, other links work, and TCP continues after the link is healed.
 func TestPartitionAndHeal(t *testing.T) {
 	lab := New(t)
 	a, b, c := lab.Host("a"), lab.Host("b"), lab.Host("c")
@@ -200,7 +200,7 @@ func TestPartitionAndHeal(t *testing.T) {
 	}
 }
 
-// TestUDPAloneIsBlocked: datagrams vanish both ways, TCP works.
+// TestUDPAloneIsBlocked: datagrams are dropped in both directions, TCP works.
 func TestUDPAloneIsBlocked(t *testing.T) {
 	lab := New(t)
 	a, b := lab.Host("a"), lab.Host("b")
@@ -236,7 +236,7 @@ func TestUDPAloneIsBlocked(t *testing.T) {
 	}
 }
 
-// TestProcessesAreOnTheirHost: a process sees loopback and the host's address, and nothing of this machine's.
+// TestProcessesAreOnTheirHost: a process sees only loopback and the host's address, nothing of this machine.
 func TestProcessesAreOnTheirHost(t *testing.T) {
 	lab := New(t)
 	h := lab.Host("h")
@@ -253,7 +253,7 @@ func TestProcessesAreOnTheirHost(t *testing.T) {
 	}
 }
 
-// TestSkewedProcesses: the clocks since boot are ahead, for Go too, and the wall clock is not.
+// TestSkewedProcesses: the clocks since boot are ahead, also for Go, and the wall clock is not.
 func TestSkewedProcesses(t *testing.T) {
 	lab := New(t)
 	h := lab.Host("h")
@@ -279,7 +279,7 @@ func TestSkewedProcesses(t *testing.T) {
 	}
 }
 
-// TestProcessesEndWithTheLab: what still runs is killed.
+// TestProcessesEndWithTheLab: running processes are killed.
 func TestProcessesEndWithTheLab(t *testing.T) {
 	var sleeper *Command
 	t.Run("lab", func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestProcessesEndWithTheLab(t *testing.T) {
 	}
 }
 
-// playOrphan starts a process in a lab, prints its id, and waits to be killed.
+// playOrphan starts a process in a lab, prints its process ID, and waits to be killed.
 func playOrphan(m *testing.M) {
 	t := &testing.T{}
 	c := New(t).Host("h").Command(context.Background(), "sleep", "1000")
@@ -307,7 +307,7 @@ func playOrphan(m *testing.M) {
 	select {}
 }
 
-// TestProcessesEndWithAKilledTest: kill -9 of the test's process leaves nothing.
+// TestProcessesEndWithAKilledTest: kill -9 of the test's process leaves no process.
 func TestProcessesEndWithAKilledTest(t *testing.T) {
 	lab := New(t)
 	c := self(t, lab.Host("h").Command(t.Context(), program(t)), "orphan")
@@ -334,7 +334,7 @@ func TestProcessesEndWithAKilledTest(t *testing.T) {
 	}
 }
 
-// alive says whether a process runs: it is there and no zombie.
+// alive reports whether a process is running: it exists and is not a zombie.
 func alive(pid int) bool {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

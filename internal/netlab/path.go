@@ -7,39 +7,41 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// Path says what becomes of packets on the way from one host to another. The zero value delivers all at once.
+// Path says what happens to packets from one host to another. The zero value delivers all packets at once.
 type Path struct {
-	// Delay is how long each packet takes. A round trip takes that of both directions.
+	// Delay is how long each packet takes. A round trip takes the delays of both directions.
 	Delay time.Duration
-	// Jitter is how much longer a packet may take, uniformly. Packets never overtake each other.
+	// Jitter is the most additional time that a packet may take; the time is uniformly distributed. Packets never
+	// overtake each other.
 	Jitter time.Duration
-	// Stall is how much longer still a share of packets takes, Stalls, 0 to 1. What follows them waits, as packets
-	// never overtake.
+	// Stall is the additional time that some packets take; Stalls is their share, 0 to 1. The packets behind a stalled
+	// packet wait, since packets never overtake.
 	Stall  time.Duration
 	Stalls float64
-	// Loss is the share of packets that get lost, 0 to 1.
+	// Loss is the share of packets that are lost, 0 to 1.
 	Loss float64
-	// Bandwidth is in bits a second, IP headers included. 0: no limit.
+	// Bandwidth is in bits per second, IP headers included. 0: no limit.
 	Bandwidth float64
-	// Queue is how many bytes wait for the bandwidth; what comes on top is lost. Default 256 KiB.
+	// Queue is the most bytes that wait for the bandwidth; packets beyond that are lost. Default 256 KiB.
 	Queue int
 }
 
-// defaultQueue is a small router's.
+// defaultQueue is that of a small router.
 const defaultQueue = 256 << 10
 
-// Count is what a path has seen.
+// Count holds the counters of a path.
 type Count struct {
-	// Carried packets went into the path and come out of it; Bytes is their size.
+	// Carried packets entered the path and will come out of it; Bytes is their size.
 	Carried, Bytes uint64
-	// Lost is by chance, Overflowed by a full queue, Blocked by a partition or because UDP is blocked.
+	// Lost counts packets lost by chance, Overflowed those lost to a full queue, Blocked those dropped by a partition
+	// or by blocked UDP.
 	Lost, Overflowed, Blocked uint64
 }
 
 // udp is the protocol's number in IP headers.
 const udp = 17
 
-// shaper decides when a packet arrives. It is pure: time and chance are given to it.
+// shaper decides when a packet arrives. It is pure: the caller supplies the time and the random source.
 type shaper struct {
 	path       Path
 	cut, noUDP bool
@@ -49,7 +51,7 @@ type shaper struct {
 	count      Count
 }
 
-// admit takes a packet of size bytes at now, and says when it arrives, or that it does not.
+// admit takes a packet of size bytes at now, and returns when it arrives and whether it does.
 func (s *shaper) admit(now clock.Instant, size int, protocol byte) (arrives clock.Instant, ok bool) {
 	switch {
 	case s.cut, s.noUDP && protocol == udp:
@@ -94,7 +96,7 @@ func (s *shaper) send(now clock.Instant, size int) (clock.Instant, bool) {
 	return s.free, true
 }
 
-// takes is how long size bytes need at the bandwidth.
+// takes returns how long size bytes need at the bandwidth.
 func (s *shaper) takes(size int) time.Duration {
 	return time.Duration(float64(size) * 8 / s.path.Bandwidth * float64(time.Second))
 }

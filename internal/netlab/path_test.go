@@ -26,7 +26,7 @@ func TestBitsAreSentOneAfterTheOther(t *testing.T) {
 		{0, 13 * time.Millisecond, true},                                //
 		{0, 14 * time.Millisecond, true},                                // the queue is full now
 		{0, 0, false},                                                   //
-		{instant(2 * time.Millisecond), 15 * time.Millisecond, true},    // two have gone
+		{instant(2 * time.Millisecond), 15 * time.Millisecond, true},    // two have left
 		{instant(50 * time.Millisecond), 61 * time.Millisecond, true},   // the line was idle
 		{instant(100 * time.Millisecond), 111 * time.Millisecond, true}, //
 	} {
@@ -82,7 +82,7 @@ func TestWhatIsCutVanishes(t *testing.T) {
 	}
 }
 
-// TestLossIsTheShareAsked: of 20,000 packets 5 %, within five standard deviations of a fair coin.
+// TestLossIsTheShareAsked: of 20,000 packets 5 % are lost, within five standard deviations.
 func TestLossIsTheShareAsked(t *testing.T) {
 	s := newShaper(Path{Loss: 0.05})
 	const n = 20_000
@@ -94,8 +94,7 @@ func TestLossIsTheShareAsked(t *testing.T) {
 	}
 }
 
-// TestStallsAreTheShareAsked: of 20,000 packets far apart 5 % take longer, within five standard deviations of a fair
-// coin.
+// TestStallsAreTheShareAsked: of 20,000 packets far apart 5 % take longer, within five standard deviations.
 func TestStallsAreTheShareAsked(t *testing.T) {
 	s := newShaper(Path{Delay: time.Millisecond, Stall: 10 * time.Millisecond, Stalls: 0.05})
 	stalled, now := 0, clock.Instant(0)

@@ -9,26 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onThread runs a function in a goroutine with a system thread of its own, which ends with it: a thread that has
-// changed its namespace must not run anything else. It is never the process's first thread, whose end Go puts off to
-// that of the process.
+// onThread runs a function in a goroutine with its own system thread. The thread ends with the function, because a
+// thread that has changed its namespace must not run anything else. It is never the process's first thread: Go ends
+// that one only with the process.
 func onThread(run func()) {
 	locked := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // and never unlocked, so that the thread ends
+		runtime.LockOSThread() // never unlocked, so that the thread ends
 		if unix.Gettid() != unix.Getpid() {
 			close(locked)
 			run()
 			return
 		}
-		onThread(run) // while this one holds the first thread
+		onThread(run) // while this goroutine holds the first thread
 		runtime.UnlockOSThread()
 		close(locked)
 	}()
 	<-locked
 }
 
-// namespace is a network namespace of this process's making. It lives as long as it is open, or a process is in it.
+// namespace is a network namespace that this process made. It lives as long as it is open, or a process is in it.
 type namespace struct{ file *os.File }
 
 // newNamespace makes an empty namespace and runs prepare in it.
@@ -72,7 +72,7 @@ func (n *namespace) enter() error {
 	return nil
 }
 
-// do runs a function in the namespace, in a thread of its own, and waits for it.
+// do calls a function in the namespace, in a thread of its own, and waits for it.
 func (n *namespace) do(run func() error) error {
 	done := make(chan error, 1)
 	onThread(func() {
@@ -85,16 +85,16 @@ func (n *namespace) do(run func() error) error {
 	return <-done
 }
 
-// Skew makes processes that the calling thread starts see the clocks since boot (CLOCK_MONOTONIC, CLOCK_BOOTTIME) by
-// offset ahead. The caller has locked its goroutine to the thread and never unlocks it. It is for processes outside of
-// a lab, too.
+// Skew moves the clocks since boot (CLOCK_MONOTONIC, CLOCK_BOOTTIME) ahead by offset, for processes that the calling
+// thread starts from then on. The caller must have locked its goroutine to the thread and must never unlock it. Skew
+// also works for processes outside a lab.
 func Skew(offset time.Duration) error {
 	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
 		return fmt.Errorf("new time namespace: %w", err)
 	}
 	seconds := int64(offset / time.Second)
 	if offset%time.Second < 0 {
-		seconds-- // the kernel wants nanoseconds of 0 and more
+		seconds-- // the kernel takes only nanoseconds of 0 and more
 	}
 	nanoseconds := int64(offset) - seconds*int64(time.Second)
 	text := fmt.Sprintf("monotonic %d %d\nboottime %d %d\n", seconds, nanoseconds, seconds, nanoseconds)

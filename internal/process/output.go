@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Output keeps what a process says. It may be used while the process runs.
+// Output keeps what a process prints. It may be read while the process runs.
 type Output struct {
 	mu      sync.Mutex
 	said    bytes.Buffer
 	changed chan struct{}
 }
 
-// Write takes in what the process says.
+// Write appends what the process prints.
 func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -23,7 +23,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	return o.said.Write(b)
 }
 
-// now returns what was said, and a channel that is closed when there is more.
+// now returns the output so far, and a channel that is closed when there is more.
 func (o *Output) now() (string, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,7 +33,7 @@ func (o *Output) now() (string, <-chan struct{}) {
 	return o.said.String(), o.changed
 }
 
-// String is all that was said so far.
+// String returns the output so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package process runs programs for tests: each in a directory of its own and away from the settings of the person who
-// tests. It tells what they say, waits for it, and ends them with the test. Only tests and the packages that start
-// servers for them import it. It knows nothing of what the programs do.
+// Package process runs programs for tests, each in its own directory and independent of the settings of the person who
+// runs the tests. It captures their output, waits for them, and ends them with the test. Only tests, and the packages
+// that start servers for tests, import it. It knows nothing of what the programs do.
 package process
 
 import (
@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// Patience is how long anything is waited for that should come at once. It is long: a machine may be busy.
+// Patience is how long to wait for anything that should happen at once. It is long because a machine may be busy.
 const Patience = 60 * time.Second
 
-// Process is a running program. It is killed at the end of the test, and shows what it said if the test failed.
+// Process is a running program. It is killed at the end of the test. If the test failed, its output is logged.
 type Process struct {
-	// Name is what it is called in messages.
+	// Name of the process in messages.
 	Name string
-	// Dir is the directory it was started in, which is its home as well.
+	// Dir is the directory in which it was started, and its home.
 	Dir string
-	// Stdout and Stderr keep what it says.
+	// Stdout and Stderr keep its output.
 	Stdout, Stderr Output
 
 	tb    testing.TB
@@ -32,7 +32,7 @@ type Process struct {
 	ended chan struct{}
 }
 
-// Start starts a program in a directory of its own.
+// Start starts a program in its own directory.
 func Start(tb testing.TB, program string, args ...string) *Process {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), program, args...)
@@ -49,13 +49,13 @@ func StartIn(tb testing.TB, dir, program string, args ...string) *Process {
 
 // Starter starts a command and waits for its end, as exec.Cmd does.
 type Starter interface {
-	// Start starts it.
+	// Start starts the command.
 	Start() error
 	// Wait waits for its end. It is called once.
 	Wait() error
 }
 
-// Launch starts a command of tb.Context() by way of a starter, in its directory or else in one of its own.
+// Launch uses a Starter to start a command of tb.Context(), in the command's directory or else in its own.
 func Launch(tb testing.TB, name string, cmd *exec.Cmd, by Starter) *Process {
 	tb.Helper()
 	home := cmd.Dir
@@ -63,7 +63,7 @@ func Launch(tb testing.TB, name string, cmd *exec.Cmd, by Starter) *Process {
 		home = tb.TempDir()
 	}
 	p := &Process{Name: name, Dir: home, tb: tb, cmd: cmd, ended: make(chan struct{})}
-	cmd.Cancel = func() error { return nil } // Cleanup ends it, which shows what it said before.
+	cmd.Cancel = func() error { return nil } // Cleanup ends the process, after logging its output.
 	cmd.Dir, cmd.Env = home, append(Environment(), "HOME="+home, "XDG_CONFIG_HOME="+home)
 	cmd.Stdout, cmd.Stderr = &p.Stdout, &p.Stderr
 	if err := by.Start(); err != nil {
@@ -77,10 +77,10 @@ func Launch(tb testing.TB, name string, cmd *exec.Cmd, by Starter) *Process {
 	return p
 }
 
-// Settings are NAME=VALUE pairs that a package's tests give all their programs. TestMain sets them.
+// Settings are NAME=VALUE pairs that a package's tests pass to all their programs. TestMain sets them.
 var Settings []string
 
-// Environment is the environment with Settings in place of Spate's.
+// Environment returns the environment with Settings in place of all SPATE_ variables.
 func Environment() (env []string) {
 	for _, pair := range os.Environ() {
 		if !strings.HasPrefix(pair, "SPATE_") {
@@ -90,7 +90,7 @@ func Environment() (env []string) {
 	return append(env, Settings...)
 }
 
-// end kills the process if it runs and shows what it said if the test failed.
+// end kills the process if it is running, and logs its output if the test failed.
 func (p *Process) end() {
 	p.Kill()
 	if p.tb.Failed() {
@@ -98,10 +98,10 @@ func (p *Process) end() {
 	}
 }
 
-// PID is the process's number, which /proc has it under.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill ends the process as kill -9 does, and waits for it. It may be called again.
+// Kill ends the process as kill -9 does, and waits for it. It may be called more than once.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // It may have ended already.
 	<-p.ended
@@ -115,7 +115,7 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Exit waits for the process's end and returns its exit code.
@@ -137,10 +137,10 @@ func (p *Process) MustExit(code int) {
 	}
 }
 
-// Said is all that the process has said.
+// Said returns everything that the process has printed.
 func (p *Process) Said() string { return p.Stdout.String() + p.Stderr.String() }
 
-// Await waits until the process has said what matches the pattern, on either output, and returns the match and its
+// Await waits until the output of the process, on either stream, matches the pattern. It returns the match and its
 // groups.
 func (p *Process) Await(pattern string) []string {
 	p.tb.Helper()

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// say makes this test's own program the one that is run.
+// say makes this test's own program print as a started program.
 const say = "say"
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// speak tells what a test asks for, on both outputs, and then waits for its end or ends by the code 3.
+// speak prints what a test asks for, on both outputs, and then waits to be ended, or exits with code 3.
 func speak() {
 	dir, _ := os.Getwd()
 	fmt.Println("in", dir, "home", os.Getenv("HOME"), "settings", os.Getenv("SPATE_COORDINATOR"))
@@ -42,7 +42,8 @@ func own(t *testing.T) string {
 	return program
 }
 
-// A program runs in a directory of its own without the settings of the person who tests, and is heard on both outputs.
+// A program runs in its own directory, without the settings of the person who runs the tests, and both of its outputs
+// are captured.
 func TestStart(t *testing.T) {
 	t.Setenv("SPATE_COORDINATOR", "10.0.0.1:7700")
 	p := Start(t, own(t), say, "end")
@@ -56,7 +57,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A program that runs on ends when it is killed, at the latest with its test.
+// A program ends when it is killed, at the latest with its test.
 func TestKill(t *testing.T) {
 	var last *Process
 	t.Run("left running", func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// failing is a test that another one looks at.
+// failing is a test that another test inspects.
 type failing struct {
 	testing.TB
 	said   strings.Builder
@@ -97,7 +98,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	panic(f)
 }
 
-// Who waits for words that never come is told so, and a test that fails shows what its programs said.
+// Waiting in vain fails with a message, and a failed test logs the output of its programs.
 func TestAwaitInVain(t *testing.T) {
 	f := &failing{TB: t}
 	p := Start(f, own(t), say, "end")
@@ -115,7 +116,7 @@ func TestAwaitInVain(t *testing.T) {
 	}
 }
 
-// The programs of make are looked for at the module's root.
+// Programs that make builds are looked for at the module's root.
 func TestTool(t *testing.T) {
 	t.Setenv("CI", "true")
 	f := &failing{TB: t}
@@ -129,7 +130,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// path is the one in what was said.
+// path returns the path in the message.
 func (f *failing) path(t *testing.T) string {
 	t.Helper()
 	rest, ok := strings.CutPrefix(f.said.String(), "NO NOTHING: ")

@@ -13,7 +13,7 @@ import (
 // Programs are the paths of Spate's own programs.
 type Programs struct{ Spate, Coordinator, Agent string }
 
-// Build builds Spate's programs into a directory, under the names that they are installed under.
+// Build builds Spate's programs into a directory, under their installed names.
 func Build(dir string) (built Programs, err error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -28,7 +28,7 @@ func Build(dir string) (built Programs, err error) {
 		{&built.Agent, "spate-agent", "./cmd/agent"},
 	} {
 		*p.path = filepath.Join(dir, p.name)
-		// nolint:noctx // there is no test yet that could end
+		//nolint:noctx // there is no test yet that could end
 		command := exec.Command("go", "build", "-o", *p.path, p.in)
 		command.Dir = root
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -39,8 +39,8 @@ func Build(dir string) (built Programs, err error) {
 	return built, nil
 }
 
-// Tool is the path of a program that make builds into .bin/ at the module's root. Where it is not built the test fails
-// under CI=true and is skipped elsewhere, and says so by the product's name.
+// Tool returns the path of a program that make builds into .bin/ at the module's root. If the program is not built, the
+// test fails under CI=true and is skipped otherwise, with a message that names the product.
 func Tool(tb testing.TB, name, product string) string {
 	tb.Helper()
 	root, err := moduleRoot()
@@ -61,7 +61,7 @@ func Tool(tb testing.TB, name, product string) string {
 
 var errNoModule = errors.New("no go.mod above the test's directory")
 
-// moduleRoot is the directory of the go.mod above the test.
+// moduleRoot returns the directory of the go.mod above the test.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -4,8 +4,7 @@ import (
 	"regexp"
 )
 
-// plainer rewrites what Go's and gRPC's own errors say into what a person typed wrong. The first that matches counts at
-// its place.
+// plainer rewrites errors of Go and gRPC in terms of what a person typed. All patterns are applied, in order.
 var plainer = []struct {
 	pattern *regexp.Regexp
 	plain   string
@@ -22,8 +21,8 @@ var plainer = []struct {
 		"want a time with its unit, such as 500ms, 30s or 5m"},
 }
 
-// Plain takes the names of Go's functions and gRPC's codes out of a message for people. Programs call it where a
-// message leaves them: on standard error and in logs.
+// Plain removes the names of Go functions and gRPC codes from a message for people. Programs call it where a message
+// leaves them: on standard error and in logs.
 func Plain(text string) string {
 	for _, p := range plainer {
 		text = p.pattern.ReplaceAllString(text, p.plain)

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// machine finds what no person should read.
+// machine matches what no person should have to read.
 var machine = regexp.MustCompile(`strconv\.|rpc error|code = |desc = |time: `)
 
-// Whatever a person types for a flag of any type, the message names what is wanted and no function of Go.
+// Whatever a person types for a flag of any type, the message says what is wanted and names no function of Go.
 func TestPlainFlags(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -1,5 +1,5 @@
-// Package reason says in words why a coordinator cannot be reached or a connection with it broke, so that a person
-// knows what to do. Agents and commands call it with what gRPC told them. It must not judge whether to try again.
+// Package reason explains why a coordinator cannot be reached or why a connection to it broke, so that a person knows
+// what to do. Agents and commands call it with gRPC's errors. It must not decide whether to retry.
 package reason
 
 import (
@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Broken is a connection that ended without a word.
+// Broken describes a connection that ended without an error message.
 const Broken = "the connection broke"
 
-// Of says what an error of a call to a coordinator means. The coordinator is what the words are about.
+// Of explains an error of a call to a coordinator. The coordinator is the subject of the words.
 func Of(err error) string {
 	answer, ok := errors.AsType[interface {
 		error
@@ -33,8 +33,8 @@ func Of(err error) string {
 	}
 }
 
-// meanings of what is found in gRPC's texts, the first that is found counts. The texts are those of the operating
-// system, of Go's TLS and of gRPC.
+// meanings maps texts found in gRPC's errors to explanations; the first match counts. The texts come from the operating
+// system, from Go's TLS and from gRPC.
 var meanings = []struct{ text, meaning string }{
 	{"connection refused", "refuses connections: nothing listens there; see that the coordinator runs, and that host and port are right"},
 	{"no such host", "the name is not known: check its spelling and DNS"},
@@ -69,7 +69,7 @@ var meanings = []struct{ text, meaning string }{
 	{"transport is closing", Broken},
 }
 
-// ofTransport says what a text about a connection means. One that is not known is told as it is, less gRPC's wrapping.
+// ofTransport explains a text about a connection. An unknown text is returned without gRPC's wrapping.
 func ofTransport(text string) string {
 	for _, m := range meanings {
 		if strings.Contains(text, m.text) {
@@ -79,7 +79,7 @@ func ofTransport(text string) string {
 	return unwrapped(text)
 }
 
-// unwrapped takes off what gRPC puts around the reason of a connection's failure.
+// unwrapped removes what gRPC puts around the reason of a connection's failure.
 func unwrapped(text string) string {
 	if _, inner, found := strings.Cut(text, "connection error: desc = "); found {
 		if plain, err := strconv.Unquote(inner); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 )
 
-// TestOf: every text has its meaning, and what is not known is told as it is.
+// TestOf: every text has its explanation, and an unknown text is returned as it is.
 func TestOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error

@@ -1,5 +1,5 @@
-// Package retention says which of many things that take room are to go: the oldest beyond a time, a number or a size,
-// and how large they are. It removes nothing.
+// Package retention decides which of many items that take up space must go: the oldest beyond an age, a number or a
+// total size. It also measures sizes. It removes nothing.
 package retention
 
 import (
@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Limits say what may stay. A limit of 0 is none.
+// Limits say what may stay. 0 means no limit.
 type Limits struct {
-	// Age is how long ago a thing may have been used last.
+	// Age is the longest time since an item's last use.
 	Age time.Duration
-	// Bytes is the room that all of them may take together.
+	// Bytes is the most space that all items may take up together.
 	Bytes uint64
-	// Count is how many there may be.
+	// Count is the most items.
 	Count int
 }
 
-// Item is a thing that takes room.
+// Item is a thing that takes up space.
 type Item struct {
-	// Name of it.
+	// Name of the item.
 	Name string
-	// Bytes that it takes.
+	// Bytes that the item takes up.
 	Bytes uint64
-	// Used is when it was used last.
+	// Used is the time of its last use.
 	Used time.Time
-	// Held says that it is in use: it counts and stays.
+	// Held says that the item is in use: it is counted, and stays.
 	Held bool
 }
 
-// Excess returns the items that are to go, the one that was used longest ago first. It goes through all of them from
-// the newest on: an item goes if it is too old, or if it is one too many or too large beside those that stay. An item
-// that is held stays in any case, and its room is taken before any other's.
+// Excess returns the items that must go, the least recently used first. It goes through all items from the newest to
+// the oldest. An item goes if it is too old, or if it exceeds the number or the space together with those that stay. A
+// held item always stays, and its space is counted before any other's.
 func (l Limits) Excess(items []Item, now time.Time) []Item {
 	order := slices.Clone(items)
 	slices.SortStableFunc(order, func(a, b Item) int { return b.Used.Compare(a.Used) })

@@ -42,7 +42,7 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// What stays keeps the limits but for what is held, and nothing that is held goes.
+// What stays is within the limits, except for held items, and no held item goes.
 func TestWhatStaysKeepsTheLimits(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// SizeOf is how many bytes the files in a directory have together. What cannot be seen is not counted.
+// SizeOf returns the total size of the files in a directory, in bytes. Files that cannot be read are not counted.
 func SizeOf(dir string) (bytes uint64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {

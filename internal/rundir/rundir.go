@@ -1,5 +1,5 @@
-// Package rundir reads the run directories of `spate run` for tests. Only tests import it. It reads the files as
-// docs/results.md describes them, not by the code that writes them.
+// Package rundir reads the run directories of `spate run` for tests. Only tests import it. It follows the description
+// in docs/results.md and does not use the code that writes the files.
 package rundir
 
 import (
@@ -66,7 +66,7 @@ type Row struct {
 	SharedTokens uint64  `json:"shared_tokens"`
 }
 
-// Completed says that the request ended as it should.
+// Completed reports whether the request completed.
 func (r Row) Completed() bool { return r.ErrorClass == nil && !r.Cancelled }
 
 // Rows reads requests.jsonl of a run directory.
@@ -76,7 +76,7 @@ func Rows(tb testing.TB, dir string) (rows []Row) {
 	return rows
 }
 
-// EachLine reads a file of a JSON object a line.
+// EachLine reads a file with one JSON object per line.
 func EachLine[T any](tb testing.TB, path string, each func(T)) {
 	tb.Helper()
 	file, err := os.Open(path)

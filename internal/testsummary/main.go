@@ -1,6 +1,6 @@
-// Command testsummary reads `go test -json` and prints what a person wants to see of it: go test's own line for each
-// package as it comes, the whole output of tests that failed, and at the end every test that did not run and why,
-// because a skipped test is easily taken for a passed one. `make test` pipes through it; the exit status is go test's.
+// Command testsummary reads `go test -json` and prints what a person wants to see: go test's own line for each package
+// as it comes, the whole output of tests that failed, and at the end every test that did not run and why, because a
+// skipped test is easily taken for a passed one. `make test` pipes through it; the exit status is go test's.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// summarise reads to the end of in.
+// summarise reads in to its end.
 func summarise(in io.Reader, out io.Writer) error {
 	s := summary{out: out, running: make(map[name]*strings.Builder)}
 	lines := bufio.NewReader(in)
@@ -57,7 +57,7 @@ func summarise(in io.Reader, out io.Writer) error {
 	}
 }
 
-// take reads one line. What is no JSON is shown as it is.
+// take reads one line. A line that is not JSON is printed as it is.
 func (s *summary) take(line string) {
 	var e event
 	if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -82,8 +82,8 @@ func (s *summary) take(line string) {
 	}
 }
 
-// ofPackage shows what go test says about a package, but for the bare PASS. A package that failed with tests still
-// running (a panic, a time-out) gets their output shown.
+// ofPackage prints what go test says about a package, except the bare PASS. If a package failed while tests were still
+// running (a panic, a time-out), it also prints their output.
 func (s *summary) ofPackage(e event) {
 	if e.Output != "" && e.Output != "PASS\n" {
 		fmt.Fprint(s.out, e.Output)
@@ -113,7 +113,7 @@ func (s *summary) print(n name) {
 	delete(s.running, n)
 }
 
-// reason is what the test said, without go test's own lines.
+// reason returns what the test printed, without go test's own lines.
 func (s *summary) reason(n name) string {
 	var said []string
 	if output := s.running[n]; output != nil {

@@ -1,5 +1,5 @@
-// Package victoriatest runs a real VictoriaMetrics for tests, on loopback, in a directory of its own. Only tests import
-// it. `make .bin/victoria-metrics` builds the server.
+// Package victoriatest runs a real VictoriaMetrics for tests, on loopback, in its own directory. Only tests import it.
+// `make .bin/victoria-metrics` builds the server.
 package victoriatest
 
 import (
@@ -20,14 +20,14 @@ import (
 type Server struct {
 	// URL is its base URL.
 	URL string
-	// Token is "user:password". Empty: the server asks for none.
+	// Token is "user:password". Empty: the server does not ask for one.
 	Token string
 
 	tb testing.TB
 }
 
-// Start runs a server until the test ends. Where the program is not built the test fails under CI=true and is skipped
-// elsewhere.
+// Start runs a server until the test ends. If the server is not built, the test fails under CI=true and is skipped
+// otherwise.
 func Start(tb testing.TB, token string) *Server {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func Start(tb testing.TB, token string) *Server {
 	}
 	args := []string{
 		"-storageDataPath=" + tb.TempDir(), "-httpListenAddr=" + address, "-retentionPeriod=100y", "-loggerLevel=ERROR",
-		"-dedup.minScrapeInterval=1ms", // as docs/influxdb.md tells people: a point written twice is one
+		"-dedup.minScrapeInterval=1ms", // as docs/influxdb.md recommends: a point written twice counts once
 		"-memory.allowedBytes=128MB", "-search.latencyOffset=0s",
 	}
 	if user, password, ok := strings.Cut(token, ":"); ok {
@@ -53,23 +53,23 @@ func Start(tb testing.TB, token string) *Server {
 		if err != nil {
 			return false
 		}
-		_ = answer.Body.Close() // Nothing is read of it.
+		_ = answer.Body.Close() // The body is not needed.
 		return true
 	})
 	return s
 }
 
-// Series is one metric: labels, "__name__" among them, and values at times in milliseconds.
+// Series is one metric: its labels, including "__name__", and its values at times in milliseconds.
 type Series struct {
-	// Metric has the labels.
+	// Metric holds the labels.
 	Metric map[string]string `json:"metric"`
-	// Values are those at Timestamps.
+	// Values are the values at Timestamps.
 	Values []float64 `json:"values"`
 	// Timestamps are in milliseconds since 1970.
 	Timestamps []int64 `json:"timestamps"`
 }
 
-// Export returns all series that a selector matches, with what was written a moment ago. A mistake fails the test.
+// Export returns all series that a selector matches, including recent writes. An error fails the test.
 func (s *Server) Export(selector string) (all []Series) {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Patience)
@@ -78,12 +78,12 @@ func (s *Server) Export(selector string) (all []Series) {
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	_ = flushed.Body.Close() // Nothing is read of it.
+	_ = flushed.Body.Close() // The body is not needed.
 	answer, err := s.get(ctx, "/api/v1/export?"+url.Values{"match[]": {selector}, "start": {"0"}}.Encode())
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	defer func() { _ = answer.Body.Close() }() // Read to its end below.
+	defer func() { _ = answer.Body.Close() }() // The body is read to its end below.
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, 1<<24)
 	for lines.Scan() {
@@ -99,7 +99,7 @@ func (s *Server) Export(selector string) (all []Series) {
 	return all
 }
 
-// get asks the server, which must answer 2xx.
+// get sends a request. The server must answer 2xx.
 func (s *Server) get(ctx context.Context, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Server) get(ctx context.Context, path string) (*http.Response, error) {
 		return nil, err
 	}
 	if answer.StatusCode/100 != 2 {
-		_ = answer.Body.Close() // Nothing is read of it.
+		_ = answer.Body.Close() // The body is not needed.
 		return nil, fmt.Errorf("%s answers %s", path, answer.Status)
 	}
 	return answer, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// judgeEnds looks for load that nobody attends to any more: what starts after the lease of agents that have no
-// coordinator, or no run.
+// judgeEnds reports load that nobody controls any more: requests that start after the end of the lease of agents that
+// have no coordinator, or no run.
 func (j *judge) judgeEnds() {
 	lease := j.Script.LeaseOf()
 	gone := j.gone()
@@ -26,7 +26,7 @@ func (j *judge) judgeEnds() {
 	}
 }
 
-// gone are the times in which there was no coordinator. Of two faults that overlap the later start of a coordinator
+// gone returns the times in which there was no coordinator. If two faults overlap, the coordinator's later start
 // counts.
 func (j *judge) gone() (out []Span) {
 	kills := slices.DeleteFunc(slices.Clone(j.Notes.Struck),
@@ -42,8 +42,8 @@ func (j *judge) gone() (out []Span) {
 	return out
 }
 
-// hurt is the first moment at which a fault could cost measurements of an agent, by its name: of its process, its link,
-// the coordinator or its disk. None: never.
+// hurt returns the first moment at which a fault could cost measurements of an agent: a fault of its process, its link,
+// the coordinator or its disk. If there is none, it returns the largest instant.
 func (j *judge) hurt(agent string) Instant {
 	first := Instant(math.MaxInt64)
 	for _, s := range j.Notes.Stalls {
@@ -60,7 +60,7 @@ func (j *judge) hurt(agent string) Instant {
 	return first
 }
 
-// harmless is how long the machine may stand still without anybody being taken for lost.
+// harmless is how long the machine may stand still without any agent being taken for lost.
 const harmless = time.Second
 
 // promised reports whether the run must be complete: by its script, on a machine that did not stand still for long.
@@ -69,8 +69,8 @@ func (j *judge) promised() bool {
 		!slices.ContainsFunc(j.Notes.Stalls, func(s Span) bool { return s.To.Sub(s.From) > harmless })
 }
 
-// frozen reports whether an agent's process was stopped, or the machine stood still, before a moment: it may be behind
-// its schedule from there on.
+// frozen reports whether an agent's process was stopped, or the machine stood still, before a moment. The agent may be
+// behind its schedule from then on.
 func (j *judge) frozen(agent string, by Instant) bool {
 	return slices.ContainsFunc(j.Notes.Stalls, func(s Span) bool { return s.From < by }) ||
 		slices.ContainsFunc(j.Notes.Struck, func(s Strike) bool {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// unchecked are the fields that the judge reads and that may be otherwise without being wrong, each with its reason.
+// unchecked are the fields that the judge reads but that may differ without being wrong, each with its reason.
 var unchecked = map[string]string{
 	`^Run\.Restarts$`:                                   "a coordinator may be killed again before it has begun",
 	`^Run\.Reason`:                                      "words",
@@ -19,8 +19,7 @@ var unchecked = map[string]string{
 	`^incomplete .*\.Started$`:                          "what was under way at a loss has no row: no more than the server had",
 }
 
-// Whatever number, word or list of a true result is changed, the judge says so: nothing that it reads is taken on
-// trust.
+// The judge reports any change of a number, word or list in a true result: it trusts nothing that it reads.
 func TestEveryFieldIsChecked(t *testing.T) {
 	for _, seed := range []uint64{complete, constant} {
 		e := evidence(t, seed)
@@ -57,7 +56,7 @@ func reason(path string) string {
 	return ""
 }
 
-// walk shows each field that holds a value, and those within.
+// walk visits each field that holds a value, and the fields within.
 func walk(v reflect.Value, path string, show func(string, reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -82,7 +81,7 @@ func walk(v reflect.Value, path string, show func(string, reflect.Value)) {
 	show(path, v)
 }
 
-// changesOf are other values in a field's place, each well beyond what rounding could make of it.
+// changesOf returns other values for a field, each well beyond rounding.
 func changesOf(v reflect.Value) (out []reflect.Value) {
 	add := func(value any) { out = append(out, reflect.ValueOf(value).Convert(v.Type())) }
 	switch v.Kind() {
@@ -110,7 +109,7 @@ func changesOf(v reflect.Value) (out []reflect.Value) {
 	return out
 }
 
-// text is a value for people.
+// text returns a value for people.
 func text(v reflect.Value) any {
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
@@ -118,12 +117,12 @@ func text(v reflect.Value) any {
 	return v.Interface()
 }
 
-// freeOfRows are the fields of rows that may be otherwise.
+// freeOfRows are the fields of rows that may differ.
 var freeOfRows = map[string]bool{
-	"EndNs": true, // the last token counts; the end is only looked at from far
+	"EndNs": true, // the last token counts; the end is checked only roughly
 }
 
-// The same goes for each field of a row.
+// The same holds for each field of a row.
 func TestEveryFieldOfARowIsChecked(t *testing.T) {
 	e := evidence(t, complete)
 	for _, i := range []int{0, len(e.Rows) / 2, len(e.Rows) - 1} {

@@ -1,8 +1,8 @@
-// Package judge holds what a torture run reported against what is known of it from elsewhere: the drawn script, the
+// Package judge compares what a torture run reported with what is known from other sources: the drawn script, the
 // simulator's own log, and what the harness itself did and was told.
 //
-// It shares no code with what it judges: results and rows are decoded here, schedules and shares are worked out here
-// again. Of this module it imports package script alone, which a test enforces.
+// It shares no code with what it judges: it decodes results and rows itself, and computes schedules and shares again.
+// Of this module it imports only package script; a test enforces that.
 package judge
 
 import (
@@ -25,9 +25,9 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// Evidence is all that is known of a run.
+// Evidence is everything that is known about a run.
 type Evidence struct {
-	// Script is drawn from its seed, and not kept with the rest.
+	// Script is drawn from its seed, and not stored with the rest.
 	Script script.Script `json:"-"`
 	// Results and Rows are what the run claims.
 	Results Results
@@ -38,8 +38,7 @@ type Evidence struct {
 	Notes Notes
 }
 
-// Instant is a time on the monotonic clock of the machine, in nanoseconds. The simulator's log and the notes are of
-// this clock.
+// Instant is a time on the machine's monotonic clock, in nanoseconds. The simulator's log and the notes use this clock.
 type Instant int64
 
 // Add returns the instant d later.
@@ -48,7 +47,7 @@ func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
 // Sub returns the time from j to i.
 func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
 
-// Span is a time.
+// Span is a time from one instant to another.
 type Span struct {
 	From Instant `json:"from"`
 	To   Instant `json:"to"`
@@ -56,46 +55,46 @@ type Span struct {
 
 // Notes are what the harness did and was told.
 type Notes struct {
-	// RunID is the run's id, as the coordinator listed it.
+	// RunID is the run's ID, as the coordinator listed it.
 	RunID string `json:"run_id"`
-	// WallNs is the wall clock, in Unix nanoseconds, at Instant.
+	// WallNs is the wall clock at Instant, in Unix nanoseconds.
 	WallNs  int64   `json:"wall_ns"`
 	Instant Instant `json:"instant"`
-	// End is when the run had ended, at the latest.
+	// End is an instant by which the run had ended.
 	End Instant `json:"end"`
-	// Struck are the faults that happened while the run went on.
+	// Struck are the faults that happened while the run was in progress.
 	Struck []Strike `json:"struck"`
-	// Stalls are the times in which the harness itself was given no processor for a while: as little may the programs
-	// have had one.
+	// Stalls are the times in which the harness itself got no processor for a while. The programs may have got none
+	// either.
 	Stalls []Span `json:"stalls,omitempty"`
-	// Told is the last progress of each stage that followers of the run were told, by stage; Ended what they were told
-	// at its end. Both may be missing where the coordinator died right then.
+	// Told is the last progress of each stage that followers of the run received, by stage. Ended is what they received
+	// at the run's end. Both may be missing if the coordinator died just then.
 	Told  map[uint32]Progress `json:"told"`
 	Ended *Ended              `json:"ended"`
-	// ClientCode is the exit status of the client that submitted the run. Nil: there was none.
+	// ClientCode is the exit status of the client that submitted the run. nil: there was no such client.
 	ClientCode *int `json:"client_code"`
-	// Messages counts what was done to messages, by what it was.
+	// Messages counts faults of messages, by kind.
 	Messages map[string]int `json:"messages,omitempty"`
 }
 
 // Strike is a fault that happened.
 type Strike struct {
 	Kind script.Kind `json:"kind"`
-	// Agent is its place in the script, if the fault is of one agent.
+	// Agent is its place in the script, if the fault affects one agent.
 	Agent int `json:"agent"`
-	// Delay is what the fault adds to each way of a link, jitter included.
+	// Delay is what the fault adds to each direction of a link, including jitter.
 	Delay time.Duration `json:"delay,omitempty"`
 	Span
 }
 
-// Progress is what followers were told last of a stage.
+// Progress is the last progress of a stage that followers received.
 type Progress struct {
-	// Ended counts requests that ended, failed ones included; Failed those.
+	// Ended counts requests that ended, including failed ones. Failed counts the failed ones.
 	Ended  uint64 `json:"ended"`
 	Failed uint64 `json:"failed"`
 }
 
-// Ended is what followers were told at the run's end.
+// Ended is what followers received at the run's end.
 type Ended struct {
 	Complete bool   `json:"complete"`
 	Reason   string `json:"reason"`
@@ -106,7 +105,7 @@ func (n *Notes) struck(kind script.Kind) bool {
 	return slices.ContainsFunc(n.Struck, func(s Strike) bool { return s.Kind == kind })
 }
 
-// instantOf is an instant of a time by the wall clock.
+// instantOf returns the instant of a time on the wall clock.
 func (n *Notes) instantOf(wall time.Time) Instant {
 	return n.Instant + Instant(wall.UnixNano()-n.WallNs)
 }
@@ -117,11 +116,11 @@ type ID struct {
 	Index uint64
 }
 
-// Served is a request that the simulator logged. Instants that did not come are 0.
+// Served is a request that the simulator logged. Instants that did not happen are 0.
 type Served struct {
 	ID
 	Arrived, FirstToken, LastToken, Ended Instant
-	// Answered says that the answer was sent to its end.
+	// Answered reports whether the answer was sent completely.
 	Answered             bool
 	InputTokens, Outputs uint64
 }
@@ -140,7 +139,7 @@ type logged struct {
 	Cancelled    bool    `json:"cancelled"`
 }
 
-// Row is a request row, as far as it is looked at. Times are nanoseconds since the stage's start.
+// Row is a request row, as far as it is judged. Times are nanoseconds since the stage's start.
 type Row struct {
 	Stage        uint32  `json:"stage" parquet:"stage"`
 	Index        uint64  `json:"index" parquet:"index"`
@@ -163,7 +162,7 @@ type Row struct {
 // ID names the request.
 func (r *Row) ID() ID { return ID{r.Stage, r.Index} }
 
-// Completed reports whether the request ended as it should.
+// Completed reports whether the request completed.
 func (r *Row) Completed() bool { return r.ErrorClass == nil && !r.Cancelled }
 
 // whole reports whether the row has the times and tokens of an answer.
@@ -178,7 +177,7 @@ const (
 	NotesFile   = "notes.json"
 )
 
-// Read reads the evidence of a script's run from a directory: its results and rows, the simulator's log, and the notes.
+// Read reads the evidence of a script's run from a directory: results and rows, the simulator's log, and the notes.
 func Read(s script.Script, dir string) (*Evidence, error) {
 	e := &Evidence{Script: s}
 	err := errors.Join(readJSON(filepath.Join(dir, ResultsFile), &e.Results),
@@ -208,7 +207,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// Keep writes the evidence into a file of gzipped JSON, for Kept.
+// Keep writes the evidence into a gzipped JSON file, for Kept.
 func (e *Evidence) Keep(path string) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -233,8 +232,8 @@ func Kept(s script.Script, path string) (*Evidence, error) {
 	return e, json.NewDecoder(zipped).Decode(e)
 }
 
-// servedOf picks a run's requests out of the simulator's log. Others are those by which agents find out about the
-// target.
+// servedOf returns a run's requests from the simulator's log. Other requests are those by which agents find out about
+// the target.
 func servedOf(run string, log io.Reader) (out []Served, err error) {
 	err = eachLine(log, func(l logged) {
 		if id, ok := idOf(run, l.RequestID); ok {
@@ -248,7 +247,7 @@ func servedOf(run string, log io.Reader) (out []Served, err error) {
 	return out, err
 }
 
-// idOf reads RUN-STAGE-INDEX.
+// idOf parses RUN-STAGE-INDEX.
 func idOf(run, text string) (ID, bool) {
 	rest, ok := strings.CutPrefix(text, run+"-")
 	stage, index, ok2 := strings.Cut(rest, "-")

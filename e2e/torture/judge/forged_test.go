@@ -11,10 +11,10 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// Evidence of real runs, by seed.
+// Seeds of the kept evidence of real runs.
 const (
 	complete  = 21    // degrade: constant arrivals, then a closed loop; the coordinator was killed
-	lost      = 12    // degrade: Poisson arrivals of which an agent lost seconds, then constant ones
+	lost      = 12    // degrade: Poisson arrivals, an agent lost seconds of them, then constant ones
 	takenOver = 59633 // reassign: Poisson arrivals, an agent killed, its part taken over, a new process joined
 	closed    = 49077 // reassign: a closed loop, an agent killed, its part taken over
 	failed    = 167   // fail: a closed loop that ended when an agent was killed
@@ -23,7 +23,7 @@ const (
 	stopped   = 5027  // degrade: Poisson arrivals, an agent stopped for longer than its lease
 )
 
-// evidence reads what the judge saw of a run.
+// evidence reads the kept evidence of a run.
 func evidence(tb testing.TB, seed uint64) *Evidence {
 	tb.Helper()
 	e, err := Kept(script.Draw(seed), fmt.Sprintf("testdata/%d.json.gz", seed))
@@ -33,7 +33,7 @@ func evidence(tb testing.TB, seed uint64) *Evidence {
 	return e
 }
 
-// What real runs left behind is not wrong.
+// The evidence of real runs is not wrong.
 func TestTrueEvidenceIsNotWrong(t *testing.T) {
 	for _, seed := range []uint64{complete, lost, takenOver, closed, failed, full, constant, stopped} {
 		v := Judge(evidence(t, seed))
@@ -43,15 +43,15 @@ func TestTrueEvidenceIsNotWrong(t *testing.T) {
 	}
 }
 
-// forgery is evidence that is not true.
+// forgery is false evidence.
 type forgery struct {
 	name  string
 	seed  uint64
 	forge func(*Evidence)
-	says  string // in part
+	says  string // a part of the message
 }
 
-// Each forgery is seen, for the right reason.
+// Each forgery is detected, for the right reason.
 func TestForgedEvidenceIsSeen(t *testing.T) {
 	for _, f := range slices.Concat(ofFindings, ofStages, ofRows, ofTimes, ofLosses, ofEnds) {
 		e := evidence(t, f.seed)
@@ -62,8 +62,8 @@ func TestForgedEvidenceIsSeen(t *testing.T) {
 	}
 }
 
-// ofFindings are those that an earlier judge let pass: it took what was asked for from the ledger, by the code under
-// test.
+// ofFindings are forgeries that an earlier judge accepted: it took what was asked for from the ledger, through the code
+// under test.
 var ofFindings = []forgery{
 	{"a stage fewer", complete, func(e *Evidence) {
 		cutStage(e, 1)
@@ -330,7 +330,7 @@ var ofEnds = []forgery{
 	}, "longer than the lease"},
 }
 
-// Helpers of forgers.
+// Helpers for forgeries.
 
 func cutStage(e *Evidence, from int) {
 	e.Results.Stages = e.Results.Stages[:from]
@@ -404,7 +404,7 @@ func move(r *Row, by int64) {
 	}
 }
 
-// stretch makes all times from a request's start longer.
+// stretch lengthens all times from a request's start.
 func stretch(e *Evidence, by float64) {
 	for i := range e.Rows {
 		r := &e.Rows[i]
@@ -427,7 +427,7 @@ func total(of []int64) (sum int64) {
 	return sum
 }
 
-// recount makes the results those of the rows, as a careful forger would.
+// recount makes the results match the rows, as a careful forger would.
 func recount(e *Evidence) {
 	for i := range e.Results.Stages {
 		claims := &e.Results.Stages[i]
@@ -472,7 +472,7 @@ func partOf(t sum) Part {
 	return Part{Requests: t.counts, OutputTokens: t.output, TTFT: of(t.ttft), TPOT: of(t.tpot), E2E: of(t.e2e)}
 }
 
-// of sums values up.
+// of returns the distribution of values.
 func of(values []int64) *Distribution {
 	if len(values) == 0 {
 		return nil
@@ -485,7 +485,7 @@ func of(values []int64) *Distribution {
 		P90: at(0.9), P95: &p95, P99: at(0.99), P999: &p999}
 }
 
-// Evidence that is kept is the same when it is read again.
+// Kept evidence is the same when it is read again.
 func TestEvidenceIsKept(t *testing.T) {
 	e := evidence(t, complete)
 	path := t.TempDir() + "/x.json.gz"

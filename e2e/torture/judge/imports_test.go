@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The judge must not lean on what it judges: of this module it imports the script, and the script imports nothing.
+// The judge must not depend on what it judges: of this module it imports only the script, and the script imports
+// nothing.
 func TestJudgeSharesNoCode(t *testing.T) {
 	const module = "github.com/spate-load/spate/"
 	seen := 0

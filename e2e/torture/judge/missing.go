@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// judgeTwice says where an arrival of an open loop was sent twice: who takes a part over must know that nobody else
-// sends it.
+// judgeTwice reports requests that were sent twice: arrivals of an open loop, and any request of a complete stage. An
+// agent that takes over a part must know that no other agent sends it.
 func (s *stage) judgeTwice() {
 	for id, all := range s.served {
 		if id.Stage == s.Index && len(all) > 1 && (s.open() || s.Complete) {
@@ -22,8 +22,9 @@ func (s *stage) judgeTwice() {
 	}
 }
 
-// judgeMissing looks at each request that the script asks for, or the server had, and that has no row: of a complete
-// stage there is none, of another one each must lie where the result says that something is missing.
+// judgeMissing judges each request that has no row, of those that the script asks for or the server received. A
+// complete stage must not have any. In an incomplete stage each must lie where the result says that something is
+// missing.
 func (s *stage) judgeMissing() {
 	lacking := s.lacking()
 	for _, index := range lacking {
@@ -52,7 +53,7 @@ func (s *stage) judgeMissing() {
 	}
 }
 
-// judgeOverdue looks whether those that stood still say how many requests they never sent.
+// judgeOverdue checks that the result counts the requests that agents did not send because they stood still.
 func (s *stage) judgeOverdue() {
 	for name, n := range s.overdue {
 		said := uint64(0)
@@ -69,8 +70,8 @@ func (s *stage) judgeOverdue() {
 	}
 }
 
-// lacking are the requests without a row. Where it is not known how many there are, those up to the last one of an open
-// loop that anybody heard of.
+// lacking returns the requests without a row. If the number of requests is not known, those of an open loop end with
+// the last one that the server received or that has a row.
 func (s *stage) lacking() (out []uint64) {
 	n, known := s.asked()
 	had := map[uint64]bool{}
@@ -98,7 +99,7 @@ func (s *stage) lacking() (out []uint64) {
 	return out
 }
 
-// unexcused says why a request that is missing is not one of those that are said to be. Empty: it is.
+// unexcused returns why the result does not name a missing request as missing, or "" if it does.
 func (s *stage) unexcused(id ID) (why string) {
 	why = "nobody of whom something is missing had it"
 	for _, name := range s.mayHaveHad(id.Index) {
@@ -114,7 +115,7 @@ func (s *stage) unexcused(id ID) (why string) {
 	return why
 }
 
-// mayHaveHad are the agents that may have had a request: its owner, and whoever its part went to.
+// mayHaveHad returns the agents that may have had a request: its owner, and those that may have taken over its part.
 func (s *stage) mayHaveHad(index uint64) (names []string) {
 	owner, known := s.ownerOf(index)
 	if known {
@@ -132,11 +133,10 @@ func (s *stage) mayHaveHad(index uint64) (names []string) {
 	return names
 }
 
-// undelivered is how long before a fault an agent may have had something that it had not handed over yet.
+// undelivered is how long before a fault an agent may hold data that it has not delivered yet.
 const undelivered = 3 * time.Second
 
-// blurred is how far from the borders of its seconds what is missing may lie: answers take a while, and count when they
-// end.
+// blurred returns how far outside its seconds missing data may lie: answers take a while, and count when they end.
 func (s *stage) blurred() time.Duration {
 	blur := time.Second + late + time.Duration(s.Script.OutputTokens+2)*s.Script.Step
 	for _, f := range s.Script.Faults {
@@ -147,7 +147,7 @@ func (s *stage) blurred() time.Duration {
 	return blur
 }
 
-// outside says why what is missing of an agent does not hold a request. Empty: it does.
+// outside returns why what an agent lacks does not include a request, or "" if it does.
 func (s *stage) outside(id ID, a Agent) string {
 	switch {
 	case a.Loss != nil:
@@ -163,14 +163,14 @@ func (s *stage) outside(id ID, a Agent) string {
 	}
 }
 
-// names reports whether what is missing names an agent.
+// names reports whether the stage's missing parts name an agent.
 func (s *stage) names(agent string) bool {
 	return slices.ContainsFunc(s.Missing,
 		func(words string) bool { return strings.HasPrefix(words, "agent "+agent+" ") })
 }
 
-// when is the time from the stage's start in which a request was under way, or at which it was due. It is not known of
-// requests of a closed loop that were not sent.
+// when returns the time, from the stage's start, in which a request was in flight, or at which it was due. It is not
+// known for requests of a closed loop that were not sent.
 func (s *stage) when(id ID) (from, to time.Duration, known bool) {
 	if all := s.served[id]; len(all) > 0 {
 		return all[0].Arrived.Sub(s.start), all[len(all)-1].Ended.Sub(s.start), true
@@ -185,7 +185,7 @@ func (s *stage) when(id ID) (from, to time.Duration, known bool) {
 // forever is later than any run.
 const forever = 24 * time.Hour
 
-// due is when an arrival is due: Poisson arrivals between those before and behind it that have a row.
+// due returns when an arrival is due. A Poisson arrival is due between its neighbours that have a row.
 func (s *stage) due(index uint64) (from, to time.Duration) {
 	if s.load.Arrival == "constant" {
 		d := s.dueConstant(index)
@@ -202,12 +202,12 @@ func (s *stage) due(index uint64) (from, to time.Duration) {
 	return from, to
 }
 
-// outsideLoss says why a request was not lost with an agent: it ended before that was, or began or was due when others
-// had taken the part over.
+// outsideLoss returns why a request was not lost with an agent: it ended before the loss, or it started or was due
+// after others had taken over the part. "": it may have been lost.
 func (s *stage) outsideLoss(id ID, a Agent) string {
 	from, to, known := s.when(id)
 	if !known {
-		return "" // how many of these there may be is looked at elsewhere
+		return "" // judgeUnbegun limits how many of these there may be
 	}
 	lost := seconds(a.Loss.FromS)
 	if to+s.blurred() < lost {
@@ -232,7 +232,7 @@ func (s *stage) outsideLoss(id ID, a Agent) string {
 	return ""
 }
 
-// beforeFault says why a request is not among what a fault cost an agent of a run that failed. Empty: it is.
+// beforeFault returns why a fault of a failed run cannot have cost an agent a request, or "" if it can.
 func (s *stage) beforeFault(id ID, agent string) string {
 	_, to, known := s.when(id)
 	if hurt := s.hurt(agent); known && s.start.Add(to+undelivered) < hurt {
@@ -241,7 +241,7 @@ func (s *stage) beforeFault(id ID, agent string) string {
 	return ""
 }
 
-// beforeEnd says why a request that was never sent should have been before the stage ended early. Empty: it should not.
+// beforeEnd returns why a request that was never sent was due before the stage ended early, or "" if it was not.
 func (s *stage) beforeEnd(id ID) string {
 	last := time.Duration(0)
 	for _, r := range s.rows {
@@ -255,8 +255,8 @@ func (s *stage) beforeEnd(id ID) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// judgeAgents looks at what is said to be missing of agents: it is in words, within the time of the faults that can be
-// why, and no more than the agent's part.
+// judgeAgents judges what the result says agents lack: it must be in words, within the time of the faults that may have
+// caused it, and no more than the agent's part.
 func (s *stage) judgeAgents() {
 	if !s.Complete {
 		s.judgeWords()
@@ -288,8 +288,8 @@ func (s *stage) judgeAgents() {
 	}
 }
 
-// judgeWords looks at the words for what is missing: the run repeats them, and only a full disk leaves a stage without
-// an end.
+// judgeWords judges the words for what is missing: the run must repeat them, and only a full disk may leave a stage
+// without an end.
 func (s *stage) judgeWords() {
 	for _, words := range s.Missing {
 		if !slices.Contains(s.Results.Run.Missing, fmt.Sprintf("stage %d: %s", s.Index+1, words)) {
@@ -307,7 +307,7 @@ func (s *stage) judgeWords() {
 	}
 }
 
-// judgeLoss looks at what is said to be lost with an agent.
+// judgeLoss judges what the result says was lost with an agent.
 func (s *stage) judgeLoss(a Agent) {
 	l := a.Loss
 	if s.StartTime == nil || !l.sound() {
@@ -328,13 +328,13 @@ func (s *stage) judgeLoss(a Agent) {
 		s.wrong("stage %d: agent %s is said to have had %v of the load, the script gives it %v", s.Index, a.Name,
 			l.Share, s.shareOf(a.Name))
 	}
-	if len(s.partsOf(a.Name)) == 1 { // else another process of the name may have gone on
+	if len(s.partsOf(a.Name)) == 1 { // otherwise another process with the same name may have continued
 		s.judgeRowsOfLoss(a)
 	}
 }
 
-// judgeUnsent looks at what an agent is said not to have sent before the seconds that are missing as a whole: one
-// that was cut off sends until its lease has ended, and one that stood still until then.
+// judgeUnsent judges what the result says an agent did not send before the seconds that are missing entirely. An agent
+// that was cut off sends until its lease has ended, one that stood still only until then.
 func (s *stage) judgeUnsent(a Agent) {
 	from := a.Loss.UnsentFromS
 	if from == nil {
@@ -351,14 +351,14 @@ func (s *stage) judgeUnsent(a Agent) {
 	}
 }
 
-// sound reports whether a loss can be one: of some of the load, from a whole second on, and to a moment if others took
-// the part over.
+// sound reports whether a loss is possible: of some of the load, from a whole second on, and with an end if others took
+// over the part.
 func (l *Loss) sound() bool {
 	return l.Share > 0 && l.Share <= 1 && l.FromS >= 0 && l.FromS == math.Trunc(l.FromS) &&
 		(!l.TakenOver || l.ToS != nil)
 }
 
-// judgeRowsOfLoss looks whether there are rows of what is said to be missing.
+// judgeRowsOfLoss reports rows of what the result says is missing.
 func (s *stage) judgeRowsOfLoss(a Agent) {
 	for _, r := range s.rows {
 		if r.Agent == a.Name && float64(r.EndNs) >= (a.Loss.FromS+1)*1e9 {
@@ -369,11 +369,11 @@ func (s *stage) judgeRowsOfLoss(a Agent) {
 	}
 }
 
-// judgeLossEnd looks at where a loss ends: where others took the part over, else with the stage.
+// judgeLossEnd judges the end of a loss: where others took over the part, or else the end of the stage.
 func (s *stage) judgeLossEnd(a Agent) {
 	l := a.Loss
 	if l.ToS == nil {
-		// No agent told when the stage ended: then all is missing, and that is said.
+		// No agent told when the stage ended. Then everything is missing, and the result must say so.
 		all := slices.ContainsFunc(s.Missing, func(w string) bool {
 			return strings.HasPrefix(w, "agent "+a.Name+" ") && strings.Contains(w, "all is missing from second")
 		})
@@ -394,8 +394,7 @@ func (s *stage) judgeLossEnd(a Agent) {
 	}
 }
 
-// first reports whether an agent had its own part when it was lost, no more and no less: nobody else was lost, and
-// nobody joined.
+// first reports whether an agent had exactly its own part when it was lost: no other agent was lost, and none joined.
 func (s *stage) first(a Agent) bool {
 	return !slices.ContainsFunc(s.Agents, func(b Agent) bool {
 		return b.JoinedS != nil || b.Name != a.Name &&
@@ -403,7 +402,7 @@ func (s *stage) first(a Agent) bool {
 	})
 }
 
-// shareOf is an agent's share of the load by the script.
+// shareOf returns an agent's share of the load by the script.
 func (s *stage) shareOf(agent string) float64 {
 	all := 0
 	shares := s.shares()
@@ -413,8 +412,8 @@ func (s *stage) shareOf(agent string) float64 {
 	return float64(shares[s.placeOf(agent)]) / float64(all)
 }
 
-// judgeShares looks whether no more Poisson arrivals are missing than the part of the agents that lost something: whose
-// an arrival was cannot be told.
+// judgeShares checks that no more Poisson arrivals are missing than the part of the agents that lost something. The
+// owner of a single arrival is not known.
 func (s *stage) judgeShares(lacking []uint64) {
 	if !s.open() || s.load.Arrival == "constant" || s.Outcome != "done" {
 		return
@@ -429,7 +428,7 @@ func (s *stage) judgeShares(lacking []uint64) {
 	share = min(share, 1)
 	lacks := len(lacking)
 	for _, overdue := range s.overdue {
-		lacks -= overdue // which was looked at
+		lacks -= overdue // these were judged already
 	}
 	if most := n*share + sigmas*math.Sqrt(n*share*(1-share)) + sigmas; float64(lacks) > most {
 		s.Lost += lacks
@@ -437,8 +436,8 @@ func (s *stage) judgeShares(lacking []uint64) {
 	}
 }
 
-// judgeUnbegun says where requests of a closed loop were neither begun nor taken over, though all that was not begun is
-// said to be taken over.
+// judgeUnbegun reports requests of a closed loop that were not started, although the result says that everything lost
+// was taken over.
 func (s *stage) judgeUnbegun(lacking []uint64) {
 	if s.open() || s.load.Requests == 0 || s.Outcome != "done" {
 		return
@@ -455,7 +454,7 @@ func (s *stage) judgeUnbegun(lacking []uint64) {
 	}
 }
 
-// judgeUnbegunShare looks whether what was not begun was owed by those who were lost.
+// judgeUnbegunShare checks that requests that were not started belonged to lost agents.
 func (s *stage) judgeUnbegunShare(lacking []uint64) {
 	n, _ := s.asked()
 	owed := map[string]int{}
@@ -477,7 +476,7 @@ func (s *stage) judgeUnbegunShare(lacking []uint64) {
 	}
 }
 
-// unbegun counts those that the server never had.
+// unbegun counts the requests that the server never received.
 func (s *stage) unbegun(lacking []uint64) (n int) {
 	for _, i := range lacking {
 		if len(s.served[ID{s.Index, i}]) == 0 {

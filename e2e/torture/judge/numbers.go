@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// judgeNumbers works the stage's numbers out of its rows again: in all, by endpoint, agent and region.
+// judgeNumbers computes the stage's numbers from its rows again: in total, and by endpoint, agent and region.
 func (s *stage) judgeNumbers() {
 	all := sumOf(s.rows)
 	s.same("in all", all, Part{s.Requests.Counts, s.OutputTokens, s.TTFT, s.TPOT, s.E2E, s.Errors})
@@ -34,7 +34,7 @@ func (s *stage) judgeNumbers() {
 	}
 }
 
-// rowsBy sorts the stage's rows.
+// rowsBy groups the stage's rows.
 func (s *stage) rowsBy(key func(*Row) string) map[string][]*Row {
 	out := map[string][]*Row{}
 	for _, r := range s.rows {
@@ -61,8 +61,8 @@ func (s *stage) partsIn(region string) (parts []Part) {
 	return parts
 }
 
-// judgePart compares the rows of a part with what is said of it. Of several processes of one name only the sums are
-// known.
+// judgePart compares the rows of a part with what the result says about the part. For several processes with one name
+// only the sums are known.
 func (s *stage) judgePart(what string, rows []*Row, parts []Part) {
 	if len(parts) == 1 {
 		s.same(what, sumOf(rows), parts[0])
@@ -78,7 +78,7 @@ func (s *stage) judgePart(what string, rows []*Row, parts []Part) {
 	}
 }
 
-// sum is what rows come to.
+// sum is the numbers of some rows.
 type sum struct {
 	counts                                    Counts
 	unmeasured, output, input                 uint64
@@ -113,7 +113,7 @@ func sumOf(rows []*Row) (t sum) {
 // take adds a completed request.
 func (t *sum) take(r *Row) {
 	if !r.whole() {
-		return // which is said elsewhere
+		return // reported elsewhere
 	}
 	first, last, n := *r.FirstTokenNs, *r.LastTokenNs, *r.OutputTokens
 	t.output, t.input = t.output+n, t.input+*r.InputTokens
@@ -125,7 +125,8 @@ func (t *sum) take(r *Row) {
 	}
 }
 
-// same compares a part with its rows. What a lost agent had begun is started and never ends, so it has no row.
+// same compares a part with its rows. A request in flight on a lost agent counts as started, but never ends and has no
+// row.
 func (s *stage) same(what string, want sum, is Part) {
 	c, w := is.Requests, want.counts
 	c.Started, w.Started = 0, 0
@@ -147,8 +148,8 @@ func (s *stage) same(what string, want sum, is Part) {
 	s.judgeDistribution("E2E "+what, want.e2e, is.E2E)
 }
 
-// mostStarted is how many requests may have started where rows are of some of them: of a stage that is not complete,
-// all that the server had.
+// mostStarted returns how many requests may have started. In a stage that is not complete, these include all that the
+// server received.
 func (s *stage) mostStarted(rows sum) uint64 {
 	if s.Complete {
 		return rows.counts.Started
@@ -171,7 +172,7 @@ func (s *stage) judgeUnmeasured(rows uint64) {
 	}
 }
 
-// judgeDistributions compares the distributions that only the stage as a whole has.
+// judgeDistributions compares the distributions that only the whole stage has.
 func (s *stage) judgeDistributions(all sum) {
 	s.judgeDistribution("ITL", all.itl, s.ITL)
 	s.judgeDistribution("TTFT from the schedule", all.ttftSched, s.TTFTScheduled)
@@ -179,7 +180,7 @@ func (s *stage) judgeDistributions(all sum) {
 	s.judgeDistribution("send delay", all.delays, s.SendDelay)
 }
 
-// judgeDistribution compares a distribution with the values that it sums up.
+// judgeDistribution compares a distribution with the values that it summarizes.
 func (s *stage) judgeDistribution(what string, values []int64, is *Distribution) {
 	switch {
 	case is == nil && len(values) > 0, is != nil && is.Count > 0 && len(values) == 0:
@@ -190,7 +191,7 @@ func (s *stage) judgeDistribution(what string, values []int64, is *Distribution)
 	}
 }
 
-// of reports whether the distribution is that of values. It sorts them.
+// of reports whether the distribution is that of values. It sorts values.
 func (d *Distribution) of(values []int64) bool {
 	slices.Sort(values)
 	mean, std := moments(values)
@@ -204,7 +205,7 @@ func (d *Distribution) of(values []int64) bool {
 		about(*d.P95, values, 0.95) && about(*d.P999, values, 0.999)
 }
 
-// short reports whether the distribution is of the form that breakdowns have.
+// short reports whether the distribution has the short form of breakdowns.
 func (d *Distribution) short() bool {
 	return d.Std == nil && d.Min == nil && d.Max == nil && d.P95 == nil && d.P999 == nil
 }
@@ -214,7 +215,7 @@ func (d *Distribution) whole() bool {
 	return d.Std != nil && d.Min != nil && d.Max != nil && d.P95 != nil && d.P999 != nil
 }
 
-// judgeRates compares rates and the time that they are over.
+// judgeRates compares rates and their duration.
 func (s *stage) judgeRates(all sum) {
 	if s.InputTokens == nil || *s.InputTokens != all.input {
 		s.wrong("stage %d: input tokens %v, its rows come to %d", s.Index, s.InputTokens, all.input)
@@ -239,7 +240,7 @@ func (s *stage) judgeRates(all sum) {
 	}
 }
 
-// steadfast are the measured rows of agents of which nothing is missing: the result has their totals.
+// steadfast returns the measured rows of agents that lack nothing: the result has the totals of those agents.
 func (s *stage) steadfast() (rows []*Row) {
 	for _, r := range s.rows {
 		lacks := s.names(r.Agent) || slices.ContainsFunc(s.Agents, func(a Agent) bool {
@@ -253,7 +254,7 @@ func (s *stage) steadfast() (rows []*Row) {
 	return rows
 }
 
-// took is the time from the first start to the last end, in seconds; 0 of nothing.
+// took returns the time from the first start to the last end, in seconds, or 0 if nothing started.
 func (t *sum) took() float64 {
 	if t.counts.Started == 0 {
 		return 0
@@ -261,7 +262,7 @@ func (t *sum) took() float64 {
 	return float64(t.last-t.first) / 1e9
 }
 
-// moments are mean and standard deviation of nanoseconds, in milliseconds.
+// moments returns mean and standard deviation of nanoseconds, in milliseconds.
 func moments(values []int64) (mean, std float64) {
 	for _, v := range values {
 		mean += millis(v)
@@ -273,14 +274,14 @@ func moments(values []int64) (mean, std float64) {
 	return mean, math.Sqrt(std / float64(len(values)))
 }
 
-// about reports whether a percentile is that of sorted values, by its nearest rank, to three digits and a microsecond.
+// about reports whether a percentile is that of sorted values, by nearest rank, to three digits and a microsecond.
 func about(is float64, values []int64, q float64) bool {
 	rank := max(1, int(math.Ceil(q*float64(len(values))-1e-9)))
 	want := millis(values[rank-1])
 	return math.Abs(is-want) <= 0.001*want+0.0011
 }
 
-// near reports whether a number is another one but for rounding.
+// near reports whether two numbers are equal except for rounding.
 func near(is, want, tolerance float64) bool {
 	return math.Abs(is-want) <= tolerance*math.Max(1, math.Abs(want))
 }

@@ -1,12 +1,12 @@
 package judge
 
-// Results is results.json, as far as it is looked at. Fields are named as docs/results.md has them.
+// Results is results.json, as far as it is judged. Fields have the names of docs/results.md.
 type Results struct {
 	Run    Run     `json:"run"`
 	Stages []Stage `json:"stages"`
 }
 
-// Run is what a run says of itself.
+// Run is what a result says about its run.
 type Run struct {
 	ID            string   `json:"id"`
 	Plan          *string  `json:"plan"`
@@ -19,7 +19,7 @@ type Run struct {
 	Missing       []string `json:"missing"`
 }
 
-// Stage is what a stage says of itself.
+// Stage is what a result says about a stage.
 type Stage struct {
 	Index     uint32   `json:"index"`
 	Target    string   `json:"target"`
@@ -74,7 +74,7 @@ type Times struct {
 	SendDelay     *Distribution `json:"send_delay_ms"`
 }
 
-// Distribution sums up values. A short one lacks the fields that are pointers.
+// Distribution summarizes values. A short one lacks the fields that are pointers.
 type Distribution struct {
 	Count uint64   `json:"count"`
 	Mean  float64  `json:"mean"`
@@ -104,7 +104,7 @@ type Region struct {
 	Part
 }
 
-// Agent is what an agent contributed, and what is missing of it.
+// Agent is what an agent contributed, and what it lacks.
 type Agent struct {
 	Name      string   `json:"name"`
 	Region    string   `json:"region"`
@@ -116,12 +116,13 @@ type Agent struct {
 	Part
 }
 
-// Loss is what a lost agent leaves out of the result.
+// Loss is what the result lacks because of a lost agent.
 type Loss struct {
 	Share     float64  `json:"share"`
 	FromS     float64  `json:"from_s"`
 	ToS       *float64 `json:"to_s"`
 	TakenOver bool     `json:"taken_over"`
-	// UnsentFromS is the second from which on requests were due that it never sent, before FromS. Nil: there were none.
+	// UnsentFromS is the second, before FromS, from which requests were due that the agent never sent. nil: there were
+	// none.
 	UnsentFromS *float64 `json:"unsent_from_s"`
 }

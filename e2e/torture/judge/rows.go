@@ -4,8 +4,7 @@ import (
 	"slices"
 )
 
-// judgeRows looks at single rows: each request is there once, is whole in itself, and what counts as completed was
-// answered.
+// judgeRows judges single rows: each request has one row, each row is consistent, and completed requests were answered.
 func (j *judge) judgeRows() {
 	for id, rows := range j.rows {
 		if len(rows) > 1 {
@@ -24,7 +23,6 @@ func (j *judge) judgeRows() {
 	}
 }
 
-// judgeRow looks at one row.
 func (j *judge) judgeRow(r *Row) {
 	if !j.isAgent(r.Agent) || r.Observer {
 		j.wrong("stage %d request %d is of %s, who is no agent of the script", r.Stage, r.Index, r.Agent)
@@ -41,7 +39,7 @@ func (j *judge) judgeRow(r *Row) {
 	}
 }
 
-// judgeAnswer looks at the tokens of a completed request: all that were asked for, at times that fit each other.
+// judgeAnswer judges the tokens of a completed request: all requested tokens, at consistent times.
 func (j *judge) judgeAnswer(r *Row) {
 	asked := uint64(j.Script.OutputTokens)
 	if !r.whole() {
@@ -62,5 +60,5 @@ func (j *judge) judgeAnswer(r *Row) {
 	}
 }
 
-// isAgent reports whether the script has an agent of a name.
+// isAgent reports whether the script has an agent with a name.
 func (j *judge) isAgent(name string) bool { return j.placeOf(name) >= 0 }

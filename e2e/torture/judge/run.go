@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// judgeRun looks at what the run says of itself.
+// judgeRun judges what the result says about the run.
 func (j *judge) judgeRun() {
 	run := j.Results.Run
 	if run.ID != j.Notes.RunID || run.Seed == nil || *run.Seed != j.Script.Seed || run.Plan == nil ||
@@ -55,7 +55,7 @@ func (j *judge) judgeStages() {
 	}
 }
 
-// judgeOutcome looks at how the run says that it ended.
+// judgeOutcome judges how the result says that the run ended.
 func (j *judge) judgeOutcome() {
 	run, told := j.Results.Run, j.Notes.Ended
 	full := j.Notes.struck(script.FullDisk)
@@ -72,8 +72,8 @@ func (j *judge) judgeOutcome() {
 	j.judgeEndTold(full)
 }
 
-// judgeEndTold compares what followers and the client were told at the end with the result. They may not have heard all
-// of a full disk.
+// judgeEndTold compares what followers and the client received at the end with the result. They may not have heard
+// everything about a full disk.
 func (j *judge) judgeEndTold(full bool) {
 	complete := j.Results.Run.Complete
 	if told := j.Notes.Ended; told != nil && !full && told.Complete != complete {
@@ -102,7 +102,7 @@ func (s *stage) judgeLoad() {
 	}
 }
 
-// equal reports whether a field has a value; the zero value is that of no field.
+// equal reports whether a field has a value. The zero value means that the field must be missing.
 func equal[T comparable](field *T, want T) bool {
 	var none T
 	if field == nil {
@@ -111,8 +111,8 @@ func equal[T comparable](field *T, want T) bool {
 	return *field == want
 }
 
-// judgeTold compares what followers were told last of a stage with the result, which is worked out again from the
-// ledger.
+// judgeTold compares the last progress of a stage that followers received with the result, which is computed again from
+// the ledger.
 func (s *stage) judgeTold() {
 	told, ok := s.Notes.Told[s.Index]
 	if !ok || s.Notes.struck("full-disk") {

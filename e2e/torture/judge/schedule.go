@@ -9,8 +9,8 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// asked is how many requests the script asks for, warm-up included. It is not known where only the server's pace or
-// chance can tell.
+// asked returns how many requests the script asks for, including the warm-up. The number is not known if it depends on
+// the server's pace or on chance.
 func (s *stage) asked() (n uint64, known bool) {
 	l := s.load
 	switch {
@@ -23,10 +23,10 @@ func (s *stage) asked() (n uint64, known bool) {
 	}
 }
 
-// open reports whether requests come by a rate.
+// open reports whether the stage is an open loop.
 func (s *stage) open() bool { return s.load.Rate > 0 }
 
-// judgeSchedule compares when the stage's rows say they were due with what the script asks for.
+// judgeSchedule compares when the stage's rows were due with what the script asks for.
 func (s *stage) judgeSchedule() {
 	if n, known := s.asked(); known {
 		s.Asked += int(n)
@@ -55,7 +55,7 @@ func (s *stage) judgeSchedule() {
 	}
 }
 
-// judgeConstant looks whether requests were due at equal distances, to a microsecond.
+// judgeConstant checks that requests were due at equal distances, to a microsecond.
 func (s *stage) judgeConstant(rows []*Row) {
 	for _, r := range rows {
 		if due := s.dueConstant(r.Index); abs(r.ScheduledNs-due.Nanoseconds()) > 1000 {
@@ -66,20 +66,20 @@ func (s *stage) judgeConstant(rows []*Row) {
 	}
 }
 
-// dueConstant is when a request of constant arrivals is due.
+// dueConstant returns when a request of constant arrivals is due.
 func (s *stage) dueConstant(index uint64) time.Duration {
 	return time.Duration(math.Round(float64(index) / float64(s.load.Rate) * 1e9))
 }
 
-// Bounds that a Poisson process breaks less than once in 10,000 stages.
+// Bounds that a Poisson process exceeds less than once in 10,000 stages.
 const (
 	longestGaps = 14  // mean gaps before the end without an arrival: exp(-14)
 	sigmas      = 5   // of a count
 	ksBound     = 2.3 // of Kolmogorov and Smirnov's statistic: 2 exp(-2 * 2.3^2)
 )
 
-// judgePoisson looks whether requests were due as arrivals of a Poisson process of the script's rate: in order, as many
-// as they should be, evenly over their time, and to its end.
+// judgePoisson checks that requests were due like arrivals of a Poisson process with the script's rate: in order, as
+// many as expected, evenly over their time, and to its end.
 func (s *stage) judgePoisson(rows []*Row) {
 	for i := 1; i < len(rows); i++ {
 		if rows[i].ScheduledNs < rows[i-1].ScheduledNs {
@@ -88,10 +88,10 @@ func (s *stage) judgePoisson(rows []*Row) {
 		}
 	}
 	if !s.Complete || len(rows) <= s.load.Warmup {
-		return // of arrivals with holes the rest is looked at request by request
+		return // arrivals with gaps are judged request by request
 	}
 	rate, span := float64(s.load.Rate), s.load.For.Seconds()
-	// a duration counts from the first measured arrival, a number of requests from the one before it
+	// A duration counts from the first measured arrival, a number of requests from the arrival before it.
 	first := s.load.Warmup
 	if s.load.Requests > 0 {
 		first, span = first-1, float64(s.load.Requests)/rate
@@ -103,7 +103,7 @@ func (s *stage) judgePoisson(rows []*Row) {
 	s.judgeArrivals(rows[s.load.Warmup:], base, span, rate)
 }
 
-// judgeArrivals looks at the measured arrivals of a span that begins at base, in seconds.
+// judgeArrivals judges the measured arrivals of a span that starts at base, in seconds.
 func (s *stage) judgeArrivals(rows []*Row, base, span, rate float64) {
 	last := float64(rows[len(rows)-1].ScheduledNs)/1e9 - base
 	n, mean := float64(len(rows)), rate*span
@@ -125,7 +125,7 @@ func (s *stage) judgeArrivals(rows []*Row, base, span, rate float64) {
 	}
 }
 
-// judgeInFlight looks whether a closed loop kept its concurrency: never more, hardly ever less until its end.
+// judgeInFlight checks that a closed loop kept its concurrency: never more, and hardly ever less until its end.
 func (s *stage) judgeInFlight() {
 	if !s.Complete || len(s.rows) == 0 {
 		return
@@ -153,14 +153,14 @@ func (s *stage) judgeInFlight() {
 	}
 }
 
-// edge is a moment, in nanoseconds since the stage's start, at which requests start or end, or faults.
+// edge is a moment, in nanoseconds since the stage's start, at which a request or a fault starts or ends.
 type edge struct {
 	at               int64
 	requests, faults int
 }
 
-// inFlight is the most requests in flight, the sum of their times in flight until the last start while no fault lasted,
-// and how long that was.
+// inFlight returns the peak of requests in flight. Over the time before the last start in which no fault lasted, it also
+// returns the integral of requests in flight (busy) and the length of that time (calm), both in nanoseconds.
 func inFlight(edges []edge, last int64) (peak int, busy, calm float64) {
 	slices.SortFunc(edges, func(a, b edge) int {
 		return cmp.Or(cmp.Compare(a.at, b.at),
@@ -180,12 +180,12 @@ func inFlight(edges []edge, last int64) (peak int, busy, calm float64) {
 	return peak, busy, calm
 }
 
-// leastBusy is the part of its slots that a closed loop keeps busy at least, in the mean of the time in which no fault
-// lasted, if agents recover from all of them. Others may leave an agent's slots idle.
+// leastBusy is the part of its slots that a closed loop keeps busy on average at least, over the time in which no fault
+// lasts. It holds only if agents recover from all faults: others may leave an agent's slots idle.
 const leastBusy = 0.6
 
-// shares are the agents' shares of the load at the stage's start, by their places in the script, in the smallest whole
-// numbers by which they stand to each other. An agent that was not there has 0.
+// shares returns the agents' shares of the load at the stage's start, by their places in the script, as the smallest
+// whole numbers with the same ratios. The share of an absent agent is 0.
 func (s *stage) shares() []int {
 	agents := s.Script.Agents
 	out := make([]int, len(agents))
@@ -213,8 +213,7 @@ func (s *stage) began(agent string) bool {
 	return slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Name == agent && a.JoinedS == nil })
 }
 
-// judgeAbsent looks at agents that were not part of the stage from its start: a fault must have struck each of
-// them before.
+// judgeAbsent checks that a fault struck each agent that was not part of the stage from its start.
 func (s *stage) judgeAbsent() {
 	for i := range s.Script.Agents {
 		name := script.AgentName(i)
@@ -224,7 +223,7 @@ func (s *stage) judgeAbsent() {
 	}
 }
 
-// weightOutside is the weight of the agents of the other region that were there at the start.
+// weightOutside returns the weight of the agents of the other region that were part of the stage from its start.
 func (s *stage) weightOutside(region string) (sum int) {
 	for i, a := range s.Script.Agents {
 		if a.Region != region && s.began(script.AgentName(i)) {
@@ -241,11 +240,11 @@ func gcd(a, b int) int {
 	return a
 }
 
-// ownerOf is the agent whom a request belonged to at the stage's start. It is not known of Poisson arrivals, which are
-// dealt out by chance.
+// ownerOf returns the agent that owned a request at the stage's start. The owner is not known for Poisson arrivals,
+// which are dealt out at random.
 //
-// Of others the numbers are handed out by Webster's rule: item k of an agent with weight w stands at (2k+1)/(2w), equal
-// ones by place. In a closed loop that is the number of the slot.
+// Other indices are dealt out by Webster's rule: item k of an agent with weight w is at (2k+1)/(2w), ties by place. In
+// a closed loop the index is the number of the slot.
 func (s *stage) ownerOf(index uint64) (agent string, known bool) {
 	if s.open() && s.load.Arrival != "constant" {
 		return "", false
@@ -259,7 +258,7 @@ func (s *stage) ownerOf(index uint64) (agent string, known bool) {
 		cycle += w
 	}
 	if cycle == 0 {
-		return "", false // nobody was there
+		return "", false // no agent was part of the stage
 	}
 	had := make([]int, len(shares))
 	owner := 0
@@ -275,12 +274,12 @@ func (s *stage) ownerOf(index uint64) (agent string, known bool) {
 	return script.AgentName(owner), true
 }
 
-// placeOf is the place of an agent in the script, -1 if it has none.
+// placeOf returns the place of an agent in the script, or -1 if it has none.
 func (j *judge) placeOf(name string) int {
 	return slices.IndexFunc(j.Script.Agents, func(a script.Agent) bool { return a.Name == name })
 }
 
-// regionOf is the region of an agent by the script.
+// regionOf returns the region of an agent by the script.
 func (j *judge) regionOf(name string) string {
 	if i := j.placeOf(name); i >= 0 {
 		return j.Script.Agents[i].Region

@@ -7,14 +7,14 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// What a client's times may differ from the server's.
+// Allowed differences between a client's times and the server's.
 const (
-	// tooSoon is how much shorter a time may be than the server's own: two stamps of one machine.
+	// tooSoon is how much shorter than the server's own a time may be: both are timestamps of one machine.
 	tooSoon = time.Millisecond
-	// usually is how much longer a time is than the server's own, in the twentieth of the requests that fared best: the
+	// usually is how much longer than the server's own a time may be, for the fastest twentieth of the requests: the
 	// way through a link and back, on a busy machine.
 	usually = 15 * time.Millisecond
-	// apart is how far the stage's start by the wall clock may be from that by its requests.
+	// apart is how far the stage's start by the wall clock may be from its start by its requests.
 	apart = 100 * time.Millisecond
 )
 
@@ -69,7 +69,7 @@ func (s *stage) judgeTime(r *Row, t Served) {
 	}
 }
 
-// slowTarget is how much longer one way to the target and back took than usual while a request was under way.
+// slowTarget returns how much longer than usual the way to the target and back took while a request was in flight.
 func (j *judge) slowTarget(t Served) (d time.Duration) {
 	for _, f := range j.Notes.Struck {
 		if f.Kind == script.SlowTarget && f.From < t.Ended.Add(late) && t.Arrived < f.To.Add(late) {
@@ -79,7 +79,7 @@ func (j *judge) slowTarget(t Served) (d time.Duration) {
 	return d
 }
 
-// best is the time that a twentieth of them do not exceed, 0 if there are none.
+// best returns the time that a twentieth of the times do not exceed, or 0 if there are none.
 func best(times []time.Duration) time.Duration {
 	if len(times) == 0 {
 		return 0

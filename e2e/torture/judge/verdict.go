@@ -7,27 +7,29 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// Verdict is what a run comes to.
+// Verdict is the result of judging a run.
 type Verdict struct {
-	// Wrong is what may not be, a sentence each. Empty: nothing.
+	// Wrong lists what must not happen, one sentence each. Empty: nothing.
 	Wrong []string
-	// Complete says that the result does; Outcome is what it says of its end, empty if it has none.
+	// Complete reports whether the result is complete. Outcome is how the result says the run ended, empty if it says
+	// nothing.
 	Complete bool
-	// Promised says that it had to.
+	// Promised reports whether the run had to be complete.
 	Promised bool
 	Outcome  string
-	// Asked are the requests that the script asks for, as far as they are known; Sent those that the simulator had,
-	// each once; Kept those in the result; Named those that are missing and said to be.
+	// Asked is the number of requests that the script asks for, as far as it is known. Sent is the number that the
+	// simulator received, each counted once. Kept is the number in the result. Named is the number that the result says
+	// are missing.
 	Asked, Sent, Kept, Named int
-	// Lost are those that are missing without being named, or though completeness was promised; Twice those that are
-	// counted twice.
+	// Lost is the number of requests that are missing without being named, or although completeness was promised. Twice
+	// is the number that are counted twice.
 	Lost, Twice int
 }
 
-// late is how much later than it may be a request may be seen, on a busy machine.
+// late is how much later than allowed a request may be seen, on a busy machine.
 const late = 700 * time.Millisecond
 
-// Judge holds a run's result against the truth.
+// Judge compares a run's result with the truth.
 func Judge(e *Evidence) Verdict {
 	j := &judge{Evidence: e, served: map[ID][]Served{}, rows: map[ID][]*Row{}}
 	for _, s := range e.Served {
@@ -53,7 +55,7 @@ func Judge(e *Evidence) Verdict {
 	return j.Verdict
 }
 
-// judge gathers a verdict.
+// judge builds a verdict.
 type judge struct {
 	*Evidence
 	Verdict
@@ -65,18 +67,19 @@ func (j *judge) wrong(format string, args ...any) {
 	j.Wrong = append(j.Wrong, fmt.Sprintf(format, args...))
 }
 
-// stage is one stage, with what the script asks of it and what is known of it.
+// stage is one stage, with what the script asks for and what is known about it.
 type stage struct {
 	*judge
 	*Stage
 	load  script.Load
 	start Instant // on the clock of the simulator's log
-	rows  []*Row  // all of the stage
-	// overdue counts requests that an agent was to send while it stood still, before what is said to be lost with it.
+	rows  []*Row  // all rows of the stage
+	// overdue counts requests that an agent had to send while it stood still, before what the result says was lost with
+	// it.
 	overdue map[string]int
 }
 
-// judgeStage looks at one stage.
+// judgeStage judges one stage.
 func (j *judge) judgeStage(claims *Stage, load script.Load) {
 	s := &stage{judge: j, Stage: claims, load: load, overdue: map[string]int{}}
 	for i := range j.Rows {
@@ -98,7 +101,7 @@ func (j *judge) judgeStage(claims *Stage, load script.Load) {
 	s.judgeMissing()
 }
 
-// judgeStart reads the stage's start. It reports whether there is one.
+// judgeStart reads the stage's start, and reports whether there is one.
 func (s *stage) judgeStart() bool {
 	if s.StartTime == nil {
 		if s.Complete || len(s.rows) > 0 {
@@ -115,5 +118,5 @@ func (s *stage) judgeStart() bool {
 	return true
 }
 
-// in is an instant of a stage, from nanoseconds since its start.
+// in returns an instant of a stage from nanoseconds since its start.
 func (s *stage) in(ns int64) Instant { return s.start + Instant(ns) }

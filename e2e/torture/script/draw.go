@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// stream tells this package's draws from others of the same seed.
+// stream separates this package's draws from others with the same seed.
 const stream = 0x746f7274757265
 
-// NewDice returns the dice of a seed. Place 0 is the script's own; others may have a place each.
+// NewDice returns the dice of a seed. Place 0 is the script's own; others may use other places.
 func NewDice(seed, place uint64) Dice { return Dice{rand.New(rand.NewPCG(seed, stream+place))} }
 
-// Draw returns the script of a seed: the same for ever, as long as this file does not change.
+// Draw returns the script of a seed. It is always the same, as long as this file does not change.
 func Draw(seed uint64) Script {
 	d := NewDice(seed, 0)
 	s := Script{
@@ -35,13 +35,13 @@ func Draw(seed uint64) Script {
 	return s
 }
 
-// Dice draws. It is not safe for concurrent use.
+// Dice draws random values. It is not safe for concurrent use.
 type Dice struct{ *rand.Rand }
 
 // Chance reports true with probability p.
 func (d Dice) Chance(p float64) bool { return d.Float64() < p }
 
-// Between draws a time of a grid, both ends included.
+// Between draws a time from a grid, both ends included.
 func (d Dice) Between(from, to, step time.Duration) time.Duration {
 	return from + time.Duration(d.IntN(int((to-from)/step)+1))*step
 }
@@ -77,7 +77,7 @@ func (s *Script) drawLoads(d Dice) {
 	s.Loads = append(s.Loads, l)
 }
 
-// drawLoad draws a load that lasts about so long.
+// drawLoad draws a load that lasts about that long.
 func (s *Script) drawLoad(d Dice, length time.Duration) Load {
 	l := Load{For: length}
 	var perSecond float64
@@ -98,8 +98,8 @@ func (s *Script) drawLoad(d Dice, length time.Duration) Load {
 	return l
 }
 
-// drawFaults draws a few faults. Half of the scripts have only such as every policy bears, so that much is promised;
-// the others have any.
+// drawFaults draws a few faults. Half of the scripts have only faults that every policy survives, so that much is
+// promised. The others may have any faults.
 func (s *Script) drawFaults(d Dice) {
 	gentle := d.Chance(0.5)
 	for range 1 + d.IntN(4) {
@@ -116,10 +116,10 @@ func (s *Script) drawFaults(d Dice) {
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }
 
-// step is the grid of how long faults last.
+// step is the grid of the durations of faults.
 const step = 50 * time.Millisecond
 
-// gentle is how long an agent may be away and cost nothing.
+// gentle returns how long an agent may be disconnected at no cost.
 func (s *Script) gentle() time.Duration {
 	if s.Policy == "fail" {
 		return unharmed.Truncate(step)
@@ -164,7 +164,7 @@ func (f *Fault) drawAny(d Dice, lease time.Duration) {
 	}
 }
 
-// drawRest draws what a fault of a link or the target is like.
+// drawRest draws the details of a fault of a link or the target.
 func (f *Fault) drawRest(d Dice) {
 	switch f.Kind {
 	case SlowLink:

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Times of the programs, as far as promises depend on them, with room for a busy machine.
+// Times of the programs that promises depend on, with room for a busy machine.
 const (
-	// comeBack is how long an agent may take to be back when nothing keeps it away any more, from the last word that
-	// was heard of it before.
+	// comeBack is how long an agent may take to return after its fault has ended, counted from the last message that
+	// was heard from it before.
 	comeBack = 4 * time.Second
 	// reassignLease is the longest lease of a stage that is reassigned.
 	reassignLease = 10 * time.Second
-	// unharmed is how long an agent may be cut off without being taken for lost, which it is after 3.5 s: whenever its
-	// last heartbeat was, and if it has to connect again.
+	// unharmed is how long an agent may be cut off without being taken for lost, which happens after 3.5 s. It allows
+	// for the age of the agent's last heartbeat and for a new connection.
 	unharmed = 1600 * time.Millisecond
 )
 
-// LeaseOf is how long its agents go on without the coordinator.
+// LeaseOf returns how long the script's agents continue without the coordinator.
 func (s Script) LeaseOf() time.Duration {
 	if s.Policy == "reassign" {
 		return min(s.Lease, reassignLease)
@@ -26,8 +26,8 @@ func (s Script) LeaseOf() time.Duration {
 	return s.Lease
 }
 
-// Promised says whether the run must be complete: no process with measurements dies, no disk is full, and nobody is
-// away for longer than the policy bears.
+// Promised reports whether the run must be complete: no process with measurements dies, no disk is full, and no agent
+// is disconnected for longer than the policy survives.
 func (s Script) Promised() bool {
 	for _, f := range s.Faults {
 		if f.Kind == KillAgent || f.Kind == FullDisk {
@@ -42,7 +42,7 @@ func (s Script) Promised() bool {
 	return true
 }
 
-// bears says whether an agent is never away for too long.
+// bears reports whether the policy survives all absences of an agent.
 func (s Script) bears(agent int) bool {
 	for _, away := range s.absences(agent) {
 		if away.length()+comeBack >= s.LeaseOf() {
@@ -55,15 +55,16 @@ func (s Script) bears(agent int) bool {
 	return true
 }
 
-// absence is a time in which an agent and the coordinator do not hear each other, or have hardly begun to.
+// absence is a time in which an agent and the coordinator do not hear each other, or have only just reconnected.
 type absence struct {
 	from, to time.Duration
-	cut      time.Duration // of that, by faults of the agent or its link
+	cut      time.Duration // part of it due to faults of the agent or its link
 }
 
 func (a absence) length() time.Duration { return a.to - a.from }
 
-// absences are those of an agent, in order: those between which it may not have come back are one.
+// absences returns the absences of an agent, in order. Absences between which the agent may not have returned are
+// merged.
 func (s Script) absences(agent int) []absence {
 	var out []absence
 	faults := slices.Clone(s.Faults)

@@ -1,6 +1,6 @@
-// Package script draws what a torture run is made of: a plan, a cluster and faults at drawn moments, from a seed alone.
+// Package script draws a torture run from a seed: a plan, a cluster and faults at random moments.
 //
-// It knows nothing of the programs under test, so that the judge may take what was asked for from here.
+// It knows nothing about the programs under test, so that the judge can take from it what was asked for.
 package script
 
 import (
@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// Script is all that a run is made of. It is a function of its seed.
+// Script is everything that a run is made of. It is a function of its seed.
 type Script struct {
 	Seed uint64
-	// Messages says that coordinator and agents are in one process, and that the faults are of single messages.
+	// Messages means that coordinator and agents are in one process, and that the faults affect single messages.
 	Messages bool
-	// Policy is on_agent_loss.
+	// Policy is the plan's on_agent_loss.
 	Policy string
-	// Lease is the coordinator's.
+	// Lease is the coordinator's lease for agents.
 	Lease time.Duration
-	// Agents are those that are there from the begin.
+	// Agents are the agents that are there from the start.
 	Agents []Agent
 	// Regions splits the load by regions.
 	Regions bool
 	// Loads are the stages.
 	Loads []Load
-	// Records is the form of the rows.
+	// Records is the form of the request rows.
 	Records string
-	// OutputTokens are those of each answer, and Step the time of each.
+	// OutputTokens is the number of tokens in each answer, Step the time that each takes.
 	OutputTokens int
 	Step         time.Duration
-	// Faults are in the order of their moments.
+	// Faults are sorted by their moments.
 	Faults []Fault
-	// Dup, Hold and Lose are the chances that a message is handed over twice, handed over behind the next ones, and
-	// that an ack is lost together with the connection.
+	// Dup, Hold and Lose are the probabilities that a message is delivered twice, that it is delivered after the next
+	// ones, and that an ack is lost together with the connection.
 	Dup, Hold, Lose float64
 }
 
@@ -47,14 +47,14 @@ type Agent struct {
 
 // Load is a stage of a script.
 type Load struct {
-	// Rate is of an open loop, Concurrency of a closed one: the other is 0.
+	// Rate is for an open loop, Concurrency for a closed one. The other is 0.
 	Rate, Concurrency int
 	// Arrival is "constant" or "poisson".
 	Arrival string
-	// For is its duration. It ends by Requests if those are given, which take about as long.
+	// For is its duration. If Requests are given, the load ends by them, after about that time.
 	For      time.Duration
 	Requests int
-	// Warmup are unmeasured requests.
+	// Warmup is the number of unmeasured requests.
 	Warmup int
 }
 
@@ -63,12 +63,12 @@ type Kind string
 
 // Faults of processes, links, the target and the coordinator's disk.
 const (
-	KillAgent       Kind = "kill-agent"       // SIGKILL; For: until a new process of the name, 0: there is none
-	KillCoordinator Kind = "kill-coordinator" // SIGKILL; For: until it is started anew
+	KillAgent       Kind = "kill-agent"       // SIGKILL; For: until a new process with the name, 0: there is none
+	KillCoordinator Kind = "kill-coordinator" // SIGKILL; For: until it is restarted
 	StopAgent       Kind = "stop-agent"       // SIGSTOP and, after For, SIGCONT
 	Partition       Kind = "partition"        // no bytes either way for For
 	Reset           Kind = "reset"            // all connections
-	SlowLink        Kind = "slow-link"        // Bytes a second for For
+	SlowLink        Kind = "slow-link"        // Bytes per second for For
 	DelayLink       Kind = "delay-link"       // Delay and Jitter each way for For
 	SlowTarget      Kind = "slow-target"      // Delay and Jitter on the way to the endpoint and back
 	FullDisk        Kind = "full-disk"        // of the coordinator, for good
@@ -76,7 +76,7 @@ const (
 
 // Fault is one fault of a script.
 type Fault struct {
-	// At is its moment, since the run was submitted.
+	// At is its moment, counted from the submission of the run.
 	At   time.Duration
 	Kind Kind
 	// Agent is its place in Script.Agents.
@@ -87,7 +87,7 @@ type Fault struct {
 	Delay, Jitter time.Duration
 }
 
-// String says what happens in a few words.
+// String describes the fault in a few words.
 func (f Fault) String() string {
 	words := fmt.Sprintf("%v %s", f.At, f.Kind)
 	if f.OfAgent() {
@@ -105,20 +105,20 @@ func (f Fault) String() string {
 	return words
 }
 
-// OfAgent reports whether the fault strikes one agent.
+// OfAgent reports whether the fault affects one agent.
 func (f Fault) OfAgent() bool {
 	return f.Kind != KillCoordinator && f.Kind != SlowTarget && f.Kind != FullDisk
 }
 
-// silences says whether the fault keeps an agent from being heard, and for how long.
+// silences reports whether the fault keeps an agent from being heard.
 func (f Fault) silences() bool {
 	return f.Kind == KillCoordinator || f.Kind == StopAgent || f.Kind == Partition || f.Kind == Reset
 }
 
-// AgentName is the name of the agent at a place.
+// AgentName returns the name of the agent at a place.
 func AgentName(place int) string { return fmt.Sprintf("agent-%d", place) }
 
-// String tells the script in one line.
+// String describes the script in one line.
 func (s Script) String() string {
 	var loads, faults []string
 	for _, l := range s.Loads {
@@ -135,7 +135,7 @@ func (s Script) String() string {
 		strings.Join(loads, " then "), strings.Join(faults, "; "))
 }
 
-// String tells the load in a few words.
+// String describes the load in a few words.
 func (l Load) String() string {
 	words := fmt.Sprintf("%d/s %s", l.Rate, l.Arrival)
 	if l.Concurrency > 0 {
@@ -147,7 +147,7 @@ func (l Load) String() string {
 	return fmt.Sprintf("%s for %v", words, l.For)
 }
 
-// Length is how long the stages last if nothing holds them up.
+// Length returns how long the stages last if nothing delays them.
 func (s Script) Length() time.Duration {
 	var sum time.Duration
 	for _, l := range s.Loads {
@@ -159,8 +159,8 @@ func (s Script) Length() time.Duration {
 // Drain is the plan's drain_timeout: longer than any answer takes.
 const Drain = 15 * time.Second
 
-// Bound is how long the run may take from its submission to its end, on a busy machine: its stages, what its faults can
-// add to them, what is waited for at their ends, and a minute.
+// Bound returns how long the run may take from its submission to its end, on a busy machine: its stages, what its
+// faults can add to them, what is waited for at their ends, and a minute.
 func (s Script) Bound() time.Duration {
 	bound := s.Length() + time.Minute
 	for _, f := range s.Faults {
@@ -169,7 +169,7 @@ func (s Script) Bound() time.Duration {
 	return bound + time.Duration(len(s.Loads))*(s.Lease+Drain+10*time.Second)
 }
 
-// Plan is the plan as YAML, for an endpoint.
+// Plan returns the plan as YAML, for an endpoint.
 func (s Script) Plan(endpoint string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: torture\nseed: %d\non_agent_loss: %s\ndrain_timeout: %v\n", s.Seed, s.Policy, Drain)

@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// A seed means the same faults at the same moments for ever: these are some as they were drawn first. Who changes what
-// is drawn changes these, and the seeds in documents and in every test run with them.
+// A seed always means the same faults at the same moments. These are some scripts as they were first drawn. A change to
+// the draws changes them, and also the seeds in documents and in every test run.
 func TestSeedsKeepTheirMeaning(t *testing.T) {
 	for seed, want := range map[uint64]string{
 		1:    "reassign, lease 6s, 3 agents, 46/s constant, 874 requests; 1.95s reset agent-0; 15.4s kill-coordinator for 7.75s; 17.25s kill-coordinator for 500ms; 17.35s partition agent-0 for 5.8s",
@@ -22,8 +22,7 @@ func TestSeedsKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// What is drawn is a plan that can be run, all policies and faults come up, and about half of all runs must be
-// complete.
+// Every drawn plan can be run, all policies and faults occur, and about half of all runs must be complete.
 func TestDrawsAreSound(t *testing.T) {
 	const seeds = 2000
 	promised, messages := 0, 0

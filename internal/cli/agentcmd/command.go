@@ -31,7 +31,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// flags are the settings of the daemon.
+// flags are the settings of the agent.
 type flags struct {
 	name, region       string
 	coordinators       []string
@@ -49,7 +49,7 @@ type flags struct {
 	set                *pflag.FlagSet
 }
 
-// New makes the command. Program is what people type to run it: spate-agent or spate agent. The command blocks until
+// New makes the command. program is what people type to run it: spate-agent or spate agent. The command blocks until
 // SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
 	f := &flags{realtime: realtime.Auto}
@@ -141,7 +141,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	return nil
 }
 
-// check finds all mistakes in the flags that the packages behind them cannot see.
+// check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
 	var errs []error
 	if (len(f.coordinators) == 0) == (len(f.gossip.Join) == 0) {
@@ -163,8 +163,8 @@ func (f *flags) check() error {
 	return errors.Join(append(errs, f.keepDatasets.Check("datasets"), checkDirectory(f.datasetDir))...)
 }
 
-// exact is what calibration found of this machine. Nil: it was not calibrated, as far as is known. A file that was
-// named has to be there and of this machine; the kept one that is not is passed over.
+// exact returns what calibration found for this machine, or nil if no calibration is known. A file named by --capacity
+// must exist and be from this machine. A file at the default path that does not fit is skipped with a warning.
 func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, error) {
 	if f.capacity == "none" {
 		return nil, nil
@@ -189,7 +189,7 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 	return found.Proto(), nil
 }
 
-// checkDirectory finds out early that rows cannot be kept: they come when a stage is about to begin.
+// checkDirectory finds early that datasets cannot be kept. They arrive only shortly before a stage starts.
 func checkDirectory(path string) error {
 	if path == "" {
 		return errors.New("--dataset-dir is empty: name a directory")
@@ -200,7 +200,7 @@ func checkDirectory(path string) error {
 	return nil
 }
 
-// checkPlain refuses to talk in plaintext to another machine without leave.
+// checkPlain refuses a plaintext connection to another machine without permission.
 func (f *flags) checkPlain(address string) error {
 	if f.tls.Given() || f.plaintext || settings.Loopback(address) {
 		return nil
@@ -208,7 +208,7 @@ func (f *flags) checkPlain(address string) error {
 	return fmt.Errorf("the connection to the coordinator at %s would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network", address)
 }
 
-// finder finds the coordinator by gossip or by the list of addresses.
+// finder finds the coordinator by gossip or in the list of addresses.
 func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	if len(f.coordinators) > 0 {
 		return membership.Static(f.coordinators), func() {}, nil
@@ -226,8 +226,8 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	return cluster, func() { _ = cluster.Close() }, nil
 }
 
-// inTurn returns another of the known coordinators at each call, so that one that does not answer is passed over.
-// Gossip may name any address: it is checked as a typed one is.
+// inTurn returns the next of the known coordinators at each call, so that one that does not answer is skipped. Gossip
+// may name any address, so addresses are checked like typed ones.
 func (f *flags) inTurn(finder membership.Finder) func(context.Context) (string, error) {
 	attempt := 0
 	return func(ctx context.Context) (string, error) {
@@ -241,7 +241,7 @@ func (f *flags) inTurn(finder membership.Finder) func(context.Context) (string, 
 	}
 }
 
-// defaultName makes a name that two agents of one machine do not share.
+// defaultName makes a name that is unique among the agents of a machine.
 func defaultName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/spate-load/spate/coordinator/membership"
 )
 
-// TestFoundCoordinatorsAreChecked: whatever gossip names, nothing beyond loopback is dialled in plaintext without
-// leave.
+// TestFoundCoordinatorsAreChecked: whatever address gossip names, the agent dials no address beyond loopback in
+// plaintext without permission.
 func TestFoundCoordinatorsAreChecked(t *testing.T) {
 	known := membership.Static{"127.0.0.1:1", "10.0.0.1:1", "[::1]:1"}
 	careful, trusting := (&flags{}).inTurn(known), (&flags{plaintext: true}).inTurn(known)

@@ -9,7 +9,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/daemon"
 )
 
-// metrics are what Prometheus gets to know of the agent. Times are in seconds.
+// metrics returns what Prometheus can scrape from the agent. Times are in seconds.
 func metrics(stats func() agent.Stats) daemon.Collector {
 	gauge := func(name, help string, value func(agent.Stats) float64) daemon.Sample {
 		return daemon.Gauge("spate_agent_"+name, help, func() float64 { return value(stats()) })
@@ -47,7 +47,7 @@ func metrics(stats func() agent.Stats) daemon.Collector {
 	}
 }
 
-// healthy is an error if the agent cannot get work.
+// healthy returns a function that returns an error if the agent cannot get work.
 func healthy(stats func() agent.Stats) func() error {
 	return func() error {
 		if !stats().Connected {

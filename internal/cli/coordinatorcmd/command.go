@@ -19,7 +19,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 )
 
-// flags are the settings of the daemon.
+// flags are the settings of the coordinator.
 type flags struct {
 	name, listen        string
 	dataDir, datasetDir string
@@ -35,7 +35,7 @@ type flags struct {
 	influx              settings.Influx
 }
 
-// New makes the command. Program is what people type to run it: spate-coordinator or spate coordinator. The command
+// New makes the command. program is what people type to run it: spate-coordinator or spate coordinator. The command
 // blocks until SIGINT or SIGTERM.
 func New(program, version string) *cobra.Command {
 	f := &flags{}
@@ -79,7 +79,8 @@ meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
 	return cmd
 }
 
-// leastLease leaves room for an agent that is silent for a moment, and for one to be sure that it is.
+// leastLease is long enough for an agent that is silent for a moment, and for an agent to be sure that its lease is
+// over.
 const leastLease = 5 * time.Second
 
 // run serves until ctx ends.
@@ -115,7 +116,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	return c.Run(ctx)
 }
 
-// check finds all mistakes in the flags that the packages behind them cannot see.
+// check finds mistakes in the flags that the packages behind them cannot see.
 func (f *flags) check() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
@@ -146,7 +147,7 @@ func (f *flags) check() error {
 	return errors.Join(append(errs, f.influx.Validate(), f.keepRuns.Check("runs"), f.keepDatasets.Check("datasets"))...)
 }
 
-// membership is how the coordinator takes part in gossip, nil if it does not.
+// membership returns the coordinator's gossip configuration, or nil if it does not take part in gossip.
 func (f *flags) membership(logger *slog.Logger) (*membership.Config, error) {
 	if f.noGossip {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/daemon"
 )
 
-// metrics are what Prometheus gets to know of the coordinator.
+// metrics returns what Prometheus can scrape from the coordinator.
 func metrics(stats func() coordinator.Stats) daemon.Collector {
 	counter := func(name, help string, value func(coordinator.Stats) uint64) daemon.Sample {
 		return daemon.Counter("spate_coordinator_"+name, help, func() float64 { return float64(value(stats())) })

@@ -18,7 +18,7 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 )
 
-// exit codes, the same as `spate`'s.
+// Exit codes, the same as those of `spate`.
 const (
 	exitDone  = 0
 	exitFault = 1
@@ -30,26 +30,26 @@ type inputError struct{ error }
 
 func (e inputError) Unwrap() error { return e.error }
 
-// BadInput marks an error as a mistake in flags or settings, which exits with 2.
+// BadInput marks an error as a mistake in flags or settings, for which the program exits with 2.
 func BadInput(err error) error { return inputError{err} }
 
 // IsBadInput reports whether BadInput marked an error.
 func IsBadInput(err error) bool { return errors.As(err, new(inputError)) }
 
-// Description is what --help says of a daemon.
+// Description is what --help says about a daemon.
 type Description struct {
 	// Program is what people type to run it, such as spate-agent or spate agent. Its last word is the command's name.
 	Program string
-	// Version, Short and Long are cobra's.
+	// Version, Short and Long are those of cobra.Command.
 	Version, Short, Long string
-	// Example is cobra's, with PROGRAM for the program.
+	// Example is that of cobra.Command, with PROGRAM in place of the program.
 	Example string
 }
 
-// name is the last word of the program.
+// name returns the last word of the program.
 func (d *Description) name() string { return d.Program[strings.LastIndexByte(d.Program, ' ')+1:] }
 
-// New makes the command of a daemon. Run blocks until its context ends, which SIGINT and SIGTERM do.
+// New makes the command of a daemon. run blocks until its context ends, which SIGINT and SIGTERM cause.
 func New(d Description, run func(ctx context.Context, version string, logger *slog.Logger) error) *cobra.Command {
 	var level, format string
 	cmd := &cobra.Command{
@@ -92,10 +92,10 @@ Exit codes:
 	return cmd
 }
 
-// ErrTerminated is the cause of the end of a daemon's context if SIGTERM ended it: whoever sent that may start it anew.
+// ErrTerminated is the cause of a daemon's context if SIGTERM ended it: the sender may restart the daemon.
 var ErrTerminated = errors.New("terminated by a signal")
 
-// notified returns a context that SIGINT and SIGTERM end.
+// notified returns a context that ends at SIGINT or SIGTERM.
 func notified(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
@@ -127,7 +127,7 @@ func Main(cmd *cobra.Command) int {
 	return exitFault
 }
 
-// Version is what the build set, else what Go knows of the build.
+// Version returns the version that the build set, or else the one in Go's build information.
 func Version(set string) string {
 	if set != "" {
 		return set

@@ -18,12 +18,12 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 )
 
-// Status serves what is to be known of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof
-// if it is asked for. It serves no secrets and takes no orders.
+// Status serves the state of a running daemon over HTTP: /healthz, /metrics for Prometheus, and /debug/pprof on
+// request. It serves no secrets and takes no commands.
 type Status struct {
 	Listen string
 	PProf  bool
-	// PProfPublic lets everybody who reaches Listen have /debug/pprof.
+	// PProfPublic serves /debug/pprof to everybody who can reach Listen.
 	PProfPublic bool
 }
 
@@ -55,8 +55,8 @@ func (s *Status) Check() error {
 	return nil
 }
 
-// Serve serves until the function it returns is called, which waits for the end. healthy says why the daemon cannot do
-// its work now, nil if it can. Without an address it does nothing.
+// Serve serves until the returned function is called, which stops the server and waits for its end. healthy returns why
+// the daemon cannot work now, or nil if it can. If Listen is empty, Serve does nothing.
 func (s *Status) Serve(ctx context.Context, metrics prometheus.Collector, healthy func() error,
 	logger *slog.Logger) (stop func(), err error) {
 	if s.Listen == "" {
@@ -77,7 +77,7 @@ func (s *Status) Serve(ctx context.Context, metrics prometheus.Collector, health
 	}()
 	logger.Info("status is served", "address", l.Addr().String())
 	return func() {
-		_ = server.Close() // nobody's request is worth waiting for
+		_ = server.Close() // no request is worth waiting for
 		<-done
 	}, nil
 }
@@ -106,25 +106,25 @@ func (s *Status) handler(metrics prometheus.Collector, healthy func() error) htt
 	return mux
 }
 
-// Collector makes a collector of functions that are asked whenever somebody scrapes.
+// Collector is a Prometheus collector whose values are read at each scrape.
 type Collector []Sample
 
-// Sample is one metric and where its values come from.
+// Sample is one metric and the source of its values.
 type Sample struct {
 	Desc *prometheus.Desc
 	Type prometheus.ValueType
-	// Values hands on values with their labels', in the order of the metric's.
+	// Values calls add with each value and its labels, in the order of the metric's labels.
 	Values func(add func(value float64, labels ...string))
 }
 
-// Describe names the metrics.
+// Describe sends the descriptions of the metrics.
 func (c Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, s := range c {
 		out <- s.Desc
 	}
 }
 
-// Collect asks for the values.
+// Collect reads and sends the values.
 func (c Collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c {
 		s.Values(func(value float64, labels ...string) {
@@ -133,12 +133,12 @@ func (c Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Gauge is a metric of one value that goes up and down.
+// Gauge returns a metric with one value that goes up and down.
 func Gauge(name, help string, value func() float64) Sample {
 	return single(prometheus.GaugeValue, name, help, value)
 }
 
-// Counter is a metric of one value that only goes up.
+// Counter returns a metric with one value that only goes up.
 func Counter(name, help string, value func() float64) Sample {
 	return single(prometheus.CounterValue, name, help, value)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// page asks the status server for a page.
+// page gets a page from the status server.
 func page(t *testing.T, s *Status, healthy error, path string) (code int, body string) {
 	t.Helper()
 	c := Collector{
@@ -58,7 +58,7 @@ func TestStatusPages(t *testing.T) {
 	}
 }
 
-// What a program has in its memory is shown to this machine only, unless somebody says otherwise.
+// By default only this machine can read a program's profiles.
 func TestProfilesArePublicOnRequestOnly(t *testing.T) {
 	for _, c := range []struct {
 		status Status

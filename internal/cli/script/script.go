@@ -1,5 +1,5 @@
-// Package script runs the test scripts of commands: testdata/script/*.txtar, each the terminal session of a user. Only
-// the tests of commands call it.
+// Package script runs the test scripts of commands: testdata/script/*.txtar, each a terminal session of a user. Only
+// tests of commands use it.
 package script
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Run runs all scripts of the package. Beside testscript's own commands they have
+// Run runs all scripts of the package. In addition to testscript's own commands, scripts have
 //
 //	exits CODE PROGRAM [ARGUMENT...]
 //
-// which runs a program and checks its exit code. TestMain names the programs. Environment is NAME=VALUE for each
-// script, beside its own cache and configuration folders.
+// which runs a program and checks its exit code. TestMain names the programs. environment lists NAME=VALUE pairs for
+// each script, in addition to its own cache and configuration folders.
 func Run(t *testing.T, environment ...string) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",

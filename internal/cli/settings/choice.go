@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Choice is the value of a flag that takes one of a few words.
+// Choice is the value of a flag that accepts one of a few words.
 type Choice struct {
 	value *string
 	of    []string
 }
 
-// AddChoice adds a flag that takes one of a few words.
+// AddChoice adds a flag that accepts one of the words in of. usual is the default.
 func AddChoice(flags *pflag.FlagSet, value *string, name, usual, usage string, of ...string) {
 	*value = usual
 	flags.Var(&Choice{value, of}, name, usage)
@@ -23,13 +23,13 @@ func AddChoice(flags *pflag.FlagSet, value *string, name, usual, usage string, o
 // String returns the word.
 func (c *Choice) String() string { return *c.value }
 
-// Type is how --help names the value.
+// Type returns the name of the value in --help.
 func (c *Choice) Type() string { return "string" }
 
-// Words are those that the flag takes.
+// Words returns the words that the flag accepts.
 func (c *Choice) Words() []string { return slices.Clone(c.of) }
 
-// Set takes a word. The error says which there are.
+// Set sets the word. The error lists the accepted words.
 func (c *Choice) Set(word string) error {
 	if !slices.Contains(c.of, word) {
 		return fmt.Errorf("want %s", orWords(c.of))

@@ -9,25 +9,26 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 )
 
-// DatasetDir is where datasets are kept unless something else is said: in the user's cache, where the programs of one
-// machine share them and the next run finds them.
+// DatasetDir returns the default directory of datasets. It is in the user's cache, where the programs of one machine
+// share the datasets and the next run finds them.
 func DatasetDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		dir = os.TempDir() // no home directory, as in a container or for a system service
+		dir = os.TempDir() // there is no home directory, as in a container or for a system service
 	}
 	return filepath.Join(dir, "spate", "datasets")
 }
 
-// Bounds of a user's own datasets, which are rows that can be made again of their files.
+// Limits for a user's own datasets. Datasets are rows that can be made again from their files.
 const (
 	keepDatasets     = 32 << 30
 	keepDatasetsFor  = 90 * 24 * time.Hour
 	largestOfDataset = 64 << 30
 )
 
-// DatasetLimits are the bounds of a user's own datasets, and how much text a file of rows may have. They come from the
-// environment: SPATE_DATASET_CACHE_SIZE, SPATE_DATASET_CACHE_AGE and SPATE_DATASET_MAX_SIZE. 0 is no bound.
+// DatasetLimits returns the limits for a user's own datasets, and the most bytes of text that a file of rows may have.
+// They come from the environment: SPATE_DATASET_CACHE_SIZE, SPATE_DATASET_CACHE_AGE and SPATE_DATASET_MAX_SIZE. 0 means
+// no limit.
 func DatasetLimits() (keep retention.Limits, largest uint64, err error) {
 	room, most, age := Size(keepDatasets), Size(largestOfDataset), keepDatasetsFor
 	if text := os.Getenv("SPATE_DATASET_CACHE_SIZE"); text != "" {

@@ -13,14 +13,14 @@ import (
 	"github.com/spate-load/spate/coordinator/membership"
 )
 
-// Gossip says how a daemon takes part in gossip.
+// Gossip holds the flags for a daemon's part in gossip.
 type Gossip struct {
 	Listen, Advertise, Label, Key string
 	Join                          []string
 	WAN                           bool
 }
 
-// AddFlags adds the flags of gossip. Listen is the default address of --gossip-listen.
+// AddFlags adds the flags of gossip. listen is the default of --gossip-listen.
 func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
 	flags.StringVar(&g.Listen, "gossip-listen", listen,
 		"`IP:PORT` that gossip listens on, TCP and UDP; port 0 takes a free one")
@@ -34,7 +34,7 @@ func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
 	flags.BoolVar(&g.WAN, "wan", false, "gossip at the pace of networks between regions")
 }
 
-// Config returns the membership's configuration. Beyond loopback, gossip without a key needs plaintext to be true.
+// Config returns the configuration for membership. Gossip beyond loopback needs a key, or plaintext to be true.
 func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logger *slog.Logger) (membership.Config,
 	error) {
 	config := membership.Config{
@@ -50,8 +50,8 @@ func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logge
 	return config, config.Validate()
 }
 
-// keys reads --gossip-key: one key a line, the first encrypts and all decrypt. A file is read anew at each call, so
-// that its keys can be changed while the program runs.
+// keys reads --gossip-key: one key per line. The first key encrypts, all decrypt. A file is read again at each call, so
+// that its keys can be changed while the program is running.
 func (g *Gossip) keys() ([][]byte, error) {
 	text, err := Secret(g.Key)
 	if err != nil {
@@ -72,7 +72,7 @@ func (g *Gossip) keys() ([][]byte, error) {
 	return keys, nil
 }
 
-// CheckAddress refuses what is no host:port.
+// CheckAddress returns an error if an address is not host:port.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" {
@@ -81,7 +81,7 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// Loopback says whether an address is of this machine's loopback only.
+// Loopback reports whether an address is only on this machine's loopback.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

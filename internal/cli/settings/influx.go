@@ -17,19 +17,19 @@ import (
 	"github.com/spate-load/spate/internal/bounded"
 )
 
-// maxAuthorities is the most that a file of authorities may have, in bytes.
+// maxAuthorities is the largest size of a file of authorities, in bytes.
 const maxAuthorities = 16 << 20
 
-// SpoolFile is the name, in a run's directory, of what InfluxDB could not be sent.
+// SpoolFile is the name, in a run's directory, of the file with points that could not be sent to InfluxDB.
 const SpoolFile = "influx" + sink.SpoolSuffix
 
 // Influx says where merged results are written. The zero value writes nowhere.
 type Influx struct {
 	URL, Token, Org, Bucket string
 
-	// CA is a file of authorities that sign the server's certificate. Empty: those that this machine knows.
+	// CA is a file of authorities that may have signed the server's certificate. Empty: those that this machine trusts.
 	CA string
-	// Insecure leaves the server's certificate unchecked.
+	// Insecure skips the check of the server's certificate.
 	Insecure bool
 }
 
@@ -47,7 +47,7 @@ func (i *Influx) AddFlags(flags *pflag.FlagSet) {
 		"do not check the server's certificate: whoever is in between can read the token")
 }
 
-// Validate finds settings that do not go together.
+// Validate returns an error if settings do not go together.
 func (i *Influx) Validate() error {
 	secure := strings.HasPrefix(i.URL, "https://")
 	switch {
@@ -63,7 +63,7 @@ func (i *Influx) Validate() error {
 	return nil
 }
 
-// Config resolves and checks the settings. The spool is left open.
+// Config resolves and checks the settings. It does not set the spool.
 func (i *Influx) Config(logger *slog.Logger) (influx.Config, error) {
 	if err := i.Validate(); err != nil {
 		return influx.Config{}, err
@@ -83,11 +83,11 @@ func (i *Influx) Config(logger *slog.Logger) (influx.Config, error) {
 	return config, config.Validate()
 }
 
-// tls is what the server's certificate is checked by, nil for what this machine knows.
+// tls returns how to check the server's certificate, or nil for the machine's trusted authorities.
 func (i *Influx) tls() (*tls.Config, error) {
 	switch {
 	case i.Insecure:
-		// nolint:gosec // asked for by name
+		//nolint:gosec // asked for by name
 		return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
 	case i.CA == "":
 		return nil, nil //nolint:nilnil // the default of the client
@@ -103,9 +103,9 @@ func (i *Influx) tls() (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
 
-// Opener checks the settings and returns what opens the sink of a run, whose spool lies in the run's directory. It is
-// nil if nothing is to be written. A server that does not answer, or that refuses, is logged and no error: it changes
-// no result, and it may be well again when the run has points to write.
+// Opener checks the settings and returns a function that opens a run's sink, with its spool in the run's directory. The
+// function is nil if nothing will be written. A server that does not answer, or that refuses, is logged and is not an
+// error: it affects no result, and it may work again when the run has points to write.
 func (i *Influx) Opener(ctx context.Context, logger *slog.Logger) (func(runDir string) (sink.Sink, error), error) {
 	if err := i.Validate(); err != nil || i.URL == "" {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/influx"
 )
 
-// An https server is checked by the file that is named, or by nothing if that is asked for, which is said.
+// The certificate of an https server is checked by the given file, or not at all if the flags say so, which is logged.
 func TestInfluxByItsAuthority(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {

@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A log line is read by people: no number of an enum, no code of gRPC, in neither form.
+// People read log lines: neither format has numbers of enums or codes of gRPC.
 func TestLogsAreReadable(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer

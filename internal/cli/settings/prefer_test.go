@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestPrefer: what is typed wins over the environment, where the two exclude one another.
+// TestPrefer: a typed setting wins over the environment if the two exclude one another.
 func TestPrefer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		env     map[string]string

@@ -8,11 +8,11 @@ import (
 	"github.com/spate-load/spate/internal/bounded"
 )
 
-// maxSecret is the length of the longest secret, in bytes.
+// maxSecret is the largest size of a secret, in bytes.
 const maxSecret = 1 << 20
 
-// Secret returns the value behind "env:NAME" or "file:PATH", without the line break that files end in. Any other text
-// is the value itself.
+// Secret returns the value behind "env:NAME" or "file:PATH", without the line break at the end of a file. Any other
+// text is the value itself.
 func Secret(reference string) (string, error) {
 	if name, ok := strings.CutPrefix(reference, "env:"); ok {
 		value := os.Getenv(name)

@@ -1,5 +1,5 @@
-// Package settings gives every Spate command the same order of settings: flags, then SPATE_* environment variables,
-// then the configuration file, then defaults. Only commands use it; components take plain structs.
+// Package settings gives every Spate command the same precedence of settings: flags, then SPATE_* environment
+// variables, then the configuration file, then defaults. Only commands use the package; components take plain structs.
 package settings
 
 import (
@@ -29,11 +29,11 @@ func AddFlag(root *cobra.Command) {
 		"configuration `file` (default: ./spate.yaml, then spate/config.yaml in the user's configuration folder)")
 }
 
-// typed marks flags that are no settings.
+// typed marks flags that cannot be set by the environment or the configuration file.
 const typed = "spate_typed"
 
-// TypedOnly marks flags that count on the command line alone: they describe one test, not the program, and the
-// environment may hold something else under their names, such as an API key in SPATE_API_KEY.
+// TypedOnly marks flags that can be set only on the command line. Such flags describe one test, not the program, and
+// the environment may hold something else under their names, such as an API key in SPATE_API_KEY.
 func TypedOnly(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		annotate(flags.Lookup(name), typed)
@@ -45,17 +45,17 @@ func isTypedOnly(f *pflag.Flag) bool { return annotated(f, typed) }
 // configured marks flags whose value Apply has set.
 const configured = "spate_configured"
 
-// Typed says whether a flag was given on the command line. Changed of the flag set is true for those, too, that the
-// environment or the configuration file has set: what is there for other commands and other days contradicts nothing
-// that a person types.
+// Typed reports whether a flag was given on the command line. Changed of the flag set is true also for flags set by the
+// environment or the configuration file. Those settings are for all commands, so they do not conflict with what a
+// person types.
 func Typed(flags *pflag.FlagSet, name string) bool {
 	f := flags.Lookup(name)
 	return f != nil && f.Changed && !annotated(f, configured)
 }
 
-// Prefer settles that of two settings which exclude one another one was typed and the other comes from the environment
-// or the configuration file: the one that was typed counts, and the other is empty. It reports which was left out, ""
-// if none was.
+// Prefer resolves a conflict between two settings that exclude one another, if one was typed and the other comes from
+// the environment or the configuration file. The typed setting wins, and the other is reset to its default. Prefer
+// returns the name of the setting that was reset, or "" if none was.
 func Prefer(flags *pflag.FlagSet, a, b string) (leftOut string) {
 	for _, pair := range [][2]string{{a, b}, {b, a}} {
 		other := flags.Lookup(pair[1])
@@ -65,7 +65,7 @@ func Prefer(flags *pflag.FlagSet, a, b string) (leftOut string) {
 		if list, is := other.Value.(pflag.SliceValue); is {
 			_ = list.Replace(nil) // no words: nothing to parse
 		} else {
-			_ = other.Value.Set(other.DefValue) // as it was to begin with
+			_ = other.Value.Set(other.DefValue) // its default
 		}
 		return pair[1]
 	}
@@ -81,8 +81,8 @@ func annotate(f *pflag.Flag, mark string) {
 
 func annotated(f *pflag.Flag, mark string) bool { _, is := f.Annotations[mark]; return is }
 
-// Apply fills in each flag of cmd that was not given on the command line: from the environment variable SPATE_<FLAG>,
-// else from the configuration file. A key of the file that no flag of the whole program has is an error: it is a typing
+// Apply sets each flag of cmd that was not given on the command line: from the environment variable SPATE_<FLAG>, or
+// else from the configuration file. A key in the file that is not a flag of any command is an error: it is a typing
 // mistake.
 func Apply(cmd *cobra.Command) error {
 	v := viper.New()
@@ -101,7 +101,7 @@ func Apply(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// set hands one value on to its flag, so that it is parsed and checked as if it had been typed.
+// set passes one value to its flag, so that it is parsed and checked as if it had been typed.
 func set(flags *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
 	value := v.GetString(f.Name)
 	if list, ok := v.Get(f.Name).([]any); ok {
@@ -119,7 +119,7 @@ func set(flags *pflag.FlagSet, f *pflag.Flag, v *viper.Viper) error {
 	return nil
 }
 
-// readFile reads the configuration file, if there is one. One that was named must be there.
+// readFile reads the configuration file, if there is one. A file that a person named must exist.
 func readFile(v *viper.Viper, cmd *cobra.Command) error {
 	path, named := filePath(cmd)
 	if path == "" {
@@ -158,7 +158,7 @@ func filePath(cmd *cobra.Command) (path string, named bool) {
 	return "", false
 }
 
-// checkKeys refuses keys that are no flag of any command of the program.
+// checkKeys refuses keys that are not a flag of any command of the program.
 func checkKeys(path string, keys []string, root *cobra.Command) error {
 	known := map[string]bool{}
 	add := func(f *pflag.Flag) { known[f.Name] = known[f.Name] || !isTypedOnly(f) }
@@ -181,7 +181,7 @@ func checkKeys(path string, keys []string, root *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// readable writes a value of a log line for people: an enum of the protocol as its word (outcome=failed, not 2), an
+// readable rewrites a value of a log line for people: an enum of the protocol as its word (outcome=failed, not 2), an
 // error without gRPC's codes.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
@@ -193,12 +193,12 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// enumWord is the name of an enum's value without what the names of its values have in common.
+// enumWord returns the name of an enum's value without the common prefix of the names of all values.
 func enumWord(e protoreflect.Enum) string {
 	values := e.Descriptor().Values()
 	value := values.ByNumber(e.Number())
 	if value == nil {
-		return fmt.Sprint(e.Number()) // of a newer protocol
+		return fmt.Sprint(e.Number()) // from a newer protocol
 	}
 	common := ""
 	if first := values.ByNumber(0); first != nil {
@@ -207,7 +207,7 @@ func enumWord(e protoreflect.Enum) string {
 	return strings.ToLower(strings.TrimPrefix(string(value.Name()), common))
 }
 
-// Logger makes the structured logger of a command. Level is debug, info, warn or error; format is text or json.
+// Logger makes the structured logger of a command. level is debug, info, warn or error; format is text or json.
 func Logger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

@@ -54,7 +54,7 @@ func TestOrderOfSettings(t *testing.T) {
 	}
 }
 
-// TestTyped: what the environment or a file sets was not typed, whatever the flag set says.
+// TestTyped: a setting from the environment or a file was not typed, whatever the flag set says.
 func TestTyped(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -9,7 +9,7 @@ import (
 // Size is a number of bytes as a person writes it: 500MB, 32GiB, 4096. It is the value of a flag.
 type Size uint64
 
-// units of sizes, those that end alike the longer one first.
+// units of sizes. Of units with the same ending, the longer one is first.
 var units = []struct {
 	name  string
 	bytes float64
@@ -18,7 +18,7 @@ var units = []struct {
 	{"GB", 1e9}, {"TB", 1e12}, {"B", 1},
 }
 
-// String writes the size in the largest unit of 1024 that it is a whole number of.
+// String returns the size in the largest unit, by 1024, that divides it.
 func (s *Size) String() string {
 	for _, u := range []int{3, 2, 1, 0} {
 		if unit := uint64(units[u].bytes); uint64(*s) >= unit && uint64(*s)%unit == 0 {
@@ -28,10 +28,10 @@ func (s *Size) String() string {
 	return strconv.FormatUint(uint64(*s), 10)
 }
 
-// Type is how --help names the value.
+// Type returns the name of the value in --help.
 func (s *Size) Type() string { return "size" }
 
-// Set reads what a person wrote.
+// Set parses what a person wrote.
 func (s *Size) Set(text string) error {
 	number, factor := strings.TrimSpace(text), 1.0
 	for _, u := range units {

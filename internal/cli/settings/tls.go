@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/certs"
 )
 
-// TLS are the certificates by which a program knows the others of its cluster.
+// TLS holds the certificates by which the programs of a cluster authenticate each other.
 type TLS struct{ certs.Files }
 
 // AddFlags adds the flags of certificates.
@@ -24,11 +24,11 @@ func (t *TLS) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.Key, "tls-key", "", "`file` of its key")
 }
 
-// soon is how long before its end a certificate is spoken of.
+// soon is how long before its end a certificate causes a warning.
 const soon = 14 * 24 * time.Hour
 
-// Check finds mistakes in the flags and their files, and warns of an end that is near. Without any of the flags all is
-// well.
+// Check finds mistakes in the flags and their files, and warns about a certificate that expires soon. If none of the
+// flags is given, Check returns nil.
 func (t *TLS) Check(logger *slog.Logger) error {
 	if !t.Given() {
 		return nil
@@ -47,7 +47,8 @@ func (t *TLS) Check(logger *slog.Logger) error {
 	return nil
 }
 
-// Dial returns the credentials with which a program of a role connects to a coordinator: plain without certificates.
+// Dial returns the credentials with which a program of a role connects to a coordinator. Without certificates they are
+// plaintext.
 func (t *TLS) Dial(role certs.Role) (credentials.TransportCredentials, error) {
 	if !t.Given() {
 		return insecure.NewCredentials(), nil

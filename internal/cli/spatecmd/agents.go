@@ -78,7 +78,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 	return t.write(w)
 }
 
-// agentJSON is an agent in the list for programs. What is not known is null.
+// agentJSON is an agent in the JSON list. Unknown values are null.
 type agentJSON struct {
 	Name             string   `json:"name"`
 	Region           *string  `json:"region"`
@@ -110,7 +110,7 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 			Version: given(a.GetVersion()),
 			Address: given(s.GetAddress()), Capacity: exactOf(a.GetCapacity()),
 		}
-		if a.GetWeight() > 0 { // else it was only found, and nothing is known of it
+		if a.GetWeight() > 0 { // otherwise gossip has found it, and nothing else is known
 			said := a.GetWeightGiven()
 			one.WeightGiven = &said
 		}
@@ -131,7 +131,7 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 	return list
 }
 
-// exact is what calibration found of an agent's machine. What was not measured is null.
+// exact is what calibration found for an agent's machine. Values that were not measured are null.
 type exact struct {
 	Streams         *uint32  `json:"streams"`
 	FramesPerSecond *float64 `json:"frames_per_second"`
@@ -147,7 +147,7 @@ func exactOf(c *spatev1.Capacity) *exact {
 		stamp(c.GetMeasuredAt())}
 }
 
-// exactTo is the same for people: "1,000 at 50,000/s".
+// exactTo formats the same for people: "1,000 at 50,000/s".
 func exactTo(c *spatev1.Capacity) string {
 	if c.GetStreams() == 0 {
 		return "n/a"
@@ -155,7 +155,7 @@ func exactTo(c *spatev1.Capacity) string {
 	return thousands(uint64(c.GetStreams())) + " at " + whole(c.GetFramesPerSecond()) + "/s"
 }
 
-// healthWords say how an agent does, and how long one that is silent has been so.
+// healthWords returns an agent's health, and how long a silent agent has been silent.
 func healthWords(s *spatev1.AgentStatus) string {
 	text := health(s.GetHealth())
 	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {

@@ -19,8 +19,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// backend is what a run runs on: a coordinator somewhere, or one embedded in this process with its agents. Both are
-// spoken to through the same services, so that everything behind it is the same.
+// backend is what a run runs on: a remote coordinator, or one embedded in this process with its agents. Both are called
+// through the same services, so that everything behind them is the same.
 type backend struct {
 	conn      *grpc.ClientConn
 	address   string // empty: embedded
@@ -28,7 +28,7 @@ type backend struct {
 	close     func()
 }
 
-// backend connects to the coordinator that was named, or starts the embedded one.
+// backend connects to the coordinator that the flags name, or starts the embedded one.
 func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error) {
 	if f.coordinator == "" {
 		return f.local.embed(ctx, logs, f.results.out, nil)
@@ -40,7 +40,7 @@ func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error
 	return &backend{conn: conn, address: f.coordinator, minAgents: f.minAgents, close: func() { _ = conn.Close() }}, nil
 }
 
-// dial connects to a coordinator's services. One that goes silent is noticed, so that nobody waits for it for ever.
+// dial connects to a coordinator's services. It detects a silent coordinator, so that nobody waits for one for ever.
 func dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 	if err := settings.CheckAddress(address); err != nil {
 		return nil, badInputf("--coordinator %w", err)
@@ -58,11 +58,11 @@ func dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// reconnecting is how soon a connection that broke is tried again: a person waits for it.
+// reconnecting is how soon a broken connection is retried: a person waits for it.
 var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 	MaxDelay: 2 * time.Second}
 
-// unreachable says what to do about a coordinator that cannot be reached. Nothing has been started then.
+// unreachable returns an error that says what to do about a coordinator that cannot be reached. Nothing was started.
 func unreachable(address string, err error) error {
 	if status.Code(err) == codes.PermissionDenied {
 		return badInputf("the coordinator at %s refuses this: %s", address, status.Convert(err).Message())
@@ -70,13 +70,13 @@ func unreachable(address string, err error) error {
 	return badInputf("the coordinator at %s cannot be reached: %s", address, reason.Of(err))
 }
 
-// neverConnected says whether a call failed before anything of it can have reached the coordinator, by gRPC's words.
+// neverConnected reports whether a call failed before it can have reached the coordinator, judging by gRPC's message.
 func neverConnected(message string) bool {
 	return strings.Contains(message, "Error while dialing: ") || strings.Contains(message, "name resolver error") ||
 		strings.Contains(message, "handshake failed")
 }
 
-// onThisMachine is an error if an agent of the run may not reach this machine's loopback.
+// onThisMachine returns an error if an agent of the run may not reach this machine's loopback.
 func (b *backend) onThisMachine(ctx context.Context) error {
 	if b.address == "" {
 		return nil

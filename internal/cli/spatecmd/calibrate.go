@@ -33,7 +33,7 @@ type calibrateFlags struct {
 	forget   bool
 }
 
-// Loads that are tried unless some are given.
+// Loads that are tried by default.
 var (
 	allStreams   = []int{100, 250, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12000, 16000, 19000}
 	quickStreams = []int{50, 250, 1000}
@@ -41,7 +41,7 @@ var (
 	quickStarts  = []float64{500, 2000}
 )
 
-// mostTime is how long the loads may take, but for the last one.
+// mostTime is how long all loads but the last may take.
 const mostTime = 110 * time.Second
 
 func newCalibrate() *cobra.Command {
@@ -102,8 +102,8 @@ Exit codes:
 	return cmd
 }
 
-// newCalibrated is one of the processes of a calibration, which `spate calibrate` starts. It ends with its input, not
-// by Ctrl-C: its parent, which hears that as well, ends it.
+// newCalibrated makes the command of a process that `spate calibrate` starts. The process ends with its input. It
+// ignores Ctrl-C: its parent, which also receives Ctrl-C, ends it.
 func newCalibrated(name string, serve func(in io.Reader, out, errs io.Writer) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, Args: cobra.NoArgs, Short: "A process of spate calibrate",
@@ -114,7 +114,6 @@ func newCalibrated(name string, serve func(in io.Reader, out, errs io.Writer) er
 	}
 }
 
-// run calibrates.
 func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	config, err := f.config(cmd)
 	if err != nil {
@@ -147,7 +146,7 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	return f.conclude(cmd, sheet)
 }
 
-// conclude prints, writes and keeps what was found.
+// conclude prints and saves what was found.
 func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) error {
 	if err := sheet.writeTables(cmd.OutOrStdout()); err != nil {
 		return err
@@ -173,7 +172,7 @@ func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) e
 	return err
 }
 
-// config is what the flags ask for, and checks that the machine has room for it.
+// config returns the configuration that the flags ask for. It checks that the machine has room for it.
 func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -201,7 +200,7 @@ func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) 
 	return c, f.fit(cmd, &c)
 }
 
-// fit leaves out loads that the machine has no room for, and says so. Of those that were asked for it is an error.
+// fit drops loads that the machine has no room for, with a message. If the loads were given by flags, it fails instead.
 func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
 	for i, n := range c.Streams {
 		err := calibration.Room(n)

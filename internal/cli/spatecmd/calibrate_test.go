@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sampleSheet has all that a sheet can show, in numbers as wide as they come.
+// sampleSheet has everything that a sheet can show, with the widest numbers.
 func sampleSheet() *calibrationSheet {
 	spread := func(count uint64, p50, p99, p999, most int64) calibration.Spread {
 		return calibration.Spread{Count: count, P50: p50, P99: p99, P999: p999, Max: most}
@@ -119,7 +119,7 @@ func TestCalibrationProgressOnATerminal(t *testing.T) {
 	p := newCalibrationProgress(&b, 4, time.Second)
 	p.terminal = true
 	p.began(calibration.Load{Streams: 1000}, time.Second)
-	p.close() // as after Ctrl-C: goleak finds its clock if it goes on
+	p.close() // as after Ctrl-C: goleak finds the clock if it is still running
 	if got := b.String(); !strings.Contains(got, "load 1 of at most 4: 1,000 streams, ") ||
 		!strings.HasSuffix(got, "\r\033[K") {
 		t.Errorf("%q", got)

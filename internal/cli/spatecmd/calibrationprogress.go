@@ -10,25 +10,25 @@ import (
 	"github.com/spate-load/spate/agent/calibration"
 )
 
-// calibrationProgress shows which load is measured: on a terminal one line that is rewritten, elsewhere a line for each
-// load.
+// calibrationProgress shows which load is being measured: on a terminal in one line that is rewritten, elsewhere in one
+// line for each load.
 type calibrationProgress struct {
 	w        io.Writer
 	terminal bool
 	window   time.Duration
-	most     int // loads, if all are tried once
+	most     int // loads, if each is tried once
 
 	mu    sync.Mutex
 	n     int    // loads so far
 	shown bool   // a line is being rewritten
-	tick  func() // ends the line's clock
+	tick  func() // stops the line's clock
 }
 
 func newCalibrationProgress(w io.Writer, most int, window time.Duration) *calibrationProgress {
 	return &calibrationProgress{w: w, terminal: terminalWidth(w) > 0, window: window, most: most, tick: func() {}}
 }
 
-// began shows that a load begins, which is measured from so long from now on.
+// began shows that a load starts. Its measurement starts after `before`.
 func (p *calibrationProgress) began(l calibration.Load, before time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func (p *calibrationProgress) rewrite(text string, end time.Time) {
 	}
 }
 
-// measured shows what came of a load.
+// measured shows the result of a load.
 func (p *calibrationProgress) measured(r *calibration.Row) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,14 +95,14 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 	}
 }
 
-// close ends the display. It may be called again.
+// close ends the display. It may be called more than once.
 func (p *calibrationProgress) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
 }
 
-// clear takes the line away.
+// clear removes the line.
 func (p *calibrationProgress) clear() {
 	p.tick()
 	if p.shown {

@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/capacity"
 )
 
-// calibrationSheet is all that a calibration found, as programs get it.
+// calibrationSheet is everything that a calibration found, in the form that --json writes.
 type calibrationSheet struct {
 	Machine capacity.Machine  `json:"machine"`
 	Cores   calibration.Cores `json:"cores"`
@@ -26,7 +26,7 @@ type calibrationSheet struct {
 	Took    time.Duration     `json:"took_ns"`
 }
 
-// headline says what is measured where.
+// headline says what is measured, and on which cores.
 func (s *calibrationSheet) headline() string {
 	ticks := "all streams tick at once"
 	if s.Spread {
@@ -39,7 +39,7 @@ func (s *calibrationSheet) headline() string {
 	return fmt.Sprintf("Calibrating %s: %s; a frame each %v, %s", s.Machine.Host, where, s.Step, ticks)
 }
 
-// coreNames names cores: "core 0", "cores 0-3", "cores 0-2,5".
+// coreNames formats cores: "core 0", "cores 0-3", "cores 0-2,5".
 func coreNames(cores []int) string {
 	var parts []string
 	for i := 0; i < len(cores); {
@@ -60,7 +60,7 @@ func coreNames(cores []int) string {
 	return "cores " + strings.Join(parts, ",")
 }
 
-// writeTables prints what was measured by load, and the errors.
+// writeTables prints what was measured at each load, and the errors.
 func (s *calibrationSheet) writeTables(w io.Writer) error {
 	if len(s.Rows) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 	return s.errors().write(w)
 }
 
-// loads is the table of loads: the use of the processors in cores, times in microseconds.
+// loads returns the table of loads: CPU use in cores, times in microseconds.
 func (s *calibrationSheet) loads() *table {
 	t := &table{right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
 	t.row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED",
@@ -101,7 +101,7 @@ func (s *calibrationSheet) loads() *table {
 	return t
 }
 
-// errors is the table of errors, by both clocks side by side.
+// errors returns the table of errors, with both clocks side by side.
 func (s *calibrationSheet) errors() *table {
 	t := &table{right: []bool{true, false, true, true, true, true, true, true, true, true}}
 	t.row("LOAD", "OF", "STAMP p50", "p99", "p99.9", "max", "PROGRAM p50", "p99", "p99.9", "max")
@@ -113,7 +113,7 @@ func (s *calibrationSheet) errors() *table {
 			errors calibration.Errors
 		}{{"TTFT", r.TTFT}, {"ITL", r.ITL}, {"ITL but last", r.Inner}, {"E2E", r.E2E}} {
 			if r.Starts > 0 && e.of == "ITL but last" {
-				continue // of two tokens the only gap is the last
+				continue // of two tokens, the only gap is the last
 			}
 			t.row(slices.Concat([]string{name, e.of}, spreadCells(e.errors.Stamp), spreadCells(e.errors.Program))...)
 			name = ""
@@ -133,7 +133,7 @@ func spreadCells(s calibration.Spread) []string {
 	return []string{spreadCell(s, s.P50), spreadCell(s, s.P99), spreadCell(s, s.P999), spreadCell(s, s.Max)}
 }
 
-// spreadCell is one of a spread's values, n/a where there was none.
+// spreadCell formats one value of a spread, or n/a if the spread is empty.
 func spreadCell(s calibration.Spread, ns int64) string {
 	if s.Count == 0 {
 		return "n/a"
@@ -141,7 +141,7 @@ func spreadCell(s calibration.Spread, ns int64) string {
 	return inMicroseconds(ns)
 }
 
-// inMicroseconds has three digits that count, and no more.
+// inMicroseconds formats nanoseconds as microseconds, with one decimal below 100.
 func inMicroseconds(ns int64) string {
 	us := float64(ns) / 1000
 	if us < 99.95 {
@@ -150,10 +150,10 @@ func inMicroseconds(ns int64) string {
 	return whole(us)
 }
 
-// whole is a number without its fraction.
+// whole formats a number rounded to an integer.
 func whole(v float64) string { return thousands(uint64(v + 0.5)) }
 
-// share is a part of a whole in percent.
+// share formats a part of a whole in percent.
 func share(part float64) string {
 	if part == 0 {
 		return "0"
@@ -164,7 +164,7 @@ func share(part float64) string {
 	return fmt.Sprintf("%.2f %%", 100*part)
 }
 
-// writeLimit prints the limit, and what it was limited by.
+// writeLimit prints the limits, and what limited them.
 func (s *calibrationSheet) writeLimit(w io.Writer) error {
 	l := &s.Limit
 	b := &strings.Builder{}
@@ -188,7 +188,7 @@ func (s *calibrationSheet) writeLimit(w io.Writer) error {
 	return err
 }
 
-// limitLine says one limit, and what broke first above it.
+// limitLine prints one limit, and which rule was broken first above it.
 func (s *calibrationSheet) limitLine(b *strings.Builder, found, more bool, text, none, by string) {
 	least := ""
 	if more {
@@ -209,7 +209,7 @@ func (s *calibrationSheet) limitLine(b *strings.Builder, found, more bool, text,
 	}
 }
 
-// capacity is the limit as it is kept.
+// capacity returns the limits in the form in which they are kept.
 func (s *calibrationSheet) capacity() *capacity.Capacity {
 	return &capacity.Capacity{
 		Streams: s.Limit.Streams, FramesPerSecond: s.Limit.FramesPerSecond, StartsPerSecond: s.Limit.StartsPerSecond,
@@ -217,7 +217,7 @@ func (s *calibrationSheet) capacity() *capacity.Capacity {
 	}
 }
 
-// writeJSON writes all for programs.
+// writeJSON writes the whole sheet for programs.
 func (s *calibrationSheet) writeJSON(path string) error {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// latest stands for the run that was submitted last.
+// latest names the run that was submitted last.
 const latest = "latest"
 
-// runHelp says how a run is named, in --help.
+// runHelp says in --help how to name a run.
 const runHelp = `RUN is the id of a run, a beginning of it that no other run has, or "latest", the run that was submitted last.`
 
-// named finds the run that a person means: by its id, by a beginning of it that no other has, or the latest.
+// named finds the run that a person means: by its ID, by a unique prefix of it, or as the latest.
 func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error) {
 	if len(runs) == 0 {
 		return nil, errors.New("the coordinator has no runs")
@@ -51,7 +51,7 @@ func ids(runs []*spatev1.RunSummary) []string {
 	return all
 }
 
-// goesOn says whether a run waits or is in progress.
+// goesOn reports whether a run waits or is in progress.
 func goesOn(r *spatev1.RunSummary) bool {
 	return r.GetState() == spatev1.RunState_RUN_STATE_WAITING || r.GetState() == spatev1.RunState_RUN_STATE_RUNNING
 }

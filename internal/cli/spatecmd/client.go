@@ -12,10 +12,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// answerTimeout is how long a coordinator may take to answer a question.
+// answerTimeout is how long a coordinator may take to answer a call.
 const answerTimeout = 10 * time.Second
 
-// clientFlags say where the coordinator is, for commands that do nothing without one.
+// clientFlags say where the coordinator is, for commands that need one.
 type clientFlags struct {
 	coordinator string
 	plaintext   bool
@@ -29,7 +29,7 @@ func (f *clientFlags) add(flags *pflag.FlagSet) {
 	f.tls.AddFlags(flags)
 }
 
-// connect checks the flags and makes the connection, which the caller closes. Nothing is sent yet.
+// connect checks the flags and makes the connection, which the caller closes. It sends nothing yet.
 func (f *clientFlags) connect() (*grpc.ClientConn, error) {
 	if f.coordinator == "" {
 		return nil, badInputf("--coordinator is missing: give the coordinator's host:port")
@@ -44,10 +44,10 @@ func (f *clientFlags) connect() (*grpc.ClientConn, error) {
 	return dial(f.coordinator, &f.tls)
 }
 
-// mostRuns is how many runs are looked through for one that is named in short.
+// mostRuns is how many runs are searched for a name.
 const mostRuns = 1000
 
-// listRuns asks for the newest runs.
+// listRuns lists the newest runs.
 func (f *clientFlags) listRuns(ctx context.Context, client spatev1.RunServiceClient,
 	limit uint32) ([]*spatev1.RunSummary, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)

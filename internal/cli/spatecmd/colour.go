@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// palette colours text for a terminal. False writes it as it is.
+// palette colours text for a terminal. If it is false, text stays as it is.
 type palette bool
 
-// paletteOf colours what is written to a terminal, unless NO_COLOR (https://no-color.org) or a dumb terminal says
-// otherwise.
+// paletteOf returns a palette that colours text if w is a terminal, unless NO_COLOR (https://no-color.org) or a dumb
+// terminal forbids it.
 func paletteOf(w io.Writer) palette {
 	return palette(terminalWidth(w) > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
 }
@@ -35,7 +35,7 @@ var failures = regexp.MustCompile(`[0-9,]+ failed|\(incomplete\)`)
 
 var bars = regexp.MustCompile(`█+`)
 
-// stage colours a line about a stage. The line is laid out already: colours have no width.
+// stage colours a line about a stage. The line must already have its layout: colour codes have no width.
 func (p palette) stage(line string) string {
 	line = bars.ReplaceAllStringFunc(line, func(s string) string { return p.paint(cyan, s) })
 	return failures.ReplaceAllStringFunc(line, func(s string) string { return p.paint(red, s) })
@@ -52,7 +52,7 @@ func (p palette) mark(mark string) string {
 	return mark
 }
 
-// state colours how a run ended, in the words of ending.
+// state colours how a run ended, given as in `ending`.
 func (p palette) state(state string) string {
 	switch {
 	case state == "done" || state == "done, VALID":

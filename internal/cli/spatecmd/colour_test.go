@@ -9,7 +9,7 @@ import (
 
 var escape = regexp.MustCompile(`\x1b\[\d+m`)
 
-// Colours change no character and no width; without a terminal there are none.
+// Colours change no character and no width. Without a terminal there are no colours.
 func TestColoursChangeNoText(t *testing.T) {
 	shown := func(colours palette) string {
 		var out bytes.Buffer

@@ -1,4 +1,4 @@
-// Package spatecmd is the command line of spate: its commands, their flags, and what they show.
+// Package spatecmd is the command line of spate: its commands, their flags, and what they print.
 package spatecmd
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 )
 
-// version is what the program says it is. Main sets it.
+// version is the program's version. Main sets it.
 var version = ""
 
-// Main executes the command line and returns the exit code. Build is the version that the build was given, or empty. It
-// blocks until the command has ended.
+// Main executes the command line and returns the exit code. build is the version that the build was given, or empty.
+// Main blocks until the command has ended.
 func Main(build string) int {
 	version = build
 	root := newRoot()
@@ -31,7 +31,7 @@ func Main(build string) int {
 	return exitCode(err)
 }
 
-// errAlreadySaid goes with an exit code whose reason the command has printed itself.
+// errAlreadySaid goes with an exit code whose reason the command has already printed.
 var errAlreadySaid = errors.New("see above")
 
 func newRoot() *cobra.Command {
@@ -76,7 +76,7 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 	return root
 }
 
-// arguments wraps a check of positional arguments so that a mistake in them exits with the code for mistakes.
+// arguments wraps a check of positional arguments so that mistakes in them exit with the code for bad input.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// flagWords are the words that flags take which are no settings.Choice, by the flag's name.
+// flagWords are the words that flags other than settings.Choice accept, by the flag's name.
 var flagWords = map[string][]string{
 	"api":              plans.APIs(),
 	"arrival":          {"poisson", "constant"},
@@ -29,12 +29,12 @@ var flagWords = map[string][]string{
 
 var treatments = []string{"honoured", "ignored", "refused"}
 
-// completeValues lets shells complete the values of flags, of the command and all below it, and the arguments of those
+// completeValues enables shell completion of flag values for a command and all below it, and of arguments for those
 // that take plans.
 func completeValues(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if words := wordsOf(f); len(words) > 0 {
-			// It fails for a flag that has completion already, or is not there: neither can be.
+			// This fails only for a flag that already has completion or does not exist. Neither can happen.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name,
 				cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
@@ -54,7 +54,7 @@ func wordsOf(f *pflag.Flag) []string {
 	return flagWords[f.Name]
 }
 
-// completePlans offers the plans that ship with Spate; where none begins with what was typed, the shell offers files.
+// completePlans offers the plans that ship with Spate. If none starts with what was typed, the shell offers files.
 func completePlans(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var found []cobra.Completion
 	for _, name := range plans.Shipped() {

@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// completed is what a shell is offered behind the words.
+// completed returns what a shell offers after the words.
 func completed(t *testing.T, words ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
@@ -50,7 +50,7 @@ func TestCompletionOfValues(t *testing.T) {
 
 var listed = regexp.MustCompile(`: ([a-z0-9_.-]+(?:, [a-z0-9_.-]+)*),? or ([a-z0-9_.-]+)(?: of both)?(?:;|$|\s\()`)
 
-// Every flag whose help lists the words that it takes completes them: "keep rows: parquet, jsonl or none".
+// Every flag whose help lists the words that it accepts completes them: "keep rows: parquet, jsonl or none".
 func TestFlagsThatListWordsCompleteThem(t *testing.T) {
 	seen := 0
 	var visit func(*cobra.Command)

@@ -61,7 +61,7 @@ func newDatasetsRemove() *cobra.Command {
 	return cmd
 }
 
-// ownDatasets are the user's, the one used last first.
+// ownDatasets returns the user's datasets, the most recently used first.
 func ownDatasets() (*store.Store, []retention.Item, error) {
 	s, err := store.Open(settings.DatasetDir())
 	if err != nil {
@@ -72,7 +72,7 @@ func ownDatasets() (*store.Store, []retention.Item, error) {
 	return s, items, err
 }
 
-// removeDatasets removes those whose hashes begin as is said. None: all.
+// removeDatasets removes the datasets whose hashes start as given, or all if begins is empty.
 func removeDatasets(out io.Writer, begins []string) error {
 	s, items, err := ownDatasets()
 	if err != nil {
@@ -117,7 +117,7 @@ func datasetsNamed(items []retention.Item, begins []string) (out []retention.Ite
 	return out, nil
 }
 
-// writeDatasets prints datasets as a table, and the room that they take.
+// writeDatasets prints datasets as a table, and the space that they take up.
 func writeDatasets(w io.Writer, items []retention.Item) error {
 	if len(items) == 0 {
 		_, err := fmt.Fprintf(w, "No datasets in %s.\n", settings.DatasetDir())
@@ -138,7 +138,7 @@ func writeDatasets(w io.Writer, items []retention.Item) error {
 	return err
 }
 
-// sizeWords says a size for people.
+// sizeWords formats a size for people.
 func sizeWords(bytes uint64) string {
 	switch v := float64(bytes); {
 	case v >= 1<<30:
@@ -150,7 +150,7 @@ func sizeWords(bytes uint64) string {
 	}
 }
 
-// datasetJSON is a dataset in the list for programs.
+// datasetJSON is a dataset in the JSON list.
 type datasetJSON struct {
 	SHA256 string `json:"sha256"`
 	Bytes  uint64 `json:"bytes"`

@@ -9,20 +9,20 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// embedded says how many agents run in this process, region by region. It is the value of a flag: "3" agents without a
-// region, or "eu=2,us=1".
+// embedded is the number of agents in this process, by region. It is the value of a flag: "3" agents without a region,
+// or "eu=2,us=1".
 type embedded []regionAgents
 
-// regionAgents are the agents of one region. Region may be empty.
+// regionAgents is the number of agents of one region. region may be empty.
 type regionAgents struct {
 	region string
 	count  int
 }
 
-// defaultAgents is how many agents a run has that does not say.
+// defaultAgents returns the default number of agents of a run.
 func defaultAgents() embedded { return embedded{{count: 2}} }
 
-// String writes them as a person does.
+// String formats the numbers as a person writes them.
 func (e *embedded) String() string {
 	var parts []string
 	for _, r := range *e {
@@ -34,10 +34,10 @@ func (e *embedded) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Type is how --help names the value.
+// Type returns the name of the value in --help.
 func (e *embedded) Type() string { return "number" }
 
-// Set reads what a person wrote. How many there may be is not looked at.
+// Set parses what a person wrote. It does not check how many agents there are.
 func (e *embedded) Set(text string) error {
 	if n, err := strconv.Atoi(text); err == nil {
 		*e = embedded{{count: n}}
@@ -60,7 +60,7 @@ func (e *embedded) Set(text string) error {
 	return nil
 }
 
-// total is how many agents there are.
+// total returns the number of all agents.
 func (e *embedded) total() int {
 	total := 0
 	for _, r := range *e {
@@ -69,7 +69,7 @@ func (e *embedded) total() int {
 	return total
 }
 
-// check refuses what no run can have.
+// check refuses numbers and regions that no run can have.
 func (e *embedded) check() error {
 	few := slices.ContainsFunc(*e, func(r regionAgents) bool { return r.count < 1 })
 	if total := e.total(); few || total > 1000 {
@@ -83,10 +83,10 @@ func (e *embedded) check() error {
 	return nil
 }
 
-// embeddedName is an agent that is embedded.
+// embeddedName is the name and region of an embedded agent.
 type embeddedName struct{ name, region string }
 
-// names gives each agent its name: eu-1, eu-2, us-1, or embedded-1 without a region.
+// names returns the name of each agent: eu-1, eu-2, us-1, or embedded-1 without a region.
 func (e *embedded) names() []embeddedName {
 	var names []embeddedName
 	for _, r := range *e {
@@ -101,8 +101,8 @@ func (e *embedded) names() []embeddedName {
 	return names
 }
 
-// fits refuses a plan whose regions have no agent among them, or which has no part for one of them: its run would wait
-// in vain.
+// fits refuses a plan with a region that has no agent, and agents of a region that the plan does not name: such a run
+// would wait in vain.
 func (e *embedded) fits(plan *plans.Plan) error {
 	regions := regionsOf(plan)
 	var missing, cure []string

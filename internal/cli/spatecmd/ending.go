@@ -22,21 +22,21 @@ func (f *failOn) add(flags *pflag.FlagSet) {
 		"suspect", "never")
 }
 
-// fails reports whether a verdict is one to fail on.
+// fails reports whether to fail on a verdict.
 func (f failOn) fails(v trust.Verdict) bool {
 	return f == "invalid" && v == trust.Invalid || f == "suspect" && (v == trust.Invalid || v == trust.Suspect)
 }
 
-// ending is how a run ended. Every command that waits for a run, or fetches one, has its last lines and its exit code
-// from here.
+// ending is how a run ended. Every command that waits for a run, or fetches one, takes its last lines and its exit code
+// from an ending.
 type ending struct {
 	id string
 	*spatev1.RunEnded
-	result  *aggregate.Result // nil: its results are not here
-	unbegun bool              // it ended while it waited for others
+	result  *aggregate.Result // nil: the results are not here
+	unbegun bool              // it ended while it waited for other runs
 }
 
-// summaryEnding is the ending of a run that a coordinator lists.
+// summaryEnding returns the ending of a run that a coordinator lists.
 func summaryEnding(r *spatev1.RunSummary) ending {
 	unbegun := r.GetBeginTime() == nil && r.GetState() == spatev1.RunState_RUN_STATE_ENDED
 	return ending{id: r.GetRunId(), unbegun: unbegun, RunEnded: &spatev1.RunEnded{
@@ -44,7 +44,7 @@ func summaryEnding(r *spatev1.RunSummary) ending {
 	}}
 }
 
-// resultEnding is the ending of a run whose results are here.
+// resultEnding returns the ending of a run whose results are here.
 func resultEnding(result *aggregate.Result) ending {
 	e := ending{id: result.Run.ID, result: result, RunEnded: &spatev1.RunEnded{Complete: result.Run.Complete}}
 	if o := result.Run.Outcome; o != nil {
@@ -59,7 +59,7 @@ func resultEnding(result *aggregate.Result) ending {
 	return e
 }
 
-// state is where the run stands, in the words of `spate runs`.
+// state returns the run's state in the words of `spate runs`.
 func (e ending) state() string {
 	switch {
 	case e.GetOutcome() == spatev1.Outcome_OUTCOME_UNSPECIFIED:
@@ -70,7 +70,7 @@ func (e ending) state() string {
 	return outcomeWords(e.GetOutcome())
 }
 
-// conclude prints the last lines, and returns the exit code as an error. Dir is the run directory. Empty: there is
+// conclude prints the last lines, and returns the exit code as an error. dir is the run directory. Empty: there is
 // none.
 func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 	out := cmd.OutOrStdout()
@@ -90,7 +90,7 @@ func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 	return &exitError{code, errAlreadySaid}
 }
 
-// judge returns the exit code of the run, and its reason.
+// judge returns the exit code of the run, and the reason for it.
 func (e ending) judge(fail failOn) (code int, why string) {
 	switch outcome := e.GetOutcome(); {
 	case outcome == spatev1.Outcome_OUTCOME_STOPPED:
@@ -108,7 +108,7 @@ func (e ending) judge(fail failOn) (code int, why string) {
 	return exitDone, ""
 }
 
-// early begins the reason of an early end.
+// early starts the reason of an early end.
 func (e ending) early() string {
 	if e.unbegun {
 		return "the run never began, and has no results: "
@@ -123,7 +123,7 @@ func (e ending) reasonOr(other string) string {
 	return other
 }
 
-// missing says what is missing, as far as it is known here.
+// missing says what the results lack, as far as it is known here.
 func (e ending) missing() string {
 	if e.result == nil {
 		return ": report.md says what is missing"

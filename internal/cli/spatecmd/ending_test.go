@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestJudge: exit codes are those of the table in `spate help exit-codes`, whichever way the end is known.
+// TestJudge: exit codes are those of the table in `spate help exit-codes`, however the end is learned.
 func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		outcome  spatev1.Outcome
@@ -53,8 +53,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestOneRuleForTheEnd: following a run live, with or without its results, and taking it up when it has ended, come to
-// the same exit code, the same last line about it, and the same reason.
+// TestOneRuleForTheEnd: following a run live, with or without its results, gives the same exit code, the same last line
+// and the same reason as fetching the run after its end.
 func TestOneRuleForTheEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outcome  spatev1.Outcome
@@ -77,7 +77,7 @@ func TestOneRuleForTheEnd(t *testing.T) {
 				tc.complete, tc.reason
 			ledger := ledgerOf(t, tc.outcome, tc.reason, func(r *spatev1.RunRecord) {
 				if tc.outcome == wasDone && !tc.complete {
-					r.Stages = 1 // and none is there
+					r.Stages = 1 // and there is none
 				}
 			})
 			service := &fakeService{ledger: ledger, events: append(events()[:4], end)}

@@ -11,8 +11,8 @@ import (
 
 // Exit codes of every command. docs/cli.md and `spate help exit-codes` list them.
 const (
-	exitDone    = 0 // all went well; a run is complete
-	exitFault   = 1 // something of Spate's own or of the machine failed
+	exitDone    = 0 // success; a run is complete
+	exitFault   = 1 // a fault of Spate or of the machine
 	exitInput   = 2 // the plan, a flag or a setting is wrong; nothing was started
 	exitFailed  = 3 // a run failed, is incomplete, or has a verdict to fail on; what was measured is kept
 	exitStopped = 4 // a person stopped it; what was measured is kept
@@ -51,7 +51,7 @@ it found counts. spate-coordinator and spate-agent exit with 0, 1 or 2.`,
 	}
 }
 
-// exitError is an error that asks for a certain exit code.
+// exitError is an error with an exit code.
 type exitError struct {
 	code int
 	err  error
@@ -60,7 +60,7 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// badInput marks an error as a person's mistake, unless it has another exit code already.
+// badInput marks an error as a person's mistake, unless it already has another exit code.
 func badInput(err error) error {
 	var marked *exitError
 	if err == nil || errors.As(err, &marked) {
@@ -88,5 +88,5 @@ func exitCode(err error) int {
 	return exitFault
 }
 
-// stopped says whether a command has ended because a person wanted it.
+// stopped reports whether a command ended because a person wanted it to.
 func stopped(err error) bool { return exitCode(err) == exitStopped }

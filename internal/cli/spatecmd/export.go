@@ -65,7 +65,7 @@ When it is cut short, run it again: points that are there already stay the same.
 	return cmd
 }
 
-// run checks everything, sends what a live run left, then the ledger's points.
+// run checks everything, sends what a live run left unsent, and then sends the ledger's points.
 func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 	logger, err := settings.Logger(cmd.ErrOrStderr(), "warn", "text")
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return badInput(err)
 	}
-	defer ledger.Close() // it was only read
+	defer ledger.Close() // opened for reading only
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := influx.Check(ctx, config); err != nil {
@@ -97,7 +97,7 @@ func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 	return e.conclude(cmd.OutOrStdout(), config, ledger)
 }
 
-// config is where to write to.
+// config returns where to write.
 func (f *exportFlags) config(logger *slog.Logger) (influx.Config, error) {
 	if f.influx.URL == "" {
 		return influx.Config{}, errors.New("nowhere to write to: give --influx-url and --influx-bucket")
@@ -117,7 +117,7 @@ func openRun(dir string) (*ledger.Ledger, error) {
 	return ledger, err
 }
 
-// gaveUp adds to a failure what to do next.
+// gaveUp adds to an error what to do next.
 func (f *exportFlags) gaveUp(ctx context.Context, written int, err error) error {
 	if ctx.Err() != nil {
 		return &exitError{exitStopped,
@@ -125,21 +125,21 @@ func (f *exportFlags) gaveUp(ctx context.Context, written int, err error) error 
 				thousands(uint64(written)))}
 	}
 	if exitCode(err) == exitInput {
-		return err // it says what to mend, and nothing was begun
+		return err // it says what to change, and nothing was started
 	}
 	return fmt.Errorf("given up after %s points: %w; run the command again when that is mended: points written twice are the same",
 		thousands(uint64(written)), err)
 }
 
-// export writes a run and says how far it is.
+// export writes a run's points and reports progress.
 type export struct {
 	writer *influx.Writer
 	out    io.Writer
 	quiet  bool
-	said   time.Time // when progress was said last
+	said   time.Time // when progress was reported last
 }
 
-// all writes what a live run left, and what the ledger has.
+// all writes what a live run left unsent, and the ledger's points.
 func (e *export) all(ctx context.Context, ledger *ledger.Ledger, dir string) error {
 	sent, err := e.writer.Spool(ctx, filepath.Join(dir, settings.SpoolFile))
 	if err != nil {
@@ -160,10 +160,10 @@ func (e *export) all(ctx context.Context, ledger *ledger.Ledger, dir string) err
 	return e.writer.Flush(ctx)
 }
 
-// sayEvery is how often progress is said.
+// sayEvery is how often progress is reported.
 const sayEvery = 2 * time.Second
 
-// show says how far it is, now and then.
+// show reports progress, at most once in sayEvery.
 func (e *export) show(p points.Progress) {
 	if e.quiet || time.Since(e.said) < sayEvery {
 		return

@@ -21,23 +21,23 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// fakeService is a coordinator's run service that has the runs and the events that a test gives it.
+// fakeService is a coordinator's run service with the runs and events that a test gives it.
 type fakeService struct {
 	spatev1.UnimplementedRunServiceServer
 
 	mu     sync.Mutex
 	runs   []*spatev1.RunSummary
 	events []*spatev1.RunEvent // of each run
-	// each call of FollowRun breaks behind so many events, in turn; the calls after them do not
+	// Calls of FollowRun, in turn, break after that many events. Later calls do not break.
 	cut     []int
 	ledger  []byte
 	waiting uint32
-	asked   []uint64 // after, of each call of FollowRun
+	asked   []uint64 // the after of each call of FollowRun
 	stopped []*spatev1.StopRunRequest
 	submits []*spatev1.SubmitRunRequest
-	changed chan struct{} // closed and made anew by set
+	changed chan struct{} // closed and replaced by set
 
-	followed chan struct{} // takes in each call of FollowRun, if there is room
+	followed chan struct{} // receives each call of FollowRun, if there is room
 }
 
 // set changes the service under its lock.
@@ -73,7 +73,7 @@ func (s *fakeService) StopRun(_ context.Context, q *spatev1.StopRunRequest) (*sp
 	return &spatev1.StopRunResponse{}, nil
 }
 
-// FollowRun sends the events behind q.After, numbered from 1, and waits for more until one is the run's end.
+// FollowRun sends the events after q.After, numbered from 1, and waits for more until one is the run's end.
 func (s *fakeService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunService_FollowRunServer) error {
 	most := -1
 	s.mu.Lock()
@@ -144,7 +144,7 @@ func (s *fakeService) serve(t *testing.T, address string) (addr string, stop fun
 	return l.Addr().String(), stop
 }
 
-// ledgerOf is the file of a ledger with a run and no stages.
+// ledgerOf returns the file of a ledger with a run and no stages.
 func ledgerOf(t *testing.T, outcome spatev1.Outcome, reason string, change ...func(*spatev1.RunRecord)) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.db")
@@ -172,7 +172,7 @@ func ledgerOf(t *testing.T, outcome spatev1.Outcome, reason string, change ...fu
 	return data
 }
 
-// spate runs a command line in a directory of its own, and returns its exit code and what it printed.
+// spate runs a command line in its own directory, and returns its exit code and output.
 func spate(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer

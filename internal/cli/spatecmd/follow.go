@@ -17,12 +17,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// follower follows one run to its end, through broken connections and new starts of its coordinator.
+// follower follows one run to its end, across broken connections and restarts of its coordinator.
 type follower struct {
 	client  spatev1.RunServiceClient
 	id      string
 	address string // of the coordinator. Empty: it is embedded
-	watches bool   // it follows somebody else's run: an interrupt leaves the run alone
+	watches bool   // the run is somebody else's: an interrupt does not affect it
 	view    *view
 	persist persistence
 
@@ -31,7 +31,7 @@ type follower struct {
 	waiting atomic.Bool // the run waits for others to end
 }
 
-// newFollower makes a follower. Patience is how long its coordinator may be gone.
+// newFollower makes a follower. patience is how long its coordinator may be gone.
 func newFollower(client spatev1.RunServiceClient, id, address string, patience time.Duration, v *view) *follower {
 	f := &follower{client: client, id: id, address: address, view: v}
 	f.persist.say = v.show
@@ -45,7 +45,7 @@ func newFollower(client spatev1.RunServiceClient, id, address string, patience t
 	return f
 }
 
-// follow shows the run's events until it has ended, and passes interrupts on.
+// follow shows the run's events until it has ended, and acts on interrupts.
 func (f *follower) follow(ctx context.Context) (*spatev1.RunEnded, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -89,7 +89,7 @@ func (f *follower) stream(ctx context.Context) (*spatev1.RunEnded, error) {
 	}
 }
 
-// take shows one event. Nil: it is not the run's end.
+// take shows one event. It returns the run's end, or nil for other events.
 func (f *follower) take(e *spatev1.RunEvent) *spatev1.RunEnded {
 	if e.GetRunBegan() != nil {
 		f.began.Store(true)
@@ -99,12 +99,12 @@ func (f *follower) take(e *spatev1.RunEvent) *spatev1.RunEnded {
 	return e.GetRunEnded()
 }
 
-// neverBegan says whether an ended run was taken out of the queue: then there is nothing of it.
+// neverBegan reports whether an ended run was removed from the queue. Such a run has no data.
 func (f *follower) neverBegan(ended *spatev1.RunEnded) bool {
 	return f.waiting.Load() && !f.began.Load() && ended.GetOutcome() == spatev1.Outcome_OUTCOME_STOPPED
 }
 
-// lost says what is known of a run that is not followed any more, and what can be done.
+// lost returns an error that says what is known of a run that is no longer followed, and what can be done.
 func (f *follower) lost(err error) error {
 	if f.address == "" {
 		return fmt.Errorf("lost the embedded coordinator while following run %s: %w", f.id, err)
@@ -129,7 +129,7 @@ func (f *follower) lost(err error) error {
 		reason.Of(err), again)
 }
 
-// notFetched says why the results of an ended run are not here, and what can be done.
+// notFetched returns an error that says why the results of an ended run are not here, and what can be done.
 func (f *follower) notFetched(err error) error {
 	why := reason.Of(err)
 	if errors.Is(err, errPatience) {

@@ -22,16 +22,16 @@ import (
 
 var errBroken = status.Error(codes.Unavailable, "connection refused")
 
-// TestPersistence: a call that breaks is repeated when the coordinator answers again, what happens is said once, and
-// waiting has an end.
+// TestPersistence: a broken call is retried when the coordinator answers again, the user is told once, and waiting
+// ends.
 func TestPersistence(t *testing.T) {
 	refused := status.Error(codes.NotFound, "no such run")
 	for name, test := range map[string]struct {
 		patience time.Duration
-		gone     time.Duration // how long the coordinator does not answer from the start on
-		calls    []error       // what the calls end with, in turn; the rest with the last
+		gone     time.Duration // how long, from the start, the coordinator does not answer
+		calls    []error       // how the calls end, in turn; later ones end like the last
 		want     error
-		said     int // how often it was said that the coordinator is gone
+		said     int // how often the user was told that the coordinator is gone
 		most     time.Duration
 	}{
 		"nothing breaks":   {time.Minute, 0, []error{nil}, nil, 0, 0},
@@ -82,7 +82,7 @@ func TestPersistence(t *testing.T) {
 	}
 }
 
-// TestPersistenceIsInterrupted while the coordinator is gone.
+// TestPersistenceIsInterrupted: an interrupt ends the wait for a coordinator that is gone.
 func TestPersistenceIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -96,7 +96,7 @@ func TestPersistenceIsInterrupted(t *testing.T) {
 	})
 }
 
-// followed is a follower of a fake service over real connections.
+// followed returns a follower of a fake service over real connections.
 func followed(t *testing.T, address string, out *bytes.Buffer) *follower {
 	t.Helper()
 	conn, err := dial(address, &settings.TLS{})
@@ -107,7 +107,7 @@ func followed(t *testing.T, address string, out *bytes.Buffer) *follower {
 	return newFollower(spatev1.NewRunServiceClient(conn), "r", address, time.Minute, newView(out, false))
 }
 
-// TestFollowThroughBreaks: whatever the connection does, each event is shown once.
+// TestFollowThroughBreaks: each event is shown once, whatever happens to the connection.
 func TestFollowThroughBreaks(t *testing.T) {
 	all := slices.Concat(events()[:7], []*spatev1.RunEvent{ended(wasDone, true)})
 	var want bytes.Buffer
@@ -141,13 +141,13 @@ func TestFollowThroughBreaks(t *testing.T) {
 	}
 }
 
-// TestFollowThroughANewStart: the coordinator goes, and another process comes at its address.
+// TestFollowThroughANewStart: the coordinator stops, and another process starts at its address.
 func TestFollowThroughANewStart(t *testing.T) {
 	first := &fakeService{events: events()[:3], followed: make(chan struct{}, 1)}
 	address, stop := first.serve(t, "127.0.0.1:0")
 	var out bytes.Buffer
 	f := followed(t, address, &out)
-	f.persist.say = func(e *spatev1.RunEvent) { // the old process is gone for sure when this is said
+	f.persist.say = func(e *spatev1.RunEvent) { // by then the old process is surely gone
 		f.view.show(e)
 		if strings.HasPrefix(e.GetNotice().GetText(), "coordinator gone") {
 			second := &fakeService{events: append(events()[:4], ended(wasDone, true))}
@@ -165,12 +165,12 @@ func TestFollowThroughANewStart(t *testing.T) {
 	}
 }
 
-// stopClient is a client that keeps what it is asked to stop.
+// stopClient is a client that records calls of StopRun.
 type stopClient struct {
 	spatev1.RunServiceClient
 
 	mu      sync.Mutex
-	stopped []bool // immediately, of each call
+	stopped []bool // the immediately of each call
 }
 
 func (c *stopClient) StopRun(_ context.Context, q *spatev1.StopRunRequest,
@@ -181,7 +181,7 @@ func (c *stopClient) StopRun(_ context.Context, q *spatev1.StopRunRequest,
 	return &spatev1.StopRunResponse{}, nil
 }
 
-// TestInterrupts: what Ctrl-C does depends on what goes on.
+// TestInterrupts: the effect of Ctrl-C depends on the state of the run.
 func TestInterrupts(t *testing.T) {
 	for name, test := range map[string]struct {
 		set     func(f *follower)
@@ -218,7 +218,7 @@ func TestInterrupts(t *testing.T) {
 	}
 }
 
-// TestOutOfTheQueue: of a run that never began there is nothing to fetch.
+// TestOutOfTheQueue: a run that never started has nothing to fetch.
 func TestOutOfTheQueue(t *testing.T) {
 	f := newFollower(&stopClient{}, "r", "host:1", time.Minute, newView(&bytes.Buffer{}, false))
 	f.waiting.Store(true)
@@ -232,7 +232,7 @@ func TestOutOfTheQueue(t *testing.T) {
 	}
 }
 
-// TestLost: whoever is left alone is told what to do.
+// TestLost: each error says what the user can do.
 func TestLost(t *testing.T) {
 	f := newFollower(&stopClient{}, "r", "host:1", 2*time.Minute, newView(&bytes.Buffer{}, false))
 	for want, err := range map[string]error{

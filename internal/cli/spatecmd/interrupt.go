@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// stopGrace is how long work may take to clean up after an interrupt. Work may also hang in a read that nothing ends,
-// as of a pipe that nobody writes to: the program ends all the same.
+// stopGrace is how long work may take to clean up after an interrupt. Work may also hang in a read that never returns,
+// such as of a pipe without a writer; the program ends anyway.
 const stopGrace = time.Second
 
 // untilInterrupted does work that comes before a run, and returns its error. After Ctrl-C it returns as soon as the
-// work has cleaned up, or after a grace; a second Ctrl-C ends the program at once.
+// work has cleaned up, or after stopGrace. A second Ctrl-C ends the program at once.
 func untilInterrupted(ctx context.Context, what string, work func(ctx context.Context) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -13,8 +13,8 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// interview asks a person for a plan. An answer that cannot be is asked for again, so that each is right when the next
-// question comes.
+// interview asks a person for a plan. It repeats a question until the answer is valid, so that each answer is valid
+// when the next question comes.
 type interview struct {
 	answers *bufio.Scanner
 	out     io.Writer
@@ -22,17 +22,17 @@ type interview struct {
 	toFile  bool // ask for a file to write
 }
 
-// question is one thing to ask for.
+// question is one question.
 type question struct {
 	text   string
 	choice []string // empty: any answer
 	help   []string // of the choices
-	usual  string   // what Enter takes
+	usual  string   // the default, for Enter
 	take   func(answer string) error
 	skip   bool
 }
 
-// hold asks all questions. The end of the input is an error.
+// hold asks all questions. It returns an error if the input ends.
 func (i *interview) hold() error {
 	fmt.Fprintln(i.out, "A few questions; Enter takes what stands in brackets.")
 	for _, next := range i.questions() {
@@ -45,7 +45,7 @@ func (i *interview) hold() error {
 	return nil
 }
 
-// questions are what is asked for, in order. Some depend on the answers before.
+// questions returns the questions in order. Some depend on earlier answers.
 func (i *interview) questions() []func() question {
 	d := &i.flags.draft
 	workloads, workloadHelp := plans.DraftWorkloads()
@@ -94,7 +94,7 @@ func (i *interview) questions() []func() question {
 	}
 }
 
-// ask asks until the answer can be.
+// ask repeats a question until the answer is valid.
 func (i *interview) ask(q question) error {
 	if q.help != nil {
 		fmt.Fprintln(i.out)
@@ -127,7 +127,7 @@ func (q question) prompt() string {
 	return text + ": "
 }
 
-// take takes an answer if the plan that comes of it and what is usual for the rest is right.
+// take accepts an answer if it makes a valid plan, with defaults for the rest.
 func (i *interview) take(q question, answer string) error {
 	if answer == "" {
 		answer = q.usual
@@ -150,7 +150,7 @@ func (i *interview) take(q question, answer string) error {
 	return nil
 }
 
-// source takes the file of the workload. It may come later.
+// source sets the file of the workload. The file need not exist yet.
 func (i *interview) source(answer string) error {
 	if answer == "" {
 		return errors.New("the workload takes its requests from a file")
@@ -162,7 +162,7 @@ func (i *interview) source(answer string) error {
 	return nil
 }
 
-// newFile takes the file to write.
+// newFile sets the file to write.
 func (i *interview) newFile(answer string) error {
 	if _, err := os.Lstat(answer); err == nil {
 		return fmt.Errorf("%s is there already: name another file", answer)
@@ -209,7 +209,7 @@ func intoValues(field *[]float64) func(string) error {
 	}
 }
 
-// splitList splits at commas and leaves out what is empty.
+// splitList splits at commas and drops empty parts.
 func splitList(text string) []string {
 	var parts []string
 	for part := range strings.SplitSeq(text, ",") {

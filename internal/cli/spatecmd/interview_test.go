@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// answer holds an interview with the answers, a line each.
+// answer runs an interview with the given answers, one per line.
 func answer(t *testing.T, lines ...string) (*draftFlags, string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -36,7 +36,7 @@ func TestInterviewTakesWhatIsUsual(t *testing.T) {
 	}
 }
 
-// TestInterviewAsksAgain: what cannot be is said at once, and the next answer counts.
+// TestInterviewAsksAgain: an invalid answer is reported at once, and the next answer counts.
 func TestInterviewAsksAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("there.yaml", nil, 0o600); err != nil {
@@ -101,7 +101,7 @@ func TestInterviewEnds(t *testing.T) {
 	}
 }
 
-// TestAllDrafts: each workload goes with each load it can go with, and is a plan as it stands.
+// TestAllDrafts: each workload with each load that goes with it makes a valid plan.
 func TestAllDrafts(t *testing.T) {
 	workloads, _ := plans.DraftWorkloads()
 	loads, _ := plans.DraftLoads()

@@ -31,7 +31,7 @@ type local struct {
 	logLevel  string
 	influx    settings.Influx
 	realtime  realtime.Policy
-	simulates bool // simulators run in this process, too
+	simulates bool // simulators also run in this process
 }
 
 func newLocal() local { return local{agents: defaultAgents(), realtime: realtime.Auto} }
@@ -54,8 +54,8 @@ func (l *local) check() error {
 	return errors.Join(l.agents.check(), err, l.influx.Validate())
 }
 
-// embed starts a coordinator and agents in this process, joined by an in-memory listener: no port is opened. Out is the
-// run directory. Empty: runs/RUN-ID. With a resumption, the interrupted run in that directory is resumed.
+// embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
+// the run directory. Empty: runs/RUN-ID. If resume is given, the interrupted run in that directory is resumed.
 func (l *local) embed(ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption) (*backend,
 	error) {
 	logger, err := settings.Logger(logs, l.logLevel, "text")
@@ -90,7 +90,7 @@ func (l *local) coordinator(ctx context.Context, out string, logger *slog.Logger
 	})
 }
 
-// join serves the coordinator, and has agents join it.
+// join serves the coordinator, and makes agents join it.
 func (l *local) join(ctx context.Context, c *coordinator.Coordinator, logger *slog.Logger) (*backend, error) {
 	listener := bufconn.Listen(1 << 20)
 	var serving, agents sync.WaitGroup
@@ -117,7 +117,7 @@ func (l *local) join(ctx context.Context, c *coordinator.Coordinator, logger *sl
 	return &backend{conn: conn, minAgents: uint32(l.agents.total()), close: func() {
 		_ = conn.Close()
 		stopAgents()
-		agents.Wait() // before the coordinator goes: they would miss it
+		agents.Wait() // before the coordinator stops: they need it
 		if err := c.Close(); err != nil {
 			logger.Error("embedded coordinator did not close well", "error", err)
 		}
@@ -143,7 +143,7 @@ func (l *local) startAgents(ctx context.Context, running *sync.WaitGroup, logger
 	return nil
 }
 
-// embeddedAgent is the configuration of an embedded agent.
+// embeddedAgent returns the configuration of an embedded agent.
 func (l *local) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
 		Name: who.name, Region: who.region, Version: daemon.Version(version), Weight: 1, Logger: logger,
@@ -154,8 +154,8 @@ func (l *local) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc
 	}
 }
 
-// fileShares is among how many the process's open files are shared: the embedded agents, and simulators, which hold the
-// other end of each stream.
+// fileShares returns how many users share the process's open files: the embedded agents, and as many again for
+// simulators, which hold the other end of each stream.
 func (l *local) fileShares() int {
 	if l.simulates {
 		return 2 * l.agents.total()

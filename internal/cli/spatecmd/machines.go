@@ -11,10 +11,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// regionsOf are the regions of a plan, by name.
+// regionsOf returns the regions of a plan, sorted.
 func regionsOf(plan *plans.Plan) []string { return slices.Sorted(maps.Keys(plan.Proto().GetRegions())) }
 
-// machineWords say what a plan asks of several machines: "regions: eu 60 %, us 40 %". Empty: nothing.
+// machineWords says what a plan asks of several machines: "regions: eu 60 %, us 40 %". Empty: nothing.
 func machineWords(plan *plans.Plan) string {
 	p := plan.Proto()
 	var parts, shares []string
@@ -39,7 +39,7 @@ func machineWords(plan *plans.Plan) string {
 	return strings.Join(parts, "; ")
 }
 
-// caution says what in a plan may not be meant.
+// caution prints what is valid in a plan but perhaps not intended.
 func caution(w io.Writer, plan *plans.Plan) {
 	v := newView(w, false)
 	for _, m := range plan.Cautions() {

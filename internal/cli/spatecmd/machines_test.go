@@ -44,7 +44,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestEmbeddedAgain: what String writes, Set reads, and each agent has a name of its own.
+// TestEmbeddedAgain: Set parses what String writes, and each agent has a unique name.
 func TestEmbeddedAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var parts []string
@@ -121,7 +121,7 @@ func TestTeamWords(t *testing.T) {
 	}
 }
 
-// TestAgentChanged: what happens to agents is told, losses in any case.
+// TestAgentChanged: changes of agents are shown, losses even with --quiet.
 func TestAgentChanged(t *testing.T) {
 	lost := &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
 		Agent: &spatev1.AgentInfo{Name: "eu-1", Region: "eu"}, Reason: "it was silent for 3.5 s",
@@ -164,7 +164,7 @@ func TestAgentsAsJSON(t *testing.T) {
 	}
 }
 
-// TestHealthWords: of a silent agent it is said how long it has been so.
+// TestHealthWords: for a silent agent the words say how long it has been silent.
 func TestHealthWords(t *testing.T) {
 	for _, test := range []struct {
 		health spatev1.AgentHealth

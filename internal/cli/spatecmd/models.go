@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// withModels gives each target that names no model the only one that its server lists, and says which. The error has
-// each target of which the server lists several models or none. It blocks until the servers have answered.
+// withModels gives each target without a model the only model that its server lists, and says which. The error names
+// each target whose server lists several models or none. withModels blocks until the servers have answered.
 func withModels(ctx context.Context, plan *plans.Plan, secrets map[string]string, notes io.Writer) (*plans.Plan,
 	error) {
 	var found []string
@@ -49,7 +49,7 @@ func withModels(ctx context.Context, plan *plans.Plan, secrets map[string]string
 	return plans.Load(plan.Path(), text, plans.Options{})
 }
 
-// onlyModel asks a target which model it serves. The problem says why that is not known.
+// onlyModel asks a target which model it serves. problem says why that is not known.
 func onlyModel(ctx context.Context, t *spatev1.Target, secrets map[string]string) (model, problem string) {
 	models, err := modelsOf(ctx, t, secrets)
 	switch {

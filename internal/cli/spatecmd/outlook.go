@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// outlook sums up what is known of stages before they run.
+// outlook sums up what is known about stages before they run.
 type outlook struct {
 	stages   uint64
 	atMost   bool // sweeps and searches may take fewer stages
@@ -18,7 +18,7 @@ type outlook struct {
 	time     sum // in seconds
 }
 
-// sum is a sum of which parts may be known at most, about, or not at all.
+// sum is a sum whose parts may be upper bounds, approximate, or unknown.
 type sum struct {
 	known                  float64
 	atMost, about, unknown bool
@@ -40,7 +40,7 @@ func outlookOf(stages []*spatev1.Stage) *outlook {
 	return all
 }
 
-// outlookOn is what is known of one stage, or of those that a sweep or a search comes to.
+// outlookOn returns what is known about one stage, or about those that a sweep or a search becomes.
 func outlookOn(s *spatev1.Stage) *outlook {
 	e := plans.EstimateOf(s)
 	o := &outlook{stages: uint64(e.Stages), atMost: e.Stages > 1, arrivals: arrivals(s, e)}
@@ -51,7 +51,7 @@ func outlookOn(s *spatev1.Stage) *outlook {
 	return o
 }
 
-// starting is the time in which a stage starts requests.
+// starting returns the time in which a stage starts requests.
 func starting(l *spatev1.LoadPoint, e plans.Estimate) sum {
 	return sum{
 		known:   e.Time.Seconds(),
@@ -62,11 +62,11 @@ func starting(l *spatev1.LoadPoint, e plans.Estimate) sum {
 	}
 }
 
-// arrivals is how many requests or sessions a stage starts. A closed loop that ends by time starts as many as the
-// server takes.
+// arrivals returns how many requests or sessions a stage starts. For a closed loop that ends by time, that depends on
+// the server and is unknown.
 func arrivals(s *spatev1.Stage, e plans.Estimate) sum {
 	l := s.GetLoad()
-	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil // it may end before
+	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil // it may end earlier
 	byTime := sum{unknown: true}
 	switch seconds := (e.Time - l.GetCooldown().AsDuration()).Seconds(); {
 	case l.GetConcurrency() > 0 || l.GetReplaySpeed() > 0 || l.GetSearch() != nil || l.GetSweep() != nil:
@@ -86,7 +86,7 @@ func arrivals(s *spatev1.Stage, e plans.Estimate) sum {
 	return sum{known: float64(e.Requests)}
 }
 
-// area is the number of requests that phases of a rate come to: the integral of each.
+// area returns the number of requests in phases of a rate: the sum of their integrals.
 func area(phases []*spatev1.Phase) float64 {
 	total := 0.0
 	for _, p := range phases {
@@ -94,7 +94,7 @@ func area(phases []*spatev1.Phase) float64 {
 		if p.To != nil {
 			to = p.GetTo()
 		}
-		mean := (from + to) / 2 // of a line, and of steps that have both ends
+		mean := (from + to) / 2 // of a line, and of steps that include both ends
 		if p.GetShape() == "exponential" && from > 0 && to > 0 && from != to {
 			mean = (to - from) / math.Log(to/from)
 		}
@@ -116,14 +116,14 @@ func (s *sum) add(other sum) {
 	s.known += other.known
 }
 
-// times is the sum over so many stages, or fewer.
+// times returns the sum over that many stages, or fewer.
 func (s sum) times(stages float64) sum {
 	s.known *= stages
 	s.atMost = true
 	return s
 }
 
-// How a bound is written in a sentence and in a table.
+// Bounds as they are written in a sentence and in a table.
 var (
 	inWords = bounds{"at least ", "at most ", "about "}
 	inTable = bounds{"≥", "≤", "~"}
@@ -131,7 +131,7 @@ var (
 
 type bounds struct{ atLeast, atMost, about string }
 
-// say writes a sum, its known part being number.
+// say formats a sum whose known part is number.
 func (b bounds) say(s sum, number string) string {
 	switch {
 	case s.unknown && (s.known == 0 || s.atMost):
@@ -159,7 +159,7 @@ func (o *outlook) arrivalWords(b bounds) string {
 
 func (o *outlook) timeWords(b bounds) string { return b.say(o.time, span(o.time.known)) }
 
-// span writes a time in seconds: 33.3s, 1m40s, 2h5m.
+// span formats a time in seconds: 33.3s, 1m40s, 2h5m.
 func span(seconds float64) string {
 	text := time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -173,7 +173,7 @@ func span(seconds float64) string {
 // stageWords says how many stages a plan has.
 func stageWords(plan *plans.Plan) string { return outlookOf(plan.Outline()).stageWords() }
 
-// arrivalNoun is what the loads of stages count.
+// arrivalNoun returns the noun for what the loads of stages count.
 func arrivalNoun(stages []*spatev1.Stage) string {
 	sessions := 0
 	for _, s := range stages {

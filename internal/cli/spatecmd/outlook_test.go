@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// rateAt is the rate of a phase at a share of its time, by its definition.
+// rateAt returns the rate of a phase at a share of its time, by definition.
 func rateAt(p *spatev1.Phase, share float64) float64 {
 	from, to := p.GetFrom(), p.GetTo()
 	switch p.GetShape() {
@@ -24,7 +24,7 @@ func rateAt(p *spatev1.Phase, share float64) float64 {
 	return from + (to-from)*share
 }
 
-// TestArea: against the sum of a hundred thousand slices.
+// TestArea compares with the sum of a hundred thousand slices.
 func TestArea(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		to := rapid.Float64Range(0.1, 1000).Draw(t, "to")

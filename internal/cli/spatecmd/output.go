@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// outputFlag says in which form a list is printed: "table" for people, "json" for programs.
+// outputFlag is the form in which a list is printed: "table" for people, "json" for programs.
 type outputFlag string
 
 func (o *outputFlag) add(flags *pflag.FlagSet) {
@@ -35,7 +35,7 @@ func writeJSON(w io.Writer, value any) error {
 	return nil
 }
 
-// stamp is a time in RFC 3339 and UTC. Nil: it is not known, or has not come.
+// stamp formats a time in RFC 3339 and UTC. nil: the time is not known, or has not come.
 func stamp(t *timestamppb.Timestamp) *string {
 	if t == nil {
 		return nil
@@ -44,7 +44,7 @@ func stamp(t *timestamppb.Timestamp) *string {
 	return &text
 }
 
-// given is a pointer to a value. Nil: it is the zero value, which says that there is none.
+// given returns a pointer to a value, or nil for the zero value, which means that there is none.
 func given[T comparable](v T) *T {
 	var zero T
 	if v == zero {

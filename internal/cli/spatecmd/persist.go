@@ -15,33 +15,33 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Pauses before a call is repeated: each is twice the one before. A call that has lasted long begins anew.
+// Pauses before a call is retried. Each is twice the previous one. A call that lasted long starts again with the first.
 const (
 	firstPause = 200 * time.Millisecond
 	lastPause  = 2 * time.Second
 	lastedLong = 10 * time.Second
 )
 
-// errPatience is why a coordinator is not waited for any longer.
+// errPatience says why a coordinator is no longer waited for.
 var errPatience = errors.New("the coordinator did not come back")
 
-// persistence repeats calls to a coordinator that break, while the coordinator is gone or starts anew. The zero value
-// repeats nothing.
+// persistence retries calls to a coordinator that break while the coordinator is gone or restarts. The zero value
+// retries nothing.
 type persistence struct {
-	// patience is how long the coordinator may be gone. 0: a call that breaks is not repeated.
+	// patience is how long the coordinator may be gone. 0: a broken call is not retried.
 	patience time.Duration
 	// awake blocks until the coordinator answers anything, or ctx ends.
 	awake func(ctx context.Context) error
-	// say takes what a person should know.
+	// say shows an event to the user.
 	say func(*spatev1.RunEvent)
-	// gone is true while the coordinator is waited for.
+	// gone is true while waiting for the coordinator.
 	gone atomic.Bool
 }
 
-// do calls, and calls again after each break, until the call ends in another way. The error is the call's, or
-// errPatience with the last break's.
+// do calls, and retries after each break until the call ends in another way. The error is the call's, or errPatience
+// with the error of the last break.
 func (p *persistence) do(ctx context.Context, call func(ctx context.Context) error) error {
-	var since time.Time // the first break of a row of them
+	var since time.Time // the first of consecutive breaks
 	pause := firstPause
 	for {
 		began := time.Now()
@@ -58,11 +58,11 @@ func (p *persistence) do(ctx context.Context, call func(ctx context.Context) err
 	}
 }
 
-// wait says that the coordinator is gone, and blocks until it is back.
+// wait reports that the coordinator is gone, and blocks until it is back.
 func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Duration, broken error) error {
 	p.gone.Store(true)
 	defer p.gone.Store(false)
-	why, _, _ := strings.Cut(reason.Of(broken), "; ") // without advice: it may be started anew just now
+	why, _, _ := strings.Cut(reason.Of(broken), "; ") // without advice: it may be restarting right now
 	p.say(notice(spatev1.Severity_SEVERITY_WARNING,
 		fmt.Sprintf("coordinator gone (%s): trying again for %s; agents go on meanwhile and keep what they measure",
 			why, span(p.patience.Seconds()))))
@@ -82,7 +82,7 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 	}
 }
 
-// isBreak says whether a call ended for want of a connection, or of a coordinator behind it, rather than by an answer.
+// isBreak reports whether a call ended for lack of a connection, or of a coordinator behind it, and not by an answer.
 func isBreak(err error) bool {
 	if err == nil {
 		return false

@@ -110,13 +110,13 @@ func (f *showFlags) run(cmd *cobra.Command, args []string) error {
 	} else if stopped(err) {
 		return err
 	}
-	// A plan whose files are wrong is shown all the same, without what they hold.
+	// A plan whose files are wrong is still shown, without the contents of the files.
 	shown := showPlan(cmd.OutOrStdout(), plan, stages)
 	caution(cmd.ErrOrStderr(), plan)
 	return errors.Join(shown, badInput(err))
 }
 
-// withRows expands a plan with what its files hold, whatever the simulators' addresses will be.
+// withRows expands a plan with the contents of its files. The addresses of simulators are placeholders.
 func withRows(plan *plans.Plan, resources plans.Resources) []*spatev1.Stage {
 	resources.Endpoints = map[string][]string{}
 	for _, t := range plan.Simulated() {
@@ -129,7 +129,7 @@ func withRows(plan *plans.Plan, resources plans.Resources) []*spatev1.Stage {
 	return stages
 }
 
-// showPlan prints the table of stages and their sums.
+// showPlan prints the table of stages and their totals.
 func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 	about := []string{plan.Proto().GetDescription(), simulationWords(plan)}
 	for _, text := range about {

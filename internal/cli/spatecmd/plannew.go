@@ -60,7 +60,7 @@ Loads:
 	return cmd
 }
 
-// kindHelp lists kinds with what each is.
+// kindHelp lists kinds with their descriptions.
 func kindHelp(names, help []string) string {
 	var b strings.Builder
 	for i, name := range names {
@@ -69,7 +69,6 @@ func kindHelp(names, help []string) string {
 	return b.String()
 }
 
-// run writes a plan.
 func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
 	if f.asks(cmd) {
 		i := &interview{answers: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), flags: f,
@@ -92,7 +91,7 @@ func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
 	return f.save(cmd, text)
 }
 
-// save writes the plan to its file, which must not be there yet.
+// save writes the plan to its file, which must not exist yet.
 func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
 	file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
@@ -110,18 +109,18 @@ func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
 	return nil
 }
 
-// asks says whether questions are to be asked: on a terminal, if no flag says anything.
+// asks reports whether to ask questions: on a terminal, if no flag is given.
 func (f *draftFlags) asks(cmd *cobra.Command) bool {
 	return isTerminal(cmd.InOrStdin()) && cmd.Flags().NFlag() == 0
 }
 
-// isTerminal says whether a person is at the other end of a stream.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// check finds all that is wrong with the flags, in the words of flags.
+// check finds everything that is wrong with the flags, in terms of flags.
 func (f *draftFlags) check(flags *pflag.FlagSet) error {
 	var errs []error
 	for name, value := range map[string]bool{"isl": f.draft.ISL == 0, "osl": f.draft.OSL == 0,
@@ -143,8 +142,8 @@ func (f *draftFlags) check(flags *pflag.FlagSet) error {
 	return draftMistakes(f.draft, func(m plans.Mistake) string { return flagOf(m.Field) })
 }
 
-// draftMistakes says what a draft's plan would have wrong. Its positions mean nothing to a person who has not seen it:
-// what says where each mistake comes from.
+// draftMistakes returns the mistakes that a draft's plan would have. Their positions mean nothing to a person who has
+// not seen the plan: where returns the origin of each mistake instead.
 func draftMistakes(d plans.Draft, where func(plans.Mistake) string) error {
 	text, err := d.YAML()
 	if err != nil {
@@ -161,7 +160,7 @@ func draftMistakes(d plans.Draft, where func(plans.Mistake) string) error {
 	return errors.Join(errs...)
 }
 
-// flagOf is the flag that a field of the plan comes from, for the begin of a message.
+// flagOf returns the flags that a field of the plan comes from, for the start of a message.
 func flagOf(field string) string {
 	for _, f := range [][2]string{
 		{"name", "--name"}, {"targets[0].endpoints", "--endpoint"}, {"targets[0].api_key", "--api-key"},

@@ -15,12 +15,12 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// preflightTimeout bounds the question to one target. A target that this machine cannot reach is the agents' to judge.
+// preflightTimeout bounds the call to one target. A target that this machine cannot reach is left to the agents.
 const preflightTimeout = 5 * time.Second
 
-// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model takes,
-// where the target tells its limit: before the run, not after the first thousand refusals. The error has all, with
-// their positions in the plan.
+// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model accepts,
+// if the target reports its limit: before the run, not after the first thousand refusals. The error lists them all,
+// with their positions in the plan.
 func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
 	if missing := placeholders(plan, stages); len(missing) > 0 {
 		return missing
@@ -36,8 +36,8 @@ func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, s
 	return err
 }
 
-// placeholders finds endpoints that nobody can have: shipped plans name some under .example, which is reserved for that
-// (RFC 2606).
+// placeholders finds endpoints that nobody can have: shipped plans use names under .example, which is reserved for that
+// purpose (RFC 2606).
 func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
 	var missing plans.Mistakes
 	var targets []string
@@ -60,7 +60,7 @@ func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
 	return missing
 }
 
-// tooLong finds them.
+// tooLong finds workloads whose requests are longer than a target's model accepts.
 func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) plans.Mistakes {
 	var long plans.Mistakes
 	limits := map[string]uint32{}
@@ -91,7 +91,7 @@ func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, sec
 	return long
 }
 
-// workloadField is the place of a workload in the plan. Stages keep the plan's order of workloads.
+// workloadField returns the field of a workload in the plan. Stages keep the plan's order of workloads.
 func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
 	var names []string
 	for _, s := range stages {
@@ -102,7 +102,7 @@ func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
 	return fmt.Sprintf("workloads[%d]", slices.Index(names, w.GetName()))
 }
 
-// limitOf is the longest request of a target. 0: it is not known.
+// limitOf returns the longest request that a target accepts, in tokens. 0: not known.
 func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
 	if s := t.GetSimulator(); s != nil {
 		return s.GetMaxModelTokens()
@@ -110,9 +110,9 @@ func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) 
 	return modelLimit(ctx, t, secrets)
 }
 
-// modelLimit asks a target for its model's limit. 0: it does not tell, or nobody answers here.
+// modelLimit asks a target for its model's limit. 0: the target does not report it, or does not answer this machine.
 func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
-	models, _ := modelsOf(ctx, t, secrets) // the agents say why it does not answer
+	models, _ := modelsOf(ctx, t, secrets) // the agents report why it does not answer
 	for _, m := range models {
 		if m.ID == t.GetModel() {
 			return m.MaxModelTokens

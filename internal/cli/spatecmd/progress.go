@@ -11,31 +11,31 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// progress shows a run while it goes on: on a terminal one line that is rewritten in place below the finished stages,
-// elsewhere a line now and then. It is driven by the run's events alone, so local and remote runs look the same.
+// progress shows a run in progress: on a terminal in one line that is rewritten below the finished stages, elsewhere in
+// a line now and then. It uses only the run's events, so that local and remote runs look the same.
 type progress struct {
 	w        io.Writer
 	terminal bool
 	width    func() int
 	colours  palette
 
-	simulation string // what is said of a simulation. Empty: it is none
-	atMost     bool   // stages are the most that there can be
-	single     bool   // there is one target and one workload: a narrow terminal goes without their names
+	simulation string // description of the simulation. Empty: there is none
+	atMost     bool   // stages is an upper bound
+	single     bool   // there is one target and one workload: a narrow terminal omits their names
 	columns    [3]int // widths of target, workload and load
 	left       timeLeft
 
 	stages    uint32
 	began     *spatev1.StageBegan
 	last      *spatev1.StageProgress
-	quietTill time.Duration // elapsed time of the stage before which a plain log stays quiet
+	quietTill time.Duration // elapsed time of the stage until which a plain log stays quiet
 	open      bool          // a line is being rewritten
 }
 
 // plainInterval is how often a stage's state is printed where lines cannot be rewritten.
 const plainInterval = 10 * time.Second
 
-// expect takes in what is known before the run.
+// expect records what is known before the run.
 func (p *progress) expect(plan *plans.Plan) {
 	stages := plan.Outline()
 	p.simulation, p.atMost = simulationWords(plan), outlookOf(stages).atMost
@@ -44,13 +44,13 @@ func (p *progress) expect(plan *plans.Plan) {
 	for _, s := range stages {
 		load := plans.LoadWords(s.GetLoad())
 		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
-			load = "1000.5 req/s poisson" // as the stages that it comes to
+			load = "1000.5 req/s poisson" // as for the stages that it becomes
 		}
 		p.widen(s.GetTarget().GetName(), s.GetWorkload().GetName(), load)
 	}
 }
 
-// widest is how wide a column may get.
+// widest is the largest width of a column.
 const widest = 32
 
 // widen makes the columns wide enough.
@@ -60,7 +60,7 @@ func (p *progress) widen(cells ...string) {
 	}
 }
 
-// warn shows what is wrong alone.
+// warn shows only problems.
 func (p *progress) warn(e *spatev1.RunEvent) {
 	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
 		p.note(noticeMark(n.GetSeverity()), n.GetText())
@@ -70,7 +70,7 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 	}
 }
 
-// show takes in one event.
+// show shows one event.
 func (p *progress) show(e *spatev1.RunEvent) {
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunBegan:
@@ -150,10 +150,10 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 	p.began, p.last = nil, nil
 }
 
-// skipped is how the reason begins why a stage was passed over. What led to that was said when it happened.
+// skipped starts the reason why a stage was skipped. The cause was shown when it happened.
 const skipped = "skipped: "
 
-// neverBegan says why a stage that an agent could not take was not run: the rest of the run may take hours.
+// neverBegan says why a stage did not run because an agent could not take it: the rest of the run may take hours.
 func (p *progress) neverBegan(e *spatev1.StageEnded) {
 	if e.GetFailure() != "" && !strings.HasPrefix(e.GetFailure(), skipped) {
 		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1,
@@ -170,10 +170,10 @@ func (p *progress) title() string {
 	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.began.GetLoad())
 }
 
-// narrow says whether a line has no room for everything.
+// narrow reports whether a line has no room for everything.
 func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
 
-// place is the number of the stage in progress and that of all, or of as many as there can be.
+// place returns the number of the stage in progress and the number of all stages, or its upper bound.
 func (p *progress) place() string {
 	bound := ""
 	if p.atMost {
@@ -182,7 +182,7 @@ func (p *progress) place() string {
 	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.stages)), p.began.GetStageIndex()+1, bound, p.stages)
 }
 
-// state is what is known of the stage in progress. What a narrow terminal has no room for stands last.
+// state returns what is known of the stage in progress. What a narrow terminal may omit is last.
 func (p *progress) state() []string {
 	parts := []string{p.bar()}
 	if left := p.left.words(p.began, p.last); left != "" {
@@ -195,7 +195,7 @@ func (p *progress) state() []string {
 	return append(append(parts, inFlight), p.figures()...)
 }
 
-// summary is what is said of a stage that has ended.
+// summary returns the line about a stage that has ended.
 func (p *progress) summary() []string {
 	if p.narrow() {
 		return p.figures()
@@ -203,7 +203,7 @@ func (p *progress) summary() []string {
 	return append([]string{fmt.Sprintf("%5.1f s", p.last.GetElapsed().AsDuration().Seconds())}, p.figures()...)
 }
 
-// figures are the run to date of a stage.
+// figures returns the numbers of a stage so far.
 func (p *progress) figures() []string {
 	e := p.last
 	parts := []string{fmt.Sprintf("%6s done", thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted())))}
@@ -245,8 +245,8 @@ func (p *progress) bar() string {
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
 }
 
-// lay puts the parts of a line beside one another. Where a terminal is too narrow for them they lose the blanks that
-// line them up, and if it still is they go on below.
+// lay puts the parts of a line side by side. If the terminal is too narrow, it removes the spaces that align the parts;
+// if that is not enough, the line continues below.
 func (p *progress) lay(parts []string) []string {
 	line := strings.Join(parts, "  ")
 	if !p.terminal || utf8.RuneCountInString(line) < p.width() {
@@ -268,8 +268,7 @@ func (p *progress) lay(parts []string) []string {
 	return lines
 }
 
-// note prints something that a person should know, behind its mark, between words on as many lines as the terminal
-// needs.
+// note prints a notice after its mark, wrapped to the terminal's width.
 func (p *progress) note(mark, text string) {
 	width := 0
 	if p.terminal {
@@ -289,7 +288,7 @@ func (p *progress) line(text string) {
 	fmt.Fprintln(p.w, text)
 }
 
-// rewrite shows text in place of what was last rewritten, cut to the terminal's width.
+// rewrite shows text in place of the last rewritten line, cut to the terminal's width.
 func (p *progress) rewrite(text string) {
 	fmt.Fprint(p.w, "\r\x1b[K"+p.colours.stage(cut(text, p.width())))
 	p.open = true
@@ -303,7 +302,7 @@ func cut(text string, width int) string {
 	return text
 }
 
-// clear takes the rewritten line away.
+// clear removes the rewritten line.
 func (p *progress) clear() {
 	if p.open {
 		fmt.Fprint(p.w, "\r\x1b[K")
@@ -322,7 +321,7 @@ func noticeMark(s spatev1.Severity) string {
 	}
 }
 
-// shorten joins names, at most n of them.
+// shorten joins at most n names.
 func shorten(names []string, n int) string {
 	if len(names) <= n {
 		return strings.Join(names, ", ")
@@ -330,7 +329,7 @@ func shorten(names []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
-// count writes a number with its noun.
+// count formats a number with its noun.
 func count(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -338,7 +337,7 @@ func count(n uint64, noun string) string {
 	return thousands(n) + " " + noun + "s"
 }
 
-// thousands writes a number with commas.
+// thousands formats a number with commas.
 func thousands(n uint64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -347,7 +346,7 @@ func thousands(n uint64) string {
 	return s
 }
 
-// millis writes milliseconds with three digits at most that mean something.
+// millis formats milliseconds with two decimals below 10, one below 100 and else none.
 func millis(ms float64) string {
 	switch {
 	case ms < 10:

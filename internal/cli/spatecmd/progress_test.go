@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// events of a short run: one stage that ends well, one that fails.
+// events returns the events of a short run: one stage that succeeds, one that fails.
 func events() []*spatev1.RunEvent {
 	began := func(i uint32) *spatev1.RunEvent {
 		return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: &spatev1.StageBegan{
@@ -56,7 +56,7 @@ func TestPlainProgress(t *testing.T) {
 	}
 }
 
-// A stage that no agent took is said at once; those that are passed over because of it are not.
+// A stage that no agent accepted is reported at once. Stages that are skipped because of it are not.
 func TestProgressSaysWhatWasNotRun(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{w: &out, width: func() int { return 0 }}
@@ -85,7 +85,7 @@ func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
 	}
 }
 
-// A plain log says something of a long stage, but not each second.
+// A plain log shows the progress of a long stage, but not each second.
 func TestPlainProgressIsThinned(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{w: &out, width: func() int { return 0 }}
@@ -129,7 +129,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// a plan of one target and one workload.
+// searchPlan is a plan with one target and one workload.
 const searchPlan = `
 name: p
 targets: [{name: sim, simulator: {}}]
@@ -137,7 +137,7 @@ workloads: [{random: {isl: 300, osl: 15}}]
 loads: [{search: {rate: {from: 1, to: 8}, keep: {error_share: 0}, probes: 2}, duration: 1s}]
 `
 
-// TestSearchProgress: of a search nobody knows how many stages it takes, and a narrow terminal gets lines that fit.
+// TestSearchProgress: the number of a search's stages is not known, and a narrow terminal gets lines that fit.
 func TestSearchProgress(t *testing.T) {
 	source := &sourceFlags{simulate: "4"}
 	plan, err := source.load("p", []byte(searchPlan))
@@ -170,7 +170,7 @@ func TestSearchProgress(t *testing.T) {
 	}
 }
 
-// TestQuietProgress: without progress only what is wrong is said.
+// TestQuietProgress: without progress only problems are shown.
 func TestQuietProgress(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{w: &out, width: func() int { return 0 }}

@@ -76,7 +76,7 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 	settings.TypedOnly(flags, quickNames...)
 }
 
-// used says whether any flag that makes a plan was given.
+// used reports whether any flag that makes a plan was given.
 func (q *quickFlags) used(flags *pflag.FlagSet) bool {
 	for _, name := range quickNames {
 		if flags.Changed(name) {
@@ -104,7 +104,7 @@ func (q *quickFlags) yaml() ([]byte, error) {
 	}.YAML(), nil
 }
 
-// missing says what a plan cannot be made without, in the words of flags.
+// missing says which flags are needed to make a plan.
 func (q *quickFlags) missing() error {
 	var errs []error
 	if len(q.concurrency)+len(q.rate) == 0 {
@@ -113,7 +113,7 @@ func (q *quickFlags) missing() error {
 	return errors.Join(errs...)
 }
 
-// slots are the values of --concurrency as plans have them.
+// slots returns the values of --concurrency in the type that plans use.
 func (q *quickFlags) slots() ([]uint32, error) {
 	slots := make([]uint32, len(q.concurrency))
 	for i, c := range q.concurrency {
@@ -125,7 +125,7 @@ func (q *quickFlags) slots() ([]uint32, error) {
 	return slots, nil
 }
 
-// headerFields parses NAME=VALUE pairs. Its errors do not show what may be a secret.
+// headerFields parses NAME=VALUE pairs. Its errors do not repeat values, which may be secrets.
 func headerFields(pairs []string) (map[string]string, error) {
 	fields := map[string]string{}
 	var errs []error
@@ -139,7 +139,7 @@ func headerFields(pairs []string) (map[string]string, error) {
 	return fields, errors.Join(errs...)
 }
 
-// bodyFields parses NAME=JSON pairs. A value that is no JSON is taken as a string, as a person would expect of
+// bodyFields parses NAME=JSON pairs. A value that is not JSON is taken as a string, as a person would expect of
 // stop=END.
 func bodyFields(pairs []string) (map[string]any, error) {
 	fields := map[string]any{}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// reading reads a file of a plan until its context ends, and shows a person at a terminal how far it is. Small files
-// are read before anything is shown.
+// reading reads a file of a plan until its context ends, and shows progress to a person at a terminal. Small files are
+// read before anything is shown.
 type reading struct {
 	ctx   context.Context
 	src   io.Reader
@@ -18,17 +18,17 @@ type reading struct {
 	notes io.Writer
 
 	have  int64
-	next  time.Time // when it is shown again
+	next  time.Time // when progress is shown next
 	shown bool
 }
 
-// Reading is shown after the first, and then at each further such interval.
+// Progress is shown after showReadingAfter, and then every showReadingEach.
 const (
 	showReadingAfter = 300 * time.Millisecond
 	showReadingEach  = 100 * time.Millisecond
 )
 
-// newReading begins to read. close clears what it shows.
+// newReading starts to read. close clears the progress line.
 func newReading(ctx context.Context, src io.Reader, name string, notes io.Writer, quiet bool) *reading {
 	r := &reading{ctx: ctx, src: src, name: name, notes: notes, next: time.Now().Add(showReadingAfter)}
 	if file, ok := src.(*os.File); ok {
@@ -75,7 +75,7 @@ func (r *reading) words() string {
 		min(100, 100*r.have/r.size))
 }
 
-// close takes the line away. Nothing is read afterwards.
+// close removes the line. Nothing may be read afterwards.
 func (r *reading) close() {
 	if r.shown {
 		fmt.Fprint(r.notes, "\r\x1b[K")

@@ -26,7 +26,7 @@ func TestReadingSaysHowFarItIs(t *testing.T) {
 	}
 }
 
-// TestReadingKnowsAFile: its size; a stream has none. Nothing is shown to who is not at a terminal.
+// TestReadingKnowsAFile: a file has a size, a stream does not. Nothing is shown if there is no terminal.
 func TestReadingKnowsAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/spate-load/spate/report"
 )
 
-// resultFlags say where a run's results go, and what is printed of them.
+// resultFlags say where a run's results go, and what is printed.
 type resultFlags struct {
 	out    string
 	quiet  bool // no tables
@@ -28,9 +28,9 @@ func (f *resultFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
 }
 
-// check refuses to write over anything.
+// check refuses to overwrite anything.
 func (f *resultFlags) check() error {
-	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be made either, which is told then
+	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be created either, which is reported then
 	if len(entries) > 0 {
 		return fmt.Errorf("--out %s: the directory is there and not empty: name another one", f.out)
 	}
@@ -40,7 +40,7 @@ func (f *resultFlags) check() error {
 	return nil
 }
 
-// take follows a run to its end, keeps its results and shows them.
+// take follows a run to its end, saves its results and shows them.
 func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *follower) error {
 	ended, err := follower.follow(ctx)
 	if err != nil {
@@ -55,12 +55,12 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 		return err
 	}
 	if v := result.Run.Verdict; v != nil {
-		ended.Verdict = string(*v) // that of results.json, whatever the coordinator's version makes of it
+		ended.Verdict = string(*v) // that of results.json, whatever the coordinator's version says
 	}
 	return f.conclude(cmd, dir, ending{id: follower.id, RunEnded: ended, result: result})
 }
 
-// keep fetches the ledger into the run directory and makes the run's files from it. A transfer that breaks begins anew.
+// keep fetches the ledger into the run directory and makes the run's files from it. A broken transfer restarts.
 func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggregate.Result, error) {
 	dir := f.out
 	if dir == "" {
@@ -85,11 +85,11 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggreg
 	return dir, result, nil
 }
 
-// runName is what names of runs look like. A coordinator chooses them, and a client writes below them.
+// runName matches names of runs. A coordinator chooses them, and a client writes to directories with these names.
 var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
-// fetchLedger copies the run's ledger from the coordinator to path. A ledger that is there already is the coordinator's
-// own: an embedded coordinator keeps it in the run directory from the begin.
+// fetchLedger copies the run's ledger from the coordinator to path. A ledger that already exists is the coordinator's
+// own: an embedded coordinator keeps its ledger in the run directory from the start.
 func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path string) (err error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -137,7 +137,7 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 	return e.conclude(cmd, dir, f.failOn)
 }
 
-// complain says what is wrong with a run, between words on as many lines as the terminal needs.
+// complain prints what is wrong with a run, wrapped to the terminal's width.
 func complain(cmd *cobra.Command, text string) {
 	w := cmd.ErrOrStderr()
 	for _, line := range wrap("spate: "+text, terminalWidth(w)) {

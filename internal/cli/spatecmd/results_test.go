@@ -2,7 +2,7 @@ package spatecmd
 
 import "testing"
 
-// A coordinator chooses names of runs, and its clients write below them.
+// A coordinator chooses names of runs, and its clients write to directories with these names.
 func TestNamesOfRunsAreNoPaths(t *testing.T) {
 	for name, fits := range map[string]bool{
 		"sweep-20261123T053520Z-1ea906": true, "a.b_c-1": true,

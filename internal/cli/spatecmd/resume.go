@@ -58,7 +58,7 @@ started again with the same --data-dir.
 	return cmd
 }
 
-// run shows what is left of a run, asks, and continues it.
+// run shows what is left of a run, asks, and resumes it.
 func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
 	found, err := coordinator.ReadInterrupted(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +83,7 @@ func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
 	return f.resume(cmd, plan, found, secrets)
 }
 
-// check finds what a run cannot be resumed without. It returns the values of the plan's secrets.
+// check finds what is missing to resume a run. It returns the values of the plan's secrets.
 func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (map[string]string, error) {
 	if len(f.local.agents) == 0 {
 		f.local.agents = agentsOf(found.Agents)
@@ -92,7 +92,7 @@ func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (m
 	return secrets, errors.Join(err, f.local.check(), f.local.agents.fits(plan), haveRows(found.Left))
 }
 
-// agentsOf is as many agents of each region as a run had, or what spate run takes by default.
+// agentsOf returns as many agents of each region as a run had, or the default of spate run.
 func agentsOf(had []*spatev1.AgentInfo) embedded {
 	var out embedded
 	for _, a := range had {
@@ -108,7 +108,7 @@ func agentsOf(had []*spatev1.AgentInfo) embedded {
 	return out
 }
 
-// haveRows is an error if the rows of a stage are not kept on this machine any more.
+// haveRows returns an error if the rows of a stage are no longer on this machine.
 func haveRows(stages []*spatev1.Stage) error {
 	rows, err := store.Open(settings.DatasetDir())
 	if err != nil {
@@ -127,7 +127,7 @@ func haveRows(stages []*spatev1.Stage) error {
 	return nil
 }
 
-// showInterrupted says what a run has done, and what it would send where.
+// showInterrupted says what a run has done, and what it would still send, and where.
 func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
 	left := outlookOf(found.Left)
 	fmt.Fprintf(w, "Interrupted run %s in %s\n", found.Record.GetRunId(), dir)
@@ -144,7 +144,7 @@ func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
 	}
 }
 
-// targetWords name the targets of stages with their endpoints, once each.
+// targetWords describes each target of stages once, with its endpoints.
 func targetWords(stages []*spatev1.Stage) []string {
 	var out []string
 	for _, st := range stages {

@@ -22,7 +22,7 @@ import (
 	"github.com/spate-load/spate/workload/tokenizer"
 )
 
-// shippedPrefix begins the path of a file that ships with Spate.
+// shippedPrefix starts the path of a file that ships with Spate.
 const shippedPrefix = "shipped:"
 
 // openFile opens a file of a plan. The caller closes it.
@@ -37,18 +37,18 @@ func openFile(path string) (io.ReadCloser, error) {
 type gatherer struct {
 	plan       *plans.Plan
 	store      *store.Store
-	notes      io.Writer // what a person should know of the files
-	quiet      bool      // only of what is wrong with them
-	largest    uint64    // bytes of text that a file may have
+	notes      io.Writer // for what a person should know about the files
+	quiet      bool      // only problems
+	largest    uint64    // most bytes of text that a file may have
 	tokenizers map[string]*tokenizer.Tokenizer
-	uncounted  error // why a text's tokens could not be counted
+	uncounted  error // why tokens of a text could not be counted
 	mistakes   plans.Mistakes
 	resources  plans.Resources
 }
 
-// gather reads a plan's files: rows of workloads go into the store, tokenizers become words. The error has all mistakes
-// with their positions in the plan. Notes say what the files gave; quiet ones only what is wrong with them. It blocks
-// as long as the files are long, or until a person interrupts it.
+// gather reads a plan's files: rows of workloads go into the store, tokenizers become words. The error lists all
+// mistakes with their positions in the plan. The notes say what the files contain; quiet limits them to problems.
+// gather blocks until the files are read, or until a person interrupts it.
 func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, quiet bool) (plans.Resources, error) {
 	g := &gatherer{plan: plan, notes: notes, quiet: quiet, tokenizers: map[string]*tokenizer.Tokenizer{},
 		resources: plans.Resources{
@@ -77,7 +77,6 @@ func gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, 
 	return g.resources, nil
 }
 
-// read reads all files.
 func (g *gatherer) read(ctx context.Context, files []plans.File) error {
 	for _, f := range files {
 		if f.Target != nil {
@@ -106,7 +105,7 @@ func (g *gatherer) wrong(f plans.File, err error) {
 	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, text))
 }
 
-// tokenizer reads a tokenizer once and takes words of one token from it.
+// tokenizer reads a tokenizer once and takes the words that are one token from it.
 func (g *gatherer) tokenizer(f plans.File) {
 	t := g.tokenizers[f.Path]
 	if t == nil {
@@ -125,7 +124,8 @@ func (g *gatherer) tokenizer(f plans.File) {
 	g.resources.Lexicons[f.Target.GetName()] = lexicon
 }
 
-// count is what counts a text's tokens: the plan's only tokenizer. With several, or none, nobody can say.
+// count returns a function that counts a text's tokens by the plan's only tokenizer. With several or no tokenizers it
+// returns nil, because the number is not defined.
 func (g *gatherer) count() func(string) int {
 	if len(g.tokenizers) != 1 {
 		return nil
@@ -173,11 +173,11 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 	g.tell(f, rows, left)
 }
 
-// fits finds targets that cannot be sent a file's rows: agents would refuse their share.
+// fits finds targets that cannot be sent a file's rows: agents would refuse their part.
 func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 	path, found, err := g.store.Path(d.GetSha256(), d.GetSize())
 	if err != nil || !found {
-		return // who reads the rows next says why
+		return // the next reader of the rows reports why
 	}
 	rows, err := dataset.Open(path)
 	if err != nil {
@@ -192,7 +192,7 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 	}
 }
 
-// formOf is the form in which a target takes prompts.
+// formOf returns the form in which a target takes prompts.
 func formOf(t *spatev1.Target) workload.Form {
 	switch t.GetPrompts() {
 	case "":
@@ -203,7 +203,7 @@ func formOf(t *spatev1.Target) workload.Form {
 	return workload.Text
 }
 
-// tell says what a file gave. What ships with Spate gives what one expects.
+// tell says what a file contains. Files that ship with Spate need no note.
 func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipped) {
 	if strings.HasPrefix(f.Path, shippedPrefix) || g.quiet && skipped.Unusable == 0 {
 		return
@@ -227,8 +227,8 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	fmt.Fprintln(g.notes)
 }
 
-// handOver makes sure that the coordinator has a plan's datasets. One in this process shares the directory with it, so
-// that it has.
+// handOver makes sure that the coordinator has a plan's datasets. A coordinator in this process uses the same
+// directory, so it already has them.
 func handOver(ctx context.Context, client spatev1.RunServiceClient, dir string,
 	datasets map[string]*spatev1.Dataset) error {
 	for workload, d := range datasets {
@@ -243,10 +243,10 @@ func handOver(ctx context.Context, client spatev1.RunServiceClient, dir string,
 	return nil
 }
 
-// putPiece is the size of the pieces in which a dataset is handed over.
+// putPiece is the size of the pieces in which a dataset is sent.
 const putPiece = 256 << 10
 
-// put hands one dataset over.
+// put sends one dataset.
 func put(ctx context.Context, client spatev1.RunServiceClient, dir string, d *spatev1.Dataset) error {
 	s, err := store.Open(dir)
 	if err != nil {

@@ -95,7 +95,7 @@ as does --detach from the begin; "spate follow" takes it up again.
 	return cmd
 }
 
-// onePlan takes one plan at most.
+// onePlan accepts at most one plan.
 func onePlan(_ *cobra.Command, args []string) error {
 	if len(args) < 2 {
 		return nil
@@ -103,7 +103,7 @@ func onePlan(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("one plan at a time, got %s%s", strings.Join(args, " "), numberHint(args[len(args)-1]))
 }
 
-// run is the whole command: check everything, then start things, then follow, then report.
+// run is the whole command: check everything, start things, follow the run, report.
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if settings.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(),
@@ -170,7 +170,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	return f.results.take(ctx, cmd, follower)
 }
 
-// fits finds plans that cannot be run where the flags say.
+// fits finds plans that cannot run where the flags say.
 func (f *runFlags) fits(plan *plans.Plan) error {
 	switch {
 	case f.coordinator == "":
@@ -181,7 +181,7 @@ func (f *runFlags) fits(plan *plans.Plan) error {
 	return nil
 }
 
-// leave says how to find a run again that nobody follows.
+// leave says how to find a run that nobody follows.
 func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunResponse) error {
 	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
 	fmt.Fprintln(cmd.OutOrStdout(), id)
@@ -201,7 +201,7 @@ func comes(n uint32) string {
 	return count(uint64(n), "run") + " come"
 }
 
-// defaultPatience is how long a coordinator may be gone: a new start of a machine takes less.
+// defaultPatience is how long a coordinator may be gone. A machine restarts in less.
 const defaultPatience = 2 * time.Minute
 
 // plan reads the plan that was named, or makes one from flags and prints it.
@@ -220,7 +220,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	}
 	switch {
 	case f.results.quiet:
-	case f.detach: // standard output is for the run's id
+	case f.detach: // standard output is for the run's ID
 		fmt.Fprintf(cmd.ErrOrStderr(), "# The plan made from the flags:\n%s\n", text)
 	default:
 		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
@@ -228,7 +228,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	return f.source.load("<flags>", text)
 }
 
-// check finds all mistakes in the flags that are no matter of the plan.
+// check finds mistakes in the flags that do not depend on the plan.
 func (f *runFlags) check(cmd *cobra.Command) error {
 	var errs []error
 	wrong := func(is bool, format string, args ...any) {
@@ -245,7 +245,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// checkCoordinator finds flags that do not go with --coordinator, or only with it.
+// checkCoordinator finds flags that do not go with --coordinator, or that need it.
 func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
 	typed := func(name string) bool { return settings.Typed(cmd.Flags(), name) }
 	if f.coordinator == "" {
@@ -271,7 +271,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	return f.tls.Check(slog.New(slog.DiscardHandler))
 }
 
-// recordsKept is the form of the request rows, as the protocol has it.
+// recordsKept returns the form of the request rows in the protocol's words.
 func (f *runFlags) recordsKept() string {
 	if f.records == "none" {
 		return ""
@@ -297,8 +297,8 @@ func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (
 	return endpoints, stop, err
 }
 
-// submitError turns the coordinator's refusal into the right exit code. Where the answer did not come nobody knows
-// whether the run was begun.
+// submitError gives the coordinator's refusal its exit code. If no answer came, nobody knows whether the run was
+// started.
 func submitError(address string, err error) error {
 	s := status.Convert(err)
 	switch s.Code() {

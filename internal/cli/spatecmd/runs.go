@@ -52,7 +52,7 @@ too narrow for all columns goes without the last ones.`,
 	return cmd
 }
 
-// writeRuns prints runs as a table. On a terminal that is too narrow for all columns the last ones are left out.
+// writeRuns prints runs as a table. If a terminal is too narrow for all columns, the last ones are omitted.
 func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
 	if len(runs) == 0 {
 		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run --coordinator HOST:PORT PLAN.yaml")
@@ -68,7 +68,7 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
 	return t.write(w)
 }
 
-// stateWords say where a run stands, and of one that has ended how.
+// stateWords returns the state of a run. For a run that has ended, it says how.
 func stateWords(r *spatev1.RunSummary) string {
 	switch r.GetState() {
 	case spatev1.RunState_RUN_STATE_WAITING, spatev1.RunState_RUN_STATE_RUNNING, spatev1.RunState_RUN_STATE_BROKEN:
@@ -83,7 +83,7 @@ func stateWords(r *spatev1.RunSummary) string {
 	}
 }
 
-// outcomeWords say how a run ended.
+// outcomeWords says how a run ended.
 func outcomeWords(o spatev1.Outcome) string {
 	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
 		return "n/a"
@@ -98,7 +98,7 @@ func beganWords(r *spatev1.RunSummary) string {
 	return r.GetBeginTime().AsTime().Local().Format("2006-01-02 15:04")
 }
 
-// lasted is how long a run took, or has taken so far.
+// lasted returns how long a run took, or has taken so far.
 func lasted(r *spatev1.RunSummary, now time.Time) string {
 	seconds := secondsOf(r)
 	if seconds == nil && r.GetState() == spatev1.RunState_RUN_STATE_RUNNING && r.GetBeginTime() != nil {
@@ -110,7 +110,7 @@ func lasted(r *spatev1.RunSummary, now time.Time) string {
 	return span(time.Duration(*seconds * float64(time.Second)).Round(time.Second).Seconds())
 }
 
-// secondsOf is how long a run took. Nil: it has not ended, or nobody knows when.
+// secondsOf returns how long a run took. nil: it has not ended, or the time of its end is not known.
 func secondsOf(r *spatev1.RunSummary) *float64 {
 	if r.GetBeginTime() == nil || r.GetEndTime() == nil {
 		return nil
@@ -123,7 +123,7 @@ func stagesDone(r *spatev1.RunSummary) string {
 	return fmt.Sprintf("%s/%s", thousands(uint64(r.GetStagesEnded())), thousands(uint64(r.GetStages())))
 }
 
-// runJSON is a run in the list for programs. What is not known, or has not come, is null.
+// runJSON is a run in the JSON list. Values that are not known, or not known yet, are null.
 type runJSON struct {
 	ID            string   `json:"id"`
 	Plan          *string  `json:"plan"`

@@ -49,7 +49,7 @@ directories under --dir that are beyond them, the oldest first; runs that have n
 	return cmd
 }
 
-// run checks what is asked for and does it.
+// run checks the arguments and removes runs.
 func (f *removeFlags) run(cmd *cobra.Command, args []string) error {
 	limits := f.keep.Limits()
 	if err := f.keep.Check("runs"); err != nil {
@@ -95,7 +95,7 @@ func (f *removeFlags) there(ctx context.Context, out io.Writer, names []string) 
 	return nil
 }
 
-// said says what was done.
+// said says what was removed.
 func (f *removeFlags) said(out io.Writer, what string) {
 	if f.dryRun {
 		fmt.Fprintln(out, "would remove "+what)
@@ -104,7 +104,7 @@ func (f *removeFlags) said(out io.Writer, what string) {
 	fmt.Fprintln(out, "removed "+what)
 }
 
-// here removes run directories. All are looked at first, so that a mistake removes nothing.
+// here removes run directories. It checks all of them first, so that a mistake removes nothing.
 func (f *removeFlags) here(out io.Writer, dirs []string) error {
 	for _, dir := range dirs {
 		if err := removable(dir); err != nil {
@@ -122,7 +122,7 @@ func (f *removeFlags) here(out io.Writer, dirs []string) error {
 	return nil
 }
 
-// removable refuses what is no run directory, and one that a process writes.
+// removable refuses a directory that is not a run directory, or that a process is writing.
 func removable(dir string) error {
 	switch err := ledger.Peek(filepath.Join(dir, report.LedgerFile), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -134,8 +134,8 @@ func removable(dir string) error {
 	return nil
 }
 
-// beyond are the run directories beyond the limits. Runs that have no end are held, and those whose points wait for a
-// database.
+// beyond returns the run directories beyond the limits. Runs without an end are held, and so are runs whose points wait
+// for a database.
 func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []string, err error) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []str
 	return dirs, nil
 }
 
-// runItem is a run directory, false if it is none.
+// runItem returns a run directory as an item, or false if dir is not a run directory.
 func runItem(dir string) (retention.Item, bool) {
 	path := filepath.Join(dir, report.LedgerFile)
 	info, err := os.Lstat(path)

@@ -20,7 +20,8 @@ func unreadable(dir string, err error) error {
 	return badInputf("%s is no run directory: %w", dir, err)
 }
 
-// salvage makes the files of what is intact of a damaged ledger. If the ledger is whole, it makes the files as always.
+// salvage makes the files from the intact part of a damaged ledger. If the ledger is whole, it makes the files as
+// usual.
 func salvage(out, notes io.Writer, dir string, options report.Options) error {
 	result, damage, err := report.Salvage(dir, options)
 	switch {

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(leakFree{m}, map[string]func(){"spate": func() { os.Exit(Main("")) }})
 }
 
-// leakFree are tests that must leave no goroutine behind.
+// leakFree runs tests that must not leak goroutines.
 type leakFree struct{ tests *testing.M }
 
 func (l leakFree) Run() int {
@@ -29,8 +29,8 @@ func (l leakFree) Run() int {
 	return code
 }
 
-// TestScripts gives scripts SMALL_MODEL, the URL of a server whose model "small" takes 1,000 tokens. It answers no
-// request: no script may get as far as sending one.
+// TestScripts gives scripts SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. The server fails
+// the test at any other request: no script may get as far as sending one.
 func TestScripts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {
@@ -38,7 +38,7 @@ func TestScripts(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"small","object":"model","max_model_len":1000}]}`)
 	}))
-	// scripts run beside one another: when they have all ended
+	// Scripts run in parallel: the server closes when all of them have ended.
 	t.Cleanup(server.Close)
 	script.Run(t, "SMALL_MODEL="+server.URL, "SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

@@ -14,19 +14,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Why a run is not followed to its end.
+// Reasons why a run is not followed to its end.
 var (
 	errGaveUp   = errors.New("interrupted before the coordinator had ended the run")
 	errLeft     = errors.New("interrupted: the run goes on")
 	errLeftGone = errors.New("interrupted while the coordinator was gone")
 )
 
-// stopTimeout is how long a coordinator may take to answer a stop.
+// stopTimeout is how long a coordinator may take to answer StopRun.
 const stopTimeout = 5 * time.Second
 
-// passOnSignals stops the run at the first interrupt and cancels what is in flight at the second. The third gives up
-// waiting: the coordinator may not answer any more. Who only watches a run, or cannot reach its coordinator, leaves it
-// at the first. The function it returns ends it.
+// passOnSignals stops the run at the first interrupt and cancels requests in flight at the second. The third gives up
+// waiting, because the coordinator may no longer answer. A follower that only watches a run, or that cannot reach its
+// coordinator, leaves the run at the first interrupt. The returned function ends the handling of signals.
 func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCauseFunc) func() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -45,7 +45,7 @@ func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCause
 	return func() { signal.Stop(signals); cancel(); passing.Wait() }
 }
 
-// interrupted does what the n-th interrupt asks for, from 0.
+// interrupted does what the n-th interrupt asks for, counted from 0.
 func (f *follower) interrupted(ctx context.Context, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup) {
 	warn := func(text string) { f.view.show(notice(spatev1.Severity_SEVERITY_WARNING, text)) }
 	switch {

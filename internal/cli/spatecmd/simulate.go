@@ -93,7 +93,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// openTruth opens the truth file, if one is wanted.
+// openTruth opens the truth file, if the flags ask for one.
 func (f *simulateFlags) openTruth() (closeTruth func(), err error) {
 	if f.truthFile == "" {
 		if f.config.Truth.Tokens {
@@ -109,8 +109,8 @@ func (f *simulateFlags) openTruth() (closeTruth func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// secure makes the certificate, if TLS is wanted, and writes the CA file that clients check it by. One in a place that
-// nobody chose is removed by drop.
+// secure makes the certificate, if the flags ask for TLS, and writes the CA file that clients need to check it. If no
+// flag names the CA file, drop removes it.
 func (f *simulateFlags) secure() (path string, drop func(), err error) {
 	if !f.tls {
 		if f.caFile != "" {

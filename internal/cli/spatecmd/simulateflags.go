@@ -190,7 +190,7 @@ func (f *simulateFlags) truth() flagGroup {
 	return g
 }
 
-// complete fills in what flags give in another form than the configuration has it.
+// complete fills in the settings that flags give in another form than the configuration.
 func (f *simulateFlags) complete(given *pflag.FlagSet) error {
 	for _, text := range f.faults {
 		fault, err := parseFault(text)
@@ -216,7 +216,7 @@ func (f *simulateFlags) complete(given *pflag.FlagSet) error {
 	return nil
 }
 
-// parseFault reads KIND=SHARE and what follows it.
+// parseFault parses KIND=SHARE and the settings after it.
 func parseFault(text string) (simulator.Fault, error) {
 	wrong := fmt.Errorf("--fault %q: want KIND=SHARE, for example 500=0.01 or stall=0.01,after=20,pause=2s", text)
 	parts := strings.Split(text, ",")
@@ -246,7 +246,7 @@ func parseFault(text string) (simulator.Fault, error) {
 	return fault, nil
 }
 
-// hosts are those that are listened on, for the certificate.
+// hosts returns the hosts that the simulator listens on, for its certificate.
 func (f *simulateFlags) hosts() []string {
 	var hosts []string
 	for _, addr := range f.listen {
@@ -257,7 +257,7 @@ func (f *simulateFlags) hosts() []string {
 	return hosts
 }
 
-// fieldFlags are the flags of the simulator's fields. A longer name stands before one that it begins with.
+// fieldFlags maps the simulator's fields to flags. A longer name comes before a name that it starts with.
 var fieldFlags = strings.NewReplacer(
 	"simulator: ReplicaSpread", "--replica-spread", "simulator: Model.PrefillPerPrompt", "--prefill-per-prompt",
 	"simulator: Model.PrefillFirst and Model.PrefillSharing", "--prefill-first and --prefill-sharing",
@@ -293,5 +293,5 @@ var fieldFlags = strings.NewReplacer(
 	"simulator: Manners.TokenIDs", "--token-ids",
 )
 
-// inFlags says an error of the configuration in the words of flags.
+// inFlags rewrites an error of the configuration in terms of flags.
 func inFlags(err error) error { return errors.New(fieldFlags.Replace(err.Error())) }

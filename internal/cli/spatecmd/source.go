@@ -21,11 +21,11 @@ type sourceFlags struct {
 	set      []string
 	only     []string
 	simulate string
-	// Send the whole load to targets that are hopeless.
+	// Send the whole load even to targets whose requests all fail.
 	keepGoing bool
 }
 
-// simulateSpeed is the compression of time of --simulate without a number: fast enough to be worth it, and slow enough
+// simulateSpeed is the compression of time of --simulate without a number: fast enough to be useful, and slow enough
 // for two cores.
 const simulateSpeed = "10"
 
@@ -48,8 +48,8 @@ func (s *sourceFlags) addFailFast(flags *pflag.FlagSet) {
 	settings.TypedOnly(flags, "no-fail-fast")
 }
 
-// read reads and checks a plan: a file, "-" for standard input, or the name of a plan that ships with Spate, with the
-// changes that the flags ask for.
+// read reads and checks a plan, with the changes that the flags ask for. path is a file, "-" for standard input, or the
+// name of a plan that ships with Spate.
 func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
 	data, name, err := planText(stdin, path)
 	if err != nil {
@@ -58,8 +58,8 @@ func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
 	return s.load(name, data)
 }
 
-// load checks a plan's text with the changes that the flags ask for. A plan that is wrong is told as it is: changes
-// come after.
+// load changes a plan's text as the flags ask for, and checks the result. Positions of mistakes are those in the
+// changed text.
 func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
 	data, err := s.changed(name, data)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
 	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup, AskModels: true})
 }
 
-// changed makes the changes.
+// changed returns the plan's text with the changes.
 func (s *sourceFlags) changed(name string, data []byte) ([]byte, error) {
 	var err error
 	set := s.set
@@ -121,7 +121,7 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 	return data, path, nil
 }
 
-// numberHint helps who wrote --simulate 20: a flag whose value may be left out takes it only behind "=".
+// numberHint helps a person who wrote --simulate 20: a flag with an optional value takes it only after "=".
 func numberHint(path string) string {
 	if _, err := speedOf(path); err == nil {
 		return "; a factor goes behind an equals sign: --simulate=" + path
@@ -129,8 +129,7 @@ func numberHint(path string) string {
 	return ""
 }
 
-// maxPlanBytes is the most that is read of a plan: beyond what one may have, so that a plan that is too large is seen
-// to be.
+// maxPlanBytes is the most that is read of a plan: more than a plan may have, so that a too large plan is detected.
 const maxPlanBytes = 8 << 20
 
 // maxSpeed is the strongest compression of time, as in plans.

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A connection that was never made has begun nothing. One that broke before the answer may have begun a run, and who is
-// told that nothing was started would begin it twice.
+// A connection that was never made has started nothing. One that broke before the answer may have started a run, and a
+// user who is told that nothing was started would start it twice.
 func TestSubmitErrorSaysWhetherARunMayHaveBegun(t *testing.T) {
 	for _, c := range []struct {
 		code    codes.Code

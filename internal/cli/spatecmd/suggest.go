@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// newVersion prints what --version does.
+// newVersion makes a command that prints the same as --version.
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs),
@@ -22,7 +22,7 @@ func newVersion() *cobra.Command {
 	}
 }
 
-// unknownCommand says which command may be meant.
+// unknownCommand returns an error that suggests a similar command.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -36,7 +36,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 
 var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
 
-// flagError says which flag may be meant.
+// flagError adds a similar flag to an error about an unknown one.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := ""
 	if part := unknownFlag.FindStringSubmatch(err.Error()); part != nil {

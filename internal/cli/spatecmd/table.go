@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// table is text in columns that line up, two spaces apart.
+// table is text in aligned columns, two spaces apart.
 type table struct {
-	right []bool // columns of numbers, by number
+	right []bool // columns of numbers, by index
 	rows  [][]string
 }
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// write prints the table. No line has spaces at its end.
+// write prints the table. No line has trailing spaces.
 func (t *table) write(w io.Writer) error {
 	widths := t.widths()
 	var b strings.Builder
@@ -35,8 +35,7 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-// narrow leaves out columns from the last on until the table fits into a width, but never the first two. 0: any width
-// does.
+// narrow drops columns, the last ones first, until the table fits into a width, but never the first two. 0: no limit.
 func (t *table) narrow(width int) {
 	for width > 0 {
 		widths := t.widths()
@@ -66,8 +65,7 @@ func (t *table) widths() []int {
 	return widths
 }
 
-// wrap breaks text between words into lines of at most width columns. A longer word has a line of its own. 0: as long
-// as it likes.
+// wrap breaks text between words into lines of at most width columns. A longer word gets its own line. 0: no limit.
 func wrap(text string, width int) []string {
 	if width <= 0 {
 		return []string{text}
@@ -84,7 +82,7 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// list prints names, each with a text beside it that is wrapped to the terminal, if there is one.
+// list prints names with a text beside each, wrapped to the terminal, if there is one.
 func list(w io.Writer, names, texts []string) error {
 	t := &table{}
 	width := 0

@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestWrap: no word is lost, no line is too long if its words are not, and no line could have taken the next word.
+// TestWrap: no word is lost, no line is too long unless its only word is, and no line could have held the next word.
 func TestWrap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOf(rapid.StringMatching(`[a-zé]{1,12}`)).Draw(t, "words")

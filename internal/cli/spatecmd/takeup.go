@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// oneRun takes the name of one run.
+// oneRun accepts the name of one run.
 func oneRun(_ *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
@@ -18,7 +18,7 @@ func oneRun(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("want one run, its id or \"latest\", got %d", len(args))
 }
 
-// takeUpFlags are the flags of commands that take up a run that somebody submitted.
+// takeUpFlags are the flags of commands that work on a submitted run.
 type takeUpFlags struct {
 	clientFlags
 	results  resultFlags
@@ -98,7 +98,7 @@ marked as partial. A run that waits is taken out of the queue. The command does 
 	return cmd
 }
 
-// stop asks for the end of a run.
+// stop asks the coordinator to end a run.
 func (f *clientFlags) stop(cmd *cobra.Command, client spatev1.RunServiceClient, run *spatev1.RunSummary,
 	now bool) error {
 	id := run.GetRunId()
@@ -129,7 +129,7 @@ func (f *takeUpFlags) add(cmd *cobra.Command) {
 		"how long the coordinator may be gone before the run is given up on here")
 }
 
-// run checks the flags, finds the run and does what is to be done with it.
+// run checks the flags, finds the run and calls do with it.
 func (f *takeUpFlags) run(cmd *cobra.Command, name string,
 	do func(*cobra.Command, *follower, *spatev1.RunSummary) error) error {
 	switch {
@@ -158,7 +158,7 @@ func (f *takeUpFlags) run(cmd *cobra.Command, name string,
 	return do(cmd, follower, run)
 }
 
-// follow follows a run that goes on; of one that does not it fetches the results.
+// follow follows a run in progress. If the run has ended, it fetches the results.
 func (f *takeUpFlags) follow(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
 	switch {
 	case !goesOn(run) && f.noFetch:

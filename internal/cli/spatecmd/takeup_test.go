@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Short names for what the tests speak of.
+// Short names for values in the tests.
 const (
 	isWaiting = spatev1.RunState_RUN_STATE_WAITING
 	isRunning = spatev1.RunState_RUN_STATE_RUNNING
@@ -40,7 +40,7 @@ func TestNamed(t *testing.T) {
 			t.Errorf("%q: %s, want %s", name, said, want)
 		}
 	}
-	runs[3].SubmitTime = timestamppb.New(time.Unix(2000, 0)) // those that ended are listed by their end
+	runs[3].SubmitTime = timestamppb.New(time.Unix(2000, 0)) // runs that have ended are listed by their end
 	if got, _ := named(runs, "latest"); got.GetRunId() != "a-11" {
 		t.Errorf("the latest is %s", got.GetRunId())
 	}
@@ -56,7 +56,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// ofAllKinds are runs in every state.
+// ofAllKinds returns runs in every state.
 func ofAllKinds() []*spatev1.RunSummary {
 	at := func(second int64) *timestamppb.Timestamp { return timestamppb.New(time.Unix(second, 0)) }
 	waiting := summary("quick-3", isWaiting)
@@ -203,7 +203,7 @@ func TestFetchCommand(t *testing.T) {
 	}
 }
 
-// TestFetchRefuses: nothing is made of a run that goes on, or that is not there.
+// TestFetchRefuses: nothing is made of a run that is in progress or does not exist.
 func TestFetchRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	service := &fakeService{runs: ofAllKinds()}
@@ -230,7 +230,7 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
-// TestNothingOfARunThatNeverBegan: it has no results, and its exit code is its own all the same.
+// TestNothingOfARunThatNeverBegan: such a run has no results, and still has its own exit code.
 func TestNothingOfARunThatNeverBegan(t *testing.T) {
 	t.Chdir(t.TempDir())
 	out, lost := summary("out", hasEnded), summary("lost", hasEnded)
@@ -254,7 +254,7 @@ func TestNothingOfARunThatNeverBegan(t *testing.T) {
 	}
 }
 
-// TestDetach: the id alone goes to standard output.
+// TestDetach: only the ID goes to standard output.
 func TestDetach(t *testing.T) {
 	t.Chdir(t.TempDir())
 	service := &fakeService{waiting: 2}

@@ -11,7 +11,7 @@ import (
 // mostNames is how many agents of a run, or of a region, are named.
 const mostNames = 6
 
-// teamWords names the agents of a run, by region where there are several: "eu (eu-1, eu-2), us (us-1)".
+// teamWords names the agents of a run, by region if there are several: "eu (eu-1, eu-2), us (us-1)".
 func teamWords(agents []*spatev1.AgentInfo) string {
 	var regions, all []string
 	names := map[string][]string{}
@@ -42,7 +42,7 @@ func teamWords(agents []*spatev1.AgentInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-// changeWords say that an agent was lost or joined, and what follows, behind a mark.
+// changeWords says that an agent was lost or joined, and what follows, and returns a mark for the line.
 func changeWords(c *spatev1.AgentChanged) (mark, text string) {
 	who := "agent " + c.GetAgent().GetName()
 	if region := c.GetAgent().GetRegion(); region != "" {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// terminalWidth is the width of the terminal behind w in columns, 0 if there is none.
+// terminalWidth returns the width of the terminal behind w in columns, or 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	file, ok := w.(*os.File)
 	if !ok {

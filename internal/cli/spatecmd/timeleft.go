@@ -11,9 +11,9 @@ import (
 // timeLeft estimates how long the rest of a run takes. The zero value knows nothing.
 type timeLeft struct {
 	stages []*spatev1.Stage // in the order in which they run; a sweep or a search is one of them
-	series bool             // a sweep or a search is among them: stages of the run are not those of the list
-	spent  time.Duration    // of the stages that have ended
-	pace   map[pair]float64 // seconds that a request of a closed loop took last
+	series bool             // there is a sweep or a search: the run's stages differ from those in the list
+	spent  time.Duration    // on stages that have ended
+	pace   map[pair]float64 // the latest seconds per request of a closed loop
 }
 
 // pair names what a closed loop's pace depends on most.
@@ -21,7 +21,7 @@ type pair struct{ target, workload string }
 
 func pairOf(s *spatev1.Stage) pair { return pair{s.GetTarget().GetName(), s.GetWorkload().GetName()} }
 
-// see takes in how far the stage in progress is.
+// see records the progress of the stage in progress.
 func (t *timeLeft) see(began *spatev1.StageBegan, last *spatev1.StageProgress) {
 	i := int(began.GetStageIndex())
 	if t.series || i >= len(t.stages) || last.GetCompleted() == 0 {
@@ -36,7 +36,8 @@ func (t *timeLeft) see(began *spatev1.StageBegan, last *spatev1.StageProgress) {
 	}
 }
 
-// sum is the estimate in seconds: the rest of the stage in progress, the stages after it and the pauses before them.
+// sum returns the estimate in seconds: the rest of the stage in progress, the stages after it and the pauses before
+// them.
 func (t *timeLeft) sum(began *spatev1.StageBegan, last *spatev1.StageProgress) sum {
 	if t.series {
 		all := outlookOf(t.stages).time
@@ -52,8 +53,8 @@ func (t *timeLeft) sum(began *spatev1.StageBegan, last *spatev1.StageProgress) s
 	return rest
 }
 
-// stage is the time of a stage to come. A closed loop that ends by its requests alone is taken to keep the last pace of
-// its pair.
+// stage returns the time of a later stage. A closed loop that ends only by its requests is assumed to keep the latest
+// pace of its pair.
 func (t *timeLeft) stage(s *spatev1.Stage) sum {
 	e := plans.EstimateOf(s)
 	pace, seen := t.pace[pairOf(s)]
@@ -64,7 +65,7 @@ func (t *timeLeft) stage(s *spatev1.Stage) sum {
 	return sum{known: pace * float64(e.Requests) / float64(streams), about: true}
 }
 
-// stageLeft is the rest of the stage in progress, by its time, or by its requests at the pace so far.
+// stageLeft returns the rest of the stage in progress, by its time, or by its requests at the pace so far.
 func stageLeft(began *spatev1.StageBegan, last *spatev1.StageProgress) sum {
 	elapsed := last.GetElapsed().AsDuration().Seconds()
 	if d := began.GetExpected().AsDuration().Seconds(); d > 0 {
@@ -77,13 +78,13 @@ func stageLeft(began *spatev1.StageBegan, last *spatev1.StageProgress) sum {
 	return sum{known: elapsed * max(0, n/ended-1), about: true}
 }
 
-// words say how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
+// words says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
 func (t *timeLeft) words(began *spatev1.StageBegan, last *spatev1.StageProgress) string {
 	if len(t.stages) == 0 {
 		return ""
 	}
 	s := t.sum(began, last)
-	s.about = true // preparing and draining are not in it
+	s.about = true // preparing and draining are not included
 	text := inTable.say(s, span(math.Round(s.known)))
 	if text == "n/a" {
 		return ""

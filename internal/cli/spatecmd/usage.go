@@ -7,21 +7,20 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagGroup is a part of a command's flags that belong together.
+// flagGroup is a group of a command's flags that belong together.
 type flagGroup struct {
 	title string
 	flags *pflag.FlagSet
 }
 
-// group adds an empty group of flags, in the order in which they will be added.
+// group makes an empty group of flags, which keeps the order in which flags are added.
 func group(title string) flagGroup {
 	flags := pflag.NewFlagSet(title, pflag.ContinueOnError)
 	flags.SortFlags = false
 	return flagGroup{title, flags}
 }
 
-// hideEmptyLists keeps the usage text from showing empty lists of numbers as defaults, as pflag itself does with other
-// lists.
+// hideEmptyLists keeps empty lists of numbers out of the usage text as defaults. pflag does the same for other lists.
 func hideEmptyLists(flags *pflag.FlagSet) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if t := f.Value.Type(); f.DefValue == "[]" && (t == "uintSlice" || t == "float64Slice") {

@@ -25,7 +25,7 @@ workloads are read to their end.`,
 	return cmd
 }
 
-// validateAll checks plans one after another, and says of each as soon as it is known how it is.
+// validateAll checks plans one after another, and reports on each as soon as it is checked.
 func validateAll(cmd *cobra.Command, source *sourceFlags, paths []string) error {
 	var failed error
 	for _, path := range paths {
@@ -41,7 +41,6 @@ func validateAll(cmd *cobra.Command, source *sourceFlags, paths []string) error 
 	return failed
 }
 
-// validate checks one plan.
 func validate(cmd *cobra.Command, source *sourceFlags, path string) error {
 	plan, err := source.read(cmd.InOrStdin(), path)
 	if err != nil {

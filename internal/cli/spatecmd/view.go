@@ -7,12 +7,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// view is where a run is seen: on standard error, which is where progress belongs, since standard output gets the
-// results. It may be used concurrently.
+// view shows a run on standard error, where progress belongs, since standard output gets the results. It is safe for
+// concurrent use.
 type view struct {
 	mu    sync.Mutex
 	p     *progress
-	quiet bool // only what is wrong is shown
+	quiet bool // only problems are shown
 }
 
 func newView(w io.Writer, quiet bool) *view {
@@ -21,7 +21,7 @@ func newView(w io.Writer, quiet bool) *view {
 	}}
 }
 
-// show takes in one event.
+// show shows one event.
 func (v *view) show(e *spatev1.RunEvent) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -32,7 +32,7 @@ func (v *view) show(e *spatev1.RunEvent) {
 	}
 }
 
-// close leaves no line behind that is being rewritten.
+// close removes a line that is being rewritten.
 func (v *view) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

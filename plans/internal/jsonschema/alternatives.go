@@ -2,8 +2,8 @@ package jsonschema
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// exactly lists the fields of which a message has exactly one, atLeast those of which it has one or more. The plans
-// package checks the same, with words of its own.
+// exactly lists groups of fields of which a message has exactly one. atLeast lists fields of which it has one or more.
+// The plans package checks the same, with its own messages.
 var (
 	exactly = map[protoreflect.Name][][]string{
 		"Load": {{"concurrency", "concurrency_range", "concurrency_phases", "rate", "rate_range", "rate_phases",
@@ -24,7 +24,7 @@ var (
 	apart = map[protoreflect.Name][]string{
 		"Observers": {"rate", "concurrency"},
 	}
-	// together lists fields that want another one beside them.
+	// together lists fields that need one of other fields beside them.
 	together = map[protoreflect.Name]object{
 		"Load":          {{"burstiness", []string{"arrival"}}},
 		"Phase":         {{"shape", []string{"to"}}, {"steps", []string{"shape"}}},
@@ -50,7 +50,7 @@ func alternatives(message protoreflect.Name) []object {
 	return all
 }
 
-// oneOf wants as many of the fields as the keyword says.
+// oneOf returns the keyword with one choice for each field. The keyword says how many of the fields a message has.
 func oneOf(keyword string, fields []string) object {
 	var choices []object
 	for _, field := range fields {

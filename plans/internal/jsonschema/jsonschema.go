@@ -1,9 +1,10 @@
-// Package jsonschema writes the JSON Schema of a protobuf message as a person writes it in YAML: for editors, which
-// complete and check a plan by it while it is written. It knows the schema's own rules and which fields exclude one
-// another, not everything that the plans package checks: what it refuses is wrong, what it lets pass may still be.
+// Package jsonschema generates the JSON Schema of a protobuf message in its YAML form. Editors use the schema to
+// complete and check a plan while a person writes it. The schema contains the rules of the proto file and which fields
+// exclude each other, but not all checks of the plans package. Whatever it refuses is wrong; what it accepts may still
+// be wrong.
 //
-// `make generate` calls it by the schemagen command; the tests of the plans package check that what it wrote is
-// current.
+// `make generate` runs the package through the schemagen command. The tests of the plans package check that the
+// generated schema is current.
 package jsonschema
 
 import (
@@ -18,11 +19,11 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// Comments are what the proto file says about messages and fields, by full name.
+// Comments are the comments of the proto file on messages and fields, by full name.
 type Comments map[protoreflect.FullName]string
 
-// Generate returns the schema of a message, Draft 2020-12, indented. Without comments it has no descriptions. It is an
-// error if the message's rules cannot be read.
+// Generate returns the schema of a message, Draft 2020-12, indented. Without comments the schema has no descriptions.
+// Generate fails if the message's rules cannot be read.
 func Generate(root protoreflect.MessageDescriptor, comments Comments) ([]byte, error) {
 	g := &generator{comments: comments, seen: make(map[protoreflect.FullName]bool)}
 	if err := g.define(root); err != nil {
@@ -41,7 +42,7 @@ func Generate(root protoreflect.MessageDescriptor, comments Comments) ([]byte, e
 	return append(data, '\n'), err
 }
 
-// durationPattern is the syntax of Go's time.ParseDuration, without the numbers that have no unit.
+// durationPattern is the syntax of Go's time.ParseDuration, without numbers that have no unit.
 const durationPattern = `^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 
 type generator struct {
@@ -52,7 +53,7 @@ type generator struct {
 
 func reference(m protoreflect.MessageDescriptor) string { return "#/$defs/" + string(m.Name()) }
 
-// define adds the definition of a message, and behind it those of the messages in it.
+// define adds the definition of a message, and then those of the messages in it.
 func (g *generator) define(m protoreflect.MessageDescriptor) error {
 	if g.seen[m.FullName()] {
 		return nil
@@ -89,8 +90,8 @@ func (g *generator) define(m protoreflect.MessageDescriptor) error {
 	return nil
 }
 
-// needed returns the fields that break a rule if they are not given, as the rules' own library sees it, and one choice
-// for each group of fields of which the schema wants one.
+// needed returns the fields that must be given, as the library for the rules sees it, and one choice for each group of
+// which one field must be given.
 func needed(m protoreflect.MessageDescriptor) (required []string, choices []object, err error) {
 	var invalid *protovalidate.ValidationError
 	if err := protovalidate.Validate(dynamicpb.NewMessage(m)); err == nil {
@@ -114,7 +115,7 @@ func needed(m protoreflect.MessageDescriptor) (required []string, choices []obje
 	return required, choices, nil
 }
 
-// described begins a schema with the comment of what it describes.
+// described returns a schema that holds only the comment of a message or field.
 func (g *generator) described(d protoreflect.Descriptor) object {
 	if comment := g.comments[d.FullName()]; comment != "" {
 		return object{{"description", comment}}
@@ -148,7 +149,7 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 	return append(s, value(field, rules)...)
 }
 
-// orOne is the schema of a list, or of its only value without brackets.
+// orOne returns the schema of a list that may also be given as its only value, without brackets.
 func orOne(list, one object) object {
 	var description, rest object
 	for _, m := range list {
@@ -161,7 +162,7 @@ func orOne(list, one object) object {
 	return append(description, member{"anyOf", []object{rest, one}})
 }
 
-// mapping returns the schema of a field with names of the author's own.
+// mapping returns the schema of a map field, whose names are free.
 func mapping(field protoreflect.FieldDescriptor, rules *validate.MapRules) object {
 	s := object{{"type", "object"}, {"additionalProperties", value(field.MapValue(), rules.GetValues())}}
 	if names := limits(rules.GetKeys()); len(names) > 0 {
@@ -188,12 +189,12 @@ func value(field protoreflect.FieldDescriptor, rules *validate.FieldRules) objec
 		return object{{"type", "boolean"}}
 	case protoreflect.DoubleKind:
 		return append(object{{"type", "number"}}, limits(rules)...)
-	default: // Whole numbers without sign.
+	default: // Unsigned integers.
 		return append(object{{"type", "integer"}, {"minimum", 0}}, limits(rules)...).last()
 	}
 }
 
-// wellKnown returns the schema of protobuf's own messages. nil: it is none of them.
+// wellKnown returns the schema of a message that protobuf defines, or nil for other messages.
 func wellKnown(m protoreflect.MessageDescriptor) object {
 	switch m.FullName() {
 	case "google.protobuf.Duration":
@@ -204,13 +205,13 @@ func wellKnown(m protoreflect.MessageDescriptor) object {
 	return nil
 }
 
-// keywords are the rules that JSON Schema has, too.
+// keywords maps rules to the keywords of JSON Schema with the same meaning.
 var keywords = map[protoreflect.Name]string{
 	"gte": "minimum", "gt": "exclusiveMinimum", "lte": "maximum", "lt": "exclusiveMaximum",
 	"pattern": "pattern", "min_len": "minLength", "max_len": "maxLength", "in": "enum",
 }
 
-// limits returns the rules of a value in JSON Schema's words, in the order of the rules' numbers.
+// limits returns the rules of a value as keywords of JSON Schema, in the order of the rules' field numbers.
 func limits(rules *validate.FieldRules) object {
 	var s object
 	kind := rules.ProtoReflect().WhichOneof(rules.ProtoReflect().Descriptor().Oneofs().ByName("type"))

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// object is a JSON object whose members keep their order: a schema is read by people, too.
+// object is a JSON object whose members keep their order, because people read the schema, too.
 type object []member
 
 type member struct {
@@ -16,7 +16,7 @@ type member struct {
 // MarshalJSON writes the members in their order.
 func (o object) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
-	encoder := json.NewEncoder(&b) // It puts a line break behind each value, which is as good as none.
+	encoder := json.NewEncoder(&b) // The line break that it adds after each value does no harm.
 	encoder.SetEscapeHTML(false)
 	for i, m := range o {
 		b.WriteByte("{,"[min(i, 1)])
@@ -35,7 +35,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// last keeps of members with the same name the last one, in its first place.
+// last keeps only the last of several members with the same name, at the place of the first.
 func (o object) last() object {
 	var kept object
 	place := make(map[string]int)

@@ -1,5 +1,5 @@
-// Command schemagen prints the JSON Schema of plans. It reads from its standard input what `buf build` makes of the
-// proto files, for their comments, which compiled Go does not have. `make generate` calls it.
+// Command schemagen prints the JSON Schema of plans. It reads the output of `buf build` from standard input, because
+// compiled Go does not have the comments of the proto files. `make generate` runs it.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// comments returns what stands before the messages and fields of one file.
+// comments returns the comments before the messages and fields of one file.
 func comments(image []byte, path string) (jsonschema.Comments, error) {
 	var set descriptorpb.FileDescriptorSet
 	if err := proto.Unmarshal(image, &set); err != nil {

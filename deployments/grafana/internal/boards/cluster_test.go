@@ -28,7 +28,7 @@ import (
 )
 
 // plan has a closed and an open loop over two regions with an observer each, an SLO that some requests miss, and a
-// server that fails now and then.
+// server that sometimes fails.
 const plan = `
 name: watched
 seed: 3
@@ -47,22 +47,22 @@ loads:
   - {rate: [120], duration: 2500ms}
 `
 
-// team are the agents by region. The last of each observes. lost is ended in the first stage.
+// team lists the agents by region. The last one of each region observes. The agent lost is ended in the first stage.
 var team = map[string][]string{"eu": {"eu-1", "eu-2", "eu-3"}, "us": {"us-1", "us-2"}}
 
 const lost = "eu-2"
 
-// patience bounds every wait; none is expected to take long.
+// patience bounds every wait. No wait is expected to take long.
 const patience = time.Minute
 
-// cluster is a coordinator and its agents in this process, which write into an InfluxDB.
+// cluster is a coordinator and its agents in this process, which write to an InfluxDB.
 type cluster struct {
 	runs    spatev1.RunServiceClient
 	dataDir string
 	end     map[string]context.CancelFunc
 }
 
-// assemble starts coordinator and agents until the test's end.
+// assemble starts coordinator and agents, which run until the test ends.
 func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -89,7 +89,7 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	}
 	out := &cluster{runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir, end: map[string]context.CancelFunc{}}
 	var serving, agents sync.WaitGroup
-	serving.Go(func() { _ = c.Serve(listener) }) // an error shows as a run that does not begin
+	serving.Go(func() { _ = c.Serve(listener) }) // an error shows as a run that does not start
 	for region, names := range team {
 		for _, name := range names {
 			a, err := agent.New(agent.Config{
@@ -103,7 +103,7 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			out.end[name] = cancel
-			agents.Go(func() { _ = a.Run(ctx) }) // an error shows as a result that is not whole
+			agents.Go(func() { _ = a.Run(ctx) }) // an error shows as an incomplete result
 		}
 	}
 	t.Cleanup(func() {
@@ -111,7 +111,7 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 		for _, end := range out.end {
 			end()
 		}
-		agents.Wait() // before the coordinator goes: they would miss it
+		agents.Wait() // before the coordinator stops: they need it
 		_ = c.Close()
 		serving.Wait()
 	})
@@ -122,7 +122,7 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 func (c *cluster) run(t *testing.T) *aggregate.Result {
 	t.Helper()
 	config := simulator.Default()
-	config.Frames.RunningUsage = true // so that tokens are told as they come
+	config.Frames.RunningUsage = true // so that tokens are reported as they come
 	config.Model.DecodeStep = 3 * time.Millisecond
 	config.Faults = []simulator.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1},
 		{Kind: "cut", Probability: 0.03, AfterTokens: 1}}
@@ -148,7 +148,7 @@ func (c *cluster) run(t *testing.T) *aggregate.Result {
 	return result
 }
 
-// follow waits for the run's end, and ends the agent to be lost when the first stage is well under way.
+// follow waits for the run's end, and ends the agent to be lost in the middle of the first stage.
 func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 	t.Helper()
 	stream, err := c.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
@@ -171,7 +171,7 @@ func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 	}
 }
 
-// filled is an InfluxDB that a run has been written into, and its results. Points are all there.
+// filled returns an InfluxDB that contains all points of a run, and the run's results.
 func filled(t *testing.T) (*influxtest.Server, *aggregate.Result) {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
@@ -186,16 +186,16 @@ func filled(t *testing.T) (*influxtest.Server, *aggregate.Result) {
 	}
 }
 
-// filling are values of variables as Grafana puts them into queries: the values of a variable with several, in
-// brackets; of one that says all, its regular expression.
+// filling maps variables to the text that Grafana puts into queries: several values in brackets, and for all values the
+// variable's regular expression.
 type filling map[string][]string
 
-// special are the characters that Grafana escapes in a value for a regular expression.
+// special escapes characters as Grafana does in a value for a regular expression.
 var special = strings.NewReplacer(`\`, `\\`, `^`, `\^`, `$`, `\$`, `*`, `\*`, `+`, `\+`, `?`, `\?`, `.`, `\.`, `(`,
 	`\(`, `)`, `\)`, `|`, `\|`,
 	`[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `/`, `\/`)
 
-// into fills in a query, over the times of a run and at intervals of a second.
+// into fills in a query, for the times of a run and intervals of a second.
 func (f filling) into(query string, from, to time.Time) string {
 	pairs := []string{
 		"$timeFilter", fmt.Sprintf("time >= %dms and time <= %dms", from.UnixMilli(), to.UnixMilli()),

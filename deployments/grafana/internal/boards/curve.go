@@ -1,8 +1,8 @@
 package boards
 
-// curve draws one column against another, a colour for each value of the columns that part them. It takes Grafana 11 or
-// later. Each query has the same columns; stages of open loops are no continuation of those of closed ones, so that
-// theirs is apart, with a name behind its y.
+// curve draws one column against another, with one colour for each value of the columns in by. It needs Grafana 11 or
+// later. Each query has the same columns. Stages of open loops do not continue those of closed loops, so they form a
+// separate curve, with a suffix after the name of y.
 func curve(title, description string, x, y axis, by []string, queries ...loops) Panel {
 	p := Panel{
 		Type: "xychart", Title: title, Description: description, GridPos: GridPos{H: 10},
@@ -34,24 +34,24 @@ func curve(title, description string, x, y axis, by []string, queries ...loops) 
 	return p
 }
 
-// loops are the stages of a curve.
+// loops selects stages of a curve. suffix marks their y column.
 type loops struct{ where, suffix string }
 
-// closed and open are stages whose load is a concurrency, and all others.
+// closed selects stages whose load is a concurrency, open all others.
 var (
 	closed = loops{where: ` AND "load" =~ /^concurrency/`}
 	open   = loops{where: ` AND "load" !~ /^concurrency/`, suffix: " · open loop"}
 )
 
-// chosenBy names a column of an axis.
+// chosenBy selects a column of an axis by its name.
 func chosenBy(name string) map[string]any {
 	return map[string]any{"matcher": Matcher{ID: "byName", Options: name}}
 }
 
-// axis is a column of a curve, what it is made of, and its unit.
+// axis is a column of a curve, the field that it shows, and its unit.
 type axis struct{ column, of, unit string }
 
-// as asks for the column.
+// as selects the field under the name of a column.
 func (a axis) as(column string) string {
 	if a.of == goodRate {
 		return a.of + ` AS "` + column + `"`
@@ -59,7 +59,7 @@ func (a axis) as(column string) string {
 	return raw(a.of, column)
 }
 
-// override says how the column is drawn; name is its curve's.
+// override says how the column is drawn. name is the name of its curve.
 func (a axis) override(column, name string) Override {
 	o := override("byName", column, Property{ID: "unit", Value: a.unit}, Property{ID: "min", Value: 0},
 		Property{ID: "custom.axisLabel", Value: a.column})

@@ -1,8 +1,8 @@
-// Package boards makes the Grafana dashboards of Spate's InfluxDB measurements, which package aggregate/sink defines.
+// Package boards makes Grafana dashboards of Spate's InfluxDB measurements, which package aggregate/sink defines.
 //
-// It only builds JSON: it asks no server, and works out no number. A percentile in a panel is always one that Spate has
-// merged, as it was written: of one window, of a stage to date, or of a stage. Counts are added up. Nothing is ever
-// averaged. The program generate, beside it, writes what it makes into the dashboards folder;
+// The package only builds JSON: it calls no server and computes no numbers. A percentile in a panel is always one that
+// Spate has merged and written: of one window, of a stage to date, or of a stage. Counts are added up. Nothing is ever
+// averaged. The command generate, beside it, writes the dashboards into the dashboards folder;
 // deployments/grafana/provisioning hands them to Grafana.
 package boards
 
@@ -12,11 +12,11 @@ import "encoding/json"
 type File struct {
 	// Name of the file, without a folder.
 	Name string
-	// Board is what is in it.
+	// Board is the dashboard in the file.
 	Board Board
 }
 
-// JSON is the file's content.
+// JSON returns the content of the file.
 func (f File) JSON() ([]byte, error) {
 	data, err := json.MarshalIndent(f.Board, "", "  ")
 	return append(data, '\n'), err

@@ -1,6 +1,6 @@
 package boards
 
-// live shows a run while it goes on.
+// live shows a run in progress.
 func live() Board {
 	window, toDate := "spate_window", "spate_to_date"
 	return board("spate-live", "Spate: live run",
@@ -47,7 +47,7 @@ func live() Board {
 	)
 }
 
-// now is what stands above all else: how it is going, in figures.
+// now shows the state of the run in figures, above everything else.
 func now() []Panel {
 	toDate := func(selections ...string) query {
 		return query{series("spate_to_date", ofAll, byRun, selections...), named}
@@ -89,10 +89,10 @@ func latency(title, field string) Panel {
 	).graded().legendRight().high(9)
 }
 
-// eachStage are the tags that tell stages apart.
+// eachStage are the tags that distinguish stages.
 var eachStage = []string{"stage", "target", "workload", "load", "run"}
 
-// soFar are the numbers of each stage so far.
+// soFar shows the numbers of each stage so far.
 func soFar() Panel {
 	numbers := []column{{"started", count}, {"completed", count}, {"failed", count}, {"good", count}}
 	selections := []string{last("verdict", "verdict")}
@@ -114,7 +114,7 @@ func soFar() Panel {
 // ofKinds limits events to kinds.
 func ofKinds(kinds string) string { return `"kind" =~ /^(` + kinds + `)$/` }
 
-// irregular leaves out the regular ends of runs and stages. The others have the reason as their text.
+// irregular excludes the regular ends of runs and stages. Other ends have their reason as text.
 const irregular = `"text" !~ /^(plan|stage) .* has ended$/`
 
 // happened lists events.

@@ -1,11 +1,11 @@
 package boards
 
-// The part of Grafana's dashboard model (schema version 39, Grafana 11 and later) that these dashboards need, under
+// The part of Grafana's dashboard model (schema version 39, Grafana 11 and later) that these dashboards need, with
 // Grafana's own names.
 
 // Board is a dashboard.
 type Board struct {
-	// UID is the dashboard's id in addresses.
+	// UID is the dashboard's ID in URLs.
 	UID           string      `json:"uid"`
 	Title         string      `json:"title"`
 	Description   string      `json:"description"`
@@ -22,13 +22,13 @@ type Board struct {
 	Panels        []Panel     `json:"panels"`
 }
 
-// TimeRange is what a dashboard opens on.
+// TimeRange is the time range that a dashboard opens with.
 type TimeRange struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// Link leads to the dashboards of a tag.
+// Link leads to the dashboards with a tag.
 type Link struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title"`
@@ -46,7 +46,7 @@ type Templating struct {
 	List []Variable `json:"list"`
 }
 
-// Variable is a value that a person chooses and queries use.
+// Variable is a value that a person chooses and that queries use.
 type Variable struct {
 	Name       string `json:"name"`
 	Label      string `json:"label"`
@@ -94,7 +94,7 @@ type AnnotationTarget struct {
 	TimeEndColumn   string `json:"timeEndColumn"`
 }
 
-// Panel is a picture or a table.
+// Panel is a graph or a table.
 type Panel struct {
 	ID              int              `json:"id"`
 	Type            string           `json:"type"`
@@ -109,7 +109,7 @@ type Panel struct {
 	Options         any              `json:"options"`
 }
 
-// GridPos is a place in a grid 24 wide.
+// GridPos is a place in a grid of width 24.
 type GridPos struct {
 	H int `json:"h"`
 	W int `json:"w"`
@@ -127,7 +127,7 @@ type Target struct {
 	Alias        string `json:"alias,omitempty"`
 }
 
-// Transformation changes what a query gave before it is shown.
+// Transformation changes the result of a query before it is shown.
 type Transformation struct {
 	ID      string `json:"id"`
 	Options any    `json:"options"`
@@ -139,7 +139,7 @@ type FieldConfig struct {
 	Overrides []Override    `json:"overrides"`
 }
 
-// FieldDefaults are for all values of a panel.
+// FieldDefaults apply to all values of a panel.
 type FieldDefaults struct {
 	Unit       string         `json:"unit,omitempty"`
 	Decimals   *int           `json:"decimals,omitempty"`
@@ -152,7 +152,7 @@ type FieldDefaults struct {
 	Custom     map[string]any `json:"custom,omitempty"`
 }
 
-// Color is where the colour of values comes from.
+// Color says where the colour of values comes from.
 type Color struct {
 	Mode  string `json:"mode"`
 	Fixed string `json:"fixedColor,omitempty"`
@@ -164,26 +164,26 @@ type Mapping struct {
 	Options map[string]Word `json:"options"`
 }
 
-// Word is what is shown of a value.
+// Word is what is shown for a value.
 type Word struct {
 	Text  string `json:"text"`
 	Color string `json:"color"`
 	Index int    `json:"index"`
 }
 
-// Thresholds are where the colour of values changes.
+// Thresholds are the values at which the colour changes.
 type Thresholds struct {
 	Mode  string `json:"mode"`
 	Steps []Step `json:"steps"`
 }
 
-// Step is the colour from a value on, the first one of all below.
+// Step is the colour from a value upwards. The first step is for all lower values.
 type Step struct {
 	Color string   `json:"color"`
 	Value *float64 `json:"value"`
 }
 
-// Override is for some of them.
+// Override is for some values of a panel.
 type Override struct {
 	Matcher    Matcher    `json:"matcher"`
 	Properties []Property `json:"properties"`

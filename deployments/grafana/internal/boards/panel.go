@@ -16,7 +16,7 @@ const (
 	seconds      = "s"
 )
 
-// board puts panels into rows of a dashboard.
+// board makes a dashboard of rows of panels.
 func board(uid, title, description, from, refresh string, rows ...[]Panel) Board {
 	return Board{
 		UID: uid, Title: title, Description: description, Tags: []string{"spate"}, Timezone: "browser",
@@ -30,16 +30,16 @@ func board(uid, title, description, from, refresh string, rows ...[]Panel) Board
 	}
 }
 
-// several lets a dashboard show several runs at a time.
+// several lets a dashboard show several runs at once.
 func (b Board) several() Board {
 	b.Templating = variables(true)
 	return b
 }
 
-// width is that of Grafana's grid.
+// width is the width of Grafana's grid.
 const width = 24
 
-// place numbers the panels and shares out each row's width to those that have none of their own.
+// place numbers the panels, and divides the rest of each row's width among panels without a width.
 func place(rows [][]Panel) (all []Panel) {
 	y := 0
 	for _, row := range rows {
@@ -59,10 +59,10 @@ func place(rows [][]Panel) (all []Panel) {
 	return all
 }
 
-// query is a query of a panel and how its lines are called: $col is the selection's name, $tag_x the value of a tag.
+// query is a query of a panel with an alias for its lines: $col is the selection's name, $tag_x the value of a tag.
 type query struct{ text, alias string }
 
-// targets are queries under the letters that Grafana gives them.
+// targets labels queries with the letters that Grafana uses.
 func targets(format string, queries []query) (all []Target) {
 	for i, q := range queries {
 		all = append(all, Target{
@@ -73,8 +73,8 @@ func targets(format string, queries []query) (all []Target) {
 	return all
 }
 
-// lines is a panel of lines over time, at intervals of a second or more. What is of a stage to date is dashed, what is
-// asked for grey.
+// lines makes a panel of lines over time, at intervals of a second or more. Values of a stage to date are dashed,
+// requested values are grey.
 func lines(title, description, unit string, queries ...query) Panel {
 	return Panel{
 		Type: "timeseries", Title: title, Description: description, GridPos: GridPos{H: 8}, Interval: "1s",
@@ -104,7 +104,7 @@ func override(matcher, options string, properties ...Property) Override {
 	return Override{Matcher: Matcher{ID: matcher, Options: options}, Properties: properties}
 }
 
-// colored is a colour of its own.
+// colored sets a fixed colour.
 func colored(name string) Property {
 	return Property{ID: "color", Value: Color{Mode: "fixed", Fixed: name}}
 }
@@ -115,7 +115,7 @@ func (p Panel) every(interval string) Panel {
 	return p
 }
 
-// graded colours percentiles, those of windows and those to date alike: the higher the warmer.
+// graded colours percentiles of windows and to date alike: the higher, the warmer.
 func (p Panel) graded() Panel {
 	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
 		override("byRegexp", "/^p50/", colored("green")), override("byRegexp", "/^p90/", colored("yellow")),
@@ -129,13 +129,13 @@ func (p Panel) legend(legend map[string]any) Panel {
 	return p
 }
 
-// option sets an option of a panel that was made with options by their names.
+// option sets an option of a panel whose options are a map.
 func (p Panel) option(name string, value any) {
 	options := p.Options.(map[string]any) //nolint:forcetypeassert // others' options are a type of their own
 	options[name] = value
 }
 
-// legendList makes the legend a few words below, for panels that are three in a row.
+// legendList puts a short legend below the panel, for three panels in a row.
 func (p Panel) legendList() Panel {
 	return p.legend(map[string]any{
 		"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull"},
@@ -149,13 +149,13 @@ func (p Panel) legendRight() Panel {
 	})
 }
 
-// signed lets values be below zero.
+// signed allows values below zero.
 func (p Panel) signed() Panel {
 	p.FieldConfig.Defaults.Min = nil
 	return p
 }
 
-// bars stacks counts over time. The legend has their sums.
+// bars stacks counts over time. The legend shows their sums.
 func bars(title, description, unit string, queries ...query) Panel {
 	p := lines(title, description, unit, queries...)
 	p.FieldConfig.Defaults.Custom = map[string]any{
@@ -167,7 +167,7 @@ func bars(title, description, unit string, queries ...query) Panel {
 	})
 }
 
-// renamed gives lines other names, by a regular expression of what they are called.
+// renamed renames lines whose names match a regular expression.
 func (p Panel) renamed(regex, pattern string) Panel {
 	p.Transformations = append(p.Transformations,
 		Transformation{ID: "renameByRegex", Options: map[string]any{"regex": regex, "renamePattern": pattern}})
@@ -180,7 +180,7 @@ type column struct{ name, unit string }
 // narrow is the width in pixels of a column of numbers.
 const narrow = 76
 
-// width is that in pixels of the longest word of the head, or of a number.
+// width returns the width in pixels of the longest word in the column's head, or of a number.
 func (c column) width() int {
 	longest := 0
 	for word := range strings.FieldsSeq(c.name) {
@@ -189,7 +189,7 @@ func (c column) width() int {
 	return max(narrow, 16+8*longest)
 }
 
-// override has the unit stand in the head, so that numbers can be compared down the column.
+// override puts the unit into the column's head, so that numbers can be compared down the column.
 func (c column) override() Override {
 	width := Property{ID: "custom.width", Value: c.width()}
 	decimals := func(n int) Property { return Property{ID: "decimals", Value: n} }
@@ -206,7 +206,7 @@ func (c column) override() Override {
 	}
 }
 
-// table is a panel of rows. Missing values are n/a.
+// table makes a panel of rows. Missing values are n/a.
 func table(title, description string, numbers []column, text string) Panel {
 	overrides := []Override{
 		override("byName", "verdict", Property{ID: "mappings", Value: verdicts},
@@ -236,8 +236,8 @@ func table(title, description string, numbers []column, text string) Panel {
 	}
 }
 
-// byStage puts rows in the order of stages, tags before all else, and hides columns that say nothing: the time of an
-// aggregate over a whole stage, and the one run.
+// byStage sorts rows by stage, puts tags first, and hides columns without information: the time of an aggregate over a
+// whole stage, and the run if there is only one.
 func (p Panel) byStage(tags []string) Panel {
 	p.Options = map[string]any{"showHeader": true, "cellHeight": "sm",
 		"sortBy": []any{map[string]any{"displayName": "stage", "desc": false}}}
@@ -251,7 +251,7 @@ func (p Panel) byStage(tags []string) Panel {
 // without hides columns.
 func (p Panel) without(columns ...string) Panel { return p.organized(map[string]int{}, columns...) }
 
-// organized gives columns places and hides others.
+// organized orders columns and hides others.
 func (p Panel) organized(places map[string]int, hide ...string) Panel {
 	hidden := map[string]bool{}
 	for _, column := range hide {
@@ -263,31 +263,31 @@ func (p Panel) organized(places map[string]int, hide ...string) Panel {
 	return p
 }
 
-// high makes a panel as high as it should be.
+// high sets the height of a panel.
 func (p Panel) high(h int) Panel {
 	p.GridPos.H = h
 	return p
 }
 
-// wide makes a panel as wide as it should be.
+// wide sets the width of a panel.
 func (p Panel) wide(w int) Panel {
 	p.GridPos.W = w
 	return p
 }
 
-// byRun keeps lines of runs apart.
+// byRun separates lines of different runs.
 var byRun = []string{"run"}
 
-// named is for lines that need no more than their selection's name: of one run, whose stages follow each other.
+// named is the alias for lines that need only their selection's name: those of one run, whose stages follow each other.
 const named = "$col"
 
-// of is a line for each region or agent, by its name.
+// of is the alias for one line per region or agent.
 func of(tag string) string { return fmt.Sprintf("$tag_%s", tag) }
 
-// ofEach is the same where several selections have a line each.
+// ofEach is the same for several selections per region or agent.
 func ofEach(tag string) string { return fmt.Sprintf("$tag_%s $col", tag) }
 
-// labels is a name made of a column's labels.
+// labels makes a name from the labels of columns.
 func labels(by []string) string {
 	all := make([]string, len(by))
 	for i, column := range by {

@@ -18,10 +18,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// row is a row of an answer with the tags of its series.
+// row is a row of an answer, with the tags of its series.
 type row map[string]any
 
-// answer are the rows of a query's answer that say anything.
+// answer returns the rows of a query's answer that hold any value.
 func answer(db *influxtest.Server, query string) (all []row) {
 	for _, s := range db.Query(query) {
 		for _, values := range s.Values {
@@ -41,7 +41,7 @@ func answer(db *influxtest.Server, query string) (all []row) {
 	return all
 }
 
-// number is a value of a row, NaN if there is none.
+// number returns a value of a row, or NaN if there is none.
 func (r row) number(column string) float64 {
 	text, ok := r[column].(json.Number)
 	if !ok {
@@ -81,7 +81,7 @@ func (w watched) panel(file, title string) (all []row) {
 	return nil
 }
 
-// One real run fills a real InfluxDB; then every query of every dashboard is asked as Grafana would.
+// One real run fills a real InfluxDB. Then every query of every dashboard runs as Grafana would send it.
 func TestDashboardsShowARealRun(t *testing.T) {
 	from := time.Now().Add(-time.Minute)
 	db, result := filled(t)
@@ -102,8 +102,8 @@ func TestDashboardsShowARealRun(t *testing.T) {
 	w.wentWrong()
 }
 
-// wentWrong checks that the end of a run or a stage is among what went wrong only if it has a reason. It comes last: it
-// writes an event.
+// wentWrong checks that the end of a run or a stage is listed as a problem only if it has a reason. It runs last,
+// because it writes an event.
 func (w watched) wentWrong() {
 	ends := func() (texts []string) {
 		for _, r := range w.panel("compare.json", "What went wrong") {
@@ -124,7 +124,7 @@ spate_event,kind=run_ended,run=%[1]s text="stopped on request"`, w.result.Run.ID
 	}
 }
 
-// everyQueryAnswers runs all queries, with one run and with several chosen, and each alias's tags must be in the
+// everyQueryAnswers runs all queries, with one run and with several chosen. The tags in each alias must be in the
 // answer.
 func (w watched) everyQueryAnswers() {
 	for _, file := range All() {
@@ -157,7 +157,7 @@ func (w watched) everyQueryAnswers() {
 	}
 }
 
-// variablesChoose checks what the variables offer: the first of the columns after the time.
+// variablesChoose checks the values that the variables offer: the first column after the time.
 func (w watched) variablesChoose() {
 	want := map[string][]string{"run": {w.result.Run.ID}, "target": {"server a"}, "stage": {"0", "1"},
 		"region": {"eu", "us"}}
@@ -174,7 +174,7 @@ func (w watched) variablesChoose() {
 	}
 }
 
-// annotationsMark checks that each kind of mark is there.
+// annotationsMark checks that each kind of mark exists.
 func (w watched) annotationsMark() {
 	for _, a := range annotations().List {
 		rows := answer(w.db, w.chosen.into(a.Target.Query, w.from, w.to))
@@ -197,7 +197,7 @@ func (w watched) annotationsMark() {
 	}
 }
 
-// known compares a value with that of results.json, to the last digit.
+// known compares values with those of results.json, to the last digit.
 func (w watched) known(what string, r row, want map[string]float64) {
 	w.Helper()
 	for _, column := range slices.Sorted(maps.Keys(want)) {
@@ -269,8 +269,8 @@ func (w watched) stagesSoFar() {
 	}
 }
 
-// worstVerdict checks that the figure above the table of stages is the worst verdict in it: the highest of its rows, of
-// the same stages.
+// worstVerdict checks that the figure above the table of stages is the worst verdict in the table: the highest of its
+// rows, for the same stages.
 func (w watched) worstVerdict(stages []row) {
 	got := w.panel("live.json", "Worst verdict so far")
 	if len(got) != len(stages) ||
@@ -284,7 +284,7 @@ func (w watched) worstVerdict(stages []row) {
 	}
 }
 
-// countsAddUp compares the sums of lines with the counts of results.json, stage by stage.
+// countsAddUp compares the sums of lines with the counts in results.json, stage by stage.
 func (w watched) countsAddUp() {
 	for i, s := range w.result.Stages {
 		one := w

@@ -2,13 +2,13 @@ package boards
 
 import "fmt"
 
-// byRegion and byAgent tell lines apart.
+// byRegion and byAgent are the tags that separate lines.
 var (
 	byRegion = []string{"region", "run"}
 	byAgent  = []string{"agent", "run"}
 )
 
-// regions shows where load comes from and what it sees there.
+// regions shows where load comes from, and what it measures there.
 func regions() Board {
 	at := func(title, description, field string) Panel {
 		return lines(title, description, milliseconds,
@@ -57,7 +57,7 @@ func regions() Board {
 	)
 }
 
-// agents shows whether the clients are well.
+// agents shows whether the agents keep up.
 func agents() Board {
 	tally := func(title, description, field, unit string) Panel {
 		return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)),
@@ -127,7 +127,7 @@ func agents() Board {
 // agentTags say which agent's part of which stage it is.
 var agentTags = []string{"stage", "load", "agent", "region", "run"}
 
-// agentCounts adds up what came of each agent.
+// agentCounts shows the sums of each agent's counts.
 func agentCounts() Panel {
 	total := func(field, as string) string { return fmt.Sprintf(`sum(%q) AS %q`, field, as) }
 	return table("Counts by agent", "All windows of each stage so far.", []column{
@@ -142,7 +142,7 @@ func agentCounts() Panel {
 			total("unstamped_frames", "frames without a kernel stamp"))).byStage(agentTags)
 }
 
-// agentLatencies are those of each agent so far.
+// agentLatencies shows the latencies of each agent so far.
 func agentLatencies() Panel {
 	order := []string{"TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "E2E p50", "E2E p99"}
 	numbers := []column{{"completed", count}}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// allowed are the functions that a query may use, and those that it may use on anything but counts.
+// allowed are the functions that a query may use. ofAnything are those that it may use on fields other than counts.
 var allowed, ofAnything = []string{"sum", "last", "max", "count"}, []string{"last", "max"}
 
 var (
@@ -21,7 +21,7 @@ var (
 	direct  = regexp.MustCompile(`(?:^|, )(?:(?:last|max)\()?"[a-z0-9_]+_(?:mean|std|min|max|p\d+(?:_\d+)?)"\)? AS "[^"]+"(?:,|$)`)
 )
 
-// averages returns why a query might show a percentile that nobody merged, empty if it cannot.
+// averages returns why a query might show a percentile that Spate did not merge, or "" if it cannot.
 func averages(query string) string {
 	list, from, _ := strings.Cut(strings.TrimPrefix(query, "SELECT "), " FROM ")
 	if inner, nested := strings.CutPrefix(from, "("); nested {
@@ -74,7 +74,7 @@ func TestWhatAverages(t *testing.T) {
 	}
 }
 
-// No panel averages what may not be averaged: no query, and nothing that Grafana does with its answer.
+// No panel averages what must not be averaged, neither in a query nor in Grafana's processing of the answer.
 func TestNoPanelAverages(t *testing.T) {
 	for _, file := range All() {
 		for _, panel := range file.Board.Panels {
@@ -123,7 +123,8 @@ func walk(t *testing.T, file File, see func(string)) {
 	visit(tree)
 }
 
-// A query is of chosen runs, and of all, of regions or of agents: a sum never counts the whole beside its parts.
+// Each query is limited to the chosen runs, and to one scope: all, regions or agents. So a sum never counts the whole
+// and also its parts.
 func TestQueriesSayOfWhat(t *testing.T) {
 	for _, file := range All() {
 		for _, panel := range file.Board.Panels {
@@ -145,7 +146,7 @@ func TestQueriesSayOfWhat(t *testing.T) {
 	}
 }
 
-// Titles are unique in a dashboard and panels do not lie over each other.
+// Titles are unique in a dashboard, and panels do not overlap.
 func TestPanelsAreTellable(t *testing.T) {
 	uids := map[string]bool{}
 	for _, file := range All() {
@@ -171,7 +172,7 @@ func TestPanelsAreTellable(t *testing.T) {
 	}
 }
 
-// What is in the folder is what is made here, and nothing else.
+// The folder has exactly the files that this package makes.
 func TestFilesAreCurrent(t *testing.T) {
 	folder := filepath.Join("..", "..", "dashboards")
 	entries, err := os.ReadDir(folder)

@@ -8,28 +8,28 @@ import (
 // source is the provisioned data source.
 var source = Source{Type: "influxdb", UID: "spate-influxdb"}
 
-// chosen limits rows to what the variables say. A variable that says all is ".*", which a row without the tag matches
-// too.
+// chosen limits rows to the values of the variables. A variable set to all is ".*", which also matches rows without the
+// tag.
 const chosen = `"run" =~ /^$run$/ AND "target" =~ /^$target$/ AND "stage" =~ /^$stage$/`
 
 // perSecond divides the sum of an interval's counts by its seconds.
 const perSecond = ` / ($__interval_ms / 1000)`
 
-// rate is a count per second: of one window at intervals of a second, and over all windows of a longer one.
+// rate selects a count per second: of one window at intervals of a second, or over all windows of a longer interval.
 func rate(field, as string) string { return fmt.Sprintf(`sum(%q)%s AS %q`, field, perSecond, as) }
 
-// last is the last value in an interval: of what is known to date, of a load point, or of single windows. At intervals
-// of a second it is the window's own; at longer ones windows are thinned out, as there is no percentile of several
-// windows without their histograms.
+// last selects the last value in an interval: of what is known to date, of a load point, or of single windows. At
+// intervals of a second this is the window's own value. At longer intervals windows are skipped, because there is no
+// percentile of several windows without their histograms.
 func last(field, as string) string { return fmt.Sprintf(`last(%q) AS %q`, field, as) }
 
-// highest is the highest value in an interval, of what is the most of something.
+// highest selects the highest value in an interval, for fields that are maxima.
 func highest(field, as string) string { return fmt.Sprintf(`max(%q) AS %q`, field, as) }
 
-// raw is a value as it is stored.
+// raw selects a value as it is stored.
 func raw(field, as string) string { return fmt.Sprintf(`%q AS %q`, field, as) }
 
-// series asks for lines over time, one for each selection and each value of the tags.
+// series queries lines over time, one for each selection and each value of the tags.
 func series(from, where string, tags []string, selections ...string) string {
 	by := make([]string, len(tags))
 	for i, tag := range tags {
@@ -39,17 +39,17 @@ func series(from, where string, tags []string, selections ...string) string {
 		strings.Join(selections, ", "), from, where, chosen, strings.Join(by, ""))
 }
 
-// rows asks for rows as they are stored, in the order of time, whenever they were: a run is chosen by its name.
+// rows queries rows as they are stored, in the order of time, at any time: a run is chosen by its name.
 func rows(from, where string, selections ...string) string {
 	return fmt.Sprintf(`SELECT %s FROM %q WHERE %s AND %s`, strings.Join(selections, ", "), from, where, chosen)
 }
 
-// latest asks for the last value of each field, a row for each value of the tags.
+// latest queries the last value of each field, with one row for each value of the tags.
 func latest(from, where string, tags []string, selections ...string) string {
 	return rows(from, where, selections...) + ` GROUP BY "` + strings.Join(tags, `", "`) + `"`
 }
 
-// present asks for how many agents were heard of in each interval, by region. They count once each, in a stage or
+// present queries how many agents were heard from in each interval, by region. Each agent counts once, in a stage or
 // between stages.
 func present() string {
 	heard := `SELECT last("silent_s") * 0 + 1 AS "one" FROM "spate_agent" WHERE "run" =~ /^$run$/ AND "region" =~ /^$region$/ AND "silent_s" < 3.5 ` +
@@ -58,13 +58,13 @@ func present() string {
 		`) WHERE $timeFilter GROUP BY time($__interval), "run", "region" fill(null)`
 }
 
-// beats asks for lines of what agents say of themselves, which is of no stage.
+// beats queries what agents report about themselves, which belongs to no stage.
 func beats(selections ...string) string {
 	return fmt.Sprintf(`SELECT %s FROM "spate_agent" WHERE "run" =~ /^$run$/ AND "region" =~ /^$region$/ AND $timeFilter GROUP BY time($__interval), "agent", "run" fill(null)`,
 		strings.Join(selections, ", "))
 }
 
-// Whose numbers they are. Without one of these a sum would count the whole beside its parts.
+// Conditions on the scope of numbers. Without one of them a sum would count the whole and also its parts.
 const (
 	ofAll     = `"scope" = 'all'`
 	ofRegions = `"scope" = 'region' AND "region" =~ /^$region$/`
@@ -73,8 +73,8 @@ const (
 	ofAgents    = `"scope" = 'agent' AND "region" =~ /^$region$/`
 )
 
-// variables are those of all dashboards. The newest run stands first, which is what a dashboard opens on. Only where
-// runs are compared are they several.
+// variables returns the variables of all dashboards. The newest run is first, so dashboards open with it. Only the
+// comparison of runs allows several.
 func variables(several bool) Templating {
 	run := `SELECT "run", "text" FROM "spate_event" WHERE "kind" = 'run_began' ORDER BY time DESC LIMIT 500`
 	tag := func(name string) string {

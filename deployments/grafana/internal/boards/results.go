@@ -5,7 +5,7 @@ import "slices"
 // result is a column of a stage's result.
 type result struct{ title, field, unit string }
 
-// results are the columns of the tables that sweeps end with, and what tells whether to believe them.
+// results are the columns of the tables at the end of sweeps, and what tells whether to believe them.
 var results = []result{
 	{"requests/s", "request_throughput", requestRate},
 	{"output tok/s", "output_token_throughput", tokenRate},
@@ -20,12 +20,13 @@ var results = []result{
 	{"send delay p99", "send_delay_ms_p99", milliseconds},
 }
 
-// ofWhole are further columns of a stage's own result.
+// ofWhole are further columns, for a stage's own result.
 var ofWhole = []result{
 	{"good", "good", count}, {"ITL p99", "itl_ms_p99", milliseconds}, {"complete", "complete", ""},
 }
 
-// resultTable is a table of results, a row for each stage, in the order in which they ran. The first columns are tags.
+// resultTable makes a table of results, with one row per stage in the order in which they ran. The first columns are
+// tags.
 func resultTable(title, description, from, where string, tags []string, more ...result) Panel {
 	selections, shown := raws(tags), slices.Concat(results, more)
 	units := make([]column, len(shown))
@@ -35,10 +36,10 @@ func resultTable(title, description, from, where string, tags []string, more ...
 	return table(title, description, units, rows(from, where, selections...)).without("Time")
 }
 
-// stageTags say which stage it is, and whether its measurement can be trusted, which belongs before its numbers.
+// stageTags identify a stage, and say whether its measurement can be trusted, which belongs before its numbers.
 var stageTags = []string{"stage", "target", "workload", "load", "verdict"}
 
-// raws are columns as they are stored.
+// raws selects columns as they are stored.
 func raws(names []string) (all []string) {
 	for _, name := range names {
 		all = append(all, raw(name, name))
@@ -53,13 +54,13 @@ var (
 	concurrency = axis{"concurrency", "concurrency", count}
 )
 
-// goodRate is a goodput.
+// goodRate is the goodput.
 const goodRate = `"good" / "duration_s"`
 
-// p99 is an axis of a latency's p99.
+// p99 returns the axis of a latency's p99.
 func p99(title, field string) axis { return axis{title + " p99", field + "_p99", milliseconds} }
 
-// byPlan parts curves by what a plan sweeps over, and byRuns runs as well.
+// byPlan separates curves by what a plan sweeps over, byRuns also by run.
 var (
 	byPlan = []string{"target", "workload"}
 	byRuns = []string{"run", "target", "workload"}
@@ -91,7 +92,7 @@ func sweep() Board {
 	)
 }
 
-// highlights are what a sweep comes to, in figures.
+// highlights shows the main results of a sweep in figures.
 func highlights() []Panel {
 	figure := func(title, description, unit, selection string) Panel {
 		return stat(title, description, unit, "", query{text: rows("spate_stage", ofAll, selection)}).worded()

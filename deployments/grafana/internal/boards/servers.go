@@ -2,7 +2,7 @@ package boards
 
 import "fmt"
 
-// told are panels of what servers tell of themselves. They are empty where a plan has no server_metrics.
+// told returns panels of what servers report about themselves. They are empty if a plan has no server_metrics.
 func told() []Panel {
 	tells := func(title, description, unit, metrics, field string) Panel {
 		return lines(title, description+" Of plans with server_metrics: {}.", unit, query{
@@ -41,5 +41,5 @@ func endpoints() (rows [][]Panel) {
 	}
 }
 
-// byEndpoint tells lines apart.
+// byEndpoint are the tags that separate lines.
 var byEndpoint = []string{"endpoint", "run"}

@@ -1,13 +1,13 @@
 package boards
 
-// verdicts are the words for a verdict's number, which is higher the less a measurement can be trusted.
+// verdicts are the words for a verdict's number. A higher number means a less trustworthy measurement.
 var verdicts = []Mapping{{Type: "value", Options: map[string]Word{
 	"0": {Text: "VALID", Color: "green", Index: 0},
 	"1": {Text: "SUSPECT", Color: "orange", Index: 1},
 	"2": {Text: "INVALID", Color: "red", Index: 2},
 }}}
 
-// stat is a panel of a few values in large figures. Fields chooses columns by a regular expression; empty means all
+// stat makes a panel of a few values in large figures. fields chooses columns by a regular expression; empty means all
 // numbers.
 func stat(title, description, unit, fields string, target query) Panel {
 	format := "table"
@@ -33,13 +33,13 @@ func stat(title, description, unit, fields string, target query) Panel {
 	}
 }
 
-// worded leaves the names of a stat's values out.
+// worded omits the names of a stat's values.
 func (p Panel) worded() Panel {
 	p.option("textMode", "value")
 	return p
 }
 
-// judged shows a verdict by its word, on its colour.
+// judged shows a verdict as its word, on its colour.
 func (p Panel) judged() Panel {
 	p.FieldConfig.Defaults.Mappings, p.FieldConfig.Defaults.Color = verdicts, &Color{Mode: "thresholds"}
 	p.option("colorMode", "background")
@@ -52,7 +52,7 @@ func (p Panel) worst() Panel {
 	return p
 }
 
-// limited turns red from a value on.
+// limited makes values red from a limit upwards.
 func (p Panel) limited(from float64) Panel {
 	p.FieldConfig.Defaults.Color = &Color{Mode: "thresholds"}
 	p.FieldConfig.Defaults.Thresholds = &Thresholds{Mode: "absolute",
@@ -60,7 +60,7 @@ func (p Panel) limited(from float64) Panel {
 	return p
 }
 
-// drawn has a value's history behind it.
+// drawn draws a value's history behind it.
 func (p Panel) drawn() Panel {
 	p.option("graphMode", "area")
 	p.FieldConfig.Defaults.Color = &Color{Mode: "fixed", Fixed: "blue"}

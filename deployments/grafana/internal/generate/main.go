@@ -1,4 +1,4 @@
-// Command generate writes the Grafana dashboards into the folder that is its argument. `make generate` runs it.
+// Command generate writes the Grafana dashboards into the folder given as its argument. `make generate` runs it.
 package main
 
 import (
