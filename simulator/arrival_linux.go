@@ -42,7 +42,7 @@ func (l *quietListener) Accept() (net.Conn, error) {
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return c, nil // it serves without stamps
+		return c, nil //nolint:nilerr // it serves without stamps
 	}
 	a := &arrivalConn{TCPConn: c}
 	a.socket.init(raw)

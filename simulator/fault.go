@@ -20,18 +20,18 @@ const (
 	FaultTooManyRequests FaultKind = "429"     // 429 with an error object and Retry-After
 	FaultServerError     FaultKind = "500"     // 500 with an error object
 	FaultGarbage         FaultKind = "garbage" // 200 with a body that does not belong to any API
-	// a frame of broken JSON, then the stream ends as if nothing were wrong
+	// FaultGarbageFrame is a frame of broken JSON, then the stream ends as if nothing were wrong
 	FaultGarbageFrame FaultKind = "garbage-frame"
 	FaultErrorFrame   FaultKind = "error-frame" // an error object in the stream after its 200, then the end mark
-	// the connection is closed in order, but before the end of the body
+	// FaultCut closes the connection in order, but before the end of the body
 	FaultCut   FaultKind = "cut"
 	FaultReset FaultKind = "reset" // the connection is reset (TCP RST)
-	// silence for Pause, or until the client leaves; then everything due is sent at once
+	// FaultStall is silence for Pause, or until the client leaves; then everything due is sent at once
 	FaultStall FaultKind = "stall"
-	// from there on, frames are sent in small pieces with Pause between them
+	// FaultDrip: from there on, frames are sent in small pieces with Pause between them
 	FaultDrip FaultKind = "drip"
 	FaultGzip FaultKind = "gzip" // the answer is compressed, whether the client accepts it or not
-	// a stream was requested, but the answer is one JSON body; for all requests, see Frames.Deliver
+	// FaultJSONBody: a stream was requested, but the answer is one JSON body; for all requests, see Frames.Deliver
 	FaultJSONBody FaultKind = "json-body"
 )
 

@@ -91,7 +91,7 @@ func newItems(src *bufio.Reader) (items, error) {
 	for n := 1; ; n++ {
 		begin, err := src.Peek(n)
 		if err != nil || n == src.Size() {
-			return &lines{src: src}, nil // the error comes up again at the first line
+			return &lines{src: src}, nil //nolint:nilerr // the error comes up again at the first line
 		}
 		switch begin[n-1] {
 		case ' ', '\t', '\r', '\n':
