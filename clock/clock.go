@@ -1,8 +1,8 @@
-// Package clock is the one time line that durations are measured on, and the estimate of another machine's line.
+// Package clock has the clock by which durations are measured, and estimates the offset of another machine's clock.
 //
-// An Instant is the machine's CLOCK_MONOTONIC: it never steps, and it is the same for all processes of a machine, so
-// that a simulator's truth can be compared with a client's stamps. Wall clocks are for labels only and never enter a
-// duration.
+// An Instant is a reading of the machine's CLOCK_MONOTONIC. That clock never steps and is the same for all processes of
+// a machine, so a simulator's truth can be compared with a client's timestamps. Wall clocks are only for labels and
+// never enter a duration.
 package clock
 
 import (
@@ -12,11 +12,12 @@ import (
 // Instant is a time on this machine's monotonic clock, in nanoseconds. Zero means "not known".
 type Instant int64
 
-// epoch ties Go's own monotonic readings, which have no public origin, to CLOCK_MONOTONIC.
+// epochTime and epochInstant are one moment on Go's monotonic clock, which has no public origin, and on
+// CLOCK_MONOTONIC.
 var epochTime, epochInstant = tie()
 
-// tie reads both lines as close together as it can: a preemption between the two readings would shift this process
-// against all others of the machine for good, so the tightest of many pairs is taken.
+// tie reads both clocks as close together as it can. A preemption between the two readings would shift this process
+// against all other processes of the machine for good, so it takes the tightest of many pairs.
 func tie() (time.Time, Instant) {
 	var at time.Time
 	var instant Instant
@@ -32,12 +33,12 @@ func tie() (time.Time, Instant) {
 	return at, instant
 }
 
-// Now returns the current instant. It costs one vDSO call.
+// Now returns the current instant. It takes one vDSO call.
 func Now() Instant {
 	return epochInstant + Instant(time.Since(epochTime))
 }
 
-// Add returns the instant d later.
+// Add returns the instant d after i.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
 
 // Sub returns the time from j to i.

@@ -14,15 +14,15 @@ func TestNowAdvancesWithTheSystemClock(t *testing.T) {
 	if a > b {
 		t.Fatalf("clock went back from %d to %d", a, b)
 	}
-	// The tie between the two readings was taken one call after the other: allow what a preempted start can cost.
+	// The two readings of the tie were taken one after the other. Allow for a preemption at the start.
 	const slack = Instant(50 * time.Millisecond)
 	if m < a-slack || m > b+slack {
 		t.Fatalf("CLOCK_MONOTONIC %d is not between %d and %d", m, a, b)
 	}
 }
 
-// The true offset is always within the stated uncertainty, however unevenly the network delays the two ways and however
-// the clocks drift apart within the bound.
+// The true offset is always within the stated uncertainty, however unevenly the network delays the two ways, and
+// however the clocks drift within the bound.
 func TestOffsetIsWithinItsUncertainty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := rapid.Int64Range(-1e12, 1e12).Draw(t, "offset")
@@ -56,13 +56,13 @@ func TestOffsetIsWithinItsUncertainty(t *testing.T) {
 	})
 }
 
-// The bounds of several exchanges together are tighter than the best of them: a quick way there and a quick way back
-// are enough.
+// The bounds of several exchanges together are tighter than those of the best exchange: a fast way there and a fast way
+// back may be from different exchanges.
 func TestBoundsOfSeveralSamplesAreJoined(t *testing.T) {
 	const truth = Instant(1e9)
 	var e Estimator
 	for _, s := range []Sample{
-		{Asked: 0, Received: truth + 1e6, Sent: truth + 1e6, Answered: 101e6}, // 1 ms there, 100 back
+		{Asked: 0, Received: truth + 1e6, Sent: truth + 1e6, Answered: 101e6}, // 1 ms there, 100 ms back
 		{Asked: 0, Received: truth + 100e6, Sent: truth + 100e6, Answered: 101e6},
 	} {
 		e.Add(s)
@@ -74,8 +74,8 @@ func TestBoundsOfSeveralSamplesAreJoined(t *testing.T) {
 	}
 }
 
-// However long a clock stood still between two samples, what is said of that is no more than it was, and off by no more
-// than the samples leave open.
+// However long a clock stood still between two samples, Leap is never more than that time, and less by no more than the
+// samples leave open.
 func TestLeapOfAClockThatStoodStill(t *testing.T) {
 	const way = 2 * time.Millisecond
 	for _, stood := range []time.Duration{0, 3 * time.Millisecond, time.Second, -time.Second, time.Hour} {
@@ -99,7 +99,7 @@ func TestLeapOfAClockThatStoodStill(t *testing.T) {
 	}
 }
 
-// A clock that stood still makes what was known void: the next sample is believed.
+// If a clock stood still, earlier samples are void and the next sample is used.
 func TestContradictionBeginsAnew(t *testing.T) {
 	var e Estimator
 	for _, truth := range []Instant{1e9, 61e9} {

@@ -4,5 +4,6 @@ package clock
 
 import "time"
 
-// monotonic has no system-wide line to offer here: the process's own begins at the wall time of its start.
+// monotonic returns the wall time: these systems have no monotonic clock that all processes share. It is read only at
+// the start of the process.
 func monotonic() Instant { return Instant(time.Now().UnixNano()) }

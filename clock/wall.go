@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// Wall maps times of this machine's wall clock (CLOCK_REALTIME) to instants. The kernel stamps received packets on that
-// clock only. It is safe for concurrent use.
+// Wall converts times of this machine's wall clock (CLOCK_REALTIME) to instants. The kernel timestamps received packets
+// only by that clock. It is safe for concurrent use.
 //
-// Why a step of the wall clock can bend no duration: the kernel runs both clocks from one counter with one rate.
-// Slewing (NTP, adjtime) changes the rate of both alike, so wall - monotonic is a constant until somebody sets the wall
-// clock, and every setting starts a new era with a new constant. A stamp is mapped with the constant of the present
-// era, and only if it can belong to no earlier one:
+// A step of the wall clock cannot falsify a duration. The kernel runs both clocks from one counter at one rate. Slewing
+// (NTP, adjtime) changes the rate of both alike, so wall - monotonic is constant until the wall clock is set, and each
+// setting starts a new era with a new constant. A timestamp is mapped with the constant of the present era, and only if
+// it cannot belong to an earlier one:
 //
-//	a stamp of the era before, taken at t <= since, reads t + d1 on the wall; mapped with d2 it comes out as t + d1 - d2,
-//	so at most since + d1 - d2. What maps to a later instant than that, and than since itself, is of this era.
+//	a timestamp of the previous era, taken at t <= since, reads t + d1; mapped with d2 it becomes t + d1 - d2,
+//	at most since + d1 - d2. A timestamp that maps to a later instant than that, and than since, is of this era.
 //
-// Everything else is refused: a few stamps around a step are lost, none is wrong. Of two steps between two calls only
-// the sum can be seen: a stamp taken between the two may be wrong by one of them. And a step that is shorter than the
-// time between the two clock calls of a reading, which is tens of nanoseconds unless the program is interrupted there,
-// is seen by the next reading only.
+// All others are refused: a few timestamps around a step are lost, but none is wrong. There are two limits. Of two
+// steps between two calls only the sum can be seen, so a timestamp taken between them may be wrong by one step. And a
+// step smaller than the time between the two clock calls of a reading, tens of nanoseconds unless the program is
+// interrupted there, is seen only by the next reading.
 type Wall struct {
 	present atomic.Pointer[era]
-	begin   sync.Mutex // held while an era begins
+	begin   sync.Mutex // held while a new era starts
 	read    func() (Instant, int64)
 }
 
-// era is a time during which nobody set the wall clock.
+// era is a period in which the wall clock was not set.
 type era struct {
 	offset int64   // wall - monotonic, in nanoseconds
-	from   Instant // a stamp that maps to an earlier instant may belong to an era before
+	from   Instant // timestamps that map to an earlier instant may be of an earlier era
 }
 
 const (
-	// wallNoise is how far wall - monotonic may look off before it is measured again: more than two clock calls cost,
-	// and the largest step that can stay unseen.
+	// wallNoise is the deviation of wall - monotonic above which it is measured again. It is more than two clock calls
+	// take, and the largest step that can stay unseen.
 	wallNoise = 5 * time.Microsecond
-	// wallTight is how close together the clock calls of a measurement must be for it to be taken at once.
+	// wallTight is how close together the clock calls of a reading must be to end a measurement at once.
 	wallTight = 200 * time.Nanosecond
-	// wallTries bounds the calls where the clock never answers that fast.
+	// wallTries bounds the readings of a measurement if no reading is that tight.
 	wallTries = 64
 )
 
-// NewWall reads both clocks. Stamps taken before are not to be mapped.
+// NewWall reads both clocks. Timestamps taken before it must not be converted.
 func NewWall() *Wall { return newWall(both) }
 
 func newWall(read func() (Instant, int64)) *Wall {
@@ -52,9 +52,9 @@ func newWall(read func() (Instant, int64)) *Wall {
 	return w
 }
 
-// Instant maps a stamp of the wall clock, in nanoseconds since 1970, that was taken before the call. It returns the
-// instant of the stamp and the instant of the call. It is false if a step of the wall clock left it open what the stamp
-// means; at is then the instant of the call.
+// Instant converts a timestamp of the wall clock, in nanoseconds since 1970, that was taken before the call. It returns
+// the instant of the timestamp and the instant of the call. If a step of the wall clock makes the timestamp ambiguous,
+// ok is false and at is the instant of the call.
 func (w *Wall) Instant(stamp int64) (at, now Instant, ok bool) {
 	now, wall := w.read()
 	e := w.present.Load()
@@ -68,7 +68,8 @@ func (w *Wall) Instant(stamp int64) (at, now Instant, ok bool) {
 	return min(at, now), now, true
 }
 
-// look measures wall - monotonic anew and begins an era if it has changed since the era that was seen.
+// look measures wall - monotonic again, and starts a new era if it has changed since the era seen. It returns the
+// present era.
 func (w *Wall) look(seen *era) *era {
 	w.begin.Lock()
 	defer w.begin.Unlock()
@@ -85,7 +86,8 @@ func (w *Wall) look(seen *era) *era {
 	return e
 }
 
-// next returns the era that follows e, noticed at since. The noise is that of steps too small to be seen.
+// next returns the era that follows e and was noticed at since. It allows for wallNoise, because of steps too small to
+// be seen.
 func (e *era) next(offset int64, since Instant) *era {
 	if e == nil {
 		return &era{offset: offset}
@@ -94,8 +96,8 @@ func (e *era) next(offset int64, since Instant) *era {
 	return &era{offset: offset, from: max(since, last.Add(wallNoise))}
 }
 
-// measure returns wall - monotonic by the tightest of several readings, how wrong that may be, and when it was done.
-// Each reading of the wall lies between two of the monotonic clock.
+// measure returns wall - monotonic by the tightest of several readings, its largest error, and when it was measured.
+// Each reading of the wall clock lies between two readings of the monotonic clock.
 func (w *Wall) measure() (offset int64, wrong time.Duration, at Instant) {
 	wrong = time.Hour
 	before, _ := w.read()
@@ -113,11 +115,11 @@ func (w *Wall) measure() (offset int64, wrong time.Duration, at Instant) {
 	return offset, wrong, before
 }
 
-// both reads the two clocks, the wall first.
+// both reads both clocks with one call of time.Now, which reads the wall clock first.
 func both() (Instant, int64) {
 	t := time.Now()
 	return epochInstant + Instant(t.Sub(epochTime)), t.UnixNano()
 }
 
-// apart is the distance of two offsets.
+// apart returns the absolute difference of two offsets.
 func apart(a, b int64) time.Duration { return time.Duration(max(a-b, b-a)) }

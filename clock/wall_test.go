@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a machine whose wall clock somebody sets now and then.
+// world is a machine whose wall clock is set now and then.
 type world struct {
 	now    Instant
 	offset int64
@@ -22,7 +22,8 @@ func (w *world) read() (Instant, int64) {
 	return w.now, wall
 }
 
-// Whatever is stamped, read and stepped in whichever order: a stamp that is mapped is mapped to when it was taken.
+// In whatever order timestamps are taken, clocks are read and the wall clock is stepped, a timestamp that is converted
+// is converted to the instant at which it was taken.
 func TestSteppedWallBendsNoStamp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pause := rapid.SampledFrom([]Instant{25, 25, 25, 25, 25, 25, 40, 3_000, 400_000})
@@ -33,7 +34,7 @@ func TestSteppedWallBendsNoStamp(t *testing.T) {
 			wall  int64
 		}
 		var unread []stamp
-		// since a stamp was last mapped: of two steps between two calls Wall sees but their sum, as it says
+		// since the last conversion: of two steps between two calls Wall only sees the sum
 		stepped := false
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			m.now += Instant(rapid.Int64Range(0, 2e7).Draw(t, "later"))

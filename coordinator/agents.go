@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ListAgents lists the agents with a control stream, and those that only gossip has found.
+// ListAgents lists the agents that have a control stream and the agents that only gossip has found.
 func (s runService) ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error) {
 	s.c.mu.Lock()
 	cluster := s.c.cluster
@@ -28,7 +28,7 @@ func (s runService) ListAgents(context.Context, *spatev1.ListAgentsRequest) (*sp
 	return &spatev1.ListAgentsResponse{Agents: out}, nil
 }
 
-// connected describes the sessions.
+// connected describes the agents that have a session. c.mu is held.
 func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
 	var out []*spatev1.AgentStatus
 	for name, s := range c.sessions {
@@ -41,7 +41,7 @@ func (c *Coordinator) connected(now clock.Instant) []*spatev1.AgentStatus {
 	return out
 }
 
-// health is how an agent does that was last heard so long ago.
+// health returns the health of an agent that was last heard this long ago. c.mu is held.
 func (c *Coordinator) health(name string, silent time.Duration) spatev1.AgentHealth {
 	switch {
 	case silent > 2*c.cfg.HeartbeatInterval:
@@ -52,7 +52,7 @@ func (c *Coordinator) health(name string, silent time.Duration) spatev1.AgentHea
 	return spatev1.AgentHealth_AGENT_HEALTH_READY
 }
 
-// found describes the agents among the members that are not connected.
+// found describes the members that are agents and have no session.
 func found(members []membership.Member, connected []*spatev1.AgentStatus) []*spatev1.AgentStatus {
 	known := map[string]bool{}
 	for _, s := range connected {

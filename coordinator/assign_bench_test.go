@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// BenchmarkAssign is the coordinator's work to hand a stage to 1,000 agents, each of which gets the weights of all:
-// what is copied for each and encoded on its way. Weights sum up to 10,000 at most.
+// BenchmarkAssign measures the coordinator's work to assign a stage to 1,000 agents: copying and encoding an assignment
+// with all weights for each agent. Weights sum up to at most 10,000.
 func BenchmarkAssign(b *testing.B) {
 	const agents = 1000
 	weights := make([]uint32, agents)

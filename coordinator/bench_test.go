@@ -8,7 +8,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// benchSnapshot is a busy second of an agent: 200 requests completed, 10,000 token gaps.
+// benchSnapshot returns the snapshot of a busy second: 200 completed requests, 10,000 token gaps.
 func (a *agent) benchSnapshot() *spatev1.Snapshot {
 	s := a.snapshot(uint32(a.sequence))
 	random := rand.New(rand.NewPCG(1, a.sequence))
@@ -35,7 +35,7 @@ func (a *agent) benchSnapshot() *spatev1.Snapshot {
 	return s
 }
 
-// BenchmarkPush takes in snapshots of one agent, one after the other: check, durable ledger, merge, ack.
+// BenchmarkPush pushes one agent's snapshots one after another: check, durable ledger, merge, acknowledgement.
 func BenchmarkPush(b *testing.B) {
 	h := start(b)
 	a := h.agent("a")
@@ -50,7 +50,7 @@ func BenchmarkPush(b *testing.B) {
 	var bytes int
 	for i := 0; b.Loop(); i++ {
 		s := snapshots[i%len(snapshots)]
-		s.Key.Sequence = uint64(i + 1) // a key of its own: never a duplicate
+		s.Key.Sequence = uint64(i + 1) // a unique key: no duplicates
 		bytes += len(s.GetSeries()[0].GetDistributions()[5].GetHistogram())
 		a.acked(s)
 	}

@@ -9,11 +9,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// tickInterval bounds how late the machine notices that time has passed.
+// tickInterval is how often the machine is told the time.
 const tickInterval = 100 * time.Millisecond
 
-// conduct is the run's worker: it tells the machine the time and works results out, outside the lock. It ends with
-// the run.
+// conduct is the run's worker. It tells the machine the time, and computes results without holding the lock. It returns
+// when the run has ended.
 func (c *Coordinator) conduct(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
@@ -39,13 +39,13 @@ func (c *Coordinator) conduct(r *run) {
 	}
 }
 
-// sinkDeadline is how long a run's sink may go on handing on what it has after the run's end.
+// sinkDeadline is how long a run's sink may take to write its remaining points after the run's end.
 const sinkDeadline = 15 * time.Second
 
-// sinkPatience is how long a sink may take before a person is told what is waited for.
+// sinkPatience is how long a sink may take before a warning is logged.
 const sinkPatience = time.Second
 
-// closeSink lets the sink hand on the rest.
+// closeSink closes the sink, which writes its remaining points.
 func (c *Coordinator) closeSink(r *run) {
 	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
 	defer cancel()
@@ -58,8 +58,8 @@ func (c *Coordinator) closeSink(r *run) {
 	}
 }
 
-// tick tells the machine the time and what was merged, and returns the progress it wants reported. While the disk is
-// stalled time stands still for the machine.
+// tick tells the machine the time and what was merged, and returns the progress to report. While the disk is stalled,
+// time stands still for the machine.
 func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
 	view, ruled := live.view()
 	c.mu.Lock()
@@ -77,8 +77,8 @@ func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
 	return out
 }
 
-// publish tells followers and sinks of something that is not kept: progress. It comes behind what is still to be
-// written.
+// publish tells followers and the sink of an event that is not written to the ledger: progress. The event is queued
+// after pending writes.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
 		if n, ok := r.events.number(e); ok {
@@ -87,7 +87,7 @@ func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 	})
 }
 
-// closeStage hands on what is left of a stage, and tells the machine whether anything is missing.
+// closeStage publishes the rest of a stage and tells the machine whether anything is missing.
 func (c *Coordinator) closeStage(r *run, live *live, e lifecycle.CloseStage) {
 	live.show(true)
 	last, complete, outcome := live.end(e)

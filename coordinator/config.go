@@ -16,62 +16,62 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 )
 
-// Config says how a coordinator works.
+// Config configures a coordinator.
 type Config struct {
 	// Listen is the address of the gRPC services, for Run. Addresses beyond loopback need TLS or InsecurePlaintext.
 	Listen string
-	// TLS are the coordinator's certificate and its cluster's authority: then all connections are encrypted, agents and
-	// clients must have certificates too, and each may call what its role allows. Without, anybody who can connect may
-	// do anything.
+	// TLS names the coordinator's certificate and the cluster's certificate authority. With it, all connections are
+	// encrypted, agents and clients need certificates too, and each may call what its role allows. Without it, anyone
+	// who can connect may do anything.
 	TLS certs.Files
-	// InsecurePlaintext allows connections without TLS beyond loopback: anybody who can reach the port can run plans,
-	// read results and see the API keys that are on their way to agents.
+	// InsecurePlaintext allows connections without TLS beyond loopback. Anyone who can reach the port can then run
+	// plans, read results, and see the API keys that are sent to agents.
 	InsecurePlaintext bool
 	// DataDir holds a directory for each run, with its ledger: DataDir/RUNID/ledger.db.
 	DataDir string
-	// DatasetDir keeps the rows of plans' files, for agents to fetch. Default: "datasets" in DataDir.
+	// DatasetDir holds the plans' datasets, for agents to fetch. Default: "datasets" in DataDir.
 	DatasetDir string
-	// Gossip lets agents find this coordinator, and this coordinator list agents that have not connected. Its Meta is
-	// filled in. Nil: agents are told the address.
+	// Gossip lets agents find this coordinator, and lets the coordinator list agents that have not connected. The
+	// coordinator sets the role and port in Meta. Nil: agents must be given the address.
 	Gossip *membership.Config
-	// Local says that the coordinator is embedded in the command that submits its one run. It takes up nothing in
-	// DataDir, and no other coordinator takes up its run: only Resume continues it.
+	// Local says that the coordinator is embedded in the command that submits its one run. It resumes no runs in
+	// DataDir by itself, and no other coordinator resumes its run: only Resume does.
 	Local bool
-	// KeepRuns are the limits of the runs in DataDir that have ended: those beyond them are deleted, the oldest first,
-	// at the start and whenever a run ends. Zero: none is.
+	// KeepRuns limits the ended runs in DataDir. Runs beyond the limits are deleted, oldest first, at the start and
+	// whenever a run ends. Zero: no limit.
 	KeepRuns retention.Limits
-	// KeepDatasets are the limits of the datasets in DatasetDir, but for those of runs that wait or go on. Zero: none
-	// is deleted.
+	// KeepDatasets limits the datasets in DatasetDir. Datasets of waiting and current runs are never deleted. Zero: no
+	// limit.
 	KeepDatasets retention.Limits
-	// MaxDataset is how many bytes a dataset may have that a client hands over. 0: not limited.
+	// MaxDataset is the largest dataset that a client may upload, in bytes. 0: no limit.
 	MaxDataset uint64
 	// RunDir is the directory of a local coordinator's run instead of DataDir/RUNID.
 	RunDir string
-	// OpenSink opens what takes in a run's merged results while it goes on. It is given the run's directory. The
-	// coordinator closes the sink at the run's end. Nil: nobody watches.
+	// OpenSink opens the sink for a run's merged results while the run is in progress. The coordinator closes the sink
+	// at the run's end. Nil: no sink.
 	OpenSink func(runDir string) (sink.Sink, error)
-	// LeaveOn makes Run leave rather than close the coordinator if its context ended for this reason. Nil: it is always
-	// closed.
+	// LeaveOn makes Run leave rather than close the coordinator if this is the cause of its context's end. Nil: Run
+	// always closes the coordinator.
 	LeaveOn error
-	// Limits bound what peers can ask.
+	// Limits bounds what peers can ask for.
 	Limits Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.
 	MaxWaiting int
 	// HeartbeatInterval is how often agents report. Default 1 s.
 	HeartbeatInterval time.Duration
-	// Lease is how long an agent goes on without its coordinator before it drains. Default 30 s.
+	// Lease is how long an agent continues without its coordinator before it drains. Default 30 s.
 	Lease time.Duration
-	// Run sets the times of a run. What a submitted run says itself is filled in.
+	// Run sets the times of a run. Values that a submitted run brings along replace those here.
 	Run lifecycle.Config
 	// Name of this coordinator, for agents' logs. Default: the host's name.
 	Name string
 	// Version of the program, for the run's record.
 	Version string
-	// Logger takes what there is to say. Default slog.Default().
+	// Logger receives log messages. Default slog.Default().
 	Logger *slog.Logger
 }
 
-// Validate returns all that is wrong with the configuration.
+// Validate returns all errors in the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.DataDir == "" {
@@ -96,7 +96,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkListen refuses to offer plaintext to a network by accident.
+// checkListen returns an error if the coordinator would offer plaintext to a network by accident.
 func (c Config) checkListen() error {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c Config) checkListen() error {
 	return errPlaintext(c.Listen)
 }
 
-// checkAddr is checkListen for a listener that stands already.
+// checkAddr is checkListen for an open listener.
 func (c Config) checkAddr(a net.Addr) error {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok || tcp.IP.IsLoopback() || c.TLS.Given() || c.InsecurePlaintext {

@@ -17,7 +17,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// controlService is what agents dial.
+// controlService is the service that agents call.
 type controlService struct {
 	spatev1.UnimplementedControlServiceServer
 	c *Coordinator
@@ -29,7 +29,7 @@ func (controlService) ProbeClock(context.Context, *spatev1.ProbeClockRequest) (*
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: int64(received), SentClockNs: int64(clock.Now())}, nil
 }
 
-// helloTimeout is how long a new connection may take to say who it is.
+// helloTimeout is how long a new connection may take to send its Hello.
 const helloTimeout = 10 * time.Second
 
 // Connect holds an agent's control stream until either side ends it.
@@ -69,7 +69,7 @@ func (s controlService) hello(in <-chan received[*spatev1.ConnectRequest]) (*spa
 
 var errClosing = status.Error(codes.Unavailable, "the coordinator is closing")
 
-// converse carries messages both ways until one side ends. A nil error says that the agent closed the stream.
+// converse carries messages both ways until one side ends. A nil error means that the agent closed the stream.
 func (s controlService) converse(
 	stream spatev1.ControlService_ConnectServer, session *session, in <-chan received[*spatev1.ConnectRequest],
 ) error {
@@ -95,7 +95,7 @@ func (s controlService) converse(
 	}
 }
 
-// flush sends what is queued before the coordinator goes away: stops above all.
+// flush sends the queued messages, above all stops, before the coordinator closes.
 func flush(stream spatev1.ControlService_ConnectServer, session *session) error {
 	for {
 		select {
@@ -109,7 +109,7 @@ func flush(stream spatev1.ControlService_ConnectServer, session *session) error 
 	}
 }
 
-// reasonOf says for people why a control stream ended.
+// reasonOf returns, for people, why a control stream ended.
 func reasonOf(err error) string {
 	switch {
 	case err == nil:
@@ -127,9 +127,9 @@ type received[M any] struct {
 	err     error
 }
 
-// receive reads a stream in a goroutine of its own, so that a handler can wait for other things, too. The channel's
-// last message is the stream's first error. The handler calls quit when it returns; the stream then ends, and the
-// goroutine with it.
+// receive reads a stream in its own goroutine, so that a handler can also wait for other things. The channel's last
+// message is the stream's first error. The handler calls quit when it returns; the stream then ends, and with it the
+// goroutine.
 func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func()) {
 	out, done := make(chan received[M]), make(chan struct{})
 	go func() {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Why an agent was lost stands in the ledger and in results: people read it, so gRPC's codes are no part of it, however
-// deep they lie.
+// The reason why an agent was lost is in the ledger and in results. It is for people, so it contains no gRPC codes,
+// however deeply nested.
 func TestReasonsHaveNoGRPCCodes(t *testing.T) {
 	broken := status.Error(codes.Unavailable, "the connection was reset")
 	for _, c := range []struct {

@@ -1,9 +1,9 @@
 // Package coordinator runs plans on agents: it finds agents, splits each stage over them, starts them at one instant,
-// takes in what they measure and keeps it in a ledger.
+// and keeps what they measure in a ledger.
 //
-// It is a thin shell: what happens in a run is decided by package lifecycle, what numbers mean by package aggregate. It
-// must not send load, see a single request, or write a secret anywhere. The commands make a Coordinator, in its own
-// process or embedded; agents and clients reach it through its gRPC services only.
+// It is a thin shell: package lifecycle decides what happens in a run, package aggregate what numbers mean. It must not
+// send load, see single requests, or write a secret anywhere. The commands make a Coordinator, in its own process or
+// embedded in a local run. Agents and clients reach it only through its gRPC services.
 package coordinator
 
 import (
@@ -43,30 +43,30 @@ type Coordinator struct {
 	once    sync.Once
 	workers sync.WaitGroup // of runs in progress, and of scribes
 
-	boot   string // of this machine, see bootID
+	boot   string // id of this machine's boot, see bootID
 	diskOf func(*ledger.Ledger) disk
 	limits *limits
 
-	strangers, trespass atomic.Uint64 // connections and calls refused
+	strangers, trespass atomic.Uint64 // refused connections, refused calls
 	restarts, renewals  atomic.Uint64
 	faults              atomic.Uint64 // panics that were recovered from
 
-	// guards all below, and the machine of the run in progress; nobody waits for the disk who holds it
+	// guards all below, and the machine of the run in progress; never held while waiting for the disk
 	mu       sync.Mutex
 	sessions map[string]*session
-	owners   map[string]owner // of agents' names, by whoever connected last
+	owners   map[string]owner // process that last connected, by agent's name
 	active   *run             // nil: none
-	queue    []*run           // those that wait, in order
-	expected int              // runs whose ledgers are being made
+	queue    []*run           // waiting runs, in order
+	expected int              // runs whose ledgers are being created
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
 	listed   map[string]listed
 	cluster  *membership.Cluster
-	lock     *lockfile.Lock // on the data directory; nil: it is not served yet
+	lock     *lockfile.Lock // on the data directory; nil: local, or not serving yet
 	closed   bool
 }
 
-// New checks the configuration and makes the directory of datasets. Nothing is started.
+// New checks the configuration and creates the dataset directory. It starts nothing.
 func New(cfg Config) (*Coordinator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -101,16 +101,16 @@ func New(cfg Config) (*Coordinator, error) {
 	return c, nil
 }
 
-// maxMessage is twice the largest snapshot: one that is too large is refused with a reason, which its agent can act on,
-// rather than by the end of the stream, after which the agent would send it again.
+// maxMessage is twice the largest snapshot. An oversize snapshot is then refused with a reason, which its agent can act
+// on. If it ended the stream instead, the agent would send it again.
 const maxMessage = 2 * aggregate.MaxSnapshotBytes
 
-// flowWindow is how much a stream, or a connection, may have on its way. Being given, it is not estimated, which would
-// take a ping and its answer for each snapshot; 4 MiB in 150 ms are 28 MB/s.
+// flowWindow is how many bytes of a stream or a connection may be in flight. A fixed window avoids gRPC's estimate,
+// which costs a ping for each snapshot. 4 MiB per 150 ms are 28 MB/s.
 const flowWindow = 4 << 20
 
-// Run listens on the configured address and serves until ctx ends, then closes the coordinator, or leaves if that is
-// what ended ctx.
+// Run listens on the configured address and serves until ctx ends. It then closes the coordinator, or leaves if ctx
+// ended because of Config.LeaveOn.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", c.cfg.Listen)
@@ -127,8 +127,9 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	return errors.Join(err, <-ended)
 }
 
-// Serve serves on a listener until Close, and closes the listener. Before, unless the coordinator is local, it takes up
-// the runs in the data directory that have no end; it also joins the gossip, if there is one, with the listener's port.
+// Serve serves on a listener until Close, and closes the listener. Before serving, a coordinator that is not local
+// resumes the runs in the data directory that have not ended. Serve also joins gossip, if configured, and announces the
+// listener's port.
 func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.cfg.checkAddr(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
@@ -149,8 +150,8 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	return nil
 }
 
-// lockData makes the data directory this coordinator's own until it is closed: two would take up the same runs. A local
-// one takes up none, and several may have their runs in one directory.
+// lockData locks the data directory until the coordinator is closed, because two coordinators would resume the same
+// runs. A local coordinator does not lock: it resumes no runs, and several may share a directory.
 func (c *Coordinator) lockData() error {
 	if c.cfg.Local {
 		return nil
@@ -168,7 +169,7 @@ func (c *Coordinator) lockData() error {
 	return nil
 }
 
-// gossip makes the coordinator known.
+// gossip joins the cluster, so that agents find the coordinator.
 func (c *Coordinator) gossip(a net.Addr) error {
 	if c.cfg.Gossip == nil {
 		return nil
@@ -192,7 +193,7 @@ func (c *Coordinator) gossip(a net.Addr) error {
 	return nil
 }
 
-// GossipAddress returns the address agents can use as a seed. Empty: no gossip, or Serve has not begun.
+// GossipAddress returns the address that agents can use as a seed. Empty: no gossip, or Serve has not started it yet.
 func (c *Coordinator) GossipAddress() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,19 +203,19 @@ func (c *Coordinator) GossipAddress() string {
 	return c.cluster.Address()
 }
 
-// closeTimeout bounds how long Close waits for handlers: they have all been told.
+// closeTimeout bounds how long Close waits for handlers, which have all been told to return.
 const closeTimeout = 2 * time.Second
 
-// Close aborts the run in progress, keeping what was measured, tells agents to stop, and ends all services. Runs that
-// wait do so until a coordinator is started in the same directory. It blocks until all is down, which takes up to
-// sinkDeadline if a run's sink has something left, and may be called twice.
+// Close aborts the run in progress, keeps what was measured, tells agents to stop, and ends all services. Waiting runs
+// wait until a coordinator is started in the same directory. Close blocks until everything has stopped, which takes up
+// to sinkDeadline if a run's sink still has points to write. It may be called twice.
 func (c *Coordinator) Close() error { return c.end(false) }
 
-// Leave is Close, but leaves the run in progress to the coordinator that is started next on the same data directory.
-// Agents go on for their lease.
+// Leave is Close, except that it leaves the run in progress to the next coordinator on the same data directory. Agents
+// continue for the length of their lease.
 func (c *Coordinator) Leave() error { return c.end(true) }
 
-// end is Close and Leave.
+// end implements Close and Leave.
 func (c *Coordinator) end(leave bool) error {
 	var err error
 	c.once.Do(func() {
@@ -228,7 +229,7 @@ func (c *Coordinator) end(leave bool) error {
 		}
 		c.mu.Unlock()
 		if last != nil {
-			<-last.ended // agents hear of it before their streams end
+			<-last.ended // agents are told before their streams end
 		}
 		close(c.closing)
 		c.workers.Wait()
@@ -243,7 +244,7 @@ func (c *Coordinator) end(leave bool) error {
 	return err
 }
 
-// setAside leaves the run in progress as it is: its ledger has all that is needed to go on with it. c.mu is held.
+// setAside leaves the run in progress as it is. Its ledger has all that is needed to resume it. c.mu is held.
 func (c *Coordinator) setAside() {
 	r := c.active
 	if r == nil {
@@ -251,11 +252,11 @@ func (c *Coordinator) setAside() {
 	}
 	c.log.Info("run is left to the coordinator that is started next", "run", r.id)
 	c.active = nil
-	c.queue = append(c.queue, r) // for its ledger
-	c.later(r, r.over)           // what it has decided is written and told
+	c.queue = append(c.queue, r) // so that closeWaiting closes its ledger
+	c.later(r, r.over)           // after what it decided is written and told
 }
 
-// closeWaiting lets go of the ledgers of the runs that wait, and of the one that was set aside.
+// closeWaiting closes the ledgers of the waiting runs and of the run that was set aside.
 func (c *Coordinator) closeWaiting() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,44 +267,45 @@ func (c *Coordinator) closeWaiting() (err error) {
 	return err
 }
 
-// unlockData lets others have the data directory.
+// unlockData releases the lock on the data directory.
 func (c *Coordinator) unlockData() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lock.Release()
 }
 
-// Stats says how the coordinator does, for those who watch it. Counts are since New.
+// Stats is the state of the coordinator, for monitoring. Counts are since New.
 type Stats struct {
-	// Snapshots are those written to a ledger.
+	// Snapshots counts snapshots written to a ledger.
 	Snapshots uint64
-	// Duplicates came again and were acked again.
+	// Duplicates counts snapshots that came again and were acknowledged again.
 	Duplicates uint64
-	// Refused are garbage, foreign or oversize.
+	// Refused counts snapshots that were invalid, oversize, or did not belong to a stage in progress.
 	Refused uint64
-	// GivenUp came from a process whose part of the stage others have taken over, or which was waited for in vain.
+	// GivenUp counts snapshots from lost agents whose share had been given up or taken over.
 	GivenUp uint64
-	// Limited are the connections, streams and messages that were too many.
+	// Limited counts connections, streams and messages beyond the limits.
 	Limited uint64
-	// Renewals are the heartbeats that were answered: agents' leases that began anew.
+	// Renewals counts answered heartbeats. Each renews an agent's lease.
 	Renewals uint64
-	// Restarts are the runs that were gone on with after a new start of the coordinator.
+	// Restarts counts runs that were resumed after a restart of the coordinator.
 	Restarts uint64
-	// Waiting is the number of runs that wait.
+	// Waiting is the number of waiting runs.
 	Waiting int
-	// ConnectionsRefused had no certificate of the cluster, and CallsRefused not the right role's.
+	// ConnectionsRefused counts connections without a certificate of the cluster, CallsRefused calls that the
+	// certificate does not allow.
 	ConnectionsRefused, CallsRefused uint64
-	// Windows were merged and handed on, and WindowDelay is how long after its end the last of them was. Agents close a
-	// window 250 ms after its end.
+	// Windows counts windows that were merged and published. WindowDelay is how long after its end the last window was
+	// published. Agents close a window 250 ms after its end.
 	Windows     uint64
 	WindowDelay time.Duration
-	// Agents counts those that are connected, by health: "ready", "busy", "silent".
+	// Agents counts the connected agents by health: "ready", "busy", "silent".
 	Agents map[string]int
 	// Run is the id of the run in progress, empty without one.
 	Run string
 }
 
-// Stats returns the counts.
+// Stats returns the coordinator's current state.
 func (c *Coordinator) Stats() Stats {
 	s := c.intake.stats()
 	s.ConnectionsRefused, s.CallsRefused, s.Agents = c.strangers.Load(), c.trespass.Load(), map[string]int{}

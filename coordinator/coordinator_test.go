@@ -55,7 +55,7 @@ func (h *harness) download(id string) string {
 	return path
 }
 
-// result works out a run's result from its fetched ledger.
+// result computes a run's result from its fetched ledger.
 func (h *harness) result(id string) *aggregate.Result {
 	h.t.Helper()
 	r, err := aggregate.ResultOf(h.fetch(id))
@@ -65,7 +65,7 @@ func (h *harness) result(id string) *aggregate.Result {
 	return r
 }
 
-// fetchCode is how a fetch is refused.
+// fetchCode returns the status code with which a fetch fails.
 func (h *harness) fetchCode(id string) codes.Code {
 	h.t.Helper()
 	stream, err := h.runs.FetchLedger(h.t.Context(), &spatev1.FetchLedgerRequest{RunId: id})
@@ -76,7 +76,7 @@ func (h *harness) fetchCode(id string) codes.Code {
 	return status.Code(err)
 }
 
-// runStage plays agents through one stage without trouble.
+// runStage plays the agents through one stage without faults.
 func runStage(agents ...*agent) {
 	for _, a := range agents {
 		a.apply()
@@ -129,7 +129,7 @@ func TestTwoAgentsRunAPlan(t *testing.T) {
 	if !r.Run.Complete || len(r.Stages) != 2 || r.Stages[1].Requests.Completed != 4 {
 		t.Errorf("result %+v", r.Run)
 	}
-	if err := h.c.Close(); err != nil { // the run's worker closes the sink after the end is known
+	if err := h.c.Close(); err != nil { // the run's worker closes the sink after followers know the end
 		t.Error(err)
 	}
 	watch.check(t)
@@ -150,7 +150,7 @@ func checkKinds(t *testing.T, events []*spatev1.RunEvent, want string) {
 	}
 }
 
-// recorder keeps what sinks are told.
+// recorder is a sink that keeps all points.
 type recorder struct {
 	mu      sync.Mutex
 	windows []sink.WindowPoint
@@ -158,7 +158,7 @@ type recorder struct {
 	events  []sink.EventPoint
 	agents  []sink.AgentPoint
 	closed  int
-	late    bool // something came after Close
+	late    bool // a point came after Close
 }
 
 func (r *recorder) Window(p sink.WindowPoint) {
@@ -231,7 +231,7 @@ func TestDuplicatesAreAckedAgainAndCountedOnce(t *testing.T) {
 	last := a.last(1)
 	a.acked(last)
 	a.apply()
-	a.acked(last) // its stage has ended, its ack was lost
+	a.acked(last) // sent again after its stage has ended
 	a.armed()
 	a.acked(a.last(0))
 	if end := h.end(id); !end.GetComplete() {
@@ -284,8 +284,8 @@ func TestBadSnapshotsAreRefusedAndTheRestIsRight(t *testing.T) {
 	}
 }
 
-// What is refused of an agent that takes part is missing for good, the totals perhaps. So its stage ends with the
-// reason; none waits for ever.
+// The content of a refused snapshot, perhaps the totals, is missing for good. So the stage ends with the reason and
+// does not wait forever.
 func TestARefusalEndsTheShare(t *testing.T) {
 	for name, spoil := range map[string]func(*spatev1.Snapshot){
 		"no sequence": func(s *spatev1.Snapshot) { s.Key.Sequence = 0 },
@@ -356,7 +356,7 @@ func TestAKilledAgentFailsTheRunAndTheRestIsKept(t *testing.T) {
 	}
 	b.hangUp()
 	for _, err := h.dial("b", 2); status.Code(err) == codes.AlreadyExists; _,
-		err = h.dial("b", 2) { // until the broken stream was noticed
+		err = h.dial("b", 2) { // retry until the broken stream is noticed
 	}
 	if s := a.stopped(); s.GetImmediately() || !strings.Contains(s.GetReason(), "agent b lost") {
 		t.Errorf("a is told %v", s)
@@ -453,7 +453,7 @@ func TestAFollowerSeesProgress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The first ones may come before the snapshot is durable and shown.
+		// The first events may come before the snapshot is durable and shown.
 		if p := m.GetEvent().GetStageProgress(); p.GetOutputTokensPerSecond() > 0 {
 			if p.GetCompleted() != 1 || p.GetInFlight() != 3 || p.GetOutputTokensPerSecond() != 5 ||
 				p.GetTtft().GetP50Ms() < 19 || p.GetTpot() != nil {

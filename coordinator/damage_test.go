@@ -15,8 +15,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator that serves other runs bears a ledger with a page that points at itself, which ended the process
-// before: it says that the run is damaged, and serves on.
+// A coordinator that serves other runs survives a ledger with a page that points at itself, which used to end the
+// process. It reports that the run is damaged, and continues to serve.
 func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 	r := newRig(t)
 	id := r.stopped(t)
@@ -54,8 +54,8 @@ func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 	}
 }
 
-// followOnce reads a run's events to their end. An error: there is none. A call over the connection to a coordinator
-// that was killed is made again.
+// followOnce reads a run's events until the stream ends, and returns the stream's error. A call over the connection to
+// a killed coordinator is retried.
 func followOnce(t *testing.T, runs spatev1.RunServiceClient, id string) error {
 	t.Helper()
 	for {
@@ -72,15 +72,15 @@ func followOnce(t *testing.T, runs spatev1.RunServiceClient, id string) error {
 	}
 }
 
-// pointingAtItself is a ledger with a page that has one element: itself.
+// pointingAtItself returns a ledger with a page that has one element: itself.
 func pointingAtItself(whole []byte, page, size int) []byte {
 	data := append([]byte(nil), whole...)
 	head, native := data[page*size:], binary.NativeEndian
 	native.PutUint64(head, uint64(page))
-	native.PutUint16(head[8:], 1)  // a branch
+	native.PutUint16(head[8:], 1)  // a branch page
 	native.PutUint16(head[10:], 1) // of one element
 	native.PutUint32(head[12:], 0)
-	native.PutUint32(head[16:], 16) // its key lies behind it
+	native.PutUint32(head[16:], 16) // its key follows it
 	native.PutUint32(head[20:], 4)
 	native.PutUint64(head[24:], uint64(page))
 	return data

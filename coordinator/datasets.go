@@ -15,7 +15,7 @@ import (
 	"github.com/spate-load/spate/workload/store"
 )
 
-// FindDataset says whether a dataset is in the store.
+// FindDataset reports whether a dataset is in the store.
 func (s runService) FindDataset(_ context.Context, q *spatev1.FindDatasetRequest) (*spatev1.FindDatasetResponse,
 	error) {
 	f, err := s.c.openDataset(q.GetSha256())
@@ -28,7 +28,7 @@ func (s runService) FindDataset(_ context.Context, q *spatev1.FindDatasetRequest
 	return &spatev1.FindDatasetResponse{Complete: true}, f.Close()
 }
 
-// PutDataset takes in a dataset.
+// PutDataset receives a dataset and adds it to the store.
 func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err error) {
 	first, err := stream.Recv()
 	if err != nil {
@@ -77,7 +77,7 @@ func (s controlService) FetchDataset(q *spatev1.FetchDatasetRequest,
 	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchDatasetResponse{Data: piece}) })
 }
 
-// openDataset opens a dataset of the store.
+// openDataset opens a dataset in the store. Its error is a status.
 func (c *Coordinator) openDataset(sha256 string) (*os.File, error) {
 	f, err := c.store.Open(sha256)
 	switch {
@@ -92,7 +92,8 @@ func (c *Coordinator) openDataset(sha256 string) (*os.File, error) {
 	}
 }
 
-// haveDatasets refuses a plan whose datasets are not all in the store: its agents would wait for them in vain.
+// haveDatasets returns an error unless all datasets of a plan are in the store. Without a dataset, agents could not
+// start.
 func (c *Coordinator) haveDatasets(datasets map[string]*spatev1.Dataset) error {
 	for workload, d := range datasets {
 		_, found, err := c.store.Path(d.GetSha256(), d.GetSize())
@@ -107,7 +108,7 @@ func (c *Coordinator) haveDatasets(datasets map[string]*spatev1.Dataset) error {
 	return nil
 }
 
-// inPieces reads a file to its end and hands on its bytes in order.
+// inPieces reads a file to its end and sends its bytes in order, in pieces of pieceSize.
 func inPieces(f io.Reader, send func(piece []byte) error) error {
 	piece := make([]byte, pieceSize)
 	for {

@@ -23,7 +23,7 @@ func hashOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// put hands a dataset over in pieces.
+// put uploads a dataset in pieces.
 func (h *harness) put(sha256 string, size int, data []byte) error {
 	h.t.Helper()
 	stream, err := h.runs.PutDataset(context.Background())
@@ -35,7 +35,7 @@ func (h *harness) put(sha256 string, size int, data []byte) error {
 		n := min(len(data), pieceSize)
 		m.Data, data = data[:n], data[n:]
 		if err := stream.Send(m); err != nil || len(data) == 0 {
-			break // the answer says why
+			break // the answer has the reason
 		}
 		m = &spatev1.PutDatasetRequest{}
 	}
@@ -43,7 +43,7 @@ func (h *harness) put(sha256 string, size int, data []byte) error {
 	return err
 }
 
-// fetch asks for a dataset as an agent does.
+// fetchDataset fetches a dataset like an agent.
 func (h *harness) fetchDataset(sha256 string, offset uint64) ([]byte, error) {
 	h.t.Helper()
 	stream, err := spatev1.NewControlServiceClient(h.conn).FetchDataset(context.Background(),
@@ -73,7 +73,7 @@ func (h *harness) has(sha256 string) bool {
 	return r.GetComplete()
 }
 
-// TestDatasetPassesThrough: what a client hands over, agents get, from any byte on.
+// TestDatasetPassesThrough: agents get what a client uploaded, from any offset on.
 func TestDatasetPassesThrough(t *testing.T) {
 	h := start(t)
 	hash := hashOf(rows)
@@ -93,7 +93,7 @@ func TestDatasetPassesThrough(t *testing.T) {
 	}
 }
 
-// TestDatasetRefused: bytes that are not what was announced are no dataset.
+// TestDatasetRefused: bytes that do not match the announced hash and size are refused.
 func TestDatasetRefused(t *testing.T) {
 	h := start(t)
 	hash := hashOf(rows)
@@ -118,7 +118,7 @@ func TestDatasetRefused(t *testing.T) {
 	}
 }
 
-// TestPlanWithoutItsDataset is refused before any agent waits for it.
+// TestPlanWithoutItsDataset: the plan is refused before any agent waits for the dataset.
 func TestPlanWithoutItsDataset(t *testing.T) {
 	h := start(t)
 	_, err := h.runs.SubmitRun(context.Background(), &spatev1.SubmitRunRequest{

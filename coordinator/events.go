@@ -8,26 +8,26 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Bounds of an event log: what a run of many stages and hours may keep in memory.
+// Bounds of an event log, so that a run of many stages and hours does not fill the memory.
 const (
 	maxProgress = 512
 	maxNotices  = 1024
 )
 
-// eventLog holds a run's events for any number of followers, from the begin. Its size is bounded: old progress is
-// thinned out, and notices beyond a number are left to the coordinator's own log. It is safe for concurrent use.
+// eventLog holds a run's events from its start, for any number of followers. Its size is bounded: progress events are
+// thinned out, and notices beyond maxNotices are only in the coordinator's own log. It is safe for concurrent use.
 type eventLog struct {
 	mu       sync.Mutex
 	events   []*spatev1.FollowRunResponse
-	last     uint64 // number of the newest event, or of one that is about to be added
+	last     uint64 // number given last; its event may still have to be appended
 	progress int
 	notices  int
 	ended    bool
-	more     chan struct{} // closed and replaced at each event
+	more     chan struct{} // closed and replaced with each event
 }
 
-// newEventLog begins a log with events that are known from before. Numbers go on behind the last of them, or behind a
-// number beyond.
+// newEventLog starts a log with events that are already known. New numbers start after the highest known number and
+// after beyond.
 func newEventLog(known []*spatev1.FollowRunResponse, beyond uint64) *eventLog {
 	l := &eventLog{more: make(chan struct{}), events: known, last: beyond}
 	for _, e := range known {
@@ -40,7 +40,8 @@ func newEventLog(known []*spatev1.FollowRunResponse, beyond uint64) *eventLog {
 	return l
 }
 
-// add appends an event, or refuses it: a notice too many. After the event of the run's end nothing is added.
+// add appends an event and reports whether it was added. Notices beyond maxNotices, and all events after the run's end,
+// are not added.
 func (l *eventLog) add(e *spatev1.RunEvent) (added bool) {
 	n, ok := l.number(e)
 	if ok {
@@ -49,8 +50,8 @@ func (l *eventLog) add(e *spatev1.RunEvent) (added bool) {
 	return ok
 }
 
-// number gives an event its place among all there ever were, so that followers find theirs, or refuses it as add does.
-// Numbers are given and events appended in the same order: that is the caller's part.
+// number gives an event its number, by which followers resume, or refuses it like add. The caller must append events in
+// the order in which they were numbered.
 func (l *eventLog) number(e *spatev1.RunEvent) (numbered *spatev1.FollowRunResponse, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +62,7 @@ func (l *eventLog) number(e *spatev1.RunEvent) (numbered *spatev1.FollowRunRespo
 	return &spatev1.FollowRunResponse{Event: e, Number: l.last}, true
 }
 
-// append shows an event to the followers.
+// append adds a numbered event and wakes the followers.
 func (l *eventLog) append(n *spatev1.FollowRunResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +72,7 @@ func (l *eventLog) append(n *spatev1.FollowRunResponse) {
 	l.more = make(chan struct{})
 }
 
-// admit makes room for an event, or refuses it.
+// admit makes room for an event and reports whether there is any.
 func (l *eventLog) admit(e *spatev1.RunEvent) bool {
 	switch {
 	case e.GetStageProgress() != nil:
@@ -103,8 +104,8 @@ func (l *eventLog) thin() {
 	l.progress -= (seen + 1) / 2
 }
 
-// after returns the events since a number, whether the log is at its end then, and a channel that is closed when there
-// is more. The events are not to be changed.
+// after returns the events after a number, whether the run's end is among the log's events, and a channel that is
+// closed when there are more events. Callers must not change the events.
 func (l *eventLog) after(number uint64) (events []*spatev1.FollowRunResponse, ended bool, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

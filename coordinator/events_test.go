@@ -23,8 +23,8 @@ func noticeEvent() *spatev1.RunEvent {
 	return &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: "x"}}}
 }
 
-// However events come and followers read: each follower sees all that is not progress, once, in order, and progress in
-// order; the log stays small.
+// In whatever order events come and followers read, each follower sees all events but progress exactly once and in
+// order, and progress in order. The log stays small.
 func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newEventLog(nil, 0)
@@ -101,7 +101,7 @@ func TestNothingFollowsTheEnd(t *testing.T) {
 	}
 }
 
-// A log that was begun anew goes on behind what followers may have seen, progress that is lost included.
+// A new log continues after all numbers that followers may have seen, including those of lost progress.
 func TestALogGoesOnBehindWhatFollowersHaveSeen(t *testing.T) {
 	first := newEventLog(nil, 0)
 	first.add(stageEvent(0))

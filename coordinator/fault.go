@@ -12,10 +12,9 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// A bug that panics ends the run, or the call, in which it does, and nothing else: other runs wait in the queue, and
-// agents of theirs are connected.
+// A panic ends only the run or the call in which it happens. Other runs stay in the queue, and agents stay connected.
 
-// guarded does something for a run, which ends if that panics. c.mu is not held.
+// guarded calls do, and ends the run if do panics. c.mu is not held.
 func (c *Coordinator) guarded(r *run, do func()) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -27,7 +26,7 @@ func (c *Coordinator) guarded(r *run, do func()) {
 	do()
 }
 
-// faulted ends a run for a panic, on the goroutine that recovered from it. c.mu is held.
+// faulted ends a run because of a panic. It is called on the goroutine that recovered from the panic. c.mu is held.
 func (c *Coordinator) faulted(r *run, fault any) {
 	c.faults.Add(1)
 	c.log.Error("internal fault: the run ends", "run", r.id, "fault", fault, "stack", string(debug.Stack()))
@@ -39,7 +38,7 @@ func (c *Coordinator) faulted(r *run, fault any) {
 	c.later(r, func() { c.forceEnd(r) })
 }
 
-// abortFaulted aborts a run of which some part may be broken. c.mu is held.
+// abortFaulted aborts a run whose state may be inconsistent: a second panic is recovered and logged. c.mu is held.
 func (c *Coordinator) abortFaulted(r *run, reason string) {
 	defer func() {
 		if again := recover(); again != nil {
@@ -50,8 +49,8 @@ func (c *Coordinator) abortFaulted(r *run, reason string) {
 	c.carryOut(r)
 }
 
-// forceEnd lets go of a run whose end could not even be written, so that the next one begins. It is a task of the
-// run's scribe, behind the end if there is one.
+// forceEnd releases a run whose end could not even be written, so that the next run can begin. It is a task of the
+// run's scribe and comes after the run's end, if there is one.
 func (c *Coordinator) forceEnd(r *run) {
 	if !c.inProgress(r) {
 		return
@@ -71,14 +70,14 @@ func (c *Coordinator) inProgress(r *run) bool {
 	return c.active == r
 }
 
-// callFault is what a client hears of a call that panicked.
+// callFault logs a call that panicked, and returns the error that the client gets.
 func (c *Coordinator) callFault(method string, fault any) error {
 	c.faults.Add(1)
 	c.log.Error("internal fault: the call ends", "method", method, "fault", fault, "stack", string(debug.Stack()))
 	return status.Error(codes.Internal, "an internal fault of the coordinator: report it with the coordinator's log")
 }
 
-// recovering are the server's options that keep a panic of one call to that call.
+// recovering returns server options that recover from a panic in a call, so that only this call fails.
 func (c *Coordinator) recovering() []grpc.ServerOption {
 	unary := func(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any,
 		err error) {

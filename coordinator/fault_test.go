@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A panic ends its own run, and the next one begins. Where even the end of the run cannot be worked out, since its
-// machine is the fault, the queue goes on.
+// A panic ends only its own run, and the next run begins. This holds even if the end of the run cannot be determined
+// because its machine is faulty.
 func TestAFaultEndsItsRunOnly(t *testing.T) {
 	for name, spoil := range map[string]func(*Coordinator, *run){
 		"at work for the run": func(c *Coordinator, r *run) { c.guarded(r, func() { panic("a bug") }) },

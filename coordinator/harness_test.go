@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of the tests; none is expected to take long.
+// patience bounds every wait in the tests. No wait should take long.
 const patience = 30 * time.Second
 
-// plan has one target and a sweep of two: two stages.
+// plan has one target and two concurrencies: two stages.
 const plan = `name: sweep
 seed: 7
 targets:
@@ -43,7 +43,7 @@ loads:
 
 const secretKey = "do-not-print-me"
 
-// leisurely lets agents be silent: those of the tests send no heartbeats unless the test is about them.
+// leisurely lets agents be silent, because agents in the tests send no heartbeats unless a test is about heartbeats.
 var leisurely = lifecycle.Config{Silence: time.Hour}
 
 // harness is a coordinator with a client, in one process.
@@ -72,7 +72,7 @@ func start(t testing.TB, change ...func(*Config)) *harness {
 	return serve(t, c, cfg.DataDir)
 }
 
-// serve has a coordinator serve in this process, until the test ends.
+// serve lets a coordinator serve in this process until the test ends.
 func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 	t.Helper()
 	var g *gate
@@ -90,7 +90,7 @@ func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 	}
 	t.Cleanup(func() {
 		if g != nil {
-			g.restart() // a test that failed has left it stopped
+			g.restart() // a failed test may have left it stopped
 		}
 		if err := errors.Join(conn.Close(), c.Close(), <-served); err != nil {
 			t.Error(err)
@@ -99,13 +99,13 @@ func serve(t testing.TB, c *Coordinator, dataDir string) *harness {
 	return &harness{t: t, c: c, conn: conn, runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir, gate: g}
 }
 
-// submit begins a run of the plan.
+// submit submits a run of plan.
 func (h *harness) submit(minAgents uint32) string {
 	h.t.Helper()
 	return h.submitPlan(minAgents, plan)
 }
 
-// submitPlan begins a run.
+// submitPlan submits a run.
 func (h *harness) submitPlan(minAgents uint32, plan string) string {
 	h.t.Helper()
 	a, err := h.runs.SubmitRun(h.t.Context(), &spatev1.SubmitRunRequest{
@@ -160,7 +160,7 @@ type agent struct {
 	first       uint64 // sequence number of the stage's first snapshot
 }
 
-// dial connects an agent and says Hello.
+// dial connects an agent and sends its Hello.
 func (h *harness) dial(name string, incarnation uint64) (*agent, error) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
@@ -185,7 +185,7 @@ func (h *harness) dial(name string, incarnation uint64) (*agent, error) {
 	return a, err
 }
 
-// agent connects an agent that is welcome.
+// agent connects an agent and expects to be welcomed.
 func (h *harness) agent(name string) *agent {
 	h.t.Helper()
 	a, err := h.dial(name, 1)
@@ -211,7 +211,7 @@ func (a *agent) hear() *spatev1.ConnectResponse {
 	return m
 }
 
-// apply waits for an assignment and says that it is ready.
+// apply waits for an assignment and answers that the agent is ready.
 func (a *agent) apply() {
 	a.h.t.Helper()
 	m := a.hear()
@@ -244,7 +244,7 @@ func (a *agent) stopped() *spatev1.Stop {
 	return m.GetStop()
 }
 
-// snapshot is the agent's next one: one request completed in the window.
+// snapshot returns the agent's next snapshot: one request completed in the window.
 func (a *agent) snapshot(window uint32) *spatev1.Snapshot {
 	a.sequence++
 	h := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_TTFT))
@@ -262,7 +262,7 @@ func (a *agent) snapshot(window uint32) *spatev1.Snapshot {
 	}
 }
 
-// last is the agent's last snapshot of the stage: the request of its window and the totals of all.
+// last returns the agent's last snapshot of the stage: one request in the window, and the totals of all snapshots.
 func (a *agent) last(window uint32) *spatev1.Snapshot {
 	s := a.snapshot(window)
 	n := a.sequence - a.first
@@ -287,7 +287,7 @@ func (a *agent) deliver(s *spatev1.Snapshot) *spatev1.PushResponse {
 	return m
 }
 
-// acked delivers a snapshot that has to be taken.
+// acked delivers a snapshot that must be accepted.
 func (a *agent) acked(s *spatev1.Snapshot) {
 	a.h.t.Helper()
 	if m := a.deliver(s); m.GetRefused() != "" {

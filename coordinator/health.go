@@ -9,19 +9,20 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// maxHealth bounds how many agents' health is handed on: each is a series.
+// maxHealth bounds the agents whose health is written: each agent is a series in the database.
 const maxHealth = 1000
 
-// health hands on how the agents of a run do, once a heartbeat's interval. Only the run's worker uses it.
+// health writes the health of the connected agents to the run's sink, once per heartbeat interval. Only the run's
+// worker uses it.
 type health struct {
 	c    *Coordinator
 	run  *run
-	next time.Time         // of the next look
-	told map[string]uint64 // number of the heartbeat handed on last, by agent
-	said bool              // that there are too many
+	next time.Time         // time of the next points
+	told map[string]uint64 // number of the last heartbeat written, by agent
+	said bool              // it was logged that there are too many agents
 }
 
-// show hands on what came since the last look. An agent whose heartbeat is late has its silence alone.
+// show writes the points of one interval. An agent without a new heartbeat gets a point that has only its silence.
 func (h *health) show() {
 	now := time.Now()
 	if h.run.sink == sink.Discard || now.Before(h.next) {
@@ -33,7 +34,7 @@ func (h *health) show() {
 	}
 }
 
-// look describes the agents that are connected, by name.
+// look returns a point for each connected agent, sorted by name.
 func (h *health) look(now time.Time) (out []sink.AgentPoint) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
@@ -56,7 +57,7 @@ func (h *health) look(now time.Time) (out []sink.AgentPoint) {
 	return h.bound(out)
 }
 
-// bound keeps the first of too many agents, and says so once.
+// bound keeps the first maxHealth agents by name, and logs once that there are more.
 func (h *health) bound(all []sink.AgentPoint) []sink.AgentPoint {
 	slices.SortFunc(all, func(a, b sink.AgentPoint) int { return cmp.Compare(a.Agent, b.Agent) })
 	if len(all) <= maxHealth {

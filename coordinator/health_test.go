@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// heartbeats are the points of an agent that hold one.
+// heartbeats returns the points of an agent that have a heartbeat.
 func (r *recorder) heartbeats(agent string) (out []sink.AgentPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -21,7 +21,7 @@ func (r *recorder) heartbeats(agent string) (out []sink.AgentPoint) {
 	return out
 }
 
-// eventually waits for a condition.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
@@ -31,7 +31,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Each heartbeat is handed on once, with the time it came; where none comes the silence is.
+// Each heartbeat is written once, with its time of arrival. Without heartbeats the silence is written.
 func TestHealthIsHandedOn(t *testing.T) {
 	watch := &recorder{}
 	h := start(t, func(c *Config) {
@@ -71,7 +71,7 @@ func TestHealthIsHandedOn(t *testing.T) {
 	h.end(id)
 }
 
-// Beyond the bound the first by name are handed on, whatever their order was.
+// Beyond the bound only the first agents by name are written, whatever their order.
 func TestHealthIsBounded(t *testing.T) {
 	h := start(t)
 	all := make([]sink.AgentPoint, maxHealth+2)

@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What a broken agent sends does not crowd out what followers have to know.
+// What a broken agent sends does not crowd out the notices that followers need.
 func TestGarbageIsSaidAFewTimesOnly(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -61,7 +61,7 @@ func TestNotesOnATargetAreBounded(t *testing.T) {
 	}
 }
 
-// An agent that comes and goes all the time is spoken of once.
+// An agent that connects and disconnects again and again is announced once.
 func TestAFlappingStrangerIsSpokenOfOnce(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -103,7 +103,7 @@ func TestLongMessagesOnTheControlStreamEndIt(t *testing.T) {
 	h.end(id)
 }
 
-// Followers of a run that waits are told when the coordinator goes: they can ask again when it is back.
+// Followers of a waiting run are told when the coordinator closes. They can ask again when it is back.
 func TestCloseEndsTheFollowersOfRunsThatWait(t *testing.T) {
 	h := start(t)
 	h.submitPlan(1, keyless)
@@ -114,7 +114,7 @@ func TestCloseEndsTheFollowersOfRunsThatWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Recv(); err != nil { // its place
+	if _, err := stream.Recv(); err != nil { // its place in the queue
 		t.Fatal(err)
 	}
 	if err := h.c.Close(); err != nil {
@@ -128,7 +128,7 @@ func TestCloseEndsTheFollowersOfRunsThatWait(t *testing.T) {
 	}
 }
 
-// Who has another certificate than an agent cannot push in its name.
+// A peer with a different certificate cannot push in an agent's name.
 func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -152,8 +152,8 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	}
 }
 
-// Whoever knows a process's number, which stands in every ledger, is not that process: neither while it is connected
-// nor afterwards.
+// Knowing a process's incarnation, which is in every ledger, does not let a peer take its place, neither while the
+// process is connected nor afterwards.
 func TestASessionIsBoundToItsCertificate(t *testing.T) {
 	h := start(t)
 	hello := func(incarnation uint64) *spatev1.Hello {

@@ -26,14 +26,14 @@ func (i *intake) stats() Stats {
 		GivenUp: i.givenUp.Load()}
 }
 
-// metricsService takes in what agents measured.
+// metricsService receives what agents measured.
 type metricsService struct {
 	spatev1.UnimplementedMetricsServiceServer
 	c *Coordinator
 }
 
-// Push takes in snapshots until the agent closes the stream. Each is durable before its ack goes out; calls of
-// different agents share the ledger's writes.
+// Push receives snapshots until the agent closes the stream. Each snapshot is durable before it is acknowledged.
+// Snapshots from different agents share the ledger's writes.
 func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	who, _ := certs.PeerOf(stream.Context())
 	in, quit := receive(stream.Recv)
@@ -57,12 +57,13 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 	}
 }
 
-// ended sorts out why a stream has ended: bytes that are no message, or too many of them, are refused snapshots, too.
+// ended returns the error with which a stream ends, nil if the agent closed it. A message that cannot be decoded or is
+// too large counts as a refused snapshot.
 func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	var limit limitError // counted already
+	var limit limitError // was counted already
 	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) &&
 		!errors.As(err, &limit) {
 		s.c.intake.refused.Add(1)
@@ -71,12 +72,12 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 	return err
 }
 
-// errGivenUp refuses what comes too late: others have been told to do it again, or the result was worked out without
-// it.
+// errGivenUp refuses a snapshot that comes too late: other agents have been told to take the work over, or the result
+// was computed without the snapshot.
 var errGivenUp = errors.New("the agent was lost, and its part of the stage was given up or taken over")
 
-// take brings one snapshot into the ledger and the merge, and answers it. It is from whoever the connection's
-// certificate says. An error ends the stream: the agent keeps the snapshot and sends it again.
+// take adds one snapshot to the ledger and the merge, and returns the answer. who is the authenticated peer. An error
+// ends the stream: the agent keeps the snapshot and sends it again.
 func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
 	r, heard, err := c.senderOf(s.GetKey(), who)
 	if err != nil {
@@ -90,7 +91,7 @@ func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (answer *spa
 	return answer, err
 }
 
-// takeIn is take for a snapshot whose run is known, or known not to be in progress: nil.
+// takeIn is take once the run is known. r is nil if the snapshot's run is not in progress.
 func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.PushResponse, error) {
 	if r == nil && c.endedWith(s) {
 		c.intake.duplicates.Add(1)
@@ -104,7 +105,7 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		return c.refuse(r, s, heard, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex()+1)), nil
 	}
 	checked, err := aggregate.Check(s, r.record, m.record)
-	if err != nil && lossOf(m.record, s.GetKey()) == nil { // whatever a lost agent sends is nothing new
+	if err != nil && lossOf(m.record, s.GetKey()) == nil { // keepAndTell judges a lost agent's
 		return c.refuse(r, s, heard, err), nil
 	}
 	fresh, err := c.keepAndTell(r, m, s, checked)
@@ -114,9 +115,9 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence",
 			s.GetKey().GetSequence())
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
-	case errors.Is(err, ledger.ErrClosed) && c.endedWith(s): // the run ended while it came again
+	case errors.Is(err, ledger.ErrClosed) && c.endedWith(s): // sent again while the run ended
 		c.intake.duplicates.Add(1)
-	case errors.Is(err, ledger.ErrClosed) && c.leaves(): // the coordinator that is started next takes it
+	case errors.Is(err, ledger.ErrClosed) && c.leaves(): // the agent sends it again to the next coordinator
 		return nil, errClosing
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrClosed):
 		return c.refuse(r, s, heard, err), nil
@@ -138,7 +139,7 @@ func (c *Coordinator) leaves() bool {
 	return c.closed
 }
 
-// endedWith says whether a snapshot is in the ledger of a run that has ended lately: its ack was lost.
+// endedWith reports whether a snapshot is in the ledger of a recent run. If so, its acknowledgement was lost.
 func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 	if r := c.known(s.GetKey().GetRunId()); r == nil {
 		return false
@@ -147,11 +148,11 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 		found, err = l.Has(s.GetStageIndex(), s.GetKey())
 		return err
 	})
-	return err == nil && found // a run that waits has its ledger open, and no snapshots
+	return err == nil && found // a waiting run's ledger is locked, and holds no snapshots
 }
 
-// senderOf returns the run in progress that a snapshot is of, nil if there is none, and whether its agent was heard
-// lately. It is an error if the agent is connected with another certificate than the snapshot came with.
+// senderOf returns the run in progress to which a snapshot belongs, nil if there is none, and whether its agent was
+// heard recently. It fails if the agent is connected with another certificate than the one the snapshot came with.
 func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *run, heard bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +167,7 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 		return nil, false, err
 	}
 	if c.closed {
-		return nil, false, errClosing // who is started next takes it
+		return nil, false, errClosing // the next coordinator takes it
 	}
 	if c.active == nil || c.active.id != k.GetRunId() {
 		return nil, false, nil
@@ -175,9 +176,9 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 		clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
 }
 
-// keepAndTell brings a snapshot into the ledger and tells the machine if it is new there. The machine may give the
-// agent's part of the stage up while the disk takes the snapshot: then the snapshot is kept and does not count, since
-// the record says from which window on nothing does (aggregate.Taken).
+// keepAndTell adds a snapshot to the ledger, and tells the machine if it is new there. The machine may give up the
+// agent's share while the snapshot is being written. The snapshot is then kept but does not count: the record says from
+// which window on nothing counts (aggregate.Taken).
 func (c *Coordinator) keepAndTell(
 	r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked,
 ) (fresh bool, err error) {
@@ -195,7 +196,7 @@ func (c *Coordinator) keepAndTell(
 	return true, nil
 }
 
-// alreadyKept is nil if a lost agent's snapshot is in the ledger, and errGivenUp if it is not.
+// alreadyKept returns nil if a lost agent's snapshot is in the ledger, and errGivenUp if it is not.
 func alreadyKept(r *run, s *spatev1.Snapshot) error {
 	switch known, err := r.ledger.Has(s.GetStageIndex(), s.GetKey()); {
 	case err != nil:
@@ -206,13 +207,13 @@ func alreadyKept(r *run, s *spatev1.Snapshot) error {
 	return nil
 }
 
-// lossOf is what was lost with a process, nil if it was not lost.
+// lossOf returns what was lost with the process that sent a snapshot, nil if the process was not lost.
 func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
 	return aggregate.Assigned(rec, k).GetLoss()
 }
 
-// keep brings a snapshot into the ledger and, if it is new there, into the merge. One that comes after its stage has
-// ended stays in the ledger, for the report to find.
+// keep adds a snapshot to the ledger and, if it is new there, to the merge. A snapshot that comes after its stage has
+// ended is only in the ledger, where the report finds it.
 func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked) (fresh bool, err error) {
 	if fresh, err := r.append(s); err != nil || !fresh {
 		return false, err
@@ -226,8 +227,8 @@ func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggr
 	return true, nil
 }
 
-// refuse counts a snapshot that is not taken and says why. What follows for the run is durable when it returns: the
-// agent lets go of the snapshot.
+// refuse counts and logs a refused snapshot and returns the answer. It blocks until the consequences for the run are
+// durable, because the agent then discards the snapshot.
 func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason error) *spatev1.PushResponse {
 	c.intake.refused.Add(1)
 	c.log.Warn("snapshot refused", "agent", s.GetKey().GetAgent(), "sequence", s.GetKey().GetSequence(),
@@ -238,12 +239,12 @@ func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason err
 	return &spatev1.PushResponse{Key: s.GetKey(), Refused: reason.Error()}
 }
 
-// maxRefusalsTold is how many refused snapshots followers of a run are told of: an agent that sends garbage must not
-// crowd out the rest.
+// maxRefusalsTold bounds the refused snapshots that a run's followers are told of, so that an agent that sends garbage
+// does not crowd out other notices.
 const maxRefusalsTold = 16
 
-// refused tells those who follow the run, and ends the share that a refused snapshot is of if it is certain whose it
-// is: that its agent is heard and sent it. It returns a channel that is closed when that is durable.
+// refused tells the run's followers, and ends the share of the snapshot's agent if heard is true: the agent is
+// connected and sent the snapshot itself. It returns a channel that is closed when this is durable.
 func (c *Coordinator) refused(r *run, s *spatev1.Snapshot, heard bool, reason error) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,7 +259,7 @@ func (c *Coordinator) refused(r *run, s *spatev1.Snapshot, heard bool, reason er
 	return c.written(r)
 }
 
-// tellRefused tells those who follow the run. c.mu is held.
+// tellRefused tells the run's followers of a refused snapshot. c.mu is held.
 func (c *Coordinator) tellRefused(r *run, s *spatev1.Snapshot, at clock.Instant, reason error) {
 	if r.refused == maxRefusalsTold {
 		return
@@ -271,7 +272,7 @@ func (c *Coordinator) tellRefused(r *run, s *spatev1.Snapshot, at clock.Instant,
 	r.machine.Warn(at, text)
 }
 
-// ledgerFailed ends the run: what cannot be kept is not to be measured.
+// ledgerFailed ends the run, because a run must not measure what it cannot keep.
 func (c *Coordinator) ledgerFailed(r *run, err error) {
 	c.log.Error("ledger cannot be written", "run", r.id, "error", err)
 	c.mu.Lock()

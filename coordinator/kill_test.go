@@ -25,7 +25,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// rig is a coordinator that is killed and started anew in the same directory, and a client that stays.
+// rig is a coordinator that is killed and restarted in the same directory, and a client that stays.
 type rig struct {
 	t    *testing.T
 	cfg  Config
@@ -70,14 +70,14 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// wire is a listener whose connections can all be cut.
+// wire is a listener whose connections can all be broken at once.
 type wire struct {
 	*bufconn.Listener
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-// Accept notes the connection.
+// Accept accepts a connection and remembers it.
 func (w *wire) Accept() (net.Conn, error) {
 	c, err := w.Listener.Accept()
 	w.mu.Lock()
@@ -86,14 +86,14 @@ func (w *wire) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// cut closes the listener and all connections: what was not heard yet is lost.
+// cut closes the listener and all connections. Messages that were not received yet are lost.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.Close() // it never fails
 	for _, c := range w.conns {
 		if c != nil {
-			_ = c.Close() // it may be closed already
+			_ = c.Close() // may be closed already
 		}
 	}
 }
@@ -116,8 +116,8 @@ func (r *rig) start() {
 	r.c, r.gate, r.listener, r.served = c, g, l, served
 }
 
-// crash ends the coordinator without a farewell: nothing more is written, said or closed in order, as far as one
-// process can do that.
+// crash ends the coordinator without notice: as far as possible within one process, nothing more is written, sent or
+// closed properly.
 func (r *rig) crash() {
 	r.t.Helper()
 	r.c.mu.Lock()
@@ -127,7 +127,7 @@ func (r *rig) crash() {
 		left = append(left, r.c.active)
 	}
 	r.c.active, r.c.queue, r.c.closed = nil, nil, true
-	if err := r.c.lock.Release(); err != nil { // as the kernel does
+	if err := r.c.lock.Release(); err != nil { // as the kernel would
 		r.t.Error(err)
 	}
 	r.c.mu.Unlock()
@@ -142,24 +142,24 @@ func (r *rig) crash() {
 	r.c.once.Do(func() {})
 	r.c.server.Stop()
 	r.c.workers.Wait()
-	if err := <-r.served; err != nil && !strings.Contains(err.Error(), "closed") { // its listener was closed under it
+	if err := <-r.served; err != nil && !strings.Contains(err.Error(), "closed") { // its listener was closed
 		r.t.Error(err)
 	}
 }
 
-// actor is an agent that does what it should, whatever becomes of its coordinator.
+// actor is an agent that follows the protocol, whatever happens to its coordinator.
 type actor struct {
 	agent
 	rig     *rig
 	step    func()
 	ref     *spatev1.AssignmentRef
 	armed   bool
-	pending []*spatev1.Snapshot // not acked
-	sent    int                 // requests, one in each snapshot
-	secrets []string            // values that came with assignments
+	pending []*spatev1.Snapshot // not acknowledged
+	sent    int                 // number of requests, one per snapshot
+	secrets []string            // secrets from assignments
 
 	beats    chan uint64 // heartbeats to be sent; nil: none
-	renewals chan uint64 // and their answers
+	renewals chan uint64 // answers to heartbeats
 }
 
 // act plays the agent until ctx ends.
@@ -171,7 +171,7 @@ func (a *actor) act(ctx context.Context) {
 	}
 }
 
-// session is one connection.
+// session plays the agent over one connection.
 func (a *actor) session(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -224,7 +224,7 @@ func (a *actor) session(ctx context.Context) error {
 	}
 }
 
-// hearken does what the coordinator says.
+// hearken carries out a message from the coordinator.
 func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient,
 	m *spatev1.ConnectResponse) error {
 	a.rig.checkTold(m, nil)
@@ -247,7 +247,7 @@ func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spate
 		a.armed = true
 		a.pending = append(a.pending, a.snapshot(0), a.last(1))
 		a.sent += 2
-		a.ref, a.armed = nil, false // its totals are under way
+		a.ref, a.armed = nil, false // its totals are on their way
 		for _, s := range a.pending {
 			a.step()
 			if err := push.Send(&spatev1.PushRequest{Snapshot: s}); err != nil {
@@ -260,7 +260,7 @@ func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spate
 	return nil
 }
 
-// acknowledge lets go of a snapshot.
+// acknowledge handles the answer to a snapshot and discards the snapshot.
 func (a *actor) acknowledge(m *spatev1.PushResponse) {
 	a.step()
 	if m.GetRefused() != "" {
@@ -271,7 +271,7 @@ func (a *actor) acknowledge(m *spatev1.PushResponse) {
 	}
 }
 
-// followAll reads a run's events to the end, over all new starts.
+// followAll reads a run's events to the end, across all restarts.
 func (r *rig) followAll(ctx context.Context, id string) ([]*spatev1.RunEvent, error) {
 	var events []*spatev1.RunEvent
 	after := uint64(0)
@@ -305,7 +305,7 @@ type play struct {
 	reached chan struct{} // closed at the step
 
 	mu   sync.Mutex
-	step int // steps that the agents have taken
+	step int // steps taken by the agents
 	at   int
 	then func()
 }
@@ -322,7 +322,7 @@ func newPlay(t *testing.T, plan string) *play {
 	return p
 }
 
-// atStep says what happens at a step of the agents.
+// atStep sets what happens at a step of the agents.
 func (p *play) atStep(at int, then func()) { p.at, p.then = at, then }
 
 // count counts a step.
@@ -335,8 +335,8 @@ func (p *play) count() {
 	}
 }
 
-// run plays the plan, ends the coordinator after the step, and starts the next one. It returns whether the run was
-// longer than that.
+// run plays the plan, ends the coordinator after the step, and starts the next one. It reports whether the run reached
+// the step.
 func (p *play) run(end func()) (killed bool) {
 	t, r := p.rig.t, p.rig
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -379,15 +379,14 @@ func (p *play) run(end func()) (killed bool) {
 	return killed
 }
 
-// playKilled runs a plan and ends the coordinator at a step of its agents. It returns whether the run was longer than
-// that.
+// playKilled runs a plan and ends the coordinator at a step of its agents. It reports whether the run reached the step.
 func playKilled(t *testing.T, plan string, at int, end func(*rig)) (killed bool) {
 	p := newPlay(t, plan)
 	p.atStep(at, func() {})
 	return p.run(func() { end(p.rig) })
 }
 
-// checkTold checks what an agent hears against the disk of the coordinator of now.
+// checkTold checks a message to an agent against the disk of the current coordinator.
 func (r *rig) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
 	r.mu.Lock()
 	g := r.gate
@@ -395,7 +394,7 @@ func (r *rig) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
 	g.checkTold(m, ack)
 }
 
-// checkWhole checks that nothing is missing and nothing is there twice.
+// checkWhole checks that nothing is missing and nothing is counted twice.
 func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*actor) {
 	t.Helper()
 	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledgerFile))
@@ -430,11 +429,11 @@ func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*
 	}
 }
 
-// searchPlan asks for a search of which every probe keeps its objective.
+// searchPlan is a plan with a search in which every probe keeps the objectives.
 var searchPlan = strings.Replace(plan, "  - concurrency: [1, 2]\n    requests: 4\n",
 	"  - search: {concurrency: {from: 1, to: 4}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 500ms}]}, probes: 4}\n    requests: 4\n", 1)
 
-// leave ends the coordinator in order, and its run is left to the next one.
+// leave ends the coordinator properly and leaves its run to the next one.
 func (r *rig) leave() {
 	r.t.Helper()
 	if err := errors.Join(r.c.Leave(), <-r.served); err != nil {
@@ -442,8 +441,8 @@ func (r *rig) leave() {
 	}
 }
 
-// At whatever step of its agents a coordinator is killed, or leaves: the run goes on, its result is complete, totals
-// are equal, nothing counts twice, and its followers see each event once.
+// A coordinator may be killed, or leave, at any step of its agents: the run continues, its result is complete, totals
+// match, nothing counts twice, and followers see each event once.
 func TestAKilledCoordinatorGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		plan   string

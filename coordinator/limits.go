@@ -19,19 +19,20 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Limits bound what peers can ask of a coordinator, so that one that runs wild does not stop the others. Legal agents
-// and clients stay far below them. Zero values take the defaults.
+// Limits bound what peers can ask of a coordinator, so that a faulty peer does not stop the others. Normal agents and
+// clients stay far below the limits. Zero values take the defaults.
 type Limits struct {
-	// Connections is how many are served at a time: an agent has two. Default 8,192. As many again are told why they
-	// are not; more are closed.
+	// Connections is how many connections are served at a time. An agent has two. Default 8,192. As many again are
+	// accepted only to be told why they are refused; more are closed.
 	Connections int
-	// Streams is how many streams there may be at a time: an agent has two, who follows a run one. Default 16,384.
+	// Streams is how many streams may be open at a time. An agent has two, a client that follows a run has one. Default
+	// 16,384.
 	Streams int
-	// ControlRate is how many messages a second an agent's control stream may bring on average, ControlBurst how many
-	// at once: it has a heartbeat a second, and an answer for each assignment. Defaults 20 and 200.
+	// ControlRate is how many messages a second an agent's control stream may carry on average, ControlBurst how many
+	// at once. An agent sends a heartbeat a second and an answer to each assignment. Defaults 20 and 200.
 	ControlRate, ControlBurst int
-	// PushRate and PushBurst are the same for a stream of snapshots: one a second, and after a lost connection those of
-	// the time without one. Defaults 200 and 20,000.
+	// PushRate and PushBurst are the same for a stream of snapshots. An agent sends one a second and, after it was
+	// disconnected, all that it kept meanwhile. Defaults 200 and 20,000.
 	PushRate, PushBurst int
 }
 
@@ -43,7 +44,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// limits counts what there is and refuses what is too much.
+// limits counts connections and streams and refuses those beyond the limits.
 type limits struct {
 	Limits
 	log                  *slog.Logger
@@ -55,7 +56,7 @@ func newLimits(l Limits, log *slog.Logger) *limits {
 	return &limits{Limits: l.withDefaults(), log: log}
 }
 
-// options are those of a server with the limits.
+// options returns the server options that apply the limits.
 func (l *limits) options(creds credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.Creds(door{creds, l}),
@@ -70,7 +71,7 @@ func (l *limits) options(creds credentials.TransportCredentials) []grpc.ServerOp
 	}
 }
 
-// refuse counts what is not served and says why.
+// refuse counts and logs a refusal and returns it as an error.
 func (l *limits) refuse(ctx context.Context, format string, args ...any) error {
 	l.refused.Add(1)
 	reason := fmt.Sprintf(format, args...)
@@ -78,18 +79,18 @@ func (l *limits) refuse(ctx context.Context, format string, args ...any) error {
 	return limitError(reason)
 }
 
-// limitError is why something is not served.
+// limitError is the reason of a refusal.
 type limitError string
 
-// Error is the reason.
+// Error returns the reason.
 func (l limitError) Error() string { return string(l) }
 
-// GRPCStatus is what the peer gets to know.
+// GRPCStatus returns the status that the peer receives.
 func (l limitError) GRPCStatus() *status.Status {
 	return status.New(codes.ResourceExhausted, string(l))
 }
 
-// admit refuses calls over connections that are too many.
+// admit refuses calls over connections beyond the limit.
 func (l *limits) admit(ctx context.Context) error {
 	if p, ok := peer.FromContext(ctx); ok {
 		if _, crowded := p.Addr.(crowdedAddr); crowded {
@@ -100,7 +101,7 @@ func (l *limits) admit(ctx context.Context) error {
 	return nil
 }
 
-// stream bounds the number of streams and the pace of their messages.
+// stream limits the number of streams and the rate of their messages.
 func (l *limits) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := l.admit(stream.Context()); err != nil {
 		return err
@@ -119,14 +120,14 @@ func (l *limits) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return next(srv, stream)
 }
 
-// pacedStream refuses to bring messages faster than a limit.
+// pacedStream ends with an error when messages arrive faster than a limit.
 type pacedStream struct {
 	grpc.ServerStream
 	limits *limits
 	pace   *rate.Limiter
 }
 
-// RecvMsg receives a message, or ends the stream.
+// RecvMsg receives a message. It returns an error, which ends the stream, if messages arrive too fast.
 func (s *pacedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
@@ -139,14 +140,14 @@ func (s *pacedStream) RecvMsg(m any) error {
 	return nil
 }
 
-// door counts connections as they are made. Those beyond the limit are let in marked, so that their calls can be
-// answered with the reason, up to twice the limit.
+// door counts connections. Connections beyond the limit, up to twice the limit, are accepted but marked, so that their
+// calls can be answered with the reason.
 type door struct {
 	credentials.TransportCredentials
 	limits *limits
 }
 
-// ServerHandshake lets a connection in, or closes it.
+// ServerHandshake accepts a connection. It returns an error, and the connection is closed, beyond twice the limit.
 func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	n := d.limits.connections.Add(1)
 	leave := sync.OnceFunc(func() { d.limits.connections.Add(-1) })
@@ -169,20 +170,20 @@ func (d door) Clone() credentials.TransportCredentials {
 	return door{d.TransportCredentials.Clone(), d.limits}
 }
 
-// guest is a connection that was let in.
+// guest is an accepted connection.
 type guest struct {
 	net.Conn
 	crowded bool
 	leave   func()
 }
 
-// Close closes the connection.
+// Close closes the connection and stops counting it.
 func (g *guest) Close() error {
 	g.leave()
 	return g.Conn.Close()
 }
 
-// RemoteAddr is the peer's address, marked if the connection is one too many.
+// RemoteAddr returns the peer's address, as a crowdedAddr if the connection is beyond the limit.
 func (g *guest) RemoteAddr() net.Addr {
 	if g.crowded {
 		return crowdedAddr{g.Conn.RemoteAddr()}

@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// served is a coordinator on a port of loopback.
+// served starts a coordinator on a loopback port.
 func served(t *testing.T, limits Limits) (c *Coordinator, address string) {
 	t.Helper()
 	h := start(t, func(c *Config) { c.Limits = limits })
@@ -35,7 +35,7 @@ func served(t *testing.T, limits Limits) (c *Coordinator, address string) {
 	return h.c, l.Addr().String()
 }
 
-// ask makes a connection that is closed with the test, and one call over it.
+// ask opens a connection, which is closed with the test, and makes one call over it.
 func ask(t *testing.T, address string) error {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -81,16 +81,16 @@ func TestAConnectionThatWasClosedMakesRoom(t *testing.T) {
 		}
 		_ = conn.Close()
 		for c.limits.connections.Load() > 0 && t.Context().Err() == nil {
-			c.Stats() // the server notices the end of a connection in its own time
+			c.Stats() // the server may notice the closed connection later
 		}
 	}
 }
 
 func TestStreamsAreBounded(t *testing.T) {
 	h := start(t, func(c *Config) { c.Limits.Streams = 2 })
-	h.agent("a") // has two
+	h.agent("a") // has two streams
 	for h.c.limits.streams.Load() < 2 && t.Context().Err() == nil {
-		h.c.Stats() // the server begins a stream in its own time
+		h.c.Stats() // the server may start a stream later
 	}
 	stream, err := h.runs.FollowRun(t.Context(), &spatev1.FollowRunRequest{RunId: "x"})
 	if err != nil {
@@ -150,7 +150,7 @@ func TestAFloodOfSnapshotsIsCutOffAndNotGarbage(t *testing.T) {
 	}
 }
 
-// Legal agents stay far below the limits, also one that comes back with all that it kept.
+// Normal agents stay far below the limits, also one that reconnects and sends all that it kept.
 func TestDefaultLimitsLetLegalAgentsPass(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")

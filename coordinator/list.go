@@ -22,15 +22,15 @@ const (
 	maxListed     = 1000
 )
 
-// listed is a run on disk as it was last read, and the state of its file then.
+// listed is the summary of a run on disk, with the modification time and size that its file had when it was read.
 type listed struct {
 	changed time.Time
 	size    int64
 	summary *spatev1.RunSummary
 }
 
-// ListRuns lists the runs in memory that have not ended, and those on disk. A ledger is read when its file has changed
-// since the last time.
+// ListRuns lists the runs in memory that have not ended, then the runs on disk. A ledger is read again only if its file
+// has changed.
 func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
 	limit := int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed))
 	out, going := s.c.goingRuns()
@@ -44,7 +44,7 @@ func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*sp
 	return &spatev1.ListRunsResponse{Runs: out[:min(limit, len(out))]}, nil
 }
 
-// goingRuns are the runs that wait, from the last on, and the one in progress. going are their ids.
+// goingRuns returns the waiting runs, last first, and then the run in progress. going has their ids.
 func (c *Coordinator) goingRuns() (out []*spatev1.RunSummary, going map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Coordinator) goingRuns() (out []*spatev1.RunSummary, going map[string]b
 	return out, going
 }
 
-// summary is a run in memory in short. Coordinator.mu is held.
+// summary summarises a run in memory. Coordinator.mu is held.
 func (r *run) summary() *spatev1.RunSummary {
 	out := summaryOf(proto.CloneOf(r.record), r.plan())
 	out.State = spatev1.RunState_RUN_STATE_WAITING
@@ -78,7 +78,7 @@ func (r *run) summary() *spatev1.RunSummary {
 	return out
 }
 
-// summaryOf is what a run's record tells.
+// summaryOf returns the summary that a run's record gives.
 func summaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 	submitted := rec.GetSubmitTime()
 	if submitted == nil {
@@ -93,7 +93,7 @@ func summaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 	}
 }
 
-// endedRuns are the runs on disk that do not go on here, those whose files changed last first.
+// endedRuns returns up to most runs on disk that are not in going, most recently changed first.
 func (c *Coordinator) endedRuns(most int, going map[string]bool) ([]*spatev1.RunSummary, error) {
 	if c.cfg.Local {
 		return nil, nil
@@ -119,7 +119,7 @@ func (c *Coordinator) endedRuns(most int, going map[string]bool) ([]*spatev1.Run
 	return out, nil
 }
 
-// look returns what a run on disk comes to.
+// look returns the summary of a run on disk, from the cache if the file has not changed.
 func (c *Coordinator) look(id string, file os.FileInfo) *spatev1.RunSummary {
 	c.mu.Lock()
 	known, ok := c.listed[id]
@@ -139,8 +139,8 @@ func (c *Coordinator) look(id string, file os.FileInfo) *spatev1.RunSummary {
 	return known.summary
 }
 
-// read reads a ledger's summary. One that another process writes is in progress there; one that cannot be read is
-// broken, and says why.
+// read reads a ledger's summary. A ledger that another process has locked counts as running. A ledger that cannot be
+// read counts as broken, with the reason.
 func read(id, path string) *spatev1.RunSummary {
 	out := &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_BROKEN}
 	err := ledger.Peek(path, func(l *ledger.Ledger) error {

@@ -16,21 +16,22 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// live shows a run while it goes on: windows and stages to the sinks, progress to followers. Only the run's worker uses
-// it.
+// live publishes the results of a run in progress: windows and stages to the sinks, progress to followers. Only the
+// run's worker uses it.
 type live struct {
 	run      *run
 	shown    *shown
 	stage    uint32             // stage in progress
-	begun    bool               // there is one
+	begun    bool               // a stage has begun
 	next     uint32             // first window not shown
-	arrivals aggregate.Arrivals // of the last window shown
+	arrivals aggregate.Arrivals // arrivals of the last window shown
 	bursts   points.Bursts      // of the stage in progress
-	viewed   uint32             // windows shown when the stage's rules were last looked at
+	viewed   uint32             // value of next when the stage's rules were last checked
 	start    clock.Instant      // of the stage in progress; zero until its first window is shown
 }
 
-// show hands on the windows that all agents have delivered, or all that anything came from.
+// show publishes the windows that all agents have delivered. With all set, it publishes every window for which any
+// snapshot came.
 func (l *live) show(all bool) {
 	m, ok := l.current()
 	if !ok || m.merged == nil {
@@ -43,7 +44,7 @@ func (l *live) show(all bool) {
 	}
 }
 
-// current returns the stage in progress: the highest that has been assigned.
+// current returns the stage in progress: the assigned stage with the highest index.
 func (l *live) current() (measured, bool) {
 	l.run.mu.RLock()
 	defer l.run.mu.RUnlock()
@@ -60,7 +61,7 @@ func (l *live) current() (measured, bool) {
 	return *m, true
 }
 
-// count notes when the next window was handed on.
+// count notes that the window l.next was published.
 func (l *live) count(m measured) {
 	if l.start == 0 {
 		l.start = startInstant(m.record.GetStartTime().AsTime())
@@ -68,7 +69,7 @@ func (l *live) count(m measured) {
 	l.shown.window(l.start.Add(time.Duration(l.next+1) * time.Second))
 }
 
-// window hands on one window, with what came to date where that is known.
+// window publishes one window, with the results to date where they are known.
 func (l *live) window(m measured, number uint32) {
 	l.arrivals = m.merged.Arrivals(number)
 	if l.run.sink == sink.Discard {
@@ -94,8 +95,8 @@ func (l *live) window(m measured, number uint32) {
 	}
 }
 
-// correct merges a stage anew that lost an agent: what came of it while that was decided may stand in the merge, but
-// not in the ledger's account, which every report is made from.
+// correct merges a stage that lost an agent again, from the ledger. A snapshot that arrived while the loss was being
+// decided may be in the merge, but it does not count in the ledger, from which all reports are made.
 func (l *live) correct(m *measured, rec *spatev1.StageRecord) {
 	lost := func(a *spatev1.AssignedAgent) bool { return a.GetLoss() != nil }
 	if !slices.ContainsFunc(rec.GetAgents(), lost) {
@@ -103,11 +104,11 @@ func (l *live) correct(m *measured, rec *spatev1.StageRecord) {
 	}
 	if merged, err := aggregate.Replay(l.run.ledger, rec); err == nil {
 		m.merged = merged
-	} // else the ledger cannot be read, and the next write to it ends the run
+	} // a ledger that cannot be read ends the run at the next write
 }
 
-// end hands on the result of a stage and lets go of its measurements. It returns the stage's last progress, whether the
-// result is complete, and what sweeps and searches go on by.
+// end publishes the result of a stage and frees its measurements. It returns the stage's last progress, whether the
+// result is complete, and the outcome by which sweeps and searches decide.
 func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complete bool, o series.Outcome) {
 	rec := e.Record
 	index := rec.GetStage().GetIndex()
@@ -123,7 +124,7 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 	return whole(index, result, total), result.Complete, o
 }
 
-// hand hands on the result of a stage.
+// hand publishes the result of a stage.
 func (l *live) hand(rec *spatev1.StageRecord, result aggregate.StageResult, merged *aggregate.Stage) {
 	if l.run.sink == sink.Discard {
 		return
@@ -137,7 +138,7 @@ func (l *live) hand(rec *spatev1.StageRecord, result aggregate.StageResult, merg
 	}
 }
 
-// progress fills in what was merged.
+// progress completes the machine's progress with what was merged.
 func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
 	if m, ok := l.run.stage(p.State.GetStageIndex()); ok && m.merged != nil {
 		fill(p.State, m.merged.Total())
@@ -146,7 +147,7 @@ func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
 	return progressAt(p.Time, p.State)
 }
 
-// whole is the last progress of a stage: all of it, over its whole length.
+// whole returns the last progress of a stage, which covers the whole stage.
 func whole(index uint32, result aggregate.StageResult, total aggregate.Measured) *spatev1.StageProgress {
 	state := &spatev1.StageProgress{StageIndex: index}
 	fill(state, total)
@@ -157,7 +158,7 @@ func whole(index uint32, result aggregate.StageResult, total aggregate.Measured)
 	return state
 }
 
-// fill fills in what was merged so far.
+// fill sets the fields that come from what was merged so far.
 func fill(state *spatev1.StageProgress, total aggregate.Measured) {
 	state.Failed = total.Counters.GetFailed()
 	state.Completed = total.Counters.GetCompleted() + state.GetFailed()
@@ -169,7 +170,7 @@ func progressAt(at time.Time, state *spatev1.StageProgress) *spatev1.RunEvent {
 	return &spatev1.RunEvent{Time: timestamppb.New(at), Event: &spatev1.RunEvent_StageProgress{StageProgress: state}}
 }
 
-// quantiles are unset if there are no values.
+// quantiles returns nil if there are no values.
 func quantiles(d *aggregate.Distribution) *spatev1.Quantiles {
 	if d == nil {
 		return nil

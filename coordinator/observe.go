@@ -13,8 +13,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// view is what the machine has to know of the stage in progress, false if it has no rules, or nothing new came since
-// the last time: its rules are looked at once a window, when all agents have delivered it.
+// view returns what the machine needs to check the rules of the stage in progress. It returns false if the stage has no
+// rules or if no window was completed since the last call: rules are checked once per window, after all agents have
+// delivered the window.
 func (l *live) view() (lifecycle.View, bool) {
 	m, ok := l.current()
 	if !ok || m.merged == nil || l.next == l.viewed {
@@ -37,7 +38,7 @@ func (l *live) view() (lifecycle.View, bool) {
 	return v, true
 }
 
-// percentile is the one that a precision is about, nil if it is not known.
+// percentile returns the interval of the percentile that a precision rule names, nil if it is not known.
 func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interval {
 	if until == nil {
 		return nil
@@ -49,7 +50,7 @@ func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interva
 	return &lifecycle.Interval{Value: i.Value, Low: i.Low, High: i.High, Count: i.Count}
 }
 
-// outcomeOf is what sweeps and searches go on by.
+// outcomeOf returns the outcome by which sweeps and searches decide.
 func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRecord,
 	keep *spatev1.Objectives) series.Outcome {
 	o := series.Outcome{
@@ -75,7 +76,7 @@ func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRe
 	return o
 }
 
-// faultOf is the most frequent error of a stage's requests, by its class, with an example.
+// faultOf returns the most frequent error class of a stage's requests, with an example if there is one.
 func faultOf(r aggregate.StageResult) string {
 	most := ""
 	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
@@ -89,8 +90,9 @@ func faultOf(r aggregate.StageResult) string {
 	return most
 }
 
-// backlog is a stage's flow beside what the stage asked for. A rate of sessions says nothing of the requests in them:
-// of those as many are owed as started, because a session's next one starts only when one has ended.
+// backlog compares a stage's flow with the requests that its load asks for. A rate of sessions does not determine the
+// rate of requests, because a session starts its next request only when the last one has ended. For sessions, the
+// requests due are therefore the requests that started.
 func backlog(f aggregate.Flow, st *spatev1.Stage) *series.Backlog {
 	b := &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
 	b.Owed = st.GetLoad().GetRate() * f.Seconds
@@ -100,11 +102,11 @@ func backlog(f aggregate.Flow, st *spatev1.Stage) *series.Backlog {
 	return b
 }
 
-// leastSteady is the shortest steady part whose throughput is better than that of the whole stage, in seconds.
+// leastSteady is the shortest steady part, in seconds, whose throughput is used instead of the whole stage's.
 const leastSteady = 5
 
-// throughput is completed requests per second: of the steady part, or else of the whole stage, whose ramp-up and drain
-// make it smaller.
+// throughput returns completed requests per second: of the steady part, or else of the whole stage, where ramp-up and
+// drain lower it.
 func throughput(r aggregate.StageResult) *float64 {
 	if r.Steady != nil && r.Steady.DurationS >= leastSteady {
 		return &r.Steady.RequestThroughput

@@ -11,13 +11,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// planOf is a plan of one target and one workload with a load.
+// planOf returns a plan with one target, one workload and a load.
 func planOf(load string) string {
 	return "name: p\ntargets:\n  - name: east\n    endpoints: [\"http://east.example:8000\"]\n    model: m\n" +
 		"workloads:\n  - random: {isl: 10, osl: 5}\nloads:\n  - " + load + "\n"
 }
 
-// values puts n values of a TTFT into a snapshot, in place of its own.
+// values replaces a snapshot's values by n values of a TTFT.
 func values(s *spatev1.Snapshot, n uint64, ttft time.Duration) *spatev1.Snapshot {
 	h := histogram.New(histogram.LayoutOf(spatev1.Metric_METRIC_TTFT))
 	h.RecordN(int64(ttft), n)
@@ -27,7 +27,7 @@ func values(s *spatev1.Snapshot, n uint64, ttft time.Duration) *spatev1.Snapshot
 	return s
 }
 
-// closing makes a snapshot the only one of its stage.
+// closing makes a snapshot the only one of its stage, with totals.
 func closing(s *spatev1.Snapshot) *spatev1.Snapshot {
 	n := s.GetSeries()[0].GetCounters().GetCompleted()
 	first, last := int64(0), int64(4*time.Second)
@@ -38,7 +38,7 @@ func closing(s *spatev1.Snapshot) *spatev1.Snapshot {
 	return s
 }
 
-// texts are the notices among events.
+// texts returns the texts of the notices among events.
 func texts(events []*spatev1.RunEvent) (out []string) {
 	for _, e := range events {
 		if n := e.GetNotice(); n != nil {

@@ -25,8 +25,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// submit takes a run in. It begins at once, or when those that were submitted before have ended. It returns how many
-// those are, when all that the answer says is durable, or fails when ctx ends.
+// submit accepts a run, which begins at once or when the runs before it have ended. It returns the number of those
+// runs. It blocks until all that the answer says is durable, and fails when ctx ends first.
 func (c *Coordinator) submit(ctx context.Context, s submission) (r *run, waiting int, err error) {
 	if err := c.expect(); err != nil {
 		return nil, 0, err
@@ -49,7 +49,7 @@ func await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// expect makes room in the queue for a run whose ledger is about to be made.
+// expect reserves a place in the queue for a run whose ledger is about to be created.
 func (c *Coordinator) expect() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,8 +64,8 @@ func (c *Coordinator) expect() error {
 	return nil
 }
 
-// enqueue puts the run that was expected into the queue, unless it could not be made. written is closed when what it
-// was told is durable.
+// enqueue puts the expected run into the queue, unless creating it failed. It returns how many runs come before it.
+// written is closed when the run's queued records are durable.
 func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 	if failure != nil {
 		return 0, nil, failure
 	}
-	if c.closed { // the coordinator that is started next takes it up
+	if c.closed { // the next coordinator resumes it
 		return len(c.queue), c.written(r), r.ledger.Close()
 	}
 	c.remember(r)
@@ -90,7 +90,7 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 	return len(c.queue), c.written(r), nil
 }
 
-// newRun makes a run that waits, and its ledger.
+// newRun makes a waiting run and creates its ledger.
 func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	id := runID(s.plan.Name(), wall)
 	record := &spatev1.RunRecord{
@@ -121,7 +121,7 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 	return r, nil
 }
 
-// machineConfig is the configuration of a run's machine.
+// machineConfig returns the configuration of a run's machine.
 func (c *Coordinator) machineConfig(r *run) lifecycle.Config {
 	cfg := c.cfg.Run
 	cfg.Lease = c.cfg.Lease
@@ -159,7 +159,7 @@ func (c *Coordinator) beginNext() {
 	c.sayPlaces()
 }
 
-// sayPlaces tells the followers of runs that wait how many come before them, whenever that changes. c.mu is held.
+// sayPlaces tells the followers of waiting runs how many runs come before theirs, whenever that changes. c.mu is held.
 func (c *Coordinator) sayPlaces() {
 	for i, r := range c.queue {
 		if place := i + 1; c.active != nil && r.place != place {
@@ -169,7 +169,7 @@ func (c *Coordinator) sayPlaces() {
 	}
 }
 
-// placeNotice says how many runs come before one.
+// placeNotice returns a notice that says how many runs come before a run.
 func placeNotice(place int) *spatev1.RunEvent {
 	text := fmt.Sprintf("waiting: %d runs come before this one", place)
 	if place == 1 {
@@ -180,7 +180,7 @@ func placeNotice(place int) *spatev1.RunEvent {
 	}}}
 }
 
-// announce tells the followers of a run that waits of an event, after it was written. c.mu is held.
+// announce queues an event of a waiting run. Followers get it after it is written. c.mu is held.
 func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
 		if n, ok := r.events.number(e); ok {
@@ -190,14 +190,14 @@ func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
 	})
 }
 
-// tryWrite writes what changes nothing if it is lost.
+// tryWrite writes a change that may be lost: a failure is only logged.
 func (c *Coordinator) tryWrite(r *run, change ledger.Change) {
 	if err := c.write(r, change); err != nil {
 		c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
 	}
 }
 
-// endWaiting ends a run that has not begun. c.mu is held, and the run is in no queue.
+// endWaiting ends a run that has not begun and is no longer in the queue. c.mu is held.
 func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string) {
 	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.Now(), outcome, reason
 	record := proto.CloneOf(r.record)
@@ -211,7 +211,7 @@ func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string)
 	})
 }
 
-// stopWaiting ends a run if it waits, and says whether it did. c.mu is held.
+// stopWaiting ends a run if it is waiting, and reports whether it was. c.mu is held.
 func (c *Coordinator) stopWaiting(r *run) bool {
 	i := slices.Index(c.queue, r)
 	if i < 0 {
@@ -223,7 +223,7 @@ func (c *Coordinator) stopWaiting(r *run) bool {
 	return true
 }
 
-// openSink opens the run's sink. One that cannot be opened changes no result.
+// openSink opens the run's sink. A sink that cannot be opened is logged and does not affect results.
 func (c *Coordinator) openSink(id string) sink.Sink {
 	if c.cfg.OpenSink == nil {
 		return sink.Discard
@@ -236,10 +236,10 @@ func (c *Coordinator) openSink(id string) sink.Sink {
 	return s
 }
 
-// maxRecent is how many runs that have ended can be followed from memory. Older ones are read from their ledgers.
+// maxRecent is how many ended runs are kept in memory for followers. Older runs are read from their ledgers.
 const maxRecent = 8
 
-// remember keeps a run for its followers, and forgets the oldest that has ended. c.mu is held.
+// remember keeps a run in memory for its followers, and forgets the oldest ended runs beyond maxRecent. c.mu is held.
 func (c *Coordinator) remember(r *run) {
 	c.runs[r.id] = r
 	c.recent = append(c.recent, r.id)
@@ -255,14 +255,14 @@ func (c *Coordinator) remember(r *run) {
 	})
 }
 
-// runID names a run: what it is, when it was submitted, and something random against a clash.
+// runID returns a run's id: the plan's name, the time of submission, and a random suffix against clashes.
 func runID(plan string, wall time.Time) string {
 	var b [3]byte
 	rand.Read(b[:]) // never fails, by its contract
 	return fmt.Sprintf("%s-%s-%s", plan, wall.UTC().Format("20060102T150405Z"), hex.EncodeToString(b[:]))
 }
 
-// runDir is where a run's ledger lies, and its sink's spool.
+// runDir is the directory of a run's ledger and of its sink's spool.
 func (c *Coordinator) runDir(id string) string {
 	return cmp.Or(c.cfg.RunDir, filepath.Join(c.cfg.DataDir, id))
 }
@@ -272,7 +272,7 @@ const ledgerFile = "ledger.db"
 
 func (c *Coordinator) ledgerPath(id string) string { return filepath.Join(c.runDir(id), ledgerFile) }
 
-// reserveOf is the room that a run holds for its end.
+// reserveOf returns the disk space that a run holds back for its end.
 func (c *Coordinator) reserveOf(id string) reserve {
 	return reserve(filepath.Join(c.runDir(id), "reserve"))
 }

@@ -20,7 +20,7 @@ import (
 // keyless is a plan without secrets.
 var keyless = strings.Replace(plan, "    api_key: env:KEY\n", "", 1)
 
-// list is the list of runs in short: "id state" each.
+// list lists the runs, also in short: "id state" each.
 func list(t *testing.T, runs spatev1.RunServiceClient, limit uint32) (out []string, all []*spatev1.RunSummary) {
 	t.Helper()
 	m, err := runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{Limit: limit})
@@ -138,7 +138,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	}
 }
 
-// Runs that waited do so after a new start, but for those whose keys are gone.
+// After a restart waiting runs still wait, except those whose keys are lost.
 func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	r := newRig(t)
 	submit := func(plan string) string {
@@ -178,7 +178,7 @@ func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	}
 }
 
-// What lies in the data directory beside runs, or is damaged, is no obstacle.
+// Damaged runs and other files in the data directory do not stop the coordinator.
 func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 	r := newRig(t)
 	r.crash()
@@ -216,7 +216,7 @@ func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 	}
 }
 
-// inUse is a ledger that another process has open.
+// inUse returns a ledger that another process has open.
 func inUse(t *testing.T, dir string) *ledger.Ledger {
 	t.Helper()
 	path := filepath.Join(dir, "used", ledgerFile)
@@ -265,7 +265,7 @@ func TestEndedRunsAreFollowedFromTheirLedgers(t *testing.T) {
 	}
 }
 
-// An interrupted local run is taken up by no coordinator: neither by another local one nor by one that serves the same
+// No coordinator resumes an interrupted local run by itself: neither another local one nor one that serves the same
 // data directory.
 func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 	r := newRig(t)

@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// reserve is room on the disk that a run holds for its end. A disk that is full ends the run, and the end has to be
-// written too: else a coordinator that is started when there is room again would go on with a run that its client has
-// seen end.
-type reserve string // path of the file that holds the room
+// reserve is disk space that a run holds back for its end. A full disk ends the run, and the end must be written too.
+// Otherwise a coordinator that is restarted when there is space again would continue a run that its client has seen
+// end.
+type reserve string // path of the file that holds the space
 
-// reserveBytes is enough for the pages that a run's last words take, ten times over.
+// reserveBytes is ten times what the pages of a run's last records take.
 const reserveBytes = 1 << 20
 
-// hold takes the room, unless it is held. A run goes on without it: only a full disk would need it.
+// hold takes the space, unless it is held already. A run continues without it, since only a full disk would need it.
 func (r reserve) hold(log *slog.Logger) {
 	if info, err := os.Stat(string(r)); err == nil && info.Size() == reserveBytes {
 		return
@@ -26,8 +26,8 @@ func (r reserve) hold(log *slog.Logger) {
 	}
 }
 
-// take writes the file, so that its room is there and not only promised: zeros would take none on a disk that
-// compresses. What a coordinator left that died while it wrote is written anew.
+// take writes random bytes, because zeros would take no space on a file system that compresses. A partial file of a
+// coordinator that died is overwritten.
 func (r reserve) take() error {
 	f, err := os.OpenFile(string(r), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -42,5 +42,5 @@ func (r reserve) take() error {
 	return nil
 }
 
-// giveUp frees the room and reports whether there was any.
+// giveUp frees the space and reports whether there was any.
 func (r reserve) giveUp() bool { return os.Remove(string(r)) == nil }

@@ -15,7 +15,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// smallDisk is a disk of its own for one test, of a few MiB.
+// smallDisk mounts a disk of a few MiB for one test.
 func smallDisk(t *testing.T) string {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", 8<<20)); err != nil {
@@ -29,7 +29,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fillUp writes to a ledger until nothing more goes in, not even into the pages that it has.
+// fillUp fills the disk until nothing more can be written to the ledger, not even into its free pages.
 func fillUp(t *testing.T, l *ledger.Ledger, dir string) {
 	f, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {
@@ -40,7 +40,7 @@ func fillUp(t *testing.T, l *ledger.Ledger, dir string) {
 			block = block[:len(block)/2]
 		}
 	}
-	_ = f.Close() // what it holds does not matter
+	_ = f.Close() // its content does not matter
 	text := strings.Repeat("x", 64<<10)
 	for n := uint64(1); ; n++ {
 		notice := &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Text: text}}}
@@ -53,7 +53,7 @@ func fillUp(t *testing.T, l *ledger.Ledger, dir string) {
 	}
 }
 
-// A run that ends because the disk is full has its end in the ledger all the same, by the reserve and by nothing else.
+// If a run ends because the disk is full, its end is still written to the ledger, but only thanks to the reserve.
 func TestEndIsWrittenToAFullDisk(t *testing.T) {
 	for _, held := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserve held: %v", held), func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 			defer l.Close()
 			if held {
 				c.reserveOf(id).hold(c.log)
-				c.reserveOf(id).hold(c.log) // it is held once
+				c.reserveOf(id).hold(c.log) // holding it again changes nothing
 			}
 			fillUp(t, l, dir)
 			record.EndTime, record.Reason = timestamppb.Now(), strings.Repeat("the disk is full; ", 1000)

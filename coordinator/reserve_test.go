@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A reserve that a coordinator began to write when it died is no room: the next one writes it whole. One that is whole
-// is left as it is.
+// A partial reserve, left by a coordinator that died while writing it, is written again. A whole reserve is left as it
+// is.
 func TestReserveIsWholeOrWrittenAnew(t *testing.T) {
 	r, log := reserve(filepath.Join(t.TempDir(), "reserve")), slog.New(slog.DiscardHandler)
 	if err := os.WriteFile(string(r), []byte("begun"), 0o600); err != nil {
@@ -32,7 +32,7 @@ func TestReserveIsWholeOrWrittenAnew(t *testing.T) {
 	}
 }
 
-// A disk that compresses what it holds has the room all the same.
+// The reserve takes its space also on a file system that compresses.
 func TestReserveTakesRoomWhereItIsCompressed(t *testing.T) {
 	r := reserve(filepath.Join(t.TempDir(), "reserve"))
 	r.hold(slog.New(slog.DiscardHandler))

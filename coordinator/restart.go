@@ -20,10 +20,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A coordinator that is started on a data directory continues the runs in it that have no end: the one that had begun
-// from where its ledger stands, and those that waited when their turn comes. Local runs are left alone.
+// A coordinator resumes the runs in its data directory that have not ended: the run that had begun, from where its
+// ledger stands, and the waiting runs when their turn comes. Local runs are left alone.
 
-// bootID names this boot of this machine: as long as it lasts, its monotonic clock does. Empty: it is not known.
+// bootID identifies this boot of the machine, during which the monotonic clock continues. Empty: it is not known.
 func bootID() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -32,22 +32,22 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// leftover is a run without an end.
+// leftover is a run that has not ended.
 type leftover struct {
 	ledger     *ledger.Ledger
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
-	checkpoint *spatev1.Checkpoint // nil: it has not begun
-	secrets    map[string]string   // values by reference, if whoever resumes it gave them
+	checkpoint *spatev1.Checkpoint // nil: the run has not begun
+	secrets    map[string]string   // values by reference, if given on resuming
 }
 
-// takeUpRuns looks for runs without an end and takes them up. What cannot be read is logged and left alone. A local
-// coordinator takes up nothing: whoever starts it has named one run, and no other.
+// takeUpRuns finds the runs that have not ended and resumes them. Runs that cannot be read are logged and left alone. A
+// local coordinator resumes nothing here: its command names the one run it is about.
 func (c *Coordinator) takeUpRuns() error {
 	if c.cfg.Local {
 		return nil
 	}
-	defer func() { c.tidy(time.Now()) }() // when it is known which runs go on
+	defer func() { c.tidy(time.Now()) }() // only now is it known which runs continue
 	ids, err := c.runIDs()
 	if err != nil {
 		return err
@@ -73,8 +73,8 @@ func (c *Coordinator) takeUpRuns() error {
 	return nil
 }
 
-// beginTakenUp begins the first of the runs that wait, unless one is in progress. The channels are closed when what
-// became of the runs is durable.
+// beginTakenUp begins the first waiting run, unless a run is in progress. The channels are closed when the new state of
+// the runs is durable.
 func (c *Coordinator) beginTakenUp() (written []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Coordinator) beginTakenUp() (written []<-chan struct{}) {
 	return written
 }
 
-// runIDs are the directories that hold a ledger. Other files have nothing to do with us.
+// runIDs returns the names of the directories that hold a ledger. Other files are ignored.
 func (c *Coordinator) runIDs() ([]string, error) {
 	entries, err := os.ReadDir(c.cfg.DataDir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -105,7 +105,7 @@ func (c *Coordinator) runIDs() ([]string, error) {
 	return ids, nil
 }
 
-// leftover opens the ledger of a run that has no end and can be continued. It returns nil if it is no such run.
+// leftover opens the ledger of a run that has not ended and can be resumed. It returns nil for other runs.
 func (c *Coordinator) leftover(id string) (*leftover, error) {
 	goes := false
 	err := ledger.Peek(c.ledgerPath(id), func(l *ledger.Ledger) error {
@@ -128,7 +128,7 @@ func (c *Coordinator) leftover(id string) (*leftover, error) {
 	return readLeftover(ledger)
 }
 
-// readLeftover reads what a run without an end is continued from. It closes the ledger if that fails.
+// readLeftover reads the records from which a run is resumed. It closes the ledger if that fails.
 func readLeftover(ledger *ledger.Ledger) (*leftover, error) {
 	l, err := readRecords(ledger)
 	if err != nil {
@@ -137,7 +137,7 @@ func readLeftover(ledger *ledger.Ledger) (*leftover, error) {
 	return l, nil
 }
 
-// readRecords reads what there is one of.
+// readRecords reads the run's record, submission and checkpoint.
 func readRecords(ledger *ledger.Ledger) (*leftover, error) {
 	l := &leftover{ledger: ledger}
 	var err1, err2, err3 error
@@ -147,7 +147,7 @@ func readRecords(ledger *ledger.Ledger) (*leftover, error) {
 	return l, errors.Join(err1, err2, err3)
 }
 
-// submitted is when the run was submitted.
+// submitted returns when the run was submitted.
 func (l *leftover) submitted() time.Time {
 	if t := l.record.GetSubmitTime(); t != nil {
 		return t.AsTime()
@@ -155,7 +155,8 @@ func (l *leftover) submitted() time.Time {
 	return l.record.GetBeginTime().AsTime()
 }
 
-// takeUp goes on with a run, or lets it wait.
+// takeUp resumes a run that had begun, or queues a run that had not. It closes the ledger of a run that cannot be
+// resumed.
 func (c *Coordinator) takeUp(l *leftover) {
 	id := l.record.GetRunId()
 	var err error
@@ -172,14 +173,14 @@ func (c *Coordinator) takeUp(l *leftover) {
 	}
 }
 
-// busy says whether a run is in progress.
+// busy reports whether a run is in progress.
 func (c *Coordinator) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.active != nil
 }
 
-// revive makes the run of a ledger, with its events.
+// revive makes a run from its ledger, with its events.
 func (c *Coordinator) revive(l *leftover, beyond uint64) (*run, error) {
 	var events []*spatev1.FollowRunResponse
 	err := l.ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
@@ -195,7 +196,8 @@ func (c *Coordinator) revive(l *leftover, beyond uint64) (*run, error) {
 	return r, nil
 }
 
-// waitOn queues a run that waited. One that needs API keys has lost them: they are never written down.
+// waitOn queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are
+// never written to disk.
 func (c *Coordinator) waitOn(l *leftover) error {
 	r, err := c.revive(l, 0)
 	if err != nil {
@@ -218,11 +220,11 @@ func (c *Coordinator) waitOn(l *leftover) error {
 	return nil
 }
 
-// restartStride separates the numbers of events of one process of the coordinator from those of the next: progress has
-// numbers, too, and is not kept, so that the next process cannot know how far followers have read.
+// restartStride separates the event numbers of one coordinator process from those of the next. Progress events are
+// numbered but not kept, so the next process cannot know which numbers followers have seen.
 const restartStride = 1 << 32
 
-// restore goes on with a run that had begun.
+// restore resumes a run that had begun.
 func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) error {
 	l.record.Restarts++
 	r, err := c.revive(l, uint64(l.record.GetRestarts())*restartStride)
@@ -237,7 +239,7 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	if r.machine, err = lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall); err != nil {
 		return err
 	}
-	r.sink, r.unsaved = c.openSink(r.id), true // before what it is shown is merged
+	r.sink, r.unsaved = c.openSink(r.id), true // opened before anything for it is merged
 	if err := r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing"); err != nil {
 		return errors.Join(err, r.sink.Close(context.Background()))
 	}
@@ -258,7 +260,8 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	return nil
 }
 
-// level is how loud the log says that the run is continued: whoever resumes a local one has asked for it.
+// level is the log level of the message that the run is continued. Resuming a local run was requested, so it is no
+// warning.
 func (l *leftover) level() slog.Level {
 	if l.submission.GetLocal() {
 		return slog.LevelInfo
@@ -266,7 +269,7 @@ func (l *leftover) level() slog.Level {
 	return slog.LevelWarn
 }
 
-// news tells followers why the run has a gap.
+// news returns the notice that tells followers why the run has a gap.
 func (l *leftover) news() string {
 	if l.submission.GetLocal() {
 		return "the run was interrupted and is resumed"
@@ -274,7 +277,7 @@ func (l *leftover) news() string {
 	return "the coordinator was started anew; the run continues as soon as its agents are back"
 }
 
-// memory collects what the machine needs, and puts the records of stages into the run.
+// memory collects what the machine needs to be restored, and puts the stage records into the run.
 func (l *leftover) memory(r *run) (lifecycle.Memory, error) {
 	m := lifecycle.Memory{Submission: l.submission, Checkpoint: l.checkpoint}
 	records, err := l.ledger.Stages()
@@ -299,7 +302,7 @@ func (l *leftover) memory(r *run) (lifecycle.Memory, error) {
 	return m, nil
 }
 
-// outcome works out anew what a probe of the sweep or search under way measured.
+// outcome computes again, from the ledger, what a probe of the sweep or search in progress measured.
 func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
 	if rec == nil {
 		return series.Outcome{}, errors.New("the record of a probe is missing")
@@ -314,8 +317,9 @@ func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
 	return o, nil
 }
 
-// placeStart puts the start of the stage in progress on this boot's clock. On the boot on which it was set it stands;
-// else it is where the wall clock says, which is as good as the machines' wall clocks agree.
+// placeStart converts the start of the stage in progress to this boot's monotonic clock. During the same boot the start
+// stays as it is. After a reboot it is derived from the wall clock, which is as exact as the machines' wall clocks
+// agree.
 func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall time.Time) {
 	if m.Checkpoint.GetStartClockNs() == 0 || c.boot != "" && m.Checkpoint.GetBootId() == c.boot {
 		return
@@ -323,12 +327,12 @@ func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall tim
 	m.Checkpoint.StartClockNs = int64(now.Add(m.Stage.GetStartTime().AsTime().Sub(wall)))
 }
 
-// shownAgain is how many windows, before those that not all agents had delivered, are shown again after a new start:
-// the sink may have had them in memory. Points written twice are the same.
+// shownAgain is how many windows that all agents had delivered are published again after a restart, because the sink
+// may have had them only in memory. Points written twice are the same.
 const shownAgain = 30
 
-// rebuild merges what the ledger has of the stage in progress, and tells the machine of it. Only the last windows are
-// made to be shown. A stage that has ended is in progress as long as its result is worked out.
+// rebuild merges the ledger's snapshots of the stage in progress and tells the machine of each. Only the last windows
+// are kept to be published. A stage that has ended counts as in progress while its result is being computed.
 func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
 	index := rec.GetStage().GetIndex()
 	m := r.stages[index]
@@ -351,7 +355,7 @@ func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
 	})
 }
 
-// windows are the highest windows by agents' processes.
+// windows holds the highest window by agent's name and incarnation.
 type windows map[string]map[uint64]uint32
 
 // lastWindows returns the highest window that each process delivered.
@@ -369,7 +373,7 @@ func (r *run) lastWindows(index uint32) (windows, error) {
 	return out, err
 }
 
-// common is the highest window that all processes of a stage have delivered.
+// common returns the highest window that all of a stage's processes have delivered, 0 if there are no processes.
 func (w windows) common(rec *spatev1.StageRecord) uint32 {
 	least := uint32(aggregate.MaxWindow)
 	for _, a := range rec.GetAgents() {

@@ -13,7 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A start stands on the clock of its boot. On another boot, or another machine, it is where the wall clock says.
+// During the same boot a start stays as it is. After a reboot, or on another machine, it is derived from the wall
+// clock.
 func TestWhereAStartIsAfterANewStart(t *testing.T) {
 	wall := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	now := clock.Instant(50 * time.Second)
@@ -57,8 +58,8 @@ func TestCommonWindows(t *testing.T) {
 	}
 }
 
-// What a lost agent sends when its part has been given up is refused with the reason, and what had come before is acked
-// again.
+// After a lost agent's share has been given up, its new snapshots are refused with the reason, and earlier ones are
+// acknowledged again.
 func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -82,7 +83,7 @@ func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	}
 }
 
-// cloneWithLoss is a record in which the first agent's share is given up.
+// cloneWithLoss returns a copy of a record in which the first agent's share is given up.
 func cloneWithLoss(rec *spatev1.StageRecord) *spatev1.StageRecord {
 	out := &spatev1.StageRecord{Stage: rec.GetStage(), StartTime: rec.GetStartTime()}
 	for _, a := range rec.GetAgents() {
@@ -93,7 +94,7 @@ func cloneWithLoss(rec *spatev1.StageRecord) *spatev1.StageRecord {
 	return out
 }
 
-// The ledger of a silent agent's snapshot is written while nothing else happens to the run.
+// A silent agent's snapshot is accepted, while nothing else happens to the run.
 func TestASilentAgentsSnapshotsAreTaken(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -111,7 +112,7 @@ func TestASilentAgentsSnapshotsAreTaken(t *testing.T) {
 	}
 }
 
-// A ledger that cannot be written ends the run, and what depended on what was not written is not done.
+// A ledger that cannot be written ends the run, and nothing that depended on the failed write is done.
 func TestALedgerThatFailsEndsTheRun(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -122,13 +123,13 @@ func TestALedgerThatFailsEndsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{Ref: m.GetAssign().GetRef(), ClockUncertaintyNs: 1000}}})
-	a.stopped() // and was never armed
+	a.stopped() // was never armed
 	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED {
 		t.Errorf("end: %v", end)
 	}
 }
 
-// Two coordinators on one data directory would take up the same runs: the second is refused, until the first is closed.
+// Two coordinators on one data directory would resume the same runs. The second is refused until the first is closed.
 func TestADataDirectoryHasOneCoordinator(t *testing.T) {
 	dir := t.TempDir()
 	serve := func() (*Coordinator, error) {

@@ -12,25 +12,25 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Interrupted is a local run whose command died, as a person is shown it before anything is started.
+// Interrupted describes a local run whose command died, for a person to see before anything is started.
 type Interrupted struct {
-	// Record and Submission are the run's, as the ledger has them.
+	// Record and Submission are the run's own, from its ledger.
 	Record     *spatev1.RunRecord
 	Submission *spatev1.Submission
-	// Agents took part in it. Empty: it had not begun.
+	// Agents took part in the run. Empty: the run had not begun.
 	Agents []*spatev1.AgentInfo
-	// Kept is how many stages keep what they measured.
+	// Kept is the number of stages whose measurements are kept.
 	Kept uint32
-	// Again is the stage that was in progress, which is measured again from its start. Nil: there was none.
+	// Again is the stage that was in progress. It is measured again from its start. Nil: no stage was in progress.
 	Again *spatev1.Stage
-	// Left are the stages that are still to be run, Again among them, and the templates of sweeps and searches.
+	// Left are the stages and templates still to be run. Again is among them.
 	Left []*spatev1.Stage
-	// LastEvent is the number of the last of its events.
+	// LastEvent is the number of the run's last event.
 	LastEvent uint64
 }
 
-// ReadInterrupted reads the interrupted local run in a run directory, and changes nothing. The error says why it cannot
-// be resumed.
+// ReadInterrupted reads the interrupted local run in a run directory, and changes nothing. It returns an error that
+// says why if the run cannot be resumed.
 func ReadInterrupted(dir string) (*Interrupted, error) {
 	var out *Interrupted
 	err := ledger.Peek(filepath.Join(dir, ledgerFile), func(ledger *ledger.Ledger) error {
@@ -44,7 +44,7 @@ func ReadInterrupted(dir string) (*Interrupted, error) {
 	return out, err
 }
 
-// interrupted describes the run to whoever decides about it.
+// interrupted describes the run for the person who decides whether to resume it.
 func (l *leftover) interrupted() (*Interrupted, error) {
 	memory, again, err := l.rewound()
 	if err != nil {
@@ -61,7 +61,7 @@ func (l *leftover) interrupted() (*Interrupted, error) {
 	return out, err
 }
 
-// resumable reports why a run cannot be resumed. Nil: it can.
+// resumable returns why a run cannot be resumed, nil if it can.
 func (l *leftover) resumable() error {
 	switch {
 	case l.record.GetEndTime() != nil:
@@ -74,7 +74,8 @@ func (l *leftover) resumable() error {
 	return nil
 }
 
-// rewound returns what a run is resumed from, and the stage in progress, which is measured again. Nil: there was none.
+// rewound returns the state from which a run is resumed, and the stage that was in progress and is measured again, nil
+// if there was none.
 func (l *leftover) rewound() (lifecycle.Memory, *spatev1.Stage, error) {
 	m := lifecycle.Memory{Submission: l.submission, Checkpoint: &spatev1.Checkpoint{}}
 	if err := l.resumable(); err != nil || l.checkpoint == nil {
@@ -93,18 +94,19 @@ func (l *leftover) rewound() (lifecycle.Memory, *spatev1.Stage, error) {
 	return m, m.Rewind(), nil
 }
 
-// Resumption is what an interrupted run is resumed with, beside what its ledger has.
+// Resumption holds what resuming an interrupted run needs besides its ledger.
 type Resumption struct {
 	// MinAgents is how many agents the run waits for.
 	MinAgents uint32
-	// Secrets are the values of the plan's references: they are never written down.
+	// Secrets are the values of the plan's references. They are never written to disk.
 	Secrets map[string]string
-	// Endpoints are those of the targets that the simulator serves, which has been started anew, by target.
+	// Endpoints are the new endpoints of the targets that the simulator serves, by target. The simulator has been
+	// restarted.
 	Endpoints map[string][]string
 }
 
-// Resume takes up the interrupted run in RunDir, with other agents than it had. A local coordinator calls it once,
-// before Serve. It returns the run's id.
+// Resume resumes the interrupted run in RunDir, with new agents. It is called once, on a local coordinator, before
+// Serve. It returns the run's id.
 func (c *Coordinator) Resume(with Resumption) (id string, err error) {
 	ledger, err := ledger.Open(c.ledgerPath(""))
 	if err != nil {
@@ -143,7 +145,7 @@ func (c *Coordinator) resume(l *leftover, with Resumption) error {
 	return nil
 }
 
-// discardStage rewinds the run in its ledger.
+// discardStage rewinds the run in its ledger to before the stage in progress.
 func (l *leftover) discardStage() error {
 	memory, again, err := l.rewound()
 	if err != nil || l.checkpoint == nil {

@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// local makes a local coordinator with its run in a directory.
+// local makes a local coordinator whose run is in dir.
 func local(t *testing.T, dir string) *Coordinator {
 	t.Helper()
 	c, err := New(Config{DataDir: t.TempDir(), Local: true, RunDir: dir, Version: "test", Run: leisurely,
@@ -24,7 +24,7 @@ func local(t *testing.T, dir string) *Coordinator {
 	return c
 }
 
-// interrupt runs the plan of two stages on a local coordinator until a moment, and leaves it as a killed command does.
+// interrupt runs the plan of two stages on a local coordinator until a moment, and leaves it like a killed command.
 func interrupt(t *testing.T, dir string, until func(h *harness, a *agent)) {
 	t.Helper()
 	h := serve(t, local(t, dir), "")
@@ -61,8 +61,8 @@ func finishStage(a *agent) {
 	a.acked(a.last(0))
 }
 
-// Wherever its command is killed, a local run is resumed by other agents: what had ended is kept, and the stage in
-// progress is measured again, with nothing of its first try.
+// A local run whose command is killed at any point is resumed with new agents. Ended stages are kept, and the stage in
+// progress is measured again, without anything from its first try.
 func TestResume(t *testing.T) {
 	for name, tc := range map[string]struct {
 		until func(h *harness, a *agent)
@@ -100,7 +100,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// stop asks for the end of the run in progress and waits until its agent hears of it.
+// stop stops the run in progress and waits until its agent is told.
 func stop(h *harness, a *agent) {
 	h.t.Helper()
 	if _, err := h.runs.StopRun(h.t.Context(), &spatev1.StopRunRequest{RunId: h.c.Stats().Run}); err != nil {
@@ -143,7 +143,7 @@ func resumeToTheEnd(t *testing.T, dir string, stages int) {
 	}
 }
 
-// What is no interrupted local run is refused with what to do instead, and is not changed.
+// Anything but an interrupted local run is refused with an error that says what to do, and is not changed.
 func TestWhatCannotBeResumed(t *testing.T) {
 	for want, dir := range map[string]string{
 		"nothing is left to resume": func() string {

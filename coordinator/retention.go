@@ -18,11 +18,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// removedPrefix begins the name of the directory of a run that is being deleted: no run has such an id.
+// removedPrefix starts the name of the directory of a run that is being deleted. No run id starts like that.
 const removedPrefix = ".removed-"
 
-// tidy deletes what is beyond the limits: runs that have ended, and datasets of no run that waits or goes on. A local
-// coordinator has one run, and leaves its datasets to its command.
+// tidy deletes what is beyond the limits: runs that have ended, and datasets that no waiting or current run uses. A
+// local coordinator has one run and leaves its datasets to the command.
 func (c *Coordinator) tidy(now time.Time) {
 	if c.cfg.Local {
 		return
@@ -37,7 +37,7 @@ func (c *Coordinator) tidy(now time.Time) {
 	}
 }
 
-// datasetsInUse are those of the runs that wait or go on.
+// datasetsInUse returns the datasets of the waiting runs and the run in progress.
 func (c *Coordinator) datasetsInUse() map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,9 +55,9 @@ func (c *Coordinator) datasetsInUse() map[string]bool {
 	return out
 }
 
-// tidyRuns deletes ended runs beyond the limits, and what is left of runs that were being deleted.
+// tidyRuns deletes ended runs beyond the limits, and the remains of interrupted deletions.
 func (c *Coordinator) tidyRuns(now time.Time) {
-	rest, _ := fs.Glob(os.DirFS(c.cfg.DataDir), removedPrefix+"*") // the pattern is good
+	rest, _ := fs.Glob(os.DirFS(c.cfg.DataDir), removedPrefix+"*") // fails only on a bad pattern
 	for _, name := range rest {
 		dir := filepath.Join(c.cfg.DataDir, name)
 		c.log.Info("deleting what is left of a removed run", "directory", dir, "error", os.RemoveAll(dir))
@@ -78,15 +78,15 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 	}
 }
 
-// runItems are the runs on disk. Those that have no end, or points that wait for their database, are held: a person may
-// want them.
+// runItems returns the runs on disk. Runs that have not ended, and runs with points that wait for their database, are
+// held: they are not deleted.
 func (c *Coordinator) runItems() ([]retention.Item, error) {
 	ids, err := c.runIDs()
 	var items []retention.Item
 	for _, id := range ids {
 		file, err := os.Stat(c.ledgerPath(id))
 		if err != nil {
-			continue // gone meanwhile
+			continue // deleted meanwhile
 		}
 		summary := c.look(id, file)
 		item := retention.Item{Name: id, Used: file.ModTime(),
@@ -101,7 +101,7 @@ func (c *Coordinator) runItems() ([]retention.Item, error) {
 	return items, err
 }
 
-// RemoveRun deletes a run that nobody writes.
+// RemoveRun deletes a run that no process writes.
 func (s runService) RemoveRun(_ context.Context, q *spatev1.RemoveRunRequest) (*spatev1.RemoveRunResponse, error) {
 	if err := s.c.remove(q.GetRunId()); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (c *Coordinator) remove(id string) error {
 	return nil
 }
 
-// hide takes a run out of memory and gives its directory another name.
+// hide forgets a run and renames its directory.
 func (c *Coordinator) hide(id, to string) error {
 	if err := c.forget(id); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (c *Coordinator) hide(id, to string) error {
 	return os.Rename(c.runDir(id), to)
 }
 
-// forget takes a run out of memory, unless it goes on.
+// forget removes a run from memory. It fails if the run waits or is in progress.
 func (c *Coordinator) forget(id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// endedRun is a run that has ended.
+// endedRun makes a run that has ended, and returns its id.
 func endedRun(t *testing.T, r *rig) string {
 	t.Helper()
 	a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
@@ -30,8 +30,8 @@ func endedRun(t *testing.T, r *rig) string {
 	return a.GetRunId()
 }
 
-// A run that has ended can be removed, and then nothing knows of it; one that goes on or waits cannot, and a name is
-// not a path.
+// A run that has ended can be removed, and leaves no trace. A run that waits or is in progress cannot, and an id cannot
+// be a path.
 func TestRunsAreRemoved(t *testing.T) {
 	r := newRig(t)
 	ended := endedRun(t, r)
@@ -70,7 +70,7 @@ func TestRunsAreRemoved(t *testing.T) {
 	}
 }
 
-// Beyond the limits the oldest runs go, but not those without an end, and not those whose points wait.
+// Beyond the limits the oldest runs are removed, except runs that have not ended and runs whose points wait.
 func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 	r := newRig(t)
 	var ids []string

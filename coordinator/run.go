@@ -19,27 +19,27 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// run is a run and what it needs of the world. It waits, goes on, and has ended. All that changes is guarded by
-// Coordinator.mu, but for events and stages, and the sink, which is opened before anything uses it.
+// run is a run with its ledger, sink and followers. It waits, then is in progress, then has ended. Coordinator.mu
+// guards all that changes, except events, stages, and the sink, which is opened before anything uses it.
 type run struct {
 	id         string
 	record     *spatev1.RunRecord
 	submission *spatev1.Submission
-	machine    *lifecycle.Run // nil: the run waits, or it ended before it began
+	machine    *lifecycle.Run // nil: the run waits, or ended before it began
 	ledger     *ledger.Ledger
-	disk       disk // the ledger, for what is written while others wait for it
+	disk       disk // the ledger, for writes that others wait for
 	scribe     scribe
 	stalls     stalls
-	epoch      int               // batches of earlier ones are dropped: something before them could not be written
-	unwritten  string            // why something could not be written; empty: all could be
-	secrets    map[string]string // values by reference; in memory only
+	epoch      int               // raised when a write fails: batches of earlier epochs are dropped
+	unwritten  string            // why a write failed; empty: none did
+	secrets    map[string]string // values by reference; kept in memory only
 	events     *eventLog
 	sink       sink.Sink
 	unsaved    bool            // record has changed
 	client     string          // version of the client that submitted it; empty: not known
-	skewed     map[string]bool // programs of which it was said that they are of another version
-	refused    int             // snapshots that its followers were told were refused
-	place      int             // runs that came before it when its followers were last told. 0: they were not
+	skewed     map[string]bool // programs whose other version was told
+	refused    int             // refused snapshots that its followers were told of
+	place      int             // place in the queue that its followers were last told, from 1. 0: none
 
 	progress []lifecycle.Progress      // to be reported by the worker
 	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time
@@ -50,7 +50,7 @@ type run struct {
 	stages map[uint32]*measured
 }
 
-// makeRun makes a run of what its ledger holds.
+// makeRun makes a run from what its ledger holds.
 func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *ledger.Ledger) *run {
 	return &run{
 		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger),
@@ -59,30 +59,30 @@ func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Sub
 	}
 }
 
-// over says that the run has ended, or is left to another coordinator.
+// over marks the run as ended, or as left to another coordinator.
 func (r *run) over() { r.once.Do(func() { close(r.ended) }) }
 
-// plan is the name of the run's plan.
+// plan returns the name of the run's plan.
 func (r *run) plan() string { return r.submission.GetName() }
 
-// points names the run in its points.
+// points returns the run's identity for its points.
 func (r *run) points() points.Run { return points.Run{ID: r.id, Plan: r.plan()} }
 
-// stageOf is a stage that has been assigned or skipped, nil if there is none.
+// stageOf returns a stage that has been assigned or skipped, nil if there is none.
 func (r *run) stageOf(index uint32) *spatev1.Stage {
 	m, _ := r.stage(index)
 	return m.record.GetStage()
 }
 
-// measured is what is known of a stage that has been assigned.
+// measured is what is known about an assigned stage.
 type measured struct {
 	record *spatev1.StageRecord // never changed, only replaced
 	merged *aggregate.Stage     // nil once the stage has ended
 	first  uint32               // first window to be shown
-	last   uint32               // highest window that a snapshot came from
+	last   uint32               // highest window of any snapshot
 }
 
-// note takes in a stage's record. The first one begins the merge.
+// note stores a stage's record. The first record of a stage starts its merge.
 func (r *run) note(rec *spatev1.StageRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *run) note(rec *spatev1.StageRecord) {
 	r.stages[index] = m
 }
 
-// newMerge begins the merge of a stage. Single windows are for the sink only.
+// newMerge starts the merge of a stage. Only the sink needs single windows.
 func (r *run) newMerge(rec *spatev1.StageRecord) *aggregate.Stage {
 	merged := aggregate.NewStage(rec)
 	if r.sink == sink.Discard {
@@ -110,7 +110,7 @@ func (r *run) newMerge(rec *spatev1.StageRecord) *aggregate.Stage {
 	return merged
 }
 
-// stage returns a copy of what is known of a stage, false if it has not been assigned.
+// stage returns a copy of what is known about a stage, false if the stage has not been assigned.
 func (r *run) stage(index uint32) (measured, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -121,7 +121,7 @@ func (r *run) stage(index uint32) (measured, bool) {
 	return *m, true
 }
 
-// saw notes that a snapshot of a window came.
+// saw notes that a snapshot of a window arrived.
 func (r *run) saw(index, window uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,14 +129,14 @@ func (r *run) saw(index, window uint32) {
 	m.last = max(m.last, window)
 }
 
-// forget lets go of a stage's measurements, which are in the ledger.
+// forget frees a stage's merged measurements. The ledger has its snapshots.
 func (r *run) forget(index uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stages[index].merged = nil
 }
 
-// feed gives the machine of the run in progress an event and queues what follows. c.mu is held.
+// feed gives an event to the machine of the run in progress and queues the effects. c.mu is held.
 func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
 	r := c.active
 	if r == nil {
@@ -156,26 +156,28 @@ func (c *Coordinator) abort(reason string) {
 	c.feed(func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
 }
 
-// batch is what the machine wants done at once: what it writes is durable, as a whole, before anybody hears of it.
+// batch holds effects that the machine returned together. All that a batch writes becomes durable in one change, before
+// agents or followers are told of it.
 type batch struct {
 	epoch      int
 	effects    []lifecycle.Effect
-	checkpoint *spatev1.Checkpoint // as it was when the effects were handed out
+	checkpoint *spatev1.Checkpoint // state at the time of the effects
 	letters    []letter
 }
 
-// letter is a message to the process that was connected when the machine wrote it. Whoever comes back is told anew.
+// letter is a message to the session that was connected when the machine sent it. An agent that reconnects is told
+// again by the machine.
 type letter struct {
 	to      *session
 	message *spatev1.ConnectResponse
 }
 
-// ends reports whether the batch has the run's end.
+// ends reports whether the batch contains the run's end.
 func (b batch) ends() bool {
 	return slices.ContainsFunc(b.effects, func(e lifecycle.Effect) bool { _, ok := e.(lifecycle.Finish); return ok })
 }
 
-// carryOut queues what the machine of the run in progress wants done. c.mu is held.
+// carryOut queues the effects of the machine of the run in progress. c.mu is held.
 func (c *Coordinator) carryOut(r *run) {
 	b := batch{epoch: r.epoch, effects: r.machine.Effects()}
 	if len(b.effects) == 0 {
@@ -195,7 +197,7 @@ func (c *Coordinator) carryOut(r *run) {
 	c.later(r, func() { c.perform(r, b) })
 }
 
-// withSecrets adds to an assignment the secrets that its target needs.
+// withSecrets adds the secrets that the target needs to an assignment. Other messages stay as they are.
 func (r *run) withSecrets(m *spatev1.ConnectResponse) *spatev1.ConnectResponse {
 	assign := m.GetAssign()
 	if assign == nil {
@@ -206,8 +208,8 @@ func (r *run) withSecrets(m *spatev1.ConnectResponse) *spatev1.ConnectResponse {
 	return m
 }
 
-// perform writes a batch and does what it says. If the ledger fails, the batch did not happen and the run ends: what
-// cannot be kept is not to be measured. It is a task of the run's scribe.
+// perform writes a batch and then carries it out. If the write fails, the batch is dropped and the run ends, because a
+// run must not measure what it cannot keep. It is a task of the run's scribe.
 func (c *Coordinator) perform(r *run, b batch) {
 	change, ok := c.change(r, b)
 	if !ok {
@@ -226,8 +228,8 @@ func (c *Coordinator) perform(r *run, b batch) {
 	}
 }
 
-// unwritten ends the run because a batch cannot be written, and reports whether the batch counts all the same: an end
-// is told even if it cannot be kept.
+// unwritten ends the run because a batch cannot be written. It reports whether the batch is carried out all the same:
+// the run's end is told even if it cannot be kept.
 func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 	c.log.Error("the ledger cannot be written", "run", r.id, "error", err)
 	if b.ends() {
@@ -242,7 +244,7 @@ func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 	return false
 }
 
-// write makes a change durable. For the run's end it gives the reserve up if it must.
+// write makes a change durable. If the run's end does not fit on the disk, it frees the reserve and tries again.
 func (c *Coordinator) write(r *run, change ledger.Change) error {
 	err := r.put(change)
 	if err != nil && change.Run.GetEndTime() != nil && c.reserveOf(r.id).giveUp() {
@@ -251,7 +253,7 @@ func (c *Coordinator) write(r *run, change ledger.Change) error {
 	return err
 }
 
-// change is what a batch writes, with its events numbered. It is false if the batch is to be dropped.
+// change returns what a batch writes, with its events numbered. It returns false if the batch is dropped.
 func (c *Coordinator) change(r *run, b batch) (out ledger.Change, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,8 +284,8 @@ func (c *Coordinator) change(r *run, b batch) (out ledger.Change, ok bool) {
 	return out, true
 }
 
-// conclude takes the run's end into its record. A run of which something could not be written has failed, whatever
-// its machine says.
+// conclude puts the run's end into its record. A run with a failed write has failed, even if its machine says that it
+// is done.
 func (r *run) conclude(e lifecycle.Finish) {
 	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.New(e.Time), e.Outcome, e.Reason
 	r.record.Stages, r.record.Complete, r.unsaved = e.Stages, e.Complete, true
@@ -292,7 +294,7 @@ func (r *run) conclude(e lifecycle.Finish) {
 	}
 }
 
-// numbered gives an event its number: none if followers do not get it.
+// numbered returns the event with its number, or nothing if followers do not get it.
 func (c *Coordinator) numbered(r *run, e *spatev1.RunEvent) []*spatev1.FollowRunResponse {
 	if ended := e.GetRunEnded(); ended != nil {
 		ended.Outcome, ended.Reason, ended.Complete = r.record.GetOutcome(), r.record.GetReason(),
@@ -309,7 +311,7 @@ func (c *Coordinator) numbered(r *run, e *spatev1.RunEvent) []*spatev1.FollowRun
 	return nil
 }
 
-// verdict is that on the whole run. The newest records of stages go before those that are known.
+// verdict returns the verdict on the whole run. Records in newest replace those already stored.
 func (r *run) verdict(newest []*spatev1.StageRecord) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -324,8 +326,8 @@ func (r *run) verdict(newest []*spatev1.StageRecord) string {
 	return string(aggregate.RunVerdict(maps.Values(records), r.record.GetSearches(), verdictOf))
 }
 
-// do does what a batch says, as far as it is not in the ledger. Records come first: what agents send by their
-// messages is held against them.
+// do carries out the effects of a batch that has been written. Records come first, because the snapshots that agents
+// send in answer are checked against them.
 func (c *Coordinator) do(r *run, b batch) {
 	for _, e := range b.effects {
 		switch e := e.(type) {
@@ -352,8 +354,9 @@ func (c *Coordinator) do(r *run, b batch) {
 	}
 }
 
-// finish closes the ledger of a run whose end is in it, and tells its followers, who can fetch the file from then on.
-// The run's worker hears of the end last: it closes the sink, which must not be called after that.
+// finish closes the ledger of a run whose end has been written, and tells the run's followers, who can fetch the file
+// from then on. The run's worker learns of the end last: the worker closes the sink, which must not be called after
+// that.
 func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	if err := r.ledger.Close(); err != nil {
 		c.log.Error("ledger did not close", "run", r.id, "error", err)
@@ -370,7 +373,7 @@ func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	c.release(r)
 }
 
-// release lets go of a run that has ended. If it was the one in progress the next one begins. c.mu is held.
+// release marks a run as over. If it was the run in progress, the next run begins. c.mu is held.
 func (c *Coordinator) release(r *run) {
 	r.over()
 	if c.active == r {
@@ -379,7 +382,7 @@ func (c *Coordinator) release(r *run) {
 	}
 }
 
-// hand shows an event to followers and sinks.
+// hand passes an event to followers and to the sink.
 func (c *Coordinator) hand(r *run, n *spatev1.FollowRunResponse) {
 	r.events.append(n)
 	if p, ok := points.Event(r.points(), n.GetEvent(), r.stageOf); ok {

@@ -19,13 +19,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// runService is what clients call.
+// runService is the service that clients call.
 type runService struct {
 	spatev1.UnimplementedRunServiceServer
 	c *Coordinator
 }
 
-// SubmitRun checks a plan and begins its run, or lets it wait for those before it.
+// SubmitRun checks a plan and begins its run, or queues it after the runs before it.
 func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) (*spatev1.SubmitRunResponse, error) {
 	if err := checkClient(q); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
 }
 
-// checkClient refuses a client that would take the run's numbers for what they are not. Its error is a status.
+// checkClient refuses a client that would misread the run's numbers, because it has other definitions. Its error is a
+// status.
 func checkClient(q *spatev1.SubmitRunRequest) error {
 	switch d := q.GetDefinitions(); {
 	case len(q.GetVersion()) > maxText:
@@ -61,14 +62,14 @@ func checkClient(q *spatev1.SubmitRunRequest) error {
 	return nil
 }
 
-// Members that have not changed for quietMembers are all that are to come. They are waited for no longer than
-// settleTimeout.
+// When the members have not changed for quietMembers, all are taken to have arrived. settleTimeout bounds the wait.
 const (
 	quietMembers  = time.Second
 	settleTimeout = 5 * time.Second
 )
 
-// settle waits until agents that were started together have found each other, so that a plan is split over all of them.
+// settle blocks until agents that were started together have found each other, so that a plan is split over all of
+// them.
 func (c *Coordinator) settle(ctx context.Context) {
 	c.mu.Lock()
 	cluster := c.cluster
@@ -83,7 +84,7 @@ func (c *Coordinator) settle(ctx context.Context) {
 	}
 }
 
-// submission is a request whose plan is right.
+// submission is a request with a valid plan.
 type submission struct {
 	plan      *plans.Plan
 	stages    []*spatev1.Stage
@@ -120,7 +121,7 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 	return submission{plan: plan, stages: stages, secrets: secrets, request: q}, err
 }
 
-// secretsOf are the values a target's agents need, as far as they are known: a coordinator that was started anew has
+// secretsOf returns the secrets that a target's agents need, as far as they are known: a restarted coordinator knows
 // none.
 func secretsOf(t *spatev1.Target, values map[string]string) map[string]string {
 	out := map[string]string{}
@@ -139,7 +140,7 @@ func (c *Coordinator) known(id string) *run {
 	return c.runs[id]
 }
 
-// checkID refuses what is no id: it names a directory.
+// checkID refuses invalid run ids, because an id names a directory.
 func checkID(id string) error {
 	if !idPattern.MatchString(id) {
 		return status.Errorf(codes.InvalidArgument, "run id %.80q: want letters, digits, dots, dashes and underscores",
@@ -148,10 +149,11 @@ func checkID(id string) error {
 	return nil
 }
 
-// idPattern keeps ids from naming other files.
+// idPattern matches valid run ids, which cannot name files elsewhere.
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// FollowRun sends a run's events until its end: from memory and live, or those of a run that has ended from its ledger.
+// FollowRun sends a run's events until the run ends: from memory and live or, for a run that is only on disk, from its
+// ledger.
 func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunService_FollowRunServer) error {
 	r := s.c.known(q.GetRunId())
 	if r == nil {
@@ -180,7 +182,7 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 	}
 }
 
-// replay sends the events of a run that is on disk only.
+// replay sends the events of a run that is only on disk.
 func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunService_FollowRunServer) error {
 	var events []*spatev1.FollowRunResponse
 	ended := false
@@ -208,7 +210,7 @@ func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunServic
 	return nil
 }
 
-// peek reads the ledger of a run that is on disk only. Its error is a status.
+// peek reads the ledger of a run that is only on disk. Its error is a status.
 func (c *Coordinator) peek(id string, fn func(*ledger.Ledger) error) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -223,8 +225,7 @@ func (c *Coordinator) peek(id string, fn func(*ledger.Ledger) error) error {
 	return nil
 }
 
-// StopRun ends a run early. Stopping a run that has ended changes nothing. That it is to stop is durable when it
-// answers.
+// StopRun ends a run early. Stopping a run that has ended changes nothing. The stop is durable when StopRun answers.
 func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*spatev1.StopRunResponse, error) {
 	id := q.GetRunId()
 	written, known := s.c.stop(id, q.GetImmediately())
@@ -234,7 +235,7 @@ func (s runService) StopRun(ctx context.Context, q *spatev1.StopRunRequest) (*sp
 	return &spatev1.StopRunResponse{}, await(ctx, written)
 }
 
-// stop ends a run that is in memory. written is closed when that it is to stop is durable.
+// stop stops a run that is in memory. written is closed when the stop is durable.
 func (c *Coordinator) stop(id string, immediately bool) (written <-chan struct{}, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +255,7 @@ func (c *Coordinator) stop(id string, immediately bool) (written <-chan struct{}
 // pieceSize is the size of the pieces in which files are sent.
 const pieceSize = 256 << 10
 
-// FetchLedger sends the file of a run that has ended.
+// FetchLedger sends the ledger file of a run that has ended.
 func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.RunService_FetchLedgerServer) error {
 	id := q.GetRunId()
 	if err := checkID(id); err != nil {
@@ -275,7 +276,7 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchLedgerResponse{Data: piece}) })
 }
 
-// going says whether a run's ledger is still written.
+// going reports whether a run waits or is in progress, so that its ledger is still being written.
 func (c *Coordinator) going(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

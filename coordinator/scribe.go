@@ -9,24 +9,24 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Nothing waits for the disk while it holds Coordinator.mu: heartbeats need that lock, and an agent whose heartbeats
-// are not answered loses its lease. What a run's machine decides is queued under the lock, in order, and a goroutine
-// of the run writes it. Only then is it told to anybody.
+// Code that holds Coordinator.mu never waits for the disk: heartbeats need that lock, and an agent whose heartbeats are
+// not answered loses its lease. What a run's machine decides is queued under the lock, in order. A goroutine of the run
+// writes it, and only then tells agents and followers.
 
-// disk is where a run's records and snapshots go: its ledger. Both methods return when what they were given is durable.
+// disk stores a run's records and snapshots: its ledger. Both methods block until their argument is durable.
 type disk interface {
 	Put(ledger.Change) error
 	Append([]*spatev1.Snapshot) (fresh []bool, err error)
 }
 
-// scribe is a run's queue of tasks that may wait for the disk.
+// scribe is the queue of a run's tasks that may wait for the disk.
 type scribe struct {
 	mu    sync.Mutex
 	tasks []func()
 	busy  bool // a goroutine works on them
 }
 
-// push adds a task, and reports whether the caller has to start a goroutine that works on the queue.
+// push adds a task and reports whether the caller must start the goroutine that works on the queue.
 func (s *scribe) push(task func()) (start bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *scribe) push(task func()) (start bool) {
 	return start
 }
 
-// pop takes the oldest task out. Nil: there is none, and the goroutine ends.
+// pop removes and returns the oldest task. If there is none, it returns nil and the goroutine must end.
 func (s *scribe) pop() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *scribe) pop() func() {
 	return task
 }
 
-// later queues a task of a run that waits or is in progress. Its tasks run one after another, without c.mu. It does
+// later queues a task of a run that waits or is in progress. A run's tasks run one after another, without c.mu. It does
 // not block. c.mu is held, or the caller is one of c.workers.
 func (c *Coordinator) later(r *run, task func()) {
 	if !r.scribe.push(task) {
@@ -61,30 +61,30 @@ func (c *Coordinator) later(r *run, task func()) {
 	})
 }
 
-// written returns a channel that is closed when all that was queued for a run so far is durable, or has failed. c.mu
-// is held.
+// written returns a channel that is closed when everything queued for a run so far is durable or has failed. c.mu is
+// held.
 func (c *Coordinator) written(r *run) <-chan struct{} {
 	done := make(chan struct{})
 	if c.closed {
-		close(done) // whoever is told now is told that the coordinator closes
+		close(done) // no new tasks while the coordinator closes
 		return done
 	}
 	c.later(r, func() { close(done) })
 	return done
 }
 
-// stallAfter is how long the disk may take nothing, though something waits for it, before time stops for the run's
-// machine: until the disk is back nobody could be told what it decides.
+// stallAfter is how long writes may wait without progress before time stops for the run's machine. Until the disk is
+// back, nobody could be told what the machine decides.
 const stallAfter = time.Second
 
-// stalls notices that the disk takes nothing. The zero value is ready.
+// stalls detects that the disk makes no progress. The zero value is ready to use.
 type stalls struct {
 	mu      sync.Mutex
 	waiting int           // writes that have not returned
-	moved   clock.Instant // when the first of them began, or the last one returned
+	moved   clock.Instant // when the first of them started, or a write last returned
 }
 
-// begin notes that a write begins.
+// begin notes that a write starts.
 func (s *stalls) begin(at clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,21 +101,21 @@ func (s *stalls) end(at clock.Instant) {
 	s.waiting, s.moved = s.waiting-1, at
 }
 
-// stalled reports whether the disk has taken nothing for longer than stallAfter.
+// stalled reports whether writes wait and none has returned for longer than stallAfter.
 func (s *stalls) stalled(at clock.Instant) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiting > 0 && at.Sub(s.moved) > stallAfter
 }
 
-// put writes a change and returns when it is durable.
+// put writes a change and blocks until it is durable.
 func (r *run) put(change ledger.Change) error {
 	r.stalls.begin(clock.Now())
 	defer func() { r.stalls.end(clock.Now()) }()
 	return r.disk.Put(change)
 }
 
-// append writes a snapshot and returns when it is durable. fresh is false if the ledger had it already.
+// append writes a snapshot and blocks until it is durable. fresh is false if the ledger already had it.
 func (r *run) append(s *spatev1.Snapshot) (fresh bool, err error) {
 	r.stalls.begin(clock.Now())
 	defer func() { r.stalls.end(clock.Now()) }()

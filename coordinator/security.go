@@ -18,14 +18,14 @@ var allowed = map[string][]certs.Role{
 	spatev1.RunService_ServiceDesc.ServiceName:     {certs.Client},
 }
 
-// secured is how connections are made, and what their peers may call.
+// secured says how connections are made and what their peers may call.
 type secured struct {
 	creds   credentials.TransportCredentials
 	options []grpc.ServerOption
 }
 
-// security returns the terms of encrypted connections, or of plain ones, on which anybody may do anything. What is
-// refused is logged.
+// security returns the settings for TLS connections, or for plaintext ones, on which any peer may call anything.
+// Refused connections and calls are logged.
 func (c *Coordinator) security() (secured, error) {
 	if !c.cfg.TLS.Given() {
 		return secured{creds: insecure.NewCredentials()}, nil

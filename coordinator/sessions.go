@@ -16,15 +16,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// protocol is the version of the control stream spoken here.
+// protocol is the version of the control stream that this coordinator speaks.
 const protocol = 2
 
-// session is the control stream of one agent. All but the channels is guarded by Coordinator.mu.
+// session is the control stream of one agent. Coordinator.mu guards all fields but the channels.
 type session struct {
 	info        *spatev1.AgentInfo
 	incarnation uint64
 	address     string
-	who         certs.Identity // by its certificate; zero without one
+	who         certs.Identity // identity in its certificate; zero without one
 	heard       clock.Instant
 	heartbeat   *spatev1.Heartbeat
 	outbox      chan *spatev1.ConnectResponse
@@ -33,7 +33,7 @@ type session struct {
 	gone        chan struct{} // closed by end: the handler returns reason
 }
 
-// outboxSize is more than an agent is ever sent before it answers.
+// outboxSize is more than the number of messages that an agent is ever sent before it answers.
 const outboxSize = 64
 
 // end tells the session's handler to return.
@@ -44,7 +44,7 @@ func (s *session) end(reason error) {
 	}
 }
 
-// send queues a message. It never blocks: an agent that does not read is cut off.
+// send queues a message. It never blocks: if the queue is full because the agent does not read, the session ends.
 func (s *session) send(m *spatev1.ConnectResponse) {
 	select {
 	case s.outbox <- m:
@@ -53,10 +53,10 @@ func (s *session) send(m *spatev1.ConnectResponse) {
 	}
 }
 
-// agentName is what names of agents look like: they become tags, keys and file names.
+// agentName is the form of agents' names, which become tags, keys and file names.
 var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// maxText bounds what an agent says about itself.
+// maxText bounds the texts that an agent or a client sends about itself, in bytes.
 const maxText = 128
 
 // checkHello refuses agents that cannot take part.
@@ -91,11 +91,11 @@ func checkHello(h *spatev1.Hello) error {
 	return checkNumbers(a)
 }
 
-// mostPerSecond is more than any machine does of anything. Greater numbers, and what is none, come of a fault or a
-// forgery; shared out by, or written as JSON, they would do harm.
+// mostPerSecond is more than any machine can do of anything in a second. Greater numbers and NaN come from a fault or a
+// forgery. They would break the weights of agents and the JSON output.
 const mostPerSecond = 1e12
 
-// checkNumbers refuses numbers that no agent can mean.
+// checkNumbers refuses numbers that are not plausible.
 func checkNumbers(a *spatev1.AgentInfo) error {
 	for _, number := range []struct {
 		name  string
@@ -117,8 +117,8 @@ func checkNumbers(a *spatev1.AgentInfo) error {
 	return nil
 }
 
-// join takes an agent in. The same process may come back before its old connection is noticed to be broken; another
-// process is refused its name until the first is gone.
+// join registers an agent's session. The same process may reconnect before its old connection is known to be broken.
+// Another process with the same name is refused until the first one is gone.
 func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity) (*session, error) {
 	s := &session{
 		info: h.GetAgent(), incarnation: h.GetIncarnation(), address: address, who: who, heard: clock.Now(),
@@ -149,8 +149,8 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	return s, nil
 }
 
-// tellVersion tells those who follow a run that a program is of another version, once for each. Both speak the same
-// protocol and measure by the same definitions. c.mu is held.
+// tellVersion tells a run's followers, once per program, that a program has another version. Both versions speak the
+// same protocol and measure by the same definitions. c.mu is held.
 func (c *Coordinator) tellVersion(r *run, who, version string, at clock.Instant) {
 	if version == "" || c.cfg.Version == "" || version == c.cfg.Version || r.skewed[who] || len(r.skewed) == maxSkewed {
 		return
@@ -164,20 +164,20 @@ func (c *Coordinator) tellVersion(r *run, who, version string, at clock.Instant)
 		who, version, c.cfg.Version))
 }
 
-// maxSkewed is how many programs of another version the followers of a run are told of.
+// maxSkewed bounds the programs of another version that a run's followers are told about.
 const maxSkewed = 16
 
-// owner is a process of an agent and the certificate that it is known by.
+// owner is an agent's process and the identity in its certificate.
 type owner struct {
 	incarnation uint64
 	who         certs.Identity
 }
 
-// mostOwners bounds the names that are remembered.
+// mostOwners is the number of names beyond which names without a session are forgotten.
 const mostOwners = 1 << 14
 
-// own refuses whoever says to be a process that is known by another certificate: its number is in ledgers that every
-// client may fetch, so that knowing it proves nothing. c.mu is held.
+// own refuses a peer that gives the incarnation of a process known by another certificate. Incarnations are in ledgers,
+// which every client may fetch, so knowing one proves nothing. c.mu is held.
 func (c *Coordinator) own(name string, o owner) error {
 	if known, ok := c.owners[name]; ok && known.incarnation == o.incarnation && known.who != o.who {
 		c.trespass.Add(1)
@@ -195,7 +195,7 @@ func (c *Coordinator) own(name string, o owner) error {
 	return nil
 }
 
-// dismiss ends what an agent works on for a run that does not go on here. c.mu is held.
+// dismiss tells an agent to stop work for a run that is not in progress here. c.mu is held.
 func (c *Coordinator) dismiss(s *session, resume *spatev1.AssignmentRef) {
 	if resume == nil || c.active != nil && c.active.id == resume.GetRunId() {
 		return
@@ -206,7 +206,7 @@ func (c *Coordinator) dismiss(s *session, resume *spatev1.AssignmentRef) {
 	}}})
 }
 
-// supersede ends the session that has the new one's name, or refuses the new one.
+// supersede ends the session that already has the new session's name, or refuses the new session.
 func (c *Coordinator) supersede(old, s *session) error {
 	name := s.info.GetName()
 	silent := clock.Now().Sub(old.heard)
@@ -222,8 +222,8 @@ func (c *Coordinator) supersede(old, s *session) error {
 	return nil
 }
 
-// renew answers a heartbeat at once: with that the agent's lease starts again. One that waits for the others learns
-// whether their load has ended. c.mu is held.
+// renew answers a heartbeat at once, which renews the agent's lease. An agent whose load has ended also learns whether
+// the load of all others has ended. c.mu is held.
 func (c *Coordinator) renew(s *session, h *spatev1.Heartbeat) {
 	c.renewals.Add(1)
 	answer := &spatev1.Renewed{Number: h.GetNumber()}
@@ -239,14 +239,14 @@ func (c *Coordinator) welcome() *spatev1.ConnectResponse {
 	}}}
 }
 
-// leave takes an agent out whose stream has ended.
+// leave drops a session whose stream has ended.
 func (c *Coordinator) leave(s *session, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(s, reason)
 }
 
-// drop takes a session out, unless another one has taken its place.
+// drop ends a session and removes it, unless another session has taken its place. c.mu is held.
 func (c *Coordinator) drop(s *session, reason string) {
 	name := s.info.GetName()
 	s.end(status.Error(codes.Aborted, reason))
@@ -258,10 +258,11 @@ func (c *Coordinator) drop(s *session, reason string) {
 	c.feed(func(r *run, at clock.Instant) { r.machine.Disconnected(at, name, s.incarnation, reason) })
 }
 
-// maxSaid bounds what an agent says over its control stream at once: it is kept in records and told to people.
+// maxSaid bounds a message of an agent's control stream, in bytes: parts of messages are kept in records and shown to
+// people.
 const maxSaid = 64 << 10
 
-// hear takes in a message of an agent.
+// hear handles a message from an agent.
 func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

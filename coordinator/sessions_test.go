@@ -19,7 +19,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// lockedBuffer takes a log from several goroutines.
+// lockedBuffer collects a log from several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -80,7 +80,7 @@ func TestBadHellosAreRefused(t *testing.T) {
 	}
 }
 
-// What is refused is named, so that a person can mend it.
+// The error names the refused number, so that a person can correct it.
 func TestARefusedNumberIsNamed(t *testing.T) {
 	err := checkHello(&spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1,
 		Agent: &spatev1.AgentInfo{
@@ -92,7 +92,7 @@ func TestARefusedNumberIsNamed(t *testing.T) {
 	}
 }
 
-// A heartbeat that lists of agents could not show ends the session.
+// A heartbeat with a number that lists of agents could not show ends the session.
 func TestAHeartbeatWithoutNumbersEndsTheSession(t *testing.T) {
 	for _, cores := range []float64{math.NaN(), math.Inf(1), -1} {
 		h := start(t)
@@ -211,7 +211,7 @@ func TestProbeClock(t *testing.T) {
 	}
 }
 
-// Programs of another version take part, and whoever follows the run is told of each once.
+// Programs of another version may take part, and the run's followers are told of each once.
 func TestAnotherVersionIsTold(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -236,7 +236,7 @@ func TestAnotherVersionIsTold(t *testing.T) {
 	}
 }
 
-// A client that takes the numbers for something else is told so before anything begins.
+// A client with other definitions is refused before anything begins.
 func TestClientsOfOtherDefinitionsAreRefused(t *testing.T) {
 	h := start(t)
 	for name, c := range map[string]struct {

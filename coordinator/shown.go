@@ -7,19 +7,19 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// shown says how far behind its runs a coordinator is: how many windows were merged and handed on, and how long after
-// its end the last of them was. It is safe for concurrent use.
+// shown measures how far a coordinator lags behind its runs: how many windows were merged and published, and how long
+// after its end the last window was published. It is safe for concurrent use.
 type shown struct {
 	windows atomic.Uint64
 	delay   atomic.Int64
 }
 
-// window counts a window that has just been handed on.
+// window counts a window that has just been published.
 func (s *shown) window(end clock.Instant) {
 	s.delay.Store(int64(clock.Now().Sub(end)))
 	s.windows.Add(1)
 }
 
-// startInstant turns the wall time of a stage's start, which its record has, into an instant. It is asked when the
-// first window is handed on: a clock that steps later changes nothing.
+// startInstant converts the wall time of a stage's start, from its record, into an instant. It is called when the first
+// window is published, so that later steps of the wall clock do not matter.
 func startInstant(wall time.Time) clock.Instant { return clock.Now().Add(time.Until(wall)) }

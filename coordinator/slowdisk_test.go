@@ -14,29 +14,29 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// gate is the disk of a coordinator: all that its runs write goes through it. It can be stopped, as if Sync did not
+// gate is the disk of a coordinator: all writes of its runs go through it. It can be stopped, as if Sync did not
 // return, and it knows what is durable.
 type gate struct {
 	t testing.TB
 	c *Coordinator
 
 	mu      sync.Mutex
-	open    chan struct{} // closed while the disk takes what it is given
-	late    bool          // what is stopped has been written, and only its Sync does not return
+	open    chan struct{} // closed while the disk accepts writes
+	late    bool          // stopped writes have been written; only Sync does not return
 	dead    bool          // the process was killed
-	waiting int           // writes that are stopped
-	more    chan struct{} // closed and replaced when one more is
+	waiting int           // stopped writes
+	more    chan struct{} // closed and replaced with each further stopped write
 	disk    *durable
 }
 
-// durable is what a disk has, whichever process wrote it. What is written late is durable when the write returns or its
+// durable is the content of a disk, whichever process wrote it. A late write is durable when it returns or when its
 // process is killed.
 type durable struct {
 	kept    sync.Map // keys of snapshots
-	started sync.Map // stages whose start is there
+	started sync.Map // stages whose start is durable
 }
 
-// newGate puts an open gate before the disk of a coordinator.
+// newGate puts an open gate in front of a coordinator's disk.
 func newGate(t testing.TB, c *Coordinator) *gate {
 	g := &gate{t: t, c: c, open: make(chan struct{}), more: make(chan struct{}), disk: &durable{}}
 	close(g.open)
@@ -51,7 +51,7 @@ func (g *gate) stop(late bool) {
 	g.open, g.late = make(chan struct{}), late
 }
 
-// restart has the disk go on, if it is stopped.
+// restart lets a stopped disk continue.
 func (g *gate) restart() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -62,7 +62,7 @@ func (g *gate) restart() {
 	}
 }
 
-// kill is the end of the process: what is stopped never returns to anybody.
+// kill ends the process: stopped writes never return.
 func (g *gate) kill() {
 	g.mu.Lock()
 	g.dead = true
@@ -70,7 +70,7 @@ func (g *gate) kill() {
 	g.restart()
 }
 
-// held waits until so many writes are stopped.
+// held waits until n writes are stopped.
 func (g *gate) held(n int) {
 	g.t.Helper()
 	timeout := time.After(patience)
@@ -91,7 +91,7 @@ func (g *gate) held(n int) {
 
 var errKilled = errors.New("the process was killed")
 
-// pass is the way of one write to the disk. The lock that heartbeats need is free meanwhile.
+// pass performs one write. It checks that the lock that heartbeats need is free.
 func (g *gate) pass(write func() error) error {
 	g.checkLock()
 	g.mu.Lock()
@@ -119,7 +119,7 @@ func (g *gate) pass(write func() error) error {
 	return write()
 }
 
-// checkLock fails the test if whoever writes holds Coordinator.mu.
+// checkLock fails the test if the writer holds Coordinator.mu.
 func (g *gate) checkLock() {
 	free := make(chan struct{})
 	go func() {
@@ -162,7 +162,7 @@ func (d gated) Append(batch []*spatev1.Snapshot) (fresh []bool, err error) {
 	return fresh, err
 }
 
-// checkTold fails the test if an agent hears of what is not durable.
+// checkTold fails the test if a message to an agent depends on something that is not durable.
 func (g *gate) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
 	if arm := m.GetArm(); arm != nil {
 		if _, ok := g.disk.started.Load(arm.GetRef().GetStageIndex()); !ok {
@@ -174,14 +174,14 @@ func (g *gate) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) 
 	}
 }
 
-// heartbeat is an agent's.
+// heartbeat returns a heartbeat message.
 func heartbeat(number uint64) *spatev1.ConnectRequest {
 	return &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{
 		Heartbeat: &spatev1.Heartbeat{Number: number},
 	}}
 }
 
-// beat sends a heartbeat and hears its answer, and nothing else.
+// beat sends a heartbeat and expects its answer as the next message.
 func (a *agent) beat(number uint64) {
 	a.h.t.Helper()
 	a.say(heartbeat(number))
@@ -190,15 +190,16 @@ func (a *agent) beat(number uint64) {
 	}
 }
 
-// Whatever waits for the disk, heartbeats are answered, of the agents of that run and of all others, and nobody hears
-// of what is not durable until it is.
+// Whatever waits for the disk, heartbeats of all agents are answered, and nobody is told of anything that is not
+// durable yet.
 func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t)
 			a, b := h.agent("a"), h.agent("b")
 			beats := uint64(0)
-			// while stops the disk, has something done that waits for it, and hears heartbeats answered meanwhile.
+			// while stops the disk, does something that waits for the disk, and checks that heartbeats are answered
+			// meanwhile.
 			while := func(do func()) (goOn func()) {
 				t.Helper()
 				h.gate.stop(late)
@@ -226,7 +227,7 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 				return err
 			}
 
-			do, wait := call(submit) // the submission, and the begin of the run
+			do, wait := call(submit) // the submission, and the start of the run
 			while(do)()
 			wait()
 			a.apply()
@@ -246,7 +247,7 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 				t.Fatal(ack, err)
 			}
 
-			do, wait = call(submit) // another run, that waits
+			do, wait = call(submit) // another run, which waits
 			while(do)()
 			wait()
 			got, all := list(t, h.runs, 0)
@@ -284,7 +285,7 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// An agent whose control stream breaks while the disk is stopped is welcome, and its heartbeats are answered.
+// An agent whose control stream breaks while the disk is stopped may reconnect, and its heartbeats are answered.
 func TestAgentsComeBackWhileTheDiskIsStopped(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
@@ -300,8 +301,8 @@ func TestAgentsComeBackWhileTheDiskIsStopped(t *testing.T) {
 	h.gate.restart()
 }
 
-// At whatever step of its agents the disk stops, and the coordinator is killed before it goes on: heartbeats are
-// answered until then, nothing is told that is not durable, and in the end all requests count once.
+// The disk stops at any step of the agents, and the coordinator is killed before the disk continues. Until then
+// heartbeats are answered, nothing is told that is not durable, and in the end all requests count once.
 func TestACoordinatorIsKilledWhileTheDiskIsStopped(t *testing.T) {
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +322,7 @@ func TestACoordinatorIsKilledWhileTheDiskIsStopped(t *testing.T) {
 	}
 }
 
-// playStopped is playKilled with a disk that stops at the step first. It returns how many writes were stopped.
+// playStopped is playKilled, but stops the disk first at the step. It also returns how many writes were stopped.
 func playStopped(t *testing.T, at int, late bool) (held int, killed bool) {
 	p := newPlay(t, plan)
 	p.atStep(at, func() { p.rig.gate.stop(late) })
@@ -355,17 +356,17 @@ func (p *play) renewed(a *actor, number uint64) {
 	}
 }
 
-// The clock of a run's machine stands still while the disk does.
+// The clock of a run's machine stands still while the disk is stalled.
 func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	begun := make(chan struct{})
 	h := start(t, func(c *Config) {
-		c.OpenSink = func(string) (sink.Sink, error) { <-begun; return sink.Discard, nil } // so that nobody else ticks
+		c.OpenSink = func(string) (sink.Sink, error) { <-begun; return sink.Discard, nil } // only the test ticks
 	})
 	defer close(begun)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		_, _ = h.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{ // its context is cancelled
+		_, _ = h.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{ // fails because its context is cancelled
 			PlanYaml: []byte(keyless), MinAgents: 1, AgentsTimeout: durationOf(1),
 		})
 	}()
@@ -386,7 +387,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}
 }
 
-// active waits for the run in progress.
+// active waits for a run to be in progress and returns it.
 func (h *harness) active() *run {
 	h.t.Helper()
 	for until := time.Now().Add(patience); time.Now().Before(until); {
@@ -412,8 +413,8 @@ func TestStalls(t *testing.T) {
 	}{
 		{func(clock.Instant) {}, 0, 10 * second, false},
 		{s.begin, 10 * second, 11 * second, false},
-		{s.begin, 10500 * time.Millisecond, 11001 * time.Millisecond, true}, // the first still waits
-		{s.end, 12 * second, 13 * second, false},                            // it moved
+		{s.begin, 10500 * time.Millisecond, 11001 * time.Millisecond, true}, // the first write still waits
+		{s.end, 12 * second, 13 * second, false},                            // a write returned
 		{func(clock.Instant) {}, 0, 13001 * time.Millisecond, true},
 		{s.end, 14 * second, 60 * second, false}, // nothing waits
 	} {

@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// typical returns n latencies as a window has them: around 20 ms with a tail.
+// typical returns n latencies like those of a window: around 20 ms with a tail.
 func typical(n int) []int64 {
 	r := rand.New(rand.NewPCG(1, 2))
 	vs := make([]int64, n)
@@ -20,7 +20,7 @@ func typical(n int) []int64 {
 	return vs
 }
 
-const window = 2000 // values of a metric, an agent and a second
+const window = 2000 // values per metric, agent and second
 
 func BenchmarkRecord(b *testing.B) {
 	vs := typical(4096)
@@ -112,7 +112,7 @@ func BenchmarkPercentile(b *testing.B) {
 	}
 }
 
-// BenchmarkAddEncoded is a message's way into one more histogram, once it was checked.
+// BenchmarkAddEncoded adds a checked message to a histogram.
 func BenchmarkAddEncoded(b *testing.B) {
 	e, err := Check(of(Times, typical(window)).Proto(spatev1.Metric_METRIC_ITL))
 	if err != nil {
@@ -127,7 +127,7 @@ func BenchmarkAddEncoded(b *testing.B) {
 	}
 }
 
-// BenchmarkAddEncodedSparse is the same of few values far apart, as an agent of a thousand sends them.
+// BenchmarkAddEncodedSparse is BenchmarkAddEncoded for few values far apart, like those of one agent of a thousand.
 func BenchmarkAddEncodedSparse(b *testing.B) {
 	e, err := Check(of(Times, typical(20)).Proto(spatev1.Metric_METRIC_ITL))
 	if err != nil {
@@ -142,7 +142,7 @@ func BenchmarkAddEncodedSparse(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck is what it takes to know that a message can be merged.
+// BenchmarkCheck measures the check whether a message can be merged.
 func BenchmarkCheck(b *testing.B) {
 	d := of(Times, typical(window)).Proto(spatev1.Metric_METRIC_ITL)
 	b.ReportAllocs()
@@ -153,7 +153,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkPackedAdd is a message's way into the values of one agent, over a minute of them.
+// BenchmarkPackedAdd adds messages to the values of one agent, over a minute of messages.
 func BenchmarkPackedAdd(b *testing.B) {
 	messages := make([]Encoded, 60)
 	for i := range messages {

@@ -6,7 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// check walks a payload and returns the totals of its message, or why no values can have both.
+// check walks a payload and returns the totals of its message. It fails if no values can have both the bins and the
+// totals.
 func (g *geometry) check(payload []byte, d *spatev1.Distribution) (totals, error) {
 	t := totals{sum: uint128(d.GetSum()), squares: uint128(d.GetSumOfSquares()), min: d.GetMin(), max: d.GetMax()}
 	if t.min > t.max || t.max > uint64(g.highest) {
@@ -23,7 +24,7 @@ func (g *geometry) check(payload []byte, d *spatev1.Distribution) (totals, error
 	return t, b.check(t)
 }
 
-// checkEmpty refuses sums of no values.
+// checkEmpty returns an error if a message without values has sums.
 func checkEmpty(t totals) error {
 	if t != (totals{}) {
 		return invalid("no values, but sums of some")
@@ -31,9 +32,9 @@ func checkEmpty(t totals) error {
 	return nil
 }
 
-// bounds are the least and the most that the sums of the values in some bins can be. Bins of one page are equally wide,
-// so a page's sums are taken in units of that width, as if all values were at the lower ends of their bins, and come to
-// bounds when the page is left.
+// bounds are the smallest and the largest possible sums of the values in some bins. The bins of one page are equally
+// wide, so a page's sums are kept in units of that width, as if all values were at the lower ends of their bins. They
+// are added to the bounds at the end of the page.
 type bounds struct {
 	geometry            *geometry
 	min, max            uint64
@@ -49,7 +50,7 @@ type bounds struct {
 // pageSums are the sums of a page's values, in units of its bins' width.
 type pageSums struct {
 	number  int
-	before  int    // what a bin's number is more than its lower end in units of the page's width
+	before  int    // a bin's number minus its lower end in units of the page's width
 	n, sum  uint64 // at most 2^44 values below 2^11
 	squares Uint128
 }
@@ -58,8 +59,8 @@ func newBounds(g *geometry, low, high uint64) bounds {
 	return bounds{geometry: g, min: low, max: high, first: g.index(low), last: g.index(high)}
 }
 
-// walk takes in a payload: its numbers are counts of values in one bin, or lengths of runs of empty bins, negative.
-// Nearly all of a window have one byte.
+// walk reads a payload. Its numbers are counts of values in one bin or, negative, lengths of runs of empty bins. Nearly
+// all numbers of a window's payload have one byte.
 func (b *bounds) walk(payload []byte) error {
 	at, bins := 0, b.geometry.bins()
 	for len(payload) > 0 {
@@ -69,7 +70,7 @@ func (b *bounds) walk(payload []byte) error {
 		}
 		width := 1
 		if v < 0 {
-			width = int(-v) // the least number stays negative
+			width = int(-v) // the smallest int64 stays negative
 		}
 		switch {
 		case size == 0:
@@ -87,7 +88,7 @@ func (b *bounds) walk(payload []byte) error {
 	return nil
 }
 
-// add takes in a bin that holds n values; bins come in their order. Its values lie within the bin and between the
+// add adds a bin with n values. Bins must come in ascending order. The values lie within the bin, and between the
 // smallest and the largest value of all.
 func (b *bounds) add(index int, n uint64) error {
 	switch {
@@ -114,8 +115,8 @@ func (b *bounds) add(index int, n uint64) error {
 	return nil
 }
 
-// fold takes the sums of the page into the bounds and begins another page. A value v at the lower end of a bin of width
-// w + 1 may be anything up to v + w, whose square is v^2 + 2vw + w^2.
+// fold adds the sums of the page to the bounds and starts another page. A value counted as v, the lower end of a bin of
+// width w + 1, may be up to v + w, whose square is v^2 + 2vw + w^2.
 func (b *bounds) fold(next int) {
 	p := b.page
 	b.page = pageSums{number: next, before: (max(next, 1) - 1) << pageBits}
@@ -127,7 +128,8 @@ func (b *bounds) fold(next int) {
 	b.squareHi = b.squareHi.Add(squares).Add(sum.scale(2 * w)).Add(product(w, w).scale(p.n))
 }
 
-// clamp uses that no value is below the smallest one or above the largest: in the first bin and in the last.
+// clamp tightens the bounds: no value in the first bin is below the smallest value, and none in the last bin above the
+// largest.
 func (b *bounds) clamp() {
 	low, _ := b.geometry.span(b.first)
 	b.sumLow = b.sumLow.Add(product(b.min-low, b.atFirst))
@@ -137,13 +139,13 @@ func (b *bounds) clamp() {
 	b.squareHi = b.squareHi.sub(product(high, high).sub(product(b.max, b.max)).scale(b.atLast))
 }
 
-// within returns the smallest and the largest value that a bin's values can have.
+// within returns the smallest and the largest possible value in a bin.
 func (b *bounds) within(index int) (low, high uint64) {
 	low, high = b.geometry.span(index)
 	return max(low, b.min), min(high, b.max)
 }
 
-// check compares a message's totals with the bounds, all of them exact.
+// check compares a message's totals with the bounds. All sums are exact.
 func (b *bounds) check(t totals) error {
 	if b.begin != b.first || b.end != b.last {
 		return invalid("smallest value %d and largest %d are not in the first and last bin, %d and %d", t.min, t.max,
@@ -165,8 +167,8 @@ func (b *bounds) check(t totals) error {
 	return nil
 }
 
-// pin uses that one value of the last bin is the largest itself, and one of the first bin the smallest. Of a single
-// value it leaves just that one.
+// pin tightens the bounds: one value of the last bin is the largest value itself, and one of the first bin the
+// smallest. For a single value both bounds become that value.
 func (b *bounds) pin() {
 	low, _ := b.within(b.last)
 	b.sumLow = b.sumLow.Add(product(b.max-low, 1))

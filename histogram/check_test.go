@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// slowBounds is bounds by its definition, bin by bin.
+// slowBounds computes bounds by definition, bin by bin.
 type slowBounds struct {
 	sumLow, sumHigh, squareLow, squareHi Uint128
 }
@@ -17,7 +17,7 @@ func (s *slowBounds) add(b *bounds, index int, n uint64) {
 	s.squareLow, s.squareHi = s.squareLow.Add(product(low, low).scale(n)), s.squareHi.Add(product(high, high).scale(n))
 }
 
-// TestBoundsAreThoseBinByBin: sums by page come to the same bounds, for any bins with any numbers of values.
+// TestBoundsAreThoseBinByBin: sums by page give the same bounds as sums by bin, for any bins and counts.
 func TestBoundsAreThoseBinByBin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := rapid.SampledFrom([]Layout{Times, Counts}).Draw(t, "layout")

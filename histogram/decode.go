@@ -9,15 +9,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ErrInvalid is wrapped by every error about a message that no histogram can have sent.
+// ErrInvalid is wrapped by all errors about a message that no histogram can have produced.
 var ErrInvalid = errors.New("histogram: invalid distribution")
 
-// invalid returns an ErrInvalid with its reason.
+// invalid returns an error that wraps ErrInvalid with a reason.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }
 
-// FromProto decodes a message, as strictly as AddProto.
+// FromProto decodes a message. It is as strict as AddProto.
 func FromProto(d *spatev1.Distribution) (*Histogram, error) {
 	h := New(LayoutOf(d.GetMetric()))
 	if err := h.AddProto(d); err != nil {
@@ -26,10 +26,10 @@ func FromProto(d *spatev1.Distribution) (*Histogram, error) {
 	return h, nil
 }
 
-// AddProto decodes a message and adds its values. It is all or nothing: on an error the histogram is as it was. A
-// message is refused if its metric is unknown or of another layout, if its bytes are not our encoding, or if no values
-// can have both its bins and its sums; the error then wraps ErrInvalid. It is ErrFull if the values are too many.
-// Nothing is allocated but the pages of bins that do hold values, whatever the message claims.
+// AddProto decodes a message and adds its values. On an error the histogram is unchanged. The error wraps ErrInvalid if
+// the metric is unknown or of another layout, if the bytes are not in our encoding, or if no values can have both the
+// bins and the sums of the message. It is ErrFull if there are too many values. AddProto allocates only pages of bins
+// that hold values, whatever the message claims.
 func (h *Histogram) AddProto(d *spatev1.Distribution) error {
 	e, err := Check(d)
 	if err != nil {
@@ -41,7 +41,7 @@ func (h *Histogram) AddProto(d *spatev1.Distribution) error {
 	return h.Add(e)
 }
 
-// payload checks the header and returns what follows it.
+// payload checks the header and returns the payload after it.
 func (g *geometry) payload(encoded []byte) ([]byte, error) {
 	if len(encoded) < headerSize {
 		return nil, invalid("%d bytes are less than a header of %d", len(encoded), headerSize)
@@ -56,7 +56,8 @@ func (g *geometry) payload(encoded []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// zigZag reads one number and its size in bytes, 0 if it is cut off. A ninth byte holds 8 bits and is the last.
+// zigZag reads one number and returns it with its size in bytes, 0 if the number is truncated. A ninth byte holds 8
+// bits and is the last.
 func zigZag(b []byte) (v int64, size int) {
 	var u uint64
 	if len(b) > 0 && b[0] < 0x80 {

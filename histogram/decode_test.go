@@ -74,7 +74,7 @@ func TestAddProtoRefuses(t *testing.T) {
 	}
 }
 
-// TestNegativeVarianceIsRefused takes sums that each lie within their bounds and cannot be together.
+// TestNegativeVarianceIsRefused uses sums that are each within their bounds but impossible together.
 func TestNegativeVarianceIsRefused(t *testing.T) {
 	d := of(Times, []int64{1 << 40, 1<<40 + 1000, 1<<40 + 2000}).Proto(spatev1.Metric_METRIC_TTFT)
 	d.SumOfSquares = product(1<<40, 1<<40).scale(3).Add(Uint128{Low: 5000}).proto()
@@ -90,7 +90,7 @@ func TestNothingIsNotADistribution(t *testing.T) {
 	}
 }
 
-// TestEmptyRoundTrip sends a histogram of nothing.
+// TestEmptyRoundTrip encodes and decodes an empty histogram.
 func TestEmptyRoundTrip(t *testing.T) {
 	d := New(Counts).Proto(spatev1.Metric_METRIC_ISL)
 	h, err := FromProto(d)
@@ -104,7 +104,7 @@ func TestEmptyRoundTrip(t *testing.T) {
 	}
 }
 
-// TestBoundsAreExact shifts one value within its bin: what real values make is never refused.
+// TestBoundsAreExact shifts one value within its bin: a message of real values is never refused.
 func TestBoundsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := layouts.Draw(t, "layout")
@@ -121,8 +121,8 @@ func TestBoundsAreExact(t *testing.T) {
 	})
 }
 
-// FuzzAddProto feeds messages from anywhere: no panic, all or nothing, and what is accepted encodes to a message that
-// is accepted again with the same totals.
+// FuzzAddProto feeds arbitrary messages: no panic, no change on an error, and an accepted message encodes again to an
+// accepted message with the same totals.
 func FuzzAddProto(f *testing.F) {
 	for _, h := range []*Histogram{New(Times), of(Times, []int64{5000, 10_000, 30_000_000}),
 		of(Counts, []int64{1, 150, 3000})} {

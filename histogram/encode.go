@@ -17,16 +17,16 @@ import (
 //	0  cookie          8  normalizing index offset, 0   16  lowest discernible value   32  conversion ratio, 1.0
 //	4  payload length  12 significant digits            24  highest trackable value    40  payload
 //
-// A count is a ZigZag LEB128 number; a run of two or more empty bins is its length, negative. The compressed form is
-// another cookie, the length of what follows, and all of the above through zlib.
+// A count is a ZigZag LEB128 number. A run of two or more empty bins is its length, negated. The compressed form is
+// another cookie, the length of the rest, and all of the above compressed by zlib.
 const (
 	cookie           = 0x1c849303 | wordSize
 	cookieCompressed = 0x1c849304 | wordSize
-	wordSize         = 0x10 // nibble that older versions of the encoding used
+	wordSize         = 0x10 // nibble used by older versions of the encoding
 	headerSize       = 40
 )
 
-// AppendHDR appends the V2 encoding, not compressed, and returns the extended slice.
+// AppendHDR appends the uncompressed V2 encoding and returns the extended slice.
 func (h *Histogram) AppendHDR(dst []byte) []byte {
 	begin := len(dst)
 	dst = h.geometry.appendHeader(dst)
@@ -35,7 +35,7 @@ func (h *Histogram) AppendHDR(dst []byte) []byte {
 	return dst
 }
 
-// appendHeader appends the header with an empty payload.
+// appendHeader appends the header, with a payload length of 0.
 func (g *geometry) appendHeader(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, cookie)
 	dst = binary.BigEndian.AppendUint32(dst, 0)
@@ -46,7 +46,7 @@ func (g *geometry) appendHeader(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(dst, math.Float64bits(1))
 }
 
-// appendCounts appends the payload. Of an empty histogram HdrHistogram writes one bin.
+// appendCounts appends the payload. For an empty histogram it writes one bin, like HdrHistogram.
 func (h *Histogram) appendCounts(dst []byte) []byte {
 	if h.totals.count == 0 {
 		return appendZigZag(dst, 0)
@@ -66,12 +66,12 @@ func (h *Histogram) appendCounts(dst []byte) []byte {
 	return dst
 }
 
-// appendZigZag appends a number in groups of 7 bits, lowest first, the sign in the lowest bit. Counts stay below 2^44,
-// so HdrHistogram's rule that a ninth byte holds 8 bits is never met here.
+// appendZigZag appends a number in groups of 7 bits, lowest first, with the sign in the lowest bit. Counts are at most
+// 2^44, so HdrHistogram's rule that a ninth byte holds 8 bits never applies.
 func appendZigZag(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
 
-// AppendCompressedBase64 appends the compressed V2 encoding in base64, as a line of an .hlog file holds it, and returns
-// the extended slice.
+// AppendCompressedBase64 appends the compressed V2 encoding in base64, as in a line of an .hlog file, and returns the
+// extended slice.
 func (h *Histogram) AppendCompressedBase64(dst []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	packed.Write(make([]byte, 8))
@@ -88,7 +88,7 @@ func (h *Histogram) AppendCompressedBase64(dst []byte) ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(dst, all), nil
 }
 
-// Proto returns the message of the histogram as the distribution of a metric.
+// Proto returns the histogram as the message of a metric's distribution.
 func (h *Histogram) Proto(m spatev1.Metric) *spatev1.Distribution {
 	return &spatev1.Distribution{
 		Metric:       m,

@@ -2,17 +2,17 @@ package histogram
 
 import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-// Encoded is a distribution that was checked and still lies in its message, whose bytes it shares. Adding it to a
-// histogram walks the bins that hold values and nothing else, so that one message goes into many histograms without
-// being unpacked. The zero value has no values. It is a value and may be copied and read concurrently.
+// Encoded is a checked distribution that is still encoded. It shares the bytes of its message. Adding it to a histogram
+// only walks the bins that hold values, so one message can be added to many histograms without being unpacked. The zero
+// Encoded is empty. An Encoded may be copied and read concurrently.
 type Encoded struct {
 	layout  Layout
 	payload []byte
 	totals  totals
 }
 
-// Check reads a message, as strictly as AddProto, and allocates nothing. The caller must not change the message while
-// the result is used.
+// Check checks a message as strictly as AddProto, and allocates nothing. The caller must not change the message while
+// the result is in use.
 func Check(d *spatev1.Distribution) (Encoded, error) {
 	m := d.GetMetric()
 	if _, known := spatev1.Metric_name[int32(m)]; !known || m == spatev1.Metric_METRIC_UNSPECIFIED {
@@ -37,8 +37,8 @@ func (e Encoded) Count() uint64 { return e.totals.count }
 // Layout returns the layout of the values.
 func (e Encoded) Layout() Layout { return e.layout }
 
-// Add adds all values of e. It is all or nothing: an error if the layouts differ, ErrFull if the values are too many.
-// It allocates only when a page is touched for the first time.
+// Add adds all values of e. It returns an error, and changes nothing, if the layouts differ, and ErrFull if there would
+// be too many values. It allocates only pages that are used for the first time.
 func (h *Histogram) Add(e Encoded) error {
 	if e.totals.count == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (h *Histogram) Add(e Encoded) error {
 	return nil
 }
 
-// addCounts adds the bins of a payload that was checked. Nearly all numbers of a window have one byte.
+// addCounts adds the bins of a checked payload. Nearly all numbers of a window's payload have one byte.
 func (h *Histogram) addCounts(payload []byte) {
 	at := 0
 	for len(payload) > 0 {

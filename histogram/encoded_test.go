@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestEncodedAddsAsMergeDoes: a message that is added as it lies makes the same histogram as one that is unpacked and
-// merged, however wide its bins are apart and whatever was there before.
+// TestEncodedAddsAsMergeDoes: adding an encoded message gives the same histogram as decoding and merging it, however
+// far its bins are apart and whatever values were there before.
 func TestEncodedAddsAsMergeDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom([]spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_OSL}).Draw(t,
@@ -57,7 +57,7 @@ func TestEncodedRefusesAnotherLayout(t *testing.T) {
 	}
 }
 
-// TestPercentilesAreThoseOneByOne compares the one walk with as many as there are percentiles.
+// TestPercentilesAreThoseOneByOne compares Percentiles with one call of Percentile each.
 func TestPercentilesAreThoseOneByOne(t *testing.T) {
 	ps := []float64{-1, 0, 0.1, 50, 50, 90, 95, 99, 99.9, 100, 101}
 	random := rand.New(rand.NewPCG(3, 4))

@@ -1,10 +1,10 @@
-// Package histogram counts values the way HdrHistogram does, and keeps exact sums beside, so that percentiles of many
-// agents can be merged without loss and means need no bins at all.
+// Package histogram counts values in HdrHistogram's bins and also keeps exact sums. Percentiles of many agents can be
+// merged without loss, and means do not depend on bins.
 //
-// The bins, their numbering and the encoding are HdrHistogram's (V2), so that its tools read what we write. The sums
-// are whole numbers of 128 bits: merging is exact, and its order never shows in a result, to the last bit. The package
-// does no I/O, knows no clock and takes no lock. Agents record into histograms, the coordinator decodes and merges
-// them, reports read them.
+// The bins, their numbering and the encoding are HdrHistogram's (V2), so that its tools can read our histograms. The
+// sums are 128-bit integers, so merging is exact: the order of merges does not change a single bit of a result. The
+// package does no I/O, reads no clock and takes no lock. Agents record into histograms, the coordinator decodes and
+// merges them, reports read them.
 package histogram
 
 import (
@@ -13,19 +13,19 @@ import (
 	"math"
 )
 
-// maxCount is the most values a histogram holds. 2^44 squares of an hour in nanoseconds are the most that fit into the
-// 128 bits of the sum of squares; at ten million values a second it takes 20 days to come there.
+// maxCount is the largest number of values in a histogram. The 128-bit sum of squares holds at most 2^44 squares of an
+// hour in nanoseconds. At ten million values a second it takes 20 days to reach the limit.
 const maxCount = 1 << 44
 
-// ErrFull is returned when a merge would bring a histogram beyond 2^44 values.
+// ErrFull is returned if a histogram would hold more than 2^44 values.
 var ErrFull = errors.New("histogram: more than 2^44 values: split the run")
 
-// page counts the values of the bins between a power of two and the next.
+// page holds the counts of the bins between a power of two and the next.
 type page [pageBins]uint64
 
-// Histogram counts values in bins and keeps their exact sums. Memory is taken by the page of 8 KiB when a value first
-// falls into it: values that lie within a factor of ten need 4 or 5 pages, the full range of an hour 24 (192 KiB).
-// Reset keeps the pages. A Histogram is not safe for concurrent use. New makes one.
+// Histogram counts values in bins and keeps their exact sums. A page of 8 KiB is allocated when the first value falls
+// into it. Values within a factor of ten need 4 or 5 pages, the full range of an hour 24 (192 KiB). Reset keeps the
+// pages. A Histogram is not safe for concurrent use. Use New to make one.
 type Histogram struct {
 	geometry *geometry
 	layout   Layout
@@ -33,18 +33,18 @@ type Histogram struct {
 	pages    [maxPages]*page
 }
 
-// totals are what is kept of the values besides the bins.
+// totals is what a histogram keeps about its values besides the bins.
 type totals struct {
 	count    uint64
 	sum      Uint128
 	squares  Uint128
-	min, max uint64 // of no values: the highest number and 0
+	min, max uint64 // without values: math.MaxUint64 and 0
 }
 
-// none are the totals of no values.
+// none is the totals of no values.
 var none = totals{min: math.MaxUint64}
 
-// plus returns the totals of both, and false if they are more than a histogram holds.
+// plus returns the totals of both, and false if there are too many values for a histogram.
 func (t totals) plus(o totals) (totals, bool) {
 	return totals{
 		count:   t.count + o.count,
@@ -55,16 +55,16 @@ func (t totals) plus(o totals) (totals, bool) {
 	}, o.count <= maxCount && t.count+o.count <= maxCount
 }
 
-// New returns an empty histogram. It panics on a layout that does not exist.
+// New returns an empty histogram. It panics if the layout does not exist.
 func New(l Layout) *Histogram {
 	return &Histogram{geometry: &geometries[l], layout: l, totals: none}
 }
 
-// Layout returns the layout the histogram was made with.
+// Layout returns the histogram's layout.
 func (h *Histogram) Layout() Layout { return h.layout }
 
-// Record counts one value. Values outside the layout's range are counted as its nearest end, in the sums too; a
-// negative value is a mistake of the caller. It allocates only when a page is touched for the first time.
+// Record counts one value. A value outside the layout's range counts as the nearest end of the range, also in the sums.
+// Negative values are a caller's mistake and count as 0. It allocates only pages that are used for the first time.
 func (h *Histogram) Record(v int64) {
 	u := h.geometry.clamp(v)
 	index := h.geometry.index(u)
@@ -100,7 +100,7 @@ func (h *Histogram) RecordN(v int64, n uint64) {
 	h.totals = t
 }
 
-// touch returns a page, made if need be.
+// touch returns a page. It allocates the page if necessary.
 func (h *Histogram) touch(i int) *page {
 	if h.pages[i] == nil {
 		h.pages[i] = new(page)
@@ -108,8 +108,8 @@ func (h *Histogram) touch(i int) *page {
 	return h.pages[i]
 }
 
-// Merge adds all values of o, exactly. It returns an error, and changes nothing, if the layouts differ or ErrFull if
-// the values are too many. It costs what o's used range is long.
+// Merge adds all values of o, exactly. It returns an error, and changes nothing, if the layouts differ, and ErrFull if
+// there would be too many values. Its cost is proportional to o's used range of bins.
 func (h *Histogram) Merge(o *Histogram) error {
 	if h.layout != o.layout {
 		return mixed(o.layout, h.layout)
@@ -129,12 +129,12 @@ func (h *Histogram) Merge(o *Histogram) error {
 	return nil
 }
 
-// mixed is the error of two layouts.
+// mixed returns the error for different layouts.
 func mixed(from, into Layout) error {
 	return fmt.Errorf("histogram: cannot merge %v into %v: they have other bins", from, into)
 }
 
-// add adds the bins low to high of another page.
+// add adds the bins from low to high of another page.
 func (p *page) add(from *page, low, high int) {
 	into := p[low : high+1]
 	for i, n := range from[low : high+1] {
@@ -142,7 +142,7 @@ func (p *page) add(from *page, low, high int) {
 	}
 }
 
-// used returns the first and the last bin with values; the last is before the first if there are none.
+// used returns the first and the last bin with values. Without values last is less than first.
 func (h *Histogram) used() (first, last int) {
 	if h.totals.count == 0 {
 		return 0, -1
@@ -150,7 +150,7 @@ func (h *Histogram) used() (first, last int) {
 	return h.geometry.index(h.totals.min), h.geometry.index(h.totals.max)
 }
 
-// bins yields each bin that holds values and how many, ascending.
+// bins yields each bin that holds values with its count, in ascending order.
 func (h *Histogram) bins(yield func(index int, count uint64) bool) {
 	first, last := h.used()
 	for i := first >> pageBits; i<<pageBits <= last; i++ {
@@ -166,7 +166,7 @@ func (h *Histogram) bins(yield func(index int, count uint64) bool) {
 	}
 }
 
-// Reset forgets all values and keeps the memory for the next ones.
+// Reset removes all values and keeps the memory for new ones.
 func (h *Histogram) Reset() {
 	first, last := h.used()
 	for i := first >> pageBits; i<<pageBits <= last; i++ {

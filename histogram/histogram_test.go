@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// values draws values of all magnitudes, in the layout's range and beyond its ends.
+// values draws values of all magnitudes, within the layout's range and beyond its ends.
 func values(l Layout) *rapid.Generator[[]int64] {
 	top := geometries[l].highest
 	return rapid.SliceOfN(rapid.OneOf(
@@ -36,10 +36,10 @@ func of(l Layout, values []int64) *Histogram {
 	return h
 }
 
-// oracle is the sorted slice that a histogram stands for.
+// oracle is the sorted slice of a histogram's values.
 type oracle []int64
 
-// sorted makes the oracle of values.
+// sorted returns the oracle of values.
 func sorted(l Layout, values []int64) oracle {
 	o := make(oracle, len(values))
 	for i, v := range values {
@@ -60,7 +60,7 @@ func (o oracle) sums() (sum, squares *big.Int) {
 	return sum, squares
 }
 
-// std returns the population standard deviation, worked out with 512 bits.
+// std returns the population standard deviation, computed with 512 bits.
 func (o oracle) std() float64 {
 	sum, squares := o.sums()
 	n := big.NewInt(int64(len(o)))
@@ -71,7 +71,7 @@ func (o oracle) std() float64 {
 	return f
 }
 
-// TestAgainstSortedSlice compares everything a histogram says with the values themselves.
+// TestAgainstSortedSlice compares all statistics of a histogram with the values themselves.
 func TestAgainstSortedSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := layouts.Draw(t, "layout")
@@ -98,7 +98,7 @@ func TestAgainstSortedSlice(t *testing.T) {
 	})
 }
 
-// checkNoValues checks what an empty histogram says.
+// checkNoValues checks the statistics of an empty histogram.
 func checkNoValues(t *rapid.T, h *Histogram) {
 	if h.Min() != 0 || h.Max() != 0 || h.Percentile(50) != 0 || !math.IsNaN(h.Mean()) || !math.IsNaN(h.Std()) {
 		t.Fatalf("an empty histogram speaks of values: %d %d %d %v %v", h.Min(), h.Max(), h.Percentile(50),
@@ -122,7 +122,7 @@ func checkPercentiles(t *rapid.T, h *Histogram, o oracle) {
 	}
 }
 
-// TestPercentileRank checks the rank against HdrHistogram's rule where floats are awkward.
+// TestPercentileRank checks the rank against HdrHistogram's rule where floats are inexact.
 func TestPercentileRank(t *testing.T) {
 	for _, c := range []struct {
 		p    float64
@@ -147,7 +147,7 @@ func TestPercentileRank(t *testing.T) {
 	}
 }
 
-// TestStdDoesNotCancel takes values so close together that sums in floats would lose them altogether.
+// TestStdDoesNotCancel uses values so close together that float sums would lose their deviation entirely.
 func TestStdDoesNotCancel(t *testing.T) {
 	h := New(Times)
 	h.RecordN(3_599_999_999_999, 1<<42)
@@ -190,7 +190,7 @@ func metricOf(l Layout) spatev1.Metric {
 	return spatev1.Metric_METRIC_TTFT
 }
 
-// checkSame checks that two histograms cannot be told apart.
+// checkSame checks that two histograms are equal.
 func checkSame(t rapid.TB, what string, got, want *Histogram) {
 	t.Helper()
 	if got.totals != want.totals {
@@ -201,7 +201,7 @@ func checkSame(t rapid.TB, what string, got, want *Histogram) {
 	}
 }
 
-// TestResetForgets checks that a histogram used before is as a new one.
+// TestResetForgets checks that a reset histogram is like a new one.
 func TestResetForgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := values(Times).Draw(t, "before"), values(Times).Draw(t, "after")
@@ -242,7 +242,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeWithItself doubles.
+// TestMergeWithItself: all counts double.
 func TestMergeWithItself(t *testing.T) {
 	h := of(Times, []int64{5000, 70_000_000})
 	if err := h.Merge(h); err != nil {
@@ -265,8 +265,8 @@ func TestLayoutOfEveryMetric(t *testing.T) {
 	}
 }
 
-// TestBinsAreGapless checks that the bins follow each other without gap or overlap and that each value falls into its
-// own.
+// TestBinsAreGapless checks that the bins follow each other without gap or overlap, and that each value falls into the
+// right bin.
 func TestBinsAreGapless(t *testing.T) {
 	for l, g := range geometries {
 		next := uint64(0)

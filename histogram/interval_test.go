@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A wide interval has to come from ranks that a sorted slice gives, one bin around them.
+// The ends of an interval are the values of the right ranks in a sorted slice, to within a bin.
 func TestIntervalIsThatOfTheSortedValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Int64Range(1_000, 1e10), 20, 400).Draw(t, "values")
@@ -58,7 +58,7 @@ func TestIntervalCoversThePercentile(t *testing.T) {
 				covered++
 			}
 		}
-		// Binomial with n = 400 and p = 0.9: standard deviation 6; the bins and whole ranks make the interval a little
+		// Binomial with n = 400 and p = 0.9: standard deviation 6. Bins and whole ranks make the interval a little
 		// wider.
 		if covered < 342 || covered > 390 {
 			t.Errorf("p%v: the truth lay in %d of %d intervals of confidence 0.9", p, covered, rounds)

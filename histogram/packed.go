@@ -2,23 +2,23 @@ package histogram
 
 import "slices"
 
-// Packed keeps values that are added often and read seldom in a tenth of a Histogram's memory: its bins as they are
-// encoded, and beside them the last messages as they came. One agent of a thousand has such ones. The zero value has no
-// values and takes those of any layout. A Packed is not safe for concurrent use.
+// Packed holds values that are added often and read seldom, such as the distributions of one of a thousand agents, in a
+// tenth of a Histogram's memory. It keeps its bins encoded, and the last messages as they came. The zero Packed is
+// empty and takes values of any layout. A Packed is not safe for concurrent use.
 type Packed struct {
 	layout  Layout
 	totals  totals
-	payload []byte   // bins of all but those that wait
+	payload []byte   // encoded bins without those that wait
 	waiting [][]byte // payloads of the last messages
 }
 
-// mostWaiting is how many messages wait to be packed together. Packing walks all bins, so that more of them at once
-// take less time, and more memory.
+// mostWaiting is how many messages are collected before they are packed. Packing walks all bins, so packing more
+// messages at once takes less time and more memory.
 const mostWaiting = 8
 
-// Add adds all values of e, whose bytes it keeps for a while. It is all or nothing: an error if the layouts differ,
-// ErrFull if the values are too many. It packs by way of a histogram of the same layout that is used for nothing else
-// meanwhile and is left in any state.
+// Add adds all values of e and may keep e's bytes until a later call. It returns an error, and changes nothing, if the
+// layouts differ, and ErrFull if there would be too many values. by is a scratch histogram with the same layout: Add
+// may overwrite it and leaves it in an arbitrary state.
 func (p *Packed) Add(e Encoded, by *Histogram) error {
 	if e.totals.count == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (p *Packed) Add(e Encoded, by *Histogram) error {
 // Count returns the number of values.
 func (p *Packed) Count() uint64 { return p.totals.count }
 
-// Unpack makes h, which has the layout of the values, the histogram of them. h keeps its memory.
+// Unpack sets h to the values. h must have their layout, and keeps its memory.
 func (p *Packed) Unpack(h *Histogram) {
 	h.Reset()
 	if p.totals.count == 0 {
@@ -56,7 +56,7 @@ func (p *Packed) Unpack(h *Histogram) {
 	h.totals = p.totals
 }
 
-// pack encodes the bins anew, with those that wait.
+// pack encodes the bins again, including those of the waiting messages.
 func (p *Packed) pack(by *Histogram) {
 	p.Unpack(by)
 	p.payload = slices.Clip(by.appendCounts(make([]byte, 0, len(p.payload)+len(p.payload)/8+64)))

@@ -8,8 +8,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestPackedIsAHistogram: whatever is added and however often it is looked at between, unpacked it is what a histogram
-// would be.
+// TestPackedIsAHistogram: whatever is added, and however often it is unpacked in between, it unpacks to the same
+// histogram as one that was merged.
 func TestPackedIsAHistogram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom([]spatev1.Metric{spatev1.Metric_METRIC_TTFT, spatev1.Metric_METRIC_OSL}).Draw(t,

@@ -44,8 +44,8 @@ func TestPeerReadsOurs(t *testing.T) {
 		if got, want := counts(theirs), h.counts(); !maps.Equal(got, want) {
 			t.Fatalf("they count %v, we %v", got, want)
 		}
-		// Whole ranks only: between them the peer rounds to the nearest where HdrHistogram's first implementation takes
-		// the next.
+		// Whole ranks only: between ranks the peer rounds to the nearest rank, but HdrHistogram's original
+		// implementation takes the next rank.
 		for i := range h.Count() {
 			p := 100 * float64(i+1) / float64(h.Count())
 			if got, want := h.Percentile(p), theirs.ValueAtPercentile(p); got != min(want, h.Max()) {
@@ -66,7 +66,7 @@ func counts(h *hdr.Histogram) map[int64]int64 {
 	return all
 }
 
-// counts returns the same of ours.
+// counts returns the counts of the bins of our histogram that hold values, by their smallest value.
 func (h *Histogram) counts() map[int64]int64 {
 	all := make(map[int64]int64)
 	for i, n := range h.bins {
@@ -76,8 +76,8 @@ func (h *Histogram) counts() map[int64]int64 {
 	return all
 }
 
-// TestBytesAreThePeers checks both ways at once: our encoding is HdrHistogram's to the byte, and its bytes decode to
-// our histogram.
+// TestBytesAreThePeers checks both ways: our encoding is HdrHistogram's to the byte, and its bytes decode to our
+// histogram.
 func TestBytesAreThePeers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := layouts.Draw(t, "layout")
@@ -118,7 +118,7 @@ func inflate(t rapid.TB, h *hdr.Histogram) []byte {
 	return all
 }
 
-// TestZigZagOfNineBytes checks the one number form that we read and never write.
+// TestZigZagOfNineBytes checks the only number format that we read but never write.
 func TestZigZagOfNineBytes(t *testing.T) {
 	for _, c := range []struct {
 		bytes []byte

@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// errNotPart is returned by Subtract.
+// errNotPart is returned by Subtract if o holds values that h does not.
 var errNotPart = errors.New("histogram: values to take away that were never added")
 
-// Subtract takes away values that were merged before, exactly but for the smallest and the largest value: those are
-// known to the bin only. It returns an error, and changes nothing, if the layouts differ or if o holds values that h
-// does not.
+// Subtract removes values that were merged before. The result is exact, except that Min and Max are then known only to
+// the bin. It returns an error, and changes nothing, if the layouts differ or if o holds values that h does not.
 func (h *Histogram) Subtract(o *Histogram) error {
 	if h.layout != o.layout {
 		return mixed(o.layout, h.layout)
@@ -30,7 +29,7 @@ func (h *Histogram) Subtract(o *Histogram) error {
 	return nil
 }
 
-// narrow sets the smallest and the largest value by the bins, as far as they have changed.
+// narrow adjusts the smallest and the largest value to the bins that still hold values.
 func (h *Histogram) narrow() {
 	if h.totals.count == 0 {
 		h.totals = none
@@ -48,9 +47,9 @@ func (h *Histogram) narrow() {
 	h.totals.min, h.totals.max = max(h.totals.min, low), min(h.totals.max, high)
 }
 
-// Quantile returns the quantile q, from 0 to 1, as numpy's percentile does by default: between the two values next to
-// rank q (n-1), counted from 0, it interpolates linearly. It is NaN if there are no values. Values are told as
-// Percentile tells them.
+// Quantile returns the quantile q, from 0 to 1, like numpy's percentile by default: it interpolates linearly between
+// the two values next to rank q (n-1), counted from 0. It is NaN without values. As in Percentile, a value is the
+// largest value of its bin.
 func (h *Histogram) Quantile(q float64) float64 {
 	n := h.totals.count
 	if n == 0 {
@@ -65,7 +64,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return low + (h.ranked(below+2)-low)*(at-float64(below))
 }
 
-// ranked returns the value of a rank, counted from 1.
+// ranked returns the value of a rank, counted from 1, to the resolution of its bin.
 func (h *Histogram) ranked(rank uint64) float64 {
 	seen := uint64(0)
 	for index, n := range h.bins {

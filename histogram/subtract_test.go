@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/histogram"
 )
 
-// What is left after values were taken away is what the rest alone would have come to, but for the ends within a bin.
+// After values are subtracted, the histogram equals one of the remaining values, except for Min and Max within a bin.
 func TestSubtractUndoesMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOf(rapid.Int64Range(0, 1e9))
@@ -64,7 +64,7 @@ func TestQuantileIsNumpys(t *testing.T) {
 		t.Error("no values have a quantile")
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Int64Range(1, 2000), 1, 50).Draw(t, "values") // each has a bin of its own
+		values := rapid.SliceOfN(rapid.Int64Range(1, 2000), 1, 50).Draw(t, "values") // each value has its own bin
 		h := histogram.New(histogram.Counts)
 		for _, v := range values {
 			h.Record(v)

@@ -13,7 +13,7 @@ type Uint128 struct {
 	High, Low uint64
 }
 
-// Float64 returns the nearest float, wrong by one rounding of each half at most.
+// Float64 returns u as a float. Its error is at most one rounding of each half and of their sum.
 func (u Uint128) Float64() float64 { return math.Ldexp(float64(u.High), 64) + float64(u.Low) }
 
 // String returns u in decimal.
@@ -23,7 +23,7 @@ func (u Uint128) String() string {
 	return n.Or(n, new(big.Int).SetUint64(u.Low)).String()
 }
 
-// Less says whether u is smaller than v.
+// Less reports whether u is less than v.
 func (u Uint128) Less(v Uint128) bool { return u.High < v.High || u.High == v.High && u.Low < v.Low }
 
 // Add returns u + v. The count limit of a histogram keeps its sums below 2^128.
@@ -50,10 +50,10 @@ func product(a, b uint64) Uint128 {
 	return Uint128{High: high, Low: low}
 }
 
-// proto returns the message of u.
+// proto returns u as a message.
 func (u Uint128) proto() *spatev1.Uint128 { return &spatev1.Uint128{High: u.High, Low: u.Low} }
 
-// uint128 reads a message; none is zero.
+// uint128 reads a message. Nil is zero.
 func uint128(m *spatev1.Uint128) Uint128 { return Uint128{High: m.GetHigh(), Low: m.GetLow()} }
 
 // uint192 holds products of sums, least significant word first.

@@ -1,31 +1,31 @@
 package measure
 
-// Bounds of what an agent records. Whatever a server sends, a recorder stays within them, and the coordinator takes
-// what is within them: both read this table, so that no answer of a server can make a snapshot that is refused. A
-// request beyond the bounds fails with ERROR_CLASS_OUT_OF_RANGE.
+// Bounds of what an agent records. Whatever a server sends, a recorder stays within these bounds, and the coordinator
+// accepts what is within them. Both use this table, so that no server can cause a snapshot that is refused. A request
+// beyond the bounds fails with ERROR_CLASS_OUT_OF_RANGE.
 const (
-	// MaxTokens bounds each number of tokens that a server tells of one request: 16.8 million, where the longest
-	// contexts hold 10 million.
+	// MaxTokens bounds each token count that a server reports for one request: 16.8 million. The longest contexts hold
+	// 10 million.
 	MaxTokens = 1 << 24
-	// MaxFrames bounds the frames that are kept of one stream, so that its row fits into a snapshot.
+	// MaxFrames bounds the frames that are kept of one stream, so that its request row fits into a snapshot.
 	MaxFrames = 1 << 20
-	// MaxAnswer bounds the bytes of the text of one answer: 32 GiB, where MaxFrames frames of log probabilities take 16
-	// GiB.
+	// MaxAnswer bounds the text of one answer, in bytes: 32 GiB. MaxFrames frames of log probabilities take 16 GiB.
 	MaxAnswer = 1 << 35
-	// MinStatus is the least HTTP status.
+	// MinStatus is the smallest HTTP status.
 	MinStatus = 100
-	// MaxStatus is the greatest number of three digits, which an HTTP status has.
+	// MaxStatus is the largest HTTP status: the largest number of three digits.
 	MaxStatus = 999
-	// MaxWindowCount bounds a counter of one window and endpoint: MaxTokens of 2^18 requests, MaxAnswer of 2^7.
+	// MaxWindowCount bounds a counter of one window and endpoint. It is MaxTokens for each of 2^18 requests, or
+	// MaxAnswer for each of 2^7.
 	MaxWindowCount = 1 << 42
 	// MaxTotal bounds a counter of a stage. JSON numbers are exact up to 2^53.
 	MaxTotal = 1 << 52
 	// MaxValues bounds the values of one distribution in a snapshot. A histogram holds 2^44.
 	MaxValues = 1 << 28
-	// MaxText bounds the example of an error, and each text of a request's row, in bytes.
+	// MaxText bounds the example of an error, and each text of a request row, in bytes.
 	MaxText = 512
-	// MaxReason bounds why an agent ended its share, in bytes.
+	// MaxReason bounds the reason why an agent ended its share, in bytes.
 	MaxReason = 4096
-	// MaxExamples is how many kinds of errors of one window and endpoint keep an example: servers can invent 900.
+	// MaxExamples is how many kinds of errors of one window and endpoint keep an example. Servers can invent 900 kinds.
 	MaxExamples = 16
 )

@@ -53,20 +53,20 @@ const (
 	CounterCount
 )
 
-// Counts holds the value of each counter. Counts[0] is not used.
+// Counts holds the value of each counter, indexed by Counter. Counts[0] is not used.
 type Counts [CounterCount]uint64
 
 // counter is a row of the catalogue.
 type counter struct {
 	id   Counter
 	name string
-	// ofCompleted counters count completed requests, so they never exceed Completed.
+	// ofCompleted says that the counter counts completed requests, so it never exceeds Completed.
 	ofCompleted bool
-	// known reports whether the value is all there is. Nil: it always is.
+	// known reports whether the value is complete. Nil: it always is.
 	known func(*Counts) bool
 }
 
-// counterTable is the catalogue, in the order of the protocol. The names are the protocol's.
+// counterTable is the catalogue of counters, in the order of the protocol. The names are the protocol's.
 var counterTable = [CounterCount - 1]counter{
 	{id: Started, name: "started"},
 	{id: Completed, name: "completed"},
@@ -125,10 +125,11 @@ func Counters() []Counter {
 // String returns the counter's name in the protocol and in databases.
 func (c Counter) String() string { return counterTable[c-1].name }
 
-// OfCompleted reports whether the counter counts completed requests, of which it can never have more.
+// OfCompleted reports whether the counter counts completed requests, so that it never exceeds Completed.
 func (c Counter) OfCompleted() bool { return counterTable[c-1].ofCompleted }
 
-// KnownIn reports whether a value of the counter is all there is. It is not where, say, some requests told no usage.
+// KnownIn reports whether the counter's value in counts is complete. It is not if, for example, some requests had no
+// usage.
 func (c Counter) KnownIn(counts *Counts) bool {
 	known := counterTable[c-1].known
 	return known == nil || known(counts)
@@ -137,7 +138,7 @@ func (c Counter) KnownIn(counts *Counts) bool {
 // fields maps a counter to the index of its field in the Go struct of spatev1.Counters.
 var fields = fieldsOf(reflect.TypeFor[spatev1.Counters]())
 
-// fieldsOf reads the numbers that protoc-gen-go writes into the tags of a message's fields: "varint,7,opt,...".
+// fieldsOf reads the field numbers that protoc-gen-go writes into the tags of a message's fields: "varint,7,opt,...".
 func fieldsOf(message reflect.Type) (index [CounterCount]int) {
 	for i := range message.NumField() {
 		tag := strings.Split(message.Field(i).Tag.Get("protobuf"), ",")
@@ -151,7 +152,7 @@ func fieldsOf(message reflect.Type) (index [CounterCount]int) {
 	return index
 }
 
-// CountsOf returns the values of a message. No message counts nothing.
+// CountsOf returns the values of a message. For nil all are 0.
 func CountsOf(c *spatev1.Counters) (counts Counts) {
 	if c == nil {
 		return counts
@@ -173,14 +174,14 @@ func (c *Counts) Proto() *spatev1.Counters {
 	return m
 }
 
-// Add adds other counts to these.
+// Add adds other to c.
 func (c *Counts) Add(other *Counts) {
 	for id, n := range other {
 		c[id] += n
 	}
 }
 
-// AddTo adds what one message counts to another.
+// AddTo adds the counters of from to to. from may be nil.
 func AddTo(to, from *spatev1.Counters) {
 	if from == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The two tables list what the protocol has, in its order, under its names.
+// The two tables have the protocol's metrics and counters, in its order and with its names.
 func TestTheCatalogueIsTheProtocols(t *testing.T) {
 	if n := len(spatev1.Metric_name); n != measure.Count {
 		t.Errorf("%d metrics, the protocol has %d", measure.Count-1, n-1)

@@ -6,21 +6,21 @@ import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 type Metric struct {
 	// ID is the metric's number in the protocol.
 	ID spatev1.Metric
-	// Name is the metric's name in results.json and in databases. It ends in the unit there.
+	// Name is the metric's name in results.json and in databases. It ends with the unit used there.
 	Name string
-	// Unit is what recorded values count.
+	// Unit is the unit of recorded values.
 	Unit Unit
-	// Parts are the parts of a stage that keep the metric beside the whole stage and its windows.
+	// Parts are the parts of a stage that keep the metric, besides the whole stage and its windows.
 	Parts Parts
-	// Raw metrics are recorded only to work out others. Results and databases do not show them.
+	// Raw metrics are recorded only to compute others. Results and databases do not show them.
 	Raw bool
 }
 
-// Unit is what the recorded values of a metric count.
+// Unit is the unit of a metric's recorded values.
 type Unit uint8
 
 const (
-	// Nanoseconds are recorded for times. Results give them in milliseconds.
+	// Nanoseconds are recorded for times. Results have milliseconds.
 	Nanoseconds Unit = iota
 	// Tokens are recorded as they are.
 	Tokens
@@ -28,7 +28,7 @@ const (
 	Thousandths
 )
 
-// Scale returns what recorded values are divided by to get the unit of results.
+// Scale returns the divisor that converts recorded values to the unit of results.
 func (u Unit) Scale() float64 {
 	switch u {
 	case Tokens:
@@ -40,7 +40,7 @@ func (u Unit) Scale() float64 {
 	return 1e6
 }
 
-// Parts is a set of parts of a stage. A histogram is large, so a part keeps only the metrics it shows.
+// Parts is a set of parts of a stage. Histograms are large, so a part keeps only the metrics that it shows.
 type Parts uint8
 
 const (
@@ -55,7 +55,7 @@ const (
 // Count is one more than the highest metric, so that a metric is an index of an array.
 const Count = int(spatev1.Metric_METRIC_SERVER_TOTAL) + 1
 
-// metrics is the catalogue, in the order of the protocol.
+// metrics is the catalogue of metrics, in the order of the protocol.
 var metrics = [...]Metric{
 	{ID: spatev1.Metric_METRIC_TTFT, Name: "ttft_ms", Parts: Breakdowns | RegionWindows},
 	{ID: spatev1.Metric_METRIC_TTFT_SCHEDULED, Name: "ttft_scheduled_ms"},
@@ -96,7 +96,7 @@ func Metrics() []Metric { return metrics[:] }
 // Known reports whether this program knows a metric.
 func Known(id spatev1.Metric) bool { return id > 0 && int(id) < Count }
 
-// Of returns a metric. An unknown one is the zero Metric.
+// Of returns a metric by its number, the zero Metric if it is unknown.
 func Of(id spatev1.Metric) Metric {
 	if !Known(id) {
 		return Metric{}

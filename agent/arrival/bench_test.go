@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// agents returns the weights of 1,000 agents: alike, of three sizes, or all different at the longest cycle allowed.
+// agents returns the weights of 1,000 agents: equal, of three sizes, or all different with the longest allowed cycle.
 func agents(kind string) []uint32 {
 	ws := make([]uint32, 1000)
 	for i := range ws {
@@ -41,7 +41,7 @@ func BenchmarkSplit(b *testing.B) {
 	}
 }
 
-// BenchmarkStripe builds what one of 1,000 agents needs.
+// BenchmarkStripe builds the stripe of one of 1,000 agents.
 func BenchmarkStripe(b *testing.B) {
 	for _, kind := range []string{"equal", "sizes", "different"} {
 		b.Run(kind, func(b *testing.B) {
@@ -56,7 +56,7 @@ func BenchmarkStripe(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk is one of 1,000 agents that goes through a stage of 10 million requests.
+// BenchmarkWalk lets one of 1,000 agents walk through a stage of 10 million requests.
 func BenchmarkWalk(b *testing.B) {
 	const requests = 10_000_000
 	s, err := NewStripe(agents("sizes"), 500)
@@ -96,7 +96,7 @@ func BenchmarkWalk(b *testing.B) {
 	}
 }
 
-// walkAll goes to the end of a schedule of so many own arrivals, 0: of any number.
+// walkAll walks to the end of a schedule, and checks the number of own arrivals unless want is 0.
 func walkAll(b *testing.B, o Open, want uint64) {
 	own := uint64(0)
 	for _, ok := o.Next(); ok; _, ok = o.Next() {
@@ -107,7 +107,7 @@ func walkAll(b *testing.B, o Open, want uint64) {
 	}
 }
 
-// evenly is a trace of a row each millisecond.
+// evenly is a trace with a row each millisecond.
 type evenly uint64
 
 func (e evenly) Len() uint64 { return uint64(e) }
@@ -116,8 +116,8 @@ func (e evenly) At(i uint64) (time.Duration, bool) {
 	return time.Duration(i) * time.Millisecond, i < uint64(e)
 }
 
-// BenchmarkReplay is one of 1,000 agents that goes through a trace of a million rows, whose times cost nothing to look
-// up.
+// BenchmarkReplay lets one of 1,000 agents walk through a trace of a million rows. Reading the rows' times costs
+// nothing.
 func BenchmarkReplay(b *testing.B) {
 	const rows = 1_000_000
 	s, err := NewStripe(agents("sizes"), 500)
@@ -135,8 +135,8 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
 }
 
-// lossesAndJoins is the stripe of one of 1,000 agents, of which some are lost and taken over by all others, and some
-// places have joined.
+// lossesAndJoins returns the stripe of one of 1,000 agents. Some agents are lost and taken over by all others, and some
+// agents have joined.
 func lossesAndJoins(rank uint32, losses, joins int) *spatev1.Stripe {
 	m := &spatev1.Stripe{Weights: agents("sizes"), Rank: rank}
 	for i := range losses {
@@ -173,8 +173,7 @@ func BenchmarkShare(b *testing.B) {
 	}
 }
 
-// BenchmarkWalkOfChanged is one of 1,000 agents that goes through a stage of 10 million requests after losses and
-// joins.
+// BenchmarkWalkOfChanged lets one of 1,000 agents walk through a stage of 10 million requests after losses and joins.
 func BenchmarkWalkOfChanged(b *testing.B) {
 	const requests = 10_000_000
 	for name, m := range map[string]*spatev1.Stripe{
@@ -197,7 +196,7 @@ func BenchmarkWalkOfChanged(b *testing.B) {
 	}
 }
 
-// BenchmarkRenew hears of a loss after 10 million requests.
+// BenchmarkRenew applies a loss after 10 million requests.
 func BenchmarkRenew(b *testing.B) {
 	late := map[string]time.Duration{"in-time": 99*time.Second + 500*time.Millisecond, "beyond-all-marks": time.Second}
 	for name, from := range late {
@@ -243,7 +242,7 @@ func BenchmarkThink(b *testing.B) {
 	}
 }
 
-// BenchmarkClosed hands out requests.
+// BenchmarkClosed takes requests from a closed loop.
 func BenchmarkClosed(b *testing.B) {
 	s, err := NewStripe(agents("sizes"), 500)
 	if err != nil {
@@ -261,8 +260,8 @@ func BenchmarkClosed(b *testing.B) {
 	}
 }
 
-// BenchmarkLeft counts what one of two agents still had to send of 10 million arrivals that are split at random, when a
-// stage is stopped.
+// BenchmarkLeft counts what one of two agents still had to send of 10 million randomly split arrivals when a stage is
+// stopped.
 func BenchmarkLeft(b *testing.B) {
 	s, err := NewShare(&spatev1.Stripe{Weights: []uint32{1, 1}})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// closed returns a stripe's closed loop.
+// closed returns the closed loop of a stripe.
 func closed(t rapid.TB, load *spatev1.LoadPoint, s Stripe) *Closed {
 	t.Helper()
 	c, err := NewClosed(load, 1, sole(s))
@@ -23,7 +23,7 @@ func closed(t rapid.TB, load *spatev1.LoadPoint, s Stripe) *Closed {
 	return c
 }
 
-// take asks until there is no more, a millisecond apart.
+// take calls Next each millisecond until there is nothing more to start.
 func take(c *Closed) []Arrival {
 	var all []Arrival
 	for now := time.Duration(0); ; now += time.Millisecond {
@@ -35,8 +35,8 @@ func take(c *Closed) []Arrival {
 	}
 }
 
-// TestClosedUnion: all agents together have the concurrency's slots and start each index once, each by the agent that
-// has its slot.
+// TestClosedUnion: all agents together have as many slots as the concurrency, and start each index once, on the agent
+// that has its slot.
 func TestClosedUnion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := &spatev1.LoadPoint{
@@ -92,7 +92,7 @@ func checkOwn(t *rapid.T, load *spatev1.LoadPoint, s Stripe, all []Arrival, seen
 	}
 }
 
-// TestClosedEnds takes one agent that asks once a millisecond through each kind of warm-up and end.
+// TestClosedEnds plays one agent, which calls Next each millisecond, through each kind of warm-up and end.
 func TestClosedEnds(t *testing.T) {
 	ms := func(n int) *durationpb.Duration { return durationpb.New(time.Duration(n) * time.Millisecond) }
 	for name, c := range map[string]struct {
@@ -130,7 +130,7 @@ func TestClosedEnds(t *testing.T) {
 	}
 }
 
-// TestClosedMeasuresExactly: a warm-up by time that passes at another moment on each agent does not change how many
+// TestClosedMeasuresExactly: a warm-up by time that ends at a different moment on each agent does not change how many
 // requests are measured.
 func TestClosedMeasuresExactly(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 10, Requests: 100, WarmupDuration: durationpb.New(time.Second)}
@@ -165,7 +165,7 @@ func TestClosedMeasuresExactly(t *testing.T) {
 	}
 }
 
-// TestClosedIsSafe lets many slots ask at once.
+// TestClosedIsSafe lets many slots call Next concurrently.
 func TestClosedIsSafe(t *testing.T) {
 	c := closed(t, &spatev1.LoadPoint{Concurrency: 8, Requests: 10_000}, whole)
 	var mu sync.Mutex
@@ -207,7 +207,7 @@ func TestClosedRefuses(t *testing.T) {
 	}
 }
 
-// TestMoreAgentsThanSlots leaves some agents with nothing to do.
+// TestMoreAgentsThanSlots: some agents have nothing to do.
 func TestMoreAgentsThanSlots(t *testing.T) {
 	stripes, err := split([]uint32{1, 1, 1})
 	if err != nil {
@@ -219,7 +219,7 @@ func TestMoreAgentsThanSlots(t *testing.T) {
 	}
 }
 
-// TestClosedMeasureNeverComes ends by itself.
+// TestClosedMeasureNeverComes: the schedule ends by itself.
 func TestClosedMeasureNeverComes(t *testing.T) {
 	c := closed(t, &spatev1.LoadPoint{Concurrency: 2, Requests: 5, WarmupUntilSteady: durationpb.New(time.Second),
 		Cooldown: durationpb.New(time.Hour)}, whole)
@@ -233,8 +233,8 @@ func TestClosedMeasureNeverComes(t *testing.T) {
 	}
 }
 
-// TestClosedMeasuresExactlyFromSteady: whenever each agent hears that measuring begins, all together measure what was
-// asked for, and the cool-down of each is as long.
+// TestClosedMeasuresExactlyFromSteady: whenever each agent is told that measuring begins, all together measure the
+// requested number, and the cool-down of each is equally long.
 func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 	load := &spatev1.LoadPoint{
 		Concurrency: 10, Requests: 100, WarmupUntilSteady: durationpb.New(time.Second),
@@ -268,8 +268,8 @@ func TestClosedMeasuresExactlyFromSteady(t *testing.T) {
 	}
 }
 
-// TestThink: constant rests are the mean, exponential ones have its distribution (Kolmogorov-Smirnov, once in a
-// thousand times by chance), and both are a function of seed and index.
+// TestThink: constant think times are the mean, exponential ones have the exponential distribution (Kolmogorov-Smirnov,
+// at a significance of 0.001), and both are a function of seed and index.
 func TestThink(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1}
 	if rest := closed(t, load, whole).Think(7); rest != 0 {
@@ -298,7 +298,7 @@ func TestThink(t *testing.T) {
 	}
 }
 
-// TestUnknownCounts: where anything but counts decides, nothing is promised.
+// TestUnknownCounts: if anything but counts decides, the number is not known.
 func TestUnknownCounts(t *testing.T) {
 	second := durationpb.New(time.Second)
 	for name, c := range map[string]struct {
@@ -320,8 +320,8 @@ func TestUnknownCounts(t *testing.T) {
 	}
 }
 
-// TestEndingIsWhereNextEnds: the schedule is over exactly from the ending on that was known before, and ends only
-// become earlier.
+// TestEndingIsWhereNextEnds: the schedule is over exactly from the end that was known before, and ends only become
+// earlier.
 func TestEndingIsWhereNextEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := func(name string, least, most int) *durationpb.Duration {
@@ -337,7 +337,7 @@ func TestEndingIsWhereNextEnds(t *testing.T) {
 		lastMeasured, lastAll := c.Ending()
 		for now := time.Duration(0); ; now += time.Duration(rapid.IntRange(0, 3).Draw(t, "step")) * time.Millisecond {
 			_, before := c.Ending()
-			// the last one is handed out in its own instant
+			// the last request is returned at the very instant of the end
 			counted := load.Requests > 0 && load.Cooldown.AsDuration() == 0
 			a, more := c.Next(now)
 			if more && now >= before {
@@ -361,8 +361,8 @@ func TestEndingIsWhereNextEnds(t *testing.T) {
 	})
 }
 
-// TestStagger: any number of agents start the slots of a stage at the same times, evenly spread, each agent its own.
-// The largest stagger and concurrency that a plan can have fit.
+// TestStagger: for any number of agents the slots of a stage start at the same, evenly spread times, each slot on its
+// own agent. The largest stagger and concurrency of a plan do not overflow.
 func TestStagger(t *testing.T) {
 	for _, ws := range [][]uint32{{1}, {1, 1}, {3, 1, 2}} {
 		stripes, err := split(ws)
@@ -398,7 +398,7 @@ func TestStagger(t *testing.T) {
 	}
 }
 
-// TestWhatStartsInTheStaggerIsWarmUp: measured are as many requests as were asked for, behind it.
+// TestWhatStartsInTheStaggerIsWarmUp: the requested number of requests is measured, all after the stagger.
 func TestWhatStartsInTheStaggerIsWarmUp(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 4, Requests: 20, Stagger: durationpb.New(10 * time.Millisecond)}
 	measured := 0

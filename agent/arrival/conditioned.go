@@ -5,40 +5,41 @@ import (
 	"time"
 )
 
-// mostConditioned bounds the arrivals, warm-up included, whose gaps are summed before a schedule starts: some tens of
-// milliseconds of work (BenchmarkCondition). Longer schedules are not conditioned: chance alone keeps their mean rate
-// within 0.1 % (one standard deviation; divided by the square root of the burstiness for gamma arrivals).
+// mostConditioned bounds the arrivals, warm-up included, whose gaps are summed before a schedule starts. The sum takes
+// some tens of milliseconds (BenchmarkCondition). Longer schedules are not conditioned: their mean rate is within 0.1 %
+// anyway (one standard deviation; for gamma arrivals divided by the square root of the burstiness).
 const mostConditioned = 1 << 20
 
-// conditioned makes arrivals with random gaps whose n measured ones take exactly n / rate, from a base process of rate
-// 1.
+// conditioned generates arrivals with random gaps, from a base process of rate 1, such that the n measured arrivals
+// take exactly n / rate.
 //
-// Let u_i be the arrivals of the base, and the measured part begin at time b, in the base at v. Arrival i of the
-// measured part then is at b + (u_i - v) / rate', with rate' = rate (u_e - v) / n, where u_e is the last measured
-// arrival. The warm-up before it and the cool-down behind it have the plain rate.
+// Let u_i be the arrivals of the base, and let the measured part begin at time b, which is v in the base. Arrival i of
+// the measured part is then at b + (u_i - v) / rate', with rate' = rate (u_e - v) / n, where u_e is the last measured
+// arrival. Warm-up and cool-down have the plain rate.
 //
-// Scaling the gaps is the same as conditioning on the time of the last arrival. Gaps of a gamma distribution, of which
-// the exponential one is a case, have proportions that do not depend on their sum (Lukacs, "A characterization of the
-// gamma distribution", 1955). So the measured part has exactly the distribution of a free process that happens to have
-// its n-th arrival at n / rate. Of a Poisson process, the n - 1 arrivals before that one are n - 1 independent uniform
-// instants in order. vLLM's benchmark client scales its gaps alike (vllm/benchmarks/serve.py, get_request).
+// Scaling the gaps is the same as conditioning on the time of the last arrival. The proportions of gamma-distributed
+// gaps, of which exponential gaps are a case, do not depend on the sum of the gaps (Lukacs, "A characterization of the
+// gamma distribution", 1955). So the measured part has exactly the distribution of an unconditioned process that
+// happens to have its n-th arrival at n / rate. In a Poisson process, the n - 1 arrivals before that are n - 1 sorted
+// independent uniform instants. vLLM's benchmark client scales its gaps in the same way (vllm/benchmarks/serve.py,
+// get_request).
 //
-// The base is summed exactly, so the only rounding is that of rate' and of b and each time to the nearest nanosecond.
+// The base is summed exactly. Only rate' is rounded, and b and each time are rounded to the nearest nanosecond.
 type conditioned struct {
 	base      base
-	stretches []stretch // not changed any more
-	at        int       // the stretch of the last arrival
+	stretches []stretch // immutable
+	at        int       // index of the last arrival's stretch
 	last      time.Duration
 }
 
-// stretch is a part of a schedule with one rate. It ends where the next one begins.
+// stretch is a part of a schedule with one rate. It ends where the next stretch begins.
 type stretch struct {
 	begin time.Duration
-	from  expected // begin, in the base
+	from  expected // begin, in base time
 	rate  float64
 }
 
-// time returns when the base's u is in the stretch, false if no time.Duration can hold it.
+// time converts base time u to an offset in the stretch, and returns false if a time.Duration cannot hold it.
 func (s *stretch) time(u expected) (time.Duration, bool) {
 	const beyond = 1 << 62 // ns: 146 years
 	ns := math.RoundToEven(u.minus(s.from).float() / s.rate * float64(time.Second))
@@ -64,7 +65,7 @@ func (c *conditioned) next() (time.Duration, error) {
 	if c.at+1 < len(c.stretches) {
 		offset = min(offset, c.stretches[c.at+1].begin)
 	}
-	c.last = max(c.last, offset) // of two arrivals a rounding error apart
+	c.last = max(c.last, offset) // two arrivals may be a rounding error apart
 	return c.last, nil
 }
 
@@ -79,9 +80,9 @@ func (c *conditioned) copyTo(used process) process {
 	return old
 }
 
-// condition returns the stretches of a schedule, nil if it is not to be conditioned: it does not end by requests, where
-// its measured part begins is not known beforehand, it is longer than mostConditioned, or it is too bursty for its sums
-// to have a meaning.
+// condition returns the stretches of a schedule. It returns nil if the schedule is not conditioned: it does not end by
+// requests, the start of its measured part is not known in advance, it is longer than mostConditioned, or it is so
+// bursty that its sums are meaningless.
 func condition(g gaps, rate float64, l *limits) []stretch {
 	if l.requests == 0 || l.pending || l.requests+l.warmupRequests > mostConditioned {
 		return nil
@@ -103,8 +104,8 @@ func condition(g gaps, rate float64, l *limits) []stretch {
 	return []stretch{{rate: rate}, measured, end}
 }
 
-// skipWarmup goes to the first measured arrival, and returns where the measured part begins: at the end of a warm-up by
-// time, or at the last arrival of the warm-up if that is later.
+// skipWarmup advances s to the first measured arrival, and returns where the measured part begins: at the end of a
+// warm-up by time, or at the last arrival of the warm-up if that is later.
 func skipWarmup(s *sums, rate float64, l *limits) (measured stretch, first expected, ok bool) {
 	free := stretch{rate: rate}
 	for s.index+l.requests <= mostConditioned {

@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestConditionedRate: 200 Poisson arrivals at 8 a second take 25 s, whatever the seed. Free ones do not.
+// TestConditionedRate: 200 Poisson arrivals at 8 a second take 25 s, whatever the seed. Unconditioned ones do not.
 func TestConditionedRate(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: 8, Arrival: "poisson", Requests: 200}
 	free := proto.CloneOf(load)
@@ -34,7 +34,7 @@ func TestConditionedRate(t *testing.T) {
 	}
 }
 
-// conditionedLoads draws loads that are conditioned, with every kind of warm-up that is known beforehand.
+// conditionedLoads draws loads that are conditioned, with every kind of warm-up that is known in advance.
 var conditionedLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	l := &spatev1.LoadPoint{
 		Rate:     rapid.Float64Range(0.1, 1e6).Draw(t, "rate"),
@@ -59,9 +59,9 @@ var conditionedLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	return l
 })
 
-// TestConditionedSpan: the warm-up is that of free arrivals. From its end, or from its last arrival if that is later,
-// the measured ones take n / rate to the nanosecond, the n-th at the end; and between them the gaps have the
-// proportions of the free ones.
+// TestConditionedSpan: the warm-up is that of unconditioned arrivals. From its end, or from its last arrival if that is
+// later, the measured arrivals take n / rate to the nanosecond, with the n-th arrival at the end. The gaps between them
+// have the proportions of the unconditioned gaps.
 func TestConditionedSpan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := conditionedLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
@@ -95,9 +95,9 @@ func TestConditionedSpan(t *testing.T) {
 	})
 }
 
-// TestConditionedArrivalsAreUniform: all but the last arrival of a Poisson load are uniform in the span. That is the
-// distribution of a Poisson process whose n-th arrival is known. Gaps have the distribution of the spacings of so many
-// uniform instants, 1 - (1 - x/n)^(n-1), which for many is the exponential one.
+// TestConditionedArrivalsAreUniform: all but the last arrival of a Poisson load are uniform in the span. This is the
+// distribution of a Poisson process with a known n-th arrival. Gaps have the distribution of the spacings of n - 1
+// uniform instants, 1 - (1 - x/n)^(n-1), which approaches the exponential distribution for large n.
 func TestConditionedArrivalsAreUniform(t *testing.T) {
 	for _, n := range []uint64{2, 3, 5, 20, 200, 5000} {
 		span := float64(n) / slow
@@ -109,7 +109,7 @@ func TestConditionedArrivalsAreUniform(t *testing.T) {
 				points = append(points, a.Offset.Seconds())
 			}
 			offsets = append(offsets, points[:n-1]...)
-			gaps = append(gaps, gapsOf(points)[0]*slow) // one each: those of one schedule depend on each other
+			gaps = append(gaps, gapsOf(points)[0]*slow) // one per schedule: gaps of one schedule are dependent
 		}
 		if d := distance(offsets, func(at float64) float64 { return at / span }); d > significant {
 			t.Errorf("%d arrivals: distance %.2f from uniform, at most %.2f", n, d, significant)
@@ -138,8 +138,8 @@ func TestConditionedGaps(t *testing.T) {
 	}
 }
 
-// TestNotConditioned: loads that do not end by requests, or of which it is not known where they are measured, or that
-// are too long for their gaps to be summed, come as they do.
+// TestNotConditioned: loads are not conditioned if they do not end by requests, if the start of their measured part is
+// not known, or if they are too long.
 func TestNotConditioned(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"by duration": {Rate: 100, Arrival: "poisson", Duration: durationpb.New(10 * time.Second)},
@@ -166,7 +166,7 @@ func TestNotConditioned(t *testing.T) {
 	}
 }
 
-// BenchmarkCondition makes the longest schedules that are conditioned.
+// BenchmarkCondition makes the longest conditioned schedules.
 func BenchmarkCondition(b *testing.B) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"poisson": {Rate: 1000, Arrival: "poisson", Requests: mostConditioned},

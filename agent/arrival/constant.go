@@ -8,15 +8,15 @@ import (
 
 // constant spaces arrivals evenly: arrival i is at i/rate.
 //
-// A float rate is an exact fraction m / 2^s, so that i/rate in nanoseconds is i x 10^9 x 2^s / m. It is worked out in
-// whole numbers for each i anew and rounded once, to the nearest nanosecond: no error adds up, however long the stage.
+// A float rate is an exact fraction m / 2^s, so i/rate in nanoseconds is i x 10^9 x 2^s / m. This is computed in
+// integers for each i separately and rounded once, to the nearest nanosecond, so errors do not accumulate.
 type constant struct {
 	divisor uint64 // m
 	shift   int    // s
 	index   uint64
 }
 
-// newConstant takes a rate above 0 and at most maxRate.
+// newConstant returns the process of a rate, which must be above 0 and at most maxRate.
 func newConstant(rate float64) *constant {
 	const mantissa = 53
 	fraction, exponent := math.Frexp(rate)
@@ -38,8 +38,8 @@ func (c *constant) next() (time.Duration, error) {
 
 func (c *constant) copyTo(used process) process { return copied(c, used) }
 
-// at returns the offset of arrival i. An offset below 2^63 times a divisor of 53 bits has 116 bits at most, so a
-// dividend of more is beyond any time.Duration.
+// at returns the offset of arrival i, and false if a time.Duration cannot hold it. An offset below 2^63 times a divisor
+// of 53 bits has at most 116 bits, so a longer dividend is beyond any time.Duration.
 func (c *constant) at(i uint64) (time.Duration, bool) {
 	high, low := bits.Mul64(i, uint64(time.Second))
 	if length(high, low)+c.shift > 116 {
@@ -56,7 +56,7 @@ func (c *constant) at(i uint64) (time.Duration, bool) {
 	return time.Duration(ns), ns <= math.MaxInt64
 }
 
-// length returns the number of bits of a number of two words.
+// length returns the number of bits of a two-word number.
 func length(high, low uint64) int {
 	if high != 0 {
 		return 64 + bits.Len64(high)
@@ -64,7 +64,7 @@ func length(high, low uint64) int {
 	return bits.Len64(low)
 }
 
-// shiftLeft returns a number of two words times 2^s, for s up to 127.
+// shiftLeft returns a two-word number times 2^s, for s up to 127.
 func shiftLeft(high, low uint64, s uint) (uint64, uint64) {
 	if s >= 64 {
 		return low << (s - 64), 0

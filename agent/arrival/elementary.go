@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// The library's logarithms and exponentials are assembly on some processors and may be fused multiply-adds on others,
-// with results that differ in the last bit: then two agents would not have the same schedule. These are the same
-// everywhere: products are rounded by conversion before they are added, which forbids the compiler to fuse them (an
-// assignment does not), and divisions and square roots are exactly rounded by IEEE 754 itself.
+// The library's logarithms and exponentials are assembly on some processors and may use fused multiply-adds on others.
+// Their results differ in the last bit, so two agents could have different schedules. The functions here give the same
+// results everywhere. Products are converted to float64 before they are added, which forbids the compiler to fuse them
+// (an assignment does not). Divisions and square roots are exactly rounded by IEEE 754.
 
-// exponential turns 64 random bits into -ln(1 - U), U being their upper 53 as a fraction of 1.
+// exponential turns 64 random bits into -ln(1 - U), where U is their upper 53 bits as a fraction of 1.
 func exponential(random uint64) float64 {
 	rest := uint64(1)<<53 - random>>11 // (1 - U) x 2^53: 1 to 2^53
 	k := 54 - bits.Len64(rest)
@@ -18,7 +18,7 @@ func exponential(random uint64) float64 {
 	return float64(float64(k-shift)*math.Ln2) - logarithmNearOne(m)
 }
 
-// logarithm returns ln x, of a normal x above 0.
+// logarithm returns ln x. x must be positive and not subnormal.
 func logarithm(x float64) float64 {
 	b := math.Float64bits(x)
 	k := int(b>>52) - 1023
@@ -26,10 +26,10 @@ func logarithm(x float64) float64 {
 	return float64(float64(k+shift)*math.Ln2) + logarithmNearOne(m)
 }
 
-// logarithm1p returns ln(1+x), of x from 0 on, without losing the digits of a small x.
+// logarithm1p returns ln(1+x) for x >= 0 without losing the digits of a small x.
 //
-// With y = 1+x rounded, ln(1+x) = ln y + ln((1+x)/y), and (1+x)/y - 1 = (x - (y-1))/y is what rounding lost: so small
-// that it is its own logarithm.
+// With y = 1+x rounded, ln(1+x) = ln y + ln((1+x)/y), and (1+x)/y - 1 = (x - (y-1))/y is what rounding lost. This is so
+// small that ln((1+x)/y) equals it.
 func logarithm1p(x float64) float64 {
 	const small = math.Sqrt2 - 1
 	if x < small {
@@ -40,7 +40,7 @@ func logarithm1p(x float64) float64 {
 	return logarithm(y) + (min(x, 1)-(y-max(x, 1)))/y
 }
 
-// reduced returns the mantissa of a float's bits, from 1/sqrt(2) to sqrt(2), and 1 if it was halved for that.
+// reduced returns the mantissa of a float's bits, scaled to 1/sqrt(2) to sqrt(2), and 1 if it was halved for that.
 func reduced(b uint64) (mantissa float64, halved int) {
 	m := math.Float64frombits(b&(1<<52-1) | 1023<<52) // 1 to 2
 	if m > math.Sqrt2 {
@@ -49,15 +49,15 @@ func reduced(b uint64) (mantissa float64, halved int) {
 	return m, 0
 }
 
-// logarithmNearOne returns ln m = 2 atanh(s), s = (m-1)/(m+1), for m from 1/sqrt(2) to sqrt(2). |s| < 0.172: terms
-// beyond s^21 are below the last bit.
+// logarithmNearOne returns ln m = 2 atanh(s), s = (m-1)/(m+1), for m from 1/sqrt(2) to sqrt(2). Since |s| < 0.172,
+// terms beyond s^21 are below the last bit.
 func logarithmNearOne(m float64) float64 {
 	s := (m - 1) / (m + 1)
 	return float64(2 * s * series(s*s))
 }
 
-// series returns atanh(s)/s for z = s^2: 1 + z/3 + z^2/5 and so on to z^10/21. The even and the odd powers are summed
-// side by side, which a processor does at once.
+// series returns atanh(s)/s for z = s^2: 1 + z/3 + z^2/5 and so on to z^10/21. Even and odd powers are summed
+// separately, which a processor does in parallel.
 func series(z float64) float64 {
 	y := z * z
 	even := float64(y*(1.0/21)) + 1.0/17
@@ -72,10 +72,10 @@ func series(z float64) float64 {
 	return even + float64(odd*z)
 }
 
-// power returns e^x, of x up to 700; below -700 it is 0.
+// power returns e^x for x up to 700. Below -700 it returns 0.
 //
-// e^x = 2^k e^r with k the whole number nearest to x/ln 2 and |r| < 0.347, and e^r = 1 + r + r^2/2! and so on to
-// r^13/13!, beyond which terms are below the last bit. ln 2 is taken off in two parts: k times the first has no
+// e^x = 2^k e^r, where k is the whole number nearest to x/ln 2 and |r| < 0.347. e^r = 1 + r + r^2/2! and so on to
+// r^13/13!; later terms are below the last bit. k ln 2 is subtracted in two parts, so that the first product has no
 // rounding error.
 func power(x float64) float64 {
 	const (

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestExponentialIsTheLogarithm compares with the library over the whole range, the ends and the seams of the reduction
-// among it.
+// TestExponentialIsTheLogarithm compares with the library over the whole range, including its ends and the seams of the
+// reduction.
 func TestExponentialIsTheLogarithm(t *testing.T) {
 	randoms := []uint64{0, 1 << 11, math.MaxUint64, 1 << 63, 1<<63 - 1, 1 << 62, 3 << 62}
 	for i := range uint64(20_000) {
@@ -23,7 +23,7 @@ func TestExponentialIsTheLogarithm(t *testing.T) {
 	}
 }
 
-// TestElementaryFunctions compares with the library, at any magnitude and near the seams.
+// TestElementaryFunctions compares with the library at all magnitudes and near the seams.
 func TestElementaryFunctions(t *testing.T) {
 	near := func(got, want, relative float64) bool { return math.Abs(got-want) <= relative*math.Abs(want) }
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// FuzzShare reads stripes as a coordinator may send them, sound or not: what is refused is refused with an error, and
-// what is taken gives each arrival to one place, whenever it is due, and can be walked.
+// FuzzShare reads valid and invalid stripes. Invalid stripes are refused with an error. Accepted stripes give each
+// arrival to one place, whenever it is due, and can be walked.
 func FuzzShare(f *testing.F) {
 	for _, m := range []*spatev1.Stripe{
 		{},
@@ -48,7 +48,7 @@ func FuzzShare(f *testing.F) {
 	})
 }
 
-// checkRevised reads the stripe's handovers one revision after the other: that must make the same share.
+// checkRevised adds the stripe's handovers one revision after the other. This must make the same share.
 func checkRevised(t *testing.T, m *spatev1.Stripe, whole Share) {
 	list := m.GetHandovers()
 	s, err := NewShare(&spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()})
@@ -71,7 +71,7 @@ func checkRevised(t *testing.T, m *spatev1.Stripe, whole Share) {
 	}
 }
 
-// walkShare takes some arrivals of all kinds of load.
+// walkShare takes some arrivals from loads of all kinds.
 func walkShare(t *testing.T, s Share) {
 	open, err := NewOpen(&spatev1.LoadPoint{Rate: 1000, Arrival: "constant", Requests: 200}, 1, s)
 	if err != nil {
@@ -81,7 +81,7 @@ func walkShare(t *testing.T, s Share) {
 	}
 	closed, err := NewClosed(&spatev1.LoadPoint{Concurrency: 7, Requests: 200}, 1, s)
 	if err != nil {
-		return // a living place that gives
+		return // a place that is not lost gives
 	}
 	for range 200 {
 		closed.Next(0)
@@ -92,7 +92,7 @@ func walkShare(t *testing.T, s Share) {
 	closed.Begun()
 }
 
-// checkOwners finds the owner of some arrivals, if there are few places.
+// checkOwners checks that some arrivals have one owner, if there are few places.
 func checkOwners(t *testing.T, m *spatev1.Stripe) {
 	places := len(m.GetWeights())
 	for _, h := range m.GetHandovers() {

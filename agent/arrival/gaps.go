@@ -10,7 +10,7 @@ import (
 
 // gaps are independent gaps between arrivals, in units of their mean.
 type gaps interface {
-	// gap returns the gap before arrival i, a pure function of the seed and i. It is never below 0.
+	// gap returns the gap before arrival i. It is a pure function of the seed and i, and never negative.
 	gap(i uint64) float64
 }
 
@@ -33,17 +33,17 @@ func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 	}
 }
 
-// exponentialGaps make a Poisson process: gap i is -ln(1 - U_i), with U_i number i of the sequence.
+// exponentialGaps are the gaps of a Poisson process: gap i is -ln(1 - U_i), where U_i is number i of the sequence.
 type exponentialGaps struct{ random draw.Sequence }
 
 func (e exponentialGaps) gap(i uint64) float64 { return exponential(e.random.At(i)) }
 
-// gammaGaps have the gamma distribution of shape k and mean 1, that is of scale 1/k. At a rate r they are gaps of shape
-// k and scale 1/(r k), as vLLM's --burstiness k makes them. Their variance is 1/k: k = 1 is the exponential
-// distribution, less is burstier, more is smoother.
+// gammaGaps have the gamma distribution of shape k and mean 1, so scale 1/k. At a rate r the gaps have shape k and
+// scale 1/(r k), as with vLLM's --burstiness k. Their variance is 1/k: k = 1 is the exponential distribution, a smaller
+// k is burstier, a larger k smoother.
 //
-// Arrivals with such gaps are a renewal process, whose counts in long windows have an index of dispersion of 1/k too.
-// Its first gap begins at the start of the stage, as the ones behind it at the arrival before them.
+// Arrivals with such gaps are a renewal process. Its counts in long windows also have an index of dispersion of 1/k.
+// The first gap begins at the start of the stage, each later gap at the previous arrival.
 type gammaGaps struct {
 	random  draw.Sequence
 	d, c    float64 // of Marsaglia and Tsang
@@ -51,13 +51,13 @@ type gammaGaps struct {
 	inverse float64 // 1/k
 }
 
-// Shapes of gamma gaps that are taken. Beyond them all gaps but a few are 0, or all alike.
+// Accepted shapes of gamma gaps. Below them nearly all gaps are 0, above them all gaps are nearly equal.
 const (
 	minBurstiness = 1e-6
 	maxBurstiness = 1e6
 )
 
-// newGammaGaps prepares what all gaps have in common.
+// newGammaGaps computes what all gaps have in common.
 func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
 	if !(shape >= minBurstiness && shape <= maxBurstiness) {
 		return nil, fmt.Errorf("arrival: gamma arrivals of burstiness %v cannot be: it must be from %v to %.0e", shape,
@@ -73,12 +73,13 @@ func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
 	return g, nil
 }
 
-// gap draws by the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000): with d = k -
-// 1/3, c = 1/sqrt(9d), x normal and v = (1 + cx)^3, d v has the gamma distribution of shape k >= 1 if it is taken with
-// a probability of exp(x^2/2 + d - dv + d ln v), which is above 1 - 0.0331 x^4. For k < 1 one of shape k + 1 times
+// gap uses the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000). With d = k -
+// 1/3, c = 1/sqrt(9d), x normal and v = (1 + cx)^3, d v has the gamma distribution of shape k >= 1 if it is accepted
+// with probability exp(x^2/2 + d - dv + d ln v), which is above 1 - 0.0331 x^4. For k < 1, a value of shape k + 1 times
 // U^(1/k) has shape k.
 //
-// It takes as many numbers as it needs from a sequence of arrival i's own, so that no gap depends on another one's.
+// Each arrival has its own random sequence, from which gap takes as many numbers as it needs, so that no gap depends on
+// another.
 func (g *gammaGaps) gap(i uint64) float64 {
 	random := stream{sequence: g.random.Sub(i)}
 	v := g.cube(&random)
@@ -89,7 +90,7 @@ func (g *gammaGaps) gap(i uint64) float64 {
 	return gap
 }
 
-// cube returns v.
+// cube returns an accepted v.
 func (g *gammaGaps) cube(random *stream) float64 {
 	for {
 		x := random.normal()
@@ -106,7 +107,7 @@ func (g *gammaGaps) cube(random *stream) float64 {
 	}
 }
 
-// stream reads a sequence from its begin.
+// stream reads a sequence from its start.
 type stream struct {
 	sequence draw.Sequence
 	read     uint64
@@ -118,8 +119,8 @@ func (s *stream) next() uint64 {
 	return n
 }
 
-// normal returns a number of the standard normal distribution, by Marsaglia's polar method: of points (a, b) even in
-// the unit disc, a sqrt(-2 ln s / s) with s = a^2 + b^2.
+// normal returns a standard normal number, by Marsaglia's polar method: a sqrt(-2 ln s / s) with s = a^2 + b^2, for
+// points (a, b) uniform in the unit disc.
 func (s *stream) normal() float64 {
 	for {
 		a, b := s.signed(), s.signed()
@@ -129,8 +130,8 @@ func (s *stream) normal() float64 {
 	}
 }
 
-// signed returns a number even from -1 to 1.
+// signed returns a uniform number from -1 to 1.
 func (s *stream) signed() float64 { return float64(int64(s.next())) * (1.0 / (1 << 63)) }
 
-// fraction returns a number even between 0 and 1, neither of them.
+// fraction returns a uniform number between 0 and 1, exclusive.
 func (s *stream) fraction() float64 { return float64(s.next()>>12|1) * (1.0 / (1 << 52)) }

@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// crew are the agents of a closed loop, of which some are lost.
+// crew are the agents of a closed loop. Some of them are lost.
 type crew struct {
 	load    *spatev1.LoadPoint
 	weights []uint32
@@ -21,10 +21,10 @@ type crew struct {
 	lost    []bool
 	heard   []int // handovers
 	all     []*spatev1.Handover
-	// What counts of each agent: of a lost one what it had begun in its last snapshot that came.
+	// What counts of each agent. Of a lost agent only what it had begun by its last delivered snapshot counts.
 	counts   [][]Arrival
 	snapshot [][]uint64
-	taken    []int // how many of its arrivals that snapshot has
+	taken    []int // how many of its arrivals are in that snapshot
 }
 
 // newCrew draws a closed loop and its agents.
@@ -65,7 +65,7 @@ func (c *crew) stripe(rank int) *spatev1.Stripe {
 	return &spatev1.Stripe{Weights: c.weights, Rank: uint32(rank), Handovers: c.all}
 }
 
-// lose hands the slots of an agent to all others, whoever has heard of what was handed over before.
+// lose hands the slots of an agent to all others, whether or not they have heard of earlier handovers.
 func (c *crew) lose(t *rapid.T, rank int) {
 	weights := make([]uint32, len(c.agents))
 	for q := range c.agents {
@@ -110,8 +110,9 @@ func (c *crew) next(rank int, now time.Duration) bool {
 	return more
 }
 
-// TestClosedHandsOverExactly: whoever is lost and whenever the others hear of it, the measured requests that count are
-// exactly as many as were asked for, no request counts twice, and where no time has a say none of them is left out.
+// TestClosedHandsOverExactly: whichever agents are lost and whenever the others hear of it, exactly the requested
+// number of measured requests counts, no request counts twice, and unless the warm-up depends on time no request is
+// left out.
 func TestClosedHandsOverExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCrew(t)
@@ -135,7 +136,7 @@ func (c *crew) measure(from time.Duration) {
 	}
 }
 
-// finish lets all who live hear of all, and go on until nobody has anything to start.
+// finish lets all remaining agents hear of all handovers, and continue until none has anything to start.
 func (c *crew) finish(t *rapid.T, now time.Duration) {
 	slots, starts := 0, []time.Duration{}
 	for rank, a := range c.agents {
@@ -189,22 +190,22 @@ func (c *crew) check(t *rapid.T) {
 	if c.load.WarmupDuration != nil || c.load.WarmupUntilSteady != nil || c.load.Stagger != nil {
 		return
 	}
-	for i := range c.load.Requests { // of the warm-up nobody sends what is taken over when it is past
+	for i := range c.load.Requests { // requests of the warm-up that are taken over after it are not sent
 		if !seen[c.load.WarmupRequests+i] {
 			t.Fatalf("request %d was left out; handovers %v", c.load.WarmupRequests+i, c.all)
 		}
 	}
 }
 
-// TestRequestsFollowTheirSlots: a list that is shared out and shared out again.
+// TestRequestsFollowTheirSlots: a list is handed over twice.
 func TestRequestsFollowTheirSlots(t *testing.T) {
 	m := &spatev1.Stripe{Weights: []uint32{1, 1, 1}, Handovers: []*spatev1.Handover{
 		{FromRank: 1, Weights: []uint32{1, 0, 1}, FromItems: []uint64{3}},
 		{FromRank: 2, Weights: []uint32{1}, FromItems: []uint64{1, 1}},
 	}}
 	// Slots 0, 3 are place 0's, 1, 4 place 1's and 2, 5 place 2's. Of place 1's list, requests 1, 4, 7, 10, 13, ...,
-	// place 0 is given slot 1 and place 2 slot 4, behind request 7; of place 2's, of which 2 and 4 are begun or
-	// another's, place 0 has all.
+	// place 0 gets slot 1 and place 2 slot 4, after request 7. Of place 2's lists, of which 2 and 4 are begun or
+	// another's, place 0 gets everything.
 	c, err := NewClosed(&spatev1.LoadPoint{Concurrency: 6, Requests: 18}, 1, shareOf(t, m))
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +283,7 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// TestOwnsDoesNotAllocate goes through a schedule that changes hands.
+// TestOwnsDoesNotAllocate walks through a schedule with handovers.
 func TestOwnsDoesNotAllocate(t *testing.T) {
 	s := shareOf(t, &spatev1.Stripe{Weights: []uint32{3, 1, 2}, Handovers: []*spatev1.Handover{
 		{FromRank: 1, Weights: []uint32{1, 0, 2}}, {FromRank: 2, Weights: []uint32{1, 0, 1, 1}},

@@ -11,23 +11,23 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Arrival is one request, or one session, that is to start.
+// Arrival is one request, or one session, to start.
 type Arrival struct {
-	// Index of the arrival in the stage: with the stage's seed it decides the content.
+	// Index of the arrival in the stage. With the stage's seed it determines the content.
 	Index uint64
-	// Offset from the stage's start at which the plan wants it to start. Closed loop: the elapsed time at which its
-	// slot asked.
+	// Offset from the stage's start at which the arrival is due. In a closed loop: the elapsed time when its slot
+	// called Next.
 	Offset time.Duration
-	// Unmeasured arrivals are sent and left out of the results: those of warm-up and cool-down.
+	// Unmeasured arrivals, those of warm-up and cool-down, are sent but not in the results.
 	Unmeasured bool
 }
 
-// MeasureSlack is how long after warmup_until_steady a schedule goes on that nobody has told when measuring begins. It
-// ends then, with nothing measured.
+// MeasureSlack is how long after warmup_until_steady a schedule continues without a call of Measure. It then ends, with
+// nothing measured.
 const MeasureSlack = 30 * time.Second
 
-// limits are a load point's warm-up, ends and cool-down. The warm-up lasts until both have passed: the first
-// warmupRequests and warmupDuration.
+// limits are a load point's warm-up, ends and cool-down. The warm-up lasts until both the first warmupRequests and
+// warmupDuration have passed.
 type limits struct {
 	requests       uint64        // measured arrivals of all agents; 0: no such end
 	duration       time.Duration // span after the warm-up in which measured arrivals start; 0: no such end
@@ -35,12 +35,12 @@ type limits struct {
 	warmupDuration time.Duration
 	stagger        time.Duration // time in which the slots of a closed loop start, part of the warm-up
 	pending        bool          // the warm-up lasts until Measure, or until warmupDuration, when the schedule ends
-	cooldown       time.Duration // time of unmeasured arrivals behind the measured ones
-	bounded        bool          // arrivals end by themselves, as phases and traces do
+	cooldown       time.Duration // time of unmeasured arrivals after the measured ones
+	bounded        bool          // arrivals end by themselves, as in phases and traces
 	coolFrom       time.Duration // nothing is measured from here on, and arrivals end by themselves; 0: no such offset
 }
 
-// limitsOf reads a load point. bounded says that the load has an end of its own, of phases or a trace.
+// limitsOf reads a load point. bounded says that the load ends by itself, because of phases or a trace.
 func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests(), bounded: bounded}
 	var steady time.Duration
@@ -81,12 +81,12 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 	return l, nil
 }
 
-// endingAt gives the limits of a load whose arrivals end at an offset by themselves: its cool-down is the last part of
-// them.
+// endingAt returns the limits of a load whose arrivals end by themselves at an offset: the cool-down is their last
+// part.
 func (l limits) endingAt(end time.Duration) (limits, error) {
 	warmup := l.warmupDuration
 	if l.pending {
-		warmup = 0 // it may be shorter than at most
+		warmup = 0 // it may be shorter than its limit
 	}
 	if (warmup > 0 || l.cooldown > 0) && end-l.cooldown <= warmup {
 		return limits{}, fmt.Errorf("arrival: a warm-up of %v and a cool-down of %v leave nothing of the %v that the load lasts", warmup, l.cooldown, end)
@@ -97,7 +97,7 @@ func (l limits) endingAt(end time.Duration) (limits, error) {
 	return l, nil
 }
 
-// span reads a duration that must not be negative; unset is 0.
+// span reads a duration, which must not be negative. Unset is 0.
 func span(name string, d *durationpb.Duration) (time.Duration, error) {
 	if d == nil {
 		return 0, nil
@@ -111,7 +111,7 @@ func span(name string, d *durationpb.Duration) (time.Duration, error) {
 	return d.AsDuration(), nil
 }
 
-// later returns an offset so much later, or the last one there is.
+// later returns at + by, or math.MaxInt64 if that would overflow.
 func later(at, by time.Duration) time.Duration {
 	if at > math.MaxInt64-by {
 		return math.MaxInt64
@@ -119,10 +119,11 @@ func later(at, by time.Duration) time.Duration {
 	return at + by
 }
 
-// warmup says whether an arrival of this index at this offset belongs to the warm-up.
+// warmup reports whether an arrival with this index and offset belongs to the warm-up.
 func (l *limits) warmup(index uint64, offset time.Duration) bool {
 	return l.pending || index < l.warmupRequests || offset < l.warmupDuration
 }
 
-// leavesOut says whether a warm-up by time leaves requests out that are made up for later, since their number counts.
+// leavesOut reports whether a warm-up by time leaves out requests that are made up for later, because their number is
+// fixed.
 func (l *limits) leavesOut() bool { return l.requests > 0 && l.warmupDuration > 0 }

@@ -6,37 +6,37 @@ import (
 	"slices"
 )
 
-// list is slots of a closed loop that came to an agent together, with the requests that belong to them.
+// list is a group of a closed loop's slots that an agent got together, with the requests that belong to them.
 //
-// The stage's slots are the numbers below its concurrency c, and request i belongs to slot i mod c. A ring takes a part
-// of the slots of the list before it: slot j of the new list is slot at(j) of the old one. Requests follow their slots:
-// request k of a list of n slots belongs to its slot k mod n, so that with n' slots in the new list its request k is
-// request (k / n') n + at(k mod n') of the old one. Several rings behind one another lead from the stage to the list.
+// The stage's slots are the numbers below its concurrency c, and request i belongs to slot i mod c. A ring selects a
+// part of the slots of a list: slot j of the new list is slot at(j) of the old one. Requests follow their slots:
+// request k of a list of n slots belongs to slot k mod n of the list. So if the new list has n' slots, its request k is
+// request (k / n') n + at(k mod n') of the old list. A chain of rings leads from the stage to the list.
 //
-// Of a list's requests those from warm on and below owed are to be measured, but for a warm-up by time. That leaves out
-// the first ones, and then as many more are measured at the end.
+// Of a list's requests, those from warm on and below owed are measured. A warm-up by time leaves out the first of them,
+// and as many more are measured at the end.
 type list struct {
 	rings  []ring
 	slots  uint64
 	next   uint64 // first request not begun
-	end    uint64 // first one that is not the list's any more
-	index  uint64 // of request next in the stage
+	end    uint64 // first request that no longer belongs to the list
+	index  uint64 // index in the stage of request next
 	warm   uint64
 	owed   uint64
-	warmed uint64 // requests from warm on that a warm-up by time has left out
+	warmed uint64 // requests from warm on that a warm-up by time left out
 }
 
-// ring is a part of a list's slots.
+// ring selects a part of a list's slots.
 type ring struct {
 	of    uint64 // slots of that list
 	part  Stripe
-	slots uint64 // its numbers below of
+	slots uint64 // numbers of part below of
 }
 
 func newRing(of uint64, part Stripe) ring { return ring{of: of, part: part, slots: part.Below(of)} }
 
-// at returns request k of the part as one of the list, and below how many of the requests below n of the list are the
-// part's.
+// at returns request k of the part as a request of the list. below returns how many of the list's requests below n
+// belong to the part.
 func (r *ring) at(k uint64) uint64 {
 	around, slot := k/r.slots*r.of, k%r.slots
 	if slot < uint64(len(r.part.own)) {
@@ -47,7 +47,7 @@ func (r *ring) at(k uint64) uint64 {
 
 func (r *ring) below(n uint64) uint64 { return n/r.of*r.slots + r.part.Below(n%r.of) }
 
-// at returns request or slot k of the list as one of the stage.
+// at returns request or slot k of the list as a request or slot of the stage.
 func (l *list) at(k uint64) uint64 {
 	for i := len(l.rings) - 1; i > 0; i-- {
 		k = l.rings[i].at(k)
@@ -55,7 +55,7 @@ func (l *list) at(k uint64) uint64 {
 	return l.rings[0].at(k)
 }
 
-// begin goes to request k.
+// begin makes request k the next one.
 func (l *list) begin(k uint64) {
 	l.next = k
 	if !l.done() {
@@ -63,16 +63,16 @@ func (l *list) begin(k uint64) {
 	}
 }
 
-// done says whether the list has no requests left.
+// done reports whether the list has no requests left.
 func (l *list) done() bool { return l.slots == 0 || l.next >= l.end }
 
-// measures is how many of the list's requests are to be measured, from next on.
+// measures returns how many of the list's requests from next on are measured.
 func (l *list) measures() uint64 {
 	first, end := max(l.next, l.warm), min(l.owed, l.end)
 	return end - min(first, end)
 }
 
-// measures is how many requests of all lists are to be measured.
+// measures returns how many requests of all lists are measured.
 func measures(lists []list) (n uint64) {
 	for i := range lists {
 		n += lists[i].measures()
@@ -80,7 +80,7 @@ func measures(lists []list) (n uint64) {
 	return n
 }
 
-// cut is the part of a list that a handover gives one place.
+// cut returns the part of a list that a handover gives to one place.
 func (l *list) cut(part Stripe, from, warmed uint64) list {
 	r := newRing(l.slots, part)
 	n := list{rings: append(slices.Clone(l.rings), r), slots: r.slots, end: l.end}
@@ -95,7 +95,7 @@ func (l *list) cut(part Stripe, from, warmed uint64) list {
 	return n
 }
 
-// division makes lists of the shares of a closed loop.
+// division computes the lists of the places of a closed loop.
 type division struct {
 	share       *Share
 	concurrency uint64
@@ -103,8 +103,9 @@ type division struct {
 	places      map[uint32][]list
 }
 
-// lists returns the place's lists, in the order in which they came: that of the weights if it has slots by them, then
-// those that handovers gave it. A part without slots, or of a list without requests left, is none.
+// lists returns the place's lists in the order in which the place got them: first the list by the weights, if it has
+// slots by them, then the lists from handovers. Parts without slots, or of a list without remaining requests, are left
+// out.
 func (s *Share) lists(concurrency uint64, l *limits) []list {
 	p := division{share: s, concurrency: concurrency, limits: l, places: map[uint32][]list{}}
 	p.keep(s.rank)
@@ -117,7 +118,7 @@ func (s *Share) lists(concurrency uint64, l *limits) []list {
 	return p.places[s.rank]
 }
 
-// keep begins to follow what a place has.
+// keep starts to track a place's lists.
 func (p *division) keep(rank uint32) {
 	if _, known := p.places[rank]; known {
 		return
@@ -137,7 +138,7 @@ func (p *division) keep(rank uint32) {
 	p.places[rank] = []list{base}
 }
 
-// hand shares out what a place has.
+// hand applies a handover to the tracked places.
 func (p *division) hand(h *handover) {
 	given := slices.Clone(p.places[h.from])
 	for rank := range p.places {
@@ -159,8 +160,8 @@ func (p *division) hand(h *handover) {
 	}
 }
 
-// begun returns the first request of the giver's list i that is given, and how many before it a warm-up by time has
-// left out.
+// begun returns the first request of the giver's list i that is handed over, and how many requests before it a warm-up
+// by time left out.
 func (h *handover) begun(i int, timed bool) (from, warmed uint64) {
 	number := func(i int) uint64 {
 		if i < len(h.fromItems) {
@@ -175,7 +176,8 @@ func (h *handover) begun(i int, timed bool) (from, warmed uint64) {
 	return from, min(number(2*i+1), from)
 }
 
-// checkGiver returns an error if the place itself gives: its requests are under way, and slots go over at once.
+// checkGiver returns an error if a handover takes slots from the place itself: slots change hands at once, but the
+// place's requests are in flight.
 func (s *Share) checkGiver() error {
 	for i := range s.handovers {
 		if s.handovers[i].from == s.rank {

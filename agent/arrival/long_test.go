@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// The tests of this file draw millions of arrivals in one goroutine: the race detector would take minutes to find
+// The tests in this file draw millions of arrivals in one goroutine. The race detector would take minutes and find
 // nothing.
 
-// TestIndexOfDispersion: the counts of a renewal process in long windows have an index of dispersion of the variance of
-// its gaps: 1 for Poisson, 1/k for gamma, 0 for constant ones. With n windows the index has a standard deviation of
-// sqrt(2/n) of itself; four of them are allowed, and what windows of w expected arrivals still miss, of the order of (1
-// + 1/k^2) / w.
+// TestIndexOfDispersion: the index of dispersion of a renewal process's counts in long windows is the variance of its
+// gaps: 1 for Poisson, 1/k for gamma, 0 for constant gaps. With n windows the index has a relative standard deviation
+// of sqrt(2/n). Four standard deviations are allowed, plus the bias of windows of w expected arrivals, of the order of
+// (1 + 1/k^2) / w.
 func TestIndexOfDispersion(t *testing.T) {
 	const windows, window = 1000, 100
 	for name, p := range processes() {
@@ -32,8 +32,8 @@ func TestIndexOfDispersion(t *testing.T) {
 	}
 }
 
-// TestGapDistribution is a Kolmogorov-Smirnov test of the gaps against their exact distribution; of ramps in expected
-// arrivals, which is what makes them one.
+// TestGapDistribution is a Kolmogorov-Smirnov test of the gaps against their exact distribution. The gaps of ramps are
+// measured in expected arrivals, so that they have one distribution.
 func TestGapDistribution(t *testing.T) {
 	for name, p := range processes() {
 		for seed := range uint64(3) {

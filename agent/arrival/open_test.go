@@ -18,13 +18,13 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// whole is the stripe of one machine that does all.
+// whole is the stripe of a machine that does everything.
 var whole = Stripe{own: []uint32{0}, cycle: 1}
 
-// sole is the share of a stripe that stays as it is.
+// sole returns the share of a stripe without handovers.
 func sole(s Stripe) Share { return Share{stripe: new(spatev1.Stripe), base: s, changed: math.MaxInt64} }
 
-// schedule returns a stripe's schedule; that of a replay reads the trace.
+// schedule returns a stripe's schedule. A replay uses traceOf(seed).
 func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	t.Helper()
 	var open Open
@@ -40,7 +40,7 @@ func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 	return open
 }
 
-// dealtTo reports whether an arrival is a stripe's, by turns or by a draw as it is defined.
+// dealtTo reports whether an arrival is a stripe's by definition, in turn or by a draw.
 func dealtTo(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe, i uint64) bool {
 	t.Helper()
 	if load.GetSplit() == "random" && !s.Empty() {
@@ -55,7 +55,7 @@ func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) []Arrival
 	return rest(t, schedule(t, load, seed, s))
 }
 
-// rest returns all arrivals of a schedule that are still to come.
+// rest returns all remaining arrivals of a schedule.
 func rest(t rapid.TB, o Open) []Arrival {
 	t.Helper()
 	var all []Arrival
@@ -85,7 +85,7 @@ func (tr trace) At(i uint64) (time.Duration, bool) {
 	return tr[i], true
 }
 
-// traceOf makes a trace of about 10 s at random times, several rows at one of them now and then.
+// traceOf makes a trace of about 10 s with random times, some of which have several rows.
 func traceOf(seed uint64) trace {
 	r := rand.New(rand.NewPCG(seed, 0))
 	tr := make(trace, 4000)
@@ -100,7 +100,7 @@ var spans = rapid.Custom(func(t *rapid.T) *durationpb.Duration {
 	return durationpb.New(time.Duration(rapid.Int64Range(1, int64(2*time.Second)).Draw(t, "ns")))
 })
 
-// limited draws a load with every combination of warm-up, ends and cool-down, but says nothing of when arrivals come.
+// limited draws a load with any combination of warm-up, ends and cool-down, but without an arrival process.
 func limited(t *rapid.T, bounded bool) *spatev1.LoadPoint {
 	load := new(spatev1.LoadPoint)
 	switch rapid.IntRange(0, 4).Draw(t, "warm-up") {
@@ -155,7 +155,7 @@ var openLoads = rapid.Custom(func(t *rapid.T) *spatev1.LoadPoint {
 	return load
 })
 
-// phaseOf draws a phase between values, or of 0 on one side.
+// phaseOf draws a phase between values, or with 0 on one side.
 func phaseOf(t *rapid.T, values *rapid.Generator[float64], least, most time.Duration) *spatev1.Phase {
 	p := &spatev1.Phase{
 		From:     values.Draw(t, "from"),
@@ -179,7 +179,7 @@ func phaseOf(t *rapid.T, values *rapid.Generator[float64], least, most time.Dura
 	return p
 }
 
-// TestUnionIsOneMachinesSchedule is the promise of the whole package.
+// TestUnionIsOneMachinesSchedule tests the promise of the whole package.
 func TestUnionIsOneMachinesSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
@@ -231,8 +231,8 @@ func TestEndsAsDefined(t *testing.T) {
 	})
 }
 
-// TestMeasureAtAnyTime calls Measure after some arrivals were asked for, or never. What they settle to and what comes
-// then is what the definition says, as if the warm-up had been known from the start.
+// TestMeasureAtAnyTime calls Measure after some arrivals were taken, or never. What these settle to, and what follows,
+// matches the definition, as if the warm-up had been known from the start.
 func TestMeasureAtAnyTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64().Draw(t, "seed")
@@ -263,7 +263,7 @@ func TestMeasureAtAnyTime(t *testing.T) {
 		from := time.Duration(rapid.Int64Range(-1, int64(4*time.Second)).Draw(t, "from"))
 		from = rapid.SampledFrom([]time.Duration{from, from, from, bound + time.Hour}).Draw(t, "or late")
 		o.Measure(from)
-		o.Measure(from + time.Second) // the first counts
+		o.Measure(from + time.Second) // only the first call has an effect
 		var got []Arrival
 		for _, a := range asked {
 			if settled, more := o.Settle(a); more {
@@ -302,7 +302,7 @@ func TestMeasureNeverComes(t *testing.T) {
 	}
 }
 
-// TestMeasureWhileWalking lets another goroutine say when measuring begins.
+// TestMeasureWhileWalking calls Measure from another goroutine.
 func TestMeasureWhileWalking(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: 1000, Arrival: "gamma", Burstiness: 0.5, Requests: 10_000,
 		WarmupUntilSteady: durationpb.New(10 * time.Second)}
@@ -329,8 +329,8 @@ func measuredOf(all []Arrival) []Arrival {
 	return slices.DeleteFunc(slices.Clone(all), func(a Arrival) bool { return a.Unmeasured })
 }
 
-// offered returns more arrivals than a load of openLoads can have, and where its cool-down begins by itself, 0 if
-// nowhere.
+// offered returns more arrivals than a load of openLoads can have, and the offset at which its cool-down begins by
+// itself, 0 if there is none.
 func offered(t *rapid.T, load *spatev1.LoadPoint, seed uint64) (offers []Arrival, coolFrom time.Duration) {
 	if load.ReplaySpeed != 0 {
 		for i, at := range traceOf(seed) {
@@ -389,7 +389,7 @@ func TestConstantAgainstRationals(t *testing.T) {
 	})
 }
 
-// TestSlowLoadsEnd: a schedule that no time.Duration can hold ends there instead of wrapping.
+// TestSlowLoadsEnd: a schedule ends before its offsets would overflow a time.Duration.
 func TestSlowLoadsEnd(t *testing.T) {
 	for _, process := range []string{"constant", "poisson"} {
 		load := &spatev1.LoadPoint{Rate: 1e-9, Arrival: process, Requests: 1000}
@@ -440,7 +440,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestEmptyStripeHasNoArrivals ends at once instead of walking the whole stage.
+// TestEmptyStripeHasNoArrivals: the schedule ends at once instead of walking through the whole stage.
 func TestEmptyStripeHasNoArrivals(t *testing.T) {
 	none, err := NewStripe([]uint32{1, 0}, 1)
 	if err != nil {

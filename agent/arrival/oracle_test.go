@@ -13,21 +13,21 @@ import (
 )
 
 // dumbWarmup says what is warm-up: the first requests indices, what is offered before until, and the first told offers,
-// which were taken before anybody said when the warm-up ends.
+// which were taken before Measure was called.
 type dumbWarmup struct {
 	requests uint64
 	until    time.Duration
 	told     int
 }
 
-// dumbSchedule applies the definitions to a list of all that could start: quota measured arrivals end the measured part
-// if the load has requests, and so does coolFrom if it has a cool-down.
+// dumbSchedule applies the definitions to a list of all arrivals that could start. quota measured arrivals end the
+// measured part if the load has requests, and so does coolFrom if the load has a cool-down.
 func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolFrom time.Duration,
 	w dumbWarmup) []Arrival {
 	cooldown := load.GetCooldown().AsDuration()
 	end, first, until := len(offers), time.Duration(0), time.Duration(0)
 	ends := func(at int, when, coolUntil time.Duration) {
-		if at >= 0 && (at < end || at == end && when < first) { // of two ends before one arrival the earlier one counts
+		if at >= 0 && (at < end || at == end && when < first) { // the earlier of two ends counts
 			end, first, until = at, when, coolUntil
 		}
 	}
@@ -68,8 +68,8 @@ func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolF
 	return list
 }
 
-// TestClosedEndsAsDefined lets one agent's slots ask at random times, Measure coming after some of them, and builds the
-// same from the definition.
+// TestClosedEndsAsDefined lets one agent's slots call Next at random times, with a call of Measure in between, and
+// compares the result with the definition.
 func TestClosedEndsAsDefined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := limited(t, rapid.Bool().Draw(t, "phased"))

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// pattern is the owners of all items, and which of its owner's items each is.
+// pattern maps each item to its owner and to its number among the owner's items.
 type pattern struct {
-	ranks []uint32 // of the places that have a part, ascending
+	ranks []uint32 // ranks that have a part, ascending
 	*round
 }
 
-// round is a cycle of a pattern, with numbers in place of ranks. Patterns of many places that differ only in who has
-// the parts share one.
+// round is the cycle of a pattern, with positions in ranks in place of ranks. Patterns that differ only in which ranks
+// have the parts share a round.
 type round struct {
 	weights []uint32 // in lowest terms, all above 0
 	cycle   uint64
 	seats   []seat
 }
 
-// seat is an item of a cycle: its owner's number, and how many items before it the owner has.
+// seat is an item of a cycle: its owner's position in ranks, and how many earlier items of the cycle the owner has.
 type seat struct{ owner, before uint32 }
 
-// newPattern returns the pattern of weights that NewStripe takes. It shares the round of another one, which may be nil,
-// if that is the same.
+// newPattern returns the pattern of weights, which must be valid for NewStripe. It shares the round of like, which may
+// be nil, if the rounds are the same.
 func newPattern(weights []uint32, like *pattern) (*pattern, error) {
 	if len(weights) > MaxCycle {
 		return nil, fmt.Errorf("arrival: %d places are more than %d", len(weights), MaxCycle)
@@ -62,19 +62,19 @@ func newRound(weights []uint32, cycle uint64) *round {
 	return r
 }
 
-// owner returns whose item k is, and the how-manieth of its owner's items, counted from 0.
+// owner returns the rank that owns item k, and the item's number among the owner's items, from 0.
 func (p *pattern) owner(k uint64) (rank uint32, number uint64) {
 	at := p.seats[k%p.cycle]
 	return p.ranks[at.owner], k/p.cycle*uint64(p.weights[at.owner]) + uint64(at.before)
 }
 
-// gives says whether a place has a part.
+// gives reports whether the pattern gives a rank a part.
 func (p *pattern) gives(rank uint32) bool {
 	_, found := slices.BinarySearch(p.ranks, rank)
 	return found
 }
 
-// stripe returns what is one place's.
+// stripe returns the stripe of one rank.
 func (p *pattern) stripe(rank uint32) Stripe {
 	owner, found := slices.BinarySearch(p.ranks, rank)
 	if !found {
@@ -89,12 +89,12 @@ func (p *pattern) stripe(rank uint32) Stripe {
 	return Stripe{own: own, cycle: p.cycle}
 }
 
-// owners returns the rank that owns each place of a cycle.
+// owners returns the owner of each item of a cycle.
 //
-// Item k of an agent of weight w wants to be at (2k+1)/(2w) of the cycle: in the middle of the k-th of w equal parts.
-// All items of all agents are sorted by that, equal ones by rank, and given the places from 0 on. This is Webster's
-// (Sainte-Lague's) rule of handing out seats: each cycle gives each agent its weight exactly, and each beginning of it
-// is nearly in proportion. The comparison is exact, so every machine gets the same pattern.
+// The ideal position of item k of an agent of weight w is (2k+1)/(2w) of the cycle: the middle of the k-th of w equal
+// parts. The items of all agents are sorted by ideal position, ties by rank, and take the places from 0 on. This is
+// Webster's (Sainte-Lague's) method of apportioning seats: each cycle gives each agent exactly its weight, and each
+// prefix of a cycle is nearly in proportion. The comparison is exact, so every machine gets the same pattern.
 func owners(weights []uint32, cycle uint64) []uint32 {
 	q := newQueue(weights)
 	places := make([]uint32, cycle)
@@ -113,16 +113,16 @@ type item struct {
 	rank   uint32
 }
 
-// before says whether a comes before b: odd/weight is compared by cross-multiplication. Both factors are below 2^22.
+// before reports whether a comes before b. It compares odd/weight by cross-multiplication. Both factors are below 2^22.
 func (a item) before(b item) bool {
 	left, right := a.odd*b.weight, b.odd*a.weight
 	return left < right || left == right && a.rank < b.rank
 }
 
-// queue is a binary heap of each agent's next item, the first of all at its root.
+// queue is a binary heap of each agent's next item, with the first of them at the root.
 type queue []item
 
-// newQueue returns the queue of each agent's first item. Agents of weight 0 have none.
+// newQueue returns the queue of each agent's first item. Agents of weight 0 have no items.
 func newQueue(weights []uint32) queue {
 	q := make(queue, 0, len(weights))
 	for rank, w := range weights {
@@ -136,7 +136,7 @@ func newQueue(weights []uint32) queue {
 	return q
 }
 
-// sink moves the item at i down to where it belongs.
+// sink moves the item at i down to its place in the heap.
 func (q queue) sink(i int) {
 	for {
 		child := 2*i + 1

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// shape is how a phase's value goes from its begin to its end.
+// shape is how a phase's value changes from its start to its end.
 type shape uint8
 
 const (
@@ -18,14 +18,13 @@ const (
 	steps
 )
 
-// leastExponential is the smallest value that an exponential phase may begin or end at: there is none at 0.
+// leastExponential is the smallest value at which an exponential phase may begin or end. An exponential cannot reach 0.
 const leastExponential = 1e-9
 
-// mostSteps is how many steps a phase may have.
+// mostSteps is the largest number of steps of a phase.
 const mostSteps = 1_000_000
 
-// phase is a time in which a rate or a concurrency changes in one direction, or holds. It ends before the next one
-// begins.
+// phase is a span in which a rate or a concurrency changes in one direction or is constant. Its end is exclusive.
 type phase struct {
 	begin, length time.Duration
 	from, to      float64
@@ -33,7 +32,7 @@ type phase struct {
 	steps         int
 }
 
-// newPhases reads phases of values up to most, of which at least one is above 0. There are none if the list is empty.
+// newPhases reads phases with values from 0 to most. At least one value must be above 0, unless the list is empty.
 func newPhases(list []*spatev1.Phase, most float64) ([]phase, error) {
 	var phases []phase
 	var end time.Duration
@@ -53,7 +52,7 @@ func newPhases(list []*spatev1.Phase, most float64) ([]phase, error) {
 	return phases, nil
 }
 
-// newPhase reads one phase that begins at an offset.
+// newPhase reads a phase that begins at an offset.
 func newPhase(m *spatev1.Phase, begin time.Duration, most float64) (phase, error) {
 	length, err := span("duration", m.GetDuration())
 	if err != nil {
@@ -98,11 +97,10 @@ func (p phase) shaped(m *spatev1.Phase) (phase, error) {
 	}
 }
 
-// end returns the offset at which the phase is over.
+// end returns the offset at which the phase ends.
 func (p *phase) end() time.Duration { return p.begin + p.length }
 
-// step returns the value of step j: as far apart from each other, the first and the last being those of the phase's
-// ends.
+// step returns the value of step j. The values are evenly spaced, from the phase's start value to its end value.
 func (p *phase) step(j int) float64 {
 	if j == p.steps-1 {
 		return p.to
@@ -110,14 +108,14 @@ func (p *phase) step(j int) float64 {
 	return p.from + float64((p.to-p.from)*float64(j)/float64(p.steps-1))
 }
 
-// stepBegin returns when step j begins, as far apart from each other but for the rounding down to a nanosecond.
+// stepBegin returns when step j begins. Steps are equally long, except for rounding down to a nanosecond.
 func (p *phase) stepBegin(j int) time.Duration {
 	n := time.Duration(p.steps)
 	return p.begin + p.length/n*time.Duration(j) + p.length%n*time.Duration(j)/n
 }
 
-// value returns the phase's value at an offset inside of it. It never falls if to is above from, and never rises if it
-// is below, but for the last bit of an exponential one.
+// value returns the phase's value at an offset within it. The value is monotone, except in the last bit of an
+// exponential phase.
 func (p *phase) value(at time.Duration) float64 {
 	x := float64(at-p.begin) / float64(p.length)
 	switch p.shape {
@@ -130,7 +128,7 @@ func (p *phase) value(at time.Duration) float64 {
 	}
 }
 
-// stepAt returns the step at an offset. The float's guess is wrong by one at most.
+// stepAt returns the step at an offset. The float estimate is off by at most one, which is corrected.
 func (p *phase) stepAt(at time.Duration) int {
 	j := int(float64(at-p.begin) / float64(p.length) * float64(p.steps))
 	j = min(max(j, 0), p.steps-1)
@@ -143,8 +141,8 @@ func (p *phase) stepAt(at time.Duration) int {
 	return j
 }
 
-// firstAbove returns the first offset from at on at which the phase's value is above u, and false if there is none in
-// the phase.
+// firstAbove returns the first offset from at on at which the phase's value is above u, and false if there is no such
+// offset.
 func (p *phase) firstAbove(u float64, at time.Duration) (time.Duration, bool) {
 	at = max(at, p.begin)
 	if p.value(at) > u {
@@ -153,7 +151,7 @@ func (p *phase) firstAbove(u float64, at time.Duration) (time.Duration, bool) {
 	if p.value(p.end()-1) <= u {
 		return 0, false
 	}
-	// It rises: below at 'at', above at the last nanosecond.
+	// The value rises: not above u at 'at', above u at the last nanosecond.
 	n := sort.Search(int(p.end()-1-at), func(i int) bool { return p.value(at+time.Duration(i)) > u })
 	return at + time.Duration(n), true
 }

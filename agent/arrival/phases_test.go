@@ -13,7 +13,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// rateAt is the value of a phase by its definition, at a share of its length.
+// rateAt returns the value of a phase, by definition, at a share of its length.
 func rateAt(p *spatev1.Phase, share float64) float64 {
 	from, to := p.GetFrom(), p.GetFrom()
 	if p.To != nil {
@@ -30,8 +30,8 @@ func rateAt(p *spatev1.Phase, share float64) float64 {
 	}
 }
 
-// integrated is the integral of the rate over the first t seconds of a phase, by Simpson's rule, in each step by
-// itself.
+// integrated returns the integral of the rate over the first t seconds of a phase, by Simpson's rule in each step
+// separately.
 func integrated(p *spatev1.Phase, t float64) float64 {
 	d := p.GetDuration().AsDuration().Seconds()
 	parts := 1.0
@@ -51,7 +51,7 @@ func integrated(p *spatev1.Phase, t float64) float64 {
 			if i == 0 || i == panels {
 				weight = 1
 			}
-			// A hair inside, so that steps are looked at on the right side.
+			// Slightly inside, so that x is on the right side of a step's end.
 			x := begin + width*(1e-12+(1-2e-12)*float64(i)/panels)
 			sum += weight * rateAt(p, x/d) * width / panels / 3
 		}
@@ -59,8 +59,8 @@ func integrated(p *spatev1.Phase, t float64) float64 {
 	return sum
 }
 
-// TestRampsAgainstNumericIntegration: arrival i of a constant process is where the integral of the rate comes to i,
-// whatever the phases, and there are as many as the integral says.
+// TestRampsAgainstNumericIntegration: whatever the phases, arrival i of a constant process is where the integral of the
+// rate reaches i, and the number of arrivals matches the integral.
 func TestRampsAgainstNumericIntegration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load := &spatev1.LoadPoint{Arrival: "constant"}
@@ -96,9 +96,9 @@ func TestRampsAgainstNumericIntegration(t *testing.T) {
 	})
 }
 
-// TestRampIsExact compares linear phases of up to a week with exact fractions: the integral up to half a nanosecond
-// before an arrival, and 2^-50 of the phase, is below its number, and up to as much behind it above, but for 2^-50 of
-// the phase's arrivals and 2^-63 of one.
+// TestRampIsExact compares linear phases of up to a week with exact fractions. The integral up to half a nanosecond
+// plus 2^-50 of the phase before an arrival is below the arrival's number, and up to as much after the arrival above
+// it. 2^-50 of the phase's arrivals and 2^-63 of an arrival are allowed.
 func TestRampIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates := rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.Float64Range(0, 1),
@@ -124,8 +124,8 @@ func TestRampIsExact(t *testing.T) {
 	})
 }
 
-// integral is that of a linear rate over the first so many nanoseconds: t (from + (to - from) t / 2D), within the
-// phase.
+// integral returns the integral of a linear rate over the first ns nanoseconds of a phase: t (from + (to - from) t /
+// 2D).
 func integral(from, to float64, length time.Duration, ns *big.Rat) *big.Rat {
 	d := new(big.Rat).SetInt64(int64(length))
 	if ns.Sign() < 0 {
@@ -140,7 +140,8 @@ func integral(from, to float64, length time.Duration, ns *big.Rat) *big.Rat {
 	return mean.Mul(mean, ns).Quo(mean, new(big.Rat).SetInt64(int64(time.Second)))
 }
 
-// TestHoldIsTheConstantRate: one phase that holds a rate has the arrivals of the rate, and ends with it.
+// TestHoldIsTheConstantRate: one phase with a constant rate has the arrivals of that rate, and the schedule ends with
+// the phase.
 func TestHoldIsTheConstantRate(t *testing.T) {
 	for _, arrival := range []string{"constant", "poisson"} {
 		held := drain(t, &spatev1.LoadPoint{
@@ -158,7 +159,7 @@ func TestHoldIsTheConstantRate(t *testing.T) {
 	}
 }
 
-// TestNothingArrivesAtRateZero: what falls on the end of a phase comes after the zeros behind it.
+// TestNothingArrivesAtRateZero: an arrival that falls on the end of a phase comes after a following phase of rate 0.
 func TestNothingArrivesAtRateZero(t *testing.T) {
 	second := durationpb.New(time.Second)
 	all := drain(t, &spatev1.LoadPoint{Arrival: "constant", Phases: []*spatev1.Phase{
@@ -176,7 +177,7 @@ func TestNothingArrivesAtRateZero(t *testing.T) {
 	}
 }
 
-// TestWake compares with looking at each nanosecond. Where the value is within rounding of a whole number both answers
+// TestWake compares with a check of each nanosecond. If the value is within rounding of a whole number, both answers
 // are right.
 func TestWake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -212,7 +213,7 @@ func TestWake(t *testing.T) {
 				value := rateAt(p, share)
 				if p.GetShape() == "steps" &&
 					math.Abs(share*float64(p.GetSteps())-math.Round(share*float64(p.GetSteps()))) < 1/float64(end-begin)*float64(p.GetSteps()) {
-					return // at the seam of two steps, rounded to a nanosecond
+					return // between two steps, rounded to a nanosecond
 				}
 				if math.Abs(value-u) < 1e-9 {
 					if more && at == now {
@@ -235,7 +236,7 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// TestWakeUp is the documented meaning: concurrency is rounded up.
+// TestWakeUp tests the documented meaning: concurrency is rounded up.
 func TestWakeUp(t *testing.T) {
 	ten := durationpb.New(10 * time.Second)
 	c := closed(t, &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{
@@ -297,7 +298,7 @@ func TestPhasesRefuse(t *testing.T) {
 	}
 }
 
-// TestStepBoundaries: the step at an offset is the one that begins last, to the nanosecond.
+// TestStepBoundaries: the step at an offset is the last that has begun, to the nanosecond.
 func TestStepBoundaries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := phase{begin: time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "begin")), from: 1, to: 2, shape: steps}

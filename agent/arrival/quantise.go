@@ -6,9 +6,10 @@ import (
 	"math"
 )
 
-// Quantise turns capacities of any scale into weights that sum up to total, in proportion as nearly as whole numbers
-// can be. Every positive capacity gets at least 1, a capacity of 0 gets 0. It is an error if a capacity is negative or
-// no number, if none is positive, or if total is less than the number of positive ones or more than MaxCycle.
+// Quantise turns capacities of any scale into integer weights that sum up to total and are as nearly proportional as
+// possible. Every positive capacity gets at least 1, a capacity of 0 gets 0. It fails if a capacity is negative,
+// infinite or NaN, if none is positive, or if total is less than the number of positive capacities or more than
+// MaxCycle.
 func Quantise(capacities []float64, total uint32) ([]uint32, error) {
 	largest, positive, err := checkCapacities(capacities)
 	if err != nil {
@@ -51,8 +52,8 @@ func checkCapacities(capacities []float64) (largest float64, positive int, err e
 	return largest, positive, nil
 }
 
-// settle hands out what rounding down left over, or takes back what rounding up to 1 cost: one at a time to or from the
-// agent that is furthest below or above its share by Webster's rule.
+// settle distributes what rounding down left over, or takes back what rounding up to 1 cost. It moves one unit at a
+// time, to or from the agent that is furthest below or above its share by Webster's method.
 func settle(weights []uint32, capacities []float64, left int64) {
 	for ; left > 0; left-- {
 		best, most := 0, 0.0

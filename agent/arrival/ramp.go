@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// ramp makes arrivals at a rate r(t) that changes over time, from a process of rate 1.
+// ramp generates arrivals at a rate r(t) that changes over time, from a process of rate 1.
 //
 // Let L(t) be the integral of r from 0 to t: the number of arrivals expected by t. If the base process of rate 1 has
 // arrivals at u0, u1 and so on ("operational time"), the arrivals at t = L^-1(u) have the rate r(t), and their gaps
 // measured in L are those of the base. A Poisson base gives the inhomogeneous Poisson process, whole numbers give
 // arrivals that are one expected arrival apart, and gamma gaps keep their burstiness at each rate (Cinlar,
-// "Introduction to Stochastic Processes", 1975, 4.7). Where r is 0 for a time, L is level: the inverse is then the end
-// of the level, so nothing arrives in it.
+// "Introduction to Stochastic Processes", 1975, 4.7). Where r is 0 for a time, L is flat. The inverse is then the end
+// of the flat part, so nothing arrives in it.
 //
-// Operational time is summed in whole 2^-64 of an arrival, exactly, and each phase inverts its own L in closed form
-// (see segment). So no error adds up over arrivals. What remains: a phase's number of expected arrivals is rounded as
-// floats are, to 2^-50 of itself and 2^-63 of one, and its times are within 2^-50 of its length and rounded to the
-// nearest nanosecond.
+// Operational time is summed exactly, in whole units of 2^-64 of an arrival, and each phase inverts its own L in closed
+// form (see segment), so errors do not accumulate over arrivals. The remaining errors: a phase's number of expected
+// arrivals has a float's rounding error, 2^-50 of the number and 2^-63 of an arrival. Its times are within 2^-50 of the
+// phase's length, and rounded to the nearest nanosecond.
 type ramp struct {
 	base       base
 	cursor     cursor
 	segment    segment
-	begin, end expected // of the segment
+	begin, end expected // the segment's range in operational time
 	last       time.Duration
 }
 
-// newRamp takes the phases of a load and its base process.
+// newRamp returns the ramp of a load's phases and its base process.
 func newRamp(phases []phase, b base) *ramp {
 	return &ramp{base: b, cursor: cursor{phases: phases}}
 }
@@ -44,7 +44,7 @@ func (r *ramp) next() (time.Duration, error) {
 		}
 		r.begin, r.end = r.end, r.end.plus(r.segment.mass)
 	}
-	// A segment's times rise with u but for the last bit.
+	// A segment's times ascend with u except in the last bit.
 	r.last = max(r.last, r.segment.at(u.minus(r.begin)))
 	return r.last, nil
 }
@@ -60,10 +60,10 @@ func (r *ramp) copyTo(used process) process {
 	return old
 }
 
-// expected is a number of expected arrivals: a whole number and 2^-64s.
+// expected is a number of expected arrivals: a whole number plus a fraction in units of 2^-64.
 type expected struct{ whole, fraction uint64 }
 
-// newExpected takes a number from 0 to 2^63. What is below 2^-64 is cut off.
+// newExpected converts a number from 0 to 2^63. It truncates what is below 2^-64.
 func newExpected(x float64) expected {
 	whole := uint64(x)
 	return expected{whole, uint64((x - float64(whole)) * (1 << 64))}
@@ -83,20 +83,20 @@ func (e expected) less(x expected) bool {
 	return e.whole < x.whole || e.whole == x.whole && e.fraction < x.fraction
 }
 
-// float returns the nearest float or one beside it.
+// float returns the nearest float or a neighbour of it.
 func (e expected) float() float64 {
 	return float64(e.whole) + float64(float64(e.fraction)*(1.0/(1<<64)))
 }
 
 // base is an arrival process of rate 1.
 type base interface {
-	// next returns when its next arrival is, and false if that is beyond all counting.
+	// next returns the time of the next arrival, and false if the time is out of range.
 	next() (expected, bool)
-	// copyTo returns a copy of the process where it stands. It may use the memory of an earlier copy.
+	// copyTo returns a copy of the process in its current state. It may reuse the memory of used, an earlier copy.
 	copyTo(used base) base
 }
 
-// newBase returns the base process of gaps, or that of whole numbers for none.
+// newBase returns the base process with the gaps, or the process of whole numbers if g is nil.
 func newBase(g gaps) base {
 	if g == nil {
 		return new(wholes)
@@ -104,7 +104,7 @@ func newBase(g gaps) base {
 	return &sums{gaps: g}
 }
 
-// wholes has arrival i at i.
+// wholes is the base process with arrival i at i.
 type wholes struct{ index uint64 }
 
 func (w *wholes) next() (expected, bool) {
@@ -115,7 +115,7 @@ func (w *wholes) next() (expected, bool) {
 
 func (w *wholes) copyTo(used base) base { return copied(w, used) }
 
-// sums has arrival i at the sum of gaps 0 to i.
+// sums is the base process with arrival i at the sum of gaps 0 to i.
 type sums struct {
 	gaps  gaps
 	index uint64
@@ -135,7 +135,7 @@ func (s *sums) next() (expected, bool) {
 
 func (s *sums) copyTo(used base) base { return copied(s, used) }
 
-// cursor goes through the segments of phases: a step each, or the phase.
+// cursor iterates over the segments of phases: each step of a phase, or the whole phase if it has no steps.
 type cursor struct {
 	phases []phase
 	phase  int
@@ -160,8 +160,8 @@ func (c *cursor) next() (segment, bool) {
 	return newSegment(begin, end-begin, value, value, linear), true
 }
 
-// segment is a time in which the rate rises or falls by one formula. A falling one is looked at from its end, where it
-// is a rising one: so none subtracts two nearly equal numbers.
+// segment is a span in which the rate rises or falls by one formula. A falling segment is computed backwards from its
+// end, as a rising one, so that no formula subtracts nearly equal numbers.
 type segment struct {
 	begin, length time.Duration
 	low, high     float64 // rates
@@ -171,8 +171,8 @@ type segment struct {
 	mass          expected
 }
 
-// newSegment works out the number of expected arrivals, the integral of the rate over the length D: linear D (low +
-// high) / 2; exponential, at the rate low e^(g t) with g = ln(high/low) / D, D (high - low) / ln(high/low).
+// newSegment computes the number of expected arrivals, the integral of the rate over the length D. Linear: D (low +
+// high) / 2. Exponential, at the rate low e^(g t) with g = ln(high/low) / D: D (high - low) / ln(high/low).
 func newSegment(begin, length time.Duration, from, to float64, s shape) segment {
 	g := segment{begin: begin, length: length, low: min(from, to), high: max(from, to), falling: to < from}
 	seconds, difference := float64(length)/float64(time.Second), g.high-g.low
@@ -187,7 +187,7 @@ func newSegment(begin, length time.Duration, from, to float64, s shape) segment 
 	return g
 }
 
-// at returns when so many arrivals are expected to have come since the segment's begin: a number below its mass.
+// at returns the offset at which u arrivals are expected since the segment's start. u must be below the segment's mass.
 func (g *segment) at(u expected) time.Duration {
 	if !g.falling {
 		return g.begin + min(nanoseconds(g.after(u.float())), g.length)
@@ -195,10 +195,10 @@ func (g *segment) at(u expected) time.Duration {
 	return g.begin + max(g.length-nanoseconds(g.after(g.mass.minus(u).float())), 0)
 }
 
-// after returns how many seconds the rising rate takes for u expected arrivals.
+// after returns after how many seconds the rising rate has u expected arrivals.
 //
-// Linear, at the rate low + a t with a = (high - low) / D: low t + a t^2 / 2 = u, whose root is 2u / (low + sqrt(low^2
-// + 2 a u)), in a form without cancellation. Exponential: low (e^(g t) - 1) / g = u, so t = ln(1 + u g / low) / g.
+// Linear, at the rate low + a t with a = (high - low) / D: low t + a t^2 / 2 = u. The root without cancellation is 2u /
+// (low + sqrt(low^2 + 2 a u)). Exponential: low (e^(g t) - 1) / g = u, so t = ln(1 + u g / low) / g.
 func (g *segment) after(u float64) float64 {
 	switch {
 	case u == 0:
@@ -212,7 +212,7 @@ func (g *segment) after(u float64) float64 {
 	}
 }
 
-// nanoseconds rounds seconds, which are less than 2^63 ns, to the nearest one.
+// nanoseconds converts seconds, which must be below 2^63 ns, and rounds to the nearest nanosecond.
 func nanoseconds(seconds float64) time.Duration {
 	return time.Duration(math.RoundToEven(seconds * float64(time.Second)))
 }

@@ -2,16 +2,15 @@ package arrival
 
 import "time"
 
-// renewal makes arrivals at a constant rate with random gaps: arrival i is at the sum of gaps 0 to i, divided by the
-// rate.
+// renewal generates arrivals at a constant rate with random gaps: arrival i is at the sum of gaps 0 to i, divided by
+// the rate.
 //
-// The first one is therefore a whole gap after the start. For a Poisson process that is as it must be: it has no
-// memory, so the time from any instant, the start too, to the next arrival has the same exponential distribution as a
+// The first arrival is therefore a whole gap after the start. For a Poisson process this is correct: the process has no
+// memory, so the time from any instant, also the start, to the next arrival has the same exponential distribution as a
 // gap.
 //
-// The sum is kept in whole 2^-32 of a nanosecond: it is exact, so no error adds up and none depends on how far it has
-// come. Each gap is worked out in floats by steps that every processor rounds alike, so agents on different machines
-// have the same schedule to the nanosecond.
+// The sum is kept in whole units of 2^-32 ns. It is exact, so errors do not accumulate. Each gap is computed in floats
+// by steps that every processor rounds alike, so agents on different machines have the same schedule to the nanosecond.
 type renewal struct {
 	gaps     gaps
 	rate     float64

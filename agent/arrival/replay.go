@@ -9,19 +9,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Times are the times of a trace's rows. Implementations are safe for concurrent use and need not hold the rows in
-// memory.
+// Times gives the times of a trace's rows. Implementations must be safe for concurrent use and need not hold the rows
+// in memory.
 type Times interface {
 	// Len returns the number of rows.
 	Len() uint64
-	// At returns when row i came, since the trace's begin. false: the row has no time, or cannot be read.
+	// At returns the time of row i since the trace's start, and false if the row has no time or cannot be read.
 	At(i uint64) (time.Duration, bool)
 }
 
 // NewReplay returns the share's part of a trace: arrival i is at the time of row i divided by replay_speed, rounded to
-// the nearest nanosecond. The schedule ends with the trace or, before that, as that of NewOpen does. Its cool-down,
-// where the trace ends it, is the trace's last part. A row without a time, and one earlier than the row before it, end
-// the schedule with an error. It reads rows in order, as time goes on, and each once as long as nothing changes hands.
+// the nearest nanosecond. The schedule ends with the trace or earlier, like that of NewOpen. If the trace ends it, the
+// cool-down is the trace's last part. A row without a time, or earlier than the row before it, ends the schedule with
+// an error. Rows are read in order as the schedule proceeds, each once unless shares change hands.
 func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open, error) {
 	speed := load.GetReplaySpeed()
 	if !(speed > 0 && speed <= math.MaxFloat64) {
@@ -52,7 +52,7 @@ func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open
 	return newWalk(func() process { return &replay{times: times, rows: r.rows, speed: speed} }, l, s, d), nil
 }
 
-// replay reads the times of a trace one after another.
+// replay generates arrivals at the times of a trace's rows.
 type replay struct {
 	times Times
 	rows  uint64

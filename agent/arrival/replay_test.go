@@ -49,7 +49,7 @@ func (g gap) At(i uint64) (time.Duration, bool) {
 	return at, ok && i != 2
 }
 
-// TestReplayEndsWithError: a trace that goes wrong on the way says so, and what came before it stands.
+// TestReplayEndsWithError: a bad row in a trace ends the schedule with an error, and earlier arrivals stay valid.
 func TestReplayEndsWithError(t *testing.T) {
 	for name, c := range map[string]struct {
 		times Times
@@ -90,7 +90,7 @@ func TestReplayRefuses(t *testing.T) {
 	}
 }
 
-// TestReplayOfAMillionRows takes the memory of its few words, whatever the trace's length.
+// TestReplayOfAMillionRows: memory does not depend on the trace's length.
 func TestReplayOfAMillionRows(t *testing.T) {
 	const rows = 1_000_000
 	o, err := NewReplay(&spatev1.LoadPoint{ReplaySpeed: 10, Cooldown: durationpb.New(time.Second)}, 1, evenly(rows),

@@ -10,35 +10,35 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Share is one agent's part of a schedule, whose parts may change hands while it is played. A Share is a value that
-// nothing changes any more: it may be copied and read concurrently.
+// Share is one agent's part of a schedule. Parts may change hands during the stage. A Share is immutable: it may be
+// copied and read concurrently.
 //
-// Who owns item i is a fold over the handovers. At first it is place p of the pattern of all weights, as the k-th item
-// of its list, counted from 0. Then each handover in its order, if it shares out what belongs to p and the item is
-// behind its moment, sends it on: the pattern of its own weights names for k the new place p', and how many numbers
-// below k it names that place for is the new k. So a handover maps a list onto lists without gaps or overlaps, and all
-// places together own each item once, whatever changed hands and in whatever order the moments come.
+// The owner of item i is a fold over the handovers. At first the pattern of all weights gives the item to a place p, as
+// item k of p's list, counted from 0. Each handover in order passes the item on if the handover takes from p and the
+// item is due at or after the handover's moment. The pattern of the handover's weights then gives item k to a new place
+// p', and the new k is the number of items below k that it gives to p'. So a handover maps a list onto lists without
+// gaps or overlaps, and all places together own each item exactly once, whatever changed hands and in whatever order
+// the moments come.
 //
-// An arrival of an open loop is behind a moment if it is due then or later. What belongs to whom in a closed loop is
-// told at Closed.
+// This is about open loops. Closed describes who owns what in a closed loop.
 //
-// A share that is split at random draws a place instead: at first by all weights, then once for each handover that
-// sends the arrival on, by that one's weights.
+// If the load is split at random, the place is drawn instead: first by all weights, then once for each handover that
+// passes the arrival on, by the handover's weights.
 type Share struct {
 	stripe    *spatev1.Stripe
 	rank      uint32
-	base      Stripe        // what is the place's by the weights alone
-	pattern   *pattern      // of the weights; nil: nothing has changed hands
+	base      Stripe        // the place's numbers by the weights alone
+	pattern   *pattern      // pattern of the weights; nil: not needed, there are no handovers
 	handovers []handover    // in order
-	seats     uint64        // of all their rounds
-	gives     [][]int       // handovers by the place that gives
-	changed   time.Duration // no arrival before it has changed hands
-	settled   time.Duration // none from it on changes hands again
-	keeps     bool          // the place has something from settled on
-	draws     *draws        // nil: arrivals are dealt out in turn
+	seats     uint64        // sum of the cycles of all handovers' rounds
+	gives     [][]int       // indices of handovers by giving place
+	changed   time.Duration // arrivals before it never changed hands
+	settled   time.Duration // from this moment on no more handovers
+	keeps     bool          // the place has arrivals from settled on
+	draws     *draws        // nil: arrivals are dealt in turn
 }
 
-// handover shares out what belongs to a place.
+// handover splits the rest of one place's list over other places.
 type handover struct {
 	from      uint32
 	pattern   *pattern
@@ -47,18 +47,17 @@ type handover struct {
 }
 
 const (
-	// mostItems bounds the numbers of items that a handover may name.
+	// mostItems bounds the item numbers that a handover may name.
 	mostItems = 1 << 62
-	// latestMoment bounds when something may change hands: so late that nothing is due any more, and no sum with it
-	// overflows.
+	// latestMoment bounds the moments of handovers. Nothing is due that late, and sums with it do not overflow.
 	latestMoment = time.Duration(math.MaxInt64 / 2)
-	// mostSeats bounds the memory of handovers, whatever a coordinator says: 8 bytes each.
+	// mostSeats bounds the memory of handovers, whatever a coordinator sends: 8 bytes per seat.
 	mostSeats = 16 * MaxCycle
 )
 
-// NewShare reads a stripe. A place that is not in its weights has what handovers give it, which may be nothing yet. It
-// is an error if weights are none that NewStripe takes, if a handover has a negative moment, or if it names a giver
-// that has nothing by then.
+// NewShare reads a stripe. A place that is not in the stripe's weights has what handovers give it, which may be nothing
+// yet. It fails if weights are not valid for NewStripe, if a handover's moment is negative or beyond latestMoment, or
+// if a handover takes from a place that never had anything.
 func NewShare(m *spatev1.Stripe) (Share, error) {
 	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(),
 		changed: math.MaxInt64}
@@ -74,8 +73,8 @@ func NewShare(m *spatev1.Stripe) (Share, error) {
 	return s.append(m.GetHandovers())
 }
 
-// Revised returns the share of a later revision of its stripe: the same with more handovers behind those there are.
-// Anything else is an error.
+// Revised returns the share of a later revision of the stripe. The revision may only append handovers; any other change
+// is an error.
 func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 	old, list := s.stripe.GetHandovers(), m.GetHandovers()
 	switch {
@@ -94,14 +93,15 @@ func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 	return s.append(list[len(old):])
 }
 
-// sameHandover compares two handovers: of large stages there are many, and each names all places.
+// sameHandover reports whether two handovers are equal, whatever their revisions. It compares field by field, because
+// large stages have many handovers, each with all places.
 func sameHandover(a, b *spatev1.Handover) bool {
 	return a.GetFromRank() == b.GetFromRank() && a.GetFromNs() == b.GetFromNs() &&
 		slices.Equal(a.GetWeights(), b.GetWeights()) && slices.Equal(a.GetFromItems(), b.GetFromItems())
 }
 
-// Joined says whether the place came later than the weights, and from when on it has something: the last offset there
-// is if it has nothing yet.
+// Joined reports whether the place is not in the weights, because its agent joined later, and from which offset it has
+// something: math.MaxInt64 if it has nothing yet.
 func (s *Share) Joined() (from time.Duration, joined bool) {
 	if int(s.rank) < len(s.stripe.GetWeights()) {
 		return 0, false
@@ -115,13 +115,13 @@ func (s *Share) Joined() (from time.Duration, joined bool) {
 	return from, true
 }
 
-// nothing says whether the place never has anything.
+// nothing reports whether the place never has anything.
 func (s *Share) nothing() bool {
 	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.gives(s.rank) })
 }
 
-// settle works out what is left in the end, when all moments have passed: a place that gives has nothing but what it
-// keeps of it.
+// settle computes whether the place has anything after all moments have passed. A giving place then has only what a
+// handover gives back to it.
 func (s *Share) settle() {
 	has := map[uint32]bool{}
 	for _, rank := range s.pattern.ranks {
@@ -141,13 +141,13 @@ func (s *Share) settle() {
 	s.keeps = has[s.rank]
 }
 
-// over says whether the place has nothing from an offset on, by all that is known.
+// over reports whether the place has nothing from an offset on, by the known handovers.
 func (s *Share) over(from time.Duration) bool { return from >= s.settled && !s.keeps }
 
-// Changed says whether anything has changed hands, be it of this place or of another.
+// Changed reports whether there are handovers, of this place or of others.
 func (s *Share) Changed() bool { return len(s.handovers) > 0 }
 
-// append returns a share with more handovers. It leaves s as it is.
+// append returns a share with more handovers. It does not change s.
 func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 	n := *s
 	if n.pattern == nil {
@@ -170,7 +170,7 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 	return n, nil
 }
 
-// holders are the places that have a part by the weights, or were given one.
+// holders returns the places that have a part by the weights or were given one.
 func (s *Share) holders() map[uint32]bool {
 	all := map[uint32]bool{}
 	for _, rank := range s.pattern.ranks {
@@ -184,7 +184,7 @@ func (s *Share) holders() map[uint32]bool {
 	return all
 }
 
-// add takes in the next handover, and those it gives to as holders.
+// add appends a handover, and adds the places that it gives to to holders.
 func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 	h := handover{from: m.GetFromRank(), at: time.Duration(m.GetFromNs()), fromItems: m.GetFromItems()}
 	switch {
@@ -197,7 +197,7 @@ func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 	}
 	last := s.pattern
 	if n := len(s.handovers); n > 0 {
-		last = s.handovers[n-1].pattern // those of one loss or of one newcomer are alike
+		last = s.handovers[n-1].pattern // handovers of one loss or one newcomer are often alike
 	}
 	var err error
 	if h.pattern, err = newPattern(m.GetWeights(), last); err != nil {
@@ -217,7 +217,7 @@ func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 	return nil
 }
 
-// index lists the handovers by who gives.
+// index lists the handovers by giving place.
 func (s *Share) index() {
 	s.gives = nil
 	for i := range s.handovers {
@@ -229,7 +229,7 @@ func (s *Share) index() {
 	}
 }
 
-// owns says whether arrival i of an open loop, due at an offset, is the place's.
+// owns reports whether arrival i of an open loop, due at an offset, is the place's.
 func (s *Share) owns(i uint64, due time.Duration) bool {
 	if due < s.changed {
 		return s.dealt(i)
@@ -242,8 +242,8 @@ func (s *Share) owns(i uint64, due time.Duration) bool {
 	return rank == s.rank
 }
 
-// count returns how many arrivals from an index to below another are the place's, if all are due when nothing changes
-// hands any more.
+// count returns how many arrivals with indices in [from, below) are the place's, if all are due after the last
+// handover.
 func (s *Share) count(from, below uint64) (n uint64) {
 	if s.draws != nil && !s.Changed() {
 		return s.draws.count(&s.base, from, below)
@@ -256,13 +256,13 @@ func (s *Share) count(from, below uint64) (n uint64) {
 	return n
 }
 
-// dealt reports whether arrival i of an open loop is the place's by the weights, before anything changes hands.
+// dealt reports whether arrival i of an open loop is the place's by the weights, before any handover.
 func (s *Share) dealt(i uint64) bool {
 	return !s.base.Empty() && s.base.has(s.draws.seat(0, i, i, s.base.cycle))
 }
 
-// following returns the first handover from h on in which a place gives what is due at an offset: their number if there
-// is none.
+// following returns the first handover from h on in which a place gives what is due at an offset, len(s.handovers) if
+// there is none.
 func (s *Share) following(rank uint32, h int, due time.Duration) int {
 	if int(rank) < len(s.gives) {
 		for _, next := range s.gives[rank] {

@@ -12,14 +12,15 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// held is an item of a place's list. Lists keep all their numbers, so that one without an owner here is not live.
+// held is an item of a place's list. Items that were passed on stay in the list but are not live, so that numbers do
+// not change.
 type held struct {
 	item uint64
 	live bool
 }
 
-// dumbOwnersOf hands lists over by the definition, item by item: it returns the place that each of the items due at
-// offsets ends at.
+// dumbOwnersOf hands lists over by definition, item by item. It returns the final place of each item, given when the
+// items are due.
 func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
 	places := map[int][][]held{}
 	base := map[int][]held{}
@@ -65,14 +66,14 @@ func dumbOwnersOf(m *spatev1.Stripe, due []time.Duration) []int {
 	return owner
 }
 
-// history is what befalls an open loop's agents: losses, whose parts others take over, and joins.
+// history is what happens to an open loop's agents: losses, after which others take over, and joins.
 type history struct {
 	stripe *spatev1.Stripe // with all handovers
 	lost   map[uint32]time.Duration
 	places uint32
 }
 
-// befalls draws a history of moments up to an offset.
+// befalls draws a history with moments up to an offset.
 func befalls(t *rapid.T, most time.Duration) history {
 	ws := rapid.SliceOfN(rapid.Uint32Range(1, 6), 1, 6).Draw(t, "weights")
 	h := history{stripe: &spatev1.Stripe{Weights: ws}, lost: map[uint32]time.Duration{}, places: uint32(len(ws))}
@@ -87,7 +88,7 @@ func befalls(t *rapid.T, most time.Duration) history {
 	return h
 }
 
-// living are the places that were not lost.
+// living returns the places that were not lost.
 func (h *history) living() (all []uint32) {
 	for p := range h.places {
 		if _, lost := h.lost[p]; !lost {
@@ -97,7 +98,7 @@ func (h *history) living() (all []uint32) {
 	return all
 }
 
-// lose hands all that one place has to some of the others.
+// lose hands everything of one place to some of the others.
 func (h *history) lose(t *rapid.T, at time.Duration) {
 	living := h.living()
 	if len(living) < 2 {
@@ -118,7 +119,7 @@ func (h *history) lose(t *rapid.T, at time.Duration) {
 	h.stripe.Handovers = append(h.stripe.Handovers, &spatev1.Handover{FromRank: p, Weights: weights, FromNs: int64(at)})
 }
 
-// join gives a new place a part of all others.
+// join gives a new place a part of every other place's list.
 func (h *history) join(t *rapid.T, at time.Duration) {
 	part := rapid.Uint32Range(1, 3).Draw(t, "part of the new")
 	for _, p := range h.living() {
@@ -130,12 +131,12 @@ func (h *history) join(t *rapid.T, at time.Duration) {
 	h.places++
 }
 
-// of is the stripe of one place with the first n handovers.
+// of returns the stripe of one place with the first n handovers.
 func (h *history) of(rank uint32, n int) *spatev1.Stripe {
 	return &spatev1.Stripe{Weights: h.stripe.Weights, Rank: rank, Handovers: h.stripe.Handovers[:n]}
 }
 
-// shareOf reads a stripe that is right.
+// shareOf reads a valid stripe.
 func shareOf(t rapid.TB, m *spatev1.Stripe) Share {
 	t.Helper()
 	s, err := NewShare(m)
@@ -145,8 +146,8 @@ func shareOf(t rapid.TB, m *spatev1.Stripe) Share {
 	return s
 }
 
-// TestEachArrivalHasOneOwner compares who owns what, after any losses and joins at any moments, with lists that are
-// handed over item by item.
+// TestEachArrivalHasOneOwner compares the owners, after any losses and joins at any moments, with lists that are handed
+// over item by item.
 func TestEachArrivalHasOneOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := befalls(t, 900)
@@ -173,8 +174,8 @@ func TestEachArrivalHasOneOwner(t *testing.T) {
 	})
 }
 
-// drawnOwnersOf draws the place of each item from the definition, by all weights and by those of each handover that
-// sends it on.
+// drawnOwnersOf draws the place of each item by definition: by all weights, and by the weights of each handover that
+// passes the item on.
 func drawnOwnersOf(m *spatev1.Stripe, seed uint64, due []time.Duration) []int {
 	random := draw.New(seed, "split")
 	drawn := func(sequence, i int, weights []uint32) int {
@@ -223,8 +224,8 @@ func TestEachArrivalIsDrawnOnce(t *testing.T) {
 	})
 }
 
-// TestLeftCountsTheRest: whatever has come and changed hands, Left is how many measured arrivals Next would still
-// return.
+// TestLeftCountsTheRest: whatever has been returned and has changed hands, Left is the number of measured arrivals that
+// Next would still return.
 func TestLeftCountsTheRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Filter(func(l *spatev1.LoadPoint) bool { return l.Phases == nil }).Draw(t, "load"),
@@ -255,18 +256,18 @@ func TestLeftCountsTheRest(t *testing.T) {
 	})
 }
 
-// player is an agent of an open loop as the executor plays it: it prepares some arrivals ahead and starts them in time,
-// and hears of revisions when it does.
+// player is an agent of an open loop, like the executor plays it. It prepares some arrivals ahead, starts them in time,
+// and hears of revisions meanwhile.
 type player struct {
 	open    Open
 	next    Arrival
 	more    bool
 	ahead   []Arrival
 	started []Arrival
-	until   time.Duration // it is lost then
+	until   time.Duration // when it is lost
 }
 
-// renew takes in what was said.
+// renew applies the revisions that were told.
 func (p *player) renew() {
 	if p.open.Renew() {
 		p.ahead = slices.DeleteFunc(p.ahead, func(a Arrival) bool { _, own := p.open.Settle(a); return !own })
@@ -274,7 +275,7 @@ func (p *player) renew() {
 	}
 }
 
-// play goes on until now.
+// play continues until now.
 func (p *player) play(now, ahead time.Duration) {
 	for p.more && p.next.Offset <= now+ahead {
 		p.ahead = append(p.ahead, p.next)
@@ -289,8 +290,8 @@ func (p *player) play(now, ahead time.Duration) {
 	})
 }
 
-// TestRevisedWalks lets agents play a schedule each on its own and hear of losses and joins at different times, givers
-// before the moment, and takers whenever: each arrival is started once, by one who has it then.
+// TestRevisedWalks lets each agent play a schedule independently and hear of losses and joins at different times:
+// givers before the moment, takers at any time. Each arrival is started once, by its owner at that time.
 func TestRevisedWalks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		load, seed := openLoads.Draw(t, "load"), rapid.Uint64Range(0, 5).Draw(t, "seed")
@@ -357,8 +358,8 @@ func (h *history) playedBy(t *rapid.T, rank uint32, load *spatev1.LoadPoint, see
 	return p.started
 }
 
-// hears draws when a place hears of each handover: in their order, and before the moments of those that take from it. A
-// place that is lost is told no more.
+// hears draws when a place hears of each handover: in order, and before the moments of handovers that take from it. A
+// lost place is told nothing more.
 func (h *history) hears(rank uint32, late []int64) []time.Duration {
 	times := make([]time.Duration, len(late))
 	latest := time.Duration(math.MaxInt64)
@@ -373,7 +374,7 @@ func (h *history) hears(rank uint32, late []int64) []time.Duration {
 	return times
 }
 
-// revisable is a schedule of a share.
+// revisable returns a schedule of a share.
 func revisable(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Share) Open {
 	t.Helper()
 	var o Open

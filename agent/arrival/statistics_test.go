@@ -12,24 +12,24 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The tests of this file look at the superposition of what all agents send. Seeds are fixed, so that they are the same
-// each time; a bound that chance exceeds once in a thousand times would still be a fair one. Rates are low, so that
-// rounding to nanoseconds plays no part even among the many tiny gaps of bursty arrivals.
+// The tests in this file check the superposition of what all agents send. Seeds are fixed, so results are the same each
+// time. The bounds are such that a random seed would exceed them once in a thousand times. Rates are low, so that
+// rounding to nanoseconds does not matter even for the many tiny gaps of bursty arrivals.
 
 // superposed is an arrival process under test.
 type superposed struct {
 	load *spatev1.LoadPoint
-	// expected is the integral of the rate, in arrivals. Arrivals and gaps are looked at in that measure.
+	// expected is the integral of the rate, in arrivals. Arrivals and gaps are measured in it.
 	expected func(seconds float64) float64
-	// cdf is the distribution of the gaps.
+	// cdf is the distribution function of the gaps.
 	cdf func(gap float64) float64
-	// dispersion is the index of dispersion of counts in long windows, and the variance of a gap.
+	// dispersion is the index of dispersion of counts in long windows, which is also the variance of a gap.
 	dispersion float64
 }
 
 const slow = 1e-3 // arrivals a second
 
-// hills are phases of every shape, with jumps, up from 0, down to 0, and at 0.
+// hills returns phases of every shape, with jumps, up from 0, down to 0, and at 0.
 func hills(length time.Duration) []*spatev1.Phase {
 	d := durationpb.New(length)
 	return []*spatev1.Phase{
@@ -43,7 +43,7 @@ func hills(length time.Duration) []*spatev1.Phase {
 	}
 }
 
-// expectedOf is the integral of the rate over phases, by the formulas of school.
+// expectedOf returns the integral of the rate over phases, by textbook formulas.
 func expectedOf(phases []*spatev1.Phase) func(float64) float64 {
 	return func(t float64) float64 {
 		sum := 0.0
@@ -62,7 +62,7 @@ func expectedOf(phases []*spatev1.Phase) func(float64) float64 {
 	}
 }
 
-// part is the integral over the first t seconds of a phase of d.
+// part returns the integral over the first t of a phase's d seconds.
 func part(p *spatev1.Phase, to, d, t float64) float64 {
 	switch p.GetShape() {
 	case "exponential":
@@ -80,7 +80,7 @@ func part(p *spatev1.Phase, to, d, t float64) float64 {
 	}
 }
 
-// processes are those of the plan's words, at a constant rate and over hills.
+// processes returns the arrival processes of a plan, at a constant rate and over hills.
 func processes() map[string]superposed {
 	all := make(map[string]superposed)
 	for _, c := range []struct {
@@ -107,9 +107,9 @@ func processes() map[string]superposed {
 	return all
 }
 
-// gammaCDF is the distribution of gaps of mean 1 and shape k, the regularised incomplete gamma function P(k, kx): by
-// its power series for small x, and by the continued fraction of 1 - P elsewhere (Abramowitz and Stegun 6.5.29 and
-// 6.5.31).
+// gammaCDF is the distribution function of gaps of mean 1 and shape k, the regularised incomplete gamma function P(k,
+// kx): by its power series for small x, and by the continued fraction of 1 - P elsewhere (Abramowitz and Stegun 6.5.29
+// and 6.5.31).
 func gammaCDF(k, x float64) float64 {
 	if x <= 0 {
 		return 0
@@ -132,7 +132,7 @@ func gammaCDF(k, x float64) float64 {
 	return 1 - front/(x+1-k-fraction)
 }
 
-// arrivals returns the first n arrivals of all agents, in expected ones.
+// arrivals returns the first n arrivals of all agents, measured in expected arrivals.
 func (p *superposed) arrivals(t *testing.T, seed, n uint64, weights []uint32) []float64 {
 	t.Helper()
 	load := proto.CloneOf(p.load)
@@ -163,7 +163,7 @@ func union(t *testing.T, load *spatev1.LoadPoint, seed uint64, weights []uint32)
 	return all
 }
 
-// unequal are the weights of n agents.
+// unequal returns different weights of n agents.
 func unequal(n int) []uint32 {
 	ws := make([]uint32, n)
 	for i := range ws {
@@ -172,8 +172,8 @@ func unequal(n int) []uint32 {
 	return ws
 }
 
-// dispersion is the index of dispersion of counts: the variance of the number of points in windows of a length, divided
-// by its mean.
+// dispersion returns the index of dispersion of counts: the variance of the number of points per window, divided by its
+// mean.
 func dispersion(points []float64, window float64, windows int) (index, mean float64) {
 	counts := make([]float64, windows)
 	for _, u := range points {
@@ -190,13 +190,13 @@ func dispersion(points []float64, window float64, windows int) (index, mean floa
 	return (squares/float64(windows) - mean*mean) / mean, mean
 }
 
-// kolmogorovSmirnov is the largest distance between the distribution of the gaps between points and the one given,
-// times sqrt(n). Chance exceeds 1.95 once in a thousand times, if the distribution is right.
+// kolmogorovSmirnov returns the largest distance between the distribution of the gaps between points and the given
+// distribution, times sqrt(n). If the distribution is right, it exceeds 1.95 once in a thousand times.
 func kolmogorovSmirnov(points []float64, cdf func(float64) float64) float64 {
 	return distance(gapsOf(points), cdf)
 }
 
-// distance is kolmogorovSmirnov of the numbers themselves, which it sorts.
+// distance is kolmogorovSmirnov for the numbers themselves. It sorts them.
 func distance(numbers []float64, cdf func(float64) float64) float64 {
 	slices.Sort(numbers)
 	n := float64(len(numbers))
@@ -208,10 +208,10 @@ func distance(numbers []float64, cdf func(float64) float64) float64 {
 	return largest * math.Sqrt(n)
 }
 
-// significant is what kolmogorovSmirnov exceeds once in a thousand times.
+// significant is the value that kolmogorovSmirnov exceeds once in a thousand times.
 const significant = 1.95
 
-// gapsOf returns the gaps between points, the one from 0 to the first among them.
+// gapsOf returns the gaps between points, including the gap from 0 to the first point.
 func gapsOf(points []float64) []float64 {
 	gaps := make([]float64, len(points))
 	last := 0.0
@@ -236,7 +236,7 @@ func TestSuperpositionIsOneMachinesSchedule(t *testing.T) {
 	}
 }
 
-// TestGapsAreIndependent: the correlation of each gap with the next is within four standard deviations of none.
+// TestGapsAreIndependent: the correlation of each gap with the next is within four standard deviations of 0.
 func TestGapsAreIndependent(t *testing.T) {
 	const n = 20_000
 	for name, p := range processes() {
@@ -256,7 +256,7 @@ func TestGapsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestWrongProcessesAreSeen is the control of the tests above: they refuse what load generators get wrong.
+// TestWrongProcessesAreSeen is the control for the tests above: they detect what load generators get wrong.
 func TestWrongProcessesAreSeen(t *testing.T) {
 	all := processes()
 	const agents, n, window = 10, 20_000, 100
@@ -296,8 +296,8 @@ func TestWrongProcessesAreSeen(t *testing.T) {
 	}
 }
 
-// TestArrivalsArePinned: the schedule of a seed is part of what makes a run repeatable, by later versions and on other
-// processors. The offsets were worked out with 60 digits by another program.
+// TestArrivalsArePinned: a seed's schedule must stay the same in later versions and on other processors, so that runs
+// are repeatable. The offsets were computed with 60 digits by another program.
 func TestArrivalsArePinned(t *testing.T) {
 	ramp := []*spatev1.Phase{
 		{From: 0, To: proto.Float64(100), Duration: durationpb.New(200 * time.Millisecond)},

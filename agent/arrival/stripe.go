@@ -1,14 +1,14 @@
-// Package arrival says when requests start: the schedule of a whole stage, and which of it is one agent's.
+// Package arrival computes when requests start: the schedule of a whole stage, and one agent's part of it.
 //
-// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay has
-// the times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All of them have the
-// same warm-up, measured part and cool-down.
+// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay uses
+// the times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All have the same
+// warm-up, measured part and cool-down.
 //
 // Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until
-// steady, the moment at which measuring begins. Every agent works out the same schedule and takes its own indices of
-// it, in turn or by a draw, so that the union over all agents is exactly what one machine would do, however many there
-// are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor asks
-// it what comes next.
+// steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
+// turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
+// there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
+// asks it what comes next.
 package arrival
 
 import (
@@ -17,19 +17,19 @@ import (
 	"slices"
 )
 
-// MaxCycle is the largest sum of weights, in lowest terms, that a stripe can be made of.
+// MaxCycle is the largest sum of a stripe's weights in lowest terms.
 const MaxCycle = 1 << 20
 
-// Stripe is one agent's share of the whole numbers: of each cycle of as many numbers as the weights sum up to, the
-// agent owns as many as its weight, spread evenly. A Stripe is a value and may be copied and read concurrently.
+// Stripe is one agent's share of the whole numbers. The length of a cycle is the sum of the weights, and of each cycle
+// the agent owns as many numbers as its weight, spread evenly. A Stripe is a value and may be copied and read
+// concurrently.
 type Stripe struct {
-	own   []uint32 // owned places of a cycle, ascending
+	own   []uint32 // owned numbers of a cycle, ascending
 	cycle uint64   // length of a cycle
 }
 
-// NewStripe returns the stripe of the agent at place rank of the weights. An agent of weight 0 owns nothing. It is an
-// error if no weight is positive, or if they sum up to more than MaxCycle after division by their greatest common
-// divisor.
+// NewStripe returns the stripe of the agent at index rank of the weights. An agent of weight 0 owns nothing. It fails
+// if no weight is positive, or if the weights, divided by their greatest common divisor, sum up to more than MaxCycle.
 func NewStripe(weights []uint32, rank int) (Stripe, error) {
 	if rank < 0 || rank >= len(weights) {
 		return Stripe{}, fmt.Errorf("arrival: rank %d is not one of %d weights", rank, len(weights))
@@ -47,7 +47,7 @@ func NewStripe(weights []uint32, rank int) (Stripe, error) {
 	return Stripe{own: own, cycle: cycle}, nil
 }
 
-// Next returns the smallest owned number that is not below i, and false if the stripe is empty.
+// Next returns the smallest owned number of at least i, and false if the stripe is empty.
 func (s Stripe) Next(i uint64) (uint64, bool) {
 	if s.Empty() {
 		return 0, false
@@ -55,7 +55,7 @@ func (s Stripe) Next(i uint64) (uint64, bool) {
 	return s.At(s.Below(i)), true
 }
 
-// Below returns how many numbers below n the stripe has.
+// Below returns how many numbers below n the stripe owns.
 func (s Stripe) Below(n uint64) uint64 {
 	if s.Empty() {
 		return 0
@@ -64,30 +64,30 @@ func (s Stripe) Below(n uint64) uint64 {
 	return n/s.cycle*uint64(len(s.own)) + uint64(within)
 }
 
-// At returns the owned number k, counted from 0. The stripe must not be empty.
+// At returns owned number k, counted from 0. The stripe must not be empty.
 func (s Stripe) At(k uint64) uint64 {
 	n := uint64(len(s.own))
 	return k/n*s.cycle + uint64(s.own[k%n])
 }
 
-// has reports whether the stripe has number i.
+// has reports whether the stripe owns number i.
 func (s Stripe) has(i uint64) bool {
 	return !s.Empty() && s.hasSeat(i%s.cycle)
 }
 
-// hasSeat reports whether the stripe has a place of the cycle.
+// hasSeat reports whether the stripe owns a number of the cycle.
 func (s *Stripe) hasSeat(seat uint64) bool {
 	_, found := slices.BinarySearch(s.own, uint32(seat))
 	return found
 }
 
-// Empty says whether the stripe has no numbers at all.
+// Empty reports whether the stripe owns no numbers.
 func (s Stripe) Empty() bool { return len(s.own) == 0 }
 
-// complete reports whether the stripe has all numbers.
+// complete reports whether the stripe owns all numbers.
 func (s Stripe) complete() bool { return !s.Empty() && uint64(len(s.own)) == s.cycle }
 
-// reduce divides the weights by their greatest common divisor and returns their sum then.
+// reduce divides the weights by their greatest common divisor and returns the results and their sum.
 func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {
 	var divisor uint32
 	for _, w := range weights {
@@ -107,7 +107,7 @@ func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {
 	return lowest, cycle, nil
 }
 
-// gcd returns the greatest common divisor; that of 0 and n is n.
+// gcd returns the greatest common divisor. gcd(0, n) is n.
 func gcd(a, b uint32) uint32 {
 	for b != 0 {
 		a, b = b, a%b

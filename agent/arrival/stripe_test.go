@@ -12,7 +12,7 @@ import (
 // weights draws the weights of 1 to 64 agents, at least one of them positive.
 var weights = rapid.SliceOfN(rapid.Uint32Range(0, 40), 1, 64).Filter(func(w []uint32) bool { return slices.Max(w) > 0 })
 
-// dumbOwners sorts all items of a cycle by their exact keys.
+// dumbOwners returns the owners of a cycle by sorting all items by their exact keys.
 func dumbOwners(weights []uint32) []int {
 	type keyed struct {
 		key  *big.Rat
@@ -83,9 +83,9 @@ func checkStripe(t *rapid.T, s Stripe, ranks []int, rank int) {
 	}
 }
 
-// TestEveryBeginningIsInProportion: an item wanted at the share x of a cycle of W has x W items before it, give or take
-// half an item of each agent. So an agent of weight w has n w/W of the first n numbers, give or take 1/2 + (agents/2)
-// w/W.
+// TestEveryBeginningIsInProportion: an item with ideal position x in a cycle of length W has x W items before it, give
+// or take half an item per agent. So an agent of weight w has n w/W of the first n numbers, give or take 1/2 +
+// (agents/2) w/W.
 func TestEveryBeginningIsInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ws := weights.Draw(t, "weights")
@@ -151,8 +151,8 @@ func TestStripesRefuse(t *testing.T) {
 	}
 }
 
-// TestQuantise checks sums, the least share, and that each weight is within one and a half of its exact share where no
-// agent is raised to 1.
+// TestQuantise checks sums, the smallest weight, and that each weight is within 1.5 of its exact share if no agent is
+// raised to 1.
 func TestQuantise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cs := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 50).Draw(t, "capacities")

@@ -9,14 +9,14 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// think is a time between a request's end and the next one of its slot.
+// think is the time between a request's end and the next request of its slot.
 type think struct {
 	mean        time.Duration
 	exponential bool
 	random      draw.Sequence
 }
 
-// newThink reads a think time; none is 0.
+// newThink reads a think time. Unset is 0.
 func newThink(t *spatev1.ThinkTime, seed uint64) (think, error) {
 	mean, err := span("think_time", t.GetMean())
 	if err != nil {
@@ -36,7 +36,8 @@ func newThink(t *spatev1.ThinkTime, seed uint64) (think, error) {
 	}
 }
 
-// after returns the rest after request i. An exponential one is -ln(1 - U_i) times the mean, at most 36.8 times.
+// after returns the think time after request i. An exponential one is -ln(1 - U_i) times the mean, at most 36.8 times
+// the mean.
 func (t *think) after(i uint64) time.Duration {
 	if !t.exponential {
 		return t.mean

@@ -26,7 +26,7 @@ func parts(t *testing.T, load *spatev1.LoadPoint, seed uint64, weights []uint32)
 	return all
 }
 
-// own returns when arrivals are, in units of the mean gap of an agent with a part of the load.
+// own returns the offsets of arrivals, in units of the mean gap of an agent with a part of the load.
 func own(arrivals []Arrival, rate, part float64) []float64 {
 	points := make([]float64, len(arrivals))
 	for i, a := range arrivals {
@@ -35,7 +35,7 @@ func own(arrivals []Arrival, rate, part float64) []float64 {
 	return points
 }
 
-// variation is the coefficient of variation of the gaps between points.
+// variation returns the coefficient of variation of the gaps between points.
 func variation(points []float64) float64 {
 	var sum, squares float64
 	for _, g := range gapsOf(points) {
@@ -47,9 +47,9 @@ func variation(points []float64) float64 {
 	return math.Sqrt(squares/n-mean*mean) / mean
 }
 
-// TestEachAgentSeesPoisson: split at random, each agent's arrivals are a Poisson process of its own part of the rate:
-// by the distribution of the gaps, their coefficient of variation of 1, and the dispersion of counts. All together are
-// what one machine would send.
+// TestEachAgentSeesPoisson: if a load is split at random, each agent's arrivals are a Poisson process at the agent's
+// part of the rate. The test checks the distribution of the gaps, their coefficient of variation of 1, and the
+// dispersion of counts. All agents together send what one machine would send.
 func TestEachAgentSeesPoisson(t *testing.T) {
 	const n, window = 60_000, 20
 	load := &spatev1.LoadPoint{Rate: slow, Arrival: "poisson", Requests: n, Split: "random"}
@@ -92,8 +92,8 @@ func TestEachAgentSeesPoisson(t *testing.T) {
 
 func exponentialCDF(x float64) float64 { return 1 - math.Exp(-x) }
 
-// TestDealtArrivalsAreSmoother is the control of TestEachAgentSeesPoisson: arrivals that are dealt out in turn to k
-// agents are Erlang processes, whose gaps have a coefficient of variation of 1/sqrt(k).
+// TestDealtArrivalsAreSmoother is the control for TestEachAgentSeesPoisson: arrivals that are dealt in turn to k agents
+// are Erlang processes, whose gaps have a coefficient of variation of 1/sqrt(k).
 func TestDealtArrivalsAreSmoother(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: slow, Arrival: "poisson", Requests: 60_000, Split: "in_turn"}
 	for _, k := range []int{2, 3, 4} {
@@ -109,7 +109,7 @@ func TestDealtArrivalsAreSmoother(t *testing.T) {
 	}
 }
 
-// TestAgentsAreIndependent: how many arrivals one agent has in a second says nothing about another's.
+// TestAgentsAreIndependent: the number of arrivals of one agent in a second says nothing about another agent's.
 func TestAgentsAreIndependent(t *testing.T) {
 	const seconds = 20_000
 	load := &spatev1.LoadPoint{Rate: 12, Arrival: "poisson", Duration: durationpb.New(seconds * time.Second),
@@ -136,8 +136,8 @@ func TestAgentsAreIndependent(t *testing.T) {
 	}
 }
 
-// TestHandedOverArrivalsStayPoisson: an agent is lost and another joins. Everyone's arrivals are Poisson in each part
-// of the stage, at the rate of the part that is its own then.
+// TestHandedOverArrivalsStayPoisson: an agent is lost and another joins. Each agent's arrivals are Poisson in each part
+// of the stage, at the rate of the part that it then has.
 func TestHandedOverArrivalsStayPoisson(t *testing.T) {
 	const n = 90_000
 	load := &spatev1.LoadPoint{Rate: slow, Arrival: "poisson", Requests: n, Split: "random"}
@@ -179,7 +179,7 @@ func TestHandedOverArrivalsStayPoisson(t *testing.T) {
 	}
 }
 
-// TestDrawingDoesNotAllocate goes through a share that is drawn and has changed hands.
+// TestDrawingDoesNotAllocate walks through a random share with a handover.
 func TestDrawingDoesNotAllocate(t *testing.T) {
 	s := shareOf(t, &spatev1.Stripe{Weights: []uint32{3, 1, 2},
 		Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1, 0, 2}}}})

@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// walk goes through the whole stage's schedule and stops at the share's indices. It takes the same memory for any
-// number of them.
+// walk goes through the whole stage's schedule and returns the arrivals at the share's indices. Its memory does not
+// depend on their number.
 type walk struct {
 	source  source
 	process process
 	course  course
 	share   *Share
-	draws   *draws        // of all shares; nil: arrivals are dealt out in turn
-	index   uint64        // of the arrival that comes next
-	changed time.Duration // of the share
+	draws   *draws        // random draws; nil: arrivals are dealt in turn
+	index   uint64        // index of the next arrival
+	changed time.Duration // share.changed
 	own     uint64        // the base stripe's next index; none: math.MaxUint64
-	owned   uint64        // indices of the base stripe that have passed, if they are dealt out
+	owned   uint64        // passed indices of the base stripe, if dealt in turn
 	latest  time.Duration // offset of the last arrival that has passed
 	kept    uint64        // arrivals below it that were returned are not taken back
-	fresh   uint64        // no arrival from here on was returned
-	before  []era         // of earlier shares
+	fresh   uint64        // arrivals from this index on were not returned before
+	before  []era         // eras of earlier shares
 	marks   marks
 	over    bool
 	err     error
-	from    atomic.Int64 // what Measure said; unheard: nothing
+	from    atomic.Int64 // offset given to Measure; unheard: not called
 
-	newest atomic.Pointer[Share] // what Revise said
+	newest atomic.Pointer[Share] // share given to Revise
 }
 
-// unheard is no offset.
+// unheard means that Measure was not called.
 const unheard = -1
 
-// newWalk begins at the first arrival.
+// newWalk returns a walk at the first arrival.
 func newWalk(src source, l limits, s Share, d *draws) *walk {
 	s.draws = d
 	w := &walk{source: src, share: &s, draws: d}
@@ -52,7 +52,7 @@ func (w *walk) begin(l limits) {
 	w.index, w.latest = 0, 0
 }
 
-// findOwn sets the base stripe's next index.
+// findOwn sets the base stripe's next index from w.index on.
 func (w *walk) findOwn() {
 	w.changed, w.own = w.share.changed, math.MaxUint64
 	switch base := w.share.base; {
@@ -65,7 +65,7 @@ func (w *walk) findOwn() {
 	}
 }
 
-// nextOwn goes on to the base stripe's next index.
+// nextOwn advances to the base stripe's next index.
 func (w *walk) nextOwn() {
 	if w.draws != nil {
 		w.drawOwn(w.own + 1)
@@ -98,7 +98,7 @@ func (w *walk) Next() (Arrival, bool) {
 		switch {
 		case !more:
 			w.over = true
-		case a.Offset < w.changed && a.Index != w.own: // nearly all arrivals of a large stage are others'
+		case a.Offset < w.changed && a.Index != w.own: // the common case: another share's arrival
 		case w.mine(a):
 			w.kept = a.Index
 			return a, true
@@ -110,7 +110,7 @@ func (w *walk) Next() (Arrival, bool) {
 	return Arrival{}, false
 }
 
-// mine says whether an arrival that comes is the share's, and was not returned before.
+// mine reports whether the next arrival is the share's and was not returned before.
 func (w *walk) mine(a Arrival) bool {
 	if a.Offset >= w.changed {
 		if !w.share.owns(a.Index, a.Offset) {
@@ -139,7 +139,7 @@ func (w *walk) step() (Arrival, bool) {
 	return a, true
 }
 
-// Settle returns an arrival as it is to be started.
+// Settle returns an arrival as it must be started now, and false if it must not be.
 func (w *walk) Settle(a Arrival) (Arrival, bool) {
 	w.hear()
 	unmeasured, more := w.course.recall(a.Index, a.Offset)
@@ -147,11 +147,12 @@ func (w *walk) Settle(a Arrival) (Arrival, bool) {
 	return a, more && (a.Offset < w.share.changed || w.share.owns(a.Index, a.Offset))
 }
 
-// Measure says from when on arrivals are measured.
+// Measure sets the offset from which arrivals are measured.
 func (w *walk) Measure(from time.Duration) { w.from.CompareAndSwap(unheard, int64(max(from, 0))) }
 
-// hear takes in what Measure said, once. Arrivals that have passed and turn out to be measured ones are counted by
-// walking there again: it is the rare case, of an arrival so far ahead that it was asked for before Measure came.
+// hear applies the offset given to Measure, once. If arrivals that have passed turn out to be measured, they are
+// counted by walking there again. This is rare: an arrival must have been returned so far ahead of its time that
+// Measure came later.
 func (w *walk) hear() {
 	l := &w.course.limits
 	if !l.pending || w.from.Load() == unheard {
@@ -172,8 +173,8 @@ func (w *walk) hear() {
 	}
 }
 
-// Left counts the measured arrivals that Next has not returned. Once nothing changes hands any more and none can have
-// been returned before, the times of arrivals do not matter: they are counted by their indices.
+// Left counts the measured arrivals that Next has not returned. Once nothing changes hands any more and no arrival can
+// have been returned before, arrivals are counted by index, without their times.
 func (w *walk) Left() uint64 {
 	left, l := uint64(0), &w.course.limits
 	for a, more := w.Next(); more; a, more = w.Next() {
@@ -199,7 +200,7 @@ func (w *walk) Err() error {
 	return w.err
 }
 
-// Revise says what the share is from now on.
+// Revise sets the new share, for Renew.
 func (w *walk) Revise(s Share) {
 	s.draws = w.draws
 	w.newest.Store(&s)

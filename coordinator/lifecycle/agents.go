@@ -11,24 +11,24 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// agent is one process of an agent as the run sees it.
+// agent is one process of an agent, as the run sees it.
 type agent struct {
 	info        *spatev1.AgentInfo
 	incarnation uint64
-	broken      string        // why its control stream does not stand; empty: it does
-	lost        string        // why it is lost; empty: it is not
-	replaced    bool          // another process has its name: it cannot come back
-	heard       clock.Instant // last sign of life over its control stream
-	absent      bool          // it has not come back since the coordinator was started anew
+	broken      string        // why its control stream is broken; empty: it is not
+	lost        string        // why the agent is lost; empty: it is not
+	replaced    bool          // another process has its name, so it cannot come back
+	heard       clock.Instant // last message over its control stream
+	absent      bool          // it has not come back since the coordinator restarted
 	inFlight    uint32        // by its last heartbeat
 }
 
 func (a *agent) name() string { return a.info.GetName() }
 
-// Connected says that an agent's control stream stands: a new agent, or one that comes back. Resume names the
-// assignment that it works on, nil if it has none; armed says that this one is armed or under way. A run that waits for
-// agents looks at the next tick who is there, so that it takes all that are there when it begins, and not only as many
-// as it needs.
+// Connected tells the machine that an agent's control stream is open: of a new agent, or of one that comes back. resume
+// names the assignment that the agent works on, nil if it has none. armed says whether this assignment is armed or in
+// progress. A run that waits for agents checks at the next tick, so that it begins with all agents that are there and
+// not only with as many as it needs.
 func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation uint64, resume *spatev1.AssignmentRef,
 	armed bool) {
 	if r.Ended() {
@@ -52,7 +52,7 @@ func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation u
 	r.remind(at, a, resume, armed)
 }
 
-// supersede takes a process for lost whose name another one has. It may have been lost before.
+// supersede loses a process whose name another process has taken. The process may have been lost before.
 func (r *Run) supersede(at clock.Instant, old *agent) {
 	const reason = "its process was started anew"
 	old.replaced = true
@@ -63,13 +63,13 @@ func (r *Run) supersede(at clock.Instant, old *agent) {
 	}
 }
 
-// maxGreeted is how many agents that come during a run are spoken of.
+// maxGreeted bounds the agents whose arrival during a run is told.
 const maxGreeted = 256
 
-// welcome says what becomes of an agent that was not known.
+// welcome tells followers what a new agent will do.
 func (r *Run) welcome(at clock.Instant, a *agent) {
 	switch {
-	case r.greeted[a.name()] || len(r.greeted) == maxGreeted: // it comes and goes: that is no news
+	case r.greeted[a.name()] || len(r.greeted) == maxGreeted: // comes and goes: followers know
 	case r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()):
 	case !eligible(a, r.regions()):
 		r.greeted[a.name()] = true
@@ -83,8 +83,8 @@ func (r *Run) welcome(at clock.Instant, a *agent) {
 	}
 }
 
-// Disconnected says that an agent's control stream is broken. That is no loss yet: its process comes back, or is silent
-// for too long.
+// Disconnected tells the machine that an agent's control stream is broken. This is not a loss yet: either the process
+// comes back, or it is silent for too long.
 func (r *Run) Disconnected(_ clock.Instant, name string, incarnation uint64, reason string) {
 	a := r.agents[name]
 	if a == nil || a.incarnation != incarnation {
@@ -96,12 +96,12 @@ func (r *Run) Disconnected(_ clock.Instant, name string, incarnation uint64, rea
 	}
 }
 
-// takesPart says whether an agent's process is of the run, or is about to be.
+// takesPart reports whether an agent's process takes part in the run or is about to join.
 func (r *Run) takesPart(a *agent) bool {
 	return slices.Contains(r.roster, a) || r.joining != nil && r.joining.agent == a
 }
 
-// Heard is a heartbeat of an agent over its standing control stream. One that was only silent is back.
+// Heard handles an agent's heartbeat. An agent that was lost because it was silent is back.
 func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 	a := r.agents[name]
 	if a == nil || r.Ended() {
@@ -114,11 +114,11 @@ func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 	}
 }
 
-// heldUp is how long the machine may go without a tick before it takes silences for its own.
+// heldUp is how long the machine may go without a tick before it blames itself, not the agents, for silence.
 const heldUp = time.Second
 
-// listen notes the time. What agents said while the coordinator was held up waits to be read: their silence counts from
-// now.
+// listen notes the time of a tick. If the coordinator was held up, agents' messages may be waiting to be read, so their
+// silence counts from now.
 func (r *Run) listen(at clock.Instant) {
 	if r.ticked != 0 && at.Sub(r.ticked) > heldUp {
 		r.deaf = at
@@ -126,10 +126,10 @@ func (r *Run) listen(at clock.Instant) {
 	r.ticked = at
 }
 
-// heardOf is when an agent was last heard, as far as its silence is its own.
+// heardOf returns the instant from which an agent's silence counts.
 func (r *Run) heardOf(a *agent) clock.Instant { return max(a.heard, r.deaf) }
 
-// loseSilent loses the agents that have said nothing for too long.
+// loseSilent loses the agents that have been silent for too long.
 func (r *Run) loseSilent(at clock.Instant) {
 	for _, a := range r.byName() {
 		if silent := at.Sub(r.heardOf(a)); a.lost == "" && silent >= r.patienceWith(a) {
@@ -138,8 +138,8 @@ func (r *Run) loseSilent(at clock.Instant) {
 	}
 }
 
-// patienceWith is how long an agent may be silent. One that was there when the coordinator's process ended goes on for
-// its lease, and may take as long to come back.
+// patienceWith returns how long an agent may be silent. An agent that was connected before the coordinator restarted
+// continues for its lease, and may take as long to come back.
 func (r *Run) patienceWith(a *agent) time.Duration {
 	if a.absent {
 		return max(r.lease(), r.cfg.Silence)
@@ -147,7 +147,7 @@ func (r *Run) patienceWith(a *agent) time.Duration {
 	return r.cfg.Silence
 }
 
-// silence says for people how an agent was lost.
+// silence returns, for people, how an agent was lost.
 func silence(a *agent, silent time.Duration) string {
 	switch {
 	case a.absent:
@@ -159,7 +159,7 @@ func silence(a *agent, silent time.Duration) string {
 	}
 }
 
-// lose takes an agent for lost. What it owes to the stage in progress goes the way of the stage's policy.
+// lose marks an agent as lost. The stage's policy decides about the agent's share.
 func (r *Run) lose(at clock.Instant, a *agent, reason string) {
 	if a.lost != "" {
 		return
@@ -176,7 +176,7 @@ func (r *Run) lose(at clock.Instant, a *agent, reason string) {
 	}
 }
 
-// lostInPause says what the loss means for the stage to come.
+// lostInPause tells followers what a loss during a pause means for the next stage.
 func (r *Run) lostInPause(at clock.Instant, a *agent) {
 	if !slices.Contains(r.roster, a) {
 		return
@@ -188,7 +188,7 @@ func (r *Run) lostInPause(at clock.Instant, a *agent) {
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)
 }
 
-// byName returns all agents by name, so that what follows does not depend on a map's order.
+// byName returns all agents sorted by name, so that effects do not depend on a map's order.
 func (r *Run) byName() []*agent {
 	out := make([]*agent, 0, len(r.agents))
 	for _, a := range r.agents {
@@ -198,8 +198,8 @@ func (r *Run) byName() []*agent {
 	return out
 }
 
-// there says whether an agent can be given work. One of the run whose stream broke a moment ago is there until it is
-// lost.
+// there reports whether an agent can be given work. An agent of the run whose stream is broken counts as there until it
+// is lost.
 func (r *Run) there(at clock.Instant, a *agent) bool {
 	return a.lost == "" && at.Sub(r.heardOf(a)) < r.patienceWith(a) && (a.broken == "" || r.takesPart(a))
 }

@@ -12,9 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A run outlives the process of its coordinator: what its machine knows is in the records of its stages, in its
-// snapshots, and, as far as it is in none of these, in the checkpoint. Deadlines are in none: a machine that was
-// restored waits anew.
+// A run outlives its coordinator's process: what its machine knows is in the records of its stages, in its snapshots
+// and, for the rest, in the checkpoint. Deadlines are not kept: they start again in a restored machine.
 
 // phases are the names of the phases in a checkpoint.
 var phases = map[phase]string{
@@ -22,11 +21,11 @@ var phases = map[phase]string{
 	closing: "closing",
 }
 
-// inStage says whether a stage is in progress.
+// inStage reports whether a stage is in progress.
 func (r *Run) inStage() bool { return r.phase >= applying && r.phase <= closing }
 
-// Checkpoint is the machine's state, beside what the records of stages and the snapshots tell. The boot id is for the
-// shell to fill in. The run has not ended.
+// Checkpoint returns the part of the machine's state that is not in the records of stages and the snapshots. The shell
+// fills in the boot id. The run must not have ended.
 func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	c := &spatev1.Checkpoint{
 		Phase: phases[r.phase], Roster: infos(r.roster), Next: uint32(r.next), Begun: r.begun,
@@ -54,7 +53,7 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	return c
 }
 
-// sentOff is why agents were told to end their shares, by their places in the record.
+// sentOff returns why agents were told to end their shares, by the share's index in the record.
 func (s *stage) sentOff() map[uint32]string {
 	out := map[uint32]string{}
 	for i, p := range s.shares {
@@ -65,20 +64,20 @@ func (s *stage) sentOff() map[uint32]string {
 	return out
 }
 
-// Memory is what is known of a run whose coordinator was started anew.
+// Memory is the state from which a restarted coordinator restores a run.
 type Memory struct {
-	// Submission and Checkpoint are those of the ledger. The checkpoint's start is by the clock of this boot.
+	// Submission and Checkpoint are from the ledger. The checkpoint's start must be by the clock of this boot.
 	Submission *spatev1.Submission
 	Checkpoint *spatev1.Checkpoint
-	// Stage is the record of the stage in progress: the last one begun. Nil: there is none.
+	// Stage is the record of the last stage begun, which may be in progress. Nil: there is none.
 	Stage *spatev1.StageRecord
-	// Outcomes are those of the checkpoint's probes, in their order, as CloseStage asked for them.
+	// Outcomes are the outcomes of the checkpoint's probes, in order, as CloseStage asked for them.
 	Outcomes []series.Outcome
 }
 
-// Restore returns the machine of a run as it was, at an instant whose wall time is given. The shell then calls Recall
-// for each snapshot of the stage in progress that is in the ledger, and Resume. No agent is connected: each has a lease
-// to come back.
+// Restore returns the machine of a run in its old state, at an instant whose wall time is given. The shell then calls
+// Recall for each snapshot of the stage in progress that is in the ledger, and then Resume. No agent is connected: each
+// has the length of a lease to come back.
 func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) (*Run, error) {
 	r := New(cfg, id, m.Submission.GetPlan(), at, wall)
 	c := m.Checkpoint
@@ -110,7 +109,7 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 	return r, nil
 }
 
-// restorePhase checks that a checkpoint is one that this program can have written.
+// restorePhase sets the phase, and checks that this program can have written the checkpoint.
 func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
 	for p, name := range phases {
 		if name == c.GetPhase() {
@@ -130,13 +129,13 @@ func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
 	return nil
 }
 
-// absent is an agent that has not come back yet.
+// absent returns an agent that has not come back yet.
 func (r *Run) absent(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
 	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true,
 		broken: "the coordinator was started anew"}
 }
 
-// restoreSeries brings the sweep or search under way to where it was.
+// restoreSeries restores the sweep or search in progress.
 func (r *Run) restoreSeries(c *spatev1.Checkpoint, outcomes []series.Outcome) error {
 	if c.GetTemplate() == nil {
 		return nil
@@ -157,7 +156,7 @@ func (r *Run) restoreSeries(c *spatev1.Checkpoint, outcomes []series.Outcome) er
 	return nil
 }
 
-// restoreStage brings the stage in progress to where it was, without its snapshots.
+// restoreStage restores the stage in progress, without its snapshots.
 func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at clock.Instant) error {
 	if rec == nil || rec.GetStage().GetIndex()+1 != r.begun {
 		return fmt.Errorf("checkpoint: the record of stage %d is missing", r.begun)
@@ -203,18 +202,18 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	return nil
 }
 
-// initially is the revision that a share began with. What changed since its agent has to say again that it knows,
-// unless what it measured shows it.
+// initially returns the revision with which a share began. Its agent must confirm later revisions again, unless its
+// snapshots show that it has applied them.
 func (s *stage) initially(p *share) uint32 {
 	for _, h := range s.record.GetHandovers() {
 		if p.joined == 0 || int(p.rank) < len(h.GetWeights()) {
-			return h.GetRevision() - 1 // the first that there was, or that it has a part in
+			return h.GetRevision() - 1 // before the first handover, or before the one by which it joined
 		}
 	}
 	return p.revision
 }
 
-// process is an agent of the roster, or one whose process has been replaced there.
+// process returns the agent of the roster with this incarnation, or else a lost agent whose process was replaced.
 func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
 	if a := r.agents[info.GetName()]; a != nil && a.incarnation == incarnation {
 		return a
@@ -224,7 +223,7 @@ func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Inst
 	return a
 }
 
-// Recall says, after Restore, that a snapshot of the stage in progress is in the ledger.
+// Recall tells a restored machine that a snapshot of the stage in progress is in the ledger.
 func (r *Run) Recall(snapshot *spatev1.Snapshot) {
 	p := r.shareIn(snapshot)
 	if p == nil {
@@ -236,8 +235,8 @@ func (r *Run) Recall(snapshot *spatev1.Snapshot) {
 	}
 }
 
-// Resume does, after Restore and Recall, what the machine had begun when its process ended, and what the ledger's last
-// snapshots ask for.
+// Resume, called after Restore and Recall, continues what the machine was doing when its process ended, and acts on the
+// ledger's last snapshots.
 func (r *Run) Resume(at clock.Instant) {
 	switch r.phase {
 	case running, stopping:

@@ -2,10 +2,10 @@ package lifecycle
 
 import spatev1 "github.com/spate-load/spate/proto/spate/v1"
 
-// LoadEnded takes in that the load of an agent has ended although its totals are not here: it reads servers, and waits
-// to read them a last time until nobody sends requests any more. It reports whether that is so: whether the load of all
-// agents has ended, observers left out. An agent asks again until it is. From then on it takes nothing over; one that
-// owes what it was given too late is to end at once, so that the others can.
+// LoadEnded tells the machine that the load of an agent has ended while its totals are not here yet: the agent scrapes
+// servers, and waits for the last scrape until no agent sends requests. LoadEnded reports whether the load of all
+// agents, observers left out, has ended. The agent asks again until it has. From then on the agent takes nothing over.
+// An agent that was given something too late gets true, so that it ends at once and others can take that over.
 func (r *Run) LoadEnded(name string, ref *spatev1.AssignmentRef) (all bool) {
 	if r.phase != running && r.phase != stopping || !r.stage.concerns(ref) {
 		return false

@@ -6,8 +6,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// An agent hears that the load of all has ended when each of the others has delivered its totals, was given up, or
-// waits as well.
+// An agent is told that the load of all has ended when each other agent has delivered its totals, was given up, or
+// waits too.
 func TestLoadEnded(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "r", StageIndex: 1, Revision: 1}
 	whole := func(p *share) { p.totals, p.snapshots = &spatev1.Totals{Snapshots: 1}, 1 }
@@ -45,7 +45,7 @@ func TestLoadEnded(t *testing.T) {
 	}
 }
 
-// One that was given something it never took on is to end at once: the others have it then.
+// An agent that was given something it never applied must end at once, so that others get that part.
 func TestLoadEndedOfOneThatOwes(t *testing.T) {
 	a, b := &agent{info: &spatev1.AgentInfo{Name: "a"}}, &agent{info: &spatev1.AgentInfo{Name: "b"}}
 	ref := &spatev1.AssignmentRef{RunId: "r", Revision: 2}

@@ -7,15 +7,16 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Refused says that the shell does not take a snapshot of a process's share of a stage. What it holds is missing for
-// good, the totals perhaps, so the share ends.
+// Refused tells the machine that the shell refused a snapshot. Its content, perhaps the totals, is missing for good, so
+// the share ends.
 func (r *Run) Refused(at clock.Instant, s *spatev1.Snapshot, reason string) {
 	if p := r.shareIn(s); p != nil {
 		r.endFaulty(at, p, fmt.Sprintf("the coordinator refused its snapshot of window %d: %s", s.GetWindow(), reason))
 	}
 }
 
-// checkStalled ends the shares of agents that are heard and deliver nothing: no stage waits for them for ever.
+// checkStalled ends the shares of agents that send heartbeats but deliver no snapshots, so that no stage waits for them
+// forever.
 func (r *Run) checkStalled(at clock.Instant) {
 	if r.phase != running {
 		return
@@ -24,7 +25,7 @@ func (r *Run) checkStalled(at clock.Instant) {
 		switch {
 		case p.done():
 		case p.away() || p.agent.lost != "" || p.agent.broken != "" || p.delivered == 0:
-			p.delivered = max(at, r.stage.start.Add(p.joined)) // counts from when it can deliver
+			p.delivered = max(at, r.stage.start.Add(p.joined)) // restarts the count until it can deliver
 		case at.Sub(max(p.delivered, r.deaf)) >= r.cfg.Stall:
 			r.endFaulty(at, p, fmt.Sprintf("it was heard, but delivered no measurements for %v: look at its log, and at what stands between", r.cfg.Stall))
 		}
@@ -34,7 +35,7 @@ func (r *Run) checkStalled(at clock.Instant) {
 	}
 }
 
-// endFaulty ends a share that cannot become whole though its agent is there.
+// endFaulty ends a share that cannot become whole although its agent is there.
 func (r *Run) endFaulty(at clock.Instant, p *share, reason string) {
 	switch {
 	case p.done() || p.out:

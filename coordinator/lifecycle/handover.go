@@ -13,11 +13,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// openLoop says whether a load's arrivals have times of their own.
+// openLoop reports whether a load is not a closed loop: its arrivals have scheduled times.
 func openLoop(l *spatev1.LoadPoint) bool { return l.GetConcurrency() == 0 }
 
-// takeOver hands what a share still has to do to the others. Whoever could take it may be away too: then it is waited
-// for until that is decided.
+// takeOver hands the rest of a share to other agents. If all who could take it are away but may come back, it waits
+// until that is decided.
 func (r *Run) takeOver(at clock.Instant, p *share) {
 	takers := r.takers(p)
 	from := r.changeFrom(at, r.lead())
@@ -37,7 +37,7 @@ func (r *Run) takeOver(at clock.Instant, p *share) {
 	r.revise(at, since, h)
 }
 
-// takenOver says who goes on with what, and what is missing.
+// takenOver returns, for people, which agents take over what, and what is missing.
 func takenOver(takers []*share, p *share, since time.Duration) string {
 	names := make([]string, len(takers))
 	for i, q := range takers {
@@ -48,8 +48,8 @@ func takenOver(takers []*share, p *share, since time.Duration) string {
 		p.sayUnsent())
 }
 
-// handoverOf gives what a share still has to do to others: arrivals from an offset on, or in a closed loop all that it
-// has not begun, at once. It returns since when.
+// handoverOf returns the handover of the rest of a share, and the offset from which it counts. In an open loop it
+// covers the arrivals from an offset on, in a closed loop all items not yet begun, at once.
 func (r *Run) handoverOf(at clock.Instant, p *share, takers []*share, from time.Duration) (*spatev1.Handover,
 	time.Duration) {
 	h := &spatev1.Handover{FromRank: p.rank, Weights: weightsAt(takers)}
@@ -61,8 +61,8 @@ func (r *Run) handoverOf(at clock.Instant, p *share, takers []*share, from time.
 	return h, max(0, at.Sub(r.stage.start))
 }
 
-// passOnUnheard hands on what a share was given in a closed loop after its agent had ended it: nothing of that is
-// begun, and nothing is missing. It says whether it could.
+// passOnUnheard hands on what a share was given in a closed loop after its agent had already ended: none of it has
+// begun, and nothing is missing. It reports whether it could.
 func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
 	takers := r.takers(p)
 	if openLoop(r.stage.record.GetStage().GetLoad()) || len(takers) == 0 || p.totals.GetStopped() {
@@ -76,7 +76,7 @@ func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
 	return true
 }
 
-// takers are those who can take a share over: the active ones of its region, or else all active ones.
+// takers returns the shares that can take a share over: the active ones in its region, or else all active ones.
 func (r *Run) takers(p *share) []*share {
 	active := func(q *share) bool { return q != p && !q.observer && q.active() }
 	near := r.stage.those(func(q *share) bool {
@@ -89,7 +89,7 @@ func (r *Run) takers(p *share) []*share {
 	return r.stage.those(active)
 }
 
-// weightsAt are the weights of shares at their ranks; others have none.
+// weightsAt returns the weights of shares, indexed by rank. Other ranks have weight 0.
 func weightsAt(shares []*share) []uint32 {
 	var out []uint32
 	for _, p := range shares {
@@ -101,19 +101,19 @@ func weightsAt(shares []*share) []uint32 {
 	return out
 }
 
-// changeFrom is the offset of a change that all agents hear of in time: a whole second.
+// changeFrom returns the earliest offset, in whole seconds, of a change that all agents can hear of in time.
 func (r *Run) changeFrom(at clock.Instant, lead time.Duration) time.Duration {
 	soonest := max(0, at.Sub(r.stage.start)+lead)
 	return time.Duration(math.Ceil(soonest.Seconds())) * time.Second
 }
 
-// overBy says whether the stage starts nothing more by then, as far as that is known.
+// overBy reports whether the stage starts nothing more from an offset on, as far as that is known.
 func (r *Run) overBy(offset time.Duration) bool {
 	end, known := plans.ExpectedDuration(r.stage.record.GetStage())
 	return known && offset >= end
 }
 
-// revise adds handovers that count from an offset, and tells all places that are under way.
+// revise adds handovers that count from an offset, and tells all active agents of the load.
 func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1.Handover) {
 	s := r.stage
 	s.ref = clone(s.ref)
@@ -131,7 +131,7 @@ func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1
 	}
 }
 
-// sendRevise tells an agent its share as it is now.
+// sendRevise sends an agent its current stripe.
 func (r *Run) sendRevise(p *share) {
 	p.revision = r.stage.ref.GetRevision()
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Revise{Revise: &spatev1.Revise{
@@ -139,18 +139,18 @@ func (r *Run) sendRevise(p *share) {
 	}}})
 }
 
-// agreed says which revision an agent has taken on, by its own word or by what it measured under it.
+// agreed notes a revision that an agent has applied, as its answer or its snapshots show.
 func (p *share) agreed(revision uint32) {
 	if revision > p.revision {
-		return // nobody has sent it that
+		return // it was never sent that revision
 	}
 	if p.knows = max(p.knows, revision); p.knows == p.revision {
 		p.answerBy = 0
 	}
 }
 
-// givesAt is shortly before the first part changes hands that a share gives away without having taken that on. 0: there
-// is none.
+// givesAt returns an instant shortly before the first handover that takes a part from the share and that the share has
+// not applied. 0: there is none.
 func (s *stage) givesAt(p *share) (at clock.Instant) {
 	if p.observer {
 		return 0
@@ -166,15 +166,16 @@ func (s *stage) givesAt(p *share) (at clock.Instant) {
 	return at
 }
 
-// overdue says whether a part of a share changes hands now, or has, without its agent having taken that on.
+// overdue reports whether a part of a share is about to change hands, or has, without its agent having applied the
+// change.
 func (s *stage) overdue(at clock.Instant, p *share) bool {
 	gives := s.givesAt(p)
 	return gives != 0 && at >= gives
 }
 
-// checkAnswers gives those up who did not take on a change of their share in time. One that did not hear that it gives
-// something away is out at once when that changes hands, even if the stage is being stopped: nothing that it measures
-// from then on can be counted twice. Others have a silence longer.
+// checkAnswers ends the shares that did not apply a change in time. A share that did not apply a handover that takes a
+// part from it ends just before the part changes hands, even if the stage is being stopped, so that nothing is counted
+// twice. Other shares have longer, by Silence.
 func (r *Run) checkAnswers(at clock.Instant) {
 	for _, p := range r.stage.places() {
 		switch {

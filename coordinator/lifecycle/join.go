@@ -9,23 +9,26 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// leastJoinLead is how far ahead what a newcomer is given changes hands, at least.
+// leastJoinLead is the shortest time from the decision to let a newcomer join to its start.
 const leastJoinLead = 3 * time.Second
 
-// giveMargin is how long before a part changes hands its giver has to have taken that on: longer than a tick and what
-// clocks may differ by, so that a giver that did not is out before it can deliver anything that is another's by then.
+// giveMargin is how long before a part changes hands its giver must have applied the change. It is longer than a tick
+// plus the difference between clocks, so that a giver that did not apply the change is out before it can deliver
+// anything that belongs to another agent by then.
 const giveMargin = 500 * time.Millisecond
 
-// joinLead leaves givers the time of a silence: whoever is out of reach for less hears of it all the same.
+// joinLead returns the time from the decision to the change. It exceeds Silence, so that givers that are unreachable
+// for less than that still hear of the change.
 func (r *Run) joinLead() time.Duration { return max(leastJoinLead, r.cfg.Silence+giveMargin+r.lead()) }
 
-// mayJoin says whether agents may join a stage under way. In a closed loop slots stay where they are.
+// mayJoin reports whether agents may join a stage in progress. In a closed loop they may not, because slots stay with
+// their agents.
 func (r *Run) mayJoin(st *spatev1.Stage) bool {
 	return r.phase == running && policyOf(st) == reassign && openLoop(st.GetLoad())
 }
 
-// admit lets agents join the stage, one after another: one is assigned a share that has nothing yet, and is given its
-// part when it is ready.
+// admit lets agents join the stage, one after another. A newcomer is first assigned an empty share, and gets its part
+// when it is ready.
 func (r *Run) admit(at clock.Instant) {
 	st := r.stage.record.GetStage()
 	if !r.mayJoin(st) || r.overBy(r.changeFrom(at, r.joinLead())) || len(r.givers(nil)) == 0 {
@@ -39,12 +42,11 @@ func (r *Run) admit(at clock.Instant) {
 	}
 }
 
-// mostPlaces is how often agents of one name may begin or decline a place in a stage. A place stays in the stage for
-// good, with what it was given and what others took over: one that is started anew all the time must not make more and
-// more of them.
+// mostPlaces is how often agents of one name may take or decline a place in a stage. A place stays in the stage's
+// record for good, with all its handovers, so an agent that keeps restarting must not add more and more places.
 const mostPlaces = 4
 
-// mayAsk says whether a newcomer is asked to join. The first time that its name has had enough places is told.
+// mayAsk reports whether a newcomer is asked to join. When its name first reaches mostPlaces, followers are told.
 func (r *Run) mayAsk(at clock.Instant, a *agent) bool {
 	declined := r.stage.declined[a.name()]
 	if slices.Contains(declined, a.incarnation) {
@@ -60,7 +62,7 @@ func (r *Run) mayAsk(at clock.Instant, a *agent) bool {
 	return had < mostPlaces
 }
 
-// checkJoining looks after newcomers.
+// checkJoining admits newcomers, and drops one that is not ready in time.
 func (r *Run) checkJoining(at clock.Instant) {
 	switch c := r.joining; {
 	case r.phase != running:
@@ -71,7 +73,7 @@ func (r *Run) checkJoining(at clock.Instant) {
 	}
 }
 
-// invite hands a newcomer its assignment.
+// invite sends a newcomer its assignment.
 func (r *Run) invite(at clock.Instant, a *agent) {
 	s := r.stage
 	a.inFlight = 0
@@ -83,7 +85,8 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 	r.sendAssign(r.joining)
 }
 
-// beside are the places whose weights a newcomer's is measured by: those of its region if the plan splits by region.
+// beside returns the places by which a newcomer's weight is scaled: those of its region if the plan splits by region
+// and there are any, else all.
 func (r *Run) beside(a *agent) []*share {
 	if len(r.stage.record.GetStage().GetRegions()) > 0 {
 		if near := r.stage.those(func(p *share) bool {
@@ -96,8 +99,8 @@ func (r *Run) beside(a *agent) []*share {
 	return r.stage.places()
 }
 
-// givers are the places that a newcomer gets its part from: those of its region if the plan splits by region and it has
-// any, or else all.
+// givers returns the active places that give a newcomer its part: those of its region if the plan splits by region and
+// there are any, else all.
 func (r *Run) givers(c *share) []*share {
 	active := func(p *share) bool { return !p.observer && p.active() }
 	if c != nil && len(r.stage.record.GetStage().GetRegions()) > 0 {
@@ -111,7 +114,7 @@ func (r *Run) givers(c *share) []*share {
 	return r.stage.those(active)
 }
 
-// join gives a newcomer that is ready its part of every place.
+// join gives a newcomer that is ready its part of each giver's share.
 func (r *Run) join(at clock.Instant, c *share) {
 	s := r.stage
 	givers, from := r.givers(c), max(time.Second, r.changeFrom(at, r.joinLead()))
@@ -132,7 +135,8 @@ func (r *Run) join(at clock.Instant, c *share) {
 		from/time.Second))
 }
 
-// shareOut are handovers that give a newcomer the same part of each giver's: its weight's part of the sum of all.
+// shareOut returns handovers that give a newcomer the same fraction of each giver's share: its weight over the sum of
+// all weights, its own included.
 func shareOut(givers []*share, c *share) []*spatev1.Handover {
 	sum := uint32(0)
 	for _, p := range givers {
@@ -147,10 +151,10 @@ func shareOut(givers []*share, c *share) []*spatev1.Handover {
 	return out
 }
 
-// enrol takes an agent into the run.
+// enrol adds an agent to the roster.
 func (r *Run) enrol(a *agent) { r.roster = append(r.roster, a) }
 
-// dropJoining goes on without a newcomer, if it is this one. It takes part in the next stage, if it can.
+// dropJoining continues without the newcomer, if a is the newcomer. The agent may take part in the next stage.
 func (r *Run) dropJoining(at clock.Instant, a *agent, reason string) {
 	c := r.joining
 	if c == nil || c.agent != a {

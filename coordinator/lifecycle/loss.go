@@ -11,20 +11,20 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// What becomes of a stage that loses an agent: see Stage.on_agent_loss.
+// Policies for a stage that loses an agent, see Stage.on_agent_loss.
 const (
 	fail     = "fail"
 	degrade  = "degrade"
 	reassign = "reassign"
 )
 
-// policyOf is a stage's. A stage that names none fails.
+// policyOf returns a stage's policy. The default is fail.
 func policyOf(st *spatev1.Stage) string { return cmp.Or(st.GetOnAgentLoss(), fail) }
 
 func (r *Run) policy() string { return policyOf(r.stage.record.GetStage()) }
 
-// lease is how long agents go on without the coordinator. The shorter one of a stage that is reassigned counts from the
-// same heartbeats.
+// lease returns how long agents continue without the coordinator. The shorter lease of a stage with policy reassign
+// counts from the same heartbeats.
 func (r *Run) lease() time.Duration {
 	if r.stage != nil && r.policy() == reassign {
 		return min(r.cfg.Lease, r.cfg.ReassignLease)
@@ -32,19 +32,19 @@ func (r *Run) lease() time.Duration {
 	return r.cfg.Lease
 }
 
-// fenceOf is when an agent that is not heard any more starts nothing more: its lease counts from the sending of the
-// last heartbeat that was answered, which was before it was heard.
+// fenceOf returns the instant after which a silent agent starts nothing more. The agent's lease counts from when it
+// sent the last heartbeat that was answered, which was before that heartbeat was heard.
 func (r *Run) fenceOf(a *agent) clock.Instant { return r.heardOf(a).Add(r.lease()) }
 
-// bears says whether the stage goes on without a share.
+// bears reports whether the stage continues without a share.
 func (r *Run) bears(p *share) bool {
 	return p.observer || r.policy() != fail && p.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 }
 
-// loseShare goes by the policy when the agent of a share is lost.
+// loseShare applies the policy when the agent of a share is lost.
 func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 	switch {
-	case p.out && r.bears(p): // it is given up soon in any case
+	case p.out && r.bears(p): // will be given up anyway
 	case r.phase == applying && p.observer:
 		r.leaveOut(at, p, "lost: "+reason)
 		r.armIfReady(at)
@@ -65,8 +65,8 @@ func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 	}
 }
 
-// replace gives up the share of a process whose name another one has. It cannot deliver what is missing, and nobody
-// takes its part over, so that there is no reason to wait for the end of its lease.
+// replace gives up the share of a process whose name another process has taken. The old process cannot deliver what is
+// missing, and no agent takes the share over, so there is no reason to wait for the end of the lease.
 func (r *Run) replace(at clock.Instant, p *share, reason string) {
 	r.putOut(p, reason)
 	p.fence = at
@@ -74,11 +74,11 @@ func (r *Run) replace(at clock.Instant, p *share, reason string) {
 	r.giveUpShare(at, p)
 }
 
-// replaceable reports whether nothing is waited for once the process of a share is known to be gone.
+// replaceable reports whether a share can be given up as soon as its process is known to be gone.
 func (r *Run) replaceable(p *share) bool { return r.bears(p) && (p.observer || r.policy() == degrade) }
 
-// leave marks a share as away until it comes back. What it may give away without knowing is not waited for longer than
-// until it changes hands: from then on two agents could have it.
+// leave marks a share as away until its agent comes back. If a handover takes a part from the share without its agent
+// knowing, the wait ends before the part changes hands, since then two agents could have it.
 func (r *Run) leave(p *share, reason string, fence clock.Instant) {
 	p.lost, p.fence = reason, fence
 	if gives := r.stage.givesAt(p); gives != 0 {
@@ -86,7 +86,7 @@ func (r *Run) leave(p *share, reason string, fence clock.Instant) {
 	}
 }
 
-// outlook says what follows from a loss.
+// outlook returns, for people, the consequence of a loss.
 func (r *Run) outlook(p *share) string {
 	missing := fmt.Sprintf("%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
 	switch {
@@ -103,14 +103,14 @@ func (r *Run) outlook(p *share) string {
 	}
 }
 
-// second is an instant's whole second of the stage.
+// second returns an instant as whole seconds since the stage's start.
 func (r *Run) second(at clock.Instant) int64 {
 	return int64(math.Floor(at.Sub(r.stage.start).Seconds()))
 }
 
 func percent(part float64) string { return fmt.Sprintf("%.3g %%", 100*part) }
 
-// returned says that an agent that was lost is heard again.
+// returned handles a lost agent that is heard again.
 func (r *Run) returned(at clock.Instant, a *agent) {
 	if a.lost == "" {
 		return
@@ -130,7 +130,7 @@ func (r *Run) returned(at clock.Instant, a *agent) {
 	}
 }
 
-// assignAnew splits a stage that was not armed yet over the agents that are left.
+// assignAnew assigns a stage that was not armed yet to the remaining agents.
 func (r *Run) assignAnew(at clock.Instant, lost *share, reason string) {
 	st, revision := r.stage.record.GetStage(), r.stage.ref.GetRevision()
 	r.sayLost(at, lost, reason, "the stage is assigned anew without it")
@@ -142,7 +142,7 @@ func (r *Run) assignAnew(at clock.Instant, lost *share, reason string) {
 	r.assign(at, st, revision+1)
 }
 
-// checkAway decides about shares that stay away.
+// checkAway decides about shares that are still away at their fence.
 func (r *Run) checkAway(at clock.Instant) {
 	for _, p := range r.stage.shares {
 		if (r.phase == running || r.phase == stopping) && p.away() && at >= p.fence {
@@ -151,7 +151,8 @@ func (r *Run) checkAway(at clock.Instant) {
 	}
 }
 
-// decide gives a share up that is beyond its fence, if that is its policy's time.
+// decide applies the policy to a share that is away beyond its fence: the run fails, others take the share over, or the
+// share is given up. It is given up once nothing else is waited for, at the latest StopGrace after its fence.
 func (r *Run) decide(at clock.Instant, p *share) {
 	over := r.stage.all(func(q *share) bool { return q == p || q.done() || q.away() && at >= q.fence })
 	if !p.said {
@@ -168,7 +169,7 @@ func (r *Run) decide(at clock.Instant, p *share) {
 	}
 }
 
-// giveUpShare leaves a share that is away out of the result from now on.
+// giveUpShare gives up a share that is away: what it measures from now on does not count.
 func (r *Run) giveUpShare(at clock.Instant, p *share) {
 	r.writeOff(p)
 	r.do(PutStage{r.stage.snapshot()})
@@ -177,16 +178,16 @@ func (r *Run) giveUpShare(at clock.Instant, p *share) {
 	r.settle(at)
 }
 
-// writeOff notes what is missing with a share.
+// writeOff records what is missing because of a share.
 func (r *Run) writeOff(p *share) {
 	p.failure = cmp.Or(p.failure, p.totals.GetFailure(), r.lossText(p))
 	p.loss = &spatev1.Loss{FromWindow: p.covered.next, Share: r.stage.part(p), UnsentFromWindow: p.unsentFrom()}
 	r.incomplete = r.incomplete || !p.observer
 }
 
-// unsentFrom is the first window in which a share had requests to send that it never sent, if that is before the
-// first window that is missing as a whole: its process stood still, and its other windows came when it went on. Nil:
-// there were none, or it is not known.
+// unsentFrom returns the first window in which requests of a share were due and never sent, if it is before the first
+// window that is missing entirely: the process stalled, and sent its later windows when it resumed. It returns nil if
+// there is no such window or it is not known.
 func (p *share) unsentFrom() *uint32 {
 	from := p.totals.GetUnsentFromNs()
 	if p.totals.GetNeverSent() == 0 || p.totals.UnsentFromNs == nil || from < 0 {
@@ -206,7 +207,7 @@ func (r *Run) lossText(p *share) string {
 	return "lost: " + p.lost
 }
 
-// sayMissing tells what is missing for good.
+// sayMissing tells followers what is missing for good.
 func (r *Run) sayMissing(at clock.Instant, p *share) {
 	if p.observer {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
@@ -219,7 +220,7 @@ func (r *Run) sayMissing(at clock.Instant, p *share) {
 		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.sayUnsent())
 }
 
-// sayUnsent says what was due before that and never sent. Empty: nothing.
+// sayUnsent returns, for people, what was due before the missing windows and never sent. Empty: nothing.
 func (p *share) sayUnsent() string {
 	if p.loss.UnsentFromWindow == nil {
 		return ""
@@ -228,10 +229,10 @@ func (p *share) sayUnsent() string {
 		p.loss.GetUnsentFromWindow())
 }
 
-// cut says that the share ended by a failure of its agent's own.
+// cut reports whether the share ended by a failure of its own agent.
 func (p *share) cut() bool { return p.totals.GetFailure() != "" && !p.totals.GetStopped() }
 
-// sayCut tells that an agent has ended its share before its time, unless it has been said already.
+// sayCut tells followers, once, that an agent has ended its share early.
 func (r *Run) sayCut(at clock.Instant, p *share) {
 	if p.said {
 		return
@@ -246,10 +247,10 @@ func (r *Run) sayCut(at clock.Instant, p *share) {
 	r.sayLost(at, p, p.totals.GetFailure(), "%s", follows)
 }
 
-// endShare looks whether a share of which all is merged has done what it should.
+// endShare checks whether a share whose snapshots are all merged has done all that it should.
 func (r *Run) endShare(at clock.Instant, p *share) {
 	if p.totals.GetStopped() && r.phase == running && !p.observer && !p.out {
-		r.putOut(p, "was stopped, and not by its run") // so it would be no loss that anybody knew of
+		r.putOut(p, "was stopped, and not by its run") // else nobody would know of the loss
 		if !r.bears(p) {
 			r.failShare(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
 			return
@@ -269,7 +270,7 @@ func (r *Run) endShare(at clock.Instant, p *share) {
 	}
 }
 
-// owes says whether a share was given something that its agent has not taken on, and that was not passed on since.
+// owes reports whether a share was given a part that its agent has not applied, and that was not passed on since.
 func (s *stage) owes(p *share) (owes bool) {
 	if p.observer {
 		return false
@@ -286,7 +287,7 @@ func (s *stage) owes(p *share) (owes bool) {
 	return owes
 }
 
-// handOn decides about a share that has ended before its time, and of which all that it measured is merged.
+// handOn applies the policy to a share that has ended early and whose snapshots are all merged.
 func (r *Run) handOn(at clock.Instant, p *share) {
 	if r.phase == running && r.policy() == reassign && !p.observer {
 		r.takeOver(at, p)
@@ -297,8 +298,8 @@ func (r *Run) handOn(at clock.Instant, p *share) {
 	r.sayMissing(at, p)
 }
 
-// sendOff ends the share of an agent that goes on but does not do what it should. Its totals are waited for like those
-// of a lost one.
+// sendOff ends the share of an agent that is running but does not do what it should. Its totals are waited for as for a
+// lost agent.
 func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
 	r.putOut(p, reason)
 	r.leave(p, reason, at.Add(r.lease()))
@@ -306,21 +307,21 @@ func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
 	r.sendStopTo(p, false, reason)
 }
 
-// putOut notes that an agent is told to end its share, or should be. What it ends then is no regular end, whoever is
-// the coordinator by then.
+// putOut notes that an agent is told, or should be told, to end its share. The note is in the checkpoint, so that a
+// restarted coordinator does not take the share's end for a regular one.
 func (r *Run) putOut(p *share, reason string) {
 	p.lost, p.out, p.answerBy = reason, true, 0
 	r.unsaved = true
 }
 
-// dismiss tells the agent of a share that was given up to stop, if it hears it.
+// dismiss tells the agent of a share that was given up to stop, if the agent can be reached.
 func (r *Run) dismiss(p *share, reason string) {
 	if p.agent.lost == "" && p.agent.broken == "" && !p.whole() {
 		r.sendStopTo(p, true, reason)
 	}
 }
 
-// leaveOut goes on without an observer that is not ready.
+// leaveOut continues the stage without an observer that is not ready.
 func (r *Run) leaveOut(at clock.Instant, p *share, reason string) {
 	p.failure = reason
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage goes on without it",
@@ -328,7 +329,7 @@ func (r *Run) leaveOut(at clock.Instant, p *share, reason string) {
 	r.dismiss(p, reason)
 }
 
-// part is a share's part of the load as it is now, from 0 to 1.
+// part returns a share's current part of the load, from 0 to 1.
 func (s *stage) part(p *share) float64 {
 	if p.observer {
 		return 0
@@ -347,7 +348,7 @@ func (s *stage) part(p *share) float64 {
 	return parts[p.rank] / sum
 }
 
-// passPart moves the parts of a handover.
+// passPart applies a handover to the parts.
 func passPart(parts []float64, h *spatev1.Handover) {
 	given, sum := parts[h.GetFromRank()], 0.0
 	parts[h.GetFromRank()] = 0
@@ -359,7 +360,7 @@ func passPart(parts []float64, h *spatev1.Handover) {
 	}
 }
 
-// mayReturn says whether a place that is away may still come back.
+// mayReturn reports whether any share of the load that is away may still come back.
 func (s *stage) mayReturn(at clock.Instant) bool {
 	return slices.ContainsFunc(s.shares, func(p *share) bool {
 		return !p.observer && p.away() && !p.out &&

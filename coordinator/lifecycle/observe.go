@@ -15,16 +15,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// View is what was merged of the stage in progress, as far as the machine decides by it.
+// View is the part of what was merged of the stage in progress that the machine needs for its decisions.
 type View struct {
-	// StageIndex says which stage it is of.
+	// StageIndex is the index of the stage.
 	StageIndex uint32
-	// Ended are the measured requests that completed or failed so far, Failed those that failed.
+	// Ended counts the measured requests that completed or failed so far, Failed those that failed.
 	Ended, Failed uint64
-	// Frames are those of unmeasured requests by window of their arrival, one a second: the newest windows that all
-	// agents have delivered, the last one last. SteadyWindows of them are enough.
+	// Frames counts the frames of unmeasured requests in each of the newest windows that all agents have delivered,
+	// oldest first. SteadyWindows windows are enough.
 	Frames []uint64
-	// Percentile is the one that the stage's precision is about. Nil: there are too few values for an interval.
+	// Percentile is the percentile that the stage's precision rule names. Nil: there is no rule, or too few values for
+	// an interval.
 	Percentile *Interval
 }
 
@@ -35,8 +36,8 @@ type Interval struct {
 	Count uint64
 }
 
-// Observe takes in what was merged: the stage may be given up, have measured enough, or be steady. The shell calls it
-// after the Tick of the same instant.
+// Observe applies the stage's rules to what was merged: it may abort the stage, end it because it has measured enough,
+// or end the warm-up because the load is steady. The shell calls it after the Tick of the same instant.
 func (r *Run) Observe(at clock.Instant, v View) {
 	if r.phase != running || v.StageIndex != r.stage.ref.GetStageIndex() {
 		return
@@ -66,8 +67,8 @@ const (
 	hopelessShare = 0.9
 )
 
-// hopeless returns why the target of the stage in progress is hopeless. Empty: it is not, or a rule of the plan's own
-// says when to give the stage up.
+// hopeless returns why the target of the stage in progress is hopeless. Empty: it is not, or the plan has its own abort
+// rule for errors.
 func (r *Run) hopeless(v View) string {
 	st := r.stage.record.GetStage()
 	if own := st.GetLoad().GetAbort(); !st.GetFailFast() || own != nil && own.ErrorShare != nil {
@@ -79,13 +80,13 @@ func (r *Run) hopeless(v View) string {
 	return reason.Hopeless(st.GetTarget().GetName(), fmt.Sprintf("%d of %d requests failed", v.Failed, v.Ended))
 }
 
-// failTarget ends the stage in progress, and skips what remains of its target.
+// failTarget ends the stage in progress and skips the remaining stages of its target.
 func (r *Run) failTarget(at clock.Instant, reason string) {
 	r.failShare(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
 }
 
-// judgeTarget skips what remains of a target if a stage has come to its end and none of its requests completed: a short
-// one ends before anybody can give it up.
+// judgeTarget skips the remaining stages of a target if a stage has ended and none of its requests completed. A short
+// stage may end before Observe can abort it.
 func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
 	rec := r.stage.record
 	st := rec.GetStage()
@@ -101,7 +102,7 @@ func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
 	r.dead[st.GetTarget().GetName()], r.failure = why, cmp.Or(r.failure, why)
 }
 
-// tooManyErrors says why a stage is to be given up. Empty: it is not.
+// tooManyErrors returns why a stage must be aborted, empty if it need not.
 func tooManyErrors(rule *spatev1.Abort, v View) string {
 	if rule == nil || rule.ErrorShare == nil || v.Ended < max(1, rule.GetAfterRequests()) {
 		return ""
@@ -113,9 +114,9 @@ func tooManyErrors(rule *spatev1.Abort, v View) string {
 	return ""
 }
 
-// preciseEnough says why a stage has measured enough. Empty: it has not. The interval is looked at again and again
-// while the stage goes on, which makes an early end by chance more likely than its confidence says: it is a rule for
-// when to stop, and the stage's own interval at its end is what is known.
+// preciseEnough returns why a stage has measured enough, empty if it has not. The interval is checked repeatedly during
+// the stage, so an early end by chance is more likely than its confidence says. The rule only says when to stop; the
+// stage's result has the interval at its end.
 func preciseEnough(rule *spatev1.Precision, p *Interval) string {
 	if rule == nil || p == nil || p.Value <= 0 {
 		return ""
@@ -129,7 +130,7 @@ func preciseEnough(rule *spatev1.Precision, p *Interval) string {
 		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
 }
 
-// checkRules looks at what only time tells.
+// checkRules applies the rules that depend on time: the abort rule's duration and the longest warm-up.
 func (r *Run) checkRules(at clock.Instant) {
 	if r.phase != running {
 		return
@@ -145,10 +146,10 @@ func (r *Run) checkRules(at clock.Instant) {
 	}
 }
 
-// givenUp is how the reasons of abort rules begin.
+// givenUp is the prefix of the reasons of abort rules.
 const givenUp = "given up: "
 
-// GaveUp says why an abort rule ended a probe of a search, by the probe's record. Empty: none did.
+// GaveUp returns why an abort rule ended a probe of a search, from the probe's record. Empty: no rule did.
 func GaveUp(rec *spatev1.StageRecord) string {
 	if reason := rec.GetEnough(); strings.HasPrefix(reason, givenUp) {
 		return reason
@@ -156,8 +157,8 @@ func GaveUp(rec *spatev1.StageRecord) string {
 	return ""
 }
 
-// giveUpStage ends the stage in progress by an abort rule. For a search that is an answer like another: the objectives
-// are broken.
+// giveUpStage aborts the stage in progress by an abort rule. For a search this is a valid outcome: the objectives are
+// broken.
 func (r *Run) giveUpStage(at clock.Instant, reason string) {
 	if !r.searching() {
 		r.failStage(at, reason, true)
@@ -168,11 +169,11 @@ func (r *Run) giveUpStage(at clock.Instant, reason string) {
 	r.endStage(at, true)
 }
 
-// measureLeadTime is how long before it begins the agents hear that measuring begins: more than a message takes to the
-// farthest of them, beside whatever else they do.
+// measureLeadTime is how long before measuring begins the agents are told: more than a message takes to the farthest
+// agent, even if that agent is busy.
 const measureLeadTime = time.Second
 
-// measureLead adds the clocks' uncertainty.
+// measureLead returns measureLeadTime plus the largest uncertainty of the agents' clocks.
 func (r *Run) measureLead() time.Duration {
 	lead := measureLeadTime
 	for _, p := range r.stage.shares {
@@ -181,9 +182,9 @@ func (r *Run) measureLead() time.Duration {
 	return lead
 }
 
-// measureSoon ends the warm-up that lasts until the load is steady, at the next whole window that all agents hear of in
-// time, or at its longest duration if that is earlier. A coordinator that was held up goes beyond that one rather than
-// give less than half the lead.
+// measureSoon ends a warm-up that lasts until the load is steady, at the next whole window of which all agents hear in
+// time, or at the warm-up's longest duration if that is earlier. A coordinator that was held up exceeds the longest
+// duration rather than give the agents less than half the lead.
 func (r *Run) measureSoon(at clock.Instant) {
 	s := r.stage
 	longest := s.record.GetStage().GetLoad().GetWarmupUntilSteady()
@@ -202,7 +203,8 @@ func (r *Run) measureSoon(at clock.Instant) {
 	}
 }
 
-// sendMeasure tells an agent when measuring begins, if that is known: an agent that comes back may have missed it.
+// sendMeasure tells an agent when measuring begins, if that is known. It is also called for agents that come back,
+// which may have missed the message.
 func (r *Run) sendMeasure(p *share) {
 	if s := r.stage; s.record.MeasuredFromNs != nil && !p.done() && !p.observer {
 		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{

@@ -11,12 +11,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// longestObservation is the longest duration that a plan may give a stage. An observer is stopped when the others are
-// done.
+// longestObservation is the duration of an observer's load: the longest that a plan may give a stage. An observer is
+// stopped when the others are done.
 const longestObservation = 7 * 24 * time.Hour
 
-// observed is the stage that an observer of a region works on: the same target and workload under a light load, all of
-// it measured.
+// observed returns the stage for an observer of a region: the same target and workload under a light load that is
+// measured from the start.
 func observed(st *spatev1.Stage, region string) *spatev1.Stage {
 	out := clone(st)
 	o := st.GetObservers()
@@ -30,14 +30,15 @@ func observed(st *spatev1.Stage, region string) *spatev1.Stage {
 	return out
 }
 
-// observerSeed is a pure hash: observers of two regions do not send the same requests, nor those of the load.
+// observerSeed returns a hash of seed and region, so that observers of different regions, and the load, send different
+// requests.
 func observerSeed(seed uint64, region string) uint64 {
 	buffer := binary.BigEndian.AppendUint64([]byte("spate observer seed 1"), seed)
 	sum := sha256.Sum256(append(buffer, region...))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// stopObservers ends the observers' load when the others have ended.
+// stopObservers stops the observers after the others have ended.
 func (r *Run) stopObservers(at clock.Instant) {
 	s := r.stage
 	r.phase, r.unsaved = stopping, true

@@ -4,15 +4,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The deliberately dumb reading of control.proto: who owns an item after all handovers.
+// A deliberately naive version of control.proto's rules: who owns an item after all handovers.
 
-// seats are a pattern's owners item by item, and how many items before each one had the same owner.
+// seats are a pattern's owners by item, and for each item the number of earlier items with the same owner.
 type seats struct {
 	owner []uint32
 	place []uint64
 }
 
-// seat hands out n items by Webster's rule, one at a time: the next one goes to whom it is owed most.
+// seat apportions n items by Webster's method, one at a time: the next item goes to the rank with the largest claim.
 func seat(weights []uint32, n int) seats {
 	var out seats
 	given := make([]uint64, len(weights))
@@ -29,15 +29,15 @@ func seat(weights []uint32, n int) seats {
 	return out
 }
 
-// holding is where an item is: item k of a list of a place.
+// holding is an item's position: item k of a list of a place.
 type holding struct {
 	rank uint32
 	list int
 	k    uint64
 }
 
-// settled says where each of n items is after the handovers. Of an open loop due says when item i is due; it is nil for
-// a closed one.
+// settled returns the position of each of n items after the handovers. For an open loop due returns when item i is due.
+// For a closed loop due is nil.
 func settled(weights []uint32, handovers []*spatev1.Handover, n int, due func(i int) int64) []holding {
 	base := seat(weights, n)
 	items := make([]holding, n)
@@ -58,7 +58,7 @@ func settled(weights []uint32, handovers []*spatev1.Handover, n int, due func(i 
 func pass(items []holding, lists map[uint32]int, h *spatev1.Handover, due func(i int) int64) {
 	pattern := seat(h.GetWeights(), len(items))
 	given := lists[h.GetFromRank()]
-	made := map[uint32]int{} // first of the new lists of a place
+	made := map[uint32]int{} // first new list of each place
 	for list := range given {
 		for rank, w := range h.GetWeights() {
 			if w > 0 {

@@ -5,8 +5,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// remind tells an agent whose control stream stands again all that it may have missed, by what it says that it works
-// on.
+// remind tells an agent that has reconnected all that it may have missed, based on what it says it works on.
 func (r *Run) remind(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, armed bool) {
 	if c := r.joining; c != nil && c.agent == a {
 		r.sendAssign(c)
@@ -28,8 +27,8 @@ func (r *Run) remind(at clock.Instant, a *agent, resume *spatev1.AssignmentRef, 
 	}
 }
 
-// forsake ends what an agent works on that nobody waits for any more. It can be given other work at once: that has to
-// wait at the agent.
+// forsake stops an agent's work on an assignment that was given up. New work may be assigned at once; the agent must
+// queue it.
 func (r *Run) forsake(a *agent, resume *spatev1.AssignmentRef) {
 	if resume.GetRunId() != r.id {
 		return
@@ -40,7 +39,7 @@ func (r *Run) forsake(a *agent, resume *spatev1.AssignmentRef) {
 		}}}})
 }
 
-// remindApplying assigns a share again to an agent that does not know of it, or whose answer was lost.
+// remindApplying assigns a share again to an agent that does not have it, or whose answer was lost.
 func (r *Run) remindApplying(at clock.Instant, p *share, knows bool) {
 	if p.applied && knows {
 		r.armIfReady(at)
@@ -50,7 +49,7 @@ func (r *Run) remindApplying(at clock.Instant, p *share, knows bool) {
 	r.sendAssign(p)
 }
 
-// remindRunning tells an agent what has changed since, when the stage starts, and that it is to end.
+// remindRunning tells an agent what has changed, when the stage starts, and whether the stage ends.
 func (r *Run) remindRunning(at clock.Instant, p *share, resume *spatev1.AssignmentRef, armed bool) {
 	p.revision = min(resume.GetRevision(), r.stage.ref.GetRevision())
 	p.agreed(p.revision)
@@ -68,7 +67,7 @@ func (r *Run) remindRunning(at clock.Instant, p *share, resume *spatev1.Assignme
 	r.sendMeasure(p)
 }
 
-// remindStop tells an agent to end its share again.
+// remindStop repeats the message that tells an agent to end its share.
 func (r *Run) remindStop(p *share) {
 	if p.out {
 		r.sendStopTo(p, false, p.lost)
@@ -77,7 +76,7 @@ func (r *Run) remindStop(p *share) {
 	r.sendStopTo(p, r.stage.immediate, r.whyStopped())
 }
 
-// catchUp tells an agent that was only silent which changes it was not told.
+// catchUp tells an agent that was only silent the changes that it was not told.
 func (r *Run) catchUp(at clock.Instant, p *share) {
 	if p == nil || r.phase != running && r.phase != stopping {
 		return
@@ -91,8 +90,8 @@ func (r *Run) catchUp(at clock.Instant, p *share) {
 	}
 }
 
-// lacks is about an agent that came back without the share it should have. Either it has ended it, and its totals are
-// on their way, or it has lost it.
+// lacks handles an agent that came back without its share. Either the agent has ended the share, and its totals are on
+// their way, or it has lost the share.
 func (r *Run) lacks(at clock.Instant, p *share) {
 	r.putOut(p, "came back without its share")
 	r.leave(p, p.lost, at.Add(r.cfg.StopGrace))

@@ -17,7 +17,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// epoch is the wall time at which scripts begin.
+// epoch is the wall time at which scripts start.
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func never(int) bool { return false }
@@ -28,7 +28,7 @@ type process struct {
 	incarnation uint64
 }
 
-// world is what outlives a coordinator: its ledger, and what agents remember.
+// world is what outlives a coordinator's process: its ledger and its agents' state.
 type world struct {
 	cfg        lifecycle.Config
 	plan       []*spatev1.Stage
@@ -37,9 +37,9 @@ type world struct {
 	checkpoint *spatev1.Checkpoint
 	snapshots  []*spatev1.Snapshot
 	outcomes   map[uint32]series.Outcome
-	joined     []string                  // agents that are connected
-	since      clock.Instant             // begin of the phase
-	owed       time.Duration             // time that what is waited for takes longer
+	joined     []string                  // connected agents
+	since      clock.Instant             // start of the phase
+	owed       time.Duration             // extra time, since deadlines started again
 	beats      map[process]clock.Instant // last heartbeats
 
 	assigned map[process]*spatev1.AssignmentRef
@@ -57,8 +57,8 @@ func newWorld() *world {
 
 func (s *scenario) process(name string) process { return process{name, s.incarnation[name]} }
 
-// effects hands out what the machine does, with what comes of it in the ledger and at the agents. A checkpoint has to
-// be written whenever it has changed.
+// effects returns the machine's effects, and applies them to the ledger and the agents. It checks that a changed
+// checkpoint is always written.
 func (s *scenario) effects() []lifecycle.Effect {
 	effects := s.run.Effects()
 	for _, e := range effects {
@@ -85,7 +85,7 @@ func (s *scenario) effects() []lifecycle.Effect {
 	return effects
 }
 
-// beat is a heartbeat.
+// beat sends a heartbeat.
 func (s *scenario) beat(name string) {
 	s.beats[s.process(name)] = s.at
 	s.run.Heard(s.at, name, &spatev1.Heartbeat{InFlight: 4})
@@ -110,7 +110,7 @@ func (s *scenario) tell(p process, m *spatev1.ConnectResponse) {
 	}
 }
 
-// append keeps a snapshot that the ledger takes: one of an assigned process.
+// append adds a snapshot to the ledger if it is from an assigned process.
 func (s *scenario) append(snapshot *spatev1.Snapshot) {
 	for _, a := range s.records[snapshot.GetStageIndex()].GetAgents() {
 		if k := snapshot.GetKey(); a.GetAgent().GetName() == k.GetAgent() && a.GetIncarnation() == k.GetIncarnation() {
@@ -123,8 +123,8 @@ func (s *scenario) append(snapshot *spatev1.Snapshot) {
 	}
 }
 
-// restart replaces the machine by one that is restored from the ledger, and brings the agents back. That changes
-// nothing but that agents are told again what they know.
+// restart replaces the machine by one that is restored from the ledger, and lets the agents reconnect. This changes
+// nothing, except that agents are told again what they know.
 func (s *scenario) restart() {
 	if s.run == nil || s.run.Ended() {
 		return
@@ -172,21 +172,21 @@ func (s *scenario) restart() {
 	s.reapply()
 }
 
-// settled drains a restored machine.
+// settled drains the effects of a restored machine.
 func (s *scenario) settled() {
 	for _, e := range s.effects() {
 		switch line := s.describe(e); e.(type) {
 		case lifecycle.Send, lifecycle.PutCheckpoint, lifecycle.CloseStage:
 		default:
 			if !strings.Contains(line, "came during the run") &&
-				!losesAgents.MatchString(s.t.Name()) { // agents that are not of the run come back, too
+				!losesAgents.MatchString(s.t.Name()) { // agents that are not of the run come back too
 				s.t.Errorf("a machine that was restored makes news: %s", line)
 			}
 		}
 	}
 }
 
-// reapply lets those who were ready say so again.
+// reapply lets agents that were ready say so again.
 func (s *scenario) reapply() {
 	if s.checkpoint.GetPhase() != "applying" {
 		return
@@ -199,8 +199,8 @@ func (s *scenario) reapply() {
 	}
 }
 
-// waitsAnew are the scripts in which something is waited for with a deadline. A machine that was restored waits anew,
-// since agents have to come back first: what happens then is the same, only later.
+// waitsAnew are the scripts with a wait that has a deadline. In a restored machine the deadline starts again, since
+// agents must come back first. The same happens, only later.
 var waitsAnew = map[string]string{
 	"agent_killed":   "an agent that was away has a lease to come back",
 	"agent_silent":   "an agent that was silent has a lease to come back",
@@ -213,14 +213,14 @@ var waitsAnew = map[string]string{
 	"search_interrupted": "an agent that was away has a lease to come back",
 }
 
-// awaysForgotten are the commands behind which an agent is away that owes nothing to the stage in progress. A restored
-// machine gives it a lease to come back, like all others, and fails in the next stage if it does not:
-// TestWhoIsAwayHasALeaseToComeBack.
+// awaysForgotten are the commands after which an agent is away that has no share of the stage in progress. A restored
+// machine gives the agent a lease to come back, like all others. If it does not come back, the run fails at the next
+// stage: TestWhoIsAwayHasALeaseToComeBack.
 var awaysForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 
-// losesAgents are the scripts about leases that end, newcomers that get ready, and moments at which something changes
-// hands. After a new start leases are given anew, newcomers are invited anew, and moments are later:
-// TestRestoredMachinesComeToTheSame has what they come to.
+// losesAgents matches the scripts about leases that end, newcomers that get ready, and moments at which shares change
+// hands. After a restart leases start again, newcomers are invited again, and moments are later.
+// TestRestoredMachinesComeToTheSame checks their results.
 var losesAgents = regexp.MustCompile("(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)")
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
@@ -238,7 +238,7 @@ func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
 	}
 }
 
-// Wherever a coordinator is killed and started anew, the run goes on as if nothing had been.
+// Wherever a coordinator is killed and restarted, the run continues as if nothing had happened.
 func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -274,19 +274,19 @@ func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 	}
 }
 
-// What a stage came to, without when: who is missing from which second on, and what changed hands.
+// The result of a stage without times: who is missing from which second on, and what changed hands.
 var (
 	comesTo = regexp.MustCompile(`(?m)^(ledger: stage .* ended.*|finish: .*)$`)
 	moments = regexp.MustCompile(` from [0-9.]+m?s|joined [0-9.]+m?s| start [0-9:.]+|\((lost: )?[a-z][^)]*\)|control stream broken.*|no heartbeat.*|it did not come back.*`)
 )
 
-// essence is what the stages of a script came to.
+// essence returns the results of a script's stages.
 func essence(text string) string {
 	return moments.ReplaceAllString(strings.Join(comesTo.FindAllString(text, -1), "\n"), "")
 }
 
-// comesToOther are the commands of scripts about losses behind which a new start changes what the stages come to, and
-// why it may.
+// comesToOther are the commands, in scripts about losses, after which a restart changes the results of stages, and why
+// it may.
 var comesToOther = map[string]struct {
 	commands []int
 	why      string
@@ -308,8 +308,7 @@ var comesToOther = map[string]struct {
 		"who is away has a lease to come back, and the others' totals come before it has ended"},
 }
 
-// Whoever is lost, and whatever changes hands: a new start of the coordinator may make that later, but the stages come
-// to the same.
+// A restart of the coordinator may delay losses and handovers, but it does not change the results of the stages.
 func TestRestoredMachinesComeToTheSame(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -338,18 +337,18 @@ func TestRestoredMachinesComeToTheSame(t *testing.T) {
 	}
 }
 
-// Times, progress, and what is said while agents are waited for.
+// Times, progress, and notices while the run waits for agents.
 var (
 	times   = regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d+)?|(control stream broken; no heartbeat for|no heartbeat for|it did not come back within) [0-9.]+m?s( of the coordinator's new start)?`)
 	between = regexp.MustCompile(`(?m)^(progress:|event: .*(waiting for agents|lost in the pause)).*\n`)
 )
 
-// timeless is a script's output without what depends on how long something took.
+// timeless returns a script's output without what depends on how long something took.
 func timeless(text string) string {
 	return times.ReplaceAllString(between.ReplaceAllString(text, ""), "")
 }
 
-// difference shows the lines from the first that differs on.
+// difference returns the lines from the first difference on.
 func difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range min(len(w), len(g)) {
@@ -362,8 +361,7 @@ func difference(want, got string) string {
 	return "one is longer"
 }
 
-// A share that was sent off is not forgotten with the coordinator: what its agent ends then is a loss, and no regular
-// end.
+// A restarted coordinator knows that a share was sent off: its end is a loss, not a regular end.
 func TestWhoWasSentOffStaysOut(t *testing.T) {
 	text := joinedByC + "> apply a c ref=r/0/2\n\n> reject b too late ref=r/0/2\n\n> snapshot a b\n\n> totals b stopped snapshots=2\n\n> tick 12s\n"
 	commands := strings.Count(text, "> ")
@@ -375,7 +373,7 @@ func TestWhoWasSentOffStaysOut(t *testing.T) {
 	}
 }
 
-// joinedByC is a stage that c has just joined.
+// joinedByC is a script of a stage that c has just joined.
 const joinedByC = `> run stages=east/9rps duration=120s min=2 loss=reassign
 
 > agents a b
@@ -390,8 +388,8 @@ const joinedByC = `> run stages=east/9rps duration=120s min=2 loss=reassign
 
 `
 
-// Who has taken on that it gives a part away has done so, whatever changed since and was not heard before the
-// coordinator was killed.
+// An agent that has applied a handover of its own part has done so for good, even if a later change was not confirmed
+// before the coordinator was killed.
 func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
 	text := joinedByC + "> apply a b c ref=r/0/2\n\n> tick 10s\n\n> snapshot a b window=10\n\n> kill c\n\n> tick 9s\n\n> kill a\n\n> tick 1500ms\n\n" +
 		"> back a\n\n> apply a b ref=r/0/3\n\n> tick 5s\n"
@@ -405,8 +403,8 @@ func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
 	}
 }
 
-// Who comes back, with its share or without, and never heard that it gave a part away, is out before anything that it
-// measured is taken: others have that part by now.
+// An agent that never heard that it gave a part away is out as soon as it is back, with its share or without, before
+// any of its snapshots are accepted: others have that part by now.
 func TestWhoGaveAwayUnheardIsOutWhenItIsBack(t *testing.T) {
 	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) +
 		"> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n"

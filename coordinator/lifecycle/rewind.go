@@ -4,10 +4,10 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Rewind takes a run back to before its stage in progress, or before the pause that it is in: its agents died with its
-// coordinator, so others measure that stage again, from its start. Restore then waits for agents as a new run does.
-// Targets that were given up get another chance, and a stop that somebody asked for is forgotten. It returns the stage
-// in progress, whose record and snapshots the caller must discard from the ledger. Nil: there was none.
+// Rewind takes a run back to before the stage in progress, or before the pause in progress. The run's agents died with
+// its coordinator, so new agents measure that stage again from its start. After Rewind, Restore waits for agents like a
+// new run. Dead targets are tried again, and a requested stop is forgotten. Rewind returns the stage that was in
+// progress, nil if there was none. The caller must discard the stage's record and snapshots from the ledger.
 func (m *Memory) Rewind() (again *spatev1.Stage) {
 	c, next := m.Checkpoint, m.Checkpoint.GetPending()
 	begun, failure := c.GetBegun(), c.GetFailure()
@@ -20,7 +20,7 @@ func (m *Memory) Rewind() (again *spatev1.Stage) {
 	}
 	place := c.GetNext()
 	if next != nil && next.GetProbe() == nil {
-		place-- // a probe is made again by its sweep or search
+		place-- // a probe comes again from its sweep or search
 	}
 	m.Stage = nil
 	m.Checkpoint = &spatev1.Checkpoint{
@@ -40,8 +40,8 @@ func inStage(c *spatev1.Checkpoint) bool {
 	return false
 }
 
-// Left returns the stages and templates that are still to be run after Rewind, in order. The sweep or search under way
-// comes first, as its template.
+// Left returns the stages and templates still to be run after Rewind, in order. The template of the sweep or search in
+// progress comes first.
 func (m *Memory) Left() []*spatev1.Stage {
 	left := m.Submission.GetPlan()[min(int(m.Checkpoint.GetNext()), len(m.Submission.GetPlan())):]
 	if t := m.Checkpoint.GetTemplate(); t != nil {

@@ -15,8 +15,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Wherever in any script the coordinator and all agents die, others can run the rest: each stage that had ended is
-// kept, the one in progress is measured again under its own number, and all that follow it are run.
+// Wherever in a script the coordinator and all agents die, others can run the rest. Ended stages are kept, the stage in
+// progress is measured again under its own number, and all later stages are run.
 func TestARewoundRunIsRunToItsEnd(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -35,7 +35,7 @@ func TestARewoundRunIsRunToItsEnd(t *testing.T) {
 	}
 }
 
-// rewind lets the coordinator and all agents die, has others run the rest, and looks at what became of it.
+// rewind lets the coordinator and all agents die, lets others run the rest, and checks the result.
 func (s *scenario) rewind() {
 	if s.run == nil || s.run.Ended() || s.checkpoint == nil {
 		return
@@ -70,14 +70,14 @@ func isTemplate(st *spatev1.Stage) bool {
 	return st.GetLoad().GetSearch() != nil || st.GetLoad().GetSweep() != nil
 }
 
-// others are agents that a run meets after it was rewound: two of each region.
+// others are the agents of a run after it was rewound: two in each region.
 type others struct {
 	s   *scenario
 	run *lifecycle.Run
 }
 
-// runTheRest plays coordinator and agents until the run's end, and returns how many stages were run, which are numbered
-// from first on.
+// runTheRest plays coordinator and agents until the run's end, and returns how many stages were run. Their indices
+// start at first.
 func (o others) runTheRest(first uint32) (ran int) {
 	var regions []string
 	for region := range o.s.plan[0].GetRegions() {
@@ -116,7 +116,7 @@ func (o others) runTheRest(first uint32) (ran int) {
 	return ran
 }
 
-// answer is an agent that gets ready at once, and has its share done when it is armed or told to stop.
+// answer plays an agent that is ready at once, and whose share is done when it is armed or told to stop.
 func (o others) answer(e lifecycle.Send) {
 	switch m := e.Message.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Assign:
@@ -135,7 +135,7 @@ func (o others) merge(agent string, ref *spatev1.AssignmentRef) {
 	})
 }
 
-// outcome is a stage that kept everything.
+// outcome returns the outcome of a stage that kept all objectives.
 func (o others) outcome(keep *spatev1.Objectives) series.Outcome {
 	throughput, fast := 10.0, time.Millisecond
 	out := series.Outcome{Completed: 100, Good: 100, Throughput: &throughput, Verdict: "VALID"}

@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// gather begins the first stage as soon as enough agents are there, of each region that the plan names too, or gives
-// up.
+// gather begins the first stage as soon as enough agents are ready, including one of each region that the plan names.
+// After AgentsTimeout it ends the run.
 func (r *Run) gather(at clock.Instant) {
 	ready := r.ready(at, r.regions())
 	missing := withoutAgents(ready, r.regions())
@@ -36,10 +36,10 @@ func (r *Run) gather(at clock.Instant) {
 	}
 }
 
-// quietWait is how long agents are waited for without a word.
+// quietWait is how long the run waits for agents before it says so.
 const quietWait = 2 * time.Second
 
-// regions are those that the plan splits its load by. None: it does not.
+// regions returns the regions by which the plan splits its load, empty if it does not.
 func (r *Run) regions() map[string]float64 {
 	if len(r.plan) == 0 {
 		return nil
@@ -47,13 +47,13 @@ func (r *Run) regions() map[string]float64 {
 	return r.plan[0].GetRegions()
 }
 
-// eligible says whether an agent may take part.
+// eligible reports whether an agent may take part: its region is named, or no regions are.
 func eligible(a *agent, regions map[string]float64) bool {
 	_, named := regions[a.info.GetRegion()]
 	return named || len(regions) == 0
 }
 
-// ready returns the agents that can take part, by name: the order of the weights in every stripe.
+// ready returns the agents that can take part, sorted by name. This is the order of the weights in every stripe.
 func (r *Run) ready(at clock.Instant, regions map[string]float64) []*agent {
 	var out []*agent
 	for _, a := range r.byName() {
@@ -64,7 +64,7 @@ func (r *Run) ready(at clock.Instant, regions map[string]float64) []*agent {
 	return out
 }
 
-// withoutAgents returns the named regions that no agent is of, in order.
+// withoutAgents returns the named regions that have no agent, sorted.
 func withoutAgents(agents []*agent, regions map[string]float64) []string {
 	left := maps.Clone(regions)
 	for _, a := range agents {
@@ -73,8 +73,8 @@ func withoutAgents(agents []*agent, regions map[string]float64) []string {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// call brings the roster up to date for a stage: all that are there and ready take part. It returns why the stage
-// cannot begin. Empty: it can.
+// call updates the roster for a stage: all agents that are ready take part. It returns why the stage cannot begin,
+// empty if it can.
 func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 	ready := r.ready(at, st.GetRegions())
 	if policyOf(st) == fail {
@@ -94,8 +94,8 @@ func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 	return ""
 }
 
-// missing says which agent of the run is gone, beside observers, whose loss ends nothing. Empty: none is. A process
-// that was started anew counts for its agent.
+// missing returns which agent of the run is gone, empty if none is. Observers may be gone. A restarted process counts
+// as its agent.
 func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
 	for _, old := range r.roster {
 		if !observers[old] && !slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
@@ -105,7 +105,7 @@ func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
 	return ""
 }
 
-// whyGone says why an agent is not there. Empty: it is.
+// whyGone returns why an agent is gone, empty if it is there.
 func (r *Run) whyGone(a *agent) string {
 	if now := r.agents[a.name()]; now != nil {
 		return cmp.Or(now.lost, now.broken)
@@ -113,7 +113,7 @@ func (r *Run) whyGone(a *agent) string {
 	return cmp.Or(a.lost, a.broken)
 }
 
-// lastWords says why the agents of the roster are gone.
+// lastWords returns why the agents of the roster are gone.
 func (r *Run) lastWords() string {
 	var out []string
 	for _, a := range r.roster {
@@ -124,8 +124,7 @@ func (r *Run) lastWords() string {
 	return strings.Join(out, ", ")
 }
 
-// observersOf returns those of the agents of a stage that are to observe: the last by name of each region that has more
-// than one.
+// observersOf returns the agents that observe in a stage: the last by name in each region with more than one agent.
 func observersOf(agents []*agent, st *spatev1.Stage) map[*agent]bool {
 	out := map[*agent]bool{}
 	if st.GetObservers() == nil {
@@ -144,7 +143,7 @@ func observersOf(agents []*agent, st *spatev1.Stage) map[*agent]bool {
 	return out
 }
 
-// sayObservers says who observes at first, and where nobody can.
+// sayObservers tells followers which agents observe at first, and which regions have no observer.
 func (r *Run) sayObservers(at clock.Instant) {
 	if len(r.plan) == 0 || r.plan[0].GetObservers() == nil {
 		return
@@ -171,7 +170,7 @@ func (r *Run) sayObservers(at clock.Instant) {
 	}
 }
 
-// inRegion names an agent with its region, if it has one.
+// inRegion returns an agent's name, with its region if it has one.
 func inRegion(name, region string) string {
 	if region == "" {
 		return name

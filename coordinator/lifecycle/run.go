@@ -1,19 +1,19 @@
-// Package lifecycle is the life of one run, as a pure state machine.
+// Package lifecycle is the life of one run as a pure state machine.
 //
 //	gathering -> [ (pausing) -> applying -> running -> (stopping) -> closing ] for each stage -> ended
 //
-// Stages are those of the plan in their order. A template of the plan becomes stages one after another: package series
-// decides which, from what the stages before measured.
+// Stages follow the order of the plan. A template of the plan becomes stages one after another: package series decides
+// which, from what the previous stages measured.
 //
-// An agent is lost when it was silent for too long, or when another process has its name; a broken stream alone is no
-// loss. What then becomes of the stage is its policy's: it fails, goes on without the agent's part, or hands that part
-// to the others once the lost one can start nothing more. From the moment that a share is given up nothing that it
-// measures counts: the record says so before anybody is told to take its part over, and the shell must refuse what
-// comes after. So no request can be counted twice.
+// An agent is lost when it has been silent for too long, or when another process has its name. A broken stream alone is
+// not a loss. The stage's policy then decides: the stage fails, continues without the agent's part, or hands that part
+// to the other agents once the lost agent can start nothing more. From the moment a share is given up, nothing that it
+// measures counts. The record says so before any agent is told to take the part over, and the shell must refuse later
+// snapshots. So no request is counted twice.
 //
-// It is fed events, each with its time, and drained of effects. It does no I/O, reads no clock and starts no goroutine,
-// so that each scenario can be written down as a script (testdata/) and played in no time. The coordinator is its shell
-// and only caller; it must serialise the calls and carry out the effects in their order.
+// The machine is fed events, each with its time, and returns effects. It does no I/O, reads no clock and starts no
+// goroutine, so that each scenario can be written as a script (testdata/) and played instantly. The coordinator is its
+// shell and only caller. The coordinator must serialise the calls and carry out the effects in order.
 package lifecycle
 
 import (
@@ -31,35 +31,34 @@ import (
 
 // Config sets the times of a run. Zero values take the defaults.
 type Config struct {
-	// MinAgents is how many agents the run waits for before it splits the plan. At least 1.
+	// MinAgents is how many agents the run waits for before its first stage. At least 1.
 	MinAgents int
-	// AgentsTimeout is how long it waits for them. Default 30 s.
+	// AgentsTimeout is how long the run waits for these agents. Default 30 s.
 	AgentsTimeout time.Duration
-	// ApplyTimeout is how long agents may take to get ready for a stage, beside a second for each MiB of its dataset.
+	// ApplyTimeout is how long agents may take to get ready for a stage, plus a second for each MiB of its dataset.
 	// Default 30 s.
 	ApplyTimeout time.Duration
-	// Lease is how long an agent goes on without its coordinator, so how long one that was connected has to come back
-	// after a new start of the coordinator; ReassignLease is the same for stages whose shares change hands when an
-	// agent is lost. Defaults 30 s and 10 s.
+	// Lease is how long an agent continues without its coordinator. After a restart of the coordinator, an agent that
+	// was connected has as long to come back. ReassignLease is the lease in stages whose policy is reassign. Defaults
+	// 30 s and 10 s.
 	Lease         time.Duration
 	ReassignLease time.Duration
-	// Silence is how long an agent may say nothing before it is lost: three heartbeats of 1 s and a half. Default 3.5
-	// s.
+	// Silence is how long an agent may be silent before it is lost. Default 3.5 s: three and a half heartbeats of 1 s.
 	Silence time.Duration
-	// Stall is how long an agent that is heard may deliver no measurements before its share ends: each sends a snapshot
-	// a second. Default 60 s.
+	// Stall is how long an agent that sends heartbeats may deliver no snapshots before its share ends. Agents send a
+	// snapshot a second. Default 60 s.
 	Stall time.Duration
-	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty: agents
-	// on this machine or next to it. Defaults 200 ms and 1 ms.
+	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty, as with
+	// agents on this machine or close to it. Defaults 200 ms and 1 ms.
 	NearLead        time.Duration
 	NearUncertainty time.Duration
-	// FarLead is the same for all others, on top of the largest uncertainty. Default 2 s.
+	// FarLead is the time from arming to the start in all other cases, added to the largest uncertainty. Default 2 s.
 	FarLead time.Duration
-	// ObserverPatience is how long observers may get ready when all others are. Default 5 s.
+	// ObserverPatience is how long the other agents, once ready, wait for observers to get ready. Default 5 s.
 	ObserverPatience time.Duration
-	// StopGrace is how long after the end of a drain an agent's totals are waited for. Default 10 s.
+	// StopGrace is how long the run waits for an agent's totals after the end of a drain. Default 10 s.
 	StopGrace time.Duration
-	// Records asks agents for one row for each request.
+	// Records makes agents report a row for each request.
 	Records bool
 }
 
@@ -85,16 +84,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// phase is where the run stands.
+// phase is the phase of the run.
 type phase uint8
 
 const (
 	gathering phase = iota // waits for agents
-	pausing                // nothing is sent between two stages
+	pausing                // waits between two stages; no load
 	applying               // agents get ready for a stage
 	running                // the stage is armed
-	stopping               // the stage ends before its time; totals are waited for
-	closing                // the shell works out what was measured
+	stopping               // the stage ends early; waits for totals
+	closing                // the shell computes the stage's result
 	ended
 )
 
@@ -104,41 +103,41 @@ type Run struct {
 	id    string
 	plan  []*spatev1.Stage // stages and templates, in order
 	begin clock.Instant
-	// the wall clock at begin: later wall times are derived, so that a step of the clock changes nothing
+	// wall time at begin, from which later wall times are derived, so that steps of the wall clock do not matter
 	wall time.Time
 
 	phase  phase
-	agents map[string]*agent // newest processes of those that are connected or of the run, by name
-	roster []*agent          // those that take part, by name; those that joined since the stage began behind them
-	// 1 + the agents that were there when it was last said who is waited for; 0: it was not said
+	agents map[string]*agent // newest process of each agent that is connected or of the run, by name
+	roster []*agent          // agents that take part, by name; those that joined during the stage come last
+	// 1 + number of ready agents in the last notice of waiting; 0: no notice yet
 	awaited int
 	ticked  clock.Instant // last tick
-	deaf    clock.Instant // end of the last time that the coordinator was held up; 0: it was not
+	deaf    clock.Instant // when the coordinator last noticed that it had been held up; 0: never
 	stage   *stage        // stage in progress
-	joining *share        // newcomer that gets ready to join the stage; it has no part yet
-	joinBy  clock.Instant // when it has to be ready
+	joining *share        // newcomer that is getting ready to join the stage; has no part yet
+	joinBy  clock.Instant // deadline for joining
 
-	next        int            // place in the plan of the first entry not begun
+	next        int            // index in the plan of the first entry not begun
 	begun       uint32         // stages begun or skipped
-	series      *expansion     // sweep or search under way
+	series      *expansion     // sweep or search in progress
 	begunSeries uint32         // sweeps and searches begun
 	pending     *spatev1.Stage // stage that follows the pause
 	resume      clock.Instant  // end of the pause
 
-	noted      map[string]bool   // notes on targets that were passed on
-	greeted    map[string]bool   // agents of which it was said that they came during the run
+	noted      map[string]bool   // notes on targets that followers were told
+	greeted    map[string]bool   // agents whose arrival during the run was told
 	dead       map[string]string // why a target's remaining stages are skipped
 	rejected   map[string]string // why a target's last stage was rejected
-	stopped    bool              // a person has asked for the end
-	fatal      string            // why no stage follows
+	stopped    bool              // a person asked to stop the run
+	fatal      string            // why the run ends without further stages
 	failure    string            // the first failure of a stage
 	incomplete bool              // something is missing from a stage's result
 	effects    []Effect
 	unsaved    bool // the checkpoint has changed
 }
 
-// New begins a run at an instant whose wall time is given. The stages are those of the plan, in order, templates among
-// them. The shell then feeds Connected for each agent that is there.
+// New begins a run at an instant whose wall time is given. plan has the stages and templates in order. The shell then
+// calls Connected for each connected agent.
 func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall time.Time) *Run {
 	return &Run{
 		cfg: cfg.withDefaults(), id: id, plan: plan, begin: at, ticked: at, wall: wall,
@@ -148,7 +147,7 @@ func New(cfg Config, id string, plan []*spatev1.Stage, at clock.Instant, wall ti
 	}
 }
 
-// Effects hands out what is to be done since the last call.
+// Effects returns the effects since the last call.
 func (r *Run) Effects() []Effect {
 	if r.unsaved && !r.Ended() {
 		e := PutCheckpoint{}
@@ -162,10 +161,10 @@ func (r *Run) Effects() []Effect {
 	return out
 }
 
-// Ended says whether the run has ended.
+// Ended reports whether the run has ended.
 func (r *Run) Ended() bool { return r.phase == ended }
 
-// Busy says whether an agent takes part in a run that goes on.
+// Busy reports whether an agent takes part in the run and the run has not ended.
 func (r *Run) Busy(name string) bool {
 	a := r.agents[name]
 	if r.Ended() || a == nil {
@@ -174,7 +173,7 @@ func (r *Run) Busy(name string) bool {
 	return slices.Contains(r.roster, a) || r.joining != nil && r.joining.agent == a
 }
 
-// Tick tells the time. The shell calls it several times a second.
+// Tick tells the machine the time. The shell calls it several times a second.
 func (r *Run) Tick(at clock.Instant) {
 	r.listen(at)
 	if r.phase == gathering {
@@ -199,7 +198,7 @@ func (r *Run) Tick(at clock.Instant) {
 	}
 }
 
-// Stop asks for the end of the run: what is in flight is drained, or cancelled at once.
+// Stop stops the run. Requests in flight are drained or, if immediately is set, cancelled.
 func (r *Run) Stop(at clock.Instant, immediately bool) {
 	r.stopped, r.unsaved = true, true
 	switch r.phase {
@@ -210,20 +209,20 @@ func (r *Run) Stop(at clock.Instant, immediately bool) {
 	}
 }
 
-// Warn tells those who follow the run of something that the machine cannot see.
+// Warn tells the run's followers of something that the machine cannot see.
 func (r *Run) Warn(at clock.Instant, text string) {
 	if !r.Ended() {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING, "%s", text)
 	}
 }
 
-// Abort ends the run at once, without waiting for anybody: the coordinator goes away.
+// Abort ends the run at once, without waiting for agents, because the coordinator closes or cannot continue.
 func (r *Run) Abort(at clock.Instant, reason string) {
 	if r.Ended() {
 		return
 	}
 	r.fatal, r.incomplete = reason, true
-	if r.stage != nil && r.phase != closing { // a stage that is only to be worked out has ended as it should
+	if r.stage != nil && r.phase != closing { // in the closing phase the stage itself has ended properly
 		r.stage.fail(reason)
 		r.sendStop(true)
 		r.do(PutStage{r.stage.snapshot()})
@@ -254,8 +253,8 @@ func (r *Run) finish(at clock.Instant) {
 	}}})
 }
 
-// unbegun is how many stages of the plan, at most, were never begun. What a search that was cut short would still have
-// asked for nobody knows: it is not counted.
+// unbegun returns the largest number of stages that the rest of the plan could have had. Further probes of a search
+// that was cut short are not known and not counted.
 func (r *Run) unbegun() uint32 {
 	n := mostStages(r.plan[r.next:])
 	if r.pending != nil && r.pending.GetProbe() == nil {
@@ -264,8 +263,7 @@ func (r *Run) unbegun() uint32 {
 	return n
 }
 
-// do hands out an effect. What a checkpoint holds changes with the records of stages, and on its own where unsaved is
-// set.
+// do queues an effect. An effect that writes a record also makes the checkpoint unsaved.
 func (r *Run) do(e Effect) {
 	switch e.(type) {
 	case PutStage, PutSearch:
@@ -274,21 +272,21 @@ func (r *Run) do(e Effect) {
 	r.effects = append(r.effects, e)
 }
 
-// emit stamps an event and hands it out.
+// emit sets an event's time and queues the event.
 func (r *Run) emit(at clock.Instant, e *spatev1.RunEvent) {
 	e.Time = timestamppb.New(r.wallTime(at))
 	r.do(Emit{e})
 }
 
-// notice tells people something.
+// notice queues a notice for followers.
 func (r *Run) notice(at clock.Instant, s spatev1.Severity, format string, args ...any) {
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{
 		Severity: s, Text: fmt.Sprintf(format, args...),
 	}}})
 }
 
-// wallTime labels an instant for people.
+// wallTime returns the wall time of an instant.
 func (r *Run) wallTime(at clock.Instant) time.Time { return r.wall.Add(at.Sub(r.begin)) }
 
-// clone copies a message that leaves the machine, which may change its own later.
+// clone copies a message that leaves the machine, since the machine may change its own later.
 func clone[M proto.Message](m M) M { return proto.CloneOf(m) }

@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// load is a concurrency, or a template.
+// load parses a concurrency, a rate or a template.
 func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
 	l := &spatev1.LoadPoint{Requests: 100}
 	switch words {
@@ -34,7 +34,7 @@ func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
 	return l
 }
 
-// search is a template's search for a p99 TTFT.
+// search parses a template's search, which limits the p99 TTFT.
 func (s *scenario) search(o map[string]string) *spatev1.Search {
 	parts := strings.Split(o["search"], ":")
 	if len(parts) != 3 {
@@ -55,7 +55,7 @@ func (s *scenario) search(o map[string]string) *spatev1.Search {
 	return out
 }
 
-// change gives a stage what the options say.
+// change applies the options to a stage.
 func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 	if size := s.number(o["dataset"]); size > 0 {
 		st.Dataset = &spatev1.Dataset{Size: size << 20}
@@ -93,7 +93,7 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 	}
 }
 
-// outcome is what a closed stage measured.
+// outcome returns what a closed stage measured.
 func (s *scenario) outcome(o map[string]string) series.Outcome {
 	out := series.Outcome{Completed: 100, Cancelled: s.number(o["cut"]), Failed: s.number(o["failed"]),
 		Fault: o["fault"]}
@@ -139,7 +139,7 @@ func (s *scenario) float(text string) float64 {
 	return v
 }
 
-// search says what a search found.
+// search describes what a search found.
 func search(r *spatev1.SearchRecord) string {
 	out := fmt.Sprintf("search %d of %s, %s:", r.GetSeries(), r.GetTarget(), r.GetWorkload())
 	if r.Kept != nil {

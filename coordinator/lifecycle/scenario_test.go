@@ -22,33 +22,35 @@ import (
 
 var update = flag.Bool("update", false, "write what the scenarios do now into testdata")
 
-// A scenario is prose with commands between. A command stands on a line that begins with "> "; the lines below it, up
-// to the next empty one, are the effects it has. Commands take words and key=value pairs:
+// A scenario is prose with commands in between. A command is a line that starts with "> ". The lines below it, up to
+// the next empty line, are its effects. Commands take words and key=value pairs:
 //
-//	run stages=east/8,west/8 min=2 timeout=30s drain=5s   begins a run: target/concurrency each, or target/search, target/sweep
-//	                    search=rate:1:100 (or concurrency) keep=500ms probes=9 repeats=3; sweep=4:64 (points, saturation);
-//	                    pause=5s; abort=0.5:20:60s (error share, after requests, duration); until=99:0.05 (percentile of TTFT,
-//	                    within); steady=30s (warm-up until steady, at most); dataset=90 (MiB);
-//	                    loss=degrade (or reassign); duration=60s; regions=eu:0.6,us:0.4; observers=2 (req/s). Loads like 8rps are open.
+//	run stages=east/8,west/8 min=2 timeout=30s drain=5s
+//	                    begins a run: target/concurrency each, or target/search, target/sweep; 8rps is an open loop.
+//	                    search=rate:1:100 (or concurrency) keep=500ms probes=9 repeats=3;
+//	                    sweep=4:64 (points, saturation); pause=5s; duration=60s;
+//	                    abort=0.5:20:60s (error share, after requests, duration);
+//	                    until=99:0.05 (percentile of TTFT, within); steady=30s (longest warm-up until steady);
+//	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4; observers=2 (req/s)
 //	agents a b=3 c@eu   connect agents, with weights and regions; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
-//	reject a TEXT       an agent refuses; dead: because nobody answers at the target
-//	refused a TEXT      an agent's next snapshot is refused
+//	reject a TEXT       an agent rejects its share; dead: because nothing answers at the target
+//	refused a TEXT      the shell refuses an agent's next snapshot
 //	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list)
-//	totals a b          their last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead, stopped, never=255 requests never
-//	                    sent, the first of them due at unsent=1100ms
-//	closed complete     the shell has worked out the result; "closed missing" if something is missing; p99=812ms (of the TTFT),
-//	                    throughput=42.5, completed=100, cut=3
+//	totals a b          the agents' last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead,
+//	                    stopped, never=255 (requests never sent), unsent=1100ms (when the first of them was due)
+//	closed complete     the shell has computed the result; "closed missing" if something is missing;
+//	                    p99=812ms (of the TTFT), throughput=42.5, completed=100, cut=3
 //	observe             what was merged so far; ended=40 failed=30, tokens=9,10 (the last windows; 9x10 is ten of 9),
 //	                    ttft=480ms:500ms:510ms:1200 (low, value, high, count)
-//	kill b              its control stream breaks, and no heartbeat comes
-//	back b              the same process is back, with the assignment that it has; resume=none: with none;
+//	kill b              b's control stream breaks, and no heartbeats come
+//	back b              the same process is back, with its assignment; resume=none: without one;
 //	                    armed=no: not armed
 //	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
-//	hang 6s             the coordinator is held up
+//	hang 6s             the coordinator hangs: no ticks
 //	silence b           b sends no heartbeats from now on
 //	stop [now]          a person stops the run
-//	abort               the coordinator goes away
+//	abort               the coordinator closes
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -74,8 +76,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// play carries out a scenario's commands and returns it with the effects they have now. Behind the commands that
-// interrupted names by their numbers the coordinator is started anew, or what else is given happens.
+// play carries out a scenario's commands and returns the scenario with the effects that they have now. After the
+// commands for whose numbers interrupted is true, it restarts the coordinator or, if given, calls how.
 func play(t *testing.T, text string, interrupted func(command int) bool, how ...func(*scenario)) string {
 	s := &scenario{
 		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, gone: map[string]bool{},
@@ -121,8 +123,8 @@ type scenario struct {
 	incarnation map[string]uint64
 	info        map[string]*spatev1.AgentInfo
 	sent        map[process]uint64 // snapshots
-	windows     map[process]uint32 // delivered of the assignment in hand
-	out         strings.Builder    // effects of the command under way
+	windows     map[process]uint32 // delivered of the current assignment
+	out         strings.Builder    // effects of the current command
 	*world
 }
 
@@ -156,7 +158,7 @@ func (s *scenario) do(words []string) string {
 	return out
 }
 
-// drain writes down what the machine does now.
+// drain writes down the machine's effects.
 func (s *scenario) drain() {
 	for _, e := range s.effects() {
 		if line := s.describe(e); line != "" {
@@ -165,7 +167,7 @@ func (s *scenario) drain() {
 	}
 }
 
-// names are the arguments that are no options.
+// names returns the arguments that are agents' names: no options and no keywords.
 func names(args []string) []string {
 	var out []string
 	for _, a := range args {
@@ -214,7 +216,7 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 	s.run.Tick(s.at)
 }
 
-// back lets processes come back with what they work on.
+// back lets processes come back with their assignments.
 func (s *scenario) back(args []string, o map[string]string) {
 	for _, name := range names(args) {
 		if p := s.process(name); o["resume"] != "" {
@@ -297,7 +299,7 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	s.run.Merged(s.at, snapshot)
 }
 
-// window is the one that an agent delivers next, or the one that is given.
+// window returns the window given in the options, or else the next one that the agent delivers.
 func (s *scenario) window(name string, o map[string]string) uint32 {
 	p := s.process(name)
 	if o["window"] != "" {
@@ -390,7 +392,7 @@ func (s *scenario) duration(text string) time.Duration {
 	return d
 }
 
-// describe says an effect in one line.
+// describe returns an effect in one line, empty if it is not shown.
 func (s *scenario) describe(e lifecycle.Effect) string {
 	switch e := e.(type) {
 	case lifecycle.Send:
@@ -409,7 +411,7 @@ func (s *scenario) describe(e lifecycle.Effect) string {
 		}
 		return fmt.Sprintf("close stage %d", e.Record.GetStage().GetIndex())
 	case lifecycle.PutCheckpoint:
-		return "" // that it is there whenever it has to be is checked where effects are drained
+		return "" // the scenario's effects method checks checkpoints
 	case lifecycle.PutSearch:
 		return "ledger: " + search(e.Record)
 	case lifecycle.Finish:
@@ -454,7 +456,7 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 	}
 }
 
-// record says a stage record: who takes part, and what is known.
+// record describes a stage record: who takes part, and what is known about them.
 func record(r *spatev1.StageRecord) string {
 	out := fmt.Sprintf("stage %d", r.GetStage().GetIndex())
 	for _, a := range r.GetAgents() {
@@ -507,7 +509,7 @@ func record(r *spatev1.StageRecord) string {
 	return out
 }
 
-// handovers says who gives what to whom from when on.
+// handovers describes who gives what to whom, and from when.
 func handovers(all []*spatev1.Handover) string {
 	out := ""
 	for _, h := range all {

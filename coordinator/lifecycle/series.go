@@ -14,10 +14,10 @@ type expansion struct {
 	template *spatev1.Stage
 	number   uint32
 	steps    series.Series
-	probes   []uint32 // stages whose outcomes it has taken in
+	probes   []uint32 // stages whose outcomes steps has been given
 }
 
-// mostStages is the largest number of stages that the plan can come to.
+// mostStages returns the largest number of stages that the plan can become.
 func mostStages(plan []*spatev1.Stage) (n uint32) {
 	for _, st := range plan {
 		n += plans.EstimateOf(st).Stages
@@ -25,8 +25,8 @@ func mostStages(plan []*spatev1.Stage) (n uint32) {
 	return n
 }
 
-// upcoming returns the next stage to begin, without its index: the next one of the series under way, or else of the
-// plan. It is nil at the end. A template of a target that nobody answers at is returned as it is.
+// upcoming returns the next stage to begin, without its index: the next stage of the series in progress, or else of the
+// plan. It returns nil at the end. A template of a dead target is returned as it is, to be skipped.
 func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 	for {
 		if r.series != nil {
@@ -49,7 +49,7 @@ func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 	}
 }
 
-// stage makes the stage of a step.
+// stage makes the stage for a step.
 func (e *expansion) stage(step series.Step) *spatev1.Stage {
 	st := clone(e.template)
 	st.Load = step.Load
@@ -59,12 +59,12 @@ func (e *expansion) stage(step series.Step) *spatev1.Stage {
 	return st
 }
 
-// searching says whether the stage in progress is a probe of a search.
+// searching reports whether the stage in progress is a probe of a search.
 func (r *Run) searching() bool {
 	return r.series != nil && r.series.template.GetLoad().GetSearch() != nil
 }
 
-// objectives are those of the search that the stage in progress is a probe of, nil if it is none.
+// objectives returns the objectives of the search in progress, nil if there is none.
 func (r *Run) objectives() *spatev1.Objectives {
 	if r.series == nil {
 		return nil
@@ -72,8 +72,8 @@ func (r *Run) objectives() *spatev1.Objectives {
 	return r.series.template.GetLoad().GetSearch().GetKeep()
 }
 
-// takeOutcome hands the stage that has ended to its series. A stage that did not run as it should, or of which
-// something is missing, ends the series: what follows from it would not be about the target's load.
+// takeOutcome passes the outcome of the stage that has ended to its series. If the stage did not run as it should, or
+// its result is incomplete, the series ends, because conclusions from it would not be about the target.
 func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 	if r.series == nil {
 		return
@@ -97,13 +97,13 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 	}
 }
 
-// take takes in the outcome of a stage and returns what a person should know of it.
+// take records the outcome of a stage and returns what a person should know about it.
 func (e *expansion) take(stageIndex uint32, o series.Outcome) string {
 	e.probes = append(e.probes, stageIndex)
 	return e.steps.Take(stageIndex, o)
 }
 
-// cutShort says why a stage, or an agent's part of it, did not run as it should. Empty: it did.
+// cutShort returns why a stage, or an agent's part of it, did not run as it should. Empty: it did.
 func cutShort(rec *spatev1.StageRecord) string {
 	for _, a := range rec.GetAgents() {
 		if rec.GetFailure() == "" && a.GetFailure() != "" && !a.GetObserver() {
@@ -113,7 +113,7 @@ func cutShort(rec *spatev1.StageRecord) string {
 	return rec.GetFailure()
 }
 
-// concludeSeries says what came of the series and keeps what a search found.
+// concludeSeries ends the series, tells followers its conclusion, and records what a search found.
 func (r *Run) concludeSeries(at clock.Instant) {
 	e := r.series
 	r.series = nil
@@ -131,7 +131,7 @@ func (r *Run) concludeSeries(at clock.Instant) {
 	}
 }
 
-// endSeries concludes the series under way before its time.
+// endSeries ends the series in progress early.
 func (r *Run) endSeries(at clock.Instant, reason string) {
 	if r.series != nil {
 		r.series.steps.End(reason)
@@ -139,7 +139,7 @@ func (r *Run) endSeries(at clock.Instant, reason string) {
 	}
 }
 
-// name is the series for people.
+// name returns the name of the series for people.
 func (e *expansion) name() string {
 	kind := "sweep"
 	if e.template.GetLoad().GetSearch() != nil {

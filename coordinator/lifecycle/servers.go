@@ -6,9 +6,9 @@ import (
 	"github.com/spate-load/spate/plans"
 )
 
-// serverSources are the sources of server metrics that an agent of the load reads: they are dealt out in turn, by rank,
-// to those that were there at the start, so that each source has one reader whoever is asked. One whose agent is lost
-// is read no more in the stage: nobody would know which of two readers' numbers came first.
+// serverSources returns the sources of server metrics that an agent scrapes. Sources are dealt in turn, by rank, to the
+// agents that were there at the start, so that each source has exactly one reader. If the reader is lost, its sources
+// are not read again in the stage, because the numbers of two readers could not be ordered.
 func (s *stage) serverSources(p *share) (sources []uint32) {
 	readers := s.those(func(q *share) bool { return !q.observer && q.joined == 0 })
 	place := slices.Index(readers, p)

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Each source has one reader, whoever is asked and whoever joined or was lost since; observers and newcomers read none,
-// and nobody reads many more than another.
+// Each source has exactly one reader, whatever agents joined or were lost since. Observers and newcomers read no
+// sources, and sources are spread evenly.
 func TestEachSourceHasOneReader(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sources := rapid.IntRange(0, 70).Draw(t, "endpoints")

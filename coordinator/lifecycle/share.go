@@ -10,56 +10,56 @@ import (
 
 // share is one agent's part of a stage.
 //
-//	assigned -> applied -> active -> done: all its snapshots are merged
+//	assigned -> applied -> active -> done: all snapshots are merged
 //	                        |  ^
-//	               its loss |  | it is back in time
+//	               its loss |  | back in time
 //	                        v  |
 //	                        away -> given up (failure): what it sends from then on is refused
 //	                        ^
-//	   active, but it has not taken on a change in time, or came back without its share: sent off (out), and never back
+//	   active, but did not apply a change in time, or came back without its share: sent off (out), never back
 type share struct {
 	agent       *agent
 	observer    bool
-	rank        uint32 // place in the stripe; of no meaning for an observer
+	rank        uint32 // place in the stripe; without meaning for an observer
 	weight      uint32
 	applied     bool
 	uncertainty time.Duration
-	preparation *spatev1.Preparation // what it found out about the target
-	joined      time.Duration        // offset from which on it takes part
+	preparation *spatev1.Preparation // what the agent found out about the target
+	joined      time.Duration        // offset from which it takes part
 
 	snapshots uint64          // merged so far
-	totals    *spatev1.Totals // unset: not here yet
-	covered   coverage        // windows that are merged
-	delivered clock.Instant   // when a snapshot was merged last, or could have been; 0: not known yet
-	begun     []uint64        // closed loop: items begun, by the newest snapshot that is merged
-	newest    uint64          // its sequence
+	totals    *spatev1.Totals // nil: not received yet
+	covered   coverage        // merged windows
+	delivered clock.Instant   // when a snapshot was last merged, or could first have been; 0: not known yet
+	begun     []uint64        // closed loop: items begun, by the newest merged snapshot
+	newest    uint64          // sequence of that snapshot
 
-	revision uint32        // of the assignment that it was sent last
-	knows    uint32        // newest revision that it is known to have taken on
-	answerBy clock.Instant // when it has to have taken on the last one at the latest; 0: it has
+	revision uint32        // of the last assignment that the agent was sent
+	knows    uint32        // newest revision that the agent is known to have applied
+	answerBy clock.Instant // deadline for applying the last revision; 0: applied
 
-	ended   bool          // its load has ended, and it holds its totals back until all have
-	lost    string        // why it is away; empty: it is not
-	fence   clock.Instant // from then on it starts nothing more, if it is away
-	said    bool          // its loss has been told
-	out     bool          // it has been told to end its share, whether it is heard or not
-	failure string        // why it was given up
-	loss    *spatev1.Loss // what is missing with it
+	ended   bool          // its load has ended; it holds its totals back until the load of all has
+	lost    string        // why the agent is away; empty: it is not
+	fence   clock.Instant // if away: after this instant the agent starts nothing more
+	said    bool          // followers were told of its loss
+	out     bool          // the agent was told to end its share, or should be
+	failure string        // why the share was given up
+	loss    *spatev1.Loss // what is missing because of it
 }
 
-// whole says that all that the share measured is merged.
+// whole reports whether all that the share measured is merged.
 func (p *share) whole() bool { return p.totals != nil && p.snapshots >= p.totals.GetSnapshots() }
 
-// done says that nothing more is waited for.
+// done reports whether no more is expected from the share.
 func (p *share) done() bool { return p.failure != "" || p.whole() }
 
-// active reports whether the share is under way, as far as is known.
+// active reports whether the share is in progress, as far as is known.
 func (p *share) active() bool { return p.failure == "" && p.lost == "" && p.totals == nil && !p.ended }
 
-// away says that the share is lost unless it comes back.
+// away reports whether the share will be lost unless its agent comes back.
 func (p *share) away() bool { return p.lost != "" && !p.done() }
 
-// take counts a snapshot that was merged.
+// take records a merged snapshot.
 func (p *share) take(s *spatev1.Snapshot) {
 	p.snapshots++
 	first := s.GetWindow()
@@ -76,13 +76,13 @@ func (p *share) take(s *spatev1.Snapshot) {
 	p.agreed(s.GetRevision())
 }
 
-// coverage is the set of a share's windows that are merged, in whatever order they come.
+// coverage is the set of a share's merged windows, which may come in any order.
 type coverage struct {
 	next  uint32      // first window that is missing
-	ahead [][2]uint32 // first and last of those behind it
+	ahead [][2]uint32 // first and last window of ranges after it
 }
 
-// add takes in windows from first to last.
+// add adds the windows from first to last.
 func (c *coverage) add(first, last uint32) {
 	c.ahead = append(c.ahead, [2]uint32{first, last})
 	slices.SortFunc(c.ahead, func(a, b [2]uint32) int { return int(a[0]) - int(b[0]) })
@@ -98,15 +98,15 @@ type stage struct {
 	ref       *spatev1.AssignmentRef // with the newest revision
 	shares    []*share               // in the order of the record's agents
 	start     clock.Instant
-	deadline  clock.Instant       // of applying, or of stopping
-	ready     clock.Instant       // when all but observers were ready; 0: they are not
+	deadline  clock.Instant       // deadline of the applying or the stopping phase
+	ready     clock.Instant       // since when all but observers are ready; 0: they are not
 	progress  clock.Instant       // when progress was last reported
-	immediate bool                // agents have been told to cancel
+	immediate bool                // agents were told to cancel
 	gaveUp    string              // why an abort rule ended a probe of a search
-	declined  map[string][]uint64 // processes of newcomers that cannot join the stage, by name
+	declined  map[string][]uint64 // processes that may not join the stage, by agent's name
 }
 
-// share returns the part of an agent's process.
+// share returns the share of an agent's process, nil if it has none.
 func (s *stage) share(name string, incarnation uint64) *share {
 	for _, p := range s.shares {
 		if p.agent.name() == name && p.agent.incarnation == incarnation {
@@ -116,7 +116,7 @@ func (s *stage) share(name string, incarnation uint64) *share {
 	return nil
 }
 
-// shareOf returns an agent's part of the stage in progress. Nil: it has none, or there is no such stage.
+// shareOf returns an agent's share of the stage in progress, nil if it has none or there is no stage.
 func (r *Run) shareOf(a *agent) *share {
 	if r.stage == nil || a == nil {
 		return nil
@@ -124,12 +124,12 @@ func (r *Run) shareOf(a *agent) *share {
 	return r.stage.share(a.name(), a.incarnation)
 }
 
-// places are the shares of the load, by rank.
+// places returns the shares of the load, without observers, by rank.
 func (s *stage) places() []*share {
 	return s.those(func(p *share) bool { return !p.observer })
 }
 
-// those returns the shares that are so.
+// those returns the shares that satisfy the predicate are.
 func (s *stage) those(are func(*share) bool) []*share {
 	var out []*share
 	for _, p := range s.shares {
@@ -140,12 +140,12 @@ func (s *stage) those(are func(*share) bool) []*share {
 	return out
 }
 
-// all says whether each share of the load is so.
+// all reports whether each share of the load, observers left out, satisfies the predicate is.
 func (s *stage) all(is func(*share) bool) bool {
 	return !slices.ContainsFunc(s.shares, func(p *share) bool { return !p.observer && !is(p) })
 }
 
-// stripe is a share's part of the schedule, as it is now.
+// stripe returns a share's current stripe.
 func (s *stage) stripe(p *share) *spatev1.Stripe {
 	if p.observer {
 		return &spatev1.Stripe{Weights: []uint32{1}}
@@ -159,7 +159,7 @@ func (s *stage) stripe(p *share) *spatev1.Stripe {
 	return clone(out)
 }
 
-// refTo names a share's assignment as its agent knows it.
+// refTo returns a reference to a share's assignment, with the revision that its agent was sent last.
 func (s *stage) refTo(p *share) *spatev1.AssignmentRef {
 	ref := clone(s.ref)
 	ref.Revision = p.revision

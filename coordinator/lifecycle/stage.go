@@ -13,13 +13,13 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// target is the name of the deployment under test.
+// target returns the name of the stage's target.
 func (s *stage) target() string { return s.record.GetStage().GetTarget().GetName() }
 
-// fail keeps the first reason.
+// fail sets the stage's failure. The first reason is kept.
 func (s *stage) fail(reason string) { s.record.Failure = cmp.Or(s.record.Failure, reason) }
 
-// snapshot returns the record with what is known about each agent.
+// snapshot returns a copy of the record, updated with what is known about each agent.
 func (s *stage) snapshot() *spatev1.StageRecord {
 	for i, p := range s.shares {
 		a := s.record.Agents[i]
@@ -28,17 +28,17 @@ func (s *stage) snapshot() *spatev1.StageRecord {
 	return clone(s.record)
 }
 
-// concerns says whether a reference is to this stage, whatever its revision.
+// concerns reports whether a reference is to this stage, of any revision.
 func (s *stage) concerns(ref *spatev1.AssignmentRef) bool {
 	return s != nil && ref.GetRunId() == s.ref.GetRunId() && ref.GetStageIndex() == s.ref.GetStageIndex()
 }
 
-// matches says whether a reference is to this stage's newest assignment.
+// matches reports whether a reference is to this stage's newest revision.
 func (s *stage) matches(ref *spatev1.AssignmentRef) bool {
 	return s.concerns(ref) && ref.GetRevision() == s.ref.GetRevision()
 }
 
-// nextStage begins the next stage that can be, or ends the run.
+// nextStage begins the next stage that can run, or the pause before it, or ends the run.
 func (r *Run) nextStage(at clock.Instant) {
 	r.stage = nil
 	for r.fatal == "" && !r.stopped {
@@ -61,14 +61,14 @@ func (r *Run) nextStage(at clock.Instant) {
 	r.finish(at)
 }
 
-// endPause begins the stage that follows a pause, when it is over.
+// endPause begins the next stage when the pause is over.
 func (r *Run) endPause(at clock.Instant) {
 	if at >= r.resume {
 		r.beginPending(at)
 	}
 }
 
-// beginPending begins the stage that is next, if there are agents for it.
+// beginPending begins the pending stage, or ends the run if there are no agents for it.
 func (r *Run) beginPending(at clock.Instant) {
 	if why := r.call(at, r.pending); why != "" {
 		r.fatal, r.incomplete = why, true
@@ -81,13 +81,13 @@ func (r *Run) beginPending(at clock.Instant) {
 	r.assign(at, st, 1)
 }
 
-// count gives a stage its place in the run.
+// count gives a stage its index in the run.
 func (r *Run) count(st *spatev1.Stage) {
 	st.Index = r.begun
 	r.begun++
 }
 
-// skip passes over a stage.
+// skip records a stage as skipped.
 func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 	reason = "skipped: " + reason
 	r.count(st)
@@ -96,7 +96,7 @@ func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 	r.emitEnded(at, &spatev1.StageEnded{StageIndex: st.GetIndex(), Failure: reason})
 }
 
-// assign hands each agent of the roster its share.
+// assign gives each agent of the roster its share and starts the applying phase.
 func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	s := &stage{
 		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[string][]uint64{},
@@ -118,7 +118,7 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	}
 }
 
-// weigh gives the shares of the load their places and weights.
+// weigh sets rank and weight of the shares of the load.
 func (s *stage) weigh(regions map[string]float64) {
 	places := s.places()
 	agents := make([]*agent, len(places))
@@ -130,7 +130,7 @@ func (s *stage) weigh(regions map[string]float64) {
 	}
 }
 
-// enter puts a share into the record.
+// enter adds a share to the record.
 func (s *stage) enter(p *share) {
 	s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
 		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight, Observer: p.observer,
@@ -138,7 +138,7 @@ func (s *stage) enter(p *share) {
 	})
 }
 
-// sendAssign hands an agent its share, as it is now.
+// sendAssign sends an agent its current share.
 func (r *Run) sendAssign(p *share) {
 	s := r.stage
 	m := &spatev1.Assign{Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p)}
@@ -153,16 +153,17 @@ func (r *Run) sendAssign(p *share) {
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: m}})
 }
 
-// slowTransfer is the pace, in bytes a second, at which an agent must be able to fetch a dataset. Others may fetch it
-// at the same time.
+// slowTransfer is the rate, in bytes a second, at which an agent must be able to fetch a dataset while other agents
+// fetch it too.
 const slowTransfer = 1 << 20
 
-// applyTimeout is how long agents may take to get ready: longer, if they may have to fetch a dataset first.
+// applyTimeout returns how long agents may take to get ready for a stage: longer if they may have to fetch a dataset
+// first.
 func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
 	return r.cfg.ApplyTimeout + time.Duration(st.GetDataset().GetSize()/slowTransfer)*time.Second
 }
 
-// Applied says that an agent has taken on its share, or a change of it.
+// Applied handles an agent's message that it has applied its share or a change of its share.
 func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 	if !r.stage.concerns(m.GetRef()) {
 		return
@@ -185,15 +186,15 @@ func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 	}
 }
 
-// get takes in what an agent says when it is ready.
+// get stores what an agent reports when it is ready.
 func (p *share) get(m *spatev1.Applied) {
 	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
 }
 
-// maxNoted is how many notes a run passes on. Agents find the same, so that there are few.
+// maxNoted bounds the notes that a run passes on. Agents find the same things, so there are few.
 const maxNoted = 256
 
-// passOn tells people what agents found out about the target, each thing once.
+// passOn tells followers what agents found out about the target, each note once.
 func (r *Run) passOn(at clock.Instant, notes []string) {
 	for _, note := range notes {
 		text := r.stage.target() + ": " + note
@@ -204,8 +205,9 @@ func (r *Run) passOn(at clock.Instant, notes []string) {
 	}
 }
 
-// Rejected says why an agent does not take on its share, or a change of it. If it is the share, the stage fails. Unless
-// the target is dead another load may be possible, so its next stage is tried; the same reason again ends the target.
+// Rejected handles an agent's message that it rejects its share or a change of its share. If it rejects its share, the
+// stage fails. Unless the target is dead, another load may be possible, so the target's next stage is tried. If that is
+// rejected for the same reason, the target's remaining stages are skipped.
 func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	if !r.stage.concerns(m.GetRef()) {
 		return
@@ -227,7 +229,7 @@ func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	}
 }
 
-// rejectedShare fails the stage.
+// rejectedShare fails the stage because an agent rejected its share.
 func (r *Run) rejectedShare(at clock.Instant, p *share, m *spatev1.Rejected) {
 	p.failure = "rejected: " + m.GetReason()
 	reason := "agent " + p.agent.name() + " rejected its share: " + m.GetReason()
@@ -239,15 +241,15 @@ func (r *Run) rejectedShare(at clock.Instant, p *share, m *spatev1.Rejected) {
 	r.failShare(at, kind, reason)
 }
 
-// armWaiting looks again whether the stage can be armed.
+// armWaiting checks again whether the stage can be armed.
 func (r *Run) armWaiting(at clock.Instant) {
 	if r.phase == applying {
 		r.armIfReady(at)
 	}
 }
 
-// armIfReady sets the start once all are ready. An agent whose control stream is broken would not hear of it: it is
-// waited for until it is back, or lost. An observer holds the others up for a while only.
+// armIfReady arms the stage once all agents are ready. An agent whose control stream is broken cannot be armed, so the
+// stage waits until that agent is back or lost. The stage waits for observers only for ObserverPatience.
 func (r *Run) armIfReady(at clock.Instant) {
 	s := r.stage
 	set := func(p *share) bool { return p.failure != "" || p.applied && p.agent.broken == "" }
@@ -268,7 +270,7 @@ func (r *Run) armIfReady(at clock.Instant) {
 	r.arm(at)
 }
 
-// arm sets the start.
+// arm sets the start of the stage and tells the agents.
 func (r *Run) arm(at clock.Instant) {
 	s := r.stage
 	s.start = at.Add(max(r.lead(), s.opening()))
@@ -290,8 +292,8 @@ func (r *Run) sendArm(p *share) {
 	}}})
 }
 
-// lead is the time from arming to the start: short if all clocks are known to be as good as one. An uncertainty of 0
-// means that it is not known.
+// lead returns the time from arming to the start: NearLead if all clocks are known to be close enough, else longer. An
+// uncertainty of 0 means that it is not known.
 func (r *Run) lead() time.Duration {
 	var worst time.Duration
 	near := true
@@ -308,17 +310,18 @@ func (r *Run) lead() time.Duration {
 	return r.cfg.FarLead + worst
 }
 
-// The time for opening connections, by the agent that has the most. One costs an agent some 100 us of a core, several
-// times that with TLS or on a busy machine, and a server accepts about as fast; towards servers far away 256 at a time
-// take a few round trips.
+// The time for opening connections, by the agent that opens the most. A connection costs an agent about 100 us of a
+// core, several times that with TLS or on a busy machine. A server accepts connections about as fast. To distant
+// servers, 256 connections at a time take a few round trips.
 const (
 	openingLeast = 100 * time.Millisecond
 	openingEach  = time.Millisecond
 	openingMost  = 10 * time.Second
 )
 
-// opening is the time that agents get to open the connections of a closed loop's first requests before the start. A
-// loop whose slots do not start together, or whose requests have a connection each, opens none.
+// opening returns the time that agents get before the start to open the connections for a closed loop's first requests.
+// It is 0 for loads that open no connections in advance: other loads, loops whose slots do not start together, and
+// targets with a new connection per request.
 func (s *stage) opening() time.Duration {
 	st := s.record.GetStage()
 	l := st.GetLoad()
@@ -333,8 +336,8 @@ func (s *stage) opening() time.Duration {
 	return min(openingLeast+time.Duration(slots)*openingEach, openingMost)
 }
 
-// Merged says that a snapshot is in the ledger and was not there before. The shell must not have let in one of a share
-// that was given up.
+// Merged tells the machine that a new snapshot is in the ledger. Snapshots of shares that were given up must have been
+// refused by the shell.
 func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	p := r.shareIn(snapshot)
 	if p == nil || p.failure != "" {
@@ -346,7 +349,7 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	r.settle(at)
 }
 
-// shareIn returns whose a snapshot is, nil if it is not of the stage in progress.
+// shareIn returns the share that sent a snapshot, nil if the snapshot is not of the stage in progress.
 func (r *Run) shareIn(snapshot *spatev1.Snapshot) *share {
 	s := r.stage
 	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
@@ -355,7 +358,7 @@ func (r *Run) shareIn(snapshot *spatev1.Snapshot) *share {
 	return s.share(snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation())
 }
 
-// heed goes by what a share's totals say.
+// heed acts on a share's totals, if they are here: a failure, or the share's end.
 func (r *Run) heed(at clock.Instant, p *share) {
 	if p.cut() {
 		if !r.bears(p) {
@@ -369,8 +372,8 @@ func (r *Run) heed(at clock.Instant, p *share) {
 	}
 }
 
-// Closed says that the shell has worked out a stage's result, whether anything is missing from it, and what sweeps and
-// searches decide by.
+// Closed tells the machine that the shell has computed a stage's result, whether the result is complete, and the
+// outcome by which sweeps and searches decide.
 func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	if r.phase != closing {
 		return
@@ -388,8 +391,8 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	r.nextStage(at)
 }
 
-// settle closes the stage if nothing more is waited for. Observers, whose load has no end of its own, end with the
-// others.
+// settle closes the stage when no share is waited for any more. Observers, whose load has no end, are stopped when all
+// others are done.
 func (r *Run) settle(at clock.Instant) {
 	s := r.stage
 	switch {
@@ -401,7 +404,7 @@ func (r *Run) settle(at clock.Instant) {
 	}
 }
 
-// closeStage hands the stage to the shell.
+// closeStage asks the shell to compute the stage's result.
 func (r *Run) closeStage(at clock.Instant) {
 	if r.joining != nil {
 		r.dropJoining(at, r.joining.agent, "the stage has ended")
@@ -421,13 +424,13 @@ func (r *Run) emitEnded(at clock.Instant, ended *spatev1.StageEnded) {
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: ended}})
 }
 
-// sayLost tells that an agent is lost, and what follows.
+// sayLost tells followers that an agent is lost, and the consequence.
 func (r *Run) sayLost(at clock.Instant, p *share, reason, format string, args ...any) {
 	p.said = true
 	r.changed(at, p, false, reason, fmt.Sprintf(format, args...))
 }
 
-// changed tells that an agent's part of the stage changed.
+// changed tells followers that an agent was lost or joined, and the consequence.
 func (r *Run) changed(at clock.Instant, p *share, joined bool, reason, consequence string) {
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
 		StageIndex: r.stage.ref.GetStageIndex(), Agent: clone(p.agent.info), Joined: joined, Reason: reason,

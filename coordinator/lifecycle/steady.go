@@ -2,24 +2,23 @@ package lifecycle
 
 import "math"
 
-// SteadyWindows is how many whole windows steadiness is judged by.
+// SteadyWindows is the number of whole windows by which steadiness is judged.
 const SteadyWindows = 10
 
 const (
-	// steadyDrift is the largest difference between the means of the later and the earlier half.
+	// steadyDrift is the largest difference between the means of the two halves, relative to the earlier one.
 	steadyDrift = 0.05
-	// steadySpread is the largest coefficient of variation of all.
+	// steadySpread is the largest coefficient of variation of all windows.
 	steadySpread = 0.5
 )
 
-// steady says whether a throughput, given window by window, has come to its level: of the last ten windows the mean of
-// the later five is within 5 % of the mean of the earlier five, and the standard deviation of all ten is at most half
-// their mean. The first catches a ramp, the second a load that comes in bursts or has hardly begun, whose halves are
-// alike by chance only.
+// steady reports whether a throughput, given window by window, has reached its level. Of the last ten windows, the mean
+// of the later five must be within 5 % of the mean of the earlier five, and the standard deviation of all ten at most
+// half their mean. The first condition catches a ramp. The second catches a load that comes in bursts or has hardly
+// begun, whose halves are alike only by chance.
 //
-// A drift slower than 1 % a second is taken for steady, and of a load with few requests in flight, whose throughput
-// differs much from second to second, it takes chance to find two halves alike: both are why such a warm-up has a
-// longest duration.
+// A drift slower than 1 % a second counts as steady. With few requests in flight, throughput varies much from second to
+// second, and two halves are alike only by chance. For both reasons such a warm-up has a longest duration.
 func steady(windows []uint64) bool {
 	if len(windows) < SteadyWindows {
 		return false
@@ -37,7 +36,7 @@ func steady(windows []uint64) bool {
 	return math.Sqrt(squares/SteadyWindows) <= steadySpread*whole
 }
 
-// mean is the arithmetic mean.
+// mean returns the arithmetic mean.
 func mean(windows []uint64) float64 {
 	sum := uint64(0)
 	for _, w := range windows {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// firstSteady feeds a throughput window by window and returns the number of windows after which it is taken for steady,
-// 0: never.
+// firstSteady feeds a throughput window by window and returns the number of windows after which it counts as steady, 0
+// if it never does.
 func firstSteady(seconds int, at func(second float64) float64) int {
 	var windows []uint64
 	for i := range seconds {

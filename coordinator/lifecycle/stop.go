@@ -12,15 +12,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// failRun ends the stage in progress, with a drain, and the run after it.
+// failRun ends the stage in progress, with a drain, and then the run.
 func (r *Run) failRun(at clock.Instant, reason string) {
 	r.fatal = cmp.Or(r.fatal, reason)
 	r.incomplete = true
 	r.failStage(at, reason, false)
 }
 
-// failShare ends the stage in progress because an agent cannot do its share. If the target is dead, what remains of it
-// is skipped: nobody can be measured there.
+// failShare ends the stage in progress because an agent cannot do its share. If the target is dead, its remaining
+// stages are skipped.
 func (r *Run) failShare(at clock.Instant, kind spatev1.FailureKind, reason string) {
 	if target := r.stage.target(); kind == spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 		r.dead[target] = cmp.Or(r.dead[target], reason)
@@ -28,14 +28,15 @@ func (r *Run) failShare(at clock.Instant, kind spatev1.FailureKind, reason strin
 	r.failStage(at, reason, true)
 }
 
-// failStage ends the stage in progress for a reason.
+// failStage ends the stage in progress as failed.
 func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
 	r.failure, r.unsaved = cmp.Or(r.failure, reason), true
 	r.stage.fail(reason)
 	r.endStage(at, immediately)
 }
 
-// stopStage ends the stage in progress on request. One whose load has ended already is not stopped by that.
+// stopStage ends the stage in progress on request. A stage whose shares are all done is not marked as stopped. Nor is a
+// stage that is ending because it has measured enough, unless immediately is set.
 func (r *Run) stopStage(at clock.Instant, immediately bool) {
 	if (r.stage.record.GetEnough() == "" || immediately) && !r.stage.all((*share).done) {
 		r.stage.record.Stopped = true
@@ -43,7 +44,8 @@ func (r *Run) stopStage(at clock.Instant, immediately bool) {
 	r.endStage(at, immediately)
 }
 
-// endStage tells the agents to stop and waits for their totals. Agents that were never armed have none.
+// endStage tells the agents to stop and waits for their totals. Agents that were not armed have no totals, so the stage
+// is closed at once.
 func (r *Run) endStage(at clock.Instant, immediately bool) {
 	s := r.stage
 	r.unsaved = true
@@ -65,7 +67,7 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 	r.settle(at)
 }
 
-// sendStop tells those that still work on the stage to end it.
+// sendStop tells the agents that still work on the stage to end it.
 func (r *Run) sendStop(immediately bool) {
 	for _, p := range r.stage.shares {
 		if p.agent.lost == "" && !p.done() {
@@ -74,7 +76,7 @@ func (r *Run) sendStop(immediately bool) {
 	}
 }
 
-// whyStopped is the reason that agents are told.
+// whyStopped returns the reason that agents are told.
 func (r *Run) whyStopped() string {
 	rec := r.stage.record
 	switch {
@@ -89,8 +91,8 @@ func (r *Run) whyStopped() string {
 	}
 }
 
-// sendStopTo tells an agent to end its share. It is the regular end of a stage that has measured enough, and of an
-// observer's.
+// sendStopTo tells an agent to end its share. Enough says that this is the regular end, of a stage that has measured
+// enough or of an observer's share.
 func (r *Run) sendStopTo(p *share, immediately bool, reason string) {
 	rec := r.stage.record
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
@@ -100,7 +102,7 @@ func (r *Run) sendStopTo(p *share, immediately bool, reason string) {
 	}}})
 }
 
-// patience bounds the wait for totals after a stop.
+// patience returns how long totals are waited for after a stop.
 func (r *Run) patience(immediately bool) time.Duration {
 	if immediately {
 		return r.cfg.StopGrace
@@ -108,7 +110,7 @@ func (r *Run) patience(immediately bool) time.Duration {
 	return r.cfg.StopGrace + r.stage.record.GetStage().GetDrainTimeout().AsDuration()
 }
 
-// checkDeadline ends what takes too long.
+// checkDeadline ends a stage whose agents take too long to get ready or to stop.
 func (r *Run) checkDeadline(at clock.Instant) {
 	if at < r.stage.deadline {
 		return
@@ -121,7 +123,8 @@ func (r *Run) checkDeadline(at clock.Instant) {
 	}
 }
 
-// applyTimedOut names those who are not ready. One that is ready and out of reach is back soon, or lost.
+// applyTimedOut fails the run and names the agents that are not ready. An agent that is ready but disconnected is not
+// named: it will soon be back or lost.
 func (r *Run) applyTimedOut(at clock.Instant) {
 	timeout := r.applyTimeout(r.stage.record.GetStage())
 	var late []string
@@ -136,7 +139,7 @@ func (r *Run) applyTimedOut(at clock.Instant) {
 	}
 }
 
-// giveUp closes the stage without the totals that did not come.
+// giveUp closes the stage without the totals that did not arrive.
 func (r *Run) giveUp(at clock.Instant) {
 	for _, p := range r.stage.shares {
 		switch {
@@ -155,7 +158,7 @@ func (r *Run) giveUp(at clock.Instant) {
 // progressInterval is how often progress is reported.
 const progressInterval = time.Second
 
-// progress reports the stage in progress.
+// progress reports the progress of the stage once per progressInterval.
 func (r *Run) progress(at clock.Instant) {
 	s := r.stage
 	if r.phase != running && r.phase != stopping || at.Sub(s.progress) < progressInterval {

@@ -9,26 +9,26 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// worker is a model of an agent's process: it keeps its lease, changes its share as it is told, starts the items of its
-// share, and delivers snapshots when it can. A request takes no time.
+// worker is a model of an agent's process. It keeps its lease, changes its share when told, starts the items of its
+// share, and delivers snapshots when it can. Requests take no time.
 type worker struct {
 	w           *storm
 	info        *spatev1.AgentInfo
 	incarnation uint64
 	dead        bool
 	connected   bool
-	stalled     bool          // its control stream carries nothing, and stands
+	stalled     bool          // its control stream is open but carries nothing
 	deaf        bool          // its snapshots do not get through
-	slow        time.Duration // of messages to it, beside what they take anyway
-	pace        int           // items of a closed loop in a step
-	late        time.Duration // of its snapshots
-	inbox       []letter      // on their way to it
-	renewed     clock.Instant // sending of the last heartbeat that was answered
+	slow        time.Duration // extra delay of messages to it
+	pace        int           // items of a closed loop per step
+	late        time.Duration // delay of its snapshots
+	inbox       []letter      // messages on their way to it
+	renewed     clock.Instant // when it sent the last heartbeat that was answered
 	beat        clock.Instant // last heartbeat
 	sequence    uint64
 	outbox      []*parcel
 	job         *job
-	over        uint32 // stages from the first one up to the last that it has ended
+	over        uint32 // 1 + index of the last stage that it has ended
 }
 
 type letter struct {
@@ -36,7 +36,7 @@ type letter struct {
 	m  *spatev1.ConnectResponse
 }
 
-// parcel is a snapshot, and the items that it is about.
+// parcel is a snapshot with the items that it covers.
 type parcel struct {
 	snapshot *spatev1.Snapshot
 	items    []int
@@ -49,21 +49,21 @@ type job struct {
 	stripe    *spatev1.Stripe
 	lease     time.Duration
 	observer  bool
-	reads     bool          // servers, so that it waits for the others at its end
-	ended     clock.Instant // since when it does; 0: it does not
-	asked     clock.Instant // whether the others have ended
+	reads     bool          // scrapes servers, so it waits for the others at its end
+	ended     clock.Instant // since when it waits; 0: it does not
+	asked     clock.Instant // when it last asked whether the others have ended
 	ready     clock.Instant
 	said      bool
 	start     clock.Instant // 0: not armed
 	window    uint32
 	snapshots uint64
-	begun     []int          // in the open window
-	started   map[int]bool   // all that this place began
-	where     []holding      // by the newest stripe
+	begun     []int          // items begun in the open window
+	started   map[int]bool   // all items that this place began
+	where     []holding      // positions of items by the newest stripe
 	next      map[int]uint64 // closed loop: first item of each list not begun
 }
 
-// live lets the process do what it does in one step.
+// live plays one step of the process.
 func (a *worker) live() {
 	if a.dead {
 		return
@@ -87,7 +87,7 @@ func (a *worker) live() {
 	}
 }
 
-// read does what a message says.
+// read carries out a message.
 func (a *worker) read(m *spatev1.ConnectResponse) {
 	j := a.job
 	switch {
@@ -98,7 +98,7 @@ func (a *worker) read(m *spatev1.ConnectResponse) {
 	case m.GetArm() != nil && j != nil && proto.Equal(j.ref, m.GetArm().GetRef()) && j.start == 0:
 		j.start = clock.Instant(m.GetArm().GetStartClockNs())
 	case m.GetArm() != nil && j == nil && a.over <= m.GetArm().GetRef().GetStageIndex():
-		a.cut(true) // its lease ended before it was armed: it says so by coming back without the share
+		a.cut(true) // its lease ended before it was armed: it comes back without its share
 		a.connect()
 	case m.GetStop() != nil && j != nil && proto.Equal(j.ref, m.GetStop().GetRef()):
 		if j.start == 0 {
@@ -131,7 +131,7 @@ func (a *worker) assign(m *spatev1.Assign) {
 	}
 }
 
-// revise takes on a change, unless it gives something away that this process may have begun.
+// revise applies a change, and rejects one that gives away something that this process may have begun.
 func (a *worker) revise(m *spatev1.Revise) {
 	j := a.job
 	reject := func(reason string) {
@@ -166,7 +166,7 @@ func (a *worker) settle() {
 	}
 }
 
-// work goes on with the assignment.
+// work works on the assignment.
 func (a *worker) work() {
 	j := a.job
 	switch {
@@ -185,7 +185,7 @@ func (a *worker) work() {
 	}
 }
 
-// begin starts what is due, and ends when nothing is left.
+// begin starts the items that are due, and ends the share when none are left.
 func (a *worker) begin() {
 	j, elapsed := a.job, a.w.at.Sub(a.job.start)
 	for uint32(elapsed/time.Second) > j.window {
@@ -215,8 +215,8 @@ func (a *worker) begin() {
 	}
 }
 
-// othersEnded reports whether a worker whose load has ended need not wait for the others. It asks as agents do, and
-// gives up as they do.
+// othersEnded reports whether a worker whose load has ended may stop waiting for the others. It asks, and stops asking,
+// like agents do.
 func (a *worker) othersEnded() bool {
 	j := a.job
 	if !j.reads {
@@ -235,7 +235,7 @@ func (a *worker) othersEnded() bool {
 	return a.w.run.LoadEnded(a.info.GetName(), j.ref)
 }
 
-// seal makes a snapshot of the open window.
+// seal closes the open window and makes a snapshot of it.
 func (a *worker) seal(t *spatev1.Totals) {
 	j := a.job
 	a.sequence++
@@ -263,7 +263,7 @@ func (a *worker) end(t *spatev1.Totals) {
 	a.over, a.job = a.job.ref.GetStageIndex()+1, nil
 }
 
-// connect makes the control stream stand.
+// connect opens the control stream.
 func (a *worker) connect() {
 	a.connected, a.stalled, a.inbox = true, false, nil
 	a.beat = a.w.at
@@ -275,7 +275,7 @@ func (a *worker) connect() {
 	a.w.run.Connected(a.w.at, a.info, a.incarnation, resume, armed)
 }
 
-// cut breaks the control stream; the machine is told, or finds out by the silence.
+// cut breaks the control stream. If told is false, the machine only notices the silence.
 func (a *worker) cut(told bool) {
 	a.connected, a.inbox = false, nil
 	if told {

@@ -16,8 +16,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// storm is a run with a model of its agents and of the shell, in virtual time. Whatever breaks in it, no item may be
-// counted twice, and what is not counted has to be said.
+// storm is a run with a model of its agents and of the shell, in virtual time. Whatever breaks, no item may be counted
+// twice, and items that are not counted must be reported as missing.
 type storm struct {
 	t       *rapid.T
 	run     *lifecycle.Run
@@ -29,7 +29,7 @@ type storm struct {
 	prepare time.Duration
 	delay   time.Duration // of messages to agents
 	workers []*worker     // newest process of each agent
-	old     []*worker     // processes that others have replaced, and that may still run
+	old     []*worker     // replaced processes that may still run
 	stages  map[uint32]*tally
 	finish  *lifecycle.Finish
 
@@ -37,22 +37,22 @@ type storm struct {
 	plan       []*spatev1.Stage
 	checkpoint *spatev1.Checkpoint
 	snapshots  []*spatev1.Snapshot
-	trouble    bool // anything was broken at all
+	trouble    bool // anything was broken
 }
 
-// tally is what came of a stage.
+// tally is the result of a stage.
 type tally struct {
 	record  *spatev1.StageRecord
 	counted []int
-	begun   []int // times that it was started by whoever
+	begun   []int // how often any process started an item
 	whole   map[string]bool
-	// by process of which all came, to the regular end of its share: the revision that it had then
+	// revision at the regular end of a share, by process, for processes whose snapshots all came
 	regular map[string]uint32
 }
 
 const step = 100 * time.Millisecond
 
-// due says when items of an open loop are due.
+// due returns when items of an open loop are due, nil for a closed loop.
 func (w *storm) due() func(int) int64 {
 	if !w.open {
 		return nil
@@ -113,7 +113,7 @@ func (w *storm) add(i int) {
 	w.carryOut()
 }
 
-// pass lets one step of time pass.
+// pass lets one step of time pass for all.
 func (w *storm) pass() {
 	w.at = w.at.Add(step)
 	for _, a := range slices.Concat(w.workers, w.old) {
@@ -127,7 +127,7 @@ func (w *storm) pass() {
 	w.carryOut()
 }
 
-// carryOut is the shell.
+// carryOut plays the shell: it carries out the machine's effects.
 func (w *storm) carryOut() {
 	for effects := w.run.Effects(); len(effects) > 0; effects = w.run.Effects() {
 		for _, e := range effects {
@@ -165,7 +165,7 @@ func (w *storm) put(rec *spatev1.StageRecord) {
 	s.record = rec
 }
 
-// send takes a message on its way. Who is given up hears nothing but that it is to stop.
+// send queues a message to an agent. An agent that was given up may only be told to stop.
 func (w *storm) send(e lifecycle.Send) {
 	i := slices.IndexFunc(w.workers, func(a *worker) bool { return a.info.GetName() == e.Agent })
 	a := w.workers[i]
@@ -182,7 +182,7 @@ func (w *storm) send(e lifecycle.Send) {
 	}
 }
 
-// current is the record of the stage in progress.
+// current returns the record of the stage in progress.
 func (w *storm) current() *spatev1.StageRecord {
 	last := len(w.stages) - 1
 	if last < 0 || w.stages[uint32(last)].record.GetEnded() {
@@ -191,7 +191,7 @@ func (w *storm) current() *spatev1.StageRecord {
 	return w.stages[uint32(last)].record
 }
 
-// push is the shell's intake: what a share that was given up sends is refused.
+// push is the shell's intake. It refuses snapshots of shares that were given up.
 func (w *storm) push(p *parcel) {
 	s := w.stages[p.snapshot.GetStageIndex()]
 	if s == nil || s.record.GetEnded() {
@@ -223,7 +223,7 @@ func (w *storm) push(p *parcel) {
 	w.t.Fatalf("%v is of nobody who takes part", key)
 }
 
-// complete is what the shell finds: all totals came, and nobody says that something is missing.
+// complete reports whether a stage's result is complete: all totals came, and nothing is missing.
 func (w *storm) complete(rec *spatev1.StageRecord) bool {
 	s := w.stages[rec.GetStage().GetIndex()]
 	for _, x := range rec.GetAgents() {
@@ -235,7 +235,7 @@ func (w *storm) complete(rec *spatev1.StageRecord) bool {
 	return rec.GetFailure() == "" && !rec.GetStopped()
 }
 
-// disturb breaks something, or mends it.
+// disturb breaks or repairs something.
 func (w *storm) disturb() {
 	a := w.workers[rapid.IntRange(0, len(w.workers)-1).Draw(w.t, "agent")]
 	w.trouble = true
@@ -284,7 +284,7 @@ func (w *storm) disturb() {
 	w.carryOut()
 }
 
-// restart starts an agent anew. Its old process may run on without a network.
+// restart restarts an agent. Its old process may keep running without a network.
 func (w *storm) restart(a *worker) {
 	if a.connected {
 		a.cut(true)
@@ -295,7 +295,7 @@ func (w *storm) restart(a *worker) {
 	fresh.connect()
 }
 
-// startAnew kills the coordinator and starts it again. Agents come back at once, or not yet.
+// startAnew kills the coordinator and restarts it. Agents come back at once or later.
 func (w *storm) startAnew() {
 	if w.run.Ended() {
 		return
@@ -323,7 +323,7 @@ func (w *storm) startAnew() {
 	}
 }
 
-// check looks at the end of the run.
+// check checks the results after the run's end.
 func (w *storm) check() {
 	for index, s := range w.stages {
 		rec := s.record
@@ -340,7 +340,7 @@ func (w *storm) check() {
 	}
 }
 
-// checkMissing wants each item that was not counted to be of a share whose loss says so.
+// checkMissing checks that each item that was not counted belongs to a share whose loss says so.
 func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 	var weights []uint32
 	var places []*spatev1.AssignedAgent
@@ -385,8 +385,8 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 	}
 }
 
-// Random cuts, mutes, deaths, restarts and newcomers under each policy: nothing is counted twice, what is missing is
-// said, nobody who was given up is told anything but to stop, and the run ends soon once nothing happens any more.
+// Random cuts, mutes, deaths, restarts and newcomers under each policy: nothing is counted twice, missing items are
+// reported, agents that were given up are told nothing but to stop, and the run ends soon after the last disturbance.
 func TestWhateverBreaksNothingIsCountedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newStorm(t)

@@ -11,8 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A share that is given up names each second in which it had something to send and did not: those from the first that
-// was due on before the seconds that are missing as a whole, and these. It names none before the first that was due.
+// The loss of a share names each second with requests that were due and never sent: the seconds from the first such
+// request on, and then the seconds that are missing entirely. It names no second before the first such request.
 func TestALossNamesTheSecondsOfWhatWasNeverSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := &spatev1.Stage{
@@ -48,7 +48,7 @@ func TestALossNamesTheSecondsOfWhatWasNeverSent(t *testing.T) {
 		if loss == nil || loss.GetFromWindow() != delivered {
 			t.Fatalf("lost %v, want all from window %d on", loss, delivered)
 		}
-		first := delivered // that is named
+		first := delivered // first second that the loss names
 		if loss.UnsentFromWindow != nil {
 			first = loss.GetUnsentFromWindow()
 		}

@@ -8,11 +8,12 @@ import (
 	"github.com/spate-load/spate/agent/arrival"
 )
 
-// maxWeights is the largest sum of weights that is taken as it is: a larger one makes patterns longer than many stages.
+// maxWeights is the largest sum of weights that is used unchanged. A larger sum makes stripe patterns longer than many
+// stages.
 const maxWeights = 10_000
 
-// weightsOf splits a stage over agents: by their own weights or capacities; or, if the plan names regions, each
-// region's share by those of its agents. Regions without an agent leave their share to the others.
+// weightsOf splits a stage over agents, by their own weights or capacities. If the plan names regions, each region's
+// share is split over the agents of that region. The shares of regions without an agent go to the other regions.
 func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 	own := ownWeight
 	if calibrated(agents) {
@@ -36,8 +37,9 @@ func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 	return byRegion(agents, parts)
 }
 
-// byRegion rounds parts region by region: each has what is its, whatever is rounded among its agents. A sum that gives
-// the agents of a small region less than one each is made larger, as far as a pattern may be.
+// byRegion rounds parts to weights region by region, so that rounding among the agents of a region does not change the
+// region's part. If the agents of a small region would get less than one each, the sum of weights is raised, up to
+// arrival.MaxCycle.
 func byRegion(agents []*agent, parts []float64) []uint32 {
 	members, shares, sum := map[string][]int{}, map[string]float64{}, 0.0
 	for i, a := range agents {
@@ -71,14 +73,14 @@ func byRegion(agents []*agent, parts []float64) []uint32 {
 	return out
 }
 
-// ownWeight is what an agent says of itself. 0 is no weight: it counts as 1.
+// ownWeight returns the weight that an agent was configured with. 0 means none and counts as 1.
 func ownWeight(a *agent) float64 { return float64(max(1, a.info.GetWeight())) }
 
-// capacity is what an agent's machine was seen to do exactly, in frames per second.
+// capacity returns the frames per second that an agent's machine handled accurately in calibration.
 func capacity(a *agent) float64 { return a.info.GetCapacity().GetFramesPerSecond() }
 
-// calibrated says that agents are shared out by capacity: all have one, and nobody gave any of them a weight. A mixture
-// says nothing: the weight of one and the frames per second of another cannot be compared.
+// calibrated reports whether agents are weighted by capacity: all have a capacity, and none was given a weight. In a
+// mixture the weight of one agent and the frames per second of another could not be compared.
 func calibrated(agents []*agent) bool {
 	return !slices.ContainsFunc(agents, func(a *agent) bool {
 		c := capacity(a)
@@ -86,7 +88,8 @@ func calibrated(agents []*agent) bool {
 	})
 }
 
-// ownWeights are the agents' own: as they are, if they are whole numbers that do not sum up to too much, else rounded.
+// ownWeights returns the agents' own weights: unchanged if they are whole numbers with a sum of at most maxWeights,
+// else scaled to whole numbers.
 func ownWeights(agents []*agent, own func(*agent) float64) []uint32 {
 	parts, sum, whole := make([]float64, len(agents)), 0.0, true
 	for i, a := range agents {
@@ -103,8 +106,8 @@ func ownWeights(agents []*agent, own func(*agent) float64) []uint32 {
 	return rounded(parts)
 }
 
-// rounded are weights that sum up to maxWeights. More agents than that can share one each; more than a pattern can hold
-// say so themselves, by rejecting it.
+// rounded returns weights that sum up to maxWeights, or to the number of agents if that is larger. If there are more
+// agents than a pattern can hold, the agents reject their assignments.
 func rounded(parts []float64) []uint32 {
 	out, err := arrival.Quantise(parts, max(maxWeights, uint32(len(parts))))
 	if err != nil {
@@ -121,10 +124,11 @@ func integers(parts []float64) []uint32 {
 	return out
 }
 
-// longestExact is the largest sum of weights at which parts are tried to be whole numbers.
+// longestExact is the largest sum of weights that exactly tries.
 const longestExact = 1000
 
-// exactly returns the smallest whole numbers that stand in the proportion of the parts. Nil: only larger ones do.
+// exactly returns the smallest whole numbers in the proportion of the parts, nil if their sum would exceed
+// longestExact.
 func exactly(parts []float64) []uint32 {
 	sum := 0.0
 	for _, p := range parts {
@@ -139,7 +143,7 @@ func exactly(parts []float64) []uint32 {
 	return nil
 }
 
-// wholeAt says whether the parts are whole numbers once they are multiplied, and puts them into out.
+// wholeAt reports whether the parts times factor are whole numbers of at least 1, and puts them into out.
 func wholeAt(parts []float64, factor float64, out []uint32) bool {
 	for i, p := range parts {
 		whole := math.Round(p * factor)
@@ -151,7 +155,7 @@ func wholeAt(parts []float64, factor float64, out []uint32) bool {
 	return true
 }
 
-// weightBeside is the weight of a newcomer on the scale of places that agents have.
+// weightBeside returns the weight of a newcomer on the scale of the given places.
 func weightBeside(a *agent, places []*share) uint32 {
 	all := []*agent{a}
 	for _, p := range places {

@@ -40,7 +40,7 @@ func TestWeightsOfRegions(t *testing.T) {
 	}
 }
 
-// Capacities weigh only where all have one and nobody chose a weight.
+// Capacities count only if all agents have one and no agent was given a weight.
 func TestWeightsOfCapacities(t *testing.T) {
 	of := func(frames float64) *spatev1.AgentInfo {
 		return &spatev1.AgentInfo{Region: "eu", Weight: 1,
@@ -76,7 +76,7 @@ func TestWeightsOfCapacities(t *testing.T) {
 	}
 }
 
-// A newcomer is weighed as those that are there, where that can be.
+// A newcomer is weighted like the present agents, if possible.
 func TestWeightBesideCapacities(t *testing.T) {
 	capable := func(frames float64) *agent {
 		return &agent{info: &spatev1.AgentInfo{Weight: 1, Capacity: &spatev1.Capacity{FramesPerSecond: frames}}}
@@ -95,7 +95,7 @@ func TestWeightBesideCapacities(t *testing.T) {
 	}
 }
 
-// Each region has its share of the load, whoever is in it, to a thousandth.
+// Each region has its share of the load to a thousandth, whatever agents it has.
 func TestRegionsHaveTheirShares(t *testing.T) {
 	weights := rapid.IntRange(0, 8)
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,7 +125,7 @@ func TestRegionsHaveTheirShares(t *testing.T) {
 	})
 }
 
-// Against a set: the first window that is missing.
+// The first missing window, compared with a set.
 func TestCoverage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c coverage
@@ -148,7 +148,7 @@ func TestCoverage(t *testing.T) {
 	})
 }
 
-// Parts are shares of the whole: whatever changes hands, they sum up to it.
+// Parts sum up to 1, whatever changes hands.
 func TestPartsSumUpToAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "places")
@@ -173,7 +173,7 @@ func TestPartsSumUpToAll(t *testing.T) {
 	})
 }
 
-// Observers of two regions, and the load beside them, do not send the same requests.
+// Observers of different regions, and the load, send different requests.
 func TestObserversHaveSeedsOfTheirOwn(t *testing.T) {
 	if observerSeed(1, "eu") == observerSeed(1, "us") || observerSeed(1, "eu") == observerSeed(2, "eu") ||
 		observerSeed(1, "") == 1 {

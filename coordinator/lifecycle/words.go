@@ -10,7 +10,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// began describes a stage at its begin.
+// began returns the event data for the start of a stage.
 func began(st *spatev1.Stage) *spatev1.StageBegan {
 	b := &spatev1.StageBegan{
 		StageIndex: st.GetIndex(), Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(),
@@ -25,7 +25,7 @@ func began(st *spatev1.Stage) *spatev1.StageBegan {
 	return b
 }
 
-// waitedInVain says which agents came, and what to do.
+// waitedInVain returns why the run did not get its agents, and what to do.
 func waitedInVain(ready []*agent, missing []string, cfg Config) string {
 	if len(ready) >= cfg.MinAgents {
 		return fmt.Sprintf("no agent of region %s is there after %v: start one there (--region), or take the region out of the plan",
@@ -43,7 +43,7 @@ func waitedInVain(ready []*agent, missing []string, cfg Config) string {
 		len(ready), cfg.MinAgents, cfg.AgentsTimeout, who)
 }
 
-// awaited says who is there, and who is not.
+// awaited returns how many agents are ready, and which regions have none.
 func awaited(ready []*agent, missing []string, cfg Config) string {
 	text := fmt.Sprintf("%d of %d are there", len(ready), cfg.MinAgents)
 	if len(missing) > 0 {

@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// interfaces lists the addresses of this machine, as net.InterfaceAddrs does.
+// interfaces returns the addresses of this machine, like net.InterfaceAddrs.
 type interfaces func() ([]net.Addr, error)
 
-// checkAddresses finds out before anything is opened that others could not reach this member.
+// checkAddresses returns an error if others could not reach this member. It opens nothing.
 func (c Config) checkAddresses() error {
 	adv, err := c.advertise(net.InterfaceAddrs)
 	if err != nil {
@@ -28,8 +28,8 @@ func (c Config) checkAddresses() error {
 	return errors.Join(errs...)
 }
 
-// reachable says whether a member at peer can answer what is advertised to it. A loopback address means another machine
-// to everyone else.
+// reachable returns an error if a member at peer cannot reach the advertised address. A loopback address is a different
+// machine for every other member.
 func reachable(advertise, peer netip.Addr) error {
 	if !advertise.IsLoopback() || peer.Unmap().IsLoopback() {
 		return nil
@@ -38,7 +38,7 @@ func reachable(advertise, peer netip.Addr) error {
 		"let gossip listen on, or advertise, an address of this machine that %s can reach", peer, advertise, peer)
 }
 
-// bind returns the address gossip listens on.
+// bind returns the address that gossip listens on.
 func (c Config) bind() (netip.AddrPort, error) {
 	if c.Bind == "" {
 		return netip.AddrPortFrom(netip.IPv4Unspecified(), DefaultPort), nil
@@ -50,7 +50,7 @@ func (c Config) bind() (netip.AddrPort, error) {
 	return a, nil
 }
 
-// advertise returns the address others are told. Port 0: the port that bind gets.
+// advertise returns the address that others are told. Port 0: the port that gossip will listen on.
 func (c Config) advertise(of interfaces) (netip.AddrPort, error) {
 	bind, err := c.bind()
 	if err != nil {
@@ -73,7 +73,7 @@ func (c Config) advertise(of interfaces) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, bind.Port()), err
 }
 
-// checkAdvertised refuses addresses at which nobody can be reached.
+// checkAdvertised refuses addresses at which no member can be reached.
 func checkAdvertised(ip netip.Addr) error {
 	switch {
 	case ip.IsUnspecified():
@@ -86,8 +86,8 @@ func checkAdvertised(ip netip.Addr) error {
 	return nil
 }
 
-// foreign says whether ip is no address of this machine. That is right behind NAT, and a typing mistake elsewhere. If
-// this machine's addresses cannot be read, nothing is foreign.
+// foreign reports whether ip is not an address of this machine. This is right behind NAT, and a mistake elsewhere. If
+// this machine's addresses cannot be read, no address is foreign.
 func foreign(ip netip.Addr, of interfaces) bool {
 	if ip.IsLoopback() {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// air is a network in memory, for tests in virtual time: everything arrives at once.
+// air is an in-memory network for tests in virtual time. Everything arrives at once.
 type air struct {
 	mu      sync.Mutex
 	ports   map[string]*port
@@ -21,7 +21,7 @@ type air struct {
 
 func newAir() *air { return &air{ports: map[string]*port{}} }
 
-// port is one member's place in the air.
+// port is one member's port in the air.
 type port struct {
 	air     *air
 	address string
@@ -36,7 +36,7 @@ func (a *air) largestSeen() int {
 	return a.largest
 }
 
-// open is a network.
+// open opens a port. It is a network.
 func (a *air) open(_ context.Context, mc *memberlist.Config) (memberlist.NodeAwareTransport, error) {
 	p := &port{
 		air: a, address: net.JoinHostPort(mc.AdvertiseAddr, strconv.Itoa(mc.AdvertisePort)),
@@ -48,7 +48,7 @@ func (a *air) open(_ context.Context, mc *memberlist.Config) (memberlist.NodeAwa
 	return p, nil
 }
 
-// port returns who is at an address, nil if nobody can be reached there.
+// port returns the port at an address, nil if none can be reached.
 func (a *air) port(address string) *port {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +58,7 @@ func (a *air) port(address string) *port {
 	return a.ports[address]
 }
 
-// set breaks the air, so that nothing arrives, or mends it.
+// set breaks the air, so that nothing arrives, or repairs it.
 func (a *air) set(broken bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +73,7 @@ func (p *port) WriteTo(b []byte, address string) (time.Time, error) {
 	return p.WriteToAddress(b, memberlist.Address{Addr: address})
 }
 
-// WriteToAddress delivers a datagram, or drops it where nobody is.
+// WriteToAddress delivers a datagram, or drops it if no port has the address.
 func (p *port) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	now := time.Now()
 	p.air.mu.Lock()
@@ -90,7 +90,7 @@ func (p *port) DialTimeout(address string, timeout time.Duration) (net.Conn, err
 	return p.DialAddressTimeout(memberlist.Address{Addr: address}, timeout)
 }
 
-// DialAddressTimeout connects, or fails at once where nobody is.
+// DialAddressTimeout connects, or fails at once if no port has the address.
 func (p *port) DialAddressTimeout(a memberlist.Address, _ time.Duration) (net.Conn, error) {
 	to := p.air.port(a.Addr)
 	if to == nil {
@@ -109,7 +109,7 @@ func (p *port) IngestPacket(net.Conn, net.Addr, time.Time, bool) error { return 
 
 func (p *port) IngestStream(net.Conn) error { return errors.ErrUnsupported }
 
-// Shutdown leaves the air.
+// Shutdown removes the port from the air.
 func (p *port) Shutdown() error {
 	p.air.mu.Lock()
 	defer p.air.mu.Unlock()

@@ -1,9 +1,9 @@
 // Package membership lets coordinators and agents find each other: by gossip (memberlist), or from a static list of
 // addresses.
 //
-// It finds only. Whether an agent is alive during a run is for the control stream to say: gossip needs seconds to a
-// minute to notice a dead node. It must not carry secrets or run state. The coordinator calls it to be found and to
-// list agents, agents call it to learn which gRPC address to dial.
+// It only finds members. During a run the control stream decides whether an agent is alive, because gossip takes
+// seconds to a minute to notice a dead node. Gossip must not carry secrets or run state. The coordinator uses the
+// package to be found and to list agents; agents use it to learn which gRPC address to dial.
 package membership
 
 import (
@@ -22,9 +22,10 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Finder says where coordinators are.
+// Finder finds coordinators.
 type Finder interface {
-	// Coordinators returns the gRPC addresses of the coordinators known now. It blocks until there is one or ctx ends.
+	// Coordinators returns the gRPC addresses of the known coordinators. It blocks until there is one, and fails when
+	// ctx ends first.
 	Coordinators(ctx context.Context) ([]string, error)
 }
 
@@ -32,19 +33,20 @@ type Finder interface {
 type Member struct {
 	// Name is the node's name, random suffix included.
 	Name string
-	// Process is the name without the suffix: what the process calls itself.
+	// Process is the name without the suffix: the process's own name.
 	Process string
-	// Role is what it does.
+	// Role is what the process does.
 	Role Role
-	// Region is where it stands. May be empty.
+	// Region is the process's region. It may be empty.
 	Region string
-	// GRPC is the address of its gRPC services. Empty: it serves none.
+	// GRPC is the address of the process's gRPC services. Empty: it has none.
 	GRPC string
-	// Gossip is the address of its gossip.
+	// Gossip is the process's gossip address.
 	Gossip string
 }
 
-// Cluster is this process's membership. Its methods may be called concurrently. Close ends it.
+// Cluster is this process's membership of the cluster. Its methods may be called concurrently. Close ends the
+// membership.
 type Cluster struct {
 	cfg       Config
 	list      *memberlist.Memberlist
@@ -61,9 +63,8 @@ type Cluster struct {
 	once    sync.Once
 }
 
-// Join starts gossip and keeps joining the seeds until Close. It fails only if this process cannot take part at all;
-// seeds that do not answer are tried again in the background, so that the order in which processes start does not
-// matter.
+// Join starts gossip and keeps joining the seeds until Close. It fails only if this process cannot take part at all.
+// Seeds that do not answer are retried in the background, so the order in which processes start does not matter.
 func Join(cfg Config) (*Cluster, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func Join(cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// open starts memberlist.
+// open opens the network and starts memberlist.
 func (c *Cluster) open(ctx context.Context) error {
 	mc, err := c.memberlistConfig()
 	if err != nil {
@@ -105,7 +106,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	return nil
 }
 
-// memberlistConfig translates the configuration.
+// memberlistConfig translates the configuration for memberlist.
 func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	bind, err := c.cfg.bind()
 	if err != nil {
@@ -133,22 +134,23 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	return mc, nil
 }
 
-// datagramBytes is the most gossip puts into one UDP packet: the smallest MTU of any link that carries IPv6 (RFC 8200),
-// 1280, less the headers of IPv6 (40) and UDP (8). Tunnels and overlays take some of a link's 1500, and what does not
-// fit is lost without a word.
+// datagramBytes is the most that gossip puts into one UDP packet: the smallest MTU of a link that carries IPv6 (RFC
+// 8200), 1280, less the headers of IPv6 (40) and UDP (8). Tunnels and overlays use some of a link's 1500 bytes, and
+// larger packets are lost silently.
 const datagramBytes = 1280 - 40 - 8
 
-// checksumBytes is what memberlist puts in front of a datagram without counting it.
+// checksumBytes is the checksum that memberlist puts before a datagram and does not count.
 const checksumBytes = 5
 
-// exchangeInterval is how often, at least, a member compares all it knows with another over TCP; memberlist takes its
-// time beyond 32 members. It mends what datagrams lost, and is the only way for news where UDP is blocked. 200 members
-// are some 20 KiB.
+// exchangeInterval is how often a member exchanges its full state with another member over TCP; memberlist does so less
+// often beyond 32 members. The exchange repairs what lost datagrams missed, and is the only way that news spreads where
+// UDP is blocked. The state of 200 members is about 20 KiB.
 const exchangeInterval = 10 * time.Second
 
-// preset picks memberlist's timing. Its third one, for loopback, is not used: it gives up a member after 200 ms without
-// an answer, which a machine that is busy with load needs at times, and it repeats news so seldom that of 200 members
-// half a one misses each. Compression is off: messages are short, and an agent's processor is for load.
+// preset returns memberlist's LAN or WAN preset, adjusted. Its third preset, for loopback, is not used: it suspects a
+// member after 200 ms without an answer, which a machine under load sometimes needs, and it repeats news so rarely that
+// half a member of 200 misses it on average. Compression is off, because messages are short and an agent's CPU is for
+// load.
 func preset(wan bool) *memberlist.Config {
 	mc := memberlist.DefaultLANConfig()
 	if wan {
@@ -166,7 +168,7 @@ func suffix() string {
 	return hex.EncodeToString(b[:])
 }
 
-// withoutSuffix undoes what Join does to a name.
+// withoutSuffix removes the suffix that Join adds to a name.
 func withoutSuffix(name string) string {
 	if i := strings.LastIndexByte(name, '-'); i > 0 {
 		return name[:i]
@@ -177,14 +179,14 @@ func withoutSuffix(name string) string {
 // Name returns this node's name, random suffix included.
 func (c *Cluster) Name() string { return c.list.LocalNode().Name }
 
-// Address returns the gossip address of this node, which others can use as a seed.
+// Address returns this node's gossip address, which others can use as a seed.
 func (c *Cluster) Address() string {
 	n := c.list.LocalNode()
 	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
 }
 
-// Members returns the members seen alive, this one included, by name. Nodes whose meta is not understood are left out:
-// another version, or another program.
+// Members returns the live members, sorted by name, including this one. Nodes whose meta cannot be parsed are left out:
+// they are of another version or another program.
 func (c *Cluster) Members() []Member {
 	var out []Member
 	for _, n := range c.roster.all() {
@@ -198,7 +200,7 @@ func (c *Cluster) Members() []Member {
 	return out
 }
 
-// member joins what gossip and the node itself say.
+// member combines what gossip knows of a node with the node's own meta.
 func member(n node, meta Meta) Member {
 	m := Member{Name: n.name, Process: withoutSuffix(n.name), Role: meta.Role, Region: meta.Region, Gossip: n.gossip}
 	if meta.GRPCPort != 0 {
@@ -207,7 +209,7 @@ func member(n node, meta Meta) Member {
 	return m
 }
 
-// Changed returns a channel that is closed at the next change of the members. Take it before Members, so that none is
+// Changed returns a channel that is closed when the members change. Call it before Members, so that no change is
 // missed.
 func (c *Cluster) Changed() <-chan struct{} {
 	c.mu.Lock()
@@ -215,7 +217,8 @@ func (c *Cluster) Changed() <-chan struct{} {
 	return c.watch
 }
 
-// Coordinators returns the gRPC addresses of the coordinators seen alive. It blocks until there is one or ctx ends.
+// Coordinators returns the gRPC addresses of the live coordinators. It blocks until there is one, and fails at Close or
+// when ctx ends.
 func (c *Cluster) Coordinators(ctx context.Context) ([]string, error) {
 	for {
 		changed := c.Changed()
@@ -243,11 +246,11 @@ func (c *Cluster) coordinators() []string {
 	return out
 }
 
-// leaveTimeout bounds how long Close waits for its farewell to spread.
+// leaveTimeout bounds how long Close waits for the leave message to spread.
 const leaveTimeout = time.Second
 
-// Close tells the others that this member leaves, then ends gossip. It blocks for a second at most and may be called
-// twice.
+// Close tells the other members that this one leaves, then ends gossip. It waits at most a second for the message to
+// spread. It may be called twice.
 func (c *Cluster) Close() error {
 	var err error
 	c.once.Do(func() {

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain also wants no goroutine left. memberlist does not wait for a ping under way, which lasts eight seconds at
-// most.
+// TestMain also checks that no goroutine is left. memberlist does not wait for a ping in flight, which takes at most
+// eight seconds.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	deadline := time.Now().Add(30 * time.Second)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// quiet keeps the tests' output readable.
+// quiet discards logs, so that the tests' output is readable.
 var quiet = slog.New(slog.DiscardHandler)
 
 func config(name string, role Role, port uint16, seeds ...string) Config {
@@ -154,7 +154,7 @@ func TestNoCoordinatorIsSaidWhenTheWaitEnds(t *testing.T) {
 	}
 }
 
-// TestASeedThatMovesIsFoundAgain: the name of the seed is looked up anew at each attempt.
+// TestASeedThatMovesIsFoundAgain: the seed's name is looked up again at each attempt.
 func TestASeedThatMovesIsFoundAgain(t *testing.T) {
 	old, moved := join(t, config("c", RoleCoordinator, 7070)), config("d", RoleCoordinator, 7071)
 	where := make(chan string, 1)
@@ -186,7 +186,7 @@ func TestASeedThatMovesIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestOneAddressOfASeedIsEnough: a name's other addresses may lead nowhere.
+// TestOneAddressOfASeedIsEnough: other addresses of the name may be unreachable.
 func TestOneAddressOfASeedIsEnough(t *testing.T) {
 	c := join(t, config("c", RoleCoordinator, 7070))
 	_, port, err := net.SplitHostPort(c.Address())
@@ -212,7 +212,7 @@ func TestOneAddressOfASeedIsEnough(t *testing.T) {
 	}
 }
 
-// TestWANPaceJoins: the slow preset finds and says farewell like the others.
+// TestWANPaceJoins: with the WAN preset members find each other and leave as usual.
 func TestWANPaceJoins(t *testing.T) {
 	cfg := config("c", RoleCoordinator, 7070)
 	cfg.WAN = true

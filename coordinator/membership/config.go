@@ -10,18 +10,18 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// DefaultPort is the gossip port, TCP and UDP, of addresses that name none.
+// DefaultPort is the gossip port, TCP and UDP, of addresses without a port.
 const DefaultPort = 7946
 
 // DefaultLabel keeps Spate's gossip apart from other programs' on the same network.
 const DefaultLabel = "spate"
 
-// Config says how a process joins the cluster.
+// Config configures how a process joins the cluster.
 type Config struct {
-	// Name is the first part of the node's name; a random suffix is added, so that a restarted process is a new node
-	// and does not wait for the old one's death to be noticed.
+	// Name is the first part of the node's name. A random suffix is added, so that a restarted process is a new node
+	// and need not wait until the old node is noticed to be dead.
 	Name string
-	// Meta is what the others are told about this member.
+	// Meta is what other members are told about this member.
 	Meta Meta
 	// Bind is the IP and port that gossip listens on, TCP and UDP. Port 0 picks a free one. Default: all addresses,
 	// DefaultPort.
@@ -29,29 +29,30 @@ type Config struct {
 	// Advertise is the IP, with or without a port, at which others reach this member. Default: the bind address, or the
 	// first private address of this machine if that is unspecified.
 	Advertise string
-	// Label names the cluster: members with another one refuse each other. Default DefaultLabel.
+	// Label names the cluster. Members with different labels refuse each other. Default DefaultLabel.
 	Label string
-	// Keys returns the keys that encrypt gossip, 16, 24 or 32 bytes each: the first encrypts, all decrypt. It is called
-	// by Validate and Join, and every KeyPoll thereafter, so that keys can be changed without a restart (see
-	// Cluster.rotate). Nil, or none at the start: gossip is plain.
+	// Keys returns the keys that encrypt gossip, 16, 24 or 32 bytes each. The first key encrypts, all keys decrypt.
+	// Validate and Join call Keys, and later it is called every KeyPoll, so that keys can be changed without a restart
+	// (see Cluster.rotate). If Keys is nil, or returns no keys at the start, gossip is not encrypted.
 	Keys func() ([][]byte, error)
-	// KeyPoll is how often Keys is asked. Default 5 s.
+	// KeyPoll is how often Keys is called. Default 5 s.
 	KeyPoll time.Duration
-	// Seeds are addresses (host, or host:port) of any members. Host names are looked up again at each attempt. Empty:
-	// this member waits to be found.
+	// Seeds are addresses (host or host:port) of any members. Host names are looked up again at each attempt. Empty:
+	// this member waits until another one joins it.
 	Seeds []string
-	// WAN slows gossip down to what networks between regions bear.
+	// WAN slows gossip down, for networks between regions.
 	WAN bool
-	// Rejoin is how often seeds that are not among the members are tried again. Default 10 s; 1 s while alone.
+	// Rejoin is how often seeds that are not members are retried. Default 10 s; at most 1 s while no other member is
+	// known.
 	Rejoin time.Duration
-	// Logger takes what there is to say, and memberlist's own log at debug level. Default slog.Default().
+	// Logger receives log messages, and memberlist's own log at debug level. Default slog.Default().
 	Logger *slog.Logger
 
-	resolve resolver // in place of the system's, in tests
-	network network  // in place of sockets, in tests
+	resolve resolver // replaces the system's resolver in tests
+	network network  // replaces sockets in tests
 }
 
-// withDefaults fills in what was left out.
+// withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -74,7 +75,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns all that is wrong with the configuration.
+// Validate returns all errors in the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Name == "" {

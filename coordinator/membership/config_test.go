@@ -95,7 +95,7 @@ func TestForeignAddresses(t *testing.T) {
 	}
 }
 
-// TestAForeignAddressIsWarnedOf: 192.0.2.1 is for documentation only (RFC 5737) and no machine's.
+// TestAForeignAddressIsWarnedOf: 192.0.2.1 is for documentation only (RFC 5737), so it is no machine's address.
 func TestAForeignAddressIsWarnedOf(t *testing.T) {
 	var said lines
 	cfg := config("a", RoleAgent, 0)
@@ -106,7 +106,7 @@ func TestAForeignAddressIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestPresets: the pace is memberlist's, and no datagram is larger than every network bears.
+// TestPresets: the timing is memberlist's, and datagrams are small enough for every network.
 func TestPresets(t *testing.T) {
 	for wan, want := range map[bool]*memberlist.Config{false: memberlist.DefaultLANConfig(),
 		true: memberlist.DefaultWANConfig()} {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	crowdSeen = 5 * time.Second // the goal: all have seen a newcomer
-	// all have seen a death, which gossip may take its time for: liveness during a run is not its business
+	crowdSeen = 5 * time.Second // goal: all have seen a newcomer
+	// all have seen a death; gossip may be slow, since it does not decide liveness during a run
 	crowdDead = 60 * time.Second
 )
 
-// TestACrowdFindsEachOther: 200 members find each other from one seed, hold still, see a newcomer in time, and a death,
-// cost little, and are gone after Close. In virtual time over a network in memory, so that a busy machine changes
-// nothing: on real sockets its pauses look like deaths. TestALoopbackCrowd has the sockets.
+// TestACrowdFindsEachOther: 200 members find each other from one seed, stay stable, see a newcomer and a death in time,
+// cost little, and are gone after Close. It runs in virtual time over an in-memory network, because on real sockets the
+// pauses of a busy machine look like deaths. TestALoopbackCrowd uses real sockets.
 func TestACrowdFindsEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sky := newAir()
@@ -45,12 +45,12 @@ func TestACrowdFindsEachOther(t *testing.T) {
 			t.Errorf("a datagram of %d bytes, want %d at most", n, datagramBytes)
 		}
 		disperse(t, crowd)
-		time.Sleep(10 * time.Second) // a ping under way, see TestMain; goroutines that stay fail the test
+		time.Sleep(10 * time.Second) // pings in flight, see TestMain; leaked goroutines fail the test
 	})
 }
 
-// TestASplitClusterBecomesOneAgain: members that took each other for dead join again by their seeds, soon after they
-// can.
+// TestASplitClusterBecomesOneAgain: members that took each other for dead rejoin through their seeds soon after the
+// split ends.
 func TestASplitClusterBecomesOneAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sky := newAir()
@@ -72,7 +72,7 @@ func TestASplitClusterBecomesOneAgain(t *testing.T) {
 	})
 }
 
-// airborne is the i-th member in the air. The first is everybody's seed.
+// airborne joins the i-th member over the air. The first member is the seed of all.
 func airborne(t *testing.T, sky *air, i int) *Cluster {
 	t.Helper()
 	cfg := config(fmt.Sprintf("m%d", i), RoleAgent, 0)
@@ -88,7 +88,7 @@ func airborne(t *testing.T, sky *air, i int) *Cluster {
 	return c
 }
 
-// seenByAll blocks until each of crowd sees n members, and says how long after begin that was.
+// seenByAll blocks until each of crowd sees n members, and returns the time since begin.
 func seenByAll(t *testing.T, crowd []*Cluster, n int, begin time.Time, limit time.Duration) time.Duration {
 	t.Helper()
 	late := time.NewTimer(time.Until(begin.Add(limit)))
@@ -105,10 +105,10 @@ func seenByAll(t *testing.T, crowd []*Cluster, n int, begin time.Time, limit tim
 	return time.Since(begin).Round(time.Millisecond)
 }
 
-// stillFor fails if anybody sees anybody come or go.
+// stillFor fails the test if any member sees a change within quiet.
 func stillFor(t *testing.T, crowd []*Cluster, quiet time.Duration) {
 	t.Helper()
-	time.Sleep(time.Second) // what was about to be told
+	time.Sleep(time.Second) // lets pending changes arrive
 	var watched []<-chan struct{}
 	for _, c := range crowd {
 		watched = append(watched, c.Changed())
@@ -123,7 +123,7 @@ func stillFor(t *testing.T, crowd []*Cluster, quiet time.Duration) {
 	}
 }
 
-// checkCost bounds what a member costs.
+// checkCost checks the cost per member.
 func checkCost(t *testing.T, before cost, members int) {
 	t.Helper()
 	after := usage()
@@ -136,7 +136,7 @@ func checkCost(t *testing.T, before cost, members int) {
 	}
 }
 
-// disperse closes all at once.
+// disperse closes all members at once.
 func disperse(t *testing.T, crowd []*Cluster) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -150,7 +150,7 @@ func disperse(t *testing.T, crowd []*Cluster) {
 	all.Wait()
 }
 
-// die ends a member without a farewell.
+// die ends a member without a leave message.
 func die(t *testing.T, c *Cluster) {
 	t.Helper()
 	c.once.Do(func() {
@@ -176,8 +176,8 @@ func usage() cost {
 	return cost{runtime.NumGoroutine(), int(m.HeapAlloc)}
 }
 
-// TestALoopbackCrowd: real sockets, fewer members, all from one seed at once. How long that takes is the machine's
-// business.
+// TestALoopbackCrowd: fewer members join one seed at once over real sockets. The time is not checked, since it depends
+// on the machine.
 func TestALoopbackCrowd(t *testing.T) {
 	const size = 16
 	begin := time.Now()

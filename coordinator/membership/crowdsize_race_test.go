@@ -2,6 +2,6 @@
 
 package membership
 
-// A member has ten goroutines, and of more than about 250 in all the race detector itself fails now and then
-// ("ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346"). The whole crowd is tested without it.
+// A member has ten goroutines, and with more than about 250 in all the race detector itself sometimes fails
+// ("ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346"). The whole crowd is tested without the race detector.
 const crowdSize = 20

@@ -9,20 +9,20 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// silentPings is after how many UDP pings without an answer, one after the other, a peer that is alive by other means
-// is said to have its UDP blocked. On a link that loses 1 % of packets each way, a ping is lost with 2 %, and three in
-// a row with 8 in a million.
+// silentPings is the number of unanswered UDP pings in a row after which UDP to a peer that answers by other means is
+// taken to be blocked. On a link that loses 1 % of packets each way, a ping fails with a probability of 2 %, and three
+// in a row with 8 in a million.
 const silentPings = 3
 
-// datagrams finds out whether UDP reaches each peer. memberlist hides that it does not: a ping that fails is tried over
-// TCP and over others, and gossip goes on, slower, by TCP exchanges alone. What it tells is a line of its log for each
-// failure, and a call for each direct answer. Both come from its goroutines, some of which hold its locks, so nothing
-// here calls back.
+// datagrams finds out whether UDP reaches each peer. memberlist hides blocked UDP: it retries a failed ping over TCP
+// and through other members, and gossip continues, slower, by TCP exchanges alone. memberlist only logs a line for each
+// failed ping and calls back for each direct answer. Both happen on its goroutines, some of which hold its locks, so
+// nothing here may call memberlist.
 type datagrams struct {
-	blocked chan string // names of peers to speak about; when full, the next failure tries again
+	blocked chan string // names of peers to warn about; when full, the next failure tries again
 
 	mu     sync.Mutex
-	silent map[string]int // pings in a row without an answer, by peer's name
+	silent map[string]int // unanswered pings in a row, by peer's name
 	said   map[string]bool
 }
 
@@ -30,13 +30,13 @@ func newDatagrams() *datagrams {
 	return &datagrams{blocked: make(chan string, 16), silent: map[string]int{}, said: map[string]bool{}}
 }
 
-// What memberlist v0.7 logs. A test with UDP blocked fails if it ever says it otherwise.
+// What memberlist v0.7 logs. A test with blocked UDP fails if these lines change.
 const (
 	linePingFailed = "Failed UDP ping: "
 	lineSuspect    = "Suspect "
 )
 
-// line reads one line of memberlist's log.
+// line parses one line of memberlist's log.
 func (d *datagrams) line(line string) {
 	if _, rest, ok := strings.Cut(line, linePingFailed); ok {
 		if name, ok := strings.CutSuffix(rest, " (timeout reached)"); ok {
@@ -51,7 +51,7 @@ func (d *datagrams) line(line string) {
 	}
 }
 
-// failed counts a ping without an answer.
+// failed counts an unanswered ping.
 func (d *datagrams) failed(peer string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,14 +66,14 @@ func (d *datagrams) failed(peer string) {
 	}
 }
 
-// forget starts a peer's count anew: it does not answer by any means, so its silence says nothing about UDP.
+// forget resets a peer's count. The peer does not answer by any means, so its silence says nothing about UDP.
 func (d *datagrams) forget(peer string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.silent, peer)
 }
 
-// drop forgets a peer that is gone.
+// drop forgets all about a peer: it is gone, or has answered over UDP.
 func (d *datagrams) drop(peer string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,7 +81,7 @@ func (d *datagrams) drop(peer string) {
 	delete(d.said, peer)
 }
 
-// AckPayload adds nothing to answers.
+// AckPayload returns nil: answers carry no payload.
 func (d *datagrams) AckPayload() []byte { return nil }
 
 // NotifyPingComplete is called for each ping that was answered directly, over UDP.
@@ -89,7 +89,7 @@ func (d *datagrams) NotifyPingComplete(peer *memberlist.Node, _ time.Duration, _
 	d.drop(peer.Name)
 }
 
-// sayBlocked warns about one peer.
+// sayBlocked logs that UDP to a peer is blocked.
 func sayBlocked(log *slog.Logger, self string, peer Member) {
 	log.Warn("UDP is blocked between this member and another: gossip works over TCP, slower; open UDP both ways",
 		"from", self, "to", peer.Gossip, "member", peer.Process)

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// TestBlockedUDPIsSaidOncePerPeer: datagrams from a to b vanish, TCP works, and memberlist itself reports it.
+// TestBlockedUDPIsSaidOncePerPeer: datagrams from a to b are lost, TCP works, and memberlist's own log shows it.
 func TestBlockedUDPIsSaidOncePerPeer(t *testing.T) {
 	b := join(t, config("b", RoleAgent, 0))
 	var said lines
@@ -34,7 +34,7 @@ func TestBlockedUDPIsSaidOncePerPeer(t *testing.T) {
 	}
 }
 
-// firewall lets datagrams to one address vanish.
+// firewall drops datagrams to one address.
 type firewall struct {
 	memberlist.NodeAwareTransport
 	blocked string

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// metaDelegate hands memberlist this node's meta. Nothing else is spread by gossip.
+// metaDelegate gives memberlist this node's meta. Gossip spreads nothing else.
 type metaDelegate []byte
 
-// NodeMeta returns the meta. The limit is far away: see Meta.
+// NodeMeta returns the meta, which is always far below the limit: see Meta.
 func (d metaDelegate) NodeMeta(int) []byte { return d }
 
-// NotifyMsg ignores messages: none are sent.
+// NotifyMsg ignores messages, because none are sent.
 func (metaDelegate) NotifyMsg([]byte) {}
 
-// GetBroadcasts has none.
+// GetBroadcasts returns nil: there are no broadcasts.
 func (metaDelegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is empty.
+// LocalState returns nil: there is no state to exchange.
 func (metaDelegate) LocalState(bool) []byte { return nil }
 
-// MergeRemoteState ignores the other's state.
+// MergeRemoteState ignores the other member's state.
 func (metaDelegate) MergeRemoteState([]byte, bool) {}
 
-// debugLogger makes memberlist's chatter debug records, and shows each line to read first.
+// debugLogger turns memberlist's log lines into debug records. Each line is passed to read first.
 func debugLogger(l *slog.Logger, read func(line string)) *log.Logger {
 	return log.New(debugWriter{l, read}, "", 0)
 }
@@ -34,7 +34,7 @@ type debugWriter struct {
 	read func(line string)
 }
 
-// Write takes one line.
+// Write logs one line.
 func (w debugWriter) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	w.read(text)

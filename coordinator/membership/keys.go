@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// keys asks for the keys and checks them. None means plain gossip.
+// keys calls Keys and checks the result. No keys means plain gossip.
 func (c Config) keys() ([][]byte, error) {
 	if c.Keys == nil {
 		return nil, nil
@@ -27,7 +27,7 @@ func (c Config) keys() ([][]byte, error) {
 	return keys, nil
 }
 
-// keyring makes the ring memberlist encrypts with, nil for plain gossip.
+// keyring makes the keyring for memberlist, nil for plain gossip.
 func (c Config) keyring() (*memberlist.Keyring, error) {
 	keys, err := c.keys()
 	if err != nil || len(keys) == 0 {
@@ -40,11 +40,11 @@ func (c Config) keyring() (*memberlist.Keyring, error) {
 	return ring, nil
 }
 
-// rotate asks for the keys again and again, and uses what has changed. It ends with Close. The same trouble is logged
-// once, and the keys stay as they were.
+// rotate calls Keys every KeyPoll and uses new keys. It returns at Close. On an error the keys stay as they were; the
+// same error is logged once.
 //
-// A key is changed in three steps, each done on all members before the next: add the new key behind the old one (all
-// understand it), put it in front (all use it), remove the old one.
+// A key is changed in three steps. Each step is done on all members before the next: add the new key after the old one
+// (all can decrypt with it), move it to the front (all encrypt with it), remove the old key.
 func (c *Cluster) rotate() {
 	tick := time.NewTicker(c.cfg.KeyPoll)
 	defer tick.Stop()
@@ -69,7 +69,7 @@ func (c *Cluster) rotate() {
 	}
 }
 
-// renewKeys brings the ring to what Keys returns now.
+// renewKeys updates the ring to the keys that Keys returns now. It refuses to switch encryption off.
 func (c *Cluster) renewKeys() (changed bool, err error) {
 	keys, err := c.cfg.keys()
 	if err != nil {
@@ -81,8 +81,8 @@ func (c *Cluster) renewKeys() (changed bool, err error) {
 	return install(c.ring, keys)
 }
 
-// install makes the ring hold exactly keys, in their order. Keys are taken off its end only: memberlist hands out the
-// slice that it would otherwise move others within.
+// install makes the ring hold exactly keys, in their order. It only removes keys from the end: memberlist hands out its
+// slice of keys, and a removal elsewhere would move keys within that slice.
 func install(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) {
 	keys = distinct(keys)
 	if same(ring.GetKeys(), keys) {
@@ -104,7 +104,7 @@ func install(ring *memberlist.Keyring, keys [][]byte) (changed bool, err error) 
 	return true, nil
 }
 
-// distinct leaves out keys that stand twice.
+// distinct removes duplicate keys.
 func distinct(keys [][]byte) [][]byte {
 	var out [][]byte
 	for _, key := range keys {

@@ -62,8 +62,8 @@ func awaitKeys(t *testing.T, c *Cluster, keys ...string) {
 	}
 }
 
-// TestKeysChangeWithoutARestart: two members go through the three steps one after the other, and at each moment a third
-// that has just started with either's keys can join both.
+// TestKeysChangeWithoutARestart: two members go through the three steps one after the other. At each moment a third
+// member that has just started with the keys of either can join both.
 func TestKeysChangeWithoutARestart(t *testing.T) {
 	var files [2]keyFile
 	var nodes [2]*Cluster
@@ -101,7 +101,7 @@ func TestKeysChangeWithoutARestart(t *testing.T) {
 	}
 }
 
-// TestBadKeysChangeNothing: what cannot be read is said once, and the keys stay.
+// TestBadKeysChangeNothing: keys that cannot be read are logged once, and the old keys stay.
 func TestBadKeysChangeNothing(t *testing.T) {
 	var file keyFile
 	file.write(nil, oldKey)
@@ -132,7 +132,7 @@ func TestBadKeysChangeNothing(t *testing.T) {
 	}
 }
 
-// TestInstall: whatever the ring held before, it holds what was asked afterwards, and the first key encrypts.
+// TestInstall: whatever the ring held before, it then holds the given keys, and the first key encrypts.
 func TestInstall(t *testing.T) {
 	key := rapid.Custom(func(t *rapid.T) []byte {
 		return bytes.Repeat([]byte{rapid.ByteRange(1, 5).Draw(t, "key")}, 16)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Role says what a member of the cluster does.
+// Role is what a member of the cluster does.
 type Role uint8
 
 // The roles. The values are on the wire.
@@ -28,29 +28,29 @@ func (r Role) String() string {
 	}
 }
 
-// Meta is what a member tells the others about itself. It has to stay far below memberlist's limit of 512 bytes, beyond
-// which memberlist panics.
+// Meta is what a member tells the others about itself. It must stay far below memberlist's limit of 512 bytes: beyond
+// the limit memberlist panics.
 type Meta struct {
 	Role Role
-	// GRPCPort is the port of the member's gRPC services, at the address it advertises. 0: it serves none.
+	// GRPCPort is the port of the member's gRPC services, at the address that it advertises. 0: it has none.
 	GRPCPort uint16
-	// Region is where the member stands. May be empty; cut to MaxRegion bytes.
+	// Region is the member's region. It may be empty, and is cut to MaxRegion bytes.
 	Region string
 }
 
 // MaxRegion is the most bytes of a region that gossip carries.
 const MaxRegion = 64
 
-// metaVersion stands in front: a member that speaks another version is not understood, and left out.
+// metaVersion is the first byte. Members with another version are ignored.
 const metaVersion = 1
 
-// metaHead is version, role and port.
+// metaHead is the size of version, role and port in bytes.
 const metaHead = 4
 
-// errMeta is the reason for every refused meta.
+// errMeta is wrapped by all errors of ParseMeta.
 var errMeta = errors.New("membership: meta not understood")
 
-// Encode returns the bytes for gossip: version, role, port (big endian), region.
+// Encode returns the encoded meta: version, role, port (big endian), region.
 func (m Meta) Encode() []byte {
 	b := make([]byte, 0, metaHead+MaxRegion)
 	b = append(b, metaVersion, byte(m.Role))
@@ -58,7 +58,7 @@ func (m Meta) Encode() []byte {
 	return append(b, cut(m.Region, MaxRegion)...)
 }
 
-// ParseMeta reads what Encode wrote. Anything else is an error.
+// ParseMeta decodes what Encode wrote. Anything else is an error.
 func ParseMeta(b []byte) (Meta, error) {
 	if len(b) < metaHead || len(b) > metaHead+MaxRegion {
 		return Meta{}, fmt.Errorf("%w: %d bytes, want %d to %d", errMeta, len(b), metaHead, metaHead+MaxRegion)

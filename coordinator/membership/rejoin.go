@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// spread passes changes on to all who wait for them, and says whose UDP is blocked. It ends with Close.
+// spread wakes all who wait for a change of the members, and logs peers whose UDP is blocked. It returns at Close.
 func (c *Cluster) spread() {
 	for {
 		select {
@@ -34,8 +34,8 @@ func (c *Cluster) spread() {
 // aloneRejoin is the pause between attempts while no other member is known.
 const aloneRejoin = time.Second
 
-// rejoin tries the seeds again and again, so that a cluster that was split, or whose seeds came up later or under a new
-// address, becomes one. It ends with Close. The same trouble is logged once.
+// rejoin retries the seeds every Rejoin, so that a cluster becomes one even if it was split or its seeds start later or
+// under a new address. It returns at Close. The same error is logged once.
 func (c *Cluster) rejoin(ctx context.Context) {
 	if len(c.cfg.Seeds) == 0 {
 		return
@@ -55,7 +55,8 @@ func (c *Cluster) rejoin(ctx context.Context) {
 	}
 }
 
-// report logs trouble that was not said yet, and its end. It returns what has been said now.
+// report logs an error unless it was the last one logged, and logs once when the error is over. It returns the last
+// logged error, empty if it is over.
 func (c *Cluster) report(err error, said string) string {
 	switch {
 	case err != nil && err.Error() != said:
@@ -69,8 +70,8 @@ func (c *Cluster) report(err error, said string) string {
 	}
 }
 
-// joinSeeds looks the seeds up and joins those that are not among the members. It fails if a seed has no address that
-// is a member's or answers.
+// joinSeeds looks the seeds up and joins those that are not members. It fails if a seed has no address that belongs to
+// a member or answers.
 func (c *Cluster) joinSeeds(ctx context.Context) error {
 	known := map[string]bool{}
 	for _, n := range c.roster.all() {
@@ -83,8 +84,8 @@ func (c *Cluster) joinSeeds(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// joinSeed joins those addresses of one seed that are not known yet. One known or joined address is enough: the others
-// of a name may be gone, or be of a kind that this machine has no route to.
+// joinSeed joins the addresses of one seed that are not known yet. One known or joined address is enough: other
+// addresses of a host name may be gone, or not be routable from this machine.
 func (c *Cluster) joinSeed(ctx context.Context, seed string, known map[string]bool) error {
 	addrs, err := c.lookUp(ctx, seed)
 	missing := slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return known[a] })
@@ -102,7 +103,7 @@ func (c *Cluster) joinSeed(ctx context.Context, seed string, known map[string]bo
 		strings.Join(missing, ", "), reasons(jerr)))
 }
 
-// reasons are those of memberlist's list of errors, in one line.
+// reasons returns memberlist's list of errors in one line.
 func reasons(err error) string {
 	list, ok := errors.AsType[interface {
 		error
@@ -118,7 +119,7 @@ func reasons(err error) string {
 	return strings.Join(texts, "; ")
 }
 
-// lookUp returns the addresses of a seed at which this member can be answered. A host name may have several.
+// lookUp returns the addresses of a seed that can reach this member. A host name may have several.
 func (c *Cluster) lookUp(ctx context.Context, seed string) ([]string, error) {
 	host, port := splitSeed(seed)
 	found, err := c.cfg.resolve.addresses(ctx, host, port)

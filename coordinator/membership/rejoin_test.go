@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// listed is an error as memberlist makes it of several.
+// listed is a list of errors like memberlist's.
 type listed []error
 
 func (l listed) Error() string          { return "2 errors occurred:\n\t* one\n\t* two\n\n" }
 func (l listed) WrappedErrors() []error { return l }
 
-// TestReasons: what memberlist says on several lines is said on one.
+// TestReasons: memberlist's errors of several lines become one line.
 func TestReasons(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -17,11 +17,11 @@ type node struct {
 	meta         []byte
 }
 
-// roster holds the live nodes. memberlist's own list hands out pointers to nodes that it goes on writing to, so they
-// are copied in its callbacks, which hold its locks: nothing here calls back.
+// roster holds the live nodes. memberlist's own list returns pointers to nodes that it keeps writing to, so nodes are
+// copied in its callbacks. The callbacks hold memberlist's locks, so nothing here may call memberlist.
 type roster struct {
 	changed chan struct{}     // capacity 1: "look again"
-	left    func(name string) // told of each node that has left or died
+	left    func(name string) // called for each node that has left or died
 
 	mu    sync.Mutex
 	nodes map[string]node
@@ -31,7 +31,7 @@ func newRoster(left func(name string)) *roster {
 	return &roster{changed: make(chan struct{}, 1), left: left, nodes: map[string]node{}}
 }
 
-// NotifyJoin takes a node in.
+// NotifyJoin adds a node.
 func (r *roster) NotifyJoin(n *memberlist.Node) {
 	ip := n.Addr.String()
 	r.mu.Lock()
@@ -42,10 +42,10 @@ func (r *roster) NotifyJoin(n *memberlist.Node) {
 	r.wake()
 }
 
-// NotifyUpdate takes a node in again.
+// NotifyUpdate replaces a node.
 func (r *roster) NotifyUpdate(n *memberlist.Node) { r.NotifyJoin(n) }
 
-// NotifyLeave drops a node that has left or died.
+// NotifyLeave removes a node that has left or died.
 func (r *roster) NotifyLeave(n *memberlist.Node) {
 	r.mu.Lock()
 	delete(r.nodes, n.Name)
@@ -57,11 +57,11 @@ func (r *roster) NotifyLeave(n *memberlist.Node) {
 func (r *roster) wake() {
 	select {
 	case r.changed <- struct{}{}:
-	default: // one is waiting already
+	default: // a wake-up is pending
 	}
 }
 
-// all returns the live nodes by name. Their meta is not to be changed.
+// all returns the live nodes, sorted by name. Callers must not change their meta.
 func (r *roster) all() []node {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,12 +8,13 @@ import (
 )
 
 // Stable blocks until the members have not changed for quiet, so that work is not split while agents still arrive. It
-// fails when ctx ends first, or at Close: the caller bounds the wait, and may go on with the members there are.
+// fails when ctx ends first, or at Close. The caller bounds the wait with ctx, and may continue with the current
+// members.
 func (c *Cluster) Stable(ctx context.Context, quiet time.Duration) error {
 	return settle(ctx, c.stop, c.Changed, quiet)
 }
 
-// settle waits for a channel of changed that stays open for quiet.
+// settle blocks until a channel returned by changed stays open for quiet.
 func settle(ctx context.Context, stop <-chan struct{}, changed func() <-chan struct{}, quiet time.Duration) error {
 	timer := time.NewTimer(quiet)
 	defer timer.Stop()

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Static is a list of coordinators' gRPC addresses, host:port each, that needs no gossip. A host name is looked up anew
+// Static is a list of coordinators' gRPC addresses, each host:port, for use without gossip. A host name is looked up
 // each time and stands for all its addresses.
 type Static []string
 
-// Coordinators returns the addresses, IPs in place of host names, in the order of the list and each once. It blocks
-// while names are looked up, for 5 s a name at most, and fails if nothing is left: a name that is not known is passed
-// over as long as there are others.
+// Coordinators returns the addresses, with IPs in place of host names, in the order of the list and without duplicates.
+// It blocks while names are looked up, for at most 5 s per name. Names that cannot be resolved are skipped; it fails if
+// no address is left.
 func (s Static) Coordinators(ctx context.Context) ([]string, error) {
 	return s.resolved(ctx, net.DefaultResolver.LookupHost)
 }
@@ -49,14 +49,13 @@ func (s Static) resolved(ctx context.Context, resolve resolver) ([]string, error
 	return out, nil
 }
 
-// resolver looks a host name up, as net.Resolver.LookupHost does. An IP is its own answer.
+// resolver looks a host name up, like net.Resolver.LookupHost. An IP resolves to itself.
 type resolver func(ctx context.Context, host string) ([]string, error)
 
-// lookUpTimeout bounds one look-up.
+// lookUpTimeout bounds each look-up.
 const lookUpTimeout = 5 * time.Second
 
-// addresses returns all addresses of a host, with the port, in an order that does not change from one look-up to the
-// next.
+// addresses returns all addresses of a host, with the port, sorted so that the order is the same each time.
 func (r resolver) addresses(ctx context.Context, host, port string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
@@ -71,7 +70,7 @@ func (r resolver) addresses(ctx context.Context, host, port string) ([]string, e
 	return ips, nil
 }
 
-// splitSeed returns the host and the port of a seed, which may go without one.
+// splitSeed returns the host and the port of a seed. Without a port it is DefaultPort.
 func splitSeed(seed string) (host, port string) {
 	host, port, err := net.SplitHostPort(seed)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// names is a resolver with the names it knows. An IP is its own answer.
+// names returns a resolver for known names. An IP resolves to itself.
 func names(known map[string][]string) resolver {
 	return func(_ context.Context, host string) ([]string, error) {
 		if strings.ContainsAny(host, ":0123456789") {
@@ -46,7 +46,7 @@ func TestStaticNamesStandForAllTheirAddresses(t *testing.T) {
 	}
 }
 
-// TestStaticLooksUpAnew: a name that moves is followed.
+// TestStaticLooksUpAnew: names are looked up each time, so changes are seen.
 func TestStaticLooksUpAnew(t *testing.T) {
 	known := map[string][]string{"c": {"10.0.0.1"}}
 	list := Static{"c:7"}

@@ -9,20 +9,20 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// transport is memberlist's own, but for one thing: a connection that is being made ends with the cluster, so that
-// Close does not wait for seeds that never answer.
+// transport is memberlist's own transport, except that dialing ends with the cluster, so that Close does not wait for
+// seeds that never answer.
 type transport struct {
 	*memberlist.NetTransport
 	ctx context.Context
 }
 
-// network opens what gossip is sent over, for as long as ctx lasts.
+// network opens gossip's transport. It lasts as long as ctx.
 type network func(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTransport, error)
 
-// bindTries is how often a free port is looked for: the one that TCP got may be taken for UDP.
+// bindTries is how often a free port is tried: the port that TCP got may be taken for UDP.
 const bindTries = 10
 
-// listen opens the sockets that mc names, and puts the port it got into mc.
+// listen opens the sockets that mc names, and sets the ports that it got in mc.
 func listen(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTransport, error) {
 	want := &memberlist.NetTransportConfig{BindAddrs: []string{mc.BindAddr}, BindPort: mc.BindPort, Logger: mc.Logger}
 	nt, err := memberlist.NewNetTransport(want)
@@ -42,7 +42,7 @@ func listen(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTra
 	return &transport{NetTransport: nt, ctx: ctx}, nil
 }
 
-// DialAddressTimeout connects over TCP, for as long as the cluster lasts.
+// DialAddressTimeout connects over TCP. It fails when the cluster is closed.
 func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: timeout}
 	return dialer.DialContext(t.ctx, "tcp", a.Addr)

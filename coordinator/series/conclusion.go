@@ -10,12 +10,12 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// notLimited is the reason of a search whose highest load kept the objectives.
+// notLimited is the reason if a search's highest load kept the objectives.
 const notLimited = "not limited within the bounds of the search"
 
-// Record is what the search has found so far. It has converged if it came to a definite end: within its precision, at
-// the upper bound, or at the lower bound with nothing kept. Its probes are those that were judged: a stage that was cut
-// short is none.
+// Record returns what the search has found so far. The search has converged if it came to a definite end: within its
+// precision, at the upper bound, or at the lower bound with nothing kept. Its probes are the stages that Take was
+// given: a stage that was cut short does not count.
 func (s *search) Record() *spatev1.SearchRecord {
 	rec := &spatev1.SearchRecord{Search: s.asked, Probes: uint32(len(s.done) + len(s.invalid))}
 	kept, broke := s.bracket()
@@ -39,7 +39,7 @@ func (s *search) Record() *spatev1.SearchRecord {
 	return rec
 }
 
-// verdict is the worst one on the measurements at the loads that the answer rests on, and its reasons.
+// verdict returns the worst verdict on the measurements at the given loads, and its reasons.
 func (s *search) verdict(values ...float64) (worst, doubts string) {
 	for _, value := range values {
 		for _, p := range s.at(value) {
@@ -51,12 +51,12 @@ func (s *search) verdict(values ...float64) (worst, doubts string) {
 	return worst, doubts
 }
 
-// rank orders verdicts.
+// rank returns a number that is larger for a worse verdict.
 func rank(verdict string) int {
 	return slices.Index([]string{"", "VALID", "SUSPECT", "INVALID"}, verdict)
 }
 
-// joined puts two reasons in one line.
+// joined joins two reasons into one line. a may be empty.
 func joined(a, b string) string {
 	if a == "" {
 		return b
@@ -64,7 +64,7 @@ func joined(a, b string) string {
 	return a + "; " + b
 }
 
-// reasonAt is the first reason why a load broke.
+// reasonAt returns the first reason why a load broke.
 func (s *search) reasonAt(value float64) string {
 	for _, p := range s.at(value) {
 		if p.reason != "" {
@@ -74,7 +74,7 @@ func (s *search) reasonAt(value float64) string {
 	return ""
 }
 
-// addThroughput adds the mean throughput of the stages at a load, if there are several.
+// addThroughput adds the mean throughput of the stages at a load and its margin, if at least two are known.
 func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
 	var values []float64
 	for _, p := range s.at(value) {
@@ -89,7 +89,7 @@ func (s *search) addThroughput(rec *spatev1.SearchRecord, value float64) {
 	rec.MeanThroughput, rec.ThroughputMargin = &mean, &margin
 }
 
-// Conclusion says what was found.
+// Conclusion returns what was found, and whether the search converged.
 func (s *search) Conclusion() (text string, good bool) {
 	rec := s.Record()
 	probes := fmt.Sprintf("%s; %d probes", verdictWords(rec), rec.GetProbes())
@@ -112,7 +112,7 @@ func (s *search) Conclusion() (text string, good bool) {
 		throughputWords(rec), probes, s.openEnd(rec)), rec.GetConverged()
 }
 
-// openEnd says why a search is not within its precision, where its reason does not.
+// openEnd returns why a search did not reach its precision, unless its reason already says so.
 func (s *search) openEnd(rec *spatev1.SearchRecord) string {
 	switch {
 	case rec.GetConverged():
@@ -127,7 +127,7 @@ func (s *search) openEnd(rec *spatev1.SearchRecord) string {
 		percent(s.precision))
 }
 
-// throughputWords says how sure the load found is: what its repeats completed, or that it was measured once.
+// throughputWords says how certain the load found is: the throughput of its repeats, or that it was measured once.
 func throughputWords(rec *spatev1.SearchRecord) string {
 	if rec.MeanThroughput == nil {
 		return "; measured once"
@@ -136,7 +136,7 @@ func throughputWords(rec *spatev1.SearchRecord) string {
 		rateWords(rec.GetThroughputMargin()))
 }
 
-// verdictWords say how far the measurements at the loads found can be believed.
+// verdictWords returns the verdict on the measurements at the loads found, with its reasons. Empty: there is none.
 func verdictWords(rec *spatev1.SearchRecord) string {
 	switch {
 	case rec.GetVerdict() == "":
@@ -147,8 +147,8 @@ func verdictWords(rec *spatev1.SearchRecord) string {
 	return fmt.Sprintf("; %s: %s", rec.GetVerdict(), rec.GetDoubts())
 }
 
-// meanMargin is the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n), with
-// the sample's standard deviation s and Student's t for n - 1 degrees of freedom.
+// meanMargin returns the mean of at least two values and half the width of its 95 % confidence interval: t s / sqrt(n),
+// with the sample's standard deviation s and Student's t for n - 1 degrees of freedom.
 func meanMargin(values []float64) (mean, margin float64) {
 	n := float64(len(values))
 	for _, v := range values {
@@ -165,8 +165,8 @@ func meanMargin(values []float64) (mean, margin float64) {
 var studentTable = [...]float64{12.7062047362, 4.3026527297, 3.1824463053, 2.7764451052, 2.5705818356, 2.4469118511,
 	2.3646242516, 2.3060041352, 2.2621571628, 2.2281388520}
 
-// student is the 0.975 quantile of Student's t: from the table, and beyond by the expansion of Abramowitz and Stegun,
-// Handbook of Mathematical Functions, 26.7.5, which is exact to five digits there.
+// student returns the 0.975 quantile of Student's t: from the table, and beyond the table by the expansion of
+// Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5, which is exact to five digits there.
 func student(freedom int) float64 {
 	if freedom <= len(studentTable) {
 		return studentTable[freedom-1]

@@ -8,7 +8,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// metrics are the latencies that plans name.
+// metrics maps the names of latencies in plans.
 var metrics = map[string]struct {
 	metric spatev1.Metric
 	words  string
@@ -21,7 +21,7 @@ var metrics = map[string]struct {
 	"e2e_scheduled":  {spatev1.Metric_METRIC_E2E_SCHEDULED, "E2E from schedule"},
 }
 
-// Metric returns the metric that a plan's Limit or Precision names. Unspecified: no such name.
+// Metric returns the metric that a plan's Limit or Precision names, unspecified if there is no such name.
 func Metric(name string) spatev1.Metric { return metrics[name].metric }
 
 // LatencyWords names a percentile of a latency for people: "p99 TTFT". Percentile 0 is the mean.
@@ -32,9 +32,8 @@ func LatencyWords(metric string, percentile float64) string {
 	return "p" + number(percentile) + " " + metrics[metric].words
 }
 
-// Judge says whether an outcome keeps objectives, by the values as they were measured, and else which one broke first,
-// with its numbers. A value that is not known keeps nothing: a stage in which no request completed has broken every
-// limit.
+// Judge reports whether the measured values of an outcome keep the objectives, and if not, which objective broke first,
+// with its numbers. An unknown value breaks its limit: a stage in which no request completed has broken every limit.
 func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
 	if o.GaveUp != "" {
 		return false, o.GaveUp
@@ -65,7 +64,7 @@ func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
 	return true, ""
 }
 
-// overLimit says how a latency breaks its limit. Empty: it does not.
+// overLimit returns how a latency breaks its limit, empty if it does not.
 func overLimit(limit *spatev1.Limit, value *time.Duration, o Outcome) string {
 	name, most := LatencyWords(limit.GetMetric(), limit.GetPercentile()), limit.GetAtMost().AsDuration()
 	switch {
@@ -80,13 +79,13 @@ func overLimit(limit *spatev1.Limit, value *time.Duration, o Outcome) string {
 	return name + " is not known: no request has one"
 }
 
-// Milliseconds is a latency for people, to the hundredth.
+// Milliseconds formats a latency for people, rounded to hundredths of a millisecond.
 func Milliseconds(d time.Duration) string {
 	return number(math.Round(float64(d)/float64(10*time.Microsecond))/100) + " ms"
 }
 
-// unmeasured says why an outcome tells nothing of the server. Empty: it does. Requests that were never sent are of the
-// agents' making: with more than the tolerance of them the load was not the one asked for.
+// unmeasured returns why an outcome says nothing about the server, empty if it does. Requests that were never sent are
+// the agents' fault. If their share exceeds the tolerance, the load was not the requested one.
 func unmeasured(o Outcome, tolerance float64) string {
 	if o.Unmeasured != "" {
 		return o.Unmeasured
@@ -98,27 +97,28 @@ func unmeasured(o Outcome, tolerance float64) string {
 	return ""
 }
 
-// backlogDoubt is how many standard deviations a backlog must grow beyond chance.
+// backlogDoubt is how many standard deviations a backlog must grow before its growth counts as more than chance.
 const backlogDoubt = 3.5
 
-// sustained says whether an open loop's server kept up with the rate, and else how it did not. Latency limits alone do
-// not tell: a queue that grows without end needs time to show in a percentile, and in TPOT it may never show at all.
+// sustained reports whether an open loop's server kept up with the rate, and if not, how it fell behind. Latency limits
+// alone do not show this: a queue that keeps growing takes time to show in a percentile, and may never show in TPOT.
 //
-// The server did not keep up if two things hold in the second half of the measured part (in the first half the number
-// in flight may still be on its way to its level). Fewer requests ended than the load asks for, by more than the
-// tolerance, a share of it; that alone may be chance, as a random process has another number of arrivals in each stage.
-// And the requests in flight grew by more than chance: with n independent requests in flight, as many as in the first
-// half on average, the difference between two times has the variance 2n, or more by the process's index of dispersion
-// (1/burstiness for gamma) if it is burstier than Poisson; three and a half of these standard deviations are asked for,
-// because in a queue they are not independent. A stage that is too short to show a growth beyond that passes.
+// The server did not keep up if two conditions hold in the second half of the measured part. (In the first half the
+// number of requests in flight may still be approaching its level.) First, fewer requests ended than the load asks for,
+// by more than the tolerance, which is a share of the load. This alone may be chance, because a random process has a
+// different number of arrivals in each stage. Second, the requests in flight grew by more than chance explains. With n
+// independent requests in flight, the average of the first half, the difference between two times has the variance 2n.
+// For processes burstier than Poisson, the variance is multiplied by the index of dispersion (1/burstiness for gamma).
+// The growth must exceed three and a half standard deviations, because requests in a queue are not independent. A stage
+// that is too short to show such growth passes.
 //
-// Measured in virtual time (`go test ./simulator -run TestSustained -v` has a part of it): Poisson arrivals at a server
-// of 16 slots that completes 29.3 req/s, stages of 10, 30 and 120 s behind a warm-up of 3 s, 100 to 400 stages each.
-// With up to 70 % of its capacity to do it was never taken for overloaded, with 95 % in 0.8 to 2 % of the stages; with
-// 110 % in 14, 70 and 100 %, with 120 % in 41, 98 and 100 %, with 150 % in 97 % or more. Three deviations from the
-// level at the begin of the measured part alone saw a little more, but took up to 3 % of the stages at 70 % for
-// overloaded: one such stage costs a search most of its answer. Requests that take a large part of the stage need a
-// warm-up as long as they take: without one their number is still growing to its level.
+// Measured in virtual time (`go test ./simulator -run TestSustained -v` repeats a part of it): Poisson arrivals at a
+// server with 16 slots that completes 29.3 req/s, stages of 10, 30 and 120 s after a warm-up of 3 s, 100 to 400 stages
+// each. At up to 70 % of its capacity the server was never judged overloaded; at 95 % in 0.8 to 2 % of the stages; at
+// 110 % in 14, 70 and 100 %; at 120 % in 41, 98 and 100 %; at 150 % in 97 % or more. Three deviations from the level at
+// the start of the measured part found slightly more overload, but judged up to 3 % of the stages at 70 % overloaded,
+// and one such stage ruins a search. If requests take a large part of the stage, the warm-up must be as long as the
+// requests. Otherwise the number in flight is still growing to its level.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
 	b := o.Backlog
 	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Owed*(1-tolerance) {

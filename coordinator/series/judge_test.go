@@ -12,7 +12,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// latency is a known latency.
+// latency returns a pointer to a latency.
 func latency(d time.Duration) *time.Duration { return &d }
 
 func TestJudge(t *testing.T) {
@@ -94,7 +94,7 @@ func TestSustained(t *testing.T) {
 	}
 }
 
-// A limit on TPOT alone says nothing of a server that queues what it cannot run: only the backlog does.
+// A limit on TPOT alone does not detect a server that queues what it cannot run. Only the backlog does.
 func TestASearchAsksForASustainedRate(t *testing.T) {
 	const capacity = 40
 	s := New(&spatev1.LoadPoint{Arrival: "poisson", Search: &spatev1.Search{

@@ -2,12 +2,12 @@ package series
 
 import "math"
 
-// The search's plan of probes. Bisection by the geometric mean halves the logarithm of broke/kept: n probes narrow the
-// ratio f to f^(1/2^n). From a bracket [from, to] k equal steps up leave a ratio of f = (to/from)^(1/k) to bisect.
+// The choice of the search's probes. Bisection by the geometric mean halves the logarithm of broke/kept: n probes
+// narrow the ratio f to f^(1/2^n). In a bracket [from, to], k equal steps up leave a ratio of f = (to/from)^(1/k) to
+// bisect.
 
-// stepUp is the next load of the bracket: twice the last, as long as the probes that are left suffice for the worst
-// case; else the smallest larger factor with which they do. One probe is left over for an estimate if it can be, see
-// split.
+// stepUp returns the next load of the bracket: twice the last load if the remaining probes suffice for the worst case,
+// else a larger factor with which they do. If possible, one probe is kept for an estimate, see split.
 func (s *search) stepUp(kept float64, left int) float64 {
 	ratio := s.to / kept
 	doublings := int(math.Ceil(math.Log2(ratio) - 1e-9))
@@ -25,7 +25,8 @@ func (s *search) stepUp(kept float64, left int) float64 {
 	return s.up(kept, s.cheapest(kept, doublings))
 }
 
-// cheapest is the factor with the fewest probes in the worst case, when there are not enough of them for any.
+// cheapest returns the factor that needs the fewest probes in the worst case. It is used when no factor has enough
+// probes.
 func (s *search) cheapest(kept float64, doublings int) float64 {
 	best, fewest := 2.0, doublings+s.bisections(kept, 2*kept)
 	for steps := doublings - 1; steps > 0; steps-- {
@@ -37,21 +38,21 @@ func (s *search) cheapest(kept float64, doublings int) float64 {
 	return best
 }
 
-// up is a load above, within the bounds.
+// up returns a higher load, within the bounds.
 func (s *search) up(kept, factor float64) float64 {
 	v := s.round(kept * factor)
 	if s.integer {
 		v = max(v, kept+1)
 	}
 	if v <= kept || v*(1+s.precision) >= s.to {
-		return s.to // a step that is shorter than the precision tells nothing
+		return s.to // a step shorter than the precision says nothing
 	}
 	return v
 }
 
-// split is a load between. A failed probe of an open loop often tells where the knee is: what a saturated server
-// completed is what it can do. That is tried first, as long as the probes that are left suffice for bisection whatever
-// comes of it.
+// split returns a load between kept and broke. A probe of an open loop that broke often shows where the knee is: the
+// throughput of a saturated server is its capacity. That estimate is tried first, if the remaining probes then still
+// suffice for bisection in either case.
 func (s *search) split(kept, broke float64, left int) float64 {
 	if v := s.estimate(kept, broke); v > kept && v < broke &&
 		1+max(s.bisections(kept, v), s.bisections(v, broke)) <= left {
@@ -61,13 +62,13 @@ func (s *search) split(kept, broke float64, left int) float64 {
 		return v
 	}
 	if s.integer {
-		return kept + 1 // there is one: else the bracket were narrow
+		return kept + 1 // below broke: else the bracket would be narrow
 	}
 	return math.Sqrt(kept * broke)
 }
 
-// estimate is a load at the side of the estimated knee that is still open. 0: there is no estimate, or nothing to learn
-// from it.
+// estimate returns a load on the side of the estimated knee that has not been probed. 0: there is no estimate, or
+// nothing to learn from it.
 func (s *search) estimate(kept, broke float64) float64 {
 	if s.integer {
 		return 0 // a closed loop completes what it asks for
@@ -87,9 +88,9 @@ func (s *search) estimate(kept, broke float64) float64 {
 	return 0
 }
 
-// bisections is how many probes narrow a bracket to the precision in the worst case.
+// bisections returns how many probes it takes to narrow a bracket to the precision in the worst case.
 func (s *search) bisections(kept, broke float64) int {
-	// Rounding moves each end.
+	// Rounding moves both ends.
 	target := max(math.Log1p(s.precision)-2*s.rounding(), math.Log1p(s.precision)/2)
 	n := math.Ceil(math.Log2(math.Log(broke/kept)/target) - 1e-9)
 	if s.integer {
@@ -98,10 +99,10 @@ func (s *search) bisections(kept, broke float64) int {
 	return int(max(0, n))
 }
 
-// rounding is the largest relative error of a rounded rate.
+// rounding returns the largest relative error of a rounded rate.
 func (s *search) rounding() float64 { return 0.5 * math.Pow10(1-s.digits) }
 
-// round makes a load that can be asked for.
+// round rounds a load to one that can be run.
 func (s *search) round(v float64) float64 {
 	if s.integer {
 		return math.Round(v)

@@ -10,41 +10,41 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// finest is the smallest precision that rates as they are written can have.
+// finest is the smallest precision that written rates can have.
 const finest = 1e-9
 
-// search finds the highest load that keeps objectives. What is known is in the probes done; the next one is a function
-// of them.
+// search finds the highest load that keeps the objectives. The probes done are its whole state; the next probe is a
+// function of them.
 //
-//	from kept -> bracket: larger steps up, until one breaks or `to` is kept
+//	from kept -> bracket: steps up, until one breaks or `to` is kept
 //	          -> bisect: between the highest that kept and the lowest that broke, to the precision
-//	          -> repeat: at the load found; if most of them break the load has broken, and the search goes on below it
+//	          -> repeat: at the load found; if most repeats break, the load broke, and the search continues below it
 //
-// A probe whose measurement is invalid tells nothing of the server: it is run again. If it is invalid again, the search
-// ends with what it knows, and says that the agents cannot measure this load.
+// A probe with an invalid measurement says nothing about the server, so it is run again. If it is invalid again, the
+// search ends with what it knows, and says that the agents cannot measure this load.
 //
-// Each probe is judged by what it measured, without allowance for chance: near the knee the outcome is random, and the
-// search ends within the range in which it is. Repeats tell how sure the result is.
+// Each probe is judged by what it measured, without allowance for chance. Near the knee outcomes are random, and the
+// search ends somewhere in that range. Repeats show how certain the result is.
 type search struct {
 	template  *spatev1.LoadPoint
 	asked     *spatev1.Search
-	integer   bool // a concurrency
+	integer   bool // loads are concurrencies
 	from, to  float64
 	precision float64
-	probes    int // stages at most: those of the search and the repeats
+	probes    int // most stages, including repeats
 	repeats   int
 	digits    int
 	done      []probe
-	invalid   []probe // whose measurement was invalid; they are not among those done
-	again     bool    // the last one of them is to be run again
-	ended     string  // why it was ended from outside, or cannot go on
+	invalid   []probe // probes with an invalid measurement; not in done
+	again     bool    // the last invalid probe is to be run again
+	ended     string  // why the search ended early; empty: it did not
 }
 
 // probe is a stage that was run.
 type probe struct {
 	value   float64
 	stage   uint32
-	reason  string // why it broke; empty: it kept
+	reason  string // why the load broke; empty: it kept
 	outcome Outcome
 }
 
@@ -55,7 +55,7 @@ func newSearch(template *spatev1.LoadPoint) *search {
 		precision: max(asked.GetPrecision(), finest), repeats: max(1, int(asked.GetRepeats())),
 	}
 	s.probes = int(asked.GetProbes()) + s.repeats - 1
-	// Rounding is to stay small beside the precision.
+	// Rounding must stay small compared with the precision.
 	s.digits = digits + max(0, int(math.Ceil(-math.Log10(s.precision/0.01))))
 	bounds := asked.GetRate()
 	if s.integer {
@@ -68,7 +68,7 @@ func newSearch(template *spatev1.LoadPoint) *search {
 	return s
 }
 
-// Next is the next probe.
+// Next returns the next probe.
 func (s *search) Next() (Step, bool) {
 	value, purpose := s.next()
 	if purpose == "" {
@@ -83,7 +83,7 @@ func (s *search) Next() (Step, bool) {
 	return step, true
 }
 
-// next decides. An empty purpose is the end.
+// next returns the load and purpose of the next probe. An empty purpose means the search has ended.
 func (s *search) next() (value float64, purpose string) {
 	switch {
 	case s.ended != "":
@@ -110,7 +110,8 @@ func (s *search) next() (value float64, purpose string) {
 	return 0, ""
 }
 
-// bracket returns the highest load that kept the objectives and the lowest above it that did not. 0: there is none.
+// bracket returns the lowest load that broke the objectives and the highest load below it that kept them. 0: there is
+// none.
 func (s *search) bracket() (kept, broke float64) {
 	for _, p := range s.done {
 		if !s.held(p.value) && (broke == 0 || p.value < broke) {
@@ -125,8 +126,8 @@ func (s *search) bracket() (kept, broke float64) {
 	return kept, broke
 }
 
-// held says whether a load kept the objectives: at the first time, and at most of its repeats, the first one among
-// them.
+// held reports whether a load kept the objectives: its first probe did, and at most half of its repeats broke. The
+// first probe is one of the repeats.
 func (s *search) held(value float64) bool {
 	stages := s.at(value)
 	broken := 0
@@ -138,7 +139,7 @@ func (s *search) held(value float64) bool {
 	return stages[0].reason == "" && 2*broken <= s.repeats
 }
 
-// at returns the probes at a load, in their order.
+// at returns the probes at a load, in the order in which they ran.
 func (s *search) at(value float64) []probe {
 	var out []probe
 	for _, p := range s.done {
@@ -149,7 +150,7 @@ func (s *search) at(value float64) []probe {
 	return out
 }
 
-// narrow says whether the bracket is within the precision.
+// narrow reports whether the bracket is within the precision.
 func (s *search) narrow(kept, broke float64) bool {
 	switch {
 	case broke == 0:
@@ -160,7 +161,7 @@ func (s *search) narrow(kept, broke float64) bool {
 	return (broke-kept)/kept <= s.precision*(1+1e-9)
 }
 
-// Take judges a probe.
+// Take judges the probe that Next returned last.
 func (s *search) Take(stageIndex uint32, o Outcome) string {
 	step, ok := s.Next()
 	if !ok {
@@ -172,7 +173,7 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 	s.again = false
 	kept, reason := Judge(s.asked.GetKeep(), o)
 	if kept && !s.integer {
-		// Half the precision: a rate that is not sustained by less is within the precision of one that is.
+		// Half the precision: a server that falls behind by less sustains a rate within the precision.
 		_, reason = sustained(o, step.Load, s.precision/2)
 	}
 	s.done = append(s.done, probe{value: step.Value, stage: stageIndex, reason: reason, outcome: o})
@@ -182,7 +183,7 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 	return s.words(step.Value) + " kept"
 }
 
-// takeInvalid takes in a probe that measured nothing: for the first time it is run again, for the second time the
+// takeInvalid records a probe with an invalid measurement. The first time the probe is run again, the second time the
 // search ends.
 func (s *search) takeInvalid(stageIndex uint32, step Step, o Outcome, why string) string {
 	s.invalid = append(s.invalid, probe{value: step.Value, stage: stageIndex, reason: why, outcome: o})
@@ -194,10 +195,10 @@ func (s *search) takeInvalid(stageIndex uint32, step Step, o Outcome, why string
 	return s.ended
 }
 
-// End ends the search before its time.
+// End ends the search early. The first reason is kept.
 func (s *search) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
 
-// words is a load for people.
+// words formats a load for people.
 func (s *search) words(value float64) string {
 	if s.integer {
 		return "concurrency " + number(value)

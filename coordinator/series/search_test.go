@@ -18,7 +18,7 @@ import (
 // limit is the p99 TTFT that the tests' searches keep.
 const limit = 500 * time.Millisecond
 
-// template is a search for a rate, or a concurrency.
+// template returns a search for a rate or a concurrency.
 func template(from, to float64, open bool, change ...func(*spatev1.Search)) *spatev1.LoadPoint {
 	s := &spatev1.Search{
 		Precision: 0.03, Probes: 15, Repeats: 1,
@@ -37,13 +37,13 @@ func template(from, to float64, open bool, change ...func(*spatev1.Search)) *spa
 	return l
 }
 
-// server keeps the limit up to its knee and completes no more than its capacity.
+// server is a server that keeps the limit up to its knee and completes at most its capacity.
 type server struct {
 	knee, capacity float64
 	noise          func() float64 // factor on throughput; nil: none
 }
 
-// run is what a stage at a load measures.
+// run returns what a stage at a load measures.
 func (s server) run(value float64) series.Outcome {
 	ttft := limit / 2
 	if value > s.knee {
@@ -69,8 +69,8 @@ func play(t interface{ Fatalf(string, ...any) }, s series.Series, run func(serie
 	return steps
 }
 
-// Wherever the knee lies between 1 and 1000, and whatever failed probes say about the throughput, 15 probes find it
-// within 3 %.
+// Wherever the knee lies between 1 and 1000, and whatever throughput broken probes have, 15 probes find the knee within
+// 3 %.
 func TestSearchFindsTheKneeInItsProbes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from := rapid.Float64Range(0.01, 1000).Draw(t, "from")
@@ -125,11 +125,11 @@ func TestSearchFindsTheConcurrency(t *testing.T) {
 }
 
 // The worst cases over a fine grid of knees, and how many probes an honest throughput saves. The figures are part of
-// the contract: a change of the plan of probes shows here.
+// the contract: a change in the choice of probes shows here.
 func TestProbesThatASearchTakes(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		capacity float64 // as a share of the knee; 0: failed probes tell nothing
+		capacity float64 // as a share of the knee; 0: broken probes say nothing
 		worst    int
 		mean     float64
 	}{
@@ -156,7 +156,7 @@ func TestProbesThatASearchTakes(t *testing.T) {
 	}
 }
 
-// words plays a search and writes its course in one line.
+// course plays a search and returns its course in one line.
 func course(t *testing.T, l *spatev1.LoadPoint, run func(series.Step) series.Outcome) (string, series.Series) {
 	t.Helper()
 	s := series.New(l)
@@ -215,7 +215,7 @@ func TestCourses(t *testing.T) {
 	}
 }
 
-// Two of three stages at 4 req/s break: the search goes on below, and repeats there.
+// Two of three stages at 4 req/s break: the search continues below, and repeats there.
 func TestRepeatsMoveTheBracketDown(t *testing.T) {
 	seen := map[float64]int{}
 	got, s := course(t, template(1, 8, true, func(s *spatev1.Search) { s.Repeats, s.Precision = 3, 0.5 }),
@@ -223,7 +223,7 @@ func TestRepeatsMoveTheBracketDown(t *testing.T) {
 			seen[p.Value]++
 			knee := 4.5
 			if seen[p.Value] > 1 {
-				knee = 3 // the first time was luck
+				knee = 3 // the first probe was luck
 			}
 			return server{knee: knee, capacity: 100}.run(p.Value)
 		})
@@ -265,7 +265,7 @@ func TestRepeatsConfirm(t *testing.T) {
 	}
 }
 
-// The number of stages is bounded whatever the outcomes are, and what is found is consistent with them.
+// Whatever the outcomes are, the number of stages is bounded, and the result is consistent with the outcomes.
 func TestRandomOutcomes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		open := rapid.Bool().Draw(t, "open")
@@ -338,7 +338,8 @@ func TestStepsAreWholeLoads(t *testing.T) {
 	}
 }
 
-// A probe whose measurement is invalid is run again. If it is again, the search ends with what it knows, and says so.
+// A probe with an invalid measurement is run again. If it is invalid again, the search ends with what it knows, and
+// says so.
 func TestInvalidProbesAreRunAgain(t *testing.T) {
 	invalid := func(o series.Outcome) series.Outcome {
 		o.Unmeasured, o.Verdict, o.Doubts = "send delay p99 530 ms", "INVALID", "send delay p99 530 ms"
@@ -347,7 +348,7 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 	for _, c := range []struct {
 		name, course, conclusion string
 		good                     bool
-		times                    map[float64]int // how often loads are invalid
+		times                    map[float64]int // how often each load is invalid
 	}{
 		{
 			name: "once", times: map[float64]int{1: 1, 8: 1}, good: true,
@@ -380,7 +381,7 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 	}
 }
 
-// The answer carries the worst verdict of the probes that it rests on.
+// The result has the worst verdict of the probes on which it is based.
 func TestTheAnswerHasAVerdict(t *testing.T) {
 	_, s := course(t, template(1, 16, false), func(p series.Step) series.Outcome {
 		o := server{knee: 6, capacity: 6}.run(p.Value)

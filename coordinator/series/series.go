@@ -1,8 +1,9 @@
-// Package series decides which stages a sweep or a search runs next, from what the stages before measured.
+// Package series decides which stage a sweep or a search runs next, from what the previous stages measured.
 //
-// It is pure: no I/O, no clock, no goroutine. It knows nothing of agents, targets and ledgers; it turns a template's
-// load into load points one after another, and outcomes into a conclusion. The run's state machine (package lifecycle)
-// is its only caller: it asks for the next step, runs it as a stage, and takes the stage's outcome in.
+// It is pure: no I/O, no clock, no goroutine. It knows nothing about agents, targets and ledgers. It turns a template's
+// load into load points one after another, and their outcomes into a conclusion. The run's state machine (package
+// lifecycle) is its only caller: it asks for the next step, runs the step as a stage, and passes the stage's outcome to
+// Take.
 package series
 
 import (
@@ -34,65 +35,67 @@ type Step struct {
 	Purpose string
 	// Value is the rate in requests per second, or the concurrency.
 	Value float64
-	// Load is the template's load at this value, without the search or sweep. It is the caller's own.
+	// Load is the template's load at this value, without the search or sweep. It is a copy that the caller may change.
 	Load *spatev1.LoadPoint
 }
 
-// Outcome is what a stage measured, as far as series ask for it. What is not known is nil.
+// Outcome is what a stage measured, as far as series need it. Unknown values are nil.
 type Outcome struct {
-	// GaveUp is why an abort rule ended the stage. Empty: none did.
+	// GaveUp is why an abort rule ended the stage. Empty: no rule did.
 	GaveUp string
-	// Completed, Failed and Cancelled count the measured requests by their end.
+	// Completed, Failed and Cancelled count the measured requests by how they ended.
 	Completed, Failed, Cancelled uint64
-	// Fault is the failed requests' most frequent error, in words. Empty: there is none.
+	// Fault is the most frequent error of the failed requests, in words. Empty: there is none.
 	Fault string
-	// Good are the completed requests that kept the plan's SLO.
+	// Good counts the completed requests that kept the plan's SLO.
 	Good uint64
-	// NeverSent are the measured requests that were owed and not sent.
+	// NeverSent counts the measured requests that were due and never sent.
 	NeverSent uint64
-	// Latencies are those that a search limits, in the order of its limits. Requests that were cut off count as slower
-	// than all.
+	// Latencies are the values that a search limits, in the order of its limits. Cancelled requests count as slower
+	// than all others.
 	Latencies []*time.Duration
 	// Throughput is completed requests per second.
 	Throughput *float64
 	// Backlog is how the number of requests in flight grew. Nil: the stage was too short to tell.
 	Backlog *Backlog
-	// Verdict is that on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: it was not judged.
+	// Verdict is the verdict on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: there is none.
 	Verdict string
-	// Doubts are the reasons for it, in words. Empty: there are none.
+	// Doubts are the reasons for the verdict, in words. Empty: there are none.
 	Doubts string
-	// Unmeasured is why the measurement itself is invalid, through no fault of the server's. Empty: it is not.
+	// Unmeasured is why the measurement itself is invalid, through no fault of the server. Empty: it is not.
 	Unmeasured string
 }
 
-// Backlog counts what came and what went in the second half of a stage's measured part, measured or not.
+// Backlog counts all requests, measured or not, that started and ended in the second half of a stage's measured part.
 type Backlog struct {
-	// Level is the mean number of requests in flight in the first half, InFlight the number at the begin of the second.
+	// Level is the mean number of requests in flight in the first half, InFlight the number at the start of the second.
 	Level    float64
 	InFlight uint64
-	// Owed is how many requests the load asks for in it. Started and Ended are those that did so.
+	// Owed is how many requests the load asks for in the second half. Started and Ended are how many started and ended
+	// in it.
 	Owed           float64
 	Started, Ended uint64
-	// Seconds is its length.
+	// Seconds is the length of the second half.
 	Seconds float64
 }
 
-// Series is a sweep or a search under way. It is not safe for concurrent use.
+// Series is a sweep or a search in progress. It is not safe for concurrent use.
 type Series interface {
-	// Next returns the next stage, false if the series has ended. Asked again before Take it says the same.
+	// Next returns the next stage, false if the series has ended. Until Take is called it returns the same.
 	Next() (Step, bool)
-	// Take takes in the outcome of the stage that Next returned last, with its index in the run. It returns what a
-	// person should know of it.
+	// Take records the outcome of the stage that Next returned last, with the stage's index in the run. It returns what
+	// a person should know about the stage. Empty: nothing.
 	Take(stageIndex uint32, o Outcome) string
-	// End ends the series before its time.
+	// End ends the series early.
 	End(reason string)
-	// Conclusion says in one line what came of the series, and whether that is what was asked for.
+	// Conclusion returns the result of the series in one line, and whether the series did what was asked for.
 	Conclusion() (text string, good bool)
-	// Record is what a search found, without the names of its place in the run. Nil: the series is no search.
+	// Record returns what a search found. The caller fills in the target, the workload and the number of the series. It
+	// returns nil for a sweep.
 	Record() *spatev1.SearchRecord
 }
 
-// New begins the series of a template's load, whose defaults have been filled in. It returns nil if the load is no
+// New starts the series of a template's load, whose defaults must be filled in. It returns nil if the load is not a
 // template.
 func New(template *spatev1.LoadPoint) Series {
 	switch {
@@ -104,28 +107,28 @@ func New(template *spatev1.LoadPoint) Series {
 	return nil
 }
 
-// closedAt is a template's load at a concurrency.
+// closedAt returns a template's load at a concurrency.
 func closedAt(template *spatev1.LoadPoint, concurrency uint32) *spatev1.LoadPoint {
 	l := plain(template)
 	l.Concurrency, l.Arrival, l.Burstiness, l.Unconditioned, l.Split = concurrency, "", 0, false, ""
 	return l
 }
 
-// openAt is a template's load at a rate.
+// openAt returns a template's load at a rate.
 func openAt(template *spatev1.LoadPoint, rate float64) *spatev1.LoadPoint {
 	l := plain(template)
 	l.Rate = rate
 	return l
 }
 
-// plain copies a template's load as one that agents can be given.
+// plain returns a copy of a template's load without the search or sweep, which agents can run.
 func plain(template *spatev1.LoadPoint) *spatev1.LoadPoint {
 	l := proto.CloneOf(template)
 	l.Search, l.Sweep = nil, nil
 	return l
 }
 
-// digits is to how many significant digits rates are rounded: what a person reads and types again.
+// digits is the number of significant digits to which rates are rounded, so that a person can read and type them.
 const digits = 4
 
 // rounded rounds to significant digits.
@@ -137,11 +140,11 @@ func rounded(v float64, digits int) float64 {
 	return r
 }
 
-// rateWords is a rate for people.
+// rateWords formats a rate for people.
 func rateWords(rate float64) string { return number(rounded(rate, digits)) + " req/s" }
 
-// number is a number as people write it.
+// number formats a number without an exponent.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// percent is a share for people.
+// percent formats a share for people.
 func percent(share float64) string { return number(rounded(100*share, digits)) + " %" }

@@ -7,9 +7,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sweep measures one request at a time, then a saturated server, then rates evenly between the two request throughputs.
-// The last of them is the saturated throughput itself, and the synchronous one is not measured again, as in GuideLLM's
-// sweeps.
+// sweep measures one request at a time, then a saturated server, then evenly spaced rates between the two request
+// throughputs. As in GuideLLM's sweeps, the last rate is the saturated throughput itself, and the synchronous rate is
+// not measured again.
 type sweep struct {
 	template   *spatev1.LoadPoint
 	points     int
@@ -25,7 +25,7 @@ func newSweep(template *spatev1.LoadPoint) *sweep {
 	return &sweep{template: template, points: int(asked.GetPoints()), saturation: asked.GetSaturation()}
 }
 
-// Next is the next stage.
+// Next returns the next stage.
 func (s *sweep) Next() (Step, bool) {
 	step := Step{Number: uint32(s.done)}
 	switch {
@@ -44,12 +44,12 @@ func (s *sweep) Next() (Step, bool) {
 	return step, true
 }
 
-// rate is the n-th of the rates between, from 1.
+// rate returns the n-th of the evenly spaced rates, from 1.
 func (s *sweep) rate(n int) float64 {
 	return rounded(*s.lowest+(*s.highest-*s.lowest)*float64(n)/float64(s.points), digits)
 }
 
-// Take takes in a stage. After the second one it is known which rates follow.
+// Take records a stage. After the second stage the rates are known.
 func (s *sweep) Take(_ uint32, o Outcome) string {
 	s.done++
 	switch s.done {
@@ -63,7 +63,7 @@ func (s *sweep) Take(_ uint32, o Outcome) string {
 	return ""
 }
 
-// known is a throughput, without which the sweep ends.
+// known returns the throughput of an outcome. It ends the sweep if the throughput is not known.
 func (s *sweep) known(o Outcome, at string) *float64 {
 	if o.Throughput == nil || *o.Throughput <= 0 {
 		s.End("the request throughput with " + at + " is not known")
@@ -72,7 +72,7 @@ func (s *sweep) known(o Outcome, at string) *float64 {
 	return o.Throughput
 }
 
-// between says which rates follow, if there is room for any.
+// between returns which rates follow. It ends the sweep if there is no room for any.
 func (s *sweep) between() string {
 	if s.lowest == nil || s.highest == nil {
 		return ""
@@ -86,10 +86,10 @@ func (s *sweep) between() string {
 	return fmt.Sprintf("%s one at a time, %s saturated: %d rates between follow", low, high, s.points)
 }
 
-// End ends the sweep before its time.
+// End ends the sweep early. The first reason is kept.
 func (s *sweep) End(reason string) { s.ended = cmp.Or(s.ended, reason) }
 
-// Conclusion says how the sweep ended.
+// Conclusion returns how the sweep ended, and whether it ran all stages.
 func (s *sweep) Conclusion() (text string, good bool) {
 	if s.ended != "" {
 		return fmt.Sprintf("ended after %d of %d stages: %s", s.done, 2+s.points, s.ended), false
@@ -97,5 +97,5 @@ func (s *sweep) Conclusion() (text string, good bool) {
 	return fmt.Sprintf("%d stages from one request at a time to %s", s.done, rateWords(*s.highest)), true
 }
 
-// Record is nil: a sweep looks for nothing.
+// Record returns nil, because a sweep searches for nothing.
 func (s *sweep) Record() *spatev1.SearchRecord { return nil }

@@ -9,7 +9,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sweepOf plays a sweep of 4 rates over a server with a latency and a capacity, and returns its steps.
+// sweepOf plays a sweep of 4 rates with the given synchronous and saturated throughputs, and returns its steps.
 func sweepOf(t *testing.T, synchronous, saturated *float64) ([]string, series.Series) {
 	t.Helper()
 	s := series.New(&spatev1.LoadPoint{Arrival: "gamma", Burstiness: 2, Requests: 10,
