@@ -108,3 +108,34 @@ func BenchmarkStageMemory(b *testing.B) {
 		runtime.KeepAlive(stage)
 	}
 }
+
+// A stage keeps no histogram of a window that was forgotten: hours of it fit into memory.
+func TestAForgottenWindowTakesLittleMemory(t *testing.T) {
+	const windows, most = 4000, 256 // bytes
+	stage := NewStage(fixture.StageRecord(0, 1))
+	heap := func() (m runtime.MemStats) {
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m
+	}
+	play := func(from, to uint32) {
+		for w := from; w < to; w++ {
+			s := fixture.SnapshotOf(0, fixture.AgentName(0), 1, uint64(w)+1)
+			s.Window = w
+			if err := stage.Add(s); err != nil {
+				t.Fatal(err)
+			}
+			stage.Forget(w)
+		}
+	}
+	play(0, windows)
+	before := heap()
+	play(windows, 2*windows)
+	after := heap()
+	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / windows; each > most {
+		t.Errorf("%d bytes a window, want %d at most", each, most)
+	} else {
+		t.Logf("%d bytes a window", each)
+	}
+	runtime.KeepAlive(stage)
+}

@@ -15,8 +15,8 @@ import (
 //
 // What observers measure is kept separately: only Views and the observers of results contain it.
 //
-// Memory is bounded by the number of agents, regions and endpoints, plus a few bytes for each window. The histograms of
-// single windows stay until Forget or HideWindows.
+// Memory is bounded by the number of agents, regions and endpoints, plus some 200 bytes for each window. The histograms
+// of single windows stay until Forget or HideWindows.
 type Stage struct {
 	index  uint32
 	target *spatev1.Target
