@@ -73,7 +73,9 @@ Exit codes:
 			if err := settings.Apply(cmd); err != nil {
 				return BadInput(err)
 			}
-			logger, err := settings.Logger(cmd.ErrOrStderr(), level, format)
+			log := newLines(cmd.ErrOrStderr())
+			defer log.close()
+			logger, err := settings.Logger(log, level, format)
 			if err != nil {
 				return BadInput(err)
 			}
