@@ -1,11 +1,11 @@
-# Spate. Only Go (1.26 or later) and make are needed; tools are built into .bin/ by the targets that use them.
+# Spate. Only Go (1.26 or later) and make are needed. Targets build the tools that they use into .bin/.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# Versions of the tools. A changed version is built anew.
+# Versions of the tools. After a change of a version the tool is rebuilt.
 BUF_VERSION                := v1.73.0
 PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
@@ -19,23 +19,24 @@ CERT_MANAGER_VERSION       := v1.18.2
 
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME  ?= 10s
-# Runs of make torture, the first one's seed, how many go on at a time, which scripts are taken (a pattern), and where their summary goes.
+# Settings of make torture: number of runs, seed of the first run, number of concurrent runs, a pattern that selects
+# scripts, and the file for the summary.
 N         ?= 100
 SEED      ?= 1
 AT_ONCE   ?= 2
 ONLY      ?=
 SUMMARY   ?= $(CURDIR)/$(TMP)/torture.jsonl
 TESTFLAGS ?=
-# Packages that are tested at the same time: some tests are full machines of their own.
+# Number of packages that are tested at the same time. It is low because some tests need a whole machine.
 TESTPROCS ?= 2
-# The race detector needs a C compiler. Without one, as Go sees it, the tests run without it and say so.
+# The race detector needs a C compiler. If Go finds none, the tests run without the race detector and say so.
 RACE       = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 
 comma := ,
 BIN := .bin
 TMP := .bin/tmp
 
-# retry runs a command up to three times, for networks that time out.
+# retry runs a command up to three times, because networks time out.
 retry = for try in 1 2 3; do if $(1); then break; elif [ $$try = 3 ]; then exit 1; else echo "Once more in 5 s (try $$try of 3 failed)." >&2; sleep 5; fi; done
 
 .PHONY: help
@@ -44,12 +45,12 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: bin/spate ## Build and run the quickstart plan: a whole load test on this machine.
-	bin/spate run plans/quickstart.yaml --fail-on never # a busy machine may spoil a measurement, and that is no error of make's
+	bin/spate run plans/quickstart.yaml --fail-on never # a busy machine may spoil a measurement, which must not fail make
 
 .PHONY: build
 build: bin/spate bin/spate-coordinator bin/spate-agent ## Build the programs into bin/.
 
-# Go knows best what is up to date, so these are always handed to it.
+# Go knows what is up to date, so these targets always run go build.
 .PHONY: bin/spate bin/spate-coordinator bin/spate-agent
 bin/spate:             PACKAGE := ./cmd/spate
 bin/spate-coordinator: PACKAGE := ./cmd/coordinator
@@ -67,29 +68,29 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 		go test -json -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution)' ./coordinator/membership ./agent/arrival || all=$$?; exit $$all; } | go run ./internal/testsummary
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
-# A vLLM on loopback that nobody else uses, and the id of the token that ends its outputs (0: natural ends are not tried).
+# A vLLM on loopback that nobody else uses, and the ID of the token that ends its outputs (0: do not test natural ends).
 ENGINE  ?=
 EOS     ?= 0
 ENGINES_STREAMS ?= 1 4 16
 
 .PHONY: test-engine
-test-engine: ## Hold Spate's numbers against a real engine's own histograms: ENGINE=http://127.0.0.1:8000.
+test-engine: ## Compare Spate's numbers with a real engine's own histograms: ENGINE=http://127.0.0.1:8000.
 	@test -n '$(ENGINE)' || { echo 'Give the base URL of a vLLM on loopback: make test-engine ENGINE=http://127.0.0.1:8000' >&2; exit 2; }
 	go test ./e2e/engine -count 1 -timeout 60m -v -args -engine.url '$(ENGINE)' -engine.eos '$(EOS)' -engine.streams '$(ENGINES_STREAMS)'
 
-# Packages whose tests ask a database.
+# Packages whose tests query a database.
 INFLUX_TESTS := ./aggregate/sink/influx ./deployments/grafana/... ./e2e
 
 .PHONY: test-influx2
-test-influx2: $(BIN)/influxd2 ## Run every test that needs a database against InfluxDB 2.7 in place of 1.8: 3 minutes.
+test-influx2: $(BIN)/influxd2 ## Run every test that needs a database against InfluxDB 2.7 instead of 1.8: 3 minutes.
 	SPATE_TEST_INFLUX=2 go test -count=1 -p 1 -timeout 20m $(TESTFLAGS) $(INFLUX_TESTS)
 
 .PHONY: influx-outage
-influx-outage: $(BIN)/influxd ## Run with InfluxDB away for OUTAGE (60s), stopped and killed, and compare the send delays: 7 minutes.
+influx-outage: $(BIN)/influxd ## Run while InfluxDB is stopped or killed for OUTAGE (60s), and compare the send delays: 7 minutes.
 	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestSpoolOutlivesItsCoordinator' -p 1 -parallel 1
 
 .PHONY: torture
-torture: ## Run the real programs under drawn faults: N=100 runs from SEED=1 on. A seed has the same faults every time.
+torture: ## Run the real programs under random faults: N=100 runs from SEED=1 on. A seed always has the same faults.
 	@mkdir -p $(dir $(SUMMARY)) && rm -f $(SUMMARY)
 	go test ./e2e/torture -run '^TestTorture$$' -count 1 -timeout 0 -parallel $(AT_ONCE) -v -args -torture.n=$(N) -torture.seed=$(SEED) \
 		-torture.only='$(ONLY)' -torture.summary=$(SUMMARY) | grep --line-buffered -v '^=== '
@@ -107,7 +108,7 @@ fmt: $(BIN)/golangci-lint $(BIN)/buf ## Format Go and proto.
 	$(BIN)/golangci-lint fmt
 	$(BIN)/buf format --write proto
 
-# plan_schema writes the JSON Schema of plans. The comments in it come from the proto files, by way of buf.
+# plan_schema writes the JSON Schema of plans. Its descriptions are the comments of the proto files, extracted by buf.
 define plan_schema
 	@mkdir -p $(TMP)
 	$(BIN)/buf build proto --output $(TMP)/plan.binpb
@@ -138,8 +139,9 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 	@diff --recursive --brief $(DASHBOARDS) $(TMP)/generated/dashboards \
 		|| { echo 'The Grafana dashboards are not current: make generate' >&2; exit 1; }
 
-# The protocol as of the last release. `make lint` refuses what would break agents, coordinators and ledgers of that release. Renew it
-# at a release and never to silence the check; until the first release it may be renewed with each change.
+# The protocol as of the last release. `make lint` refuses changes that would break agents, coordinators and ledgers of
+# that release. Update the baseline at a release, and never to silence the check; until the first release it may be
+# updated with each change.
 .PHONY: proto-baseline
 proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: make the protocol the one that later changes must be compatible with.
 	$(BIN)/buf build proto --exclude-source-info --output proto/baseline.binpb
@@ -153,7 +155,8 @@ proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: mak
 bench: $(BIN)/influxd ## Run all benchmarks.
 	go test -run '^$$' -bench . -benchmem -p 1 $(TESTFLAGS) ./...
 
-# Spate beside other load generators, on Linux: STREAMS, SHAPES (published has its own 1,000 streams), ROUNDS, TOOLS (default: all that are installed), TIMEOUT of a run.
+# Comparison with other load generators, on Linux: STREAMS, SHAPES (published has its own 1,000 streams), ROUNDS, TOOLS
+# (default: all that are installed), TIMEOUT of a run.
 STREAMS ?= 1 100 500 1000 4000
 SHAPES  ?= ticks spread published
 ROUNDS  ?= 3
@@ -186,7 +189,7 @@ fuzz: ## Run each fuzzer for FUZZTIME (10s).
 		go test -run '^$$' -fuzz "^$${fuzzer#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname "$$file")" </dev/null; \
 	done
 
-# It takes node, npm and Chromium beside what the rest takes; see deployments/grafana/pictures.
+# The pictures also need node, npm and Chromium; see deployments/grafana/pictures.
 PICTURES := deployments/grafana/pictures
 $(PICTURES)/node_modules: $(PICTURES)/package-lock.json
 	cd $(PICTURES) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
@@ -207,14 +210,14 @@ check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards again
 	$(PICTURES)/node_modules/.bin/tsc -p $(PICTURES)
 
 .PHONY: check-deployments
-check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go ## Check chart, compose file and units by Helm, Kubernetes' schemas, Compose's model and systemd.
+check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go ## Check chart, compose file and units with Helm, Kubernetes' schemas, Compose's model and systemd.
 	deployments/check.sh $(BIN) $(CERT_MANAGER_VERSION)
 
 .PHONY: tools
 tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd $(BIN)/victoria-metrics ## Build all tools into .bin/.
 
-# tool makes the rule for a tool: name, package, version, build flags. The stamp's name holds the version; a program of that
-# version that is already there is taken as it is.
+# tool makes the rule for a tool: name, package, version, build flags. The stamp file's name contains the version. An
+# existing program of that version is not rebuilt.
 define tool
 $(BIN)/$(1): $(BIN)/.$(1)@$(3) ;
 $(BIN)/.$(1)@$(3):
@@ -229,10 +232,10 @@ $(eval $(call tool,buf,github.com/bufbuild/buf/cmd/buf,$(BUF_VERSION)))
 $(eval $(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO_VERSION)))
 $(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC_VERSION)))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
-# Without the tags it refuses unsigned integers. Later versions cannot be built by Go alone.
+# Without the tags it refuses unsigned integers. Later versions cannot be built with Go alone.
 $(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_VERSION),-tags uint$$(comma)uint64))
 
-# InfluxDB 2 is built by a target of its own: beside Go it takes Rust. The stamp's name holds the version.
+# InfluxDB 2 has a separate rule, because it needs Rust besides Go. The stamp file's name contains the version.
 $(BIN)/influxd2: $(BIN)/.influxd2@$(INFLUXD2_VERSION) ;
 $(BIN)/.influxd2@$(INFLUXD2_VERSION): internal/influxtest/server/build.sh
 	@echo 'Building InfluxDB $(INFLUXD2_VERSION) into .bin/: about 10 minutes, once.' >&2
@@ -243,7 +246,7 @@ $(BIN)/.influxd2@$(INFLUXD2_VERSION): internal/influxtest/server/build.sh
 $(eval $(call tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
 $(eval $(call tool,kubectl-validate,sigs.k8s.io/kubectl-validate,$(KUBECTL_VALIDATE_VERSION)))
 
-# Its program is called cmd.
+# compose-go has a separate rule, because its program is called cmd.
 $(BIN)/compose-go: $(BIN)/.compose-go@$(COMPOSE_GO_VERSION) ;
 $(BIN)/.compose-go@$(COMPOSE_GO_VERSION):
 	@mkdir -p $(TMP)
@@ -251,7 +254,8 @@ $(BIN)/.compose-go@$(COMPOSE_GO_VERSION):
 	@mv $(TMP)/cmd $(BIN)/compose-go
 	@rm -f $(BIN)/.compose-go@* && touch $@
 
-# It can be had as a module that another one requires only: its version stands in that one's go.mod.
+# VictoriaMetrics can only be built as a module that another module requires. Its version is in the go.mod of that
+# module.
 VICTORIA := internal/victoriatest/server
 $(BIN)/victoria-metrics: $(VICTORIA)/go.mod
 	@mkdir -p $(BIN)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks what is deployed by the tools of those that it is deployed to: Helm, Kubernetes' schemas and cert-manager's, Compose's model, systemd.
-# `make check-deployments` builds the tools and runs it: deployments/check.sh BIN CERT_MANAGER_VERSION, from the root of the repository.
+# Checks the deployment files with the tools of their platforms: Helm, the schemas of Kubernetes and cert-manager,
+# Compose's model, systemd. `make check-deployments` builds the tools and runs this script, from the root of the
+# repository: deployments/check.sh BIN CERT_MANAGER_VERSION.
 set -euo pipefail
 bin=$(realpath "$1")
 made=$(mktemp -d)
@@ -9,7 +10,7 @@ trap 'rm -rf "$made"' EXIT
 chart=deployments/helm/spate
 image=(--set image.repository=registry.example/spate,image.tag=v1)
 
-# The ways in which the chart is used, each by the values that differ.
+# The ways to use the chart, each with the values that differ from the defaults.
 declare -A ways=(
   [plain]=''
   [certificates]='tls.mode=certManager'
@@ -25,7 +26,8 @@ for way in "${!ways[@]}"; do
   "$bin/helm" lint --quiet --strict "$chart" "${values[@]}"
   "$bin/helm" template spate "$chart" "${values[@]}" >"$made/$way.yaml"
 done
-# As it comes, the chart is in order, and says at its installation what is missing. A value that it does not know is refused.
+# With its default values the chart passes lint, and its installation says which value is missing. The chart refuses
+# unknown values.
 "$bin/helm" lint --quiet --strict "$chart"
 if "$bin/helm" template spate "$chart" >/dev/null 2>"$made/said" || ! grep -q 'image.repository: name the repository' "$made/said"; then
   echo 'The chart is installed without an image.' >&2
@@ -41,7 +43,7 @@ crds=$(go mod download -json "github.com/cert-manager/cert-manager@$2" | sed -n 
 (cd deployments/compose && "$bin/compose-go" compose.yaml >"$made/compose.out")
 
 if command -v systemd-analyze >/dev/null; then
-  # Programs that are not installed here are no fault of the units.
+  # The units must not fail because the programs are not installed here.
   for unit in deployments/systemd/*.service; do
     sed 's|^ExecStart=/usr/bin/spate-[a-z]*|ExecStart=/bin/true|' "$unit" >"$made/$(basename "$unit")"
   done

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# build.sh VERSION WORKDIR PROGRAM: builds InfluxDB 2 without its UI. It takes Go, Rust with cargo, a C compiler and pkg-config, the Go module
-# proxy and crates.io, and about 10 minutes of two cores.
+# build.sh VERSION WORKDIR PROGRAM: builds InfluxDB 2 without its UI. It needs Go, Rust with cargo, a C compiler and
+# pkg-config, the Go module proxy and crates.io, and takes about 10 minutes on two cores.
 #
-# Its query language, Flux, is a Rust library. It is built here rather than by the build's own pkg-config wrapper, which would optimise it over
-# all its parts for half an hour, and with a compiler whose newer warnings would be errors.
+# Flux, InfluxDB's query language, is a Rust library. This script builds it, instead of the build's own pkg-config
+# wrapper: the wrapper would spend half an hour on link-time optimization, and newer compilers have warnings that it
+# treats as errors.
 set -euo pipefail
 version=$1 work=$2 program=$3
 for tool in go cargo cc pkg-config; do

@@ -25,10 +25,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ConnectRequest is one message of an agent.
+// ConnectRequest is one message from an agent.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it says.
+	// The message.
 	//
 	// Types that are valid to be assigned to Message:
 	//
@@ -124,7 +124,7 @@ type ConnectRequest_Hello struct {
 }
 
 type ConnectRequest_Applied struct {
-	// An assignment was taken on.
+	// An assignment was accepted and is ready to start.
 	Applied *Applied `protobuf:"bytes,2,opt,name=applied,proto3,oneof"`
 }
 
@@ -134,7 +134,7 @@ type ConnectRequest_Rejected struct {
 }
 
 type ConnectRequest_Heartbeat struct {
-	// Sent each heartbeat interval.
+	// Sent every heartbeat interval.
 	Heartbeat *Heartbeat `protobuf:"bytes,4,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -146,10 +146,10 @@ func (*ConnectRequest_Rejected) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Heartbeat) isConnectRequest_Message() {}
 
-// ConnectResponse is one message of the coordinator.
+// ConnectResponse is one message from the coordinator.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it says.
+	// The message.
 	//
 	// Types that are valid to be assigned to Message:
 	//
@@ -275,32 +275,32 @@ type ConnectResponse_Welcome struct {
 }
 
 type ConnectResponse_Assign struct {
-	// A share of a stage to prepare.
+	// An assignment to prepare.
 	Assign *Assign `protobuf:"bytes,2,opt,name=assign,proto3,oneof"`
 }
 
 type ConnectResponse_Arm struct {
-	// When to start it.
+	// When to start the assignment.
 	Arm *Arm `protobuf:"bytes,3,opt,name=arm,proto3,oneof"`
 }
 
 type ConnectResponse_Stop struct {
-	// Stop it before its end.
+	// Stop the assignment before its end.
 	Stop *Stop `protobuf:"bytes,4,opt,name=stop,proto3,oneof"`
 }
 
 type ConnectResponse_Measure struct {
-	// The warm-up is over at this time.
+	// The warm-up ends at this time.
 	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"`
 }
 
 type ConnectResponse_Renewed struct {
-	// A heartbeat was heard: the agent's lease begins anew.
+	// Answer to a heartbeat: renews the agent's lease.
 	Renewed *Renewed `protobuf:"bytes,6,opt,name=renewed,proto3,oneof"`
 }
 
 type ConnectResponse_Revise struct {
-	// A new revision of an assignment under way.
+	// A new revision of an assignment in progress.
 	Revise *Revise `protobuf:"bytes,7,opt,name=revise,proto3,oneof"`
 }
 
@@ -318,20 +318,20 @@ func (*ConnectResponse_Renewed) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Revise) isConnectResponse_Message() {}
 
-// Hello introduces an agent, or one that comes back.
+// Hello introduces an agent, on its first connection and on each reconnect.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of the protocol.
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// Who it is.
+	// The agent.
 	Agent *AgentInfo `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Random number of the agent's process.
+	// Random number that identifies the agent's process.
 	Incarnation uint64 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// Assignment in progress, for an agent that lost its connection.
+	// Assignment in progress, if the agent lost its connection.
 	Resume *AssignmentRef `protobuf:"bytes,4,opt,name=resume,proto3" json:"resume,omitempty"`
-	// That assignment is armed or under way.
+	// The assignment in `resume` is armed or in progress.
 	Armed bool `protobuf:"varint,5,opt,name=armed,proto3" json:"armed,omitempty"`
-	// Version of what its numbers mean: measure.Definitions.
+	// Version of the definitions that the agent measures by: measure.Definitions.
 	Definitions   uint32 `protobuf:"varint,6,opt,name=definitions,proto3" json:"definitions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -414,23 +414,24 @@ type AgentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Region, as its configuration says. May be empty.
+	// Region from the agent's configuration. May be empty.
 	Region string `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
 	// Version of the program.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// Host name.
 	Host string `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
-	// Share of the load relative to other agents. At least 1.
+	// Size of the agent's stripe relative to the other agents'. At least 1.
 	Weight uint32 `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Most requests in flight the agent takes on. 0: not known.
+	// Maximum number of requests in flight that the agent accepts. 0: not known.
 	MaxStreams uint32 `protobuf:"varint,6,opt,name=max_streams,json=maxStreams,proto3" json:"max_streams,omitempty"`
 	// Cores the agent may use.
 	Cores uint32 `protobuf:"varint,7,opt,name=cores,proto3" json:"cores,omitempty"`
-	// Most requests per second the agent takes on. 0: not limited.
+	// Maximum number of requests per second that the agent accepts. 0: not limited.
 	MaxRate float64 `protobuf:"fixed64,8,opt,name=max_rate,json=maxRate,proto3" json:"max_rate,omitempty"`
-	// What its machine was seen to do exactly, by calibration. Unset: it was not calibrated.
+	// Load up to which calibration found the machine's times exact. Unset: the machine was not calibrated.
 	Capacity *Capacity `protobuf:"bytes,9,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// A person gave the weight. Where nobody did and each agent of a stage has a capacity, shares go by capacity.frames_per_second.
+	// The weight was set explicitly. If no agent of a stage has an explicit weight and each has a capacity, the load is
+	// split by capacity.frames_per_second.
 	WeightGiven   bool `protobuf:"varint,10,opt,name=weight_given,json=weightGiven,proto3" json:"weight_given,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -536,12 +537,12 @@ func (x *AgentInfo) GetWeightGiven() bool {
 	return false
 }
 
-// Capacity is the most that an agent's machine did in calibration while its times stayed exact.
+// Capacity is the highest load in calibration at which the times of an agent's machine stayed exact.
 type Capacity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Streams at once.
+	// Concurrent streams.
 	Streams uint32 `protobuf:"varint,1,opt,name=streams,proto3" json:"streams,omitempty"`
-	// Frames per second, over all streams.
+	// Frames per second, summed over all streams.
 	FramesPerSecond float64 `protobuf:"fixed64,2,opt,name=frames_per_second,json=framesPerSecond,proto3" json:"frames_per_second,omitempty"`
 	// Requests started per second.
 	StartsPerSecond float64 `protobuf:"fixed64,3,opt,name=starts_per_second,json=startsPerSecond,proto3" json:"starts_per_second,omitempty"`
@@ -612,11 +613,11 @@ func (x *Capacity) GetMeasuredAt() *timestamppb.Timestamp {
 // AssignmentRef names one revision of one assignment.
 type AssignmentRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Run.
+	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Stage.
+	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,2,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
-	// Counts the changes of a stage's assignment, from 1.
+	// Number of the revision within the stage, from 1.
 	Revision      uint32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -676,10 +677,10 @@ func (x *AssignmentRef) GetRevision() uint32 {
 // Welcome tells an agent the terms of its session.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent sends a heartbeat this often.
+	// Interval between the agent's heartbeats.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// The agent goes on this long without the coordinator, then drains. It counts from the sending of the last heartbeat that was answered
-	// with Renewed. An assignment may shorten it.
+	// How long the agent continues without the coordinator before it drains. The lease starts when the agent sends a
+	// heartbeat that is later answered with Renewed. An assignment may shorten the lease.
 	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Name of the coordinator's process.
 	Coordinator   string `protobuf:"bytes,3,opt,name=coordinator,proto3" json:"coordinator,omitempty"`
@@ -738,24 +739,24 @@ func (x *Welcome) GetCoordinator() string {
 	return ""
 }
 
-// Assign hands an agent its share of a stage.
+// Assign gives an agent its assignment in a stage.
 type Assign struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is assigned.
+	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// The stage.
 	Stage *Stage `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"`
-	// The agent's share of it.
+	// The agent's stripe of the stage.
 	Stripe *Stripe `protobuf:"bytes,3,opt,name=stripe,proto3" json:"stripe,omitempty"`
-	// Values of the secret references of the stage's target. In memory only, on both sides. A coordinator that was started anew has them no
-	// more: the agent then takes those of the run's assignment before.
+	// Values of the secret references of the stage's target. Kept in memory only, on both sides. A restarted coordinator
+	// no longer has them: the agent then uses the secrets of its previous assignment in the same run.
 	Secrets map[string]string `protobuf:"bytes,4,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Keep one row for each request.
 	Records bool `protobuf:"varint,5,opt,name=records,proto3" json:"records,omitempty"`
-	// The agent starts nothing more once this time has passed since it sent the last heartbeat that was answered, so that the coordinator
-	// knows from when on another agent may take its part. Unset: Welcome.lease.
+	// The agent starts no more requests once this time has passed since it sent the last heartbeat that was answered. The
+	// coordinator then knows from when on another agent may take over. Unset: Welcome.lease.
 	Lease *durationpb.Duration `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Sources of server metrics that this agent reads, by their numbers (see ServerSample.source).
+	// Sources of server metrics that this agent reads, by number (see ServerSample.source).
 	ServerSources []uint32 `protobuf:"varint,7,rep,packed,name=server_sources,json=serverSources,proto3" json:"server_sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -840,15 +841,15 @@ func (x *Assign) GetServerSources() []uint32 {
 	return nil
 }
 
-// Stripe is one agent's share of a global schedule: item i belongs to the place that the pattern of weights names, or to the one that took
-// it over.
+// Stripe is one agent's part of a global schedule. Item i belongs to the rank that the pattern of weights names for i,
+// or to the rank that a handover moved item i to.
 type Stripe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Weights of the places of the stage's first agents, in the order of their names.
+	// Weights by rank. The stage's first agents have the first ranks, in the order of their names.
 	Weights []uint32 `protobuf:"varint,1,rep,packed,name=weights,proto3" json:"weights,omitempty"`
-	// This agent's place. One that is not in weights has what handovers give it.
+	// This agent's rank. A rank beyond `weights` owns only what handovers give it.
 	Rank uint32 `protobuf:"varint,2,opt,name=rank,proto3" json:"rank,omitempty"`
-	// What changed hands since, in order.
+	// Handovers so far, in order.
 	Handovers     []*Handover `protobuf:"bytes,3,rep,name=handovers,proto3" json:"handovers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -905,22 +906,25 @@ func (x *Stripe) GetHandovers() []*Handover {
 	return nil
 }
 
-// Handover shares out what belongs to one place, from a moment on. Items that come to a place keep together as a list: a place has the list
-// of its own weight, and one for each list that a handover shared out and gave it a part of, in that order. Item k of a list that is shared out
-// belongs to the place that the pattern of `weights` names for k. In a closed loop the items are slots, and requests follow them: request k
-// of a list of n slots belongs to its slot k mod n. There a list without slots, or without requests that are left, is none.
+// Handover distributes the items of one rank over other ranks, from a given point on. The items of a rank are kept as
+// lists: one list from its own weight, and one more for each list of which a handover gave the rank a part, in that
+// order. Item k of a distributed list goes to the rank that the pattern of `weights` names for k. In a closed loop the
+// items are slots, and requests follow their slots: request k of a list of n slots belongs to slot k mod n of that
+// list. In a closed loop, a list that has no slots, or no requests left, does not count as a list.
 type Handover struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Place that gives.
+	// Rank whose items are distributed.
 	FromRank uint32 `protobuf:"varint,1,opt,name=from_rank,json=fromRank,proto3" json:"from_rank,omitempty"`
-	// Part of each place in what is given, by rank; places behind the last have none. Later places have joined.
+	// Weight of each rank in the distribution. Ranks beyond the last weight get nothing. Ranks beyond Stripe.weights
+	// belong to agents that joined later.
 	Weights []uint32 `protobuf:"varint,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
-	// Open loop: arrivals due at this offset from the stage's start or later, in nanoseconds.
+	// Open loop: arrivals due at this offset from the stage's start or later are handed over, in nanoseconds.
 	FromNs int64 `protobuf:"varint,3,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	// Closed loop: the giver's requests from this number on, for each of its lists in their order, in the form of Snapshot.begun_items. A
-	// missing one is 0. Its slots go over at once, whatever it says.
+	// Closed loop: the giving rank's requests from this number on are handed over, one number for each of its lists in
+	// order, in the form of Snapshot.begun_items. A missing number is 0. The slots always move at once.
 	FromItems []uint64 `protobuf:"varint,4,rep,packed,name=from_items,json=fromItems,proto3" json:"from_items,omitempty"`
-	// Revision of the assignment that it came with: who has that one or a later one knows of it.
+	// Revision of the assignment that introduced this handover. An agent that has this or a later revision knows the
+	// handover.
 	Revision      uint32 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -991,12 +995,12 @@ func (x *Handover) GetRevision() uint32 {
 	return 0
 }
 
-// Revise changes the share of an agent that has an assignment. Shares only ever change by more handovers at the end of the list.
+// Revise changes the stripe of an agent that has an assignment. A revision only appends handovers to the stripe.
 type Revise struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is assigned, with its new revision.
+	// The assignment, with its new revision.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The agent's share of it from now on.
+	// The agent's stripe from now on.
 	Stripe        *Stripe `protobuf:"bytes,2,opt,name=stripe,proto3" json:"stripe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1046,14 +1050,14 @@ func (x *Revise) GetStripe() *Stripe {
 	return nil
 }
 
-// Applied says that an assignment is ready to start.
+// Applied reports that an assignment is ready to start.
 type Applied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was assigned.
+	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Offset to add to the agent's clock to get the coordinator's, in nanoseconds.
 	ClockOffsetNs int64 `protobuf:"varint,2,opt,name=clock_offset_ns,json=clockOffsetNs,proto3" json:"clock_offset_ns,omitempty"`
-	// Uncertainty of it.
+	// Uncertainty of clock_offset_ns, in nanoseconds.
 	ClockUncertaintyNs int64 `protobuf:"varint,3,opt,name=clock_uncertainty_ns,json=clockUncertaintyNs,proto3" json:"clock_uncertainty_ns,omitempty"`
 	// What the agent found out about the target.
 	Preparation   *Preparation `protobuf:"bytes,4,opt,name=preparation,proto3" json:"preparation,omitempty"`
@@ -1122,24 +1126,25 @@ func (x *Applied) GetPreparation() *Preparation {
 // Preparation is what an agent found out about a target before it sent load there.
 type Preparation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How prompts get their length: "token_ids", "words", "server", "usage" or "file"; "own" where the workload's rows give the text.
+	// How prompts get their length: "token_ids", "words", "server", "usage" or "file"; "own" if the workload's rows
+	// contain the text.
 	Lengths string `protobuf:"bytes,1,opt,name=lengths,proto3" json:"lengths,omitempty"`
-	// Tokens that the server adds to a prompt, as a chat template does. Unset: not known.
+	// Tokens that the server adds to a prompt, for example by a chat template. Unset: not known.
 	TemplateTokens *uint32 `protobuf:"varint,2,opt,name=template_tokens,json=templateTokens,proto3,oneof" json:"template_tokens,omitempty"`
 	// Requests ask the server for exactly OSL tokens.
 	ExactOutput bool `protobuf:"varint,3,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
-	// Longest prompt and output together that the server takes, in tokens. Unset: it does not tell.
+	// Maximum length of prompt and output together, in tokens. Unset: the server does not report it.
 	MaxModelTokens *uint32 `protobuf:"varint,4,opt,name=max_model_tokens,json=maxModelTokens,proto3,oneof" json:"max_model_tokens,omitempty"`
-	// Name of the server's software, as far as it tells.
+	// Name of the server's software, if the server reports one.
 	Server string `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"`
-	// What a person should know, one sentence each.
+	// Notes for people, one sentence each.
 	Notes []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
-	// Requests ask for the usage so far in each frame, and the server sends it.
+	// Requests ask for running usage, and the server sends it.
 	RunningUsage bool `protobuf:"varint,7,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
-	// How exact_output was found out: "plan", "known" (by what the server calls itself, and a short request does not contradict) or "tried" (by a
-	// short request, and by one that the server refused). Empty: it was not.
+	// How exact_output was determined: "plan", "known" (from the name of the server's software; a short request did not
+	// contradict it) or "tried" (by a short request and by one that the server refused). Empty: it was not determined.
 	ExactOutputBy string `protobuf:"bytes,8,opt,name=exact_output_by,json=exactOutputBy,proto3" json:"exact_output_by,omitempty"`
-	// Requests that were sent to find this out, those to /tokenize and the like among them.
+	// Number of requests sent during preparation, including those to /tokenize and the like.
 	Requests      uint32 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1238,10 +1243,10 @@ func (x *Preparation) GetRequests() uint32 {
 	return 0
 }
 
-// Rejected says why an assignment was not taken on.
+// Rejected reports why the agent refused an assignment.
 type Rejected struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was assigned.
+	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Why, and what to do about it.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1302,23 +1307,23 @@ func (x *Rejected) GetKind() FailureKind {
 	return FailureKind_FAILURE_KIND_UNSPECIFIED
 }
 
-// Heartbeat says that the agent lives, and how it does.
+// Heartbeat reports that the agent is alive, and its state.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Requests in flight.
 	InFlight uint32 `protobuf:"varint,1,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Snapshots not acked yet.
+	// Snapshots sent or waiting that have not been acked.
 	UnackedSnapshots uint32 `protobuf:"varint,2,opt,name=unacked_snapshots,json=unackedSnapshots,proto3" json:"unacked_snapshots,omitempty"`
 	// CPU used by the process since the last heartbeat, in cores.
 	CpuCores float64 `protobuf:"fixed64,3,opt,name=cpu_cores,json=cpuCores,proto3" json:"cpu_cores,omitempty"`
-	// Clock offset to the coordinator, in nanoseconds, and its uncertainty.
+	// Clock offset to the coordinator, in nanoseconds.
 	ClockOffsetNs int64 `protobuf:"varint,4,opt,name=clock_offset_ns,json=clockOffsetNs,proto3" json:"clock_offset_ns,omitempty"`
 	// Uncertainty of the offset, in nanoseconds. 0: not known yet.
 	ClockUncertaintyNs int64 `protobuf:"varint,5,opt,name=clock_uncertainty_ns,json=clockUncertaintyNs,proto3" json:"clock_uncertainty_ns,omitempty"`
-	// Counts the heartbeats of the agent's process, from 1.
+	// Number of this heartbeat within the agent's process, from 1.
 	Number uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
-	// Assignment whose load has ended on this agent. It holds its totals back until the load of all has ended, to read its servers a last
-	// time. Unset: there is none.
+	// Assignment whose load has ended on this agent. The agent holds its totals back until the load of all agents has
+	// ended, so that it can read its servers' metrics a last time. Unset: there is none.
 	Ended         *AssignmentRef `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1406,9 +1411,9 @@ func (x *Heartbeat) GetEnded() *AssignmentRef {
 // Renewed answers a heartbeat.
 type Renewed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number.
+	// Number of the heartbeat.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// The load of the assignment that the heartbeat says has ended has ended on all agents, observers left out.
+	// The load of the assignment in Heartbeat.ended has ended on all agents except observers.
 	AllEnded      bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1461,9 +1466,9 @@ func (x *Renewed) GetAllEnded() bool {
 // Arm sets the start of an applied assignment.
 type Arm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is armed.
+	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The start, on the coordinator's monotonic clock, in nanoseconds.
+	// Start time on the coordinator's monotonic clock, in nanoseconds.
 	StartClockNs  int64 `protobuf:"varint,2,opt,name=start_clock_ns,json=startClockNs,proto3" json:"start_clock_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1516,9 +1521,9 @@ func (x *Arm) GetStartClockNs() int64 {
 // Measure ends a warm-up that lasts until the load is steady. Requests are measured from the given time on.
 type Measure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is about.
+	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// When measuring begins, in nanoseconds since the stage's start.
+	// Start of the measurement, in nanoseconds since the stage's start.
 	FromNs        int64 `protobuf:"varint,2,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1568,16 +1573,16 @@ func (x *Measure) GetFromNs() int64 {
 	return 0
 }
 
-// Stop ends an assignment before its time. The agent sends what it measured and its totals all the same.
+// Stop ends an assignment early. The agent still sends what it measured, and its totals.
 type Stop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is stopped.
+	// The assignment.
 	Ref *AssignmentRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Cancel requests in flight at once instead of draining them.
 	Immediately bool `protobuf:"varint,2,opt,name=immediately,proto3" json:"immediately,omitempty"`
-	// Why, for the agent's log.
+	// Reason, for the agent's log.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The stage has measured enough: this is its regular end.
+	// The stage has measured enough: this is a regular end.
 	Enough        bool `protobuf:"varint,4,opt,name=enough,proto3" json:"enough,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1678,12 +1683,12 @@ func (*ProbeClockRequest) Descriptor() ([]byte, []int) {
 	return file_spate_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
-// ProbeClockResponse is the coordinator's monotonic clock when the request came in and when the answer left.
+// ProbeClockResponse has the coordinator's monotonic clock at two instants.
 type ProbeClockResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Request came in, in nanoseconds.
+	// When the request arrived, in nanoseconds.
 	ReceivedClockNs int64 `protobuf:"varint,1,opt,name=received_clock_ns,json=receivedClockNs,proto3" json:"received_clock_ns,omitempty"`
-	// Answer left, in nanoseconds.
+	// When the response was sent, in nanoseconds.
 	SentClockNs   int64 `protobuf:"varint,2,opt,name=sent_clock_ns,json=sentClockNs,proto3" json:"sent_clock_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1738,7 +1743,7 @@ type FetchDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SHA-256 of its bytes, in lowercase hexadecimal digits.
 	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// First byte wanted: what an interrupted transfer has already.
+	// Offset of the first byte wanted: the number of bytes that an interrupted transfer already received.
 	Offset        uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

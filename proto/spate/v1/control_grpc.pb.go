@@ -30,16 +30,16 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ControlService is what agents dial. Protocol history, by Hello.protocol:
+// ControlService is the service that agents dial. Protocol history, by Hello.protocol:
 //
 //	1  first version.
 //	2  Hello.definitions; error classes out_of_range and runaway.
 type ControlServiceClient interface {
-	// Connect holds the control stream of one agent for as long as it is a member.
+	// Connect is the control stream of one agent. It stays open while the agent is a member.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
-	// ProbeClock answers with the coordinator's clock: two of the four timestamps of a clock offset sample.
+	// ProbeClock returns the coordinator's clock: two of the four timestamps of a clock offset sample.
 	ProbeClock(ctx context.Context, in *ProbeClockRequest, opts ...grpc.CallOption) (*ProbeClockResponse, error)
-	// FetchDataset sends a dataset's bytes from an offset on. NOT_FOUND: the coordinator does not have it.
+	// FetchDataset streams a dataset's bytes from an offset on. NOT_FOUND: the coordinator does not have the dataset.
 	FetchDataset(ctx context.Context, in *FetchDatasetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchDatasetResponse], error)
 }
 
@@ -97,16 +97,16 @@ type ControlService_FetchDatasetClient = grpc.ServerStreamingClient[FetchDataset
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
 //
-// ControlService is what agents dial. Protocol history, by Hello.protocol:
+// ControlService is the service that agents dial. Protocol history, by Hello.protocol:
 //
 //	1  first version.
 //	2  Hello.definitions; error classes out_of_range and runaway.
 type ControlServiceServer interface {
-	// Connect holds the control stream of one agent for as long as it is a member.
+	// Connect is the control stream of one agent. It stays open while the agent is a member.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
-	// ProbeClock answers with the coordinator's clock: two of the four timestamps of a clock offset sample.
+	// ProbeClock returns the coordinator's clock: two of the four timestamps of a clock offset sample.
 	ProbeClock(context.Context, *ProbeClockRequest) (*ProbeClockResponse, error)
-	// FetchDataset sends a dataset's bytes from an offset on. NOT_FOUND: the coordinator does not have it.
+	// FetchDataset streams a dataset's bytes from an offset on. NOT_FOUND: the coordinator does not have the dataset.
 	FetchDataset(*FetchDatasetRequest, grpc.ServerStreamingServer[FetchDatasetResponse]) error
 	mustEmbedUnimplementedControlServiceServer()
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: spate/v1/ledger.proto
 
-// What the ledger holds beside snapshots.
+// What the ledger holds besides snapshots.
 
 package spatev1
 
@@ -28,39 +28,40 @@ const (
 // RunRecord is the ledger's record of a run.
 type RunRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run's id.
+	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The plan as it was given.
+	// The plan as submitted.
 	PlanYaml []byte `protobuf:"bytes,2,opt,name=plan_yaml,json=planYaml,proto3" json:"plan_yaml,omitempty"`
-	// Begin of the run.
+	// Start of the run.
 	BeginTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
-	// End of the run. Unset: it goes on, or the coordinator died.
+	// End of the run. Unset: the run is in progress, or its coordinator died.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// How it ended.
+	// How the run ended.
 	Outcome Outcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=spate.v1.Outcome" json:"outcome,omitempty"`
-	// Why, if it did not run to its end.
+	// Why the run ended early. Empty: it did not.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Version of the coordinator's program.
 	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	// Form in which request rows are written: "jsonl" or "parquet". Empty: none are kept.
+	// Format of the request rows: "jsonl" or "parquet". Empty: no rows are kept.
 	Records string `protobuf:"bytes,8,opt,name=records,proto3" json:"records,omitempty"`
-	// Stages the plan expands into. Written again at the end, when it is known how many sweeps and searches took.
+	// Number of stages that the plan expands into. Rewritten at the end, when the number of stages that sweeps and
+	// searches took is known.
 	Stages uint32 `protobuf:"varint,9,opt,name=stages,proto3" json:"stages,omitempty"`
-	// What searches found, by their number.
+	// What searches found, ordered by their number.
 	Searches []*SearchRecord `protobuf:"bytes,10,rep,name=searches,proto3" json:"searches,omitempty"`
-	// The run is a simulation, whose times are compressed by this factor. 0: it is none.
+	// Factor by which times are compressed, if the run is a simulation. 0: the run is not a simulation.
 	TimeCompression float64 `protobuf:"fixed64,11,opt,name=time_compression,json=timeCompression,proto3" json:"time_compression,omitempty"`
-	// When it was submitted. Unset: it began at once.
+	// When the run was submitted. Unset: it started at once.
 	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
-	// Nothing is missing from its result. Meaningful when it has ended.
+	// Nothing is missing from the result. Meaningful only after the run has ended.
 	Complete bool `protobuf:"varint,13,opt,name=complete,proto3" json:"complete,omitempty"`
-	// Who submitted it: the name in the client's certificate. Empty: not known.
+	// Name in the certificate of the client that submitted the run. Empty: not known.
 	Submitter string `protobuf:"bytes,14,opt,name=submitter,proto3" json:"submitter,omitempty"`
-	// How often the coordinator was started anew while the run went on, or the run was resumed.
+	// How often the coordinator was restarted during the run, or the run was resumed.
 	Restarts uint32 `protobuf:"varint,15,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	// Verdict on the run's measurements when it ended: "VALID", "SUSPECT" or "INVALID". Empty: none was judged.
+	// Verdict on the run's measurements at its end: "VALID", "SUSPECT" or "INVALID". Empty: nothing was judged.
 	Verdict string `protobuf:"bytes,16,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// What was lost of a ledger that was damaged, in words, if this one was made of what was left of it.
+	// What was lost, in words, if this ledger was recovered from a damaged one.
 	Damage        []string `protobuf:"bytes,17,rep,name=damage,proto3" json:"damage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -215,20 +216,21 @@ func (x *RunRecord) GetDamage() []string {
 	return nil
 }
 
-// Submission is what a coordinator that was started anew needs to go on with a run, beside its records. No secrets.
+// Submission is what a restarted coordinator needs to continue a run, besides the run's records. It holds no secrets.
 type Submission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stages and templates of the plan, in order.
 	Plan []*Stage `protobuf:"bytes,1,rep,name=plan,proto3" json:"plan,omitempty"`
-	// Agents to wait for before the plan is split.
+	// Number of agents to wait for before the plan is split.
 	MinAgents uint32 `protobuf:"varint,2,opt,name=min_agents,json=minAgents,proto3" json:"min_agents,omitempty"`
-	// How long to wait for them.
+	// Maximum wait for min_agents.
 	AgentsTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=agents_timeout,json=agentsTimeout,proto3" json:"agents_timeout,omitempty"`
 	// Secret references of the plan.
 	References []string `protobuf:"bytes,4,rep,name=references,proto3" json:"references,omitempty"`
 	// Name of the plan.
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
-	// The run was submitted to a coordinator embedded in its own command: only `spate resume` continues it, never another coordinator.
+	// The run is a local run, with the coordinator in the command's own process. Only `spate resume` continues it, never
+	// another coordinator.
 	Local         bool `protobuf:"varint,6,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -306,53 +308,54 @@ func (x *Submission) GetLocal() bool {
 	return false
 }
 
-// Checkpoint is the state of a run's machine, beside what the records of stages tell. It is written with each change of them.
+// Checkpoint is the state of a run that is in none of its other records. It is written with each change of a stage
+// record, and whenever its own content changes.
 type Checkpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the run stands: "gathering", "pausing", "applying", "running", "stopping", "closing".
+	// Phase of the run: "gathering", "pausing", "applying", "running", "stopping", "closing".
 	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
 	// Agents that take part, in order.
 	Roster []*AgentInfo `protobuf:"bytes,2,rep,name=roster,proto3" json:"roster,omitempty"`
-	// Their processes.
+	// Incarnations of the agents in `roster`, in the same order.
 	Incarnations []uint64 `protobuf:"fixed64,3,rep,packed,name=incarnations,proto3" json:"incarnations,omitempty"`
-	// Place in the plan of the first entry not begun.
+	// Index in the plan of the first entry that has not started.
 	Next uint32 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
-	// Stages begun or skipped.
+	// Number of stages started or skipped.
 	Begun uint32 `protobuf:"varint,5,opt,name=begun,proto3" json:"begun,omitempty"`
-	// Sweeps and searches begun.
+	// Number of sweeps and searches started.
 	BegunSeries uint32 `protobuf:"varint,6,opt,name=begun_series,json=begunSeries,proto3" json:"begun_series,omitempty"`
-	// What the probes of the sweep or search under way measured, in order: it is a pure function of its template and these.
+	// Outcomes of the probes of the sweep or search in progress, in order. The state of a sweep or search is a pure
+	// function of its template and these outcomes.
 	Probes []*ProbeOutcome `protobuf:"bytes,7,rep,name=probes,proto3" json:"probes,omitempty"`
-	// Template of the sweep or search under way. Unset: none is.
+	// Template of the sweep or search in progress. Unset: none is.
 	Template *Stage `protobuf:"bytes,8,opt,name=template,proto3" json:"template,omitempty"`
 	// Stage that follows the pause. Unset: there is no pause.
 	Pending *Stage `protobuf:"bytes,9,opt,name=pending,proto3" json:"pending,omitempty"`
-	// Notes on targets that were passed on.
+	// Notes on targets that have already been reported.
 	Noted []string `protobuf:"bytes,10,rep,name=noted,proto3" json:"noted,omitempty"`
-	// Why targets' remaining stages are skipped, by target.
+	// Why a target's remaining stages are skipped, by target.
 	Dead map[string]string `protobuf:"bytes,11,rep,name=dead,proto3" json:"dead,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Why targets' last stages were rejected, by target.
+	// Why a target's last stage was rejected, by target.
 	Rejected map[string]string `protobuf:"bytes,12,rep,name=rejected,proto3" json:"rejected,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// A person has asked for the end.
+	// A person asked to stop the run.
 	StopRequested bool `protobuf:"varint,13,opt,name=stop_requested,json=stopRequested,proto3" json:"stop_requested,omitempty"`
-	// Why no stage follows.
+	// Why no further stage is run.
 	Fatal string `protobuf:"bytes,14,opt,name=fatal,proto3" json:"fatal,omitempty"`
 	// The first failure of a stage.
 	Failure string `protobuf:"bytes,15,opt,name=failure,proto3" json:"failure,omitempty"`
 	// Something is missing from a stage's result.
 	Incomplete bool `protobuf:"varint,16,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
-	// Start of the stage in progress on the coordinator's monotonic clock, in nanoseconds, and which boot of which machine that clock is of.
-	// 0: it is not armed.
+	// Start of the stage in progress on the coordinator's monotonic clock, in nanoseconds. 0: the stage is not armed.
 	StartClockNs int64 `protobuf:"varint,17,opt,name=start_clock_ns,json=startClockNs,proto3" json:"start_clock_ns,omitempty"`
-	// See start_clock_ns.
+	// Boot of the machine whose clock start_clock_ns refers to.
 	BootId string `protobuf:"bytes,18,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// Revision of the stage's assignment.
 	Revision uint32 `protobuf:"varint,19,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Agents have been told to cancel what is in flight.
+	// Agents have been told to cancel the requests in flight.
 	Immediately bool `protobuf:"varint,20,opt,name=immediately,proto3" json:"immediately,omitempty"`
-	// Why an abort rule ended a probe of a search.
+	// Why an abort rule ended a search probe.
 	GaveUp string `protobuf:"bytes,21,opt,name=gave_up,json=gaveUp,proto3" json:"gave_up,omitempty"`
-	// Why agents were told to end their shares of a stage that goes on, by their places in StageRecord.agents.
+	// Why agents were told to end their assignments while the stage continues, by index in StageRecord.agents.
 	SentOff       map[uint32]string `protobuf:"bytes,22,rep,name=sent_off,json=sentOff,proto3" json:"sent_off,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -542,10 +545,10 @@ func (x *Checkpoint) GetSentOff() map[uint32]string {
 	return nil
 }
 
-// ProbeOutcome is what a probe of a sweep or search measured, as far as the series goes by it.
+// ProbeOutcome is what the sweep or search needs to know about the result of one of its probes.
 type ProbeOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stage of the probe.
+	// Index of the probe's stage.
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	// Everything was measured.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
@@ -608,26 +611,28 @@ type SearchRecord struct {
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
 	// The search.
 	Search *Search `protobuf:"bytes,4,opt,name=search,proto3" json:"search,omitempty"`
-	// Highest load that kept the objectives. Unset: none did.
+	// Highest load that met the objectives. Unset: none did.
 	Kept *float64 `protobuf:"fixed64,5,opt,name=kept,proto3,oneof" json:"kept,omitempty"`
-	// Lowest load that did not keep them. Unset: none was found.
+	// Lowest load that did not meet the objectives. Unset: none was found.
 	Broke *float64 `protobuf:"fixed64,6,opt,name=broke,proto3,oneof" json:"broke,omitempty"`
-	// Which objective broke first there, with its number.
+	// The first objective that was missed at `broke`, with its value.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Stage of the highest load that kept them. Meaningful only if kept is set.
+	// Index of the stage at `kept`. Meaningful only if `kept` is set.
 	StageIndex uint32 `protobuf:"varint,8,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
-	// Stages the search took.
+	// Number of stages that the search took.
 	Probes uint32 `protobuf:"varint,9,opt,name=probes,proto3" json:"probes,omitempty"`
-	// The search ended as it should: within its precision.
+	// The search came to a definite end: within its precision, at the highest load allowed, or because the lowest load
+	// missed the objectives.
 	Converged bool `protobuf:"varint,10,opt,name=converged,proto3" json:"converged,omitempty"`
-	// Mean request throughput of the repeats at the load that was found, and half the width of its 95 % confidence interval, in
-	// requests per second. Unset: fewer than two.
+	// Mean request throughput of the repeats at the load found, in requests per second. Unset: fewer than two repeats.
 	MeanThroughput *float64 `protobuf:"fixed64,11,opt,name=mean_throughput,json=meanThroughput,proto3,oneof" json:"mean_throughput,omitempty"`
-	// See mean_throughput.
+	// Half the width of the 95 % confidence interval of mean_throughput, in requests per second. Unset: fewer than two
+	// repeats.
 	ThroughputMargin *float64 `protobuf:"fixed64,12,opt,name=throughput_margin,json=throughputMargin,proto3,oneof" json:"throughput_margin,omitempty"`
-	// Worst verdict on the measurements at the two loads: "VALID", "SUSPECT" or "INVALID". Empty: none was judged.
+	// Worst verdict on the measurements at `kept` and `broke`: "VALID", "SUSPECT" or "INVALID". Empty: nothing was
+	// judged.
 	Verdict string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// Why it is not VALID, in words.
+	// Why the verdict is not VALID, in words.
 	Doubts        string `protobuf:"bytes,14,opt,name=doubts,proto3" json:"doubts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -764,27 +769,28 @@ func (x *SearchRecord) GetDoubts() string {
 // StageRecord is the ledger's record of a stage.
 type StageRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The stage, with simulated endpoints filled in. No secrets: references only.
+	// The stage, with simulated endpoints filled in. It holds references to secrets, never secrets.
 	Stage *Stage `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
-	// Start by the coordinator's wall clock. Unset: it never started.
+	// Start by the coordinator's wall clock. Unset: the stage never started.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Agents that took part, in the order of the stripe's weights.
 	Agents []*AssignedAgent `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Why the stage ended early. Empty: it did not.
+	// Why the stage failed before its end. Empty: it did not.
 	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
 	// The stage has ended: each agent sent its totals or was given up.
 	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
 	// The stage was stopped by a person.
 	Stopped bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// Why the stage ended before its planned end though nothing is wrong: it had measured enough, or it was a search's probe that an abort
-	// rule gave up, which is an answer to the search. Empty: it did not.
+	// Why the stage ended before its planned end although nothing is wrong: it had measured enough, or an abort rule
+	// ended a search probe, which answers the search. Empty: it did not end early in this way.
 	Enough string `protobuf:"bytes,7,opt,name=enough,proto3" json:"enough,omitempty"`
-	// When measuring began, in nanoseconds since the start, for a warm-up that lasts until the load is steady. Unset: it is another
-	// warm-up, or it did not begin.
+	// Start of the measurement after a warm-up that lasts until the load is steady, in nanoseconds since the stage's
+	// start. Unset: the warm-up is of another kind, or the measurement did not start.
 	MeasuredFromNs *int64 `protobuf:"varint,8,opt,name=measured_from_ns,json=measuredFromNs,proto3,oneof" json:"measured_from_ns,omitempty"`
-	// What changed hands among the agents that send the load, in order. Places are those of `agents` that are no observers, in their order.
+	// Handovers among the agents that send the load, in order. Ranks count the entries of `agents` that are not
+	// observers.
 	Handovers []*Handover `protobuf:"bytes,9,rep,name=handovers,proto3" json:"handovers,omitempty"`
-	// Verdict on its measurement: "VALID", "SUSPECT" or "INVALID". Empty: it has not been judged.
+	// Verdict on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: it has not been judged.
 	Verdict       string `protobuf:"bytes,10,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -893,21 +899,21 @@ func (x *StageRecord) GetVerdict() string {
 // AssignedAgent is an agent's part in a stage.
 type AssignedAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who it is.
+	// The agent.
 	Agent *AgentInfo `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Its process.
+	// Incarnation of the agent's process.
 	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// Its weight in the split.
+	// The agent's weight in the split.
 	Weight uint32 `protobuf:"varint,3,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Why its part is missing or cut short. Empty: it is not.
+	// Why the agent's part is missing or incomplete. Empty: it is complete.
 	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
-	// What it found out about the target. Unset: it did not get ready.
+	// What the agent found out about the target. Unset: the agent did not become ready.
 	Preparation *Preparation `protobuf:"bytes,5,opt,name=preparation,proto3" json:"preparation,omitempty"`
-	// It sends the light load of an observer: what it measures is in no number of the stage but its region's observer's.
+	// The agent is an observer. Its measurements are part of its region's observer numbers only.
 	Observer bool `protobuf:"varint,6,opt,name=observer,proto3" json:"observer,omitempty"`
-	// Stage's offset from which on it takes part, in nanoseconds. 0: from the start.
+	// Offset from the stage's start at which the agent joined, in nanoseconds. 0: it took part from the start.
 	JoinedNs int64 `protobuf:"varint,7,opt,name=joined_ns,json=joinedNs,proto3" json:"joined_ns,omitempty"`
-	// What was lost with it. Unset: it was not lost.
+	// What is missing because the agent was lost. Unset: it was not lost.
 	Loss          *Loss `protobuf:"bytes,8,opt,name=loss,proto3" json:"loss,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -999,17 +1005,17 @@ func (x *AssignedAgent) GetLoss() *Loss {
 	return nil
 }
 
-// Loss says what a lost agent leaves out of a stage's result.
+// Loss is what a lost agent leaves out of a stage's result.
 type Loss struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its first window of which nothing is in the result.
+	// The agent's first window that is missing from the result.
 	FromWindow uint32 `protobuf:"varint,1,opt,name=from_window,json=fromWindow,proto3" json:"from_window,omitempty"`
-	// Offset from which on others have taken its part over, in nanoseconds. Unset: nobody has.
+	// Offset from the stage's start at which others took over, in nanoseconds. Unset: nobody did.
 	TakenOverNs *int64 `protobuf:"varint,2,opt,name=taken_over_ns,json=takenOverNs,proto3,oneof" json:"taken_over_ns,omitempty"`
-	// Its part of the stage's arrivals while it had one, from 0 to 1.
+	// The agent's part of the stage's arrivals until it was lost, from 0 to 1.
 	Share float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
-	// First window in which requests were due that it never sent, if that is before from_window: its process stood still. Unset: there were
-	// none, or it is not known.
+	// First window with requests that were due and that the agent never sent, if that window is before from_window: the
+	// agent's process was suspended. Unset: there were none, or it is not known.
 	UnsentFromWindow *uint32 `protobuf:"varint,4,opt,name=unsent_from_window,json=unsentFromWindow,proto3,oneof" json:"unsent_from_window,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

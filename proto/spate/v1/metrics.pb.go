@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Metric names what a distribution holds. Times are in nanoseconds.
+// Metric identifies the values of a distribution. Times are in nanoseconds.
 type Metric int32
 
 const (
@@ -53,43 +53,44 @@ const (
 	Metric_METRIC_MILLITOKENS_PER_FRAME Metric = 11
 	// Failure - start, of failed requests.
 	Metric_METRIC_FAILURE_TIME Metric = 12
-	// Program's read time - kernel's receive time, once a read with a token frame.
+	// Program's read time - kernel's receive time, once for each read with a token frame.
 	Metric_METRIC_RECEIVE_LAG Metric = 13
 	// First chunk - start: what vLLM's benchmark calls TTFT. A chunk is a frame that its client takes the time of.
 	Metric_METRIC_VLLM_TTFT Metric = 14
-	// Gaps between chunks that are no gaps between token frames: with METRIC_ITL they make what vLLM's benchmark calls ITL.
+	// Gaps between chunks that are not gaps between token frames. Together with METRIC_ITL, less
+	// METRIC_VLLM_ITL_LEFT_OUT, they are what vLLM's benchmark calls ITL.
 	Metric_METRIC_VLLM_ITL_ADDED Metric = 15
 	// (Last - first chunk) / (output tokens - 1): what vLLM's benchmark calls TPOT.
 	Metric_METRIC_VLLM_TPOT Metric = 16
-	// Round trip to the endpoint as the kernel measured it when a connection was made, once a connection.
+	// Round trip to the endpoint as the kernel measured it when the connection was opened, once per connection.
 	Metric_METRIC_RTT Metric = 17
 	// Name lookup of requests that opened a connection, if there was a name to look up.
 	Metric_METRIC_DNS Metric = 18
-	// TCP handshake of requests that opened a connection, with that of a proxy's CONNECT.
+	// TCP handshake of requests that opened a connection, including a proxy's CONNECT.
 	Metric_METRIC_TCP Metric = 19
 	// TLS handshake of requests that opened a connection with TLS.
 	Metric_METRIC_TLS Metric = 20
 	// Last chunk - start: what vLLM's benchmark calls E2EL.
 	Metric_METRIC_VLLM_E2E Metric = 21
-	// Gaps between token frames, in METRIC_ITL, that are no gaps between chunks: vLLM's ITL is without them.
+	// Gaps in METRIC_ITL that are not gaps between chunks: vLLM's ITL does not include them.
 	Metric_METRIC_VLLM_ITL_LEFT_OUT Metric = 22
-	// First frame with text - start, of requests whose first token had none.
+	// First frame with text - start, of requests whose first token had no text.
 	Metric_METRIC_TTFT_TEXT Metric = 23
 	// First frame with text of the answer - start, of requests whose first text was reasoning.
 	Metric_METRIC_TTFT_ANSWER Metric = 24
 	// First frame of the answer - first token, of requests that streamed reasoning.
 	Metric_METRIC_REASONING Metric = 25
-	// Reasoning tokens of requests that had some and told how many.
+	// Reasoning tokens of requests that had some and whose number is known.
 	Metric_METRIC_REASONING_TOKENS Metric = 26
-	// Time from a measured start to the next one of the same agent, whatever the endpoint.
+	// Time from a measured start to the next measured start of the same agent, whatever the endpoints.
 	Metric_METRIC_START_GAP Metric = 27
-	// Time to first token, as the server told it within the stream.
+	// Time to first token, as the server reported it within the stream.
 	Metric_METRIC_SERVER_TTFT Metric = 28
-	// Wait for the prefill, as the server told it within the stream.
+	// Wait for the prefill, as the server reported it within the stream.
 	Metric_METRIC_SERVER_QUEUE Metric = 29
-	// Prefill, as the server told it within the stream.
+	// Prefill time, as the server reported it within the stream.
 	Metric_METRIC_SERVER_PREFILL Metric = 30
-	// Whole time of the request, as the server told it within the stream.
+	// Total time of the request, as the server reported it within the stream.
 	Metric_METRIC_SERVER_TOTAL Metric = 31
 )
 
@@ -192,31 +193,31 @@ func (Metric) EnumDescriptor() ([]byte, []int) {
 	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{0}
 }
 
-// ErrorClass says how a request failed.
+// ErrorClass classifies how a request failed.
 type ErrorClass int32
 
 const (
 	// Not an error.
 	ErrorClass_ERROR_CLASS_UNSPECIFIED ErrorClass = 0
-	// No connection: DNS, refused, unreachable, reset before the request was sent, connect timeout.
+	// No connection: DNS failure, refused, unreachable, reset before the request was sent, connect timeout.
 	ErrorClass_ERROR_CLASS_CONNECT ErrorClass = 1
 	// The TLS handshake failed.
 	ErrorClass_ERROR_CLASS_TLS ErrorClass = 2
-	// The request timeout passed.
+	// The request timeout, first-token timeout or gap timeout expired.
 	ErrorClass_ERROR_CLASS_TIMEOUT ErrorClass = 3
-	// A response head with a status other than 200.
+	// The response had a status other than 200.
 	ErrorClass_ERROR_CLASS_HTTP_STATUS ErrorClass = 4
-	// An error object inside the stream after a 200.
+	// The stream contained an error object after status 200.
 	ErrorClass_ERROR_CLASS_STREAM_ERROR ErrorClass = 5
 	// The connection ended before the stream did.
 	ErrorClass_ERROR_CLASS_CUT_STREAM ErrorClass = 6
-	// Bytes that are no frame, or a frame that is no JSON of the API.
+	// Bytes that are not a valid frame, or a frame that is not JSON of the API.
 	ErrorClass_ERROR_CLASS_BAD_FRAME ErrorClass = 7
-	// The stream ended as it should without any token.
+	// The stream ended regularly but without any token.
 	ErrorClass_ERROR_CLASS_EMPTY_OUTPUT ErrorClass = 8
-	// The answer holds a number that cannot be: tokens beyond 2^24, a status that is not of three digits.
+	// The answer contains an impossible number: a token count above 2^24, or a status that does not have three digits.
 	ErrorClass_ERROR_CLASS_OUT_OF_RANGE ErrorClass = 9
-	// The answer went beyond the target's max_output, or beyond the agent's memory for answers: it was ended.
+	// The answer exceeded the target's max_output, or the agent's memory for answers, and was cut.
 	ErrorClass_ERROR_CLASS_RUNAWAY ErrorClass = 10
 )
 
@@ -277,16 +278,16 @@ func (ErrorClass) EnumDescriptor() ([]byte, []int) {
 	return file_spate_v1_metrics_proto_rawDescGZIP(), []int{1}
 }
 
-// FailureKind says what a failure tells of the stages that are still to come.
+// FailureKind tells what a failure means for later stages.
 type FailureKind int32
 
 const (
-	// Not a failure, or one that tells nothing.
+	// Not a failure, or one that means nothing for later stages.
 	FailureKind_FAILURE_KIND_UNSPECIFIED FailureKind = 0
-	// Nobody answers at an endpoint of the target, or all that its server answers is one and the same failure: its other stages would fail
-	// as well.
+	// An endpoint of the target does not answer, or every answer of its server is the same failure: the target's other
+	// stages would fail too.
 	FailureKind_FAILURE_KIND_TARGET_DEAD FailureKind = 1
-	// The agent itself cannot go on, or not with this share: another stage may well be possible.
+	// The agent cannot continue, at all or with this assignment. Other stages may work.
 	FailureKind_FAILURE_KIND_AGENT FailureKind = 2
 )
 
@@ -377,12 +378,12 @@ func (x *PushRequest) GetSnapshot() *Snapshot {
 	return nil
 }
 
-// PushResponse answers one snapshot.
+// PushResponse acks or refuses one snapshot.
 type PushResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Key of the snapshot that is answered.
+	// Key of the snapshot.
 	Key *SnapshotKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Why the snapshot was refused. Empty: it is in the ledger, now or since earlier.
+	// Why the snapshot was refused. Empty: it is in the ledger, by this push or an earlier one.
 	Refused       string `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -432,16 +433,16 @@ func (x *PushResponse) GetRefused() string {
 	return ""
 }
 
-// SnapshotKey names one snapshot for ever. The ledger holds each key once.
+// SnapshotKey uniquely names one snapshot. The ledger holds each key once.
 type SnapshotKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Run the snapshot belongs to.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Name of the agent.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Random number of the agent's process: a restarted agent counts anew.
+	// Random number of the agent's process: a restarted agent counts its snapshots from 1 again.
 	Incarnation uint64 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// Counts the agent's snapshots of this run, from 1, without gaps.
+	// Number of the snapshot among those of this agent's process in this run, from 1, without gaps.
 	Sequence      uint64 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -508,16 +509,16 @@ func (x *SnapshotKey) GetSequence() uint64 {
 // Snapshot is what one agent measured in one window of a stage.
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the snapshot.
+	// Key of the snapshot.
 	Key *SnapshotKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Stage it was measured in.
+	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,2,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
-	// Revision of the assignment it was measured under.
+	// Revision of the assignment that was in force.
 	Revision uint32 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Number of the window: whole seconds since the stage's start. An event is recorded in the window of its time, or in the
-	// oldest window still open if that one has been sent.
+	// Number of the window: whole seconds since the stage's start. An event is recorded in the window of its time. If
+	// that window has already been sent, the event is recorded in the oldest open window.
 	Window uint32 `protobuf:"varint,4,opt,name=window,proto3" json:"window,omitempty"`
-	// Measurements by endpoint, in the order of the target's endpoints. Endpoints without any are left out.
+	// Measurements by endpoint, in the order of the target's endpoints. Endpoints without measurements are left out.
 	Series []*Series `protobuf:"bytes,5,rep,name=series,proto3" json:"series,omitempty"`
 	// One row for each request that ended in this window, if the run keeps records.
 	Records []*RequestRecord `protobuf:"bytes,6,rep,name=records,proto3" json:"records,omitempty"`
@@ -525,21 +526,21 @@ type Snapshot struct {
 	PeakInFlight uint32 `protobuf:"varint,7,opt,name=peak_in_flight,json=peakInFlight,proto3" json:"peak_in_flight,omitempty"`
 	// Set on the agent's last snapshot of the stage.
 	Totals *Totals `protobuf:"bytes,8,opt,name=totals,proto3" json:"totals,omitempty"`
-	// First window it holds, if it holds several: an agent whose coordinator was gone for long has merged them. `window` is the last one
-	// then. Unset: it holds one.
+	// First of the windows in the snapshot, if there are several; `window` is then the last. An agent merges windows when
+	// its coordinator is unreachable for long. Unset: the snapshot holds one window.
 	FirstWindow *uint32 `protobuf:"varint,9,opt,name=first_window,json=firstWindow,proto3,oneof" json:"first_window,omitempty"`
-	// Closed loop: the first request that the agent had not begun when it made the snapshot, for each of its lists in their order (see
-	// Handover). If the load has a number of requests and a warm-up by time, each is followed by how many before it the warm-up left out,
-	// which are made up for at the end.
+	// Closed loop: the first request that the agent had not started when it made the snapshot, one number for each of its
+	// lists in order (see Handover). If the load has a number of requests and a warm-up by time, each number is followed
+	// by the number of requests before it that the warm-up left out. These are made up for at the end.
 	BegunItems []uint64 `protobuf:"varint,10,rep,packed,name=begun_items,json=begunItems,proto3" json:"begun_items,omitempty"`
-	// Rows that were left out since they did not fit into the memory of an agent whose coordinator was gone.
+	// Rows that were dropped because the agent's memory for rows was full while its coordinator was unreachable.
 	DroppedRecords uint64 `protobuf:"varint,11,opt,name=dropped_records,json=droppedRecords,proto3" json:"dropped_records,omitempty"`
-	// What servers told of themselves in this window, as far as this agent reads their metrics.
+	// Server metrics that this agent read in this window.
 	ServerSamples []*ServerSample `protobuf:"bytes,12,rep,name=server_samples,json=serverSamples,proto3" json:"server_samples,omitempty"`
-	// When the requests that completed in this window were under way, by window: in ascending order, none after `window`.
+	// How the requests that completed in this window spread over windows: in ascending order, none after `window`.
 	Shares []*WindowShare `protobuf:"bytes,13,rep,name=shares,proto3" json:"shares,omitempty"`
-	// What counters and histograms of servers grew by over the stage, as far as this agent reads them. On the agent's last snapshot of the
-	// stage only.
+	// Growth of the servers' counters and histograms over the stage, for the servers that this agent reads. Only in the
+	// agent's last snapshot of the stage.
 	ServerAccounts []*ServerAccount `protobuf:"bytes,14,rep,name=server_accounts,json=serverAccounts,proto3" json:"server_accounts,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -673,17 +674,17 @@ func (x *Snapshot) GetServerAccounts() []*ServerAccount {
 	return nil
 }
 
-// WindowShare is what requests that ended later did in a window. What a request did is known only at its end: how many
-// tokens its frames held, and that it completed at all.
+// WindowShare is the part of completed requests that falls into one earlier or equal window. Only at the end of a
+// request is it known whether the request completed, and how many tokens its frames held.
 type WindowShare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Window that it belongs to.
+	// Number of the window.
 	Window uint32 `protobuf:"varint,1,opt,name=window,proto3" json:"window,omitempty"`
-	// Output tokens that arrived in it: each request's, shared out evenly over its token frames.
+	// Output tokens that arrived in the window. The tokens of a request are spread evenly over its token frames.
 	OutputTokens uint64 `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
 	// Frames that vLLM's client takes the time of.
 	Chunks uint64 `protobuf:"varint,3,opt,name=chunks,proto3" json:"chunks,omitempty"`
-	// Millionths of requests: each request's, shared out evenly over the time from its start to its end.
+	// Requests, in millionths. Each request is spread evenly over the time from its start to its end.
 	MicroRequests uint64 `protobuf:"varint,4,opt,name=micro_requests,json=microRequests,proto3" json:"micro_requests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -747,18 +748,18 @@ func (x *WindowShare) GetMicroRequests() uint64 {
 	return 0
 }
 
-// ServerSample is one value that a server told of itself.
+// ServerSample is one value of a server's metrics.
 type ServerSample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the source in ServerMetrics.urls, or of the endpoint if the plan names no urls.
+	// Index of the source in ServerMetrics.urls, or of the endpoint if the plan names no urls.
 	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
-	// Name of the metric. Histograms and summaries give their NAME_sum and NAME_count.
+	// Name of the metric. Histograms and summaries appear as NAME_sum and NAME_count.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Its labels, sorted, as in Prometheus' text form without the braces: engine="0",model_name="m". Empty: none.
+	// Labels of the metric, sorted, in Prometheus' text form without the braces: engine="0",model_name="m". Empty: none.
 	Labels string `protobuf:"bytes,3,opt,name=labels,proto3" json:"labels,omitempty"`
-	// Value as the server told it. A counter is not made a rate.
+	// Value as the server reported it. Counters are not converted to rates.
 	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
-	// It is a counter: it only grows while the server lives.
+	// The metric is a counter: it only grows while the server's process lives.
 	Counter       bool `protobuf:"varint,5,opt,name=counter,proto3" json:"counter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -829,27 +830,28 @@ func (x *ServerSample) GetCounter() bool {
 	return false
 }
 
-// ServerAccount is what the counters and histograms of one source grew by while a stage was measured.
+// ServerAccount is the growth of the counters and histograms of one source while a stage was measured.
 type ServerAccount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the source, as in ServerSample.
+	// Index of the source, as in ServerSample.
 	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
-	// When the values that the growth counts from were asked for, in nanoseconds since the stage's start: before it, or at the end of a
+	// When the first values were requested, in nanoseconds since the stage's start: before the start, or at the end of a
 	// warm-up.
 	FromNs int64 `protobuf:"zigzag64,2,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
-	// When the last values were asked for: after the last request of all agents had ended.
+	// When the last values were requested, in nanoseconds since the stage's start: after the last request of all agents
+	// had ended.
 	ToNs int64 `protobuf:"zigzag64,3,opt,name=to_ns,json=toNs,proto3" json:"to_ns,omitempty"`
 	// Counters, by name and labels.
 	Counters []*ServerCounter `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty"`
-	// Histograms, by name, all labels together.
+	// Histograms, by name, summed over all labels.
 	Histograms []*ServerHistogram `protobuf:"bytes,5,rep,name=histograms,proto3" json:"histograms,omitempty"`
-	// Series that were left out for the limits, or because their growth is not known.
+	// Series that were left out because of limits, or because their growth is not known.
 	LeftOut uint32 `protobuf:"varint,6,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// The server was started again between the two: what it had counted before is lost.
+	// The server restarted between the first and the last values: what it had counted before is lost.
 	Restarted bool `protobuf:"varint,7,opt,name=restarted,proto3" json:"restarted,omitempty"`
-	// How often the source was asked for its account.
+	// Number of requests for the source's metrics.
 	Asked uint32 `protobuf:"varint,8,opt,name=asked,proto3" json:"asked,omitempty"`
-	// How often it did not answer.
+	// Number of these requests that failed.
 	Failed        uint32 `protobuf:"varint,9,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -953,9 +955,9 @@ type ServerCounter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the metric.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its labels, as in ServerSample.
+	// Labels of the metric, as in ServerSample.
 	Labels string `protobuf:"bytes,2,opt,name=labels,proto3" json:"labels,omitempty"`
-	// What it grew by.
+	// Increase of the value.
 	Increase      float64 `protobuf:"fixed64,3,opt,name=increase,proto3" json:"increase,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1017,13 +1019,14 @@ type ServerHistogram struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the metric.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Values that were added.
+	// Number of values added.
 	Count uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// Their sum.
+	// Sum of the values added.
 	Sum float64 `protobuf:"fixed64,3,opt,name=sum,proto3" json:"sum,omitempty"`
-	// Upper bounds of the buckets, rising, without +Inf. Empty: they are not known, or not the same for all labels.
+	// Upper bounds of the buckets, ascending, without +Inf. Empty: the bounds are not known, or differ between labels.
 	Bounds []float64 `protobuf:"fixed64,4,rep,packed,name=bounds,proto3" json:"bounds,omitempty"`
-	// Values added to each bucket alone, and last to the one up to +Inf: one more than bounds. Empty with bounds.
+	// Number of values added to each bucket, not cumulative. The last entry is the bucket up to +Inf, so there is one
+	// entry more than bounds. Empty if bounds is empty.
 	Counts        []uint64 `protobuf:"varint,5,rep,packed,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1099,9 +1102,9 @@ type Series struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the endpoint in the target's list.
 	Endpoint uint32 `protobuf:"varint,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// Events counted.
+	// Counters of events.
 	Counters *Counters `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"`
-	// Values recorded. Metrics without any are left out.
+	// Distributions of recorded values. Metrics without values are left out.
 	Distributions []*Distribution `protobuf:"bytes,3,rep,name=distributions,proto3" json:"distributions,omitempty"`
 	// Errors by class.
 	Errors        []*ErrorCount `protobuf:"bytes,4,rep,name=errors,proto3" json:"errors,omitempty"`
@@ -1168,7 +1171,7 @@ func (x *Series) GetErrors() []*ErrorCount {
 }
 
 // Counters count the events of a window. Requests of warm-up and cool-down are unmeasured: only the fields that say so
-// count them. Package measure has a row for each field.
+// include them. Package measure has a row for each field.
 type Counters struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Measured requests that started.
@@ -1177,7 +1180,7 @@ type Counters struct {
 	Completed uint64 `protobuf:"varint,2,opt,name=completed,proto3" json:"completed,omitempty"`
 	// Measured requests that failed: the sum of the errors.
 	Failed uint64 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Measured requests cut off by the drain timeout or a stop. They are in no latency.
+	// Measured requests cancelled by the drain timeout or a stop. No latency includes them.
 	Cancelled uint64 `protobuf:"varint,4,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	// Unmeasured requests that started.
 	UnmeasuredStarted uint64 `protobuf:"varint,5,opt,name=unmeasured_started,json=unmeasuredStarted,proto3" json:"unmeasured_started,omitempty"`
@@ -1187,58 +1190,62 @@ type Counters struct {
 	InputTokens uint64 `protobuf:"varint,7,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `protobuf:"varint,8,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Frames that arrived in this window and may carry a token, of measured requests whatever became of them: those with
-	// text, and those without text that nothing rules out.
+	// Frames of measured requests that arrived in this window and may carry a token, however the requests ended: frames
+	// with text, and frames without text for which a token is not ruled out.
 	Frames uint64 `protobuf:"varint,9,opt,name=frames,proto3" json:"frames,omitempty"`
-	// Tokens of these frames, where the server's running usage tells them.
+	// Tokens of these frames, if the server's running usage reports them.
 	TokensArrived uint64 `protobuf:"varint,10,opt,name=tokens_arrived,json=tokensArrived,proto3" json:"tokens_arrived,omitempty"`
-	// Completed requests without usage from the server: their output tokens are frames counted, their input tokens unknown.
+	// Completed requests without usage from the server. Their output tokens are counted by frames; their input tokens are
+	// not known.
 	WithoutUsage uint64 `protobuf:"varint,11,opt,name=without_usage,json=withoutUsage,proto3" json:"without_usage,omitempty"`
-	// Completed requests whose prompt had another number of tokens than asked, by the server's usage: of isl_compared.
+	// Completed requests in isl_compared whose prompt had a different number of tokens than requested, by the server's
+	// usage.
 	IslMissed uint64 `protobuf:"varint,12,opt,name=isl_missed,json=islMissed,proto3" json:"isl_missed,omitempty"`
-	// Completed requests whose output had another number of tokens than asked.
+	// Completed requests whose output had a different number of tokens than requested.
 	OslMissed uint64 `protobuf:"varint,13,opt,name=osl_missed,json=oslMissed,proto3" json:"osl_missed,omitempty"`
 	// Connections opened.
 	Connections uint64 `protobuf:"varint,14,opt,name=connections,proto3" json:"connections,omitempty"`
 	// Reads that held more than one token frame of a stream.
 	CoalescedReads uint64 `protobuf:"varint,15,opt,name=coalesced_reads,json=coalescedReads,proto3" json:"coalesced_reads,omitempty"`
-	// Token frames timed by the program's clock for want of a kernel stamp.
+	// Token frames timed by the program's clock because they had no kernel timestamp.
 	UnstampedFrames uint64 `protobuf:"varint,16,opt,name=unstamped_frames,json=unstampedFrames,proto3" json:"unstamped_frames,omitempty"`
-	// Completed requests that kept the stage's SLO. 0 without one.
+	// Completed requests that met the stage's SLO. 0 if the stage has none.
 	Good uint64 `protobuf:"varint,17,opt,name=good,proto3" json:"good,omitempty"`
 	// Prompt tokens of completed requests that the server took from its prefix cache, by its usage.
 	CachedTokens uint64 `protobuf:"varint,18,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
-	// Completed requests whose usage told cached tokens.
+	// Completed requests whose usage reported cached tokens.
 	WithCachedTokens uint64 `protobuf:"varint,19,opt,name=with_cached_tokens,json=withCachedTokens,proto3" json:"with_cached_tokens,omitempty"`
-	// Prompt tokens of completed requests that an earlier request of the stage began with too, by the workload's account.
+	// Prompt tokens of completed requests in a prefix shared with an earlier request of the stage, by the workload's
+	// count.
 	SharedTokens uint64 `protobuf:"varint,20,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
-	// Frames of unmeasured requests that arrived in this window, counted as `frames` are.
+	// Frames of unmeasured requests that arrived in this window, counted like `frames`.
 	UnmeasuredFrames uint64 `protobuf:"varint,21,opt,name=unmeasured_frames,json=unmeasuredFrames,proto3" json:"unmeasured_frames,omitempty"`
-	// Completed requests of whose prompt both the length asked and, by the server's usage, the one seen are known.
+	// Completed requests for which both the requested prompt length and the server's count in its usage are known.
 	IslCompared uint64 `protobuf:"varint,22,opt,name=isl_compared,json=islCompared,proto3" json:"isl_compared,omitempty"`
-	// Frames among `frames` whose tokens no running usage told.
+	// Frames in `frames` whose tokens no running usage reported.
 	UncountedFrames uint64 `protobuf:"varint,23,opt,name=uncounted_frames,json=uncountedFrames,proto3" json:"uncounted_frames,omitempty"`
-	// Frames that carried a token, of completed requests: decided by the whole stream.
+	// Frames of completed requests that carried a token, decided from the whole stream.
 	TokenFrames uint64 `protobuf:"varint,24,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"`
-	// Frames that vLLM's client takes the time of, of completed requests.
+	// Frames of completed requests that vLLM's client takes the time of.
 	Chunks uint64 `protobuf:"varint,25,opt,name=chunks,proto3" json:"chunks,omitempty"`
-	// Completed requests that were answered by one body though a stream was asked for.
+	// Completed requests answered with one body although a stream was requested.
 	WholeAnswers uint64 `protobuf:"varint,26,opt,name=whole_answers,json=wholeAnswers,proto3" json:"whole_answers,omitempty"`
 	// Completed streams of eight tokens or more, by usage, with one token frame.
 	InOneFrame uint64 `protobuf:"varint,27,opt,name=in_one_frame,json=inOneFrame,proto3" json:"in_one_frame,omitempty"`
-	// Completed streams of eight token frames or more that all came in one read.
+	// Completed streams of eight or more token frames that all arrived in one read.
 	InOneRead uint64 `protobuf:"varint,28,opt,name=in_one_read,json=inOneRead,proto3" json:"in_one_read,omitempty"`
-	// Bytes of text in the output of completed requests, as JSON writes it.
+	// Bytes of output text of completed requests, as encoded in JSON.
 	TextBytes uint64 `protobuf:"varint,29,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
-	// Output tokens of completed requests that were reasoning, by usage or else by the frames before the answer.
+	// Reasoning tokens in the output of completed requests, by usage or else by the frames before the answer.
 	ReasoningTokens uint64 `protobuf:"varint,30,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
-	// Those of them, by usage, of requests that streamed no reasoning.
+	// The part of reasoning_tokens that usage reports for requests that streamed no reasoning.
 	HiddenReasoningTokens uint64 `protobuf:"varint,31,opt,name=hidden_reasoning_tokens,json=hiddenReasoningTokens,proto3" json:"hidden_reasoning_tokens,omitempty"`
-	// Completed streams with frames without text of which neither usage nor anything else tells whether they carried a token.
+	// Completed streams with frames without text for which neither usage nor anything else shows whether they carried a
+	// token.
 	Undecided uint64 `protobuf:"varint,32,opt,name=undecided,proto3" json:"undecided,omitempty"`
-	// Completed requests whose prompt was off by more than 1 % of the length asked and more than a token: of isl_missed.
+	// Requests in isl_missed whose prompt was off by more than one token and by more than 1 % of the requested length.
 	IslFar uint64 `protobuf:"varint,33,opt,name=isl_far,json=islFar,proto3" json:"isl_far,omitempty"`
-	// Tokens of the first token frame of completed streams, where running usage told them.
+	// Tokens of the first token frame of completed streams, if running usage reported them.
 	HeadTokens uint64 `protobuf:"varint,34,opt,name=head_tokens,json=headTokens,proto3" json:"head_tokens,omitempty"`
 	// Completed streams with head_tokens.
 	WithHeadTokens uint64 `protobuf:"varint,35,opt,name=with_head_tokens,json=withHeadTokens,proto3" json:"with_head_tokens,omitempty"`
@@ -1521,16 +1528,16 @@ func (x *Counters) GetWithHeadTokens() uint64 {
 	return 0
 }
 
-// Distribution is a histogram with the exact sums that a histogram cannot give.
+// Distribution is a histogram, with the exact sums that a histogram cannot give.
 type Distribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the values are.
+	// Metric of the values.
 	Metric Metric `protobuf:"varint,1,opt,name=metric,proto3,enum=spate.v1.Metric" json:"metric,omitempty"`
 	// HdrHistogram V2 encoding (not compressed): 3 significant digits; times from 1 us to 1 h, counts from 1 to 2^31.
 	Histogram []byte `protobuf:"bytes,2,opt,name=histogram,proto3" json:"histogram,omitempty"`
 	// Exact sum of the values.
 	Sum *Uint128 `protobuf:"bytes,3,opt,name=sum,proto3" json:"sum,omitempty"`
-	// Exact sum of their squares.
+	// Exact sum of the squares of the values.
 	SumOfSquares *Uint128 `protobuf:"bytes,4,opt,name=sum_of_squares,json=sumOfSquares,proto3" json:"sum_of_squares,omitempty"`
 	// Exact smallest value.
 	Min uint64 `protobuf:"varint,5,opt,name=min,proto3" json:"min,omitempty"`
@@ -1612,7 +1619,7 @@ func (x *Distribution) GetMax() uint64 {
 	return 0
 }
 
-// Uint128 is an integer that sums of squares of nanoseconds fit into.
+// Uint128 is an integer large enough for sums of squares of nanoseconds.
 type Uint128 struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Upper 64 bits.
@@ -1670,13 +1677,13 @@ func (x *Uint128) GetLow() uint64 {
 // ErrorCount counts the failures of one class.
 type ErrorCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How they failed.
+	// Class of the failures.
 	Class ErrorClass `protobuf:"varint,1,opt,name=class,proto3,enum=spate.v1.ErrorClass" json:"class,omitempty"`
 	// HTTP status, for ERROR_CLASS_HTTP_STATUS.
 	HttpStatus uint32 `protobuf:"varint,2,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// How many.
+	// Number of failures.
 	Count uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// The first one's message, at most 512 bytes, without secrets.
+	// Message of the first failure, at most 512 bytes, without secrets.
 	Example       string `protobuf:"bytes,4,opt,name=example,proto3" json:"example,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1740,41 +1747,44 @@ func (x *ErrorCount) GetExample() string {
 	return ""
 }
 
-// Totals close an agent's share of a stage: what the sum of its snapshots must come to.
+// Totals are an agent's last message about a stage. The agent's snapshots must sum to them.
 type Totals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Snapshots of this stage, this one included.
+	// Number of snapshots of this stage, including the one with these totals.
 	Snapshots uint64 `protobuf:"varint,1,opt,name=snapshots,proto3" json:"snapshots,omitempty"`
 	// Sum of the counters over windows and endpoints.
 	Counters *Counters `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"`
 	// Count of values by metric, over windows and endpoints.
 	Values []*MetricCount `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
-	// Measured requests that the assignment owed and that were never sent.
+	// Measured requests of the agent's stripe that were never sent.
 	NeverSent uint64 `protobuf:"varint,4,opt,name=never_sent,json=neverSent,proto3" json:"never_sent,omitempty"`
 	// Start of the first measured request, in nanoseconds since the stage's start. Unset: none.
 	FirstStartNs *int64 `protobuf:"varint,5,opt,name=first_start_ns,json=firstStartNs,proto3,oneof" json:"first_start_ns,omitempty"`
 	// End of the last measured request, in nanoseconds since the stage's start. Unset: none.
 	LastEndNs *int64 `protobuf:"varint,6,opt,name=last_end_ns,json=lastEndNs,proto3,oneof" json:"last_end_ns,omitempty"`
-	// When this agent's load had ramped up (closed loop: each slot had begun a measured arrival; open loop: the first measured arrival had
-	// ended), in nanoseconds since the stage's start. Unset: never, or the load's phases change it all the time.
+	// When this agent's load was fully ramped up, in nanoseconds since the stage's start. Closed loop: each slot had
+	// started a measured arrival. Open loop: the first measured arrival had ended. Unset: never, or the load's phases
+	// change the load all the time.
 	SteadyFromNs *int64 `protobuf:"varint,7,opt,name=steady_from_ns,json=steadyFromNs,proto3,oneof" json:"steady_from_ns,omitempty"`
-	// When its measured part ended (closed loop: its time was over, or the first slot found no measured arrival left; open loop: the last
-	// measured arrival started), in nanoseconds since the stage's start. Unset: never, or the load's phases change it all the time.
+	// When this agent's measured part ended, in nanoseconds since the stage's start. Closed loop: its time was over, or
+	// the first slot found no measured arrival left. Open loop: the last measured arrival started. Unset: never, or the
+	// load's phases change the load all the time.
 	SteadyToNs *int64 `protobuf:"varint,8,opt,name=steady_to_ns,json=steadyToNs,proto3,oneof" json:"steady_to_ns,omitempty"`
-	// Agent's clock at the start of its executor - armed start, in nanoseconds.
+	// Agent's clock at the actual start of the load - armed start, in nanoseconds.
 	StartErrorNs int64 `protobuf:"varint,9,opt,name=start_error_ns,json=startErrorNs,proto3" json:"start_error_ns,omitempty"`
 	// Uncertainty of the agent's clock against the coordinator's at the start, in nanoseconds.
 	ClockUncertaintyNs int64 `protobuf:"varint,10,opt,name=clock_uncertainty_ns,json=clockUncertaintyNs,proto3" json:"clock_uncertainty_ns,omitempty"`
 	// Why the agent ended the stage early. Empty: it did not.
 	Failure string `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"`
-	// The stage was stopped before its end by the coordinator.
+	// The coordinator stopped the stage before its end.
 	Stopped bool `protobuf:"varint,12,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// What failed, if failure is set.
+	// Kind of the failure, if failure is set.
 	FailureKind FailureKind `protobuf:"varint,13,opt,name=failure_kind,json=failureKind,proto3,enum=spate.v1.FailureKind" json:"failure_kind,omitempty"`
 	// Start of the last measured request, in nanoseconds since the stage's start. Unset: none.
 	LastStartNs *int64 `protobuf:"varint,14,opt,name=last_start_ns,json=lastStartNs,proto3,oneof" json:"last_start_ns,omitempty"`
-	// When the first of the never_sent requests of an open loop was due, in nanoseconds since the stage's start. Unset: all were sent, it is
-	// not known, or the load is a closed loop, whose requests are due when others have ended.
+	// When the first of the never_sent requests of an open loop was due, in nanoseconds since the stage's start. Unset:
+	// all requests were sent, the time is not known, or the load is a closed loop, whose requests are due when others
+	// have ended.
 	UnsentFromNs  *int64 `protobuf:"varint,15,opt,name=unsent_from_ns,json=unsentFromNs,proto3,oneof" json:"unsent_from_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1915,12 +1925,12 @@ func (x *Totals) GetUnsentFromNs() int64 {
 	return 0
 }
 
-// MetricCount is how many values an agent recorded of one metric.
+// MetricCount is the number of values that an agent recorded for one metric.
 type MetricCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the values are.
+	// The metric.
 	Metric Metric `protobuf:"varint,1,opt,name=metric,proto3,enum=spate.v1.Metric" json:"metric,omitempty"`
-	// How many.
+	// Number of values.
 	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1970,20 +1980,21 @@ func (x *MetricCount) GetCount() uint64 {
 	return 0
 }
 
-// RequestRecord is one row about one request. Times are nanoseconds since the stage's start; unset: it did not come to that.
+// RequestRecord is the row of one request. Times are in nanoseconds since the stage's start. An unset time means that
+// the request did not reach that point.
 type RequestRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index of the arrival in the stage: of the request, or of the session it belongs to.
+	// Index of the arrival in the stage: of the request, or of the session that the request belongs to.
 	Index uint64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// Index of the endpoint.
 	Endpoint uint32 `protobuf:"varint,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	// The request belongs to warm-up or cool-down.
 	Unmeasured bool `protobuf:"varint,3,opt,name=unmeasured,proto3" json:"unmeasured,omitempty"`
-	// When the plan wanted it to start.
+	// When the request was due by the plan.
 	ScheduledNs int64 `protobuf:"varint,4,opt,name=scheduled_ns,json=scheduledNs,proto3" json:"scheduled_ns,omitempty"`
-	// When the agent turned to it.
+	// When the agent started to work on the request.
 	StartNs int64 `protobuf:"varint,5,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`
-	// When its last byte was handed to the kernel.
+	// When the last byte of the request was handed to the kernel.
 	SentNs *int64 `protobuf:"varint,6,opt,name=sent_ns,json=sentNs,proto3,oneof" json:"sent_ns,omitempty"`
 	// First byte of the response head.
 	FirstByteNs *int64 `protobuf:"varint,7,opt,name=first_byte_ns,json=firstByteNs,proto3,oneof" json:"first_byte_ns,omitempty"`
@@ -1995,13 +2006,13 @@ type RequestRecord struct {
 	LastTokenNs *int64 `protobuf:"varint,10,opt,name=last_token_ns,json=lastTokenNs,proto3,oneof" json:"last_token_ns,omitempty"`
 	// End of the response, or the failure.
 	EndNs int64 `protobuf:"varint,11,opt,name=end_ns,json=endNs,proto3" json:"end_ns,omitempty"`
-	// DNS + TCP + TLS. Unset: the connection was there.
+	// Duration of DNS + TCP + TLS. Unset: the request used an open connection.
 	ConnectNs *int64 `protobuf:"varint,12,opt,name=connect_ns,json=connectNs,proto3,oneof" json:"connect_ns,omitempty"`
 	// Gaps between token frames, in nanoseconds.
 	ItlNs []int64 `protobuf:"varint,13,rep,packed,name=itl_ns,json=itlNs,proto3" json:"itl_ns,omitempty"`
-	// Tokens asked for: prompt.
+	// Prompt tokens requested.
 	IslAsked uint32 `protobuf:"varint,14,opt,name=isl_asked,json=islAsked,proto3" json:"isl_asked,omitempty"`
-	// Tokens asked for: output.
+	// Output tokens requested.
 	OslAsked uint32 `protobuf:"varint,15,opt,name=osl_asked,json=oslAsked,proto3" json:"osl_asked,omitempty"`
 	// Prompt tokens by the server's usage.
 	InputTokens *uint64 `protobuf:"varint,16,opt,name=input_tokens,json=inputTokens,proto3,oneof" json:"input_tokens,omitempty"`
@@ -2011,17 +2022,17 @@ type RequestRecord struct {
 	Usage bool `protobuf:"varint,18,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Frames that carried a token.
 	TokenFrames uint64 `protobuf:"varint,19,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"`
-	// How it failed. Unspecified: it did not.
+	// Class of the failure. Unspecified: the request did not fail.
 	ErrorClass ErrorClass `protobuf:"varint,20,opt,name=error_class,json=errorClass,proto3,enum=spate.v1.ErrorClass" json:"error_class,omitempty"`
 	// HTTP status. 0: no response.
 	HttpStatus uint32 `protobuf:"varint,21,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
-	// What went wrong.
+	// Error message.
 	Error string `protobuf:"bytes,22,opt,name=error,proto3" json:"error,omitempty"`
-	// Cut off by the drain timeout or a stop.
+	// The request was cancelled by the drain timeout or a stop.
 	Cancelled bool `protobuf:"varint,23,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// Hash of the request body, so that two runs' requests can be compared: FNV-1a, 64 bits.
+	// Hash of the request body, to compare the requests of two runs: FNV-1a, 64 bits.
 	BodyHash uint64 `protobuf:"fixed64,24,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`
-	// Finish reason the server gave.
+	// Finish reason reported by the server.
 	FinishReason string `protobuf:"bytes,25,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
 	// Last frame that vLLM's client takes the time of.
 	LastChunkNs *int64 `protobuf:"varint,26,opt,name=last_chunk_ns,json=lastChunkNs,proto3,oneof" json:"last_chunk_ns,omitempty"`
@@ -2029,13 +2040,14 @@ type RequestRecord struct {
 	Turn uint32 `protobuf:"varint,27,opt,name=turn,proto3" json:"turn,omitempty"`
 	// Prompt tokens from the server's prefix cache, by its usage.
 	CachedTokens *uint64 `protobuf:"varint,28,opt,name=cached_tokens,json=cachedTokens,proto3,oneof" json:"cached_tokens,omitempty"`
-	// Prompt tokens that an earlier request began with too, by the workload's own account.
+	// Prompt tokens in a prefix shared with an earlier request, by the workload's own count.
 	SharedTokens uint32 `protobuf:"varint,29,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
-	// Name lookup, of a request that opened a connection to a name. In connect_ns, as the two below.
+	// Duration of the name lookup, if the request opened a connection to a name. Part of connect_ns, like tcp_ns and
+	// tls_ns.
 	DnsNs *int64 `protobuf:"varint,30,opt,name=dns_ns,json=dnsNs,proto3,oneof" json:"dns_ns,omitempty"`
-	// TCP handshake, and a proxy's CONNECT.
+	// Duration of the TCP handshake and a proxy's CONNECT.
 	TcpNs *int64 `protobuf:"varint,31,opt,name=tcp_ns,json=tcpNs,proto3,oneof" json:"tcp_ns,omitempty"`
-	// TLS handshake.
+	// Duration of the TLS handshake.
 	TlsNs *int64 `protobuf:"varint,32,opt,name=tls_ns,json=tlsNs,proto3,oneof" json:"tls_ns,omitempty"`
 	// Frames that vLLM's client takes the time of.
 	Chunks uint64 `protobuf:"varint,33,opt,name=chunks,proto3" json:"chunks,omitempty"`
@@ -2045,7 +2057,7 @@ type RequestRecord struct {
 	FirstAnswerNs *int64 `protobuf:"varint,35,opt,name=first_answer_ns,json=firstAnswerNs,proto3,oneof" json:"first_answer_ns,omitempty"`
 	// Reasoning tokens, by usage or else by the frames before the answer.
 	ReasoningTokens *uint64 `protobuf:"varint,36,opt,name=reasoning_tokens,json=reasoningTokens,proto3,oneof" json:"reasoning_tokens,omitempty"`
-	// Bytes of text of the output, as JSON writes it.
+	// Bytes of output text, as encoded in JSON.
 	TextBytes     uint64 `protobuf:"varint,37,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

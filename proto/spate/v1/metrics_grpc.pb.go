@@ -28,10 +28,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MetricsService takes in what agents measured, apart from control so that it never delays it.
+// MetricsService receives what agents measured. It is separate from control so that measurements never delay control.
 type MetricsServiceClient interface {
-	// Push carries snapshots to the coordinator and their acks back. A snapshot is acked once it is durable in the ledger; the
-	// agent keeps it until then and sends it again on the next connection.
+	// Push carries snapshots to the coordinator and their acks back. A snapshot is acked once it is durable in the
+	// ledger. Until then the agent keeps the snapshot and sends it again on its next connection.
 	Push(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PushRequest, PushResponse], error)
 }
 
@@ -60,10 +60,10 @@ type MetricsService_PushClient = grpc.BidiStreamingClient[PushRequest, PushRespo
 // All implementations must embed UnimplementedMetricsServiceServer
 // for forward compatibility.
 //
-// MetricsService takes in what agents measured, apart from control so that it never delays it.
+// MetricsService receives what agents measured. It is separate from control so that measurements never delay control.
 type MetricsServiceServer interface {
-	// Push carries snapshots to the coordinator and their acks back. A snapshot is acked once it is durable in the ledger; the
-	// agent keeps it until then and sends it again on the next connection.
+	// Push carries snapshots to the coordinator and their acks back. A snapshot is acked once it is durable in the
+	// ledger. Until then the agent keeps the snapshot and sends it again on its next connection.
 	Push(grpc.BidiStreamingServer[PushRequest, PushResponse]) error
 	mustEmbedUnimplementedMetricsServiceServer()
 }

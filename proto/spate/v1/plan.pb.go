@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: spate/v1/plan.proto
 
-// The plan a person writes, and the stages it expands into.
+// The plan that a person writes, and the stages that it expands into.
 
 package spatev1
 
@@ -26,14 +26,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Plan is a whole test: the matrix targets x workloads x load points, run in that order as stages.
+// Plan is what to test: the matrix targets x workloads x load points, run in that order as stages.
 type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the plan: letters, digits, dots, dashes and underscores. It names the run directory.
+	// Name of the plan: letters, digits, dots, dashes and underscores. The run directory is named after it.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// What the plan is for, in the author's words.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// Seed of everything random in the run: content and arrivals. The same seed gives the same requests.
+	// Seed for everything random in the run: content and arrivals. The same seed gives the same requests.
 	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
 	// The deployments under test.
 	Targets []*Target `protobuf:"bytes,4,rep,name=targets,proto3" json:"targets,omitempty"`
@@ -41,25 +41,27 @@ type Plan struct {
 	Workloads []*Workload `protobuf:"bytes,5,rep,name=workloads,proto3" json:"workloads,omitempty"`
 	// When the requests start. A load with a list of values is a sweep: one load point each.
 	Loads []*Load `protobuf:"bytes,6,rep,name=loads,proto3" json:"loads,omitempty"`
-	// How long requests in flight may go on after a stage's last start. What is still in flight then is
-	// cancelled and counted as cancelled. Default 60s.
+	// How long requests may stay in flight after the last start of a stage. Requests still in flight then are cancelled
+	// and counted as cancelled. Default 60s.
 	DrainTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
-	// What each request has to keep to count into goodput.
+	// Limits that each request must meet to count as goodput.
 	Slo *SLO `protobuf:"bytes,8,opt,name=slo,proto3" json:"slo,omitempty"`
 	// Time between stages in which nothing is sent. Default 0s.
 	Pause *durationpb.Duration `protobuf:"bytes,9,opt,name=pause,proto3" json:"pause,omitempty"`
-	// Run against the built-in simulator instead of the targets' endpoints. `spate run --simulate` sets it.
+	// Run against the built-in simulator instead of the targets' endpoints. `spate run --simulate` sets this field.
 	Simulation *Simulation `protobuf:"bytes,10,opt,name=simulation,proto3" json:"simulation,omitempty"`
-	// What becomes of a stage that loses an agent. "fail" ends the run; "degrade" goes on without its part; "reassign" hands its part to
-	// the others from a marked moment on. The result says in any case what is missing. Default "fail".
+	// What happens to a stage that loses an agent. "fail" ends the run. "degrade" continues without the agent's part of
+	// the load. "reassign" hands that part to the other agents from a recorded moment on. The result always says what is
+	// missing. Default "fail".
 	OnAgentLoss string `protobuf:"bytes,11,opt,name=on_agent_loss,json=onAgentLoss,proto3" json:"on_agent_loss,omitempty"`
-	// Share of the load by region of agents, in any unit: {eu: 0.6, us: 0.4}. Agents of a region share its part by their weights; agents of
-	// other regions take no part. Default: all agents by their weights alone.
+	// Part of the load for each region of agents, in any unit: {eu: 0.6, us: 0.4}. The agents of a region split its part
+	// by their weights. Agents of other regions take no part. Default: all agents split the load by their weights.
 	Regions map[string]float64 `protobuf:"bytes,12,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// One agent of each region sends a light load of its own and measures beside the load. Unset: none does.
+	// One agent of each region becomes an observer: it sends a light load of its own and measures beside the load. Unset:
+	// no observers.
 	Observers *Observers `protobuf:"bytes,13,opt,name=observers,proto3" json:"observers,omitempty"`
-	// End a stage whose first requests all fail in one way, or nine of ten of whose requests fail, and skip the other stages of its target.
-	// Default true.
+	// End a stage if its first requests all fail in the same way, or if nine of ten of its requests fail, and skip the
+	// other stages of its target. Default true.
 	FailFast      *bool `protobuf:"varint,14,opt,name=fail_fast,json=failFast,proto3,oneof" json:"fail_fast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -193,11 +195,12 @@ func (x *Plan) GetFailFast() bool {
 	return false
 }
 
-// Observers are agents, one in each region, that send no part of the load but a light one of their own, the same in each region. What they
-// see is told by region, and is in no other number. The last agent of a region by name becomes its observer if the region has more than one.
+// Observers are agents, one in each region, that send a light load of their own instead of a part of the load. The
+// light load is the same in each region. Its results are reported by region and are part of no other number. In a
+// region with more than one agent, the last agent by name becomes the observer.
 type Observers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests per second of each observer, at constant gaps. Exclusive with concurrency.
+	// Requests per second of each observer, at constant gaps. Not together with concurrency.
 	Rate float64 `protobuf:"fixed64,1,opt,name=rate,proto3" json:"rate,omitempty"`
 	// Requests in flight of each observer. Default 1.
 	Concurrency   uint32 `protobuf:"varint,2,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
@@ -249,7 +252,7 @@ func (x *Observers) GetConcurrency() uint32 {
 	return 0
 }
 
-// SLO is what a request has to keep. Parts that are not given are not asked for.
+// SLO is the set of limits that a request must meet. A limit that is not given does not apply.
 type SLO struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Longest TTFT.
@@ -313,11 +316,12 @@ func (x *SLO) GetE2E() *durationpb.Duration {
 	return nil
 }
 
-// Simulation replaces endpoints by the built-in simulator: each target's own model of it where it has one, else the default.
+// Simulation replaces endpoints with the built-in simulator: with the target's own model if it has one, else with the
+// default model.
 type Simulation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Time is compressed by this factor: simulated engines are this much faster, rates are multiplied by it, and durations, think times
-	// and SLOs divided. Default 1.
+	// Factor by which time is compressed: simulated engines are this many times faster, rates are multiplied by it, and
+	// durations, think times and SLOs are divided by it. Default 1.
 	Speed         float64 `protobuf:"fixed64,1,opt,name=speed,proto3" json:"speed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -360,61 +364,65 @@ func (x *Simulation) GetSpeed() float64 {
 	return 0
 }
 
-// Target is one deployment: one or several equal endpoints behind which one model is served.
+// Target is one deployment: one model behind one or more equal endpoints.
 type Target struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the target, unique in the plan.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Base URLs of the endpoints, http or https, without the API path; HOST:PORT stands for http://HOST:PORT, and /v1 at the end is left out.
-	// Requests go to them in turn.
+	// Base URLs of the endpoints, http or https, without the API path. HOST:PORT stands for http://HOST:PORT. A trailing
+	// /v1 is removed. `balance` decides which endpoint a request goes to.
 	Endpoints []string `protobuf:"bytes,2,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
-	// Serve this target with the built-in simulator, started on loopback by `spate run` for as long as the run lasts. Beside endpoints it
-	// is the model of them that a simulation of the plan uses.
+	// Serve this target with the built-in simulator. `spate run` starts it on loopback for the duration of the run. If
+	// the target has endpoints too, this is the model of them that a simulation of the plan uses.
 	Simulator *SimulatedTarget `protobuf:"bytes,3,opt,name=simulator,proto3" json:"simulator,omitempty"`
-	// API of the endpoints: OpenAI's "chat" (default), "completions" or "responses"; "sglang" (/generate), "tgi" (/generate_stream),
-	// "triton" (TensorRT-LLM behind Triton: /v2/models/MODEL/generate_stream) or "anthropic" (/v1/messages).
+	// API of the endpoints: OpenAI's "chat" (default), "completions" or "responses"; "sglang" (/generate), "tgi"
+	// (/generate_stream), "triton" (TensorRT-LLM behind Triton: /v2/models/MODEL/generate_stream) or "anthropic"
+	// (/v1/messages).
 	Api string `protobuf:"bytes,4,opt,name=api,proto3" json:"api,omitempty"`
-	// Model name sent in each request.
+	// Model name to send in each request.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	// Where the API key is found: "env:NAME" or "file:PATH". Never the key itself.
+	// Where to find the API key: "env:NAME" or "file:PATH". Never the key itself.
 	ApiKey string `protobuf:"bytes,6,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	// Extra request headers. A value "env:NAME" or "file:PATH" is looked up; headers that carry secrets must use one.
+	// Extra request headers. A value "env:NAME" or "file:PATH" is looked up. Headers that carry secrets must use one of
+	// these forms.
 	Headers map[string]string `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Extra fields of each request body, for example {ignore_eos: true, temperature: 0}.
 	Body *structpb.Struct `protobuf:"bytes,8,opt,name=body,proto3" json:"body,omitempty"`
-	// Longest wait for DNS, TCP and TLS together. Default 5s.
+	// Time limit for DNS, TCP and TLS together. Default 5s.
 	ConnectTimeout *durationpb.Duration `protobuf:"bytes,9,opt,name=connect_timeout,json=connectTimeout,proto3" json:"connect_timeout,omitempty"`
-	// Longest time of one request from its start to its end. Default 10m.
+	// Time limit for one request from its start to its end. Default 10m.
 	RequestTimeout *durationpb.Duration `protobuf:"bytes,10,opt,name=request_timeout,json=requestTimeout,proto3" json:"request_timeout,omitempty"`
-	// How prompts of text get their exact length: "auto" (default: "server", else "usage", else "words", whichever works), "words" (words that
-	// are one token each in common vocabularies, unchecked), "server" (the endpoints' /tokenize), "usage" (calibrated on a few requests) or
-	// "file:PATH" (a Hugging Face tokenizer.json).
+	// How text prompts get their exact length: "auto" (default: the first that works of "server", "usage" and "words"),
+	// "words" (words that are one token each in common vocabularies, unchecked), "server" (the endpoints' /tokenize),
+	// "usage" (calibrated with a few requests) or "file:PATH" (a Hugging Face tokenizer.json).
 	Tokenizer string `protobuf:"bytes,11,opt,name=tokenizer,proto3" json:"tokenizer,omitempty"`
-	// Form of the prompts of completions and sglang: "token_ids" (default) or "text". Those of tgi and triton are text, those of chats messages.
+	// Form of prompts for completions and sglang: "token_ids" (default) or "text". Prompts are always text for tgi and
+	// triton, and always messages for chat APIs.
 	Prompts string `protobuf:"bytes,12,opt,name=prompts,proto3" json:"prompts,omitempty"`
-	// Whether requests ask the server for exactly OSL tokens, by ignore_eos and min_tokens: "auto" (default: where a short request shows that
-	// the server takes them), "always" or "never". What `body` says goes before it.
+	// Whether requests ask the server for exactly OSL tokens, with ignore_eos and min_tokens: "auto" (default: if a short
+	// request shows that the server accepts them), "always" or "never". Fields in `body` take precedence.
 	ExactOutput string `protobuf:"bytes,13,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
-	// Longest wait from the start of a request for its first token. Default: none but request_timeout.
+	// Time limit from the start of a request to its first token. Default: none besides request_timeout.
 	FirstTokenTimeout *durationpb.Duration `protobuf:"bytes,14,opt,name=first_token_timeout,json=firstTokenTimeout,proto3" json:"first_token_timeout,omitempty"`
-	// Longest silence of a stream after its first token. Default: none but request_timeout.
+	// Longest silence of a stream after its first token. Default: none besides request_timeout.
 	GapTimeout *durationpb.Duration `protobuf:"bytes,15,opt,name=gap_timeout,json=gapTimeout,proto3" json:"gap_timeout,omitempty"`
-	// Which endpoint a request goes to: "round_robin" (default: by the number of the request, the same however many agents there are),
-	// "random" (drawn from the seed, by the number of the request), "least_outstanding" (the fewest requests in flight, as each agent
-	// counts its own) or "affinity" (all turns of a session, and all requests that share a prefix, to the same one). Turns of a session
-	// stay at one endpoint under "round_robin" and "random" too.
+	// Which endpoint a request goes to: "round_robin" (default: by the index of the request, independent of the number of
+	// agents), "random" (drawn from the seed by the index of the request), "least_outstanding" (the endpoint with the
+	// fewest requests in flight; each agent counts only its own) or "affinity" (all turns of a session, and all requests
+	// that share a prefix, go to the same endpoint). All turns of a session go to one endpoint under "round_robin" and
+	// "random" too.
 	Balance string `protobuf:"bytes,16,opt,name=balance,proto3" json:"balance,omitempty"`
-	// How connections are made and kept. Default: kept open and used again.
+	// How connections are opened and reused. Default: kept open and reused.
 	Connection *Connection `protobuf:"bytes,17,opt,name=connection,proto3" json:"connection,omitempty"`
-	// Metrics that the servers give of themselves, shown beside the results. Unset: counters and histograms are read at the start and the end
-	// of each stage, where the endpoints have a /metrics page.
+	// Server metrics to show beside the results. Unset: counters and histograms are read at the start and the end of each
+	// stage, if the endpoints have a /metrics page.
 	ServerMetrics *ServerMetrics `protobuf:"bytes,18,opt,name=server_metrics,json=serverMetrics,proto3" json:"server_metrics,omitempty"`
-	// Whether requests of chat and completions ask for the usage so far in each frame, by stream_options.continuous_usage_stats, so that tokens
-	// are known as they arrive: "auto" (default: where a short request shows that the server sends it), "always" or "never". What `body` says
-	// goes before it.
+	// Whether requests for chat and completions ask for running usage (the usage so far, in each frame) with
+	// stream_options.continuous_usage_stats, so that tokens are known as they arrive: "auto" (default: if a short request
+	// shows that the server sends it), "always" or "never". Fields in `body` take precedence.
 	RunningUsage string `protobuf:"bytes,19,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
-	// Most frames of one answer. A stream that goes on beyond is ended and counted as "runaway". Default: 8 times the tokens asked for, at
-	// least 4096.
+	// Maximum number of frames in one answer. A longer stream is cut and counted as "runaway". Default: 8 times the
+	// tokens requested, at least 4096.
 	MaxOutput     uint32 `protobuf:"varint,20,opt,name=max_output,json=maxOutput,proto3" json:"max_output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -590,29 +598,29 @@ func (x *Target) GetMaxOutput() uint32 {
 	return 0
 }
 
-// Connection says how connections to a target are made.
+// Connection configures connections to a target.
 type Connection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "keep" (default): a request takes a connection that lies idle, and opens one if there is none. "new": each request opens its own, and
-	// closes it.
+	// "keep" (default): a request uses an idle connection, or opens one if none is idle. "new": each request opens and
+	// closes its own connection.
 	Reuse string `protobuf:"bytes,1,opt,name=reuse,proto3" json:"reuse,omitempty"`
-	// "1.1" (default) or "2": HTTP/2, over TLS as well as without it. A connection carries one request at a time in both, so that one
-	// stream's frames never wait behind another's.
+	// HTTP version: "1.1" (default) or "2", with or without TLS. With both, a connection carries one request at a time,
+	// so that the frames of one stream never wait behind another's.
 	Http string `protobuf:"bytes,2,opt,name=http,proto3" json:"http,omitempty"`
-	// HTTP proxy that all requests go through: http://host:port. Default: none, whatever the environment says.
+	// HTTP proxy for all requests: http://host:port. Default: none; proxy settings of the environment are ignored.
 	Proxy string `protobuf:"bytes,3,opt,name=proxy,proto3" json:"proxy,omitempty"`
-	// Where "user:password" for the proxy is found: "env:NAME" or "file:PATH". Never itself.
+	// Where to find "user:password" for the proxy: "env:NAME" or "file:PATH". Never the credentials themselves.
 	ProxyAuth string `protobuf:"bytes,4,opt,name=proxy_auth,json=proxyAuth,proto3" json:"proxy_auth,omitempty"`
-	// Where the certificates of the authorities that endpoints are checked by are found, in PEM: "env:NAME" or "file:PATH". Default: those
-	// of the agent's system.
+	// Where to find the CA certificates that verify endpoints, in PEM: "env:NAME" or "file:PATH". Default: the CA
+	// certificates of the agent's system.
 	Ca string `protobuf:"bytes,5,opt,name=ca,proto3" json:"ca,omitempty"`
-	// Where the client's own certificate is found, in PEM: "env:NAME" or "file:PATH".
+	// Where to find the client certificate, in PEM: "env:NAME" or "file:PATH".
 	Certificate string `protobuf:"bytes,6,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	// Where the key of that certificate is found, in PEM: "env:NAME" or "file:PATH".
+	// Where to find the key of the client certificate, in PEM: "env:NAME" or "file:PATH".
 	Key string `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
-	// Name that TLS asks for and checks, in place of the endpoint's host.
+	// Name that TLS requests and verifies instead of the endpoint's host.
 	ServerName string `protobuf:"bytes,8,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
-	// Takes any certificate of an endpoint: whoever is in between can read the API key. Default: false.
+	// Accept any certificate of an endpoint. Anyone on the network path can then read the API key. Default: false.
 	InsecureSkipVerify bool `protobuf:"varint,9,opt,name=insecure_skip_verify,json=insecureSkipVerify,proto3" json:"insecure_skip_verify,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -711,17 +719,18 @@ func (x *Connection) GetInsecureSkipVerify() bool {
 	return false
 }
 
-// ServerMetrics says what is read of the servers' own metrics, in Prometheus' text form.
+// ServerMetrics configures which server metrics are read, in Prometheus' text form.
 type ServerMetrics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where they are read. Default: /metrics beside the API of each endpoint.
+	// URLs to read metrics from. Default: /metrics beside the API of each endpoint, else /prometheus/metrics.
 	Urls []string `protobuf:"bytes,1,rep,name=urls,proto3" json:"urls,omitempty"`
-	// Names of the metrics, "*" at the end stands for any rest. Default: what vLLM, SGLang, TGI, Dynamo, TensorRT-LLM and Triton give of
-	// requests running and waiting, of KV cache in use, of prefix cache hits, of preemptions and of tokens. The latency histograms and the
-	// counters of the account are read whatever is named here.
+	// Names of the metrics to read. A trailing "*" matches any suffix. Default: the metrics of vLLM, SGLang, TGI, Dynamo,
+	// TensorRT-LLM and Triton for requests running and waiting, KV cache in use, prefix cache hits, preemptions and
+	// tokens. The latency histograms and counters that the report compares with the client's numbers are always read.
 	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
-	// When they are read: "seconds": each second of a stage, and at its start and end (default where the plan has server_metrics). "ends": at
-	// the start and the end of a stage only, counters and histograms alone (default where it has none). "never".
+	// When metrics are read. "seconds": each second of a stage, and at its start and end (default if the plan has
+	// server_metrics). "ends": only at the start and the end of a stage, and only counters and histograms (default if the
+	// plan has no server_metrics). "never".
 	Read          string `protobuf:"bytes,3,opt,name=read,proto3" json:"read,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -778,93 +787,95 @@ func (x *ServerMetrics) GetRead() string {
 	return ""
 }
 
-// SimulatedTarget asks for the built-in simulator: endpoints equal engines, modelled on their prefill and decode speed.
+// SimulatedTarget configures the built-in simulator, which models equal engines by their prefill and decode speed.
 type SimulatedTarget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of endpoints, one engine each. Default 1.
+	// Number of endpoints. Default 1.
 	Endpoints uint32 `protobuf:"varint,1,opt,name=endpoints,proto3" json:"endpoints,omitempty"`
 	// Prefill speed of one engine in prompt tokens per second. Default 50,000.
 	PrefillTokensPerSecond float64 `protobuf:"fixed64,2,opt,name=prefill_tokens_per_second,json=prefillTokensPerSecond,proto3" json:"prefill_tokens_per_second,omitempty"`
 	// Time of a decode step with one running request. Default 5ms.
 	DecodeStep *durationpb.Duration `protobuf:"bytes,3,opt,name=decode_step,json=decodeStep,proto3" json:"decode_step,omitempty"`
-	// Time each further running request adds to a decode step. Default 50us.
+	// Time that each further running request adds to a decode step. Default 50us.
 	DecodeStepPerRequest *durationpb.Duration `protobuf:"bytes,4,opt,name=decode_step_per_request,json=decodeStepPerRequest,proto3" json:"decode_step_per_request,omitempty"`
-	// Most requests one engine decodes at once; the rest queue. Default 256.
+	// Maximum number of requests that one engine decodes at once; the rest queue. Default 256.
 	MaxRunning uint32 `protobuf:"varint,5,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"`
-	// Equal engines behind each endpoint. Default 1.
+	// Number of equal engines behind each endpoint. Default 1.
 	Replicas uint32 `protobuf:"varint,6,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	// Disaggregated serving: so many engines beside the replicas do prefill alone, and the replicas decode alone: 3P1D is
+	// Disaggregated serving: this many further engines do only prefill, and the replicas do only decode. 3P1D is
 	// {prefill_engines: 3, replicas: 1}. 0 (default): each engine does both.
 	PrefillEngines uint32 `protobuf:"varint,7,opt,name=prefill_engines,json=prefillEngines,proto3" json:"prefill_engines,omitempty"`
-	// Disaggregated serving: time to hand over the KV cache of 1,000 prompt tokens. A prefill engine is busy with it. Default 0s.
+	// Disaggregated serving: time to hand over the KV cache of 1,000 prompt tokens. The prefill engine is busy meanwhile.
+	// Default 0s.
 	TransferPerThousandTokens *durationpb.Duration `protobuf:"bytes,8,opt,name=transfer_per_thousand_tokens,json=transferPerThousandTokens,proto3" json:"transfer_per_thousand_tokens,omitempty"`
 	// Prompt tokens in each block of the prefix cache. Default 16.
 	CacheBlockTokens uint32 `protobuf:"varint,9,opt,name=cache_block_tokens,json=cacheBlockTokens,proto3" json:"cache_block_tokens,omitempty"`
 	// Blocks that the prefix cache of an engine holds. 0 (default): there is no prefix cache.
 	CacheBlocks uint32 `protobuf:"varint,10,opt,name=cache_blocks,json=cacheBlocks,proto3" json:"cache_blocks,omitempty"`
-	// Longest prompt and output together, told by /v1/models. 0 (default): no limit.
+	// Maximum length of prompt and output together, in tokens, as reported by /v1/models. 0 (default): no limit.
 	MaxModelTokens uint32 `protobuf:"varint,11,opt,name=max_model_tokens,json=maxModelTokens,proto3" json:"max_model_tokens,omitempty"`
-	// Time that each request takes beside prefill and decode, before its first token. Default 0s.
+	// Time that each request takes before its first token in addition to prefill and decode. Default 0s.
 	Overhead *durationpb.Duration `protobuf:"bytes,12,opt,name=overhead,proto3" json:"overhead,omitempty"`
-	// Tokens of one frame, as with speculative decoding. Default 1.
+	// Tokens in one frame, as with speculative decoding. Default 1.
 	TokensPerFrame uint32 `protobuf:"varint,13,opt,name=tokens_per_frame,json=tokensPerFrame,proto3" json:"tokens_per_frame,omitempty"`
-	// Share of the requests that are answered with an error, from 0 (default) to 1.
+	// Share of requests that are answered with an error, from 0 (default) to 1.
 	ErrorShare float64 `protobuf:"fixed64,14,opt,name=error_share,json=errorShare,proto3" json:"error_share,omitempty"`
-	// The engine runs this many times faster than its model says. Default 1.
+	// Factor by which the engine is faster than its model. Default 1.
 	Speed float64 `protobuf:"fixed64,15,opt,name=speed,proto3" json:"speed,omitempty"`
-	// Share of its decoding pace that an engine loses while it prefills, from 0 (default: it loses none) to 1 (it does not decode then).
-	// Disaggregated engines lose none.
+	// Share of its decode speed that an engine loses during prefill, from 0 (default: none) to 1 (it does not decode
+	// meanwhile). Disaggregated engines lose none.
 	PrefillInterference float64 `protobuf:"fixed64,16,opt,name=prefill_interference,json=prefillInterference,proto3" json:"prefill_interference,omitempty"`
-	// Mean length of outputs as a share of max_tokens, above 0 and below 1: each token is the last with the same chance, unless a
-	// request says ignore_eos. 0 (default): outputs do not end by themselves.
+	// Mean length of outputs as a share of max_tokens, above 0 and below 1. Each token is the last with the same
+	// probability, unless a request sets ignore_eos. 0 (default): outputs do not end by themselves.
 	OutputShare float64 `protobuf:"fixed64,17,opt,name=output_share,json=outputShare,proto3" json:"output_share,omitempty"`
-	// Mean number of tokens after which outputs end by themselves, lognormal; max_tokens cuts what is longer. Not for requests that say
-	// ignore_eos. 0 (default): outputs do not end by themselves.
+	// Mean number of tokens after which outputs end by themselves, lognormal. max_tokens cuts longer outputs. Requests
+	// with ignore_eos are not affected. 0 (default): outputs do not end by themselves.
 	OutputMean float64 `protobuf:"fixed64,18,opt,name=output_mean,json=outputMean,proto3" json:"output_mean,omitempty"`
-	// Standard deviation of the same. Default 0.
+	// Standard deviation that belongs to output_mean. Default 0.
 	OutputStddev float64 `protobuf:"fixed64,19,opt,name=output_stddev,json=outputStddev,proto3" json:"output_stddev,omitempty"`
-	// Share of the tokens that are streamed without text, as halves of characters are, from 0 (default) to 1.
+	// Share of tokens that are streamed without text, like the halves of a character, from 0 (default) to 1.
 	TextlessShare float64 `protobuf:"fixed64,20,opt,name=textless_share,json=textlessShare,proto3" json:"textless_share,omitempty"`
 	// Tokens at the start of each output that are reasoning. Default 0.
 	ReasoningTokens uint32 `protobuf:"varint,21,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
-	// Field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning", or any other name. "hidden": reasoning
-	// is not streamed, in any API.
+	// Field of a chat delta that carries reasoning: "reasoning_content" (default), "reasoning", or any other name.
+	// "hidden": reasoning is not streamed, in any API.
 	ReasoningField string `protobuf:"bytes,22,opt,name=reasoning_field,json=reasoningField,proto3" json:"reasoning_field,omitempty"`
-	// Usage does not tell how many tokens are reasoning. Default: it does, in chat and responses.
+	// Usage does not report the number of reasoning tokens. Default: it does, in chat and responses.
 	ReasoningUntold bool `protobuf:"varint,23,opt,name=reasoning_untold,json=reasoningUntold,proto3" json:"reasoning_untold,omitempty"`
-	// How much of an output goes out at a time: "as-produced" (default), "one-write", "one-frame", "two-frames" or "json-body".
+	// How outputs are delivered: "as-produced" (default), "one-write", "one-frame", "two-frames" or "json-body".
 	Deliver string `protobuf:"bytes,24,opt,name=deliver,proto3" json:"deliver,omitempty"`
 	// Tokens that the chat template adds to a conversation. Default 0.
 	ChatTemplateTokens uint32 `protobuf:"varint,25,opt,name=chat_template_tokens,json=chatTemplateTokens,proto3" json:"chat_template_tokens,omitempty"`
-	// owned_by in /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
+	// Value of owned_by in /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
 	OwnedBy string `protobuf:"bytes,26,opt,name=owned_by,json=ownedBy,proto3" json:"owned_by,omitempty"`
-	// There is no /tokenize. Default: there is.
+	// The simulator has no /tokenize. Default: it has.
 	NoTokenize bool `protobuf:"varint,27,opt,name=no_tokenize,json=noTokenize,proto3" json:"no_tokenize,omitempty"`
-	// What becomes of ignore_eos and min_tokens: "honoured" (default), "ignored", or "refused" with 400.
+	// How ignore_eos and min_tokens are treated: "honoured" (default), "ignored", or "refused" with status 400.
 	ExactOutput string `protobuf:"bytes,28,opt,name=exact_output,json=exactOutput,proto3" json:"exact_output,omitempty"`
-	// What becomes of stream_options.continuous_usage_stats: "honoured" (default), "ignored", or "refused" with 400, as is then every
-	// stream option that OpenAI does not know.
+	// How stream_options.continuous_usage_stats is treated: "honoured" (default), "ignored", or "refused" with status
+	// 400. "refused" also refuses every other stream option that OpenAI does not know.
 	ContinuousUsage string `protobuf:"bytes,29,opt,name=continuous_usage,json=continuousUsage,proto3" json:"continuous_usage,omitempty"`
-	// How much slower the last of the engines is than the first, counted over all endpoints, as a share: 0.5 is half as long again. Those
-	// between lie evenly between them. Not with prefill_engines. Default 0: all are equal.
+	// How much slower the last engine is than the first, counted over all endpoints, as a share: with 0.5 it takes half
+	// as long again. The slowdowns of the engines between are evenly spaced. Not with prefill_engines. Default 0: all
+	// engines are equal.
 	ReplicaSpread float64 `protobuf:"fixed64,30,opt,name=replica_spread,json=replicaSpread,proto3" json:"replica_spread,omitempty"`
-	// Time that each prompt holds its prefill engine beside the time for its tokens. Default 0s.
+	// Time that each prompt occupies its prefill engine in addition to the time for its tokens. Default 0s.
 	PrefillPerPrompt *durationpb.Duration `protobuf:"bytes,31,opt,name=prefill_per_prompt,json=prefillPerPrompt,proto3" json:"prefill_per_prompt,omitempty"`
 	// Prompts share the prefill engines by time slices. Default: one at a time, first come, first served.
 	PrefillSharing bool `protobuf:"varint,32,opt,name=prefill_sharing,json=prefillSharing,proto3" json:"prefill_sharing,omitempty"`
 	// Coefficient of variation of a lognormal factor on the time of each prefill. Default 0.
 	PrefillJitter float64 `protobuf:"fixed64,33,opt,name=prefill_jitter,json=prefillJitter,proto3" json:"prefill_jitter,omitempty"`
-	// The same of each decode step. Default 0.
+	// Coefficient of variation of a lognormal factor on the time of each decode step. Default 0.
 	StepJitter float64 `protobuf:"fixed64,34,opt,name=step_jitter,json=stepJitter,proto3" json:"step_jitter,omitempty"`
-	// Chance of each decode step to take the stall longer, from 0 (default) to 1.
+	// Probability that a decode step takes longer by `stall`, from 0 (default) to 1.
 	StallShare float64 `protobuf:"fixed64,35,opt,name=stall_share,json=stallShare,proto3" json:"stall_share,omitempty"`
-	// How much longer a step takes that stalls. Default 0s.
+	// How much longer a stalled decode step takes. Default 0s.
 	Stall *durationpb.Duration `protobuf:"bytes,36,opt,name=stall,proto3" json:"stall,omitempty"`
-	// Disaggregated serving: share of their decoding pace that decode engines lose while a KV cache is handed over, from 0 (default) to 1
-	// (they stand still).
+	// Disaggregated serving: share of their decode speed that decode engines lose while a KV cache is handed over, from 0
+	// (default) to 1 (they do not decode meanwhile).
 	TransferInterference float64 `protobuf:"fixed64,37,opt,name=transfer_interference,json=transferInterference,proto3" json:"transfer_interference,omitempty"`
-	// Disaggregated serving: prefill engines take the prompts that wait before they hand over the KV caches of those that they have
-	// finished. These go together, and decode engines lose transfer_interference from the end of the first prefill on.
+	// Disaggregated serving: a prefill engine first processes the waiting prompts, and then hands over the KV caches of
+	// all finished prompts together. Decode engines lose transfer_interference from the end of the first prefill on.
 	PrefillFirst  bool `protobuf:"varint,38,opt,name=prefill_first,json=prefillFirst,proto3" json:"prefill_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1166,7 +1177,7 @@ func (x *SimulatedTarget) GetPrefillFirst() bool {
 	return false
 }
 
-// Workload says what the requests contain.
+// Workload is what requests contain.
 type Workload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the workload, unique in the plan. Default: "ISL:OSL" of a fixed length, else the kind of content.
@@ -1184,8 +1195,8 @@ type Workload struct {
 	//	*Workload_Azure
 	//	*Workload_Sessions
 	Content isWorkload_Content `protobuf_oneof:"content"`
-	// "none" (default), or "request": each request begins with words of its own, different in each run, so that no prefix cache has
-	// seen it.
+	// "none" (default) or "request": each request begins with unique words, different in each run, so that no prefix
+	// cache contains it.
 	CacheBusting  string `protobuf:"bytes,10,opt,name=cache_busting,json=cacheBusting,proto3" json:"cache_busting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1324,7 +1335,7 @@ type Workload_Random struct {
 }
 
 type Workload_Sonnet struct {
-	// Lines of a text file, as vLLM's sonnet dataset.
+	// Lines of a text file, like vLLM's sonnet dataset.
 	Sonnet *SonnetContent `protobuf:"bytes,3,opt,name=sonnet,proto3,oneof"`
 }
 
@@ -1334,22 +1345,22 @@ type Workload_Sharegpt struct {
 }
 
 type Workload_Jsonl struct {
-	// Rows of a JSONL file: prompt, messages or token ids each.
+	// Rows of a JSONL file. Each has a prompt, messages or token ids.
 	Jsonl *FileContent `protobuf:"bytes,5,opt,name=jsonl,proto3,oneof"`
 }
 
 type Workload_Mooncake struct {
-	// A trace in Mooncake's form: timestamp, input_length, output_length, hash_ids.
+	// A trace in Mooncake's format: timestamp, input_length, output_length, hash_ids.
 	Mooncake *TraceContent `protobuf:"bytes,6,opt,name=mooncake,proto3,oneof"`
 }
 
 type Workload_Burstgpt struct {
-	// A trace in BurstGPT's form.
+	// A trace in BurstGPT's format.
 	Burstgpt *TraceContent `protobuf:"bytes,7,opt,name=burstgpt,proto3,oneof"`
 }
 
 type Workload_Azure struct {
-	// A trace in the form of the Azure LLM inference traces.
+	// A trace in the format of the Azure LLM inference traces.
 	Azure *TraceContent `protobuf:"bytes,8,opt,name=azure,proto3,oneof"`
 }
 
@@ -1374,24 +1385,25 @@ func (*Workload_Azure) isWorkload_Content() {}
 
 func (*Workload_Sessions) isWorkload_Content() {}
 
-// RandomContent makes prompts of random tokens: token ids where the API takes them, one-token words elsewhere.
+// RandomContent makes prompts of random tokens: token ids if the API accepts them, otherwise one-token words.
 type RandomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Input sequence length in tokens, the shared prefix included. This or isl_lengths.
+	// Input sequence length in tokens, including the shared prefix. Either this or isl_lengths.
 	Isl uint32 `protobuf:"varint,1,opt,name=isl,proto3" json:"isl,omitempty"`
-	// Output sequence length in tokens, sent as max_tokens. This or osl_lengths.
+	// Output sequence length in tokens, sent as max_tokens. Either this or osl_lengths.
 	Osl uint32 `protobuf:"varint,2,opt,name=osl,proto3" json:"osl,omitempty"`
 	// First token id that may be drawn. Default 1000: beyond the special tokens of common vocabularies.
 	FirstTokenId uint32 `protobuf:"varint,3,opt,name=first_token_id,json=firstTokenId,proto3" json:"first_token_id,omitempty"`
 	// Last token id that may be drawn. Default 9999: within the vocabulary of common models.
 	LastTokenId uint32 `protobuf:"varint,4,opt,name=last_token_id,json=lastTokenId,proto3" json:"last_token_id,omitempty"`
-	// Input lengths that differ by request.
+	// Distribution of input lengths over requests.
 	IslLengths *Lengths `protobuf:"bytes,5,opt,name=isl_lengths,json=islLengths,proto3" json:"isl_lengths,omitempty"`
-	// Output lengths that differ by request.
+	// Distribution of output lengths over requests.
 	OslLengths *Lengths `protobuf:"bytes,6,opt,name=osl_lengths,json=oslLengths,proto3" json:"osl_lengths,omitempty"`
-	// Lengths uniform from isl x (1 - ratio) to isl x (1 + ratio), and the same for osl, as vLLM's --random-range-ratio. Default 0.
+	// Uniform lengths from isl x (1 - ratio) to isl x (1 + ratio), and the same for osl, like vLLM's
+	// --random-range-ratio. Default 0.
 	RangeRatio float64 `protobuf:"fixed64,7,opt,name=range_ratio,json=rangeRatio,proto3" json:"range_ratio,omitempty"`
-	// Prefixes that requests have in common.
+	// Prefixes that requests share.
 	Prefix        *Prefix `protobuf:"bytes,8,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1486,7 +1498,7 @@ func (x *RandomContent) GetPrefix() *Prefix {
 // Lengths is a distribution of numbers of tokens.
 type Lengths struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which.
+	// The distribution.
 	//
 	// Types that are valid to be assigned to Distribution:
 	//
@@ -1577,22 +1589,22 @@ type isLengths_Distribution interface {
 }
 
 type Lengths_Uniform struct {
-	// Each length from min to max is as likely.
+	// All lengths from min to max are equally likely.
 	Uniform *UniformLengths `protobuf:"bytes,1,opt,name=uniform,proto3,oneof"`
 }
 
 type Lengths_Normal struct {
-	// The normal distribution, rounded and cut off at min and max.
+	// The normal distribution, rounded and limited to min and max.
 	Normal *NormalLengths `protobuf:"bytes,2,opt,name=normal,proto3,oneof"`
 }
 
 type Lengths_Lognormal struct {
-	// The lognormal distribution, rounded and cut off at min and max.
+	// The lognormal distribution, rounded and limited to min and max.
 	Lognormal *NormalLengths `protobuf:"bytes,3,opt,name=lognormal,proto3,oneof"`
 }
 
 type Lengths_Empirical struct {
-	// The lengths that are listed.
+	// A list of lengths.
 	Empirical *EmpiricalLengths `protobuf:"bytes,4,opt,name=empirical,proto3,oneof"`
 }
 
@@ -1659,8 +1671,8 @@ func (x *UniformLengths) GetMax() uint32 {
 	return 0
 }
 
-// NormalLengths is a normal or lognormal distribution of lengths. Mean and standard deviation are those of the lengths themselves,
-// before they are cut off.
+// NormalLengths is a normal or lognormal distribution of lengths. Mean and standard deviation are those of the lengths
+// themselves (not of their logarithms), before they are limited to min and max.
 type NormalLengths struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Mean.
@@ -1733,12 +1745,12 @@ func (x *NormalLengths) GetMax() uint32 {
 	return 0
 }
 
-// EmpiricalLengths are lengths that were seen.
+// EmpiricalLengths is a list of lengths with weights.
 type EmpiricalLengths struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lengths.
 	Values []uint32 `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
-	// How often each comes, relative to the others. Default: all alike.
+	// Relative frequency of each length. Default: all equal.
 	Weights       []float64 `protobuf:"fixed64,2,rep,packed,name=weights,proto3" json:"weights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1788,14 +1800,14 @@ func (x *EmpiricalLengths) GetWeights() []float64 {
 	return nil
 }
 
-// Prefix is what requests begin with in common.
+// Prefix makes requests begin with a shared prefix.
 type Prefix struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Length of each prefix in tokens. It is part of the ISL; where that is shorter, so is the prefix.
+	// Length of each prefix in tokens. The prefix is part of the ISL, and is cut if the ISL is shorter.
 	Length uint32 `protobuf:"varint,1,opt,name=length,proto3" json:"length,omitempty"`
 	// Number of different prefixes. Default 1.
 	Groups uint32 `protobuf:"varint,2,opt,name=groups,proto3" json:"groups,omitempty"`
-	// Share of the requests that begin with one of them, above 0 to 1. Default 1.
+	// Share of requests that begin with a prefix, above 0 to 1. Default 1.
 	Share         float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1852,16 +1864,17 @@ func (x *Prefix) GetShare() float64 {
 	return 0
 }
 
-// SonnetContent makes prompts of lines of a text file, drawn at random, behind lines that all prompts begin with.
+// SonnetContent makes prompts from lines of a text file: first lines that all prompts share, then lines drawn at
+// random.
 type SonnetContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Text file. A relative path begins at the working directory of the command that runs the plan.
+	// Text file. A relative path is relative to the folder of the plan's file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Input sequence length in tokens: as many whole lines as fit.
+	// Input sequence length in tokens. A prompt has as many whole lines as fit.
 	Isl uint32 `protobuf:"varint,2,opt,name=isl,proto3" json:"isl,omitempty"`
 	// Output sequence length in tokens.
 	Osl uint32 `protobuf:"varint,3,opt,name=osl,proto3" json:"osl,omitempty"`
-	// Tokens of the common begin: as many of the first lines as fit. Default 0.
+	// Length of the shared part in tokens. It has as many of the file's first lines as fit. Default 0.
 	Prefix        uint32 `protobuf:"varint,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1925,18 +1938,19 @@ func (x *SonnetContent) GetPrefix() uint32 {
 	return 0
 }
 
-// FileContent takes requests from a file of conversations or prompts. The file may be compressed by gzip or zstd.
+// FileContent takes requests from a file of conversations or prompts. The file may be compressed with gzip or zstd.
 type FileContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file. A relative path begins at the working directory of the command that runs the plan.
+	// The file. A relative path is relative to the folder of the plan's file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Output length of rows that give none of their own. Default: ShareGPT: the length of the answer in the file; JSONL: 256.
+	// Output length of rows without an output length. Default: the length of the answer in the file (ShareGPT), 256
+	// (JSONL).
 	Osl uint32 `protobuf:"varint,2,opt,name=osl,proto3" json:"osl,omitempty"`
-	// "shuffled" (default: by the seed) or "file".
+	// Order of the rows: "shuffled" (default: by the seed) or "file".
 	Order string `protobuf:"bytes,3,opt,name=order,proto3" json:"order,omitempty"`
-	// Largest share of rows that may be unusable, from 0 to 1. Default 0.01.
+	// Maximum share of unusable rows, from 0 to 1. Default 0.01.
 	MaxSkipped *float64 `protobuf:"fixed64,4,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
-	// Play conversations turn by turn, each turn with the answers before it. Default: the first turn alone.
+	// Play conversations turn by turn, each turn with the previous answers. Default: only the first turn.
 	Sessions      *SessionPlay `protobuf:"bytes,5,opt,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2007,13 +2021,14 @@ func (x *FileContent) GetSessions() *SessionPlay {
 	return nil
 }
 
-// TraceContent takes lengths and times, and in Mooncake's form common prefixes, from a trace. The file may be compressed by gzip or
-// zstd. Requests come in the order of the trace; a load with `replay` takes their times too.
+// TraceContent takes lengths and times from a trace, and shared prefixes if the trace is in Mooncake's format. The file
+// may be compressed with gzip or zstd. Requests are sent in the order of the trace. A load with `replay` uses the times
+// too.
 type TraceContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The file. A relative path begins at the working directory of the command that runs the plan.
+	// The file. A relative path is relative to the folder of the plan's file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Largest share of rows that may be unusable, from 0 to 1. Default 0.01.
+	// Maximum share of unusable rows, from 0 to 1. Default 0.01.
 	MaxSkipped *float64 `protobuf:"fixed64,2,opt,name=max_skipped,json=maxSkipped,proto3,oneof" json:"max_skipped,omitempty"`
 	// Mooncake: prompt tokens that each hash id stands for. Default 512.
 	BlockTokens   uint32 `protobuf:"varint,3,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
@@ -2072,24 +2087,25 @@ func (x *TraceContent) GetBlockTokens() uint32 {
 	return 0
 }
 
-// SessionContent makes conversations. Each arrival of the load starts one; its turns follow one another on one agent.
+// SessionContent makes conversations. Each arrival of the load starts one conversation. All its turns run on one agent,
+// one after another.
 type SessionContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests of a session. This or turn_counts.
+	// Number of requests in a session. Either this or turn_counts.
 	Turns uint32 `protobuf:"varint,1,opt,name=turns,proto3" json:"turns,omitempty"`
-	// Numbers of requests that differ by session.
+	// Distribution of the number of requests over sessions.
 	TurnCounts *Lengths `protobuf:"bytes,2,opt,name=turn_counts,json=turnCounts,proto3" json:"turn_counts,omitempty"`
-	// New prompt tokens of each turn. This or isl_lengths.
+	// New prompt tokens in each turn. Either this or isl_lengths.
 	Isl uint32 `protobuf:"varint,3,opt,name=isl,proto3" json:"isl,omitempty"`
-	// New prompt tokens that differ by turn.
+	// Distribution of new prompt tokens over turns.
 	IslLengths *Lengths `protobuf:"bytes,4,opt,name=isl_lengths,json=islLengths,proto3" json:"isl_lengths,omitempty"`
-	// Output tokens of each turn. This or osl_lengths.
+	// Output tokens in each turn. Either this or osl_lengths.
 	Osl uint32 `protobuf:"varint,5,opt,name=osl,proto3" json:"osl,omitempty"`
-	// Output tokens that differ by turn.
+	// Distribution of output tokens over turns.
 	OslLengths *Lengths `protobuf:"bytes,6,opt,name=osl_lengths,json=oslLengths,proto3" json:"osl_lengths,omitempty"`
 	// Tokens of a system prompt that all sessions begin with. Default 0.
 	System uint32 `protobuf:"varint,7,opt,name=system,proto3" json:"system,omitempty"`
-	// How its turns are played.
+	// How the turns are played.
 	Play          *SessionPlay `protobuf:"bytes,8,opt,name=play,proto3" json:"play,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2181,12 +2197,12 @@ func (x *SessionContent) GetPlay() *SessionPlay {
 	return nil
 }
 
-// SessionPlay says how the turns of a session follow one another.
+// SessionPlay is how the turns of a session follow one another.
 type SessionPlay struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Time between an answer and the next turn. Default: none.
 	ThinkTime *ThinkTime `protobuf:"bytes,1,opt,name=think_time,json=thinkTime,proto3" json:"think_time,omitempty"`
-	// What the history holds as the answers so far: "server" (default: what the server answered) or "planned" (text of the planned
+	// Previous answers in the history: "server" (default: the server's actual answers) or "planned" (text of the planned
 	// length, the same in every run).
 	History       string `protobuf:"bytes,2,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2237,12 +2253,12 @@ func (x *SessionPlay) GetHistory() string {
 	return ""
 }
 
-// ThinkTime is a time that somebody takes before the next request.
+// ThinkTime is the time that a user takes before the next request.
 type ThinkTime struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Mean.
+	// Mean think time.
 	Mean *durationpb.Duration `protobuf:"bytes,1,opt,name=mean,proto3" json:"mean,omitempty"`
-	// "constant" (default) or "exponential".
+	// Distribution of the think time: "constant" (default) or "exponential".
 	Distribution  string `protobuf:"bytes,2,opt,name=distribution,proto3" json:"distribution,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2292,11 +2308,11 @@ func (x *ThinkTime) GetDistribution() string {
 	return ""
 }
 
-// Load says when requests start and when the stage ends. Exactly one of concurrency, concurrency_range, concurrency_phases, rate,
-// rate_range, rate_phases, replay, sweep and search is given.
+// Load is when requests start and when a stage ends. Exactly one of concurrency, concurrency_range, concurrency_phases,
+// rate, rate_range, rate_phases, replay, sweep and search must be given.
 type Load struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Closed loop: this many requests in flight at all times. Each value is a load point.
+	// Closed loop: number of requests in flight at all times. Each value is a load point.
 	Concurrency []uint32 `protobuf:"varint,1,rep,packed,name=concurrency,proto3" json:"concurrency,omitempty"`
 	// Open loop: requests per second, whatever the server does. Each value is a load point.
 	Rate []float64 `protobuf:"fixed64,2,rep,packed,name=rate,proto3" json:"rate,omitempty"`
@@ -2306,48 +2322,51 @@ type Load struct {
 	Requests uint64 `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
 	// The stage ends after this many measured requests for each unit of concurrency.
 	RequestsPerConcurrency uint64 `protobuf:"varint,5,opt,name=requests_per_concurrency,json=requestsPerConcurrency,proto3" json:"requests_per_concurrency,omitempty"`
-	// The stage starts requests for this long, warm-up not counted.
+	// The stage starts requests for this long, not counting the warm-up.
 	Duration *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
-	// Requests at the begin of each stage that are sent but left out of the results.
+	// Requests at the start of each stage that are sent but left out of the results.
 	Warmup *Warmup `protobuf:"bytes,7,opt,name=warmup,proto3" json:"warmup,omitempty"`
 	// Closed loop: a range of concurrencies, each a load point.
 	ConcurrencyRange *Range `protobuf:"bytes,8,opt,name=concurrency_range,json=concurrencyRange,proto3" json:"concurrency_range,omitempty"`
 	// Open loop: a range of rates, each a load point.
 	RateRange *Range `protobuf:"bytes,9,opt,name=rate_range,json=rateRange,proto3" json:"rate_range,omitempty"`
-	// Gamma arrivals: shape of the gaps' distribution, as vLLM's --burstiness. 1 is Poisson, less is burstier, more is smoother.
+	// Gamma arrivals: shape of the distribution of gaps, like vLLM's --burstiness. 1 is Poisson, lower values are
+	// burstier, higher values are smoother.
 	Burstiness float64 `protobuf:"fixed64,10,opt,name=burstiness,proto3" json:"burstiness,omitempty"`
-	// Closed loop: time between a request's end and the next one of its slot. Default: none.
+	// Closed loop: time between the end of a request and the next request of its slot. Default: none.
 	ThinkTime *ThinkTime `protobuf:"bytes,11,opt,name=think_time,json=thinkTime,proto3" json:"think_time,omitempty"`
 	// Closed loop: a concurrency that changes over time. One load point.
 	ConcurrencyPhases []*Phase `protobuf:"bytes,12,rep,name=concurrency_phases,json=concurrencyPhases,proto3" json:"concurrency_phases,omitempty"`
 	// Open loop: a rate that changes over time. One load point.
 	RatePhases []*Phase `protobuf:"bytes,13,rep,name=rate_phases,json=ratePhases,proto3" json:"rate_phases,omitempty"`
-	// Open loop: the times of the workload's trace. One load point.
+	// Open loop: requests start at the times of the workload's trace. One load point.
 	Replay *Replay `protobuf:"bytes,14,opt,name=replay,proto3" json:"replay,omitempty"`
-	// Stages between one request at a time and a saturated server, at rates that the first two stages find.
+	// Stages from one request at a time to a saturated server. The first two stages determine the rates of the others.
 	Sweep *Sweep `protobuf:"bytes,15,opt,name=sweep,proto3" json:"sweep,omitempty"`
-	// Stages that find the highest load that keeps objectives.
+	// Stages that find the highest load that meets objectives.
 	Search *Search `protobuf:"bytes,16,opt,name=search,proto3" json:"search,omitempty"`
-	// Time at the end of each stage, after its measured requests, in which requests are still sent but left out of the results, so that
-	// the last measured ones meet the same load as the others. Default 0s.
+	// Time at the end of each stage, after its measured requests, during which requests are still sent but left out of
+	// the results, so that the last measured requests see the same load as the others. Default 0s.
 	Cooldown *durationpb.Duration `protobuf:"bytes,17,opt,name=cooldown,proto3" json:"cooldown,omitempty"`
-	// When to give a stage up.
+	// When to abort a stage.
 	Abort *Abort `protobuf:"bytes,18,opt,name=abort,proto3" json:"abort,omitempty"`
-	// End a stage as soon as a percentile is known well enough.
+	// End a stage as soon as a percentile is known precisely enough.
 	Until *Precision `protobuf:"bytes,19,opt,name=until,proto3" json:"until,omitempty"`
-	// The stage ends after this many measured sessions. For workloads of sessions, in place of requests.
+	// The stage ends after this many measured sessions. For workloads of sessions, instead of requests.
 	Sessions uint64 `protobuf:"varint,20,opt,name=sessions,proto3" json:"sessions,omitempty"`
-	// Stages of each load point, with other seeds. Default 1.
+	// Number of stages for each load point, each with another seed. Default 1.
 	Repeats uint32 `protobuf:"varint,21,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	// Names of the workloads that this load is for. Default: all.
 	Workloads []string `protobuf:"bytes,22,rep,name=workloads,proto3" json:"workloads,omitempty"`
-	// Poisson and gamma arrivals that end by requests: n measured arrivals take exactly n / rate. Default true.
+	// For Poisson and gamma arrivals in a stage that ends by requests: n measured arrivals take exactly n / rate. Default
+	// true.
 	Conditioned *bool `protobuf:"varint,23,opt,name=conditioned,proto3,oneof" json:"conditioned,omitempty"`
-	// Open loop: which agent sends an arrival. "random": one drawn by the agents' weights, so that each agent and each region sees a Poisson
-	// process. "in_turn": arrivals are dealt out, so that each agent gets exactly its share. Default: random for Poisson arrivals, else
-	// in_turn.
+	// Open loop: which agent sends an arrival. "random": an agent drawn by the agents' weights, so that each agent and
+	// each region sends a Poisson process. "in_turn": the agents take turns by their weights, so that each sends exactly
+	// its part. Default: "random" for Poisson arrivals, else "in_turn".
 	Split string `protobuf:"bytes,24,opt,name=split,proto3" json:"split,omitempty"`
-	// Closed loop: the slots start their first requests evenly spread over this time, instead of all at once. What starts in it is warm-up.
+	// Closed loop: the slots start their first requests evenly spread over this time, instead of all at once. Requests
+	// that start during this time are warm-up.
 	Stagger       *durationpb.Duration `protobuf:"bytes,25,opt,name=stagger,proto3" json:"stagger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2558,14 +2577,15 @@ func (x *Load) GetStagger() *durationpb.Duration {
 	return nil
 }
 
-// Warmup is the begin of a stage that is left out of its results. Of requests and duration, if both are given, both must have passed.
+// Warmup is the first part of a stage, which is left out of its results. If both requests and duration are given, the
+// warm-up ends when both have passed.
 type Warmup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first so many requests.
+	// This many requests at the start are warm-up.
 	Requests uint64 `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"`
-	// Requests scheduled (open loop) or started (closed loop) before this much time has passed.
+	// Requests scheduled (open loop) or started (closed loop) before this time has passed are warm-up.
 	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
-	// Until the throughput is steady, but no longer than this. In place of requests and duration.
+	// The warm-up lasts until the throughput is steady, but no longer than this. Instead of requests and duration.
 	UntilSteady   *durationpb.Duration `protobuf:"bytes,3,opt,name=until_steady,json=untilSteady,proto3" json:"until_steady,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2622,18 +2642,18 @@ func (x *Warmup) GetUntilSteady() *durationpb.Duration {
 	return nil
 }
 
-// Range is a list of load points by its ends. Exactly one of step, factor and points is given.
+// Range is a list of load points between two ends. Exactly one of step, factor and points must be given.
 type Range struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// First value.
 	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
-	// Last value. It is always part of the range.
+	// Last value. The range always includes it.
 	To float64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
-	// Each value is this much more than the one before.
+	// Difference between one value and the next.
 	Step float64 `protobuf:"fixed64,3,opt,name=step,proto3" json:"step,omitempty"`
-	// Each value is this many times the one before.
+	// Ratio of one value to the one before.
 	Factor float64 `protobuf:"fixed64,4,opt,name=factor,proto3" json:"factor,omitempty"`
-	// So many values, as far apart by ratio.
+	// Number of values, with equal ratios between them.
 	Points        uint32 `protobuf:"varint,5,opt,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2704,18 +2724,18 @@ func (x *Range) GetPoints() uint32 {
 	return 0
 }
 
-// Phase is a time in which a rate or a concurrency changes, or holds.
+// Phase is a span of time in which a rate or a concurrency changes, or holds.
 type Phase struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Value at its begin: requests per second, or requests in flight.
+	// Value at the start of the phase: requests per second, or requests in flight.
 	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
-	// Value at its end. Default: as at its begin.
+	// Value at the end of the phase. Default: the same as at the start.
 	To *float64 `protobuf:"fixed64,2,opt,name=to,proto3,oneof" json:"to,omitempty"`
-	// How long it lasts.
+	// Length of the phase.
 	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
-	// How the value gets there: "linear" (default), "exponential" or "steps".
+	// How the value changes: "linear" (default), "exponential" or "steps".
 	Shape string `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`
-	// Steps: how many values, both ends included, each held as long. At least 2.
+	// For "steps": number of values, both ends included, each held for the same time. At least 2.
 	Steps         uint32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2832,10 +2852,10 @@ func (x *Replay) GetSpeed() float64 {
 	return 0
 }
 
-// Sweep measures one request at a time, then a saturated server, then rates between the two throughputs.
+// Sweep measures one request at a time, then a saturated server, then rates between these two throughputs.
 type Sweep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stages between the two. Default 8.
+	// Number of stages between the two. Default 8.
 	Points uint32 `protobuf:"varint,1,opt,name=points,proto3" json:"points,omitempty"`
 	// Concurrency of the saturated stage. Default 512.
 	Saturation    uint32 `protobuf:"varint,2,opt,name=saturation,proto3" json:"saturation,omitempty"`
@@ -2887,22 +2907,23 @@ func (x *Sweep) GetSaturation() uint32 {
 	return 0
 }
 
-// Search finds the highest rate or concurrency at which objectives are kept. It goes up by doubling the load, or by larger steps if the
-// probes need it, until they are not kept, and halves the interval then.
+// Search finds the highest rate or concurrency that meets objectives. It doubles the load, or takes larger steps if
+// `probes` would not suffice, until the objectives are missed. Then it bisects the interval.
 type Search struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Search for a rate of an open loop. This or concurrency.
+	// Search for a rate of an open loop. Either this or concurrency.
 	Rate *Bounds `protobuf:"bytes,1,opt,name=rate,proto3" json:"rate,omitempty"`
 	// Search for a concurrency of a closed loop.
 	Concurrency *Bounds `protobuf:"bytes,2,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
-	// What is to be kept.
+	// Objectives that must be met.
 	Keep *Objectives `protobuf:"bytes,3,opt,name=keep,proto3" json:"keep,omitempty"`
-	// The search ends when the lowest load that failed is above the highest that kept them by at most this share. Default 0.03.
+	// The search ends when the lowest load that missed the objectives is at most this share above the highest load that
+	// met them. Default 0.03.
 	Precision float64 `protobuf:"fixed64,4,opt,name=precision,proto3" json:"precision,omitempty"`
-	// Most stages, without those of `repeats`. Default 15.
+	// Maximum number of stages, not counting those of `repeats`. Default 15.
 	Probes uint32 `protobuf:"varint,5,opt,name=probes,proto3" json:"probes,omitempty"`
-	// Stages at the load that was found, with other seeds, for the confidence interval of its throughput. The search's own counts as the
-	// first. Default 1.
+	// Number of stages at the load found, each with another seed, for the confidence interval of its throughput. The
+	// search's own stage counts as the first. Default 1.
 	Repeats       uint32 `protobuf:"varint,6,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2980,10 +3001,10 @@ func (x *Search) GetRepeats() uint32 {
 	return 0
 }
 
-// Bounds are the loads between which a search looks.
+// Bounds are the limits of a search.
 type Bounds struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lowest load, where the search begins.
+	// Lowest load, where the search starts.
 	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
 	// Highest load.
 	To            float64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
@@ -3035,14 +3056,15 @@ func (x *Bounds) GetTo() float64 {
 	return 0
 }
 
-// Objectives are what a stage has to keep. Parts that are not given are not asked for; at least one is.
+// Objectives are the limits that a stage must meet. At least one must be given. A limit that is not given does not
+// apply.
 type Objectives struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Limits on latencies.
 	Latencies []*Limit `protobuf:"bytes,1,rep,name=latencies,proto3" json:"latencies,omitempty"`
-	// Largest share of failed requests, from 0 to 1.
+	// Maximum share of failed requests, from 0 to 1.
 	ErrorShare *float64 `protobuf:"fixed64,2,opt,name=error_share,json=errorShare,proto3,oneof" json:"error_share,omitempty"`
-	// Smallest share of requests that keep the plan's SLO, from 0 to 1. Failed requests do not keep it.
+	// Minimum share of requests that meet the plan's SLO, from 0 to 1. Failed requests do not meet it.
 	Goodput       *float64 `protobuf:"fixed64,3,opt,name=goodput,proto3,oneof" json:"goodput,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3099,10 +3121,10 @@ func (x *Objectives) GetGoodput() float64 {
 	return 0
 }
 
-// Limit is the largest value that a percentile of a latency may have.
+// Limit is an upper limit on a percentile of a latency.
 type Limit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "ttft", "tpot", "itl", "e2e", or "ttft_scheduled" and "e2e_scheduled" from when the plan wanted the request to start.
+	// "ttft", "tpot", "itl", "e2e", or "ttft_scheduled" and "e2e_scheduled", which count from when the request was due.
 	Metric string `protobuf:"bytes,1,opt,name=metric,proto3" json:"metric,omitempty"`
 	// Percentile, above 0 to 100. 0: the mean.
 	Percentile float64 `protobuf:"fixed64,2,opt,name=percentile,proto3" json:"percentile,omitempty"`
@@ -3163,14 +3185,14 @@ func (x *Limit) GetAtMost() *durationpb.Duration {
 	return nil
 }
 
-// Abort gives a stage up before its end. The run goes on with the next stage.
+// Abort ends a stage early. The run continues with the next stage.
 type Abort struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Largest share of failed requests, from 0 to 1.
+	// Maximum share of failed requests, from 0 to 1.
 	ErrorShare *float64 `protobuf:"fixed64,1,opt,name=error_share,json=errorShare,proto3,oneof" json:"error_share,omitempty"`
-	// Requests that must have ended before error_share is looked at. Default 20.
+	// Number of requests that must have ended before error_share applies. Default 20.
 	AfterRequests uint64 `protobuf:"varint,2,opt,name=after_requests,json=afterRequests,proto3" json:"after_requests,omitempty"`
-	// Longest time of a stage, from its start, warm-up included.
+	// Maximum duration of a stage from its start, including the warm-up.
 	Duration      *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3227,16 +3249,16 @@ func (x *Abort) GetDuration() *durationpb.Duration {
 	return nil
 }
 
-// Precision is when a percentile is known well enough.
+// Precision is how precisely a percentile must be known before a stage may end.
 type Precision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Latency, as in Limit.
+	// Metric of the latency, as in Limit.
 	Metric string `protobuf:"bytes,1,opt,name=metric,proto3" json:"metric,omitempty"`
 	// Percentile, above 0 and below 100.
 	Percentile float64 `protobuf:"fixed64,2,opt,name=percentile,proto3" json:"percentile,omitempty"`
-	// Half the width of its confidence interval, as a share of its value. Default 0.05.
+	// Half the width of the percentile's confidence interval, as a share of its value. Default 0.05.
 	Within float64 `protobuf:"fixed64,3,opt,name=within,proto3" json:"within,omitempty"`
-	// Confidence. Default 0.95.
+	// Confidence level. Default 0.95.
 	Confidence    float64 `protobuf:"fixed64,4,opt,name=confidence,proto3" json:"confidence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3300,19 +3322,19 @@ func (x *Precision) GetConfidence() float64 {
 	return 0
 }
 
-// Stage is one cell of the plan's matrix, with every default filled in: what agents are assigned.
+// Stage is one cell of the plan's matrix, with every default filled in. Stages are what agents are assigned.
 type Stage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Place of the stage in the run, from 0.
+	// Index of the stage in the run, from 0.
 	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Deployment under test. Endpoints are filled in for a simulated target.
+	// Deployment under test. The endpoints of a simulated target are filled in.
 	Target *Target `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// What the requests contain.
 	Workload *Workload `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
-	// When they start.
+	// When the requests start.
 	Load *LoadPoint `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
-	// Seed of this stage, derived from the plan's seed and the stage's workload and load, never from its target or
-	// place: two targets are sent the same requests.
+	// Seed of this stage, derived from the plan's seed and the stage's workload and load, never from its target or index:
+	// two targets receive the same requests.
 	Seed uint64 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
 	// See Plan.drain_timeout.
 	DrainTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=drain_timeout,json=drainTimeout,proto3" json:"drain_timeout,omitempty"`
@@ -3332,7 +3354,8 @@ type Stage struct {
 	Regions map[string]float64 `protobuf:"bytes,13,rep,name=regions,proto3" json:"regions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// See Plan.observers. Unset: none.
 	Observers *Observers `protobuf:"bytes,14,opt,name=observers,proto3" json:"observers,omitempty"`
-	// See Plan.fail_fast. Of a sweep or a search it holds for the first stage: failures at a higher load may be what it looks for.
+	// See Plan.fail_fast. In a sweep or a search it applies to the first stage only, because failures at a higher load
+	// may be what the sweep or search looks for.
 	FailFast      bool `protobuf:"varint,15,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3473,7 +3496,7 @@ func (x *Stage) GetFailFast() bool {
 	return false
 }
 
-// Dataset names the rows of a workload's file, in the form in which agents read them.
+// Dataset identifies the rows of a workload's file, in the format that agents read.
 type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SHA-256 of the rows, in lowercase hexadecimal digits.
@@ -3482,11 +3505,11 @@ type Dataset struct {
 	Size uint64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	// Number of rows.
 	Rows uint64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Rows of the file that could not be used.
+	// Number of rows of the file that could not be used.
 	Skipped uint64 `protobuf:"varint,4,opt,name=skipped,proto3" json:"skipped,omitempty"`
-	// Longest prompt and output of a row together, in tokens. 0: not known.
+	// Maximum over the rows of prompt and output together, in tokens. 0: not known.
 	Longest uint32 `protobuf:"varint,5,opt,name=longest,proto3" json:"longest,omitempty"`
-	// Time from the trace's first to its last row. Unset: rows have no times.
+	// Time from the first to the last row of the trace. Unset: the rows have no times.
 	Span          *durationpb.Duration `protobuf:"bytes,6,opt,name=span,proto3" json:"span,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3567,9 +3590,9 @@ func (x *Dataset) GetSpan() *durationpb.Duration {
 // Lexicon is words of known length in a target's vocabulary.
 type Lexicon struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Words that are one token each, whatever stands beside them. Written with a space between them.
+	// Words that are one token each, whatever their neighbours are. Prompts separate them by spaces.
 	Words []string `protobuf:"bytes,1,rep,name=words,proto3" json:"words,omitempty"`
-	// Where they come from, for the results: "words", "server", "usage" or "file".
+	// Source of the words, for the results: "words", "server", "usage" or "file".
 	Source        string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3619,15 +3642,15 @@ func (x *Lexicon) GetSource() string {
 	return ""
 }
 
-// Probe is a stage's place in a sweep or a search.
+// Probe is the position of a stage in a sweep or a search.
 type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the sweep or search in the run, from 0.
 	Series uint32 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
-	// Number of the stage in it, from 0.
+	// Number of the stage in the sweep or search, from 0.
 	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// What it is for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat", or "again" if the measurement of the one before
-	// was invalid.
+	// Purpose of the stage: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat", or "again" if the
+	// measurement of the previous stage was invalid.
 	Purpose       string `protobuf:"bytes,3,opt,name=purpose,proto3" json:"purpose,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3693,45 +3716,47 @@ type LoadPoint struct {
 	Rate float64 `protobuf:"fixed64,2,opt,name=rate,proto3" json:"rate,omitempty"`
 	// Open loop: "poisson", "constant" or "gamma"; "trace" for a replay, whose rate is 0.
 	Arrival string `protobuf:"bytes,3,opt,name=arrival,proto3" json:"arrival,omitempty"`
-	// Measured arrivals (requests, or sessions of a workload of sessions) after which the stage ends, over all agents. 0: no such end.
+	// The stage ends after this many measured arrivals (requests, or sessions in a workload of sessions), summed over all
+	// agents. 0: no such end.
 	Requests uint64 `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
-	// Time after the warm-up in which requests are started. Unset: no such end.
+	// Time after the warm-up during which requests are started. Unset: no such end.
 	Duration *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
-	// The first so many requests are warm-up. They come on top of `requests`.
+	// This many requests at the start are warm-up. They come on top of `requests`.
 	WarmupRequests uint64 `protobuf:"varint,6,opt,name=warmup_requests,json=warmupRequests,proto3" json:"warmup_requests,omitempty"`
-	// Requests of this first time are warm-up. It comes on top of `duration`.
+	// Requests in this time at the start are warm-up. It comes on top of `duration`.
 	WarmupDuration *durationpb.Duration `protobuf:"bytes,7,opt,name=warmup_duration,json=warmupDuration,proto3" json:"warmup_duration,omitempty"`
-	// Gamma arrivals: shape of the gaps' distribution.
+	// Gamma arrivals: shape of the distribution of gaps.
 	Burstiness float64 `protobuf:"fixed64,8,opt,name=burstiness,proto3" json:"burstiness,omitempty"`
-	// Closed loop: time between a request's end and the next one of its slot. Unset: none.
+	// Closed loop: time between the end of a request and the next request of its slot. Unset: none.
 	ThinkTime *ThinkTime `protobuf:"bytes,9,opt,name=think_time,json=thinkTime,proto3" json:"think_time,omitempty"`
-	// Concurrency (closed loop) or rate (open loop) over time. `concurrency` or `rate` is their largest value then, and the phases' end
-	// is the stage's.
+	// Concurrency (closed loop) or rate (open loop) over time. `concurrency` or `rate` is then the largest value, and the
+	// stage ends with the last phase.
 	Phases []*Phase `protobuf:"bytes,10,rep,name=phases,proto3" json:"phases,omitempty"`
-	// Replay: the trace is played this many times faster. 0: no replay.
+	// Replay: factor by which the trace is played faster. 0: no replay.
 	ReplaySpeed float64 `protobuf:"fixed64,11,opt,name=replay_speed,json=replaySpeed,proto3" json:"replay_speed,omitempty"`
-	// Requests are warm-up until the coordinator says from when on they are measured, which it does after this time at the latest.
-	// `duration` begins then. Unset: no such warm-up.
+	// Requests are warm-up until the coordinator sends Measure, at the latest after this time. `duration` counts from the
+	// end of the warm-up. Unset: no such warm-up.
 	WarmupUntilSteady *durationpb.Duration `protobuf:"bytes,12,opt,name=warmup_until_steady,json=warmupUntilSteady,proto3" json:"warmup_until_steady,omitempty"`
-	// Time after the last measured request in which requests are sent but not measured.
+	// Time after the last measured request during which requests are sent but not measured.
 	Cooldown *durationpb.Duration `protobuf:"bytes,13,opt,name=cooldown,proto3" json:"cooldown,omitempty"`
-	// When to give the stage up. Unset: never.
+	// When to abort the stage. Unset: never.
 	Abort *Abort `protobuf:"bytes,14,opt,name=abort,proto3" json:"abort,omitempty"`
-	// When the stage has measured enough. Unset: at its other ends.
+	// When the stage has measured enough. Unset: only its other ends apply.
 	Until *Precision `protobuf:"bytes,15,opt,name=until,proto3" json:"until,omitempty"`
-	// Number of the repeat, from 0: other seeds.
+	// Number of the repeat, from 0. Each repeat has another seed.
 	Repeat uint32 `protobuf:"varint,16,opt,name=repeat,proto3" json:"repeat,omitempty"`
-	// Template of a search: the stages are made when the ones before have ended. Agents never see it.
+	// Template of a search: each stage is made when the previous one has ended. Agents never see a template.
 	Search *Search `protobuf:"bytes,17,opt,name=search,proto3" json:"search,omitempty"`
-	// Template of a sweep, as for a search.
+	// Template of a sweep. See search.
 	Sweep *Sweep `protobuf:"bytes,18,opt,name=sweep,proto3" json:"sweep,omitempty"`
-	// Open loop that ends by requests: its arrivals come as the process has them, so that the time that they take is left to chance.
-	// Unset: n measured Poisson or gamma arrivals take exactly n / rate.
+	// Open loop that ends by requests: the arrivals are not conditioned, so the time that they take is random. False: n
+	// measured Poisson or gamma arrivals take exactly n / rate.
 	Unconditioned bool `protobuf:"varint,19,opt,name=unconditioned,proto3" json:"unconditioned,omitempty"`
-	// Open loop: "random" draws the agent of each arrival by the agents' weights, "in_turn" deals arrivals out. Empty: in_turn. No part of a
-	// load point's key: the requests and their times are the same.
+	// Open loop: "random" draws the agent of each arrival by the agents' weights, "in_turn" lets the agents take turns.
+	// Empty: "in_turn". Not part of a load point's key, because requests and their times are the same.
 	Split string `protobuf:"bytes,20,opt,name=split,proto3" json:"split,omitempty"`
-	// Closed loop: the slots start evenly spread over this time, and what starts in it is warm-up. Unset: all at once.
+	// Closed loop: the slots start evenly spread over this time, and requests that start during it are warm-up. Unset:
+	// all slots start at once.
 	Stagger       *durationpb.Duration `protobuf:"bytes,21,opt,name=stagger,proto3" json:"stagger,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

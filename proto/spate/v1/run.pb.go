@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: spate/v1/run.proto
 
-// How people and programs run plans on a coordinator.
+// How clients run plans on a coordinator.
 
 package spatev1
 
@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Severity says how bad a notice is.
+// Severity is the severity of a notice.
 type Severity int32
 
 const (
@@ -33,9 +33,9 @@ const (
 	Severity_SEVERITY_UNSPECIFIED Severity = 0
 	// Good to know.
 	Severity_SEVERITY_INFO Severity = 1
-	// The result may suffer.
+	// The result may be affected.
 	Severity_SEVERITY_WARNING Severity = 2
-	// The result suffers.
+	// The result is affected.
 	Severity_SEVERITY_ERROR Severity = 3
 )
 
@@ -82,15 +82,15 @@ func (Severity) EnumDescriptor() ([]byte, []int) {
 	return file_spate_v1_run_proto_rawDescGZIP(), []int{0}
 }
 
-// Outcome says how a run ended.
+// Outcome is how a run ended.
 type Outcome int32
 
 const (
-	// It has not ended.
+	// The run has not ended.
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
 	// Each stage ran to its end.
 	Outcome_OUTCOME_DONE Outcome = 1
-	// It was stopped.
+	// The run was stopped.
 	Outcome_OUTCOME_STOPPED Outcome = 2
 	// A stage failed: a dead target, a lost agent.
 	Outcome_OUTCOME_FAILED Outcome = 3
@@ -139,19 +139,19 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_spate_v1_run_proto_rawDescGZIP(), []int{1}
 }
 
-// RunState says where a run stands.
+// RunState is the state of a run.
 type RunState int32
 
 const (
 	// Not known.
 	RunState_RUN_STATE_UNSPECIFIED RunState = 0
-	// It waits for other runs to end.
+	// The run waits for other runs to end.
 	RunState_RUN_STATE_WAITING RunState = 1
-	// It is in progress.
+	// The run is in progress.
 	RunState_RUN_STATE_RUNNING RunState = 2
-	// It has ended.
+	// The run has ended.
 	RunState_RUN_STATE_ENDED RunState = 3
-	// Its coordinator died, and nobody went on with it.
+	// The run's coordinator died, and the run was not continued.
 	RunState_RUN_STATE_BROKEN RunState = 4
 )
 
@@ -268,23 +268,24 @@ type SubmitRunRequest struct {
 	PlanYaml []byte `protobuf:"bytes,1,opt,name=plan_yaml,json=planYaml,proto3" json:"plan_yaml,omitempty"`
 	// Name of the plan's file, for messages.
 	PlanPath string `protobuf:"bytes,2,opt,name=plan_path,json=planPath,proto3" json:"plan_path,omitempty"`
-	// Values of the plan's secret references. In memory only.
+	// Values of the plan's secret references. The coordinator keeps them in memory only.
 	Secrets map[string]string `protobuf:"bytes,3,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Endpoints of simulated targets, by target name.
 	Simulated map[string]*Endpoints `protobuf:"bytes,4,rep,name=simulated,proto3" json:"simulated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Keep one row for each request, in this form: "jsonl" or "parquet". Empty: keep none.
+	// Format of the request rows to keep: "jsonl" or "parquet". Empty: keep none.
 	Records string `protobuf:"bytes,5,opt,name=records,proto3" json:"records,omitempty"`
-	// Agents to wait for before the plan is split. At least 1.
+	// Number of agents to wait for before the plan is split. At least 1.
 	MinAgents uint32 `protobuf:"varint,6,opt,name=min_agents,json=minAgents,proto3" json:"min_agents,omitempty"`
-	// How long to wait for them.
+	// Maximum wait for min_agents.
 	AgentsTimeout *durationpb.Duration `protobuf:"bytes,7,opt,name=agents_timeout,json=agentsTimeout,proto3" json:"agents_timeout,omitempty"`
-	// Datasets of the workloads that take their rows from files, by workload name. The coordinator has their bytes already.
+	// Datasets of the workloads that take their rows from files, by workload name. The coordinator must already have
+	// their bytes.
 	Datasets map[string]*Dataset `protobuf:"bytes,8,rep,name=datasets,proto3" json:"datasets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Words of the targets whose tokenizer is a file, by target name.
 	Lexicons map[string]*Lexicon `protobuf:"bytes,9,rep,name=lexicons,proto3" json:"lexicons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Version of what the numbers mean of which the client makes results: measure.Definitions. 0: it makes none.
+	// Version of the definitions that the client makes results by: measure.Definitions. 0: the client makes no results.
 	Definitions uint32 `protobuf:"varint,10,opt,name=definitions,proto3" json:"definitions,omitempty"`
-	// Version of the client's program. Empty: not told.
+	// Version of the client's program. Empty: not known.
 	Version       string `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -443,10 +444,10 @@ func (x *FindDatasetRequest) GetSha256() string {
 	return ""
 }
 
-// FindDatasetResponse says what the coordinator has of it.
+// FindDatasetResponse reports whether the coordinator has a dataset.
 type FindDatasetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All of it is there.
+	// The coordinator has the whole dataset.
 	Complete      bool `protobuf:"varint,1,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -489,12 +490,12 @@ func (x *FindDatasetResponse) GetComplete() bool {
 	return false
 }
 
-// PutDatasetRequest is a piece of a dataset. The first one names it.
+// PutDatasetRequest is a piece of a dataset. The first message names the dataset.
 type PutDatasetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// SHA-256 of all bytes, in lowercase hexadecimal digits. In the first message.
+	// SHA-256 of all bytes, in lowercase hexadecimal digits. In the first message only.
 	Sha256 string `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// Size of all bytes. In the first message.
+	// Total number of bytes. In the first message only.
 	Size uint64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	// Next bytes.
 	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
@@ -553,7 +554,7 @@ func (x *PutDatasetRequest) GetData() []byte {
 	return nil
 }
 
-// PutDatasetResponse says that all of it is there.
+// PutDatasetResponse confirms that the coordinator has the whole dataset.
 type PutDatasetResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -639,9 +640,9 @@ func (x *Endpoints) GetUrls() []string {
 // SubmitRunResponse names the run.
 type SubmitRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run's id.
+	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Runs that come before it. 0: it begins now.
+	// Number of runs before it in the queue. 0: it starts now.
 	Waiting       uint32 `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -694,9 +695,9 @@ func (x *SubmitRunResponse) GetWaiting() uint32 {
 // FollowRunRequest names the run to follow.
 type FollowRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run's id.
+	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Number of the last event that was seen. 0: none.
+	// Number of the last event that the client received. 0: none.
 	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -751,7 +752,7 @@ type FollowRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event.
 	Event *RunEvent `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
-	// Counts the run's events from 1. Numbers may be left out: progress is not kept for ever.
+	// Number of the event within the run, from 1. There may be gaps, because old progress events are dropped.
 	Number        uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -806,7 +807,7 @@ type RunEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When, by the coordinator's wall clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
-	// What.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -934,7 +935,7 @@ type isRunEvent_Event interface {
 }
 
 type RunEvent_RunBegan struct {
-	// Agents are there, the run begins.
+	// Enough agents are connected, and the run starts.
 	RunBegan *RunBegan `protobuf:"bytes,2,opt,name=run_began,json=runBegan,proto3,oneof"`
 }
 
@@ -964,7 +965,7 @@ type RunEvent_RunEnded struct {
 }
 
 type RunEvent_AgentChanged struct {
-	// An agent's part of the stage changed: it was lost, or it joined.
+	// An agent was lost during the stage, or joined it.
 	AgentChanged *AgentChanged `protobuf:"bytes,8,opt,name=agent_changed,json=agentChanged,proto3,oneof"`
 }
 
@@ -982,12 +983,12 @@ func (*RunEvent_RunEnded) isRunEvent_Event() {}
 
 func (*RunEvent_AgentChanged) isRunEvent_Event() {}
 
-// RunBegan says what the run will do.
+// RunBegan describes a run that starts.
 type RunBegan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agents that take part.
 	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Number of stages; those of sweeps and searches as far as they are known, at most.
+	// Maximum number of stages. Sweeps and searches may take fewer.
 	Stages        uint32 `protobuf:"varint,2,opt,name=stages,proto3" json:"stages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1037,18 +1038,18 @@ func (x *RunBegan) GetStages() uint32 {
 	return 0
 }
 
-// AgentChanged says that an agent was lost during a stage, or joined it.
+// AgentChanged reports that an agent was lost during a stage, or joined it.
 type AgentChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stage.
+	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
-	// Who.
+	// The agent.
 	Agent *AgentInfo `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	// It joined. Else it was lost.
+	// True if the agent joined, false if it was lost.
 	Joined bool `protobuf:"varint,3,opt,name=joined,proto3" json:"joined,omitempty"`
-	// Why it was lost.
+	// Why the agent was lost.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What follows, in words: "25 % of the load is missing from second 12 on", "taken over from second 16 on".
+	// Consequence in words: "25 % of the load is missing from second 12 on", "taken over from second 16 on".
 	Consequence   string `protobuf:"bytes,5,opt,name=consequence,proto3" json:"consequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1119,10 +1120,10 @@ func (x *AgentChanged) GetConsequence() string {
 	return ""
 }
 
-// StageBegan says which stage starts.
+// StageBegan reports that a stage starts.
 type StageBegan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stage.
+	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	// Target's name.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
@@ -1130,9 +1131,9 @@ type StageBegan struct {
 	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
 	// Load point in words: "concurrency 8", "2 req/s poisson".
 	Load string `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
-	// Time in which requests are started, as far as it is known.
+	// Time during which requests are started. Unset: not known.
 	Expected *durationpb.Duration `protobuf:"bytes,5,opt,name=expected,proto3" json:"expected,omitempty"`
-	// Measured and warm-up requests of the stage, if they are counted.
+	// Number of measured and warm-up requests of the stage, if it ends by requests.
 	ExpectedRequests uint64 `protobuf:"varint,6,opt,name=expected_requests,json=expectedRequests,proto3" json:"expected_requests,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1210,27 +1211,27 @@ func (x *StageBegan) GetExpectedRequests() uint64 {
 	return 0
 }
 
-// StageProgress is the run to date of the stage in progress.
+// StageProgress is the state so far of the stage in progress.
 type StageProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stage.
+	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
-	// Time since its start.
+	// Time since the stage's start.
 	Elapsed *durationpb.Duration `protobuf:"bytes,2,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
-	// Measured requests ended so far, failed ones included.
+	// Measured requests that have ended, including failed ones.
 	Completed uint64 `protobuf:"varint,3,opt,name=completed,proto3" json:"completed,omitempty"`
-	// Of which failed.
+	// Measured requests that failed.
 	Failed uint64 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Requests in flight by the last heartbeats.
+	// Requests in flight, by the agents' last heartbeats.
 	InFlight uint32 `protobuf:"varint,5,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Output tokens that arrived in the last whole window. In the last event of a stage: over its whole length. Unset: the
-	// server does not tell the tokens of a frame.
+	// Output tokens per second in the last whole window. In the last event of a stage: over the whole stage. Unset: the
+	// server does not report the tokens of a frame.
 	OutputTokensPerSecond *float64 `protobuf:"fixed64,6,opt,name=output_tokens_per_second,json=outputTokensPerSecond,proto3,oneof" json:"output_tokens_per_second,omitempty"`
-	// TTFT to date. Unset: none yet.
+	// TTFT so far. Unset: none yet.
 	Ttft *Quantiles `protobuf:"bytes,7,opt,name=ttft,proto3" json:"ttft,omitempty"`
-	// TPOT to date. Unset: none yet.
+	// TPOT so far. Unset: none yet.
 	Tpot *Quantiles `protobuf:"bytes,8,opt,name=tpot,proto3" json:"tpot,omitempty"`
-	// Frames that arrived in the last whole window.
+	// Frames per second in the last whole window.
 	FramesPerSecond float64 `protobuf:"fixed64,9,opt,name=frames_per_second,json=framesPerSecond,proto3" json:"frames_per_second,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1384,16 +1385,16 @@ func (x *Quantiles) GetP99Ms() float64 {
 	return 0
 }
 
-// StageEnded says how a stage ended.
+// StageEnded reports how a stage ended.
 type StageEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stage.
+	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
 	// Every agent's totals equal what was merged.
 	Complete bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	// Why the stage ended early. Empty: it did not.
 	Failure string `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Verdict on its measurement: "VALID", "SUSPECT" or "INVALID". Empty: it was not judged.
+	// Verdict on the stage's measurement: "VALID", "SUSPECT" or "INVALID". Empty: it was not judged.
 	Verdict       string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1457,12 +1458,12 @@ func (x *StageEnded) GetVerdict() string {
 	return ""
 }
 
-// Notice is for people.
+// Notice is a message for people.
 type Notice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How bad it is.
+	// Severity of the notice.
 	Severity Severity `protobuf:"varint,1,opt,name=severity,proto3,enum=spate.v1.Severity" json:"severity,omitempty"`
-	// What it says.
+	// Text of the notice.
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1512,16 +1513,16 @@ func (x *Notice) GetText() string {
 	return ""
 }
 
-// RunEnded says how the run ended.
+// RunEnded reports how the run ended.
 type RunEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How.
+	// Outcome of the run.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=spate.v1.Outcome" json:"outcome,omitempty"`
 	// Nothing is missing from the result.
 	Complete bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
-	// Why, if it did not run to its end.
+	// Why the run ended early. Empty: it did not.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Verdict on the run's measurements: "VALID", "SUSPECT" or "INVALID". Empty: none was judged.
+	// Verdict on the run's measurements: "VALID", "SUSPECT" or "INVALID". Empty: nothing was judged.
 	Verdict       string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1588,7 +1589,7 @@ func (x *RunEnded) GetVerdict() string {
 // StopRunRequest names the run to stop.
 type StopRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run's id.
+	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Cancel requests in flight instead of draining them.
 	Immediately   bool `protobuf:"varint,2,opt,name=immediately,proto3" json:"immediately,omitempty"`
@@ -1640,7 +1641,7 @@ func (x *StopRunRequest) GetImmediately() bool {
 	return false
 }
 
-// StopRunResponse says nothing more.
+// StopRunResponse is empty.
 type StopRunResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1680,7 +1681,7 @@ func (*StopRunResponse) Descriptor() ([]byte, []int) {
 // FetchLedgerRequest names the run.
 type FetchLedgerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run's id.
+	// ID of the run.
 	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1772,7 +1773,7 @@ func (x *FetchLedgerResponse) GetData() []byte {
 // ListRunsRequest asks for runs.
 type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many, the newest. 0: 50.
+	// Maximum number of runs, the newest. 0: 50.
 	Limit         uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1818,7 +1819,7 @@ func (x *ListRunsRequest) GetLimit() uint32 {
 // ListRunsResponse lists runs.
 type ListRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Runs: those that wait, in their order from the last on, then the one in progress, then those that ended, the newest first.
+	// The waiting runs, last in the queue first, then the run in progress, then the ended runs, newest first.
 	Runs          []*RunSummary `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1861,34 +1862,35 @@ func (x *ListRunsResponse) GetRuns() []*RunSummary {
 	return nil
 }
 
-// RunSummary is a run in short.
+// RunSummary is a summary of a run.
 type RunSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run's id.
+	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Name of its plan.
+	// Name of the plan.
 	Plan string `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
-	// Where it stands.
+	// State of the run.
 	State RunState `protobuf:"varint,3,opt,name=state,proto3,enum=spate.v1.RunState" json:"state,omitempty"`
-	// When it was submitted.
+	// When the run was submitted.
 	SubmitTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=submit_time,json=submitTime,proto3" json:"submit_time,omitempty"`
-	// When it began. Unset: it did not.
+	// When the run started. Unset: it has not started.
 	BeginTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=begin_time,json=beginTime,proto3" json:"begin_time,omitempty"`
-	// When it ended. Unset: it did not.
+	// When the run ended. Unset: it has not ended.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// How it ended.
+	// How the run ended.
 	Outcome Outcome `protobuf:"varint,7,opt,name=outcome,proto3,enum=spate.v1.Outcome" json:"outcome,omitempty"`
-	// Nothing is missing from its result. Meaningful when it has ended.
+	// Nothing is missing from the result. Meaningful only after the run has ended.
 	Complete bool `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
-	// Why, if it did not run to its end.
+	// Why the run ended early. Empty: it did not.
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Stages it has, at most, and how many have ended.
+	// Maximum number of stages of the run.
 	Stages uint32 `protobuf:"varint,10,opt,name=stages,proto3" json:"stages,omitempty"`
-	// See stages.
+	// Number of stages that have ended.
 	StagesEnded uint32 `protobuf:"varint,11,opt,name=stages_ended,json=stagesEnded,proto3" json:"stages_ended,omitempty"`
-	// Who submitted it: the name in the client's certificate. Empty: not known.
+	// Name in the certificate of the client that submitted the run. Empty: not known.
 	Submitter string `protobuf:"bytes,12,opt,name=submitter,proto3" json:"submitter,omitempty"`
-	// Verdict on its measurements: "VALID", "SUSPECT" or "INVALID". Empty: it has not ended, or nothing was judged.
+	// Verdict on the run's measurements: "VALID", "SUSPECT" or "INVALID". Empty: the run has not ended, or nothing was
+	// judged.
 	Verdict       string `protobuf:"bytes,13,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2101,15 +2103,15 @@ func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
 // AgentStatus is an agent as the coordinator sees it.
 type AgentStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who it is.
+	// The agent.
 	Agent *AgentInfo `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// State of its session.
+	// State of the agent's session.
 	Health AgentHealth `protobuf:"varint,2,opt,name=health,proto3,enum=spate.v1.AgentHealth" json:"health,omitempty"`
-	// Its last heartbeat. Unset: none yet.
+	// The agent's last heartbeat. Unset: none yet.
 	Heartbeat *Heartbeat `protobuf:"bytes,3,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
-	// Time since the last message.
+	// Time since the last message from the agent.
 	SilentFor *durationpb.Duration `protobuf:"bytes,4,opt,name=silent_for,json=silentFor,proto3" json:"silent_for,omitempty"`
-	// Remote address of its control stream.
+	// Remote address of the agent's control stream.
 	Address       string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2183,7 +2185,7 @@ func (x *AgentStatus) GetAddress() string {
 // RemoveRunRequest names a run.
 type RemoveRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run's id.
+	// ID of the run.
 	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2226,7 +2228,7 @@ func (x *RemoveRunRequest) GetRunId() string {
 	return ""
 }
 
-// RemoveRunResponse says that the run is gone.
+// RemoveRunResponse confirms that the run was deleted.
 type RemoveRunResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: spate/v1/run.proto
 
-// How people and programs run plans on a coordinator.
+// How clients run plans on a coordinator.
 
 package spatev1
 
@@ -38,26 +38,28 @@ const (
 //
 // RunService runs plans.
 type RunServiceClient interface {
-	// SubmitRun checks a plan and starts it as soon as enough agents are there and the runs submitted before have ended. INVALID_ARGUMENT:
-	// the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or a dataset is not here. RESOURCE_EXHAUSTED: too many runs are waiting.
+	// SubmitRun checks a plan and queues it as a run. The run starts when all earlier runs have ended and enough agents
+	// are connected. INVALID_ARGUMENT: the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or the
+	// coordinator lacks a dataset. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(ctx context.Context, in *SubmitRunRequest, opts ...grpc.CallOption) (*SubmitRunResponse, error)
-	// FollowRun sends the run's events from its begin, then live, until the run has ended. It can be called again after a broken
-	// connection, or a new start of the coordinator.
+	// FollowRun streams the run's events from its start, then live, until the run has ended. A client may call it again
+	// after the connection broke or the coordinator restarted.
 	FollowRun(ctx context.Context, in *FollowRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowRunResponse], error)
-	// StopRun ends a run early; what was measured is kept. A run that waits is not begun.
+	// StopRun ends a run early and keeps what was measured. A run that is still waiting never starts.
 	StopRun(ctx context.Context, in *StopRunRequest, opts ...grpc.CallOption) (*StopRunResponse, error)
-	// FetchLedger sends the ledger of an ended run, from which all its files can be made.
+	// FetchLedger streams the ledger of an ended run. All files of the run can be made from the ledger.
 	FetchLedger(ctx context.Context, in *FetchLedgerRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchLedgerResponse], error)
-	// FindDataset says whether the coordinator has a dataset, and how much of it.
+	// FindDataset reports whether the coordinator has a dataset.
 	FindDataset(ctx context.Context, in *FindDatasetRequest, opts ...grpc.CallOption) (*FindDatasetResponse, error)
-	// PutDataset hands the coordinator a dataset. INVALID_ARGUMENT: the bytes are not those that were announced.
+	// PutDataset uploads a dataset to the coordinator. INVALID_ARGUMENT: the bytes do not match the announced SHA-256 and
+	// size.
 	PutDataset(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutDatasetRequest, PutDatasetResponse], error)
-	// ListRuns lists the runs in the coordinator's data directory, and those that wait.
+	// ListRuns lists the runs in the coordinator's data directory, and the waiting runs.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
-	// RemoveRun deletes a run that has ended, or that nobody continues, with all that the coordinator has of it. FAILED_PRECONDITION: it goes on
-	// or waits. NOT_FOUND: there is no such run.
+	// RemoveRun deletes everything that the coordinator has of a run. The run must have ended, or be one that no
+	// coordinator continues. FAILED_PRECONDITION: the run is in progress or waiting. NOT_FOUND: there is no such run.
 	RemoveRun(ctx context.Context, in *RemoveRunRequest, opts ...grpc.CallOption) (*RemoveRunResponse, error)
-	// ListAgents lists the agents the coordinator knows.
+	// ListAgents lists the agents that the coordinator knows.
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
 }
 
@@ -186,26 +188,28 @@ func (c *runServiceClient) ListAgents(ctx context.Context, in *ListAgentsRequest
 //
 // RunService runs plans.
 type RunServiceServer interface {
-	// SubmitRun checks a plan and starts it as soon as enough agents are there and the runs submitted before have ended. INVALID_ARGUMENT:
-	// the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or a dataset is not here. RESOURCE_EXHAUSTED: too many runs are waiting.
+	// SubmitRun checks a plan and queues it as a run. The run starts when all earlier runs have ended and enough agents
+	// are connected. INVALID_ARGUMENT: the plan is wrong. FAILED_PRECONDITION: the client has other definitions, or the
+	// coordinator lacks a dataset. RESOURCE_EXHAUSTED: too many runs are waiting.
 	SubmitRun(context.Context, *SubmitRunRequest) (*SubmitRunResponse, error)
-	// FollowRun sends the run's events from its begin, then live, until the run has ended. It can be called again after a broken
-	// connection, or a new start of the coordinator.
+	// FollowRun streams the run's events from its start, then live, until the run has ended. A client may call it again
+	// after the connection broke or the coordinator restarted.
 	FollowRun(*FollowRunRequest, grpc.ServerStreamingServer[FollowRunResponse]) error
-	// StopRun ends a run early; what was measured is kept. A run that waits is not begun.
+	// StopRun ends a run early and keeps what was measured. A run that is still waiting never starts.
 	StopRun(context.Context, *StopRunRequest) (*StopRunResponse, error)
-	// FetchLedger sends the ledger of an ended run, from which all its files can be made.
+	// FetchLedger streams the ledger of an ended run. All files of the run can be made from the ledger.
 	FetchLedger(*FetchLedgerRequest, grpc.ServerStreamingServer[FetchLedgerResponse]) error
-	// FindDataset says whether the coordinator has a dataset, and how much of it.
+	// FindDataset reports whether the coordinator has a dataset.
 	FindDataset(context.Context, *FindDatasetRequest) (*FindDatasetResponse, error)
-	// PutDataset hands the coordinator a dataset. INVALID_ARGUMENT: the bytes are not those that were announced.
+	// PutDataset uploads a dataset to the coordinator. INVALID_ARGUMENT: the bytes do not match the announced SHA-256 and
+	// size.
 	PutDataset(grpc.ClientStreamingServer[PutDatasetRequest, PutDatasetResponse]) error
-	// ListRuns lists the runs in the coordinator's data directory, and those that wait.
+	// ListRuns lists the runs in the coordinator's data directory, and the waiting runs.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
-	// RemoveRun deletes a run that has ended, or that nobody continues, with all that the coordinator has of it. FAILED_PRECONDITION: it goes on
-	// or waits. NOT_FOUND: there is no such run.
+	// RemoveRun deletes everything that the coordinator has of a run. The run must have ended, or be one that no
+	// coordinator continues. FAILED_PRECONDITION: the run is in progress or waiting. NOT_FOUND: there is no such run.
 	RemoveRun(context.Context, *RemoveRunRequest) (*RemoveRunResponse, error)
-	// ListAgents lists the agents the coordinator knows.
+	// ListAgents lists the agents that the coordinator knows.
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsResponse, error)
 	mustEmbedUnimplementedRunServiceServer()
 }
