@@ -235,7 +235,7 @@ func (r *Run) Recall(snapshot *spatev1.Snapshot) {
 	}
 }
 
-// Resume, called after Restore and Recall, continues what the machine was doing when its process ended, and acts on the
+// Resume is called after Restore and Recall. It continues what the machine was doing when its process ended, and acts on the
 // ledger's last snapshots.
 func (r *Run) Resume(at clock.Instant) {
 	switch r.phase {
