@@ -115,11 +115,9 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence",
 			s.GetKey().GetSequence())
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
-	case errors.Is(err, ledger.ErrClosed) && c.endedWith(s): // sent again while the run ended
-		c.intake.duplicates.Add(1)
-	case errors.Is(err, ledger.ErrClosed) && c.leaves(): // the agent sends it again to the next coordinator
-		return nil, errClosing
-	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrClosed):
+	case errors.Is(err, ledger.ErrClosed):
+		return c.takeLate(r, s, heard, err)
+	case errors.Is(err, ledger.ErrConflict):
 		return c.refuse(r, s, heard, err), nil
 	case err != nil:
 		c.ledgerFailed(r, err)
@@ -130,6 +128,22 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 		c.intake.duplicates.Add(1)
 	}
 	return &spatev1.PushResponse{Key: s.GetKey()}, nil
+}
+
+// takeLate answers a snapshot that came when its run's ledger had been closed. It blocks until the run has ended: until
+// then its ledger may still be locked.
+func (c *Coordinator) takeLate(
+	r *run, s *spatev1.Snapshot, heard bool, reason error,
+) (answer *spatev1.PushResponse, err error) {
+	<-r.ended
+	switch {
+	case c.endedWith(s): // sent again while the run ended
+		c.intake.duplicates.Add(1)
+		return &spatev1.PushResponse{Key: s.GetKey()}, nil
+	case c.leaves(): // the agent sends it again to the next coordinator
+		return nil, errClosing
+	}
+	return c.refuse(r, s, heard, reason), nil
 }
 
 // leaves reports whether the coordinator is shutting down.

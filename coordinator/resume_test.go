@@ -3,6 +3,7 @@ package coordinator
 import (
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -50,6 +52,40 @@ func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 	}
 	if answer, err := h.c.takeIn(r, a.snapshot(0), true); status.Code(err) != codes.Unavailable {
 		t.Errorf("answer %v, error %v", answer, err)
+	}
+}
+
+// A snapshot that is sent again while its run ends is acked, although the ledger that has it is closed and still locked.
+func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	h := serve(t, local(t, dir), "")
+	a := h.agent("a")
+	h.submit(1)
+	a.apply()
+	a.armed()
+	r := h.active()
+	s := a.snapshot(0)
+	a.acked(s)
+	if err := h.c.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	locked, err := ledger.Open(h.c.ledgerPath(r.id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ended = make(chan struct{})
+	answered := make(chan *spatev1.PushResponse)
+	go func() {
+		answer, _ := h.c.takeIn(r, s, true) // nil after an error
+		answered <- answer
+	}()
+	runtime.Gosched()
+	if err := locked.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(r.ended)
+	if answer := <-answered; answer == nil || answer.GetRefused() != "" {
+		t.Errorf("answer %v", answer)
 	}
 }
 
