@@ -130,8 +130,9 @@ func (c *coordinator) listen(stream grpc.BidiStreamingServer[spatev1.ConnectRequ
 }
 
 // beat answers a heartbeat, unless the coordinator is mute.
-func (c *coordinator) beat(stream grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse],
-	h *spatev1.Heartbeat) error {
+func (c *coordinator) beat(
+	stream grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse], h *spatev1.Heartbeat,
+) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.heartbeats = append(c.heartbeats, h)

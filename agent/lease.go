@@ -80,8 +80,8 @@ func (d *desk) expire() {
 	if clock.Now() < end {
 		return
 	}
-	d.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length, "assignment",
-		describe(a.ref))
+	d.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length,
+		"assignment", describe(a.ref))
 	d.finish(func(l *load) {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))

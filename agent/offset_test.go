@@ -33,8 +33,9 @@ func (f *farClock) at(here clock.Instant) clock.Instant {
 	return here.Add(f.offset + here.Sub(f.begin)*time.Duration(f.ppm)/1e6)
 }
 
-func (f *farClock) ProbeClock(context.Context, *spatev1.ProbeClockRequest,
-	...grpc.CallOption) (*spatev1.ProbeClockResponse, error) {
+func (f *farClock) ProbeClock(
+	context.Context, *spatev1.ProbeClockRequest, ...grpc.CallOption,
+) (*spatev1.ProbeClockResponse, error) {
 	f.asked.Add(1)
 	time.Sleep(f.there())
 	now := int64(f.at(clock.Now()))

@@ -23,8 +23,9 @@ func (d *desk) revise(m *spatev1.Revise, by answer) {
 
 // reviseUnarmed handles everything that needs no load under way. If there is such a load, it returns the load's
 // assignment. found is nil if the answer follows when the preparation ends.
-func (d *desk) reviseUnarmed(m *spatev1.Revise, by answer) (underWay *assignment, found *spatev1.Preparation,
-	err error) {
+func (d *desk) reviseUnarmed(
+	m *spatev1.Revise, by answer,
+) (underWay *assignment, found *spatev1.Preparation, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a, ref := d.current, m.GetRef()

@@ -266,8 +266,8 @@ func (s *session) armNow(m *spatev1.Arm) {
 		return // the session is about to end
 	}
 	// The start on both clocks, in nanoseconds: where two machines' clocks can be compared, so can their starts.
-	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()), "coordinator_clock_ns",
-		m.GetStartClockNs(), "clock_ns", int64(start),
+	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()),
+		"coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
 		"uncertainty", uncertainty)
 	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
 		s.giveUp(err)

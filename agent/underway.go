@@ -138,8 +138,8 @@ func (d *desk) tellRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reas
 		}
 		a.refused = true
 	}
-	d.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref), "window",
-		s.GetWindow(),
+	d.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref),
+		"window", s.GetWindow(),
 		"sequence", s.GetKey().GetSequence(), "reason", reason)
 }
 

@@ -84,8 +84,9 @@ func recorded(rec *spatev1.StageRecord, requests []request, windowOf func(reques
 }
 
 // agentSnapshots is recorded for one agent.
-func agentSnapshots(rec *spatev1.StageRecord, agent int, requests []request,
-	windowOf func(request) uint32) []*spatev1.Snapshot {
+func agentSnapshots(
+	rec *spatev1.StageRecord, agent int, requests []request, windowOf func(request) uint32,
+) []*spatev1.Snapshot {
 	last, who := uint32(0), rec.GetAgents()[agent]
 	for _, r := range requests {
 		last = max(last, windowOf(r))

@@ -63,8 +63,9 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 }
 
 // lostStage returns a stage of 5 s with agents a and b, of which b was lost, and the snapshots before the loss.
-func lostStage(loss *spatev1.Loss, change func(*spatev1.StageRecord, *spatev1.Totals)) (*spatev1.StageRecord,
-	[]*spatev1.Snapshot) {
+func lostStage(
+	loss *spatev1.Loss, change func(*spatev1.StageRecord, *spatev1.Totals),
+) (*spatev1.StageRecord, []*spatev1.Snapshot) {
 	rec := fixture.StageRecord(0, 2)
 	all := recorded(rec, steadyRequests(2, 50), endWindow)
 	rec.Agents[1].Loss = loss

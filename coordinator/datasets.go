@@ -16,8 +16,9 @@ import (
 )
 
 // FindDataset reports whether a dataset is in the store.
-func (s runService) FindDataset(_ context.Context, q *spatev1.FindDatasetRequest) (*spatev1.FindDatasetResponse,
-	error) {
+func (s runService) FindDataset(
+	_ context.Context, q *spatev1.FindDatasetRequest,
+) (*spatev1.FindDatasetResponse, error) {
 	f, err := s.c.openDataset(q.GetSha256())
 	if status.Code(err) == codes.NotFound {
 		return &spatev1.FindDatasetResponse{}, nil
@@ -64,8 +65,9 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 }
 
 // FetchDataset sends a dataset to an agent, from an offset on.
-func (s controlService) FetchDataset(q *spatev1.FetchDatasetRequest,
-	stream spatev1.ControlService_FetchDatasetServer) error {
+func (s controlService) FetchDataset(
+	q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer,
+) error {
 	f, err := s.c.openDataset(q.GetSha256())
 	if err != nil {
 		return err

@@ -64,8 +64,8 @@ func (h *health) bound(all []sink.AgentPoint) []sink.AgentPoint {
 		return all
 	}
 	if !h.said {
-		h.c.log.Warn("more agents than health is written of; the first by name are", "run", h.run.id, "agents",
-			len(all), "written", maxHealth)
+		h.c.log.Warn("more agents than health is written of; the first by name are", "run", h.run.id,
+			"agents", len(all), "written", maxHealth)
 		h.said = true
 	}
 	return all[:maxHealth]

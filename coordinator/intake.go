@@ -112,8 +112,8 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 	switch {
 	case errors.Is(err, errGivenUp):
 		c.intake.givenUp.Add(1)
-		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(), "sequence",
-			s.GetKey().GetSequence())
+		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(),
+			"sequence", s.GetKey().GetSequence())
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
 	case errors.Is(err, ledger.ErrClosed):
 		return c.takeLate(r, s, heard, err)

@@ -225,8 +225,9 @@ func (a *actor) session(ctx context.Context) error {
 }
 
 // hearken carries out a message from the coordinator.
-func (a *actor) hearken(control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient,
-	m *spatev1.ConnectResponse) error {
+func (a *actor) hearken(
+	control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient, m *spatev1.ConnectResponse,
+) error {
 	a.rig.checkTold(m, nil)
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Renewed:

@@ -51,8 +51,9 @@ func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interva
 }
 
 // outcomeOf returns the outcome by which sweeps and searches decide.
-func outcomeOf(s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRecord,
-	keep *spatev1.Objectives) series.Outcome {
+func outcomeOf(
+	s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRecord, keep *spatev1.Objectives,
+) series.Outcome {
 	o := series.Outcome{
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
 		Good: s.Counters().GetGood(), Throughput: throughput(r),

@@ -362,8 +362,8 @@ func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 		c.log.Error("ledger did not close", "run", r.id, "error", err)
 	}
 	c.reserveOf(r.id).giveUp()
-	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(), "reason",
-		r.record.GetReason())
+	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(),
+		"reason", r.record.GetReason())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.secrets = nil

@@ -132,8 +132,9 @@ func nameList(names []string) string {
 }
 
 // unfit reports the workloads of a load that the field at path does not go with.
-func (c *checker) unfit(path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool,
-	why string) {
+func (c *checker) unfit(
+	path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string,
+) {
 	var names []string
 	for i, w := range workloads {
 		if w.GetContent() != nil && isFor(l, workloadName(w)) && is(w) {

@@ -128,8 +128,9 @@ func (e *expansion) points() []point {
 
 // workloads returns the workloads as they run, the dataset of each, and the load points of each. The load points differ
 // by workload because a replay's end depends on the rows.
-func (e *expansion) workloads(points []point) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset,
-	loads [][]*spatev1.LoadPoint) {
+func (e *expansion) workloads(
+	points []point,
+) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset, loads [][]*spatev1.LoadPoint) {
 	for i, w := range e.plan.msg.GetWorkloads() {
 		w = filledWorkload(w)
 		e.compression().workload(w)

@@ -70,8 +70,9 @@ type requestRow struct {
 }
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
-func appendRequestsFile(files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *aggregate.Result) ([]file,
-	error) {
+func appendRequestsFile(
+	files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *aggregate.Result,
+) ([]file, error) {
 	var write func(io.Writer, func(func([]requestRow) error) error) error
 	switch run.GetRecords() {
 	case "":

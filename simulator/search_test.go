@@ -61,8 +61,9 @@ func (p *probe) run(rate float64, seed uint64) series.Outcome {
 }
 
 // outcome returns what the coordinator would compute from a stage's requests.
-func (p *probe) outcome(began, first, last map[*sequence]clock.Instant, end clock.Instant,
-	rate float64) series.Outcome {
+func (p *probe) outcome(
+	began, first, last map[*sequence]clock.Instant, end clock.Instant, rate float64,
+) series.Outcome {
 	o := series.Outcome{}
 	values := map[string][]time.Duration{}
 	for s, at := range began {

@@ -22,8 +22,9 @@ type dumbWarmup struct {
 
 // dumbSchedule applies the definitions to a list of all arrivals that could start. quota measured arrivals end the
 // measured part if the load has requests, and so does coolFrom if the load has a cool-down.
-func dumbSchedule(load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolFrom time.Duration,
-	w dumbWarmup) []Arrival {
+func dumbSchedule(
+	load *spatev1.LoadPoint, offers []Arrival, quota uint64, coolFrom time.Duration, w dumbWarmup,
+) []Arrival {
 	cooldown := load.GetCooldown().AsDuration()
 	end, first, until := len(offers), time.Duration(0), time.Duration(0)
 	ends := func(at int, when, coolUntil time.Duration) {

@@ -324,8 +324,9 @@ func TestRevisedWalks(t *testing.T) {
 }
 
 // playedBy returns what a place starts.
-func (h *history) playedBy(t *rapid.T, rank uint32, load *spatev1.LoadPoint, seed uint64, ahead, told,
-	from time.Duration) []Arrival {
+func (h *history) playedBy(
+	t *rapid.T, rank uint32, load *spatev1.LoadPoint, seed uint64, ahead, told, from time.Duration,
+) []Arrival {
 	p := &player{until: math.MaxInt64, open: revisable(t, load, seed, shareOf(t, h.of(rank, 0)))}
 	if at, lost := h.lost[rank]; lost {
 		p.until = at

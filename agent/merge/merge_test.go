@@ -176,8 +176,9 @@ func check(t *rapid.T, sum *spatev1.Snapshot, all []observed) {
 	}
 }
 
-func checkSeries(t *rapid.T, s *spatev1.Series, counters map[int]uint64, values map[spatev1.Metric][]int64,
-	errors map[uint32]uint64) {
+func checkSeries(
+	t *rapid.T, s *spatev1.Series, counters map[int]uint64, values map[spatev1.Metric][]int64, errors map[uint32]uint64,
+) {
 	fields := (&spatev1.Counters{}).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)

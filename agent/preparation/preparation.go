@@ -69,8 +69,9 @@ const endpoint = 0
 // error says why lengths cannot be made exact. Find also fails if the stage lacks the words of a "file:" tokenizer, or
 // if its lines cannot be read. It tries only the target's fields that are "auto", as plans fill them in. It tries
 // nothing for empty fields, as in stages that no plan made. Find blocks for at most a minute.
-func Find(ctx context.Context, client Client, stage *spatev1.Stage, lines func() ([]workload.Line, error)) (Found,
-	error) {
+func Find(
+	ctx context.Context, client Client, stage *spatev1.Stage, lines func() ([]workload.Line, error),
+) (Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	f := &finder{client: client, stage: stage, lines: lines, found: Found{Preparation: &spatev1.Preparation{}}}

@@ -80,8 +80,9 @@ func (anthropic) count(ctx context.Context, c *Client, endpoint int, text string
 }
 
 // ask posts fields to a path of an endpoint and decodes the answer.
-func (c *Client) ask(ctx context.Context, endpoint int, path string, versioned bool, fields map[string]any,
-	answer any) error {
+func (c *Client) ask(
+	ctx context.Context, endpoint int, path string, versioned bool, fields map[string]any, answer any,
+) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return c.unusable(path, err.Error())

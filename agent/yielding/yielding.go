@@ -39,8 +39,9 @@ type yielding struct {
 }
 
 // ClientHandshake wraps raw to make it yield, below the other credentials' own layers.
-func (y yielding) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn,
-	credentials.AuthInfo, error) {
+func (y yielding) ClientHandshake(
+	ctx context.Context, authority string, raw net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	return y.TransportCredentials.ClientHandshake(ctx, authority, Conn(raw))
 }
 

@@ -101,11 +101,13 @@ func create(path string, first Change) (*Ledger, error) {
 	if err := os.Remove(unnamed); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	if err := layOut(unnamed, first); err != nil {
-		return nil, errors.Join(err, os.Remove(unnamed))
+	err := layOut(unnamed, first)
+	if err == nil {
+		err = os.Rename(unnamed, path)
 	}
-	if err := os.Rename(unnamed, path); err != nil {
-		return nil, errors.Join(err, os.Remove(unnamed))
+	if err != nil {
+		_ = os.Remove(unnamed) // the next Create would remove it too
+		return nil, err
 	}
 	return open(path, false, lockTimeout, openExisting)
 }
@@ -177,8 +179,9 @@ func openExisting(path string, flag int, mode os.FileMode) (*os.File, error) {
 }
 
 // open opens the file and starts the writer. If another process has the file open, it waits for at most patience.
-func open(path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File,
-	error)) (*Ledger, error) {
+func open(
+	path string, readOnly bool, patience time.Duration, openFile func(string, int, os.FileMode) (*os.File, error),
+) (*Ledger, error) {
 	var db *bbolt.DB
 	err := guarded(func() (err error) {
 		db, err = bbolt.Open(path, 0o644, &bbolt.Options{

@@ -327,9 +327,9 @@ func TestALedgerIsWholeOnceItHasItsName(t *testing.T) {
 	if err := os.WriteFile(path+".new", []byte("cut short"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	seen := make(chan []byte)
+	seen := make(chan []byte, 1)
 	go func() {
-		for {
+		for t.Context().Err() == nil {
 			if content, err := os.ReadFile(path); err == nil {
 				seen <- content
 				return

@@ -34,7 +34,7 @@ func Salvage(from, to string, planYAML []byte) (damage *DamageError, err error) 
 
 // salvageTo copies what is intact to a new ledger.
 func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err error) {
-	out, err := Create(to, Change{Run: &spatev1.RunRecord{}})
+	out, err := Create(to, Change{})
 	if err != nil {
 		return err
 	}

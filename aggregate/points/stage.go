@@ -40,8 +40,9 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 }
 
 // whole returns the point of a stage as a whole.
-func whole(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult,
-	total aggregate.Measured) sink.StagePoint {
+func whole(
+	scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, total aggregate.Measured,
+) sink.StagePoint {
 	verdict := r.Trust.Verdict.Number()
 	p := sink.StagePoint{
 		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Verdict: &verdict,
@@ -76,8 +77,9 @@ func part(
 }
 
 // endpoint returns the point of an endpoint. Its throughput is over the duration of the whole stage.
-func endpoint(scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured,
-	r aggregate.StageResult) sink.StagePoint {
+func endpoint(
+	scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, r aggregate.StageResult,
+) sink.StagePoint {
 	var c aggregate.Contribution
 	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = m.Throughputs(r.DurationS)
 	return part(scope, rec, m, c, r.DurationS, r.Complete)

@@ -10,8 +10,9 @@ import (
 
 // Windows returns the points of one window of a stage: of all agents, and of each region, agent, endpoint and observer.
 // toDate is nil if the view to date is not known for this window.
-func Windows(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View,
-	toDate *aggregate.View) []sink.WindowPoint {
+func Windows(
+	scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View,
+) []sink.WindowPoint {
 	w := window{rec: rec, number: view.Window, toDate: toDate, slo: rec.GetStage().GetSlo() != nil}
 	whole := w.point(scope, view.Total, func(v aggregate.View) *aggregate.Measured { return &v.Total })
 	peak := uint32(min(view.PeakInFlight, math.MaxUint32))
@@ -72,8 +73,9 @@ type window struct {
 }
 
 // point returns the point of a part of the window. find returns the same part of the view to date.
-func (w window) point(scope sink.Scope, m aggregate.Measured,
-	find func(aggregate.View) *aggregate.Measured) sink.WindowPoint {
+func (w window) point(
+	scope sink.Scope, m aggregate.Measured, find func(aggregate.View) *aggregate.Measured,
+) sink.WindowPoint {
 	p := sink.WindowPoint{Scope: scope, StageStart: w.rec.GetStartTime().AsTime(), Window: w.number,
 		Measures: measures(m, w.slo)}
 	if w.toDate != nil {

@@ -29,8 +29,9 @@ func (a *agent) name() string { return a.info.GetName() }
 // names the assignment that the agent works on, nil if it has none. armed says whether this assignment is armed or in
 // progress. A run that waits for agents checks at the next tick, so that it begins with all agents that are there and
 // not only with as many as it needs.
-func (r *Run) Connected(at clock.Instant, info *spatev1.AgentInfo, incarnation uint64, resume *spatev1.AssignmentRef,
-	armed bool) {
+func (r *Run) Connected(
+	at clock.Instant, info *spatev1.AgentInfo, incarnation uint64, resume *spatev1.AssignmentRef, armed bool,
+) {
 	if r.Ended() {
 		return
 	}

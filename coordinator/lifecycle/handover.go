@@ -50,8 +50,9 @@ func takenOver(takers []*share, p *share, since time.Duration) string {
 
 // handoverOf returns the handover of the rest of a share, and the offset from which it counts. In an open loop it
 // covers the arrivals from an offset on, in a closed loop all items not yet begun, at once.
-func (r *Run) handoverOf(at clock.Instant, p *share, takers []*share, from time.Duration) (*spatev1.Handover,
-	time.Duration) {
+func (r *Run) handoverOf(
+	at clock.Instant, p *share, takers []*share, from time.Duration,
+) (*spatev1.Handover, time.Duration) {
 	h := &spatev1.Handover{FromRank: p.rank, Weights: weightsAt(takers)}
 	if openLoop(r.stage.record.GetStage().GetLoad()) {
 		h.FromNs = from.Nanoseconds()

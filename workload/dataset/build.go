@@ -87,8 +87,9 @@ const defaultSkipped = 0.01
 // GiB, looks like a decompression bomb, is not in the workload's form, has no usable row, or has more unusable rows
 // than max_skipped allows. That last error names the first unusable rows. After an error, what was written to dst is
 // useless.
-func Build(ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workload, o Options) (*spatev1.Dataset,
-	*Skipped, error) {
+func Build(
+	ctx context.Context, dst io.Writer, src io.Reader, w *spatev1.Workload, o Options,
+) (*spatev1.Dataset, *Skipped, error) {
 	skipped := &Skipped{Unit: "line"}
 	b, err := newBuilder(w, o, skipped)
 	if err != nil {

@@ -405,7 +405,7 @@ func (s *stage) first(a Agent) bool {
 // shareOf returns an agent's share of the load by the script.
 func (s *stage) shareOf(agent string) float64 {
 	all := 0
-	shares := s.shares()
+	shares := s.shares
 	for _, w := range shares {
 		all += w
 	}

@@ -159,8 +159,8 @@ type edge struct {
 	requests, faults int
 }
 
-// inFlight returns the peak of requests in flight. Over the time before the last start in which no fault lasted, it also
-// returns the integral of requests in flight (busy) and the length of that time (calm), both in nanoseconds.
+// inFlight returns the peak of requests in flight. Over the time before the last start in which no fault lasted, it
+// also returns the integral of requests in flight (busy) and the length of that time (calm), both in nanoseconds.
 func inFlight(edges []edge, last int64) (peak int, busy, calm float64) {
 	slices.SortFunc(edges, func(a, b edge) int {
 		return cmp.Or(cmp.Compare(a.at, b.at),
@@ -184,9 +184,9 @@ func inFlight(edges []edge, last int64) (peak int, busy, calm float64) {
 // lasts. It holds only if agents recover from all faults: others may leave an agent's slots idle.
 const leastBusy = 0.6
 
-// shares returns the agents' shares of the load at the stage's start, by their places in the script, as the smallest
-// whole numbers with the same ratios. The share of an absent agent is 0.
-func (s *stage) shares() []int {
+// sharesAtStart returns the agents' shares of the load at the stage's start, by their places in the script, as the
+// smallest whole numbers with the same ratios. The share of an absent agent is 0.
+func (s *stage) sharesAtStart() []int {
 	agents := s.Script.Agents
 	out := make([]int, len(agents))
 	for i, a := range agents {
@@ -252,7 +252,7 @@ func (s *stage) ownerOf(index uint64) (agent string, known bool) {
 	if !s.open() {
 		index %= uint64(s.load.Concurrency)
 	}
-	shares := s.shares()
+	shares := s.shares
 	cycle := 0
 	for _, w := range shares {
 		cycle += w

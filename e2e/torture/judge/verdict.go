@@ -74,6 +74,8 @@ type stage struct {
 	load  script.Load
 	start Instant // on the clock of the simulator's log
 	rows  []*Row  // all rows of the stage
+	// shares are the agents' shares of the load, see sharesAtStart.
+	shares []int
 	// overdue counts requests that an agent had to send while it stood still, before what the result says was lost with
 	// it.
 	overdue map[string]int
@@ -82,6 +84,7 @@ type stage struct {
 // judgeStage judges one stage.
 func (j *judge) judgeStage(claims *Stage, load script.Load) {
 	s := &stage{judge: j, Stage: claims, load: load, overdue: map[string]int{}}
+	s.shares = s.sharesAtStart()
 	for i := range j.Rows {
 		if j.Rows[i].Stage == claims.Index {
 			s.rows = append(s.rows, &j.Rows[i])

@@ -182,8 +182,8 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 		logger.Warn("the capacity that is kept is not taken", "error", err)
 		return nil, nil
 	}
-	logger.Info("this machine was exact in calibration", "streams", found.Streams, "frames_per_second",
-		math.Round(found.FramesPerSecond),
+	logger.Info("this machine was exact in calibration", "streams", found.Streams,
+		"frames_per_second", math.Round(found.FramesPerSecond),
 		"starts_per_second", found.StartsPerSecond, "measured_at", found.MeasuredAt, "by", found.Machine.Version,
 		"file", path)
 	return found.Proto(), nil

@@ -57,8 +57,9 @@ func (s *Status) Check() error {
 
 // Serve serves until the returned function is called, which stops the server and waits for its end. healthy returns why
 // the daemon cannot work now, or nil if it can. If Listen is empty, Serve does nothing.
-func (s *Status) Serve(ctx context.Context, metrics prometheus.Collector, healthy func() error,
-	logger *slog.Logger) (stop func(), err error) {
+func (s *Status) Serve(
+	ctx context.Context, metrics prometheus.Collector, healthy func() error, logger *slog.Logger,
+) (stop func(), err error) {
 	if s.Listen == "" {
 		return func() {}, nil
 	}

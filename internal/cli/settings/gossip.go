@@ -35,8 +35,9 @@ func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
 }
 
 // Config returns the configuration for membership. Gossip beyond loopback needs a key, or plaintext to be true.
-func (g *Gossip) Config(name string, meta membership.Meta, plaintext bool, logger *slog.Logger) (membership.Config,
-	error) {
+func (g *Gossip) Config(
+	name string, meta membership.Meta, plaintext bool, logger *slog.Logger,
+) (membership.Config, error) {
 	config := membership.Config{
 		Name: name, Meta: meta, Bind: g.Listen, Advertise: g.Advertise, Label: g.Label, Seeds: g.Join, WAN: g.WAN,
 		Logger: logger,

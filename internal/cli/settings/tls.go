@@ -41,8 +41,8 @@ func (t *TLS) Check(logger *slog.Logger) error {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}
 	if left := time.Until(until); left < soon {
-		logger.Warn("certificate ends soon: make a new one with spate certs", "file", t.Cert, "ends",
-			until.Format(time.DateTime))
+		logger.Warn("certificate ends soon: make a new one with spate certs", "file", t.Cert,
+			"ends", until.Format(time.DateTime))
 	}
 	return nil
 }

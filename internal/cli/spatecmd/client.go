@@ -48,8 +48,9 @@ func (f *clientFlags) connect() (*grpc.ClientConn, error) {
 const mostRuns = 1000
 
 // listRuns lists the newest runs.
-func (f *clientFlags) listRuns(ctx context.Context, client spatev1.RunServiceClient,
-	limit uint32) ([]*spatev1.RunSummary, error) {
+func (f *clientFlags) listRuns(
+	ctx context.Context, client spatev1.RunServiceClient, limit uint32,
+) ([]*spatev1.RunSummary, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	list, err := client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: limit})
@@ -60,8 +61,9 @@ func (f *clientFlags) listRuns(ctx context.Context, client spatev1.RunServiceCli
 }
 
 // find finds the run that a person names.
-func (f *clientFlags) find(ctx context.Context, client spatev1.RunServiceClient, name string) (*spatev1.RunSummary,
-	error) {
+func (f *clientFlags) find(
+	ctx context.Context, client spatev1.RunServiceClient, name string,
+) (*spatev1.RunSummary, error) {
 	runs, err := f.listRuns(ctx, client, mostRuns)
 	if err != nil {
 		return nil, err

@@ -173,8 +173,9 @@ type stopClient struct {
 	stopped []bool // the immediately of each call
 }
 
-func (c *stopClient) StopRun(_ context.Context, q *spatev1.StopRunRequest,
-	_ ...grpc.CallOption) (*spatev1.StopRunResponse, error) {
+func (c *stopClient) StopRun(
+	_ context.Context, q *spatev1.StopRunRequest, _ ...grpc.CallOption,
+) (*spatev1.StopRunResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = append(c.stopped, q.GetImmediately())

@@ -56,8 +56,9 @@ func (l *local) check() error {
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
 // the run directory. Empty: runs/RUN-ID. If resume is given, the interrupted run in that directory is resumed.
-func (l *local) embed(ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption) (*backend,
-	error) {
+func (l *local) embed(
+	ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption,
+) (*backend, error) {
 	logger, err := settings.Logger(logs, l.logLevel, "text")
 	if err != nil {
 		return nil, badInput(err)
@@ -126,8 +127,9 @@ func (l *local) join(ctx context.Context, c *coordinator.Coordinator, logger *sl
 }
 
 // startAgents starts the embedded agents, which run until ctx ends.
-func (l *local) startAgents(ctx context.Context, running *sync.WaitGroup, logger *slog.Logger,
-	dialer grpc.DialOption) error {
+func (l *local) startAgents(
+	ctx context.Context, running *sync.WaitGroup, logger *slog.Logger, dialer grpc.DialOption,
+) error {
 	memory.CollectLess()
 	for _, who := range l.agents.names() {
 		a, err := agent.New(l.embeddedAgent(who, logger, dialer))
@@ -164,8 +166,9 @@ func (l *local) fileShares() int {
 }
 
 // startSimulators serves the simulated targets on loopback until stop is called. It returns their addresses by target.
-func startSimulators(ctx context.Context, targets []*spatev1.Target) (endpoints map[string][]string, stop func(),
-	err error) {
+func startSimulators(
+	ctx context.Context, targets []*spatev1.Target,
+) (endpoints map[string][]string, stop func(), err error) {
 	var servers []*simulator.Server
 	stop = func() {
 		for _, s := range servers {

@@ -14,8 +14,9 @@ import (
 
 // withModels gives each target without a model the only model that its server lists, and says which. The error names
 // each target whose server lists several models or none. withModels blocks until the servers have answered.
-func withModels(ctx context.Context, plan *plans.Plan, secrets map[string]string, notes io.Writer) (*plans.Plan,
-	error) {
+func withModels(
+	ctx context.Context, plan *plans.Plan, secrets map[string]string, notes io.Writer,
+) (*plans.Plan, error) {
 	var found []string
 	var unknown plans.Mistakes
 	err := untilInterrupted(ctx, "the targets were asked for their models", func(ctx context.Context) error {

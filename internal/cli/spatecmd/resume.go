@@ -181,8 +181,9 @@ func (f *resumeFlags) confirm(cmd *cobra.Command) error {
 }
 
 // resume continues the run and reports its results.
-func (f *resumeFlags) resume(cmd *cobra.Command, plan *plans.Plan, found *coordinator.Interrupted,
-	secrets map[string]string) error {
+func (f *resumeFlags) resume(
+	cmd *cobra.Command, plan *plans.Plan, found *coordinator.Interrupted, secrets map[string]string,
+) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	endpoints, stopSimulators, err := startSimulators(ctx, plan.Simulated())

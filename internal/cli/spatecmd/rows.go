@@ -229,8 +229,9 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 
 // handOver makes sure that the coordinator has a plan's datasets. A coordinator in this process uses the same
 // directory, so it already has them.
-func handOver(ctx context.Context, client spatev1.RunServiceClient, dir string,
-	datasets map[string]*spatev1.Dataset) error {
+func handOver(
+	ctx context.Context, client spatev1.RunServiceClient, dir string, datasets map[string]*spatev1.Dataset,
+) error {
 	for workload, d := range datasets {
 		there, err := client.FindDataset(ctx, &spatev1.FindDatasetRequest{Sha256: d.GetSha256()})
 		if err == nil && !there.GetComplete() {

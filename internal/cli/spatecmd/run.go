@@ -280,8 +280,9 @@ func (f *runFlags) recordsKept() string {
 }
 
 // simulate starts the simulators that the plan asks for, on loopback.
-func (f *runFlags) simulate(ctx context.Context, plan *plans.Plan, b *backend) (map[string]*spatev1.Endpoints,
-	func(), error) {
+func (f *runFlags) simulate(
+	ctx context.Context, plan *plans.Plan, b *backend,
+) (map[string]*spatev1.Endpoints, func(), error) {
 	targets := plan.Simulated()
 	if len(targets) == 0 {
 		return nil, func() {}, nil

@@ -99,8 +99,9 @@ marked as partial. A run that waits is taken out of the queue. The command does 
 }
 
 // stop asks the coordinator to end a run.
-func (f *clientFlags) stop(cmd *cobra.Command, client spatev1.RunServiceClient, run *spatev1.RunSummary,
-	now bool) error {
+func (f *clientFlags) stop(
+	cmd *cobra.Command, client spatev1.RunServiceClient, run *spatev1.RunSummary, now bool,
+) error {
 	id := run.GetRunId()
 	if !goesOn(run) {
 		return badInputf("run %s does not go on (%s): there is nothing to stop", id, stateWords(run))
@@ -130,8 +131,9 @@ func (f *takeUpFlags) add(cmd *cobra.Command) {
 }
 
 // run checks the flags, finds the run and calls do with it.
-func (f *takeUpFlags) run(cmd *cobra.Command, name string,
-	do func(*cobra.Command, *follower, *spatev1.RunSummary) error) error {
+func (f *takeUpFlags) run(
+	cmd *cobra.Command, name string, do func(*cobra.Command, *follower, *spatev1.RunSummary) error,
+) error {
 	switch {
 	case f.patience < 0:
 		return badInputf("--patience %v: want at least 0", f.patience)
