@@ -30,7 +30,7 @@ func newBusting(c Config, v *vocabulary) (busting, error) {
 		return busting{}, fmt.Errorf("workload: cache_busting %q is not known: give none or request", how)
 	}
 	if v.size(Text) < 2 || v.size(TokenIDs) < 2 {
-		return busting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, there are %d words and %d token ids",
+		return busting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, but there are %d words and %d token ids",
 			v.size(Text), v.size(TokenIDs))
 	}
 	return busting{begins: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
@@ -39,7 +39,7 @@ func newBusting(c Config, v *vocabulary) (busting, error) {
 // check returns an error if the workload also has a prefix, which contradicts cache busting.
 func (b busting) check(p *spatev1.Prefix) error {
 	if b.on && p != nil {
-		return errors.New("workload: prefix and cache_busting contradict each other: one makes requests begin alike, the other apart")
+		return errors.New("workload: prefix and cache_busting contradict each other, because a prefix makes requests start alike: leave one out")
 	}
 	return nil
 }

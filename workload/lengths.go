@@ -53,11 +53,11 @@ func newLengths(s shape, seed uint64, purpose string) lengths {
 func shapeOf(field string, number uint32, l *spatev1.Lengths) (shape, error) {
 	switch {
 	case l == nil && number == 0:
-		return nil, fmt.Errorf("workload: %s must be at least 1, or its lengths given", field)
+		return nil, fmt.Errorf("workload: %s is missing: give a number of at least 1 or a distribution of lengths", field)
 	case l == nil:
 		return fixed(number), nil
 	case number != 0:
-		return nil, fmt.Errorf("workload: %s is %d and has lengths too: leave one out", field, number)
+		return nil, fmt.Errorf("workload: %s is %d and also has a distribution of lengths: leave one out", field, number)
 	}
 	s, err := distribution(l)
 	if err != nil {
@@ -78,7 +78,7 @@ func distribution(l *spatev1.Lengths) (shape, error) {
 	case *spatev1.Lengths_Empirical:
 		return newEmpirical(d.Empirical)
 	default:
-		return nil, errors.New("they name no distribution that this version knows: give uniform, normal, lognormal or empirical")
+		return nil, errors.New("unknown distribution: give uniform, normal, lognormal or empirical")
 	}
 }
 
@@ -97,7 +97,7 @@ type uniform struct {
 
 func newUniform(from, to uint32) (shape, error) {
 	if from == 0 || from > to {
-		return nil, fmt.Errorf("uniform: no length lies from min %d to max %d: min must be at least 1 and max not below it", from, to)
+		return nil, fmt.Errorf("uniform: min is %d and max is %d: min must be at least 1 and max at least min", from, to)
 	}
 	return uniform{from, uint64(to-from) + 1}, nil
 }
@@ -138,10 +138,10 @@ func newNormal(d *spatev1.NormalLengths, log bool) (shape, error) {
 		n.max = mostTokens
 	}
 	if n.min > n.max {
-		return nil, fmt.Errorf("no length lies from min %d to max %d: swap them", n.min, n.max)
+		return nil, fmt.Errorf("min %d is greater than max %d: swap them", n.min, n.max)
 	}
 	if !(n.mean > 0 && n.sigma >= 0) || math.IsInf(n.mean+n.sigma, 0) {
-		return nil, fmt.Errorf("mean %v must be above 0 and stddev %v not below", n.mean, n.sigma)
+		return nil, fmt.Errorf("mean is %v and stddev is %v: mean must be above 0, stddev at least 0, and both finite", n.mean, n.sigma)
 	}
 	if log {
 		ratio := n.sigma / n.mean
@@ -184,13 +184,13 @@ func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
 	values, weights := d.GetValues(), d.GetWeights()
 	switch {
 	case len(values) == 0:
-		return nil, errors.New("empirical: it lists no values")
+		return nil, errors.New("empirical: there are no values: give at least one")
 	case slices.Contains(values, 0):
-		return nil, fmt.Errorf("empirical: value %d is 0: lengths are at least 1", slices.Index(values, 0)+1)
+		return nil, fmt.Errorf("empirical: value number %d is 0: lengths must be at least 1", slices.Index(values, 0)+1)
 	case len(weights) == 0:
 		return empirical{values: slices.Clone(values)}, nil
 	case len(weights) != len(values):
-		return nil, fmt.Errorf("empirical: %d values have %d weights: give each one, or none", len(values),
+		return nil, fmt.Errorf("empirical: there are %d values and %d weights: give one weight for each value, or none", len(values),
 			len(weights))
 	}
 	return weighed(values, weights)
@@ -202,7 +202,7 @@ func weighed(values []uint32, weights []float64) (shape, error) {
 	total := 0.0
 	for i, w := range weights {
 		if !(w >= 0) {
-			return nil, fmt.Errorf("empirical: weight %d is %v: weights are not below 0", i+1, w)
+			return nil, fmt.Errorf("empirical: weight number %d is %v: weights must be at least 0", i+1, w)
 		}
 		if w == 0 {
 			continue
@@ -211,7 +211,7 @@ func weighed(values []uint32, weights []float64) (shape, error) {
 		e.values, e.up = append(e.values, values[i]), append(e.up, total)
 	}
 	if total == 0 || math.IsInf(total, 0) {
-		return nil, fmt.Errorf("empirical: the weights sum to %v: at least one must be above 0 and the sum finite",
+		return nil, fmt.Errorf("empirical: the weights sum to %v: at least one must be above 0, and the sum must be finite",
 			total)
 	}
 	return e, nil

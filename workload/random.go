@@ -60,7 +60,7 @@ func shapesOf(r *spatev1.RandomContent) (isl, osl shape, err error) {
 		return isl, osl, nil
 	}
 	if r.GetIslLengths() != nil || r.GetOslLengths() != nil {
-		return nil, nil, fmt.Errorf("workload: range_ratio %v goes with isl and osl: leave it out where lengths are given", ratio)
+		return nil, nil, fmt.Errorf("workload: range_ratio is %v, but isl or osl has a distribution of lengths: leave one out", ratio)
 	}
 	return ranged(r.GetIsl(), ratio), ranged(r.GetOsl(), ratio), nil
 }

@@ -20,7 +20,7 @@ type file struct {
 func newFile(c Config) (*file, error) {
 	switch {
 	case c.Rows == nil:
-		return nil, fmt.Errorf("workload: %q takes its requests from a file, and has no rows", c.Workload.GetName())
+		return nil, fmt.Errorf("workload: %q takes its requests from a file, but has no rows", c.Workload.GetName())
 	case !c.Rows.Of(c.Workload):
 		return nil, fmt.Errorf("workload: the rows of %q were built for another kind of file: build them again",
 			c.Workload.GetName())
@@ -62,9 +62,9 @@ func writable(kind dataset.Kind, form Form) error {
 	case kind == dataset.TokenIDs && form == Text:
 		return fmt.Errorf("workload: rows of %v cannot be sent as text: set the target's `prompts: token_ids`", kind)
 	case kind == dataset.TokenIDs && form == Messages:
-		return fmt.Errorf("workload: rows of %v cannot be sent to a chat: set the target's `api: completions`", kind)
+		return fmt.Errorf("workload: rows of %v cannot be sent to a chat API: set the target's `api: completions`", kind)
 	case kind == dataset.Messages && form != Messages:
-		return fmt.Errorf("workload: rows of %v can only be sent to a chat: set the target's `api: chat`", kind)
+		return fmt.Errorf("workload: rows of %v can only be sent to a chat API: set the target's `api: chat`", kind)
 	case (kind == dataset.Text || kind == dataset.Session) && form == TokenIDs:
 		return fmt.Errorf("workload: rows of %v cannot be sent as token ids: set the target's `prompts: text`", kind)
 	}

@@ -65,7 +65,7 @@ func (w *prompts) Ask(index uint64, turn int) (Ask, error) {
 	}
 	a := Ask{OSL: row.OSL, Turns: int(row.TurnCount), Pause: w.play.pause(index, turn)}
 	if turn < 0 || turn >= a.Turns {
-		return Ask{}, fmt.Errorf("workload: row %d has %d turns, none is number %d", i, a.Turns, turn)
+		return Ask{}, fmt.Errorf("workload: turn %d of row %d does not exist: the row has %d turns, counted from 0", turn, i, a.Turns)
 	}
 	if turn > 0 {
 		if err := w.rows.Read(i, row); err != nil {
@@ -178,8 +178,8 @@ func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte
 		return dst, err
 	}
 	if r.Turn < 0 || r.Turn >= len(row.Turns) {
-		return dst, fmt.Errorf("workload: request %d is of a session of %d turns, none is number %d", r.Index,
-			len(row.Turns), r.Turn)
+		return dst, fmt.Errorf("workload: turn %d of request %d does not exist: its session has %d turns, counted from 0", r.Turn, r.Index,
+			len(row.Turns))
 	}
 	t := open(dst, r.Form, w.words)
 	if len(row.Content) > 0 {

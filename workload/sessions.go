@@ -65,10 +65,10 @@ func sessionShapes(s *spatev1.SessionContent) (turns, isl, osl shape, err error)
 		return nil, nil, nil, err
 	}
 	if n := turns.longest(); n > mostTurns {
-		return nil, nil, nil, fmt.Errorf("workload: sessions can come to %d turns: set the max of turn_counts to at most %d", n, mostTurns)
+		return nil, nil, nil, fmt.Errorf("workload: sessions can have up to %d turns: set the max of turn_counts to at most %d", n, mostTurns)
 	}
 	if n := longestSession(s.GetSystem(), turns, isl, osl); n > math.MaxUint32 {
-		return nil, nil, nil, fmt.Errorf("workload: sessions can grow to %d tokens: ask for fewer or shorter turns", n)
+		return nil, nil, nil, fmt.Errorf("workload: sessions can grow to %d tokens, more than %d: use fewer or shorter turns", n, uint32(math.MaxUint32))
 	}
 	return turns, isl, osl, nil
 }
@@ -117,7 +117,7 @@ func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
 func (w *sessions) count(index uint64, turn int) (int, error) {
 	turns := int(w.turns.at(index))
 	if turn < 0 || turn >= turns {
-		return 0, fmt.Errorf("workload: session %d has %d turns, none is number %d", index, turns, turn)
+		return 0, fmt.Errorf("workload: turn %d of session %d does not exist: the session has %d turns, counted from 0", turn, index, turns)
 	}
 	return turns, nil
 }

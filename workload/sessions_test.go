@@ -165,7 +165,7 @@ func TestSessionAnswers(t *testing.T) {
 		t.Error("answers were sent as token ids")
 	}
 	r.Form, r.Answers = Messages, answers[:2]
-	if _, err := w.AppendPrompt(nil, r); err == nil || !strings.Contains(err.Error(), "there are 2") {
+	if _, err := w.AppendPrompt(nil, r); err == nil || !strings.Contains(err.Error(), "but 2 were given") {
 		t.Errorf("a missing answer: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func (w *sonnet) count(lengths []uint32, prefix uint32) error {
 		return nil
 	case len(w.lines):
 	default:
-		return fmt.Errorf("workload: %d lines have %d lengths", len(w.lines), len(lengths))
+		return fmt.Errorf("workload: there are %d lines, but %d lengths of lines", len(w.lines), len(lengths))
 	}
 	for i := range w.lines {
 		w.lines[i].tokens = lengths[i]
@@ -128,8 +128,8 @@ func verseTokens(row *dataset.Row) uint32 {
 func (w *sonnet) takePrefix(s *spatev1.SonnetContent) error {
 	w.takeLines(s.GetPrefix())
 	if need := w.common + w.lines[w.short].tokens; need > max(w.room, s.GetIsl()-min(w.begin, s.GetIsl())) {
-		return fmt.Errorf("workload: isl %d has no room for a line of the text behind the prefix, which takes %d tokens: "+
-			"make it longer or the prefix shorter", s.GetIsl(), need)
+		return fmt.Errorf("workload: isl %d is too short, because the prefix and one line of the text take %d tokens: "+
+			"raise isl or shorten the prefix", s.GetIsl(), need)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
 		last = defaultLastID
 	}
 	if last < first {
-		return nil, fmt.Errorf("workload: no token id lies from first_token_id %d to last_token_id %d: swap them",
+		return nil, fmt.Errorf("workload: first_token_id %d is greater than last_token_id %d: swap them",
 			first, last)
 	}
 	v := &vocabulary{lexicon: newLexicon(c.Words), first: first, ids: uint64(last-first) + 1}

@@ -113,7 +113,7 @@ func New(c Config) (Workload, error) {
 	case *spatev1.Workload_Sonnet:
 		return checked(newSonnet(content.Sonnet, c))
 	default:
-		return nil, fmt.Errorf("workload: %q has no content this version knows", c.Workload.GetName())
+		return nil, fmt.Errorf("workload: %q has no content that this version knows", c.Workload.GetName())
 	}
 }
 

@@ -205,11 +205,11 @@ func (b *builder) verdict() error {
 	case b.read == 0:
 		return errors.New("the file is empty")
 	case b.out.trailer.rows == 0 && s.Unusable == 0:
-		return fmt.Errorf("none of its %d rows is a request: failed requests, conversations without an answer and empty lines are left out", b.read)
+		return fmt.Errorf("none of its %d rows makes a request: failed requests, conversations without an answer and empty lines are skipped", b.read)
 	case b.out.trailer.rows == 0:
 		return fmt.Errorf("none of its %d rows can be used: %v", b.read, s)
 	case float64(s.Unusable) > b.share*float64(b.read):
-		return fmt.Errorf("%d of %d rows cannot be used, and max_skipped allows a share of %v: %v: correct them or set max_skipped higher",
+		return fmt.Errorf("%d of %d rows cannot be used, more than the share of %v that max_skipped allows: %v: correct the rows or raise max_skipped",
 			s.Unusable, b.read, b.share, s)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // errContent means that a content is too short or too long.
-var errContent = errors.New("its content is not of its kind")
+var errContent = errors.New("its content does not match its kind")
 
 // appendContent appends the content of a row: text as it is, numbers as varints.
 func appendContent(dst []byte, row *Row) []byte {

@@ -99,7 +99,7 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 		}
 	}
 	if side < 0 || text == nil {
-		return unusable("has a line without %s or %s", sideName, textName)
+		return unusable("has a message without %s or %s", sideName, textName)
 	}
 	c.add(side, text)
 	return nil

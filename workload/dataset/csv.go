@@ -45,9 +45,9 @@ func dateTime(name string, value []byte) (int64, error) {
 	t, err := time.Parse(layout, text)
 	switch {
 	case err != nil:
-		return 0, unusable("%s is %.40q and not a time like 2023-11-16 18:15:46.6805900", name, value)
+		return 0, unusable("%s is %.40q, not a time like 2023-11-16 18:15:46.6805900", name, value)
 	case t.Year() < 1700 || t.Year() > 2250:
-		return 0, unusable("%s is %s: beyond what a clock shows", name, value)
+		return 0, unusable("%s is %s: the year must be from 1700 to 2250", name, value)
 	}
 	return t.UnixNano(), nil
 }
@@ -67,7 +67,7 @@ func (c *table) header(text []byte) error {
 		c.places[i] = slices.IndexFunc(c.fields,
 			func(f []byte) bool { return strings.EqualFold(string(bytes.TrimSpace(f)), name) })
 		if c.places[i] < 0 {
-			return fmt.Errorf("a trace in %s's form has the columns %s, but the first line is %.200q", c.form,
+			return fmt.Errorf("a %s trace needs the columns %s, but the first line is %.200q", c.form,
 				strings.Join(c.columns[:], ", "), text)
 		}
 	}
@@ -82,7 +82,7 @@ func (c *table) parse(text []byte) (t timed, err error) {
 	var values [3][]byte
 	for i, place := range c.places {
 		if place >= len(c.fields) {
-			return t, unusable("has %d columns, and %s is the %d.", len(c.fields), c.columns[i], place+1)
+			return t, unusable("has %d columns, but %s is column %d", len(c.fields), c.columns[i], place+1)
 		}
 		if values[i] = bytes.TrimSpace(c.fields[place]); len(values[i]) == 0 {
 			return t, unusable("has no %s", c.columns[i])
@@ -110,11 +110,11 @@ func (c *table) split(text []byte) error {
 		if bytes.HasPrefix(text, []byte{'"'}) {
 			end := bytes.IndexByte(text[1:], '"')
 			if end < 0 {
-				return unusable("has a quote that does not end")
+				return unusable("has an opening quote without a closing quote")
 			}
 			c.fields = append(c.fields, text[1:1+end])
 			if text = text[end+2:]; len(text) > 0 && text[0] != ',' {
-				return unusable("has something behind a quote")
+				return unusable("has text after a closing quote")
 			}
 			if len(text) == 0 {
 				return nil

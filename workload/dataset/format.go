@@ -68,18 +68,18 @@ func (h header) append(dst []byte) []byte {
 // parseHeader checks and reads headerSize bytes.
 func parseHeader(b []byte) (h header, err error) {
 	if [8]byte(b) != headMagic {
-		return h, errors.New("dataset: not a rows file: it does not begin like one")
+		return h, errors.New("dataset: not a rows file: its first bytes are wrong")
 	}
 	at := func(i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
 	if v := at(8); v != version {
-		return h, fmt.Errorf("dataset: rows file of version %d, and this program knows version %d: build it again with this program", v, version)
+		return h, fmt.Errorf("dataset: the rows file has version %d, but this program reads version %d: build it again with this program", v, version)
 	}
 	if at(headerSize-4) != crc32.Checksum(b[:headerSize-4], castagnoli) {
 		return h, damaged("its header's checksum is wrong")
 	}
 	h = header{form: at(12), recordSize: at(16), blockTokens: at(20)}
 	if h.recordSize != shortRecord && h.recordSize != longRecord {
-		return h, damaged("records of %d bytes", h.recordSize)
+		return h, damaged("its records have %d bytes", h.recordSize)
 	}
 	return h, nil
 }
@@ -107,7 +107,7 @@ func (t trailer) append(dst []byte, directory uint32) []byte {
 // parseTrailer checks and reads trailerSize bytes. checksum is the stored checksum of directory and trailer.
 func parseTrailer(b []byte) (t trailer, checksum uint32, err error) {
 	if [8]byte(b[trailerSize-8:]) != tailMagic {
-		return t, 0, damaged("it does not end like a rows file")
+		return t, 0, damaged("its last bytes are wrong")
 	}
 	t.rows, t.directory = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 	t.kinds, t.flags = binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
@@ -151,7 +151,7 @@ func parseRecord(b []byte, i uint64, row *Row) (p place, err error) {
 	p = place{offset: where & (1<<56 - 1), length: order.Uint32(b[24:]), checksum: order.Uint32(b[36:])}
 	row.Kind, row.Shared, row.TurnCount = Kind(where>>56), order.Uint32(b[28:]), order.Uint32(b[32:])
 	if row.Kind >= kinds {
-		return p, damaged("row %d is of kind %d", i, row.Kind)
+		return p, damaged("row %d has the unknown kind %d", i, row.Kind)
 	}
 	return p, nil
 }

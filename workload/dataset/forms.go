@@ -45,7 +45,7 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	case *spatev1.Workload_Sonnet:
 		b.sonnet(c.Sonnet, o)
 	default:
-		return nil, fmt.Errorf("workload %q takes nothing from a file", w.GetName())
+		return nil, fmt.Errorf("workload %q does not use a file", w.GetName())
 	}
 	return b, nil
 }

@@ -116,12 +116,12 @@ func TestUnusable(t *testing.T) {
 	}{
 		"mooncake": {good + "\n", bad{
 			`{"timestamp": 1, "input_length": -5, "output_length": 5, "hash_ids": [1]}`:    "input_length is -5: it must not be negative",
-			`{"timestamp": 1, "input_length": 5, "output_length": 1e99, "hash_ids": [1]}`:  "more than 16777216",
+			`{"timestamp": 1, "input_length": 5, "output_length": 1e99, "hash_ids": [1]}`:  "at most 16777216",
 			`{"timestamp": 1, "input_length": 5, "output_length": 1e999, "hash_ids": [1]}`: "not a number",
-			`{"timestamp": 1, "input_length": 5.5, "output_length": 5, "hash_ids": [1]}`:   "not a whole number",
+			`{"timestamp": 1, "input_length": 5.5, "output_length": 5, "hash_ids": [1]}`:   "must be a whole number",
 			`{"timestamp": "x", "input_length": 5, "output_length": 5, "hash_ids": [1]}`:   "timestamp is",
 			`{"timestamp": NaN, "input_length": 5, "output_length": 5, "hash_ids": [1]}`:   "is not JSON",
-			`{"timestamp": 1e300, "input_length": 5, "output_length": 5, "hash_ids": [1]}`: "beyond what a clock shows",
+			`{"timestamp": 1e300, "input_length": 5, "output_length": 5, "hash_ids": [1]}`: "must be between -9.2e+12 and 9.2e+12",
 			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1, 2]}`:  "has 2 hash_ids, but an input_length of 5 makes 1 blocks",
 			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [-1]}`:    "hash_ids has -1",
 			`{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": {}}`:      "hash_ids is an object",
@@ -139,24 +139,24 @@ func TestUnusable(t *testing.T) {
 			`1,"m,5,5,0,c`:  "quote",
 			"1,m,0x5,5,0,c": "not a number",
 			"inf,m,5,5,0,c": "not a number",
-			"1,m,5,1e9,0,c": "more than",
+			"1,m,5,1e9,0,c": "at most",
 		}},
 		"azure": {"TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,1,1\n", bad{
 			"2024-05-10,1,1":          "not a time like",
 			"2024-13-10 00:00:00,1,1": "not a time like",
-			"9999-01-01 00:00:00,1,1": "beyond what a clock shows",
+			"9999-01-01 00:00:00,1,1": "the year must be from 1700 to 2250",
 			"12.5,1,1":                "not a time like",
 		}},
 		"jsonl": {`{"prompt": "x"}` + "\n", bad{
 			`{"prompt": 5}`:                      "prompt is a number, not a string",
 			`{"prompt": ""}`:                     "empty prompt",
-			`{"text": "x"}`:                      "has none of prompt, messages and token_ids",
+			`{"text": "x"}`:                      "has no prompt, messages or token_ids",
 			`{"prompt": "x", "osl": 0}`:          "osl is 0",
 			`{"prompt": "x", "max_tokens": -1}`:  "negative",
 			`{"prompt": "x", "max_tokens": "5"}`: "not a number",
 			`{"prompt": []}`:                     "no token ids",
-			`{"token_ids": [1, "a"]}`:            "no whole number",
-			`{"token_ids": [4294967296]}`:        "no whole number",
+			`{"token_ids": [1, "a"]}`:            "not a whole number",
+			`{"token_ids": [4294967296]}`:        "not a whole number",
 			`{"token_ids": "1"}`:                 "token_ids is a string",
 			`{"messages": []}`:                   "has no messages",
 			`{"messages": [{"role": "user"}]}`:   "has no text in its first message",
@@ -285,7 +285,7 @@ func TestMaxSkipped(t *testing.T) {
 	}
 	for _, share := range []*float64{nil, proto.Float64(0), proto.Float64(0.0199)} {
 		text := refused(t, jsonlOf(&spatev1.FileContent{MaxSkipped: share}), source)
-		for _, part := range []string{"2 of 100 rows", "line 99 is not JSON", "line 100 has none of", "max_skipped"} {
+		for _, part := range []string{"2 of 100 rows", "line 99 is not JSON", "line 100 has no prompt", "max_skipped"} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q does not say %q", text, part)
 			}

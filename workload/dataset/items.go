@@ -17,7 +17,7 @@ const longestItem = 32 << 20
 const endlessItem = 1 << 30
 
 // errEndless is the error for a line or element that does not end within endlessItem bytes.
-var errEndless = fmt.Errorf("is longer than %d MiB: this is no file of rows", endlessItem>>20)
+var errEndless = fmt.Errorf("is longer than %d MiB: the file is not a file of rows", endlessItem>>20)
 
 // item is one line, or one element of an array.
 type item struct {
@@ -175,16 +175,19 @@ func (e *elements) end() error {
 	case errors.Is(err, io.EOF):
 		return io.EOF
 	case err != nil:
-		return fmt.Errorf("behind element %d: %w", e.number, whole(err))
+		return fmt.Errorf("after element %d: %w", e.number, whole(err))
 	}
-	return fmt.Errorf("%q stands behind the end of the array: one array is a whole file", c)
+	return fmt.Errorf("%q follows the end of the array: a file must contain only one array", c)
 }
 
 // cut returns the error for a source that ends within the array.
 func (e *elements) cut(err error) error {
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("element %d: the array does not end, as in a file that was not copied whole: %w", e.number+1,
+		return fmt.Errorf("element %d: the array does not end: the file may be incomplete: %w", e.number+1,
 			io.ErrUnexpectedEOF)
+	}
+	if errors.Is(err, errEndless) {
+		return fmt.Errorf("element %d %w", e.number+1, err)
 	}
 	return fmt.Errorf("element %d: %w", e.number+1, whole(err))
 }

@@ -164,9 +164,9 @@ func length(name string, value []byte) (uint32, error) {
 	case f < 0:
 		return 0, unusable("%s is %s: it must not be negative", name, value)
 	case f > longestLength:
-		return 0, unusable("%s is %s: more than %d", name, value, longestLength)
+		return 0, unusable("%s is %s: it must be at most %d", name, value, longestLength)
 	case f != math.Trunc(f):
-		return 0, unusable("%s is %s: not a whole number", name, value)
+		return 0, unusable("%s is %s: it must be a whole number", name, value)
 	}
 	return uint32(f), nil
 }
@@ -174,11 +174,11 @@ func length(name string, value []byte) (uint32, error) {
 // number reads a finite number.
 func number(name string, value []byte) (float64, error) {
 	if len(value) > 64 {
-		return 0, unusable("%s is %.20q... and not a number", name, value)
+		return 0, unusable("%s is %.20q..., not a number", name, value)
 	}
 	f, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || value[0] == '+' || bytes.ContainsAny(value, "xX_") {
-		return 0, unusable("%s is %q and not a number", name, value)
+		return 0, unusable("%s is %q, not a number", name, value)
 	}
 	return f, nil
 }
@@ -196,7 +196,7 @@ func nanoseconds(name string, value []byte, unit float64) (int64, error) {
 		return 0, err
 	}
 	if math.Abs(f)*unit >= latest {
-		return 0, unusable("%s is %s: beyond what a clock shows", name, value)
+		return 0, unusable("%s is %s: it must be between -%.3g and %.3g", name, value, latest/unit, latest/unit)
 	}
 	return int64(math.Round(f * unit)), nil
 }

@@ -103,7 +103,7 @@ func (j *jsonl) parse(text []byte, row *Row) error {
 	case f.prompt != nil:
 		return j.prompt(f.prompt, row)
 	}
-	return unusable("has none of prompt, messages and token_ids")
+	return unusable("has no prompt, messages or token_ids")
 }
 
 // output returns the row's own output length. 0: the row gives none.
@@ -114,7 +114,7 @@ func (f *fields) output() (uint32, error) {
 		}
 		n, err := length(outputNames[i], value)
 		if err == nil && n == 0 {
-			err = unusable("%s is 0", outputNames[i])
+			err = unusable("%s is 0: it must be at least 1", outputNames[i])
 		}
 		return n, err
 	}
@@ -142,7 +142,7 @@ func parseIDs(array []byte, row *Row) error {
 	for value := range values(array) {
 		id, err := strconv.ParseUint(string(value), 10, 31)
 		if err != nil {
-			return unusable("token_ids has %.40s, which is no whole number from 0 to 2^31-1", value)
+			return unusable("token_ids has %.40s, which is not a whole number from 0 to 2^31-1", value)
 		}
 		row.IDs = append(row.IDs, uint32(id))
 	}

@@ -56,7 +56,7 @@ func (m *mooncake) hashes(value []byte) error {
 	for v := range values(value) {
 		id, ok := unsigned(v)
 		if !ok {
-			return unusable("hash_ids has %.40s, which is no whole number from 0 to 2^64-1", v)
+			return unusable("hash_ids has %.40s, which is not a whole number from 0 to 2^64-1", v)
 		}
 		m.blocks = append(m.blocks, id)
 	}

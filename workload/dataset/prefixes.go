@@ -35,7 +35,7 @@ func (p *prefixes) shared(blocks []uint64, isl uint32) (uint32, error) {
 		}
 	}
 	if p.seen.size > p.most {
-		return 0, fmt.Errorf("more than %d different blocks: cut the trace into parts", p.most)
+		return 0, fmt.Errorf("it has more than %d different blocks: split the trace into parts", p.most)
 	}
 	return tokens, nil
 }

@@ -48,7 +48,7 @@ func read(file io.ReaderAt, size int64) (*Rows, error) {
 	r := &Rows{file: file, close: func() error { return nil }}
 	head, tail := make([]byte, headerSize), make([]byte, trailerSize)
 	if size < headerSize+trailerSize {
-		return nil, fmt.Errorf("dataset: not a rows file: %d bytes are too few", size)
+		return nil, fmt.Errorf("dataset: not a rows file: it has only %d bytes", size)
 	}
 	if _, err := file.ReadAt(head, 0); err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
@@ -73,7 +73,7 @@ func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
 	chunks := t.rows/chunkRows + min(1, t.rows%chunkRows)
 	if t.rows == 0 || t.rows > math.MaxInt64/longRecord || t.directory > size ||
 		size-trailerSize-t.directory != 8*chunks {
-		return damaged("%d rows do not fit its %d bytes", t.rows, size)
+		return damaged("its size of %d bytes does not fit its %d rows", size, t.rows)
 	}
 	b := make([]byte, 8*chunks)
 	if _, err := r.file.ReadAt(b, int64(t.directory)); err != nil {
@@ -87,7 +87,7 @@ func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
 		offset := binary.LittleEndian.Uint64(b[8*c:])
 		length := min(chunkRows, t.rows-c*chunkRows) * uint64(r.header.recordSize)
 		if offset < end || offset > t.directory || t.directory-offset < length {
-			return damaged("part %d lies outside of it", c)
+			return damaged("chunk %d lies outside the file", c)
 		}
 		end = offset + length
 		r.chunks = append(r.chunks, offset)
@@ -124,7 +124,7 @@ func (r *Rows) Head(i uint64, row *Row) error {
 // head reads the record of row i and returns the place of its content.
 func (r *Rows) head(i uint64, row *Row) (place, error) {
 	if i >= r.trailer.rows {
-		return place{}, fmt.Errorf("dataset: row %d of %d was asked for", i, r.trailer.rows)
+		return place{}, fmt.Errorf("dataset: row %d was requested, but there are %d rows", i, r.trailer.rows)
 	}
 	row.clear()
 	size := uint64(r.header.recordSize)
@@ -137,7 +137,7 @@ func (r *Rows) head(i uint64, row *Row) (place, error) {
 		return p, err
 	}
 	if end := r.trailer.directory; p.offset > end || end-p.offset < uint64(p.length) {
-		return p, damaged("row %d lies outside of it", i)
+		return p, damaged("the content of row %d lies outside the file", i)
 	}
 	return p, nil
 }

@@ -36,7 +36,7 @@ func (s *sharegpt) parse(text []byte, row *Row) error {
 		return asSession(row)
 	}
 	if len(row.Content) > 0 {
-		s.unused.note("system message, which sessions have")
+		s.unused.note("system message that only sessions use")
 	}
 	return asQuestion(row)
 }

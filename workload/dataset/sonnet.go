@@ -24,7 +24,7 @@ type sonnet struct {
 // parse reads a line.
 func (s *sonnet) parse(text []byte, row *Row) error {
 	if s.size += len(text); s.size > longestPoem {
-		return fmt.Errorf("more than %d MiB: a sonnet workload draws from a short text; give long ones as jsonl",
+		return fmt.Errorf("the text is longer than %d MiB: sonnet is for short texts, use jsonl for longer ones",
 			longestPoem>>20)
 	}
 	switch {

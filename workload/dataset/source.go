@@ -58,8 +58,8 @@ func (r *boundedReader) Read(b []byte) (int, error) {
 	case r.read > r.most:
 		return 0, fmt.Errorf("it has more than %s of text: use a part of it, or raise the limit (SPATE_DATASET_MAX_SIZE)", inBytes(r.most))
 	case r.packed != nil && r.read > freely && r.read/mostGrowth > r.packed.read:
-		return 0, fmt.Errorf("%s of it are %s of text, more than %d times as much: a file that is made to fill disks; uncompress it first "+
-			"if it is not", inBytes(r.packed.read), inBytes(r.read), mostGrowth)
+		return 0, fmt.Errorf("its first %s uncompress to %s, more than %d times as much, as in a decompression bomb: uncompress it first "+
+			"if it is genuine", inBytes(r.packed.read), inBytes(r.read), mostGrowth)
 	}
 	return n, err
 }
@@ -96,14 +96,14 @@ func open(ctx context.Context, src io.Reader, most uint64) (*source, error) {
 	case bytes.HasPrefix(begin, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, fmt.Errorf("not a good gzip file: %w", whole(err))
+			return nil, fmt.Errorf("not a valid gzip file: %w", whole(err))
 		}
 		s.unpacked(z, raw, most)
 	case bytes.Equal(begin, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(longestWindow))
 		if err != nil {
-			return nil, fmt.Errorf("not a good zstd file: %w", whole(err))
+			return nil, fmt.Errorf("not a valid zstd file: %w", whole(err))
 		}
 		s.unpacked(z, raw, most)
 		s.close = z.Close
@@ -131,7 +131,7 @@ func (s *source) mark() error {
 		_, err := s.Discard(3)
 		return err
 	case bytes.HasPrefix(begin, []byte{0xff, 0xfe}), bytes.HasPrefix(begin, []byte{0xfe, 0xff}):
-		return errors.New("text in UTF-16: save it as UTF-8")
+		return errors.New("its text is in UTF-16: save it as UTF-8")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (s *source) mark() error {
 // whole explains an unexpected end of compressed data.
 func whole(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("it ends too early, as a file that was not copied whole: %w", err)
+		return fmt.Errorf("it ends too early: the file may be incomplete: %w", err)
 	}
 	return err
 }

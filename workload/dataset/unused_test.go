@@ -29,7 +29,7 @@ func TestNothingIsDroppedWithoutAWord(t *testing.T) {
 		"sharegpt": {
 			&spatev1.Workload{Content: &spatev1.Workload_Sharegpt{Sharegpt: file}},
 			`[{"id": "1", "conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a", "weight": 1}, {"from": "gpt", "value": "b"}]}]`,
-			"id (1), system message, which sessions have (1), weight (1)",
+			"id (1), system message that only sessions use (1), weight (1)",
 		},
 		"azure": {
 			&spatev1.Workload{Content: &spatev1.Workload_Azure{Azure: trace}},

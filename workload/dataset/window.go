@@ -84,12 +84,12 @@ func (w *window) pop() error {
 	if !w.begun {
 		w.first, w.begun = t.at, true
 	} else if t.at < w.last.at {
-		return fmt.Errorf("%s %d is of %v before %s %d, which stands so far in front of it that they cannot be sorted here: "+
-			"sort the file by its times", w.unit, t.number, time.Duration(w.last.at-t.at), w.unit, w.last.number)
+		return fmt.Errorf("%s %d is %v earlier than %s %d, which comes too far before it in the file to be sorted: "+
+			"sort the file by time", w.unit, t.number, time.Duration(w.last.at-t.at), w.unit, w.last.number)
 	}
 	w.last = timed{at: t.at, number: t.number}
 	if t.at-w.first < 0 {
-		return fmt.Errorf("%s %d is more than 292 years behind the first: check the times", w.unit, t.number)
+		return fmt.Errorf("%s %d is more than 292 years after the first: check the times", w.unit, t.number)
 	}
 	err := w.emit(t, time.Duration(t.at-w.first))
 	if t.blocks != nil && len(w.spare) < 1024 {

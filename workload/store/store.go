@@ -38,7 +38,7 @@ const incoming = "incoming-"
 // Errors about a dataset's name.
 var (
 	// ErrHash means that a name is not a SHA-256.
-	ErrHash = errors.New("want a SHA-256 in 64 lowercase hexadecimal digits")
+	ErrHash = errors.New("not a SHA-256: give 64 lowercase hexadecimal digits")
 	// ErrUnknown means that a dataset is not in the store.
 	ErrUnknown = errors.New("no such dataset")
 )
@@ -83,7 +83,7 @@ func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err e
 	case err != nil:
 		return path, false, fmt.Errorf("dataset: %w", err)
 	case uint64(info.Size()) != size:
-		return path, false, fmt.Errorf("dataset %s has %d bytes and not %d: it is damaged, delete it", path,
+		return path, false, fmt.Errorf("dataset %s has %d bytes instead of %d: it is damaged: delete it", path,
 			info.Size(), size)
 	}
 	used(path)
@@ -127,7 +127,7 @@ func (in *Incoming) Have() uint64 { return in.have }
 // Write writes the next bytes. It refuses more bytes than were announced, so that a sender cannot fill the disk.
 func (in *Incoming) Write(p []byte) (int, error) {
 	if in.have+uint64(len(p)) > in.size {
-		return 0, fmt.Errorf("dataset %s: more than the %d bytes that were announced", in.sha256, in.size)
+		return 0, fmt.Errorf("dataset %s: more than the announced %d bytes", in.sha256, in.size)
 	}
 	n, err := in.file.Write(p)
 	in.sum.Write(p[:n])
@@ -143,7 +143,7 @@ func (in *Incoming) Write(p []byte) (int, error) {
 func (in *Incoming) Commit() (string, error) {
 	got := hex.EncodeToString(in.sum.Sum(nil))
 	if in.have != in.size || got != in.sha256 {
-		return "", fmt.Errorf("dataset %s of %d bytes: got %d bytes with the hash %s", in.sha256, in.size, in.have, got)
+		return "", fmt.Errorf("dataset %s of %d bytes: received %d bytes with hash %s", in.sha256, in.size, in.have, got)
 	}
 	if err := errors.Join(in.file.Sync(), in.file.Close()); err != nil {
 		return "", fmt.Errorf("dataset %s: %w", in.sha256, err)

@@ -91,10 +91,10 @@ func TestRefused(t *testing.T) {
 		content []byte
 		wants   string
 	}{
-		"too short":    {uint64(len(content)), content[1:], "got 16 bytes"},
-		"other bytes":  {uint64(len(content)), bytes.ToUpper(content), "with the hash"},
-		"too long":     {uint64(len(content)) - 1, content, "more than the 16 bytes"},
-		"another size": {uint64(len(content)) + 1, content, "of 18 bytes: got 17"},
+		"too short":    {uint64(len(content)), content[1:], "received 16 bytes"},
+		"other bytes":  {uint64(len(content)), bytes.ToUpper(content), "with hash"},
+		"too long":     {uint64(len(content)) - 1, content, "more than the announced 16 bytes"},
+		"another size": {uint64(len(content)) + 1, content, "of 18 bytes: received 17"},
 	} {
 		s := open(t)
 		in, err := s.Receive(name(), c.size)

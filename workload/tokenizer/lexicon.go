@@ -81,7 +81,7 @@ func wordOf(token string) (string, bool) {
 // failing returns the words to blame for the first trial that fails. Empty: all trials pass.
 func (t *Tokenizer) failing(words []string) (map[string]bool, error) {
 	if len(words) < fewestWords {
-		return nil, fmt.Errorf("tokenizer: %d lowercase words of its vocabulary are one token whatever stands beside them, and %d are needed: set the target's tokenizer to server or usage",
+		return nil, fmt.Errorf("tokenizer: only %d lowercase words of its vocabulary are one token next to any other word, but %d are needed: set the target's tokenizer to server or usage",
 			len(words), fewestWords)
 	}
 	lots := draw.New(1, "lexicon")

@@ -71,7 +71,7 @@ func listed(ids map[string]uint32) ([]string, error) {
 	var all []string
 	for token, id := range ids {
 		if id >= mostIDs {
-			return nil, fmt.Errorf("its token %q has the id %d", token, id)
+			return nil, fmt.Errorf("its token %q has the id %d: ids must be below %d", token, id, mostIDs)
 		}
 		for int(id) >= len(all) {
 			all = append(all, make([]string, len(all)+1)...)

@@ -58,7 +58,7 @@ func Open(path string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
 	}
 	if len(data) > most {
-		return nil, fmt.Errorf("tokenizer: %s is longer than %d MiB: it is no tokenizer.json", path, most>>20)
+		return nil, fmt.Errorf("tokenizer: %s is longer than %d MiB: it is not a tokenizer.json", path, most>>20)
 	}
 	t, err := parse(data)
 	if err != nil {
@@ -71,7 +71,7 @@ func Open(path string) (*Tokenizer, error) {
 func parse(data []byte) (*Tokenizer, error) {
 	var d document
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, fmt.Errorf("is no tokenizer.json: %w", err)
+		return nil, fmt.Errorf("it is not a tokenizer.json: %w", err)
 	}
 	var t Tokenizer
 	var err error
@@ -138,5 +138,5 @@ func absent(part json.RawMessage) bool { return len(part) == 0 || string(part) =
 
 // unknown returns the error for a part that this package does not support.
 func unknown(what, name string) error {
-	return fmt.Errorf("its %s %q is not known here: set the target's tokenizer to server or usage", what, name)
+	return fmt.Errorf("its %s %q is not supported: set the target's tokenizer to server or usage", what, name)
 }

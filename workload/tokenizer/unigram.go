@@ -46,7 +46,7 @@ func newUnigram(data json.RawMessage) (*unigram, error) {
 	}
 	if p.Unknown != nil {
 		if int(*p.Unknown) >= len(m.list) {
-			return nil, fmt.Errorf("its unknown token has the id %d of %d", *p.Unknown, len(m.list))
+			return nil, fmt.Errorf("its unknown token has the id %d, but its vocabulary has %d tokens", *p.Unknown, len(m.list))
 		}
 		m.unknown = *p.Unknown
 	}
