@@ -32,7 +32,7 @@ func newAlarm() (*alarm, error) {
 	a.call = a.read
 	if a.raw, err = a.file.SyscallConn(); err != nil {
 		_ = a.file.Close()
-		return nil, fmt.Errorf("simulator: get at a timer: %w", err)
+		return nil, fmt.Errorf("simulator: cannot access a timer: %w", err)
 	}
 	return a, nil
 }
@@ -41,14 +41,14 @@ func newAlarm() (*alarm, error) {
 // while another goroutine waits.
 func (a *alarm) set(at clock.Instant) {
 	if err := kernel.SetTimer(a.fd, at); err != nil {
-		panic("simulator: a timer of our own cannot be set: " + err.Error())
+		panic("simulator: cannot set the timer: " + err.Error())
 	}
 }
 
 // wait blocks until the instant set last.
 func (a *alarm) wait() {
 	if err := a.raw.Read(a.call); err != nil {
-		panic("simulator: a timer of our own cannot be read: " + err.Error())
+		panic("simulator: cannot read the timer: " + err.Error())
 	}
 }
 

@@ -29,7 +29,7 @@ func (a anthropic) parse(_ *http.Request, body []byte, c *Config) (*request, *ap
 		return nil, problem
 	}
 	if w.MaxTokens == nil {
-		return nil, badRequest("max_tokens is missing: this API asks for it")
+		return nil, badRequest("max_tokens is missing: this API requires it")
 	}
 	prompt := c.Model.newTokens()
 	if err := prompt.content(w.System); err != nil {

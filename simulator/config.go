@@ -290,6 +290,10 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("simulator: Faults[%d]: %w", i, err))
 		}
 	}
+	if c.ReplicaSpread > 0 && c.PrefillEngines > 0 {
+		errs = append(errs, errors.New("simulator: ReplicaSpread and PrefillEngines are both set: give one of them, "+
+			"because the replicas of a disaggregated group are equal"))
+	}
 	return errors.Join(errs...)
 }
 
@@ -313,10 +317,12 @@ func (m *Model) validate() error {
 		share("Model.TransferInterference", m.TransferInterference),
 		share("Model.StallShare", m.StallShare))
 	if m.PrefillFirst && m.PrefillSharing {
-		errs = append(errs, errors.New("simulator: Model.PrefillFirst and Model.PrefillSharing are both set: a shared prefill has no queue to take first"))
+		errs = append(errs, errors.New("simulator: Model.PrefillFirst and Model.PrefillSharing are both set: "+
+			"give one of them, because shared prefill has no queue"))
 	}
 	if !(m.PrefillTokensPerSecond > 0) {
-		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, +Inf for a prefill that takes no time", m.PrefillTokensPerSecond))
+		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, "+
+			"+Inf for a prefill that takes no time", m.PrefillTokensPerSecond))
 	}
 	return errors.Join(errs...)
 }

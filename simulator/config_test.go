@@ -49,9 +49,10 @@ func TestValidate(t *testing.T) {
 			c.Faults = []Fault{{Kind: FaultCut, Every: 1},
 				{Kind: "fire", Every: 1}}
 		},
-		"probability is 1.5":        func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
-		"ReplicaSpread is -1":       func(c *Config) { c.ReplicaSpread = -1 },
-		"TransferInterference is 2": func(c *Config) { c.Model.TransferInterference = 2 },
+		"probability is 1.5":                            func(c *Config) { c.Faults = []Fault{{Kind: FaultCut, Probability: 1.5}} },
+		"ReplicaSpread is -1":                           func(c *Config) { c.ReplicaSpread = -1 },
+		"ReplicaSpread and PrefillEngines are both set": func(c *Config) { c.ReplicaSpread, c.PrefillEngines = 0.5, 1 },
+		"TransferInterference is 2":                     func(c *Config) { c.Model.TransferInterference = 2 },
 		"Model.PrefillFirst and Model.PrefillSharing": func(c *Config) {
 			c.Model.PrefillFirst, c.Model.PrefillSharing = true, true
 		},

@@ -248,7 +248,7 @@ func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *apiEr
 		return nil, bodyTooLarge(ep.config.MaxBodyBytes)
 	}
 	if err != nil {
-		return nil, badRequest("the body did not come to its end")
+		return nil, badRequest("the body is incomplete")
 	}
 	return body.Bytes(), nil
 }

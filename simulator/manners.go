@@ -87,7 +87,7 @@ func (q *request) streamOptions(m *Manners, raw json.RawMessage) *apiError {
 		ContinuousUsageStats bool `json:"continuous_usage_stats"`
 	}
 	if json.Unmarshal(raw, &options) != nil {
-		return badRequest("stream_options is not an object of options that are true or false")
+		return badRequest("stream_options is not an object of booleans")
 	}
 	if m.ContinuousUsage == Refused {
 		if name := unknownOption(raw); name != "" {

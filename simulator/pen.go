@@ -223,7 +223,7 @@ func jsonString(s string) []byte { return jsonOf(s) }
 func jsonOf(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("simulator: a value of our own cannot be encoded: " + err.Error())
+		panic("simulator: cannot encode a value: " + err.Error())
 	}
 	return b
 }

@@ -51,7 +51,7 @@ func (t *tokens) prompt(raw json.RawMessage) *apiError {
 		return nil
 	case '[':
 		if !t.array(raw) {
-			return badRequest("prompt is an array that holds something else than token ids: batches of prompts are not simulated")
+			return badRequest("prompt is an array with elements that are not token ids: batches of prompts are not simulated")
 		}
 		if t.count == 0 {
 			return badRequest("prompt is empty")
@@ -130,7 +130,7 @@ func (t *tokens) parts(raw json.RawMessage) error {
 		Text string `json:"text"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
-		return errors.New("is an array that holds something else than content parts")
+		return errors.New("is an array with elements that are not content parts")
 	}
 	for _, p := range parts {
 		t.words(p.Text)

@@ -259,6 +259,7 @@ func (f *simulateFlags) hosts() []string {
 
 // fieldFlags maps the simulator's fields to flags. A longer name comes before a name that it starts with.
 var fieldFlags = strings.NewReplacer(
+	"simulator: ReplicaSpread and PrefillEngines", "--replica-spread and --prefill-engines",
 	"simulator: ReplicaSpread", "--replica-spread", "simulator: Model.PrefillPerPrompt", "--prefill-per-prompt",
 	"simulator: Model.PrefillFirst and Model.PrefillSharing", "--prefill-first and --prefill-sharing",
 	"simulator: Model.TransferInterference", "--transfer-interference", "simulator: Model.PrefillJitter",
