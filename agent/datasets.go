@@ -98,18 +98,18 @@ const fetchPause = 500 * time.Millisecond
 
 // fetch copies a dataset from the coordinator.
 func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Dataset) (path string, err error) {
-	in, err := s.Receive(ds.GetSha256(), ds.GetSize())
+	in, err := s.Create(ds.GetSha256(), ds.GetSize())
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, in.Discard()) }()
-	for in.Have() < ds.GetSize() {
+	for in.Written() < ds.GetSize() {
 		err := d.transfer(ctx, in, ds)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return "", fmt.Errorf("dataset %s: %w with %d of %d bytes here", ds.GetSha256(), context.Cause(ctx),
-				in.Have(), ds.GetSize())
+				in.Written(), ds.GetSize())
 		case !transient(err):
 			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), reason.Plain(err.Error()))
 		default:
@@ -130,7 +130,7 @@ func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{Sha256: ds.GetSha256(), Offset: in.Have()})
+	stream, err := service.FetchDataset(ctx, &spatev1.FetchDatasetRequest{Sha256: ds.GetSha256(), Offset: in.Written()})
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 
 // short returns an error if the coordinator's file ended too soon.
 func short(in *store.Incoming, ds *spatev1.Dataset) error {
-	if in.Have() < ds.GetSize() {
-		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Have(), ds.GetSize())
+	if in.Written() < ds.GetSize() {
+		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Written(), ds.GetSize())
 	}
 	return nil
 }

@@ -211,7 +211,8 @@ func varies(load *spatev1.LoadPoint) bool {
 func (s *share) makeContent() (err error) {
 	s.content, err = workload.New(workload.Config{
 		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.prefix, Form: s.client.Form(),
-		Rows: s.rows, Words: s.found.Words, First: s.found.First, Lines: s.found.Lines, Template: s.found.Template,
+		Rows: s.rows, Words: s.found.Words, FirstWords: s.found.First, LineTokens: s.found.Lines,
+		Template: s.found.Template,
 	})
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.stage.GetWorkload().GetName(), err)
@@ -222,7 +223,7 @@ func (s *share) makeContent() (err error) {
 
 // checkLongest returns an error if the longest request exceeds the server's limit, as far as both are known.
 func (s *share) checkLongest() error {
-	longest, known := workload.Longest(s.stage.GetWorkload(), s.stage.GetDataset())
+	longest, known := workload.LongestRequest(s.stage.GetWorkload(), s.stage.GetDataset())
 	most := s.found.Preparation.MaxModelTokens
 	if !known || most == nil || longest <= *most {
 		return nil

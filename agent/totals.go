@@ -112,7 +112,7 @@ func (l *load) turns(index uint64) uint64 {
 	if !l.sessions {
 		return 1
 	}
-	ask, err := l.content.Ask(index, 0)
+	ask, err := l.content.Spec(index, 0)
 	if err != nil {
 		return 1
 	}

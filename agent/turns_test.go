@@ -41,7 +41,7 @@ func turnsOf(t *testing.T, stage *spatev1.Stage, n int) (turns []int) {
 	}
 	defer s.close()
 	for i := range n {
-		ask, err := s.content.Ask(uint64(i), 0)
+		ask, err := s.content.Spec(uint64(i), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

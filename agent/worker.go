@@ -20,7 +20,7 @@ import (
 type worker struct {
 	load        *load
 	shard       *recorder.Shard
-	ask         workload.Ask
+	ask         workload.Spec
 	request     recorder.Request
 	answers     [][]byte // of the session's turns so far
 	body, id    []byte
@@ -101,7 +101,7 @@ func (w *worker) prepare(a arrival.Arrival) bool {
 // prepareTurn makes one request of the arrival, and reports whether that succeeded.
 func (w *worker) prepareTurn(turn int) bool {
 	var err error
-	w.ask, err = w.load.content.Ask(w.request.Index, turn)
+	w.ask, err = w.load.content.Spec(w.request.Index, turn)
 	w.request.Turn, w.request.ISL, w.request.OSL, w.request.Shared = turn, w.ask.ISL, w.ask.OSL, w.ask.Shared
 	if err == nil {
 		w.body = w.load.client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)

@@ -40,7 +40,7 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 			"the dataset has %d bytes, and this coordinator takes at most %d: see --max-dataset-size",
 			first.GetSize(), most)
 	}
-	in, err := s.c.store.Receive(first.GetSha256(), first.GetSize())
+	in, err := s.c.store.Create(first.GetSha256(), first.GetSize())
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}

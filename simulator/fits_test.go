@@ -106,7 +106,7 @@ func (s *fitTable) asked(t *testing.T, stage *spatev1.Stage) lengths {
 	}
 	index := uint64(0)
 	return func() (int, int) {
-		ask, err := content.Ask(index, 0)
+		ask, err := content.Spec(index, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

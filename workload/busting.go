@@ -8,15 +8,15 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// ownBits is the number of random bits in the unique start of a request that must miss every cache. Among n requests,
-// of this run and others, two start alike with a chance of at most n^2 / 2^64: 1 in 18 million for a million requests.
-// (Half of this chance comes from equal tokens, half from equal sequences that the tokens are drawn from.)
-const ownBits = 64
+// uniqueBits is the number of random bits in the unique start of a request that must miss every cache. Among n
+// requests, of this run and others, two start alike with a chance of at most n^2 / 2^64: 1 in 18 million for a million
+// requests. (Half of this chance comes from equal tokens, half from equal sequences that the tokens are drawn from.)
+const uniqueBits = 64
 
 // busting gives each arrival a unique start that no other arrival has, in this run or another, whatever the seeds of
 // their stages. The zero value gives none.
 type busting struct {
-	begins draw.Sequence
+	starts draw.Sequence
 	on     bool
 }
 
@@ -30,16 +30,17 @@ func newBusting(c Config, v *vocabulary) (busting, error) {
 		return busting{}, fmt.Errorf("workload: cache_busting %q is not known: give none or request", how)
 	}
 	if v.size(Text) < 2 || v.size(TokenIDs) < 2 {
-		return busting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, but there are %d words and %d token ids",
-			v.size(Text), v.size(TokenIDs))
+		return busting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, "+
+			"but there are %d words and %d token ids", v.size(Text), v.size(TokenIDs))
 	}
-	return busting{begins: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
+	return busting{starts: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
 }
 
 // check returns an error if the workload also has a prefix, which contradicts cache busting.
 func (b busting) check(p *spatev1.Prefix) error {
 	if b.on && p != nil {
-		return errors.New("workload: prefix and cache_busting contradict each other, because a prefix makes requests start alike: leave one out")
+		return errors.New("workload: prefix and cache_busting contradict each other, " +
+			"because a prefix makes requests start alike: leave one out")
 	}
 	return nil
 }
@@ -50,5 +51,5 @@ func (b busting) tokens(v *vocabulary, form Form, n uint64) uint64 {
 	if !b.on {
 		return 0
 	}
-	return min(v.enough(form, ownBits), n)
+	return min(v.tokensFor(form, uniqueBits), n)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// mostTokens is the default maximum length of a distribution.
-const mostTokens = 1 << 24
+// maxTokens is the default maximum length of a distribution.
+const maxTokens = 1 << 24
 
 // rareSigmas is the number of standard deviations above the mean that a normal number exceeds with a chance of 1 in
 // 10^9. An unbounded distribution is taken to end there.
@@ -53,11 +53,13 @@ func newLengths(s shape, seed uint64, purpose string) lengths {
 func shapeOf(field string, number uint32, l *spatev1.Lengths) (shape, error) {
 	switch {
 	case l == nil && number == 0:
-		return nil, fmt.Errorf("workload: %s is missing: give a number of at least 1 or a distribution of lengths", field)
+		return nil, fmt.Errorf("workload: %s is missing: give a number of at least 1 or a distribution of lengths",
+			field)
 	case l == nil:
 		return fixed(number), nil
 	case number != 0:
-		return nil, fmt.Errorf("workload: %s is %d and also has a distribution of lengths: leave one out", field, number)
+		return nil, fmt.Errorf("workload: %s is %d and also has a distribution of lengths: leave one out",
+			field, number)
 	}
 	s, err := distribution(l)
 	if err != nil {
@@ -97,7 +99,8 @@ type uniform struct {
 
 func newUniform(from, to uint32) (shape, error) {
 	if from == 0 || from > to {
-		return nil, fmt.Errorf("uniform: min is %d and max is %d: min must be at least 1 and max at least min", from, to)
+		return nil, fmt.Errorf("uniform: min is %d and max is %d: min must be at least 1 and max at least min",
+			from, to)
 	}
 	return uniform{from, uint64(to-from) + 1}, nil
 }
@@ -135,13 +138,14 @@ type normal struct {
 func newNormal(d *spatev1.NormalLengths, log bool) (shape, error) {
 	n := normal{mean: d.GetMean(), sigma: d.GetStddev(), log: log, min: max(d.GetMin(), 1), max: d.GetMax()}
 	if n.max == 0 {
-		n.max = mostTokens
+		n.max = maxTokens
 	}
 	if n.min > n.max {
 		return nil, fmt.Errorf("min %d is greater than max %d: swap them", n.min, n.max)
 	}
 	if !(n.mean > 0 && n.sigma >= 0) || math.IsInf(n.mean+n.sigma, 0) {
-		return nil, fmt.Errorf("mean is %v and stddev is %v: mean must be above 0, stddev at least 0, and both finite", n.mean, n.sigma)
+		return nil, fmt.Errorf("mean is %v and stddev is %v: mean must be above 0, stddev at least 0, and both finite",
+			n.mean, n.sigma)
 	}
 	if log {
 		ratio := n.sigma / n.mean
@@ -153,11 +157,11 @@ func newNormal(d *spatev1.NormalLengths, log bool) (shape, error) {
 
 // length inverts the distribution function: mean + sigma x sqrt(2) x erfinv(2u-1).
 func (n normal) length(numbers draw.Sequence, i uint64) uint32 {
-	return n.cut(math.Sqrt2 * math.Erfinv(2*numbers.Unit(i)-1))
+	return n.atSigmas(math.Sqrt2 * math.Erfinv(2*numbers.Unit(i)-1))
 }
 
-// cut returns the length that lies z standard deviations above the mean, clamped to min and max.
-func (n normal) cut(z float64) uint32 {
+// atSigmas returns the length that lies z standard deviations above the mean, clamped to min and max.
+func (n normal) atSigmas(z float64) uint32 {
 	x := n.mean + n.sigma*z
 	if n.log {
 		x = math.Exp(x)
@@ -165,19 +169,19 @@ func (n normal) cut(z float64) uint32 {
 	return uint32(min(max(math.Round(x), float64(n.min)), float64(n.max)))
 }
 
-func (n normal) longest() uint32 { return n.cut(rareSigmas) }
+func (n normal) longest() uint32 { return n.atSigmas(rareSigmas) }
 
 func (n normal) shortest() uint32 {
 	if n.sigma == 0 {
-		return n.cut(0)
+		return n.atSigmas(0)
 	}
 	return n.min
 }
 
 // empirical is a list of lengths. up[i] is the total weight of lengths 0 to i. A nil up means equal weights.
 type empirical struct {
-	values []uint32
-	up     []float64
+	values     []uint32
+	cumulative []float64
 }
 
 func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
@@ -190,8 +194,8 @@ func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
 	case len(weights) == 0:
 		return empirical{values: slices.Clone(values)}, nil
 	case len(weights) != len(values):
-		return nil, fmt.Errorf("empirical: there are %d values and %d weights: give one weight for each value, or none", len(values),
-			len(weights))
+		return nil, fmt.Errorf("empirical: there are %d values and %d weights: give one weight for each value, or none",
+			len(values), len(weights))
 	}
 	return weighed(values, weights)
 }
@@ -208,23 +212,23 @@ func weighed(values []uint32, weights []float64) (shape, error) {
 			continue
 		}
 		total += w
-		e.values, e.up = append(e.values, values[i]), append(e.up, total)
+		e.values, e.cumulative = append(e.values, values[i]), append(e.cumulative, total)
 	}
 	if total == 0 || math.IsInf(total, 0) {
-		return nil, fmt.Errorf("empirical: the weights sum to %v: at least one must be above 0, and the sum must be finite",
-			total)
+		return nil, fmt.Errorf("empirical: the weights sum to %v: "+
+			"at least one must be above 0, and the sum must be finite", total)
 	}
 	return e, nil
 }
 
 // length finds the first length at which the cumulative weight exceeds a fraction u of the total.
 func (e empirical) length(numbers draw.Sequence, i uint64) uint32 {
-	if e.up == nil {
+	if e.cumulative == nil {
 		return e.values[numbers.Below(i, uint64(len(e.values)))]
 	}
-	last := len(e.up) - 1
-	part := numbers.Unit(i) * e.up[last]
-	return e.values[sort.Search(last, func(k int) bool { return e.up[k] > part })]
+	last := len(e.cumulative) - 1
+	part := numbers.Unit(i) * e.cumulative[last]
+	return e.values[sort.Search(last, func(k int) bool { return e.cumulative[k] > part })]
 }
 
 func (e empirical) longest() uint32  { return slices.Max(e.values) }

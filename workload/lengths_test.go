@@ -138,9 +138,9 @@ func TestLengthsDistributed(t *testing.T) {
 	}
 }
 
-// TestLengthsCutOff: a length beyond an end becomes that end, in the share that the distribution gives, within 5
+// TestLengthsClamped: a length beyond an end becomes that end, in the share that the distribution gives, within 5
 // standard errors.
-func TestLengthsCutOff(t *testing.T) {
+func TestLengthsClamped(t *testing.T) {
 	const n = 100_000
 	logSigma := math.Sqrt(math.Log(1.04))
 	for name, c := range map[string]struct {
@@ -300,8 +300,8 @@ func BenchmarkLengths(b *testing.B) {
 	}
 }
 
-// TestShortest: the shortest prompt of a plan, where the plan tells it.
-func TestShortest(t *testing.T) {
+// TestShortestPrompt: the shortest prompt of a plan, where the plan tells it.
+func TestShortestPrompt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		w    *spatev1.Workload
 		want uint32
@@ -314,7 +314,7 @@ func TestShortest(t *testing.T) {
 		"trace":     {mooncakeOf(), 0},
 		"nothing":   {content(&spatev1.RandomContent{}), 0},
 	} {
-		if got, known := Shortest(tt.w); got != tt.want || known != (tt.want > 0) {
+		if got, known := ShortestPrompt(tt.w); got != tt.want || known != (tt.want > 0) {
 			t.Errorf("%s: %d, %v", name, got, known)
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Longest returns the length in tokens, prompt and output together, of a workload's longest request. The length comes
-// from the plan, or else from the rows, if there are any. With a normal or lognormal distribution that is not bounded,
-// at most one request in 10^9 is longer. Known is false if neither tells the length, or if New would refuse the
-// workload.
-func Longest(w *spatev1.Workload, rows *spatev1.Dataset) (tokens uint32, known bool) {
+// LongestRequest returns the length in tokens, prompt and output together, of a workload's longest request. The length
+// comes from the plan, or else from the rows, if there are any. With a normal or lognormal distribution that is not
+// bounded, at most one request in 10^9 is longer. Known is false if neither tells the length, or if New would refuse
+// the workload.
+func LongestRequest(w *spatev1.Workload, rows *spatev1.Dataset) (tokens uint32, known bool) {
 	switch content := w.GetContent().(type) {
 	case *spatev1.Workload_Random:
 		isl, osl, err := shapesOf(content.Random)
@@ -37,9 +37,9 @@ func sum(isl, osl uint32) (tokens uint32, known bool) {
 	return uint32(min(uint64(isl)+uint64(osl), math.MaxUint32)), true
 }
 
-// Shortest returns the length in tokens of the shortest prompt of a workload, if the plan tells it. With a normal or
-// lognormal distribution that is not bounded, at most one prompt in 10^9 is shorter.
-func Shortest(w *spatev1.Workload) (tokens uint32, known bool) {
+// ShortestPrompt returns the length in tokens of the shortest prompt of a workload, if the plan tells it. With a normal
+// or lognormal distribution that is not bounded, at most one prompt in 10^9 is shorter.
+func ShortestPrompt(w *spatev1.Workload) (tokens uint32, known bool) {
 	var isl shape
 	var err error
 	switch content := w.GetContent().(type) {
@@ -57,7 +57,7 @@ func Shortest(w *spatev1.Workload) (tokens uint32, known bool) {
 		return 0, false
 	}
 	if n, ok := isl.(normal); ok {
-		return n.cut(-rareSigmas), true
+		return n.atSigmas(-rareSigmas), true
 	}
 	return isl.shortest(), true
 }

@@ -43,7 +43,8 @@ func newPlay(p *spatev1.SessionPlay, c Config) (play, error) {
 }
 
 // errTokenHistory is returned because servers answer with text, not with token ids.
-var errTokenHistory = errors.New("workload: a history with the server's answers cannot be sent as token ids, because servers answer with text: " +
+var errTokenHistory = errors.New("workload: a history with the server's answers cannot be sent as token ids, " +
+	"because servers answer with text: " +
 	"set history to planned, the target's prompts to text, or its api to chat")
 
 // pause returns the time between the previous answer and a turn. An exponential pause is -mean x ln(u), at most 36.8
@@ -79,8 +80,8 @@ func (p play) check(r Request) error {
 	case r.Form == TokenIDs:
 		return errTokenHistory
 	case len(r.Answers) < r.Turn:
-		return fmt.Errorf("workload: turn %d of session %d needs the answers to the %d turns before it, but %d were given",
-			r.Turn, r.Index, r.Turn, len(r.Answers))
+		return fmt.Errorf("workload: turn %d of session %d needs the answers to the %d turns before it, "+
+			"but %d were given", r.Turn, r.Index, r.Turn, len(r.Answers))
 	default:
 		return nil
 	}

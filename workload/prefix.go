@@ -59,17 +59,17 @@ func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, sho
 	}
 	x.records = make([]atomic.Pointer[record], x.groups)
 	x.full, x.missing = min(x.length, longest), x.groups
-	x.end = lastFirst(float64(x.groups), x.share)
+	x.end = requestsToCover(float64(x.groups), x.share)
 	if shortest < x.full {
 		x.end = max(x.end, longestWalk)
 	}
 	return x
 }
 
-// lastFirst returns the number of requests after which each group has been carried, except with a chance of 1 in 10^9.
-// A given group is missing from n requests with a chance of (1 - share/groups)^n < exp(-n share / groups). Any group is
-// missing with a chance of at most groups times that.
-func lastFirst(groups, share float64) uint64 {
+// requestsToCover returns the number of requests after which each group has been carried, except with a chance of 1 in
+// 10^9. A given group is missing from n requests with a chance of (1 - share/groups)^n < exp(-n share / groups). Any
+// group is missing with a chance of at most groups times that.
+func requestsToCover(groups, share float64) uint64 {
 	n := groups * (math.Log(groups) + math.Log(1e9)) / share
 	if n >= math.MaxUint64 {
 		return math.MaxUint64

@@ -60,7 +60,8 @@ func shapesOf(r *spatev1.RandomContent) (isl, osl shape, err error) {
 		return isl, osl, nil
 	}
 	if r.GetIslLengths() != nil || r.GetOslLengths() != nil {
-		return nil, nil, fmt.Errorf("workload: range_ratio is %v, but isl or osl has a distribution of lengths: leave one out", ratio)
+		return nil, nil, fmt.Errorf("workload: range_ratio is %v, "+
+			"but isl or osl has a distribution of lengths: leave one out", ratio)
 	}
 	return ranged(r.GetIsl(), ratio), ranged(r.GetOsl(), ratio), nil
 }
@@ -80,30 +81,30 @@ func counted(isl, template uint32) uint32 { return max(isl, template+1) }
 // prompt returns how many tokens of a request's prompt are content.
 func (w *random) prompt(index uint64) uint64 { return uint64(shortened(w.isl.at(index), w.template)) }
 
-// Ask returns the lengths.
-func (w *random) Ask(index uint64, _ int) (Ask, error) {
-	a := Ask{ISL: counted(w.isl.at(index), w.template), OSL: w.osl.at(index), Turns: 1}
+// Spec returns the lengths.
+func (w *random) Spec(index uint64, _ int) (Spec, error) {
+	s := Spec{ISL: counted(w.isl.at(index), w.template), OSL: w.osl.at(index), Turns: 1}
 	if w.prefixes != nil {
-		a.Shared = uint32(w.prefixes.shared(index))
+		s.Shared = uint32(w.prefixes.shared(index))
 	}
-	return a, nil
+	return s, nil
 }
 
 // AppendPrompt appends the prompt. Token j of the prompt is number j of the sequence that it is drawn from, whichever
 // sequence that is.
 func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
-	n, begin := w.prompt(r.Index), uint64(0)
+	n, start := w.prompt(r.Index), uint64(0)
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
 	if w.busting.on {
-		begin = w.busting.tokens(w.words, r.Form, n)
-		t.tokens(w.busting.begins.Sub(r.Index), 0, begin)
+		start = w.busting.tokens(w.words, r.Form, n)
+		t.tokens(w.busting.starts.Sub(r.Index), 0, start)
 	} else if w.prefixes != nil {
 		var tokens draw.Sequence
-		tokens, begin = w.prefixes.of(r.Index)
-		t.tokens(tokens, 0, begin)
+		tokens, start = w.prefixes.of(r.Index)
+		t.tokens(tokens, 0, start)
 	}
-	t.tokens(w.contents.Sub(r.Index), begin, n-begin)
+	t.tokens(w.contents.Sub(r.Index), start, n-start)
 	t.end()
 	return t.close(), nil
 }

@@ -134,8 +134,8 @@ func TestPrefixWalkEnds(t *testing.T) {
 	}
 }
 
-// TestPrefixesAtOnce calls from many goroutines, for the race detector.
-func TestPrefixesAtOnce(t *testing.T) {
+// TestPrefixesConcurrently calls from many goroutines, for the race detector.
+func TestPrefixesConcurrently(t *testing.T) {
 	content := &spatev1.RandomContent{IslLengths: uniformOf(10, 100), Osl: 1,
 		Prefix: &spatev1.Prefix{Length: 80, Groups: 300}}
 	w, alone := made(t, content, 5), made(t, content, 5)
@@ -149,7 +149,7 @@ func TestPrefixesAtOnce(t *testing.T) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for i := k; i < n; i += at {
-				if a, err := w.Ask(uint64(i), 0); err == nil {
+				if a, err := w.Spec(uint64(i), 0); err == nil {
 					got[i] = a.Shared
 				}
 			}
@@ -187,9 +187,9 @@ func TestWordsAndTemplate(t *testing.T) {
 	}
 }
 
-// TestBusting: with the same seed, another run's prompts all have different starts and the same rest. Within a run, all
+// TestCacheBusting: with the same seed, another run's prompts all have different starts and the same rest. Within a run, all
 // starts differ too. A start is 64 bits of tokens.
-func TestBusting(t *testing.T) {
+func TestCacheBusting(t *testing.T) {
 	w := func(run string) Workload {
 		return madeOf(t, Config{Seed: 1, Run: run, Workload: &spatev1.Workload{
 			CacheBusting: "request", Content: content(&spatev1.RandomContent{Isl: 40, Osl: 1}).Content,
@@ -207,12 +207,12 @@ func TestBusting(t *testing.T) {
 			seen[fmt.Sprint(a[:begin])], seen[fmt.Sprint(b[:begin])] = true, true
 		}
 		if len(seen) != 4000 {
-			t.Errorf("form %d: %d of 4000 begins are different", form, len(seen))
+			t.Errorf("form %d: %d of 4000 starts are different", form, len(seen))
 		}
 	}
 }
 
-func TestLongest(t *testing.T) {
+func TestLongestRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		workload *spatev1.Workload
 		want     uint32
@@ -230,7 +230,7 @@ func TestLongest(t *testing.T) {
 		"impossible":  {content(&spatev1.RandomContent{Isl: 1}), 0},
 		"no sessions": {chat(&spatev1.SessionContent{}), 0},
 	} {
-		got, known := Longest(c.workload, nil)
+		got, known := LongestRequest(c.workload, nil)
 		if got != c.want || known != (c.want > 0) {
 			t.Errorf("%s: %d, %v, want %d", name, got, known, c.want)
 		}
@@ -259,7 +259,7 @@ func TestFirstWords(t *testing.T) {
 			Play: &spatev1.SessionPlay{History: "planned"}}),
 		"busted": {Content: content(&spatev1.RandomContent{Isl: 30, Osl: 1}).Content, CacheBusting: "request"},
 	} {
-		made := madeOf(t, Config{Workload: w, Seed: 3, Words: words, First: first, Template: 2,
+		made := madeOf(t, Config{Workload: w, Seed: 3, Words: words, FirstWords: first, Template: 2,
 			Form: Messages, Run: "r"})
 		for i := range uint64(100) {
 			for turn := range asked(t, made, i, 0).Turns {

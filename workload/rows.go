@@ -21,7 +21,7 @@ func newFile(c Config) (*file, error) {
 	switch {
 	case c.Rows == nil:
 		return nil, fmt.Errorf("workload: %q takes its requests from a file, but has no rows", c.Workload.GetName())
-	case !c.Rows.Of(c.Workload):
+	case !c.Rows.BuiltFor(c.Workload):
 		return nil, fmt.Errorf("workload: the rows of %q were built for another kind of file: build them again",
 			c.Workload.GetName())
 	}
@@ -62,7 +62,8 @@ func writable(kind dataset.Kind, form Form) error {
 	case kind == dataset.TokenIDs && form == Text:
 		return fmt.Errorf("workload: rows of %v cannot be sent as text: set the target's `prompts: token_ids`", kind)
 	case kind == dataset.TokenIDs && form == Messages:
-		return fmt.Errorf("workload: rows of %v cannot be sent to a chat API: set the target's `api: completions`", kind)
+		return fmt.Errorf("workload: rows of %v cannot be sent to a chat API: set the target's `api: completions`",
+			kind)
 	case kind == dataset.Messages && form != Messages:
 		return fmt.Errorf("workload: rows of %v can only be sent to a chat API: set the target's `api: chat`", kind)
 	case (kind == dataset.Text || kind == dataset.Session) && form == TokenIDs:
@@ -80,11 +81,11 @@ func (f *file) row() *dataset.Row {
 // Close closes the rows.
 func (f *file) Close() error { return f.rows.Close() }
 
-// said appends text to a message. The text is the inside of a JSON string.
-func (t *transcript) said(text []byte) {
-	if t.joint {
+// appendText appends text to a message. The text is the inside of a JSON string.
+func (t *transcript) appendText(text []byte) {
+	if t.needsSeparator {
 		t.dst = append(t.dst, ' ')
 	}
 	t.dst = append(t.dst, text...)
-	t.joint = t.joint || len(text) > 0
+	t.needsSeparator = t.needsSeparator || len(text) > 0
 }

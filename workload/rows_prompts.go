@@ -39,8 +39,8 @@ func newPrompts(content *spatev1.FileContent, c Config) (*prompts, error) {
 	return w, err
 }
 
-// place returns the row of an arrival, and how many passes over all rows came before.
-func (w *prompts) place(index uint64) (row, before uint64) {
+// rowOf returns the row of an arrival, and how many passes over all rows came before.
+func (w *prompts) rowOf(index uint64) (row, before uint64) {
 	n := w.rows.Len()
 	row, before = index%n, index/n
 	if w.shuffled {
@@ -50,34 +50,35 @@ func (w *prompts) place(index uint64) (row, before uint64) {
 	return row, before
 }
 
-// Ask returns the lengths of a row, or of a turn of its conversation.
+// Spec returns the lengths of a row, or of a turn of its conversation.
 //
 // The ISL of text is known if the file was read with a tokenizer and the prompt holds nothing else. For later turns of
 // a conversation the ISL is not known, because a chat template puts an unknown number of tokens between messages.
 // Shared is what is known to have been sent before: the whole prompt if the row was taken before, or the history of the
 // session.
-func (w *prompts) Ask(index uint64, turn int) (Ask, error) {
+func (w *prompts) Spec(index uint64, turn int) (Spec, error) {
 	row := w.row()
 	defer w.read.Put(row)
-	i, before := w.place(index)
-	if err := w.rows.Head(i, row); err != nil {
-		return Ask{}, err
+	i, before := w.rowOf(index)
+	if err := w.rows.ReadMetadata(i, row); err != nil {
+		return Spec{}, err
 	}
-	a := Ask{OSL: row.OSL, Turns: int(row.TurnCount), Pause: w.play.pause(index, turn)}
-	if turn < 0 || turn >= a.Turns {
-		return Ask{}, fmt.Errorf("workload: turn %d of row %d does not exist: the row has %d turns, counted from 0", turn, i, a.Turns)
+	s := Spec{OSL: row.OSL, Turns: int(row.TurnCount), Pause: w.play.pause(index, turn)}
+	if turn < 0 || turn >= s.Turns {
+		return Spec{}, fmt.Errorf("workload: turn %d of row %d does not exist: the row has %d turns, counted from 0",
+			turn, i, s.Turns)
 	}
 	if turn > 0 {
 		if err := w.rows.Read(i, row); err != nil {
-			return Ask{}, err
+			return Spec{}, err
 		}
-		a.OSL, a.Shared = row.Turns[turn].OSL, w.history(row, turn)
-		return a, nil
+		s.OSL, s.Shared = row.Turns[turn].OSL, w.history(row, turn)
+		return s, nil
 	}
-	if a.ISL = w.isl(row); before > 0 && !w.busting.on {
-		a.Shared = a.ISL
+	if s.ISL = w.isl(row); before > 0 && !w.busting.on {
+		s.Shared = s.ISL
 	}
-	return a, nil
+	return s, nil
 }
 
 // isl returns the length of a row's first prompt, or 0 if it is not known. Words in front of a text may change how the
@@ -89,18 +90,18 @@ func (w *prompts) isl(row *dataset.Row) uint32 {
 	case !w.busting.on:
 		return row.ISL + w.template
 	case row.Kind == dataset.TokenIDs:
-		return row.ISL + w.template + uint32(w.begin(TokenIDs))
+		return row.ISL + w.template + uint32(w.uniqueTokens(TokenIDs))
 	default:
 		return 0
 	}
 }
 
-// begin returns the number of tokens in the unique start of prompts that must miss every cache.
-func (w *prompts) begin(form Form) uint64 {
+// uniqueTokens returns the number of tokens in the unique start of prompts that must miss every cache.
+func (w *prompts) uniqueTokens(form Form) uint64 {
 	if !w.busting.on {
 		return 0
 	}
-	return w.words.enough(form, ownBits)
+	return w.words.tokensFor(form, uniqueBits)
 }
 
 // history returns how many tokens the previous turn already had, if each answer has the length that was asked for. 0:
@@ -122,7 +123,7 @@ func (w *prompts) history(row *dataset.Row, turn int) (n uint32) {
 func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	row := w.row()
 	defer w.read.Put(row)
-	i, _ := w.place(r.Index)
+	i, _ := w.rowOf(r.Index)
 	if err := w.rows.Read(i, row); err != nil {
 		return dst, err
 	}
@@ -139,17 +140,17 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	default:
 		t := open(dst, r.Form, w.words)
 		t.begin(user)
-		w.own(&t, r)
-		t.said(row.Content)
+		w.appendUniqueStart(&t, r)
+		t.appendText(row.Content)
 		t.end()
 		return t.close(), nil
 	}
 }
 
-// own writes the request's unique start.
-func (w *prompts) own(t *transcript, r Request) {
+// appendUniqueStart writes the request's unique start.
+func (w *prompts) appendUniqueStart(t *transcript, r Request) {
 	if w.busting.on {
-		t.tokens(w.busting.begins.Sub(r.Index), 0, w.begin(r.Form))
+		t.tokens(w.busting.starts.Sub(r.Index), 0, w.uniqueTokens(r.Form))
 	}
 }
 
@@ -159,7 +160,7 @@ func (w *prompts) appendMessages(dst []byte, row *dataset.Row, r Request) []byte
 		return append(dst, row.Content...)
 	}
 	dst = append(dst, row.Content[:row.Insert]...)
-	dst = w.words.append(dst, Text, w.busting.begins.Sub(r.Index), 0, w.begin(Text), true)
+	dst = w.words.append(dst, Text, w.busting.starts.Sub(r.Index), 0, w.uniqueTokens(Text), true)
 	dst = append(dst, ' ')
 	return append(dst, row.Content[row.Insert:]...)
 }
@@ -167,7 +168,7 @@ func (w *prompts) appendMessages(dst []byte, row *dataset.Row, r Request) []byte
 // appendTokenIDs appends [1,2,3].
 func (w *prompts) appendTokenIDs(dst []byte, row *dataset.Row, r Request) []byte {
 	t := open(dst, TokenIDs, w.words)
-	w.own(&t, r)
+	w.appendUniqueStart(&t, r)
 	t.ids(row.IDs)
 	return t.close()
 }
@@ -178,14 +179,14 @@ func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte
 		return dst, err
 	}
 	if r.Turn < 0 || r.Turn >= len(row.Turns) {
-		return dst, fmt.Errorf("workload: turn %d of request %d does not exist: its session has %d turns, counted from 0", r.Turn, r.Index,
-			len(row.Turns))
+		return dst, fmt.Errorf("workload: turn %d of request %d does not exist: "+
+			"its session has %d turns, counted from 0", r.Turn, r.Index, len(row.Turns))
 	}
 	t := open(dst, r.Form, w.words)
 	if len(row.Content) > 0 {
 		t.begin(system)
-		w.own(&t, r)
-		t.said(row.Content)
+		w.appendUniqueStart(&t, r)
+		t.appendText(row.Content)
 		t.end()
 	}
 	for i := range r.Turn + 1 {
@@ -194,9 +195,9 @@ func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte
 		}
 		t.begin(user)
 		if i == 0 && len(row.Content) == 0 {
-			w.own(&t, r)
+			w.appendUniqueStart(&t, r)
 		}
-		t.said(row.Turns[i].User)
+		t.appendText(row.Turns[i].User)
 		t.end()
 	}
 	return t.close(), nil
@@ -208,7 +209,7 @@ func (w *prompts) answer(t *transcript, r Request, row *dataset.Row, turn int) {
 	if w.play.server {
 		t.answer(r.Answers[turn])
 	} else {
-		t.said(row.Turns[turn].Answer)
+		t.appendText(row.Turns[turn].Answer)
 	}
 	t.end()
 }

@@ -160,10 +160,10 @@ func TestJSONLPrompts(t *testing.T) {
 	if got := string(prompt(t, chat, nil, 0, Messages)); got != `[{"role":"user","content":"a \"b\"\n\u00e9"}]` {
 		t.Error(got)
 	}
-	if got := asked(t, chat, 0, 0); got != (Ask{ISL: 7, OSL: 3, Turns: 1}) {
+	if got := asked(t, chat, 0, 0); got != (Spec{ISL: 7, OSL: 3, Turns: 1}) {
 		t.Errorf("%+v", got)
 	}
-	if got := asked(t, chat, 2, 0); got != (Ask{ISL: 7, OSL: 3, Turns: 1, Shared: 7}) {
+	if got := asked(t, chat, 2, 0); got != (Spec{ISL: 7, OSL: 3, Turns: 1, Shared: 7}) {
 		t.Errorf("a row that was sent before: %+v", got)
 	}
 	if got := string(prompt(t, fromFile(t, w, source, Config{}), []byte("kept"), 1, Text)); got != `kept"c"` {
@@ -227,13 +227,13 @@ func TestRowsRefused(t *testing.T) {
 		}
 	}
 	w := fromFile(t, jsonlOf(&spatev1.FileContent{}), `{"prompt": "a"}`, Config{})
-	if _, err := w.Ask(0, 1); err == nil {
+	if _, err := w.Spec(0, 1); err == nil {
 		t.Error("a second turn of a prompt")
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Ask(0, 0); err == nil {
+	if _, err := w.Spec(0, 0); err == nil {
 		t.Error("rows are still open")
 	}
 }
@@ -246,10 +246,10 @@ func TestSessionsOfFiles(t *testing.T) {
 	source := "[" + talk + "]"
 	play := &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}}
 	server := fromFile(t, sharegptOf(&spatev1.FileContent{Sessions: play}), source, Config{Form: Messages})
-	if got := asked(t, server, 5, 0); got != (Ask{OSL: 3, Turns: 2}) {
+	if got := asked(t, server, 5, 0); got != (Spec{OSL: 3, Turns: 2}) {
 		t.Errorf("%+v", got)
 	}
-	if got := asked(t, server, 0, 1); got != (Ask{OSL: 1, Turns: 2, Pause: time.Second, Shared: 5}) {
+	if got := asked(t, server, 0, 1); got != (Spec{OSL: 1, Turns: 2, Pause: time.Second, Shared: 5}) {
 		t.Errorf("%+v", got)
 	}
 	got := string(promptOf(t, server, nil, Request{Turn: 1, Form: Messages, Answers: [][]byte{[]byte(`from \"it\"`)}}))
@@ -283,7 +283,7 @@ func TestTraceLengths(t *testing.T) {
 	source := "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,40,3\n2024-05-10 00:00:01,2,4\n"
 	for _, form := range []Form{Text, TokenIDs, Messages} {
 		made := fromFile(t, w, source, Config{Form: form, Template: 5, Seed: 1})
-		if got := asked(t, made, 2, 0); got != (Ask{ISL: 40, OSL: 3, Turns: 1}) {
+		if got := asked(t, made, 2, 0); got != (Spec{ISL: 40, OSL: 3, Turns: 1}) {
 			t.Errorf("%+v", got)
 		}
 		first, again := prompt(t, made, nil, 0, form), prompt(t, made, nil, 2, form)
@@ -375,9 +375,9 @@ func TestMooncakeGroups(t *testing.T) {
 	}
 }
 
-// TestRowsBusted: with cache busting all requests start differently, within a run and between two runs. The lengths of
+// TestRowsCacheBusting: with cache busting all requests start differently, within a run and between two runs. The lengths of
 // traces stay the same.
-func TestRowsBusted(t *testing.T) {
+func TestRowsCacheBusting(t *testing.T) {
 	play := &spatev1.SessionPlay{History: "planned"}
 	for name, c := range map[string]struct {
 		w      *spatev1.Workload
@@ -496,18 +496,18 @@ func TestSonnetLengths(t *testing.T) {
 		}
 		tripled[i] = 3 * uint32(wordCount(strings.ReplaceAll(string(row.Content), `\n`, " ")))
 	}
-	made := fromFile(t, w, text, Config{Form: Text, Rows: rows, Lines: tripled, Template: 4})
+	made := fromFile(t, w, text, Config{Form: Text, Rows: rows, LineTokens: tripled, Template: 4})
 	for i := range uint64(50) {
 		a, n := asked(t, made, i, 0), wordCount(heard(t, prompt(t, made, nil, i, Text), Text)[0].text())
 		if a.ISL != uint32(3*n)+4 || a.ISL > 60 || a.ISL < 60-3*9 {
 			t.Fatalf("%+v for %d words of 3 tokens", a, n)
 		}
 	}
-	long := fromFile(t, w, text, Config{Form: Text, Rows: rows, Lines: slices.Repeat([]uint32{100}, int(rows.Len()))})
+	long := fromFile(t, w, text, Config{Form: Text, Rows: rows, LineTokens: slices.Repeat([]uint32{100}, int(rows.Len()))})
 	if a := asked(t, long, 7, 0); a.ISL != 100 {
 		t.Errorf("%+v for one line of 100 tokens", a)
 	}
-	if _, err := New(Config{Workload: w, Rows: rows, Lines: []uint32{1}}); err == nil {
+	if _, err := New(Config{Workload: w, Rows: rows, LineTokens: []uint32{1}}); err == nil {
 		t.Error("one length for all lines was taken")
 	}
 }

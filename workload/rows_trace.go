@@ -29,19 +29,19 @@ func newTrace(c Config) (*trace, error) {
 	return &trace{file: f, contents: draw.New(c.Seed, "content"), blocks: draw.New(c.Seed, "blocks")}, nil
 }
 
-// Ask returns the lengths of a row. Shared counts the whole blocks at the start of the prompt that an earlier row of
+// Spec returns the lengths of a row. Shared counts the whole blocks at the start of the prompt that an earlier row of
 // the trace had too.
-func (w *trace) Ask(index uint64, _ int) (Ask, error) {
+func (w *trace) Spec(index uint64, _ int) (Spec, error) {
 	row := w.row()
 	defer w.read.Put(row)
-	if err := w.rows.Head(index%w.rows.Len(), row); err != nil {
-		return Ask{}, err
+	if err := w.rows.ReadMetadata(index%w.rows.Len(), row); err != nil {
+		return Spec{}, err
 	}
-	a := Ask{ISL: counted(row.ISL, w.template), OSL: row.OSL, Shared: row.Shared, Turns: 1}
+	s := Spec{ISL: counted(row.ISL, w.template), OSL: row.OSL, Shared: row.Shared, Turns: 1}
 	if w.busting.on {
-		a.Shared = 0
+		s.Shared = 0
 	}
-	return a, nil
+	return s, nil
 }
 
 // AppendPrompt appends as many tokens as the row asks for, minus those that the server adds.
@@ -56,7 +56,7 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
 	from := w.busting.tokens(w.words, r.Form, length)
-	t.tokens(w.busting.begins.Sub(r.Index), 0, from)
+	t.tokens(w.busting.starts.Sub(r.Index), 0, from)
 	if row.Kind == dataset.Blocks {
 		w.appendBlocks(&t, row.Blocks, w.blocks.Sub(r.Index/n), from, length)
 	} else {
@@ -70,10 +70,10 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 func (w *trace) appendBlocks(t *transcript, blocks []uint64, texts draw.Sequence, from, to uint64) {
 	size := uint64(w.rows.BlockTokens())
 	for i, id := range blocks {
-		begin := uint64(i) * size
-		first, end := max(begin, from), min(begin+size, to)
+		start := uint64(i) * size
+		first, end := max(start, from), min(start+size, to)
 		if first < end {
-			t.tokens(texts.Sub(id), first-begin, end-first)
+			t.tokens(texts.Sub(id), first-start, end-first)
 		}
 	}
 }
@@ -81,10 +81,10 @@ func (w *trace) appendBlocks(t *transcript, blocks []uint64, texts draw.Sequence
 // ids appends token ids.
 func (t *transcript) ids(list []uint32) {
 	for _, id := range list {
-		if t.joint {
+		if t.needsSeparator {
 			t.dst = append(t.dst, ',')
 		}
 		t.dst = strconv.AppendUint(t.dst, uint64(id), 10)
-		t.joint = true
+		t.needsSeparator = true
 	}
 }

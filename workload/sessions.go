@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// mostTurns is the maximum number of turns of a session.
-const mostTurns = 10_000
+// maxTurns is the maximum number of turns of a session.
+const maxTurns = 10_000
 
 // sessions makes conversations of random tokens: a shared system prompt, then in each turn a user message and, from the
 // second turn on, the earlier answers.
@@ -64,11 +64,13 @@ func sessionShapes(s *spatev1.SessionContent) (turns, isl, osl shape, err error)
 	if osl, err = shapeOf("osl", s.GetOsl(), s.GetOslLengths()); err != nil {
 		return nil, nil, nil, err
 	}
-	if n := turns.longest(); n > mostTurns {
-		return nil, nil, nil, fmt.Errorf("workload: sessions can have up to %d turns: set the max of turn_counts to at most %d", n, mostTurns)
+	if n := turns.longest(); n > maxTurns {
+		return nil, nil, nil, fmt.Errorf("workload: sessions can have up to %d turns: "+
+			"set the max of turn_counts to at most %d", n, maxTurns)
 	}
 	if n := longestSession(s.GetSystem(), turns, isl, osl); n > math.MaxUint32 {
-		return nil, nil, nil, fmt.Errorf("workload: sessions can grow to %d tokens, more than %d: use fewer or shorter turns", n, uint32(math.MaxUint32))
+		return nil, nil, nil, fmt.Errorf("workload: sessions can grow to %d tokens, more than %d: "+
+			"use fewer or shorter turns", n, uint32(math.MaxUint32))
 	}
 	return turns, isl, osl, nil
 }
@@ -78,8 +80,8 @@ func longestSession(system uint32, turns, isl, osl shape) uint64 {
 	return uint64(system) + uint64(turns.longest())*(uint64(isl.longest())+uint64(osl.longest()))
 }
 
-// own returns how many tokens of content a turn adds. The server adds those of its template once.
-func (w *sessions) own(isl lengths, turn int) uint64 {
+// addedTokens returns how many tokens of content a turn adds. The server adds those of its template once.
+func (w *sessions) addedTokens(isl lengths, turn int) uint64 {
 	n := isl.at(uint64(turn))
 	if turn == 0 {
 		n = shortened(n, w.template)
@@ -87,7 +89,7 @@ func (w *sessions) own(isl lengths, turn int) uint64 {
 	return uint64(n)
 }
 
-// Ask returns the lengths of a turn, assuming that each answer has the length that was asked for.
+// Spec returns the lengths of a turn, assuming that each answer has the length that was asked for.
 //
 // The ISL is the sum of the system prompt, all user messages and all answers. A chat template adds tokens to each
 // message, and the number added to a one-message prompt does not tell the number added to longer prompts. If the server
@@ -95,29 +97,30 @@ func (w *sessions) own(isl lengths, turn int) uint64 {
 //
 // Shared is what an earlier request started with too: the system prompt, then the whole history if it holds the
 // server's own answers. With planned answers, Shared ends with the previous turn's prompt.
-func (w *sessions) Ask(index uint64, turn int) (Ask, error) {
+func (w *sessions) Spec(index uint64, turn int) (Spec, error) {
 	turns, err := w.count(index, turn)
 	if err != nil {
-		return Ask{}, err
+		return Spec{}, err
 	}
 	isl, osl := w.isl.of(index), w.osl.of(index)
-	a := Ask{OSL: osl.at(uint64(turn)), Turns: turns, Pause: w.play.pause(index, turn)}
+	s := Spec{OSL: osl.at(uint64(turn)), Turns: turns, Pause: w.play.pause(index, turn)}
 	history := uint64(w.system)
 	for t := range turn {
-		history += w.own(isl, t) + uint64(osl.at(uint64(t)))
+		history += w.addedTokens(isl, t) + uint64(osl.at(uint64(t)))
 	}
-	a.Shared = uint32(w.shared(index, turn, history, osl))
+	s.Shared = uint32(w.shared(index, turn, history, osl))
 	if w.template == 0 || turn == 0 && w.system == 0 {
-		a.ISL = counted(uint32(history)+isl.at(uint64(turn)), w.template)
+		s.ISL = counted(uint32(history)+isl.at(uint64(turn)), w.template)
 	}
-	return a, nil
+	return s, nil
 }
 
 // count returns how many turns a session has, and an error if it has no such turn.
 func (w *sessions) count(index uint64, turn int) (int, error) {
 	turns := int(w.turns.at(index))
 	if turn < 0 || turn >= turns {
-		return 0, fmt.Errorf("workload: turn %d of session %d does not exist: the session has %d turns, counted from 0", turn, index, turns)
+		return 0, fmt.Errorf("workload: turn %d of session %d does not exist: the session has %d turns, counted from 0",
+			turn, index, turns)
 	}
 	return turns, nil
 }
@@ -145,30 +148,30 @@ func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	t := open(dst, r.Form, w.words)
 	isl, osl := w.isl.of(r.Index), w.osl.of(r.Index)
 	asked, planned := w.asked.Sub(r.Index), w.planned.Sub(r.Index)
-	own := w.own(isl, 0)
-	begin := w.busting.tokens(w.words, r.Form, uint64(w.system)+own)
+	own := w.addedTokens(isl, 0)
+	unique := w.busting.tokens(w.words, r.Form, uint64(w.system)+own)
 	if w.system > 0 {
 		t.begin(system)
-		w.begun(&t, r.Index, w.common, begin, 0, uint64(w.system))
+		w.appendAt(&t, r.Index, w.common, unique, 0, uint64(w.system))
 		t.end()
 	}
 	t.begin(user)
-	w.begun(&t, r.Index, asked.Sub(0), begin, uint64(w.system), own)
+	w.appendAt(&t, r.Index, asked.Sub(0), unique, uint64(w.system), own)
 	t.end()
 	for turn := range r.Turn {
 		w.play.answer(&t, r, turn, planned.Sub(uint64(turn)), uint64(osl.at(uint64(turn))))
 		t.begin(user)
-		t.tokens(asked.Sub(uint64(turn+1)), 0, w.own(isl, turn+1))
+		t.tokens(asked.Sub(uint64(turn+1)), 0, w.addedTokens(isl, turn+1))
 		t.end()
 	}
 	return t.close(), nil
 }
 
-// begun appends n tokens of a sequence that stand at a place of the session. Tokens that lie within the session's
+// appendAt appends n tokens of a sequence that stand at a place of the session. Tokens that lie within the session's
 // unique start are replaced by those of the unique start.
-func (w *sessions) begun(t *transcript, index uint64, tokens draw.Sequence, begin, place, n uint64) {
-	replaced := min(max(begin, place)-place, n)
-	t.tokens(w.busting.begins.Sub(index), place, replaced)
+func (w *sessions) appendAt(t *transcript, index uint64, tokens draw.Sequence, unique, place, n uint64) {
+	replaced := min(max(unique, place)-place, n)
+	t.tokens(w.busting.starts.Sub(index), place, replaced)
 	t.tokens(tokens, replaced, n-replaced)
 }
 

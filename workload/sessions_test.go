@@ -81,8 +81,8 @@ func checkRoles(t *rapid.T, all []said, systemTokens uint32, turn int) {
 	}
 }
 
-// TestSessionAsk follows one session by hand.
-func TestSessionAsk(t *testing.T) {
+// TestSessionSpec follows one session by hand.
+func TestSessionSpec(t *testing.T) {
 	for history, shared := range map[string][3]uint32{"server": {10, 130, 250}, "planned": {10, 110, 230}} {
 		w := madeOf(t, Config{Workload: chat(&spatev1.SessionContent{
 			Turns: 3, Isl: 100, Osl: 20, System: 10,
@@ -90,7 +90,7 @@ func TestSessionAsk(t *testing.T) {
 				ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(2 * time.Second)}},
 		})})
 		for turn, isl := range []uint32{110, 230, 350} {
-			want := Ask{ISL: isl, OSL: 20, Shared: shared[turn], Turns: 3}
+			want := Spec{ISL: isl, OSL: 20, Shared: shared[turn], Turns: 3}
 			if turn > 0 {
 				want.Pause = 2 * time.Second
 			}
@@ -102,7 +102,7 @@ func TestSessionAsk(t *testing.T) {
 			t.Errorf("the first session shares %d tokens", got.Shared)
 		}
 		for _, turn := range []int{-1, 3} {
-			if a, err := w.Ask(0, turn); err == nil {
+			if a, err := w.Spec(0, turn); err == nil {
 				t.Errorf("turn %d of 3 asks for %+v", turn, a)
 			}
 			if got, err := w.AppendPrompt(nil, Request{Turn: turn}); err == nil {
@@ -170,9 +170,9 @@ func TestSessionAnswers(t *testing.T) {
 	}
 }
 
-// TestSessionsBusted: all sessions start differently, within a run and between two runs, but the turns of a session
+// TestSessionsCacheBusting: all sessions start differently, within a run and between two runs, but the turns of a session
 // start alike.
-func TestSessionsBusted(t *testing.T) {
+func TestSessionsCacheBusting(t *testing.T) {
 	for _, systemTokens := range []uint32{0, 3, 50} {
 		w := func(run string) Workload {
 			x := chat(&spatev1.SessionContent{

@@ -20,19 +20,19 @@ import (
 // either, lengths are estimates: prompts are still built from them, and the server's usage shows the error.
 type sonnet struct {
 	*file
-	lines  []verse
-	prefix []verse
+	lines  []textLine
+	prefix []textLine
 	common uint32 // tokens of the prefix
 	room   uint32 // tokens for the prefix and the drawn lines
-	begin  uint32 // tokens of the unique start that makes requests miss every cache
+	unique uint32 // tokens of the unique start that makes requests miss every cache
 	feed   uint32 // tokens of the line feed behind the unique start, if the server counted the lines
 	short  int    // index of the shortest line
 	osl    uint32
 	draws  draw.Sequence
 }
 
-// verse is a line of the text.
-type verse struct {
+// textLine is a line of the text.
+type textLine struct {
 	text   []byte // the inside of a JSON string
 	tokens uint32
 }
@@ -45,8 +45,8 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	}
 	w := &sonnet{file: f, room: shortened(s.GetIsl(), c.Template), osl: s.GetOsl(), draws: draw.New(c.Seed, "content")}
 	if f.busting.on {
-		w.begin = uint32(f.words.enough(Text, ownBits))
-		w.room -= min(w.begin, w.room)
+		w.unique = uint32(f.words.tokensFor(Text, uniqueBits))
+		w.room -= min(w.unique, w.room)
 	}
 	if err := w.readLines(); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	if err := w.takePrefix(s); err != nil {
 		return nil, err
 	}
-	return w, w.count(c.Lines, s.GetPrefix())
+	return w, w.count(c.LineTokens, s.GetPrefix())
 }
 
 // count replaces the lengths in the rows by the server's, if there are any. The server's lengths may be longer and
@@ -86,7 +86,7 @@ func (w *sonnet) readLines() error {
 		if err := w.rows.Read(i, row); err != nil {
 			return err
 		}
-		w.lines = append(w.lines, verse{text: slices.Clone(row.Content), tokens: verseTokens(row)})
+		w.lines = append(w.lines, textLine{text: slices.Clone(row.Content), tokens: lineTokens(row)})
 	}
 	return nil
 }
@@ -115,8 +115,8 @@ func Lines(rows *dataset.Rows) ([]Line, error) {
 	return lines, nil
 }
 
-// verseTokens returns the length of a line, or an estimate: English prose has about four tokens to three words.
-func verseTokens(row *dataset.Row) uint32 {
+// lineTokens returns the length of a line, or an estimate: English prose has about four tokens to three words.
+func lineTokens(row *dataset.Row) uint32 {
 	if row.ISL > 0 {
 		return row.ISL
 	}
@@ -127,7 +127,7 @@ func verseTokens(row *dataset.Row) uint32 {
 // takePrefix takes the prefix. It returns an error if the prefix leaves no room for a line.
 func (w *sonnet) takePrefix(s *spatev1.SonnetContent) error {
 	w.takeLines(s.GetPrefix())
-	if need := w.common + w.lines[w.short].tokens; need > max(w.room, s.GetIsl()-min(w.begin, s.GetIsl())) {
+	if need := w.common + w.lines[w.short].tokens; need > max(w.room, s.GetIsl()-min(w.unique, s.GetIsl())) {
 		return fmt.Errorf("workload: isl %d is too short, because the prefix and one line of the text take %d tokens: "+
 			"raise isl or shorten the prefix", s.GetIsl(), need)
 	}
@@ -147,7 +147,7 @@ func (w *sonnet) takeLines(tokens uint32) {
 }
 
 // shortest returns the index of the shortest line.
-func shortest(lines []verse) int {
+func shortest(lines []textLine) int {
 	least := 0
 	for i, v := range lines {
 		if v.tokens < lines[least].tokens {
@@ -158,7 +158,7 @@ func shortest(lines []verse) int {
 }
 
 // drawn calls yield with each line behind the prefix: at least one.
-func (w *sonnet) drawn(index uint64, yield func(verse)) {
+func (w *sonnet) drawn(index uint64, yield func(textLine)) {
 	draws, left := w.draws.Sub(index), w.room-min(w.common, w.room)
 	for j := uint64(0); ; j++ {
 		v := w.lines[draws.Below(j, uint64(len(w.lines)))]
@@ -174,14 +174,14 @@ func (w *sonnet) drawn(index uint64, yield func(verse)) {
 	}
 }
 
-// Ask returns the length of the prompt as the sum of the lengths of its lines.
-func (w *sonnet) Ask(index uint64, _ int) (Ask, error) {
-	a := Ask{ISL: w.template + w.begin + w.feed + w.common, OSL: w.osl, Turns: 1}
-	w.drawn(index, func(v verse) { a.ISL += v.tokens })
+// Spec returns the length of the prompt as the sum of the lengths of its lines.
+func (w *sonnet) Spec(index uint64, _ int) (Spec, error) {
+	s := Spec{ISL: w.template + w.unique + w.feed + w.common, OSL: w.osl, Turns: 1}
+	w.drawn(index, func(v textLine) { s.ISL += v.tokens })
 	if index > 0 && !w.busting.on {
-		a.Shared = w.common
+		s.Shared = w.common
 	}
-	return a, nil
+	return s, nil
 }
 
 // AppendPrompt appends the prefix's lines and the drawn ones.
@@ -192,13 +192,13 @@ func (w *sonnet) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
 	if w.busting.on {
-		t.tokens(w.busting.begins.Sub(r.Index), 0, uint64(w.begin))
+		t.tokens(w.busting.starts.Sub(r.Index), 0, uint64(w.unique))
 		t.dst = append(t.dst, `\n`...) // lines were counted behind a line feed
 	}
 	for _, v := range w.prefix {
 		t.dst = append(t.dst, v.text...)
 	}
-	w.drawn(r.Index, func(v verse) { t.dst = append(t.dst, v.text...) })
+	w.drawn(r.Index, func(v textLine) { t.dst = append(t.dst, v.text...) })
 	t.end()
 	return t.close(), nil
 }

@@ -14,11 +14,11 @@ const (
 // transcript writes the conversation so far as a prompt: chat messages, or everything joined to one text or one list of
 // token ids. The order of calls is open, then begin, tokens or answer, and end for each message, then close.
 type transcript struct {
-	dst      []byte
-	form     Form
-	words    *vocabulary
-	messages int  // started so far
-	joint    bool // the next token needs a separator in front of it
+	dst            []byte
+	form           Form
+	words          *vocabulary
+	messages       int  // started so far
+	needsSeparator bool // the next token needs a separator in front of it
 }
 
 // open starts a prompt behind dst.
@@ -43,7 +43,7 @@ func (t *transcript) begin(by role) {
 	t.dst = append(t.dst, by...)
 	t.dst = append(t.dst, `","content":"`...)
 	t.messages++
-	t.joint = false
+	t.needsSeparator = false
 }
 
 // tokens appends the n tokens that numbers from, from+1, ... of a sequence draw to the message.
@@ -51,11 +51,11 @@ func (t *transcript) tokens(sequence draw.Sequence, from, n uint64) {
 	if n == 0 {
 		return
 	}
-	if t.joint {
+	if t.needsSeparator {
 		t.dst = append(t.dst, t.separator())
 	}
-	t.dst = t.words.append(t.dst, t.form, sequence, from, n, !t.joint)
-	t.joint = true
+	t.dst = t.words.append(t.dst, t.form, sequence, from, n, !t.needsSeparator)
+	t.needsSeparator = true
 }
 
 // separator returns the byte between two tokens.
@@ -70,7 +70,7 @@ func (t *transcript) separator() byte {
 // that is how the server continued it.
 func (t *transcript) answer(text []byte) {
 	t.dst = append(t.dst, text...)
-	t.joint = t.joint || len(text) > 0
+	t.needsSeparator = t.needsSeparator || len(text) > 0
 }
 
 // end ends a message.

@@ -26,7 +26,7 @@ type vocabulary struct {
 
 // newVocabulary takes the words of a Config. A first or last of 0 means the default id.
 func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
-	for _, words := range [][]string{c.Words, c.First} {
+	for _, words := range [][]string{c.Words, c.FirstWords} {
 		if i := slices.Index(words, ""); i >= 0 {
 			return nil, fmt.Errorf("workload: word %d of the lexicon is empty", i+1)
 		}
@@ -42,8 +42,8 @@ func newVocabulary(c Config, first, last uint32) (*vocabulary, error) {
 			first, last)
 	}
 	v := &vocabulary{lexicon: newLexicon(c.Words), first: first, ids: uint64(last-first) + 1}
-	if v.start = v.lexicon; len(c.First) > 0 {
-		v.start = newLexicon(c.First)
+	if v.start = v.lexicon; len(c.FirstWords) > 0 {
+		v.start = newLexicon(c.FirstWords)
 	}
 	return v, nil
 }
@@ -56,8 +56,8 @@ func (v *vocabulary) size(form Form) uint64 {
 	return uint64(v.lexicon.size())
 }
 
-// enough returns how many tokens at the start of a text distinguish 2^bits things.
-func (v *vocabulary) enough(form Form, bits float64) uint64 {
+// tokensFor returns how many tokens at the start of a text distinguish 2^bits things.
+func (v *vocabulary) tokensFor(form Form, bits float64) uint64 {
 	each := math.Log2(float64(v.size(form)))
 	if form == TokenIDs {
 		return uint64(math.Ceil(bits / each))

@@ -42,11 +42,11 @@ type Config struct {
 	Form Form
 	// Words are the words of text prompts. Each is one token behind a space. Empty: the package's own words.
 	Words []string
-	// First are words that are one token each at the start of a prompt or message. Empty: Words.
-	First []string
-	// Lines are the lengths, in tokens, of the lines of a sonnet's text, by row. Each is counted behind a line feed.
-	// Empty: the lengths in the rows, or estimates.
-	Lines []uint32
+	// FirstWords are words that are one token each at the start of a prompt or message. Empty: Words.
+	FirstWords []string
+	// LineTokens are the lengths, in tokens, of the lines of a sonnet's text, by row. Each is counted behind a line
+	// feed. Empty: the lengths in the rows, or estimates.
+	LineTokens []uint32
 	// Template is the number of tokens that the server adds to each prompt. Prompts are that much shorter than the ISL.
 	Template uint32
 	// Run uniquely names the run and the stage in it. Stages with equal seeds may be sent to targets that are one
@@ -70,8 +70,8 @@ type Request struct {
 	Answers [][]byte
 }
 
-// Ask is what a request asks the server for.
-type Ask struct {
+// Spec is what a request asks the server for.
+type Spec struct {
 	// ISL is the length of the prompt in tokens as the server will count it, at least one token more than the template.
 	// 0: not known.
 	ISL uint32
@@ -88,8 +88,8 @@ type Ask struct {
 
 // Workload makes requests. It is safe for concurrent use. The caller closes it.
 type Workload interface {
-	// Ask returns what a request asks for. It returns an error if the request's row cannot be read.
-	Ask(index uint64, turn int) (Ask, error)
+	// Spec returns what a request asks for. It returns an error if the request's row cannot be read.
+	Spec(index uint64, turn int) (Spec, error)
 	// AppendPrompt appends the prompt of a request as one JSON value and returns the extended slice. It allocates only
 	// to grow dst. It returns an error if the request's row cannot be read.
 	AppendPrompt(dst []byte, r Request) ([]byte, error)

@@ -51,9 +51,9 @@ func promptOf(t rapid.TB, w Workload, dst []byte, r Request) []byte {
 }
 
 // asked returns what a valid request asks for.
-func asked(t rapid.TB, w Workload, index uint64, turn int) Ask {
+func asked(t rapid.TB, w Workload, index uint64, turn int) Spec {
 	t.Helper()
-	a, err := w.Ask(index, turn)
+	a, err := w.Spec(index, turn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestPrompts(t *testing.T) {
 }
 
 // checkCount checks the number of a prompt's tokens against what the request asks for.
-func checkCount(t *rapid.T, c Config, a Ask, tokens int) {
+func checkCount(t *rapid.T, c Config, a Spec, tokens int) {
 	if a.OSL == 0 || a.Turns == 0 || int(a.Shared) > tokens {
 		t.Fatalf("asks for %+v, the prompt has %d tokens", a, tokens)
 	}
@@ -166,26 +166,26 @@ func TestKnownPrompts(t *testing.T) {
 		form     Form
 		turn     int
 		want     string
-		ask      Ask
+		ask      Spec
 	}{
 		"random": {content(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`,
-			Ask{ISL: 6, OSL: 1, Turns: 1}},
+			Spec{ISL: 6, OSL: 1, Turns: 1}},
 		"lengths": {
 			content(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text,
-			0, `"amount display"`, Ask{ISL: 2, OSL: 527, Turns: 1},
+			0, `"amount display"`, Spec{ISL: 2, OSL: 527, Turns: 1},
 		},
 		"prefix": {
 			content(&spatev1.RandomContent{Isl: 5, Osl: 5, RangeRatio: 0.2, Prefix: &spatev1.Prefix{Length: 2}}),
 			Messages, 0,
-			`[{"role":"user","content":"their making line sum"}]`, Ask{ISL: 4, OSL: 5, Shared: 2, Turns: 1},
+			`[{"role":"user","content":"their making line sum"}]`, Spec{ISL: 4, OSL: 5, Shared: 2, Turns: 1},
 		},
 		"busted": {busted, Text, 0, `"better through object font it live section most back"`,
-			Ask{ISL: 9, OSL: 1, Turns: 1}},
+			Spec{ISL: 9, OSL: 1, Turns: 1}},
 		"sessions": {chat(&spatev1.SessionContent{
 			Turns: 2, Isl: 2, Osl: 1, System: 1, Play: &spatev1.SessionPlay{History: "planned"},
 		}), Messages, 1, `[{"role":"system","content":"title"},{"role":"user","content":"less land"},` +
 			`{"role":"assistant","content":"without"},{"role":"user","content":"before months"}]`,
-			Ask{ISL: 6, OSL: 1, Shared: 3, Turns: 2}},
+			Spec{ISL: 6, OSL: 1, Shared: 3, Turns: 2}},
 	} {
 		w := madeOf(t, Config{Workload: c.workload, Seed: 9, Run: "run"})
 		got := string(promptOf(t, w, nil, Request{Index: 7, Turn: c.turn, Form: c.form}))

@@ -122,7 +122,7 @@ func (f *finder) bodyField(name string) any {
 // tokens. It returns "" if there are none, or if that is not known.
 func Short(w *spatev1.Workload, template uint32) string {
 	least := template + 1
-	if shortest, known := workload.Shortest(w); !known || shortest >= least {
+	if shortest, known := workload.ShortestPrompt(w); !known || shortest >= least {
 		return ""
 	}
 	return fmt.Sprintf("The server adds %d tokens to each prompt, so none can have fewer than %d: prompts that were asked to be shorter have %d.",

@@ -50,7 +50,7 @@ func checkPrompts(t *testing.T, f Found, form workload.Form, count func(string) 
 		w, err := workload.New(workload.Config{
 			Workload: &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl,
 				Osl: 1}}},
-			Seed: i, Words: f.Words, First: f.First, Template: f.Template,
+			Seed: i, Words: f.Words, FirstWords: f.First, Template: f.Template,
 		})
 		if err != nil {
 			t.Fatal(err)

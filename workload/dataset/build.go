@@ -28,9 +28,9 @@ type Options struct {
 type Skipped struct {
 	// Unusable counts faulty rows. max_skipped limits their share.
 	Unusable uint64
-	// LeftOut counts rows that are valid, but by the rules of their form make no request: failed requests of a trace,
+	// Excluded counts rows that are valid, but by the rules of their form make no request: failed requests of a trace,
 	// conversations without an answer, empty lines.
-	LeftOut uint64
+	Excluded uint64
 	// Reordered counts rows of a trace that came later in the file than their times say. They were sorted.
 	Reordered uint64
 	// Unused are members that were ignored in rows that were otherwise used.
@@ -49,16 +49,16 @@ type SkippedRow struct {
 	Reason string
 }
 
-// mostNamed is the maximum number of unusable rows that are named.
-const mostNamed = 5
+// maxNamed is the maximum number of unusable rows that are named.
+const maxNamed = 5
 
 // note counts a skipped row.
 func (s *Skipped) note(number uint64, u *unusableError) {
-	if u.leftOut {
-		s.LeftOut++
+	if u.excluded {
+		s.Excluded++
 		return
 	}
-	if s.Unusable++; len(s.First) < mostNamed {
+	if s.Unusable++; len(s.First) < maxNamed {
 		s.First = append(s.First, SkippedRow{Number: number, Reason: u.reason})
 	}
 }
@@ -95,7 +95,7 @@ func Build(
 	if err != nil {
 		return nil, skipped, fmt.Errorf("dataset: %w", err)
 	}
-	b.most = cmp.Or(o.MaxBytes, defaultMost)
+	b.maxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	d, err := b.build(ctx, dst, src)
 	if err != nil {
 		return nil, skipped, fmt.Errorf("dataset: %s: %w", cmp.Or(o.Name, "the file of workload "+w.GetName()), err)
@@ -105,13 +105,13 @@ func Build(
 
 // builder builds one rows file.
 type builder struct {
-	header  header
-	flags   uint32
-	share   float64 // share of rows that may be unusable
-	most    uint64  // maximum bytes of text
-	skipped *Skipped
-	// begin finds the lines or elements.
-	begin func(*source) (items, error)
+	header   header
+	flags    uint32
+	share    float64 // share of rows that may be unusable
+	maxBytes uint64  // maximum bytes of text
+	skipped  *Skipped
+	// openItems finds the lines or elements.
+	openItems func(*source) (items, error)
 	// parse reads an item and adds its row. After an unusableError the row was not added.
 	parse func(item item) error
 	// end adds the remaining rows.
@@ -127,12 +127,12 @@ type builder struct {
 
 // build reads the source and writes the rows file.
 func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spatev1.Dataset, error) {
-	in, err := open(ctx, src, b.most)
+	in, err := open(ctx, src, b.maxBytes)
 	if err != nil {
 		return nil, err
 	}
 	defer in.close()
-	all, err := b.begin(in)
+	all, err := b.openItems(in)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spa
 	if b.out, err = newWriter(dst, b.header, b.flags); err != nil {
 		return nil, err
 	}
-	if err := b.all(all); err != nil {
+	if err := b.readAll(all); err != nil {
 		return nil, err
 	}
 	if err := b.end(); err != nil {
@@ -152,8 +152,8 @@ func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spa
 	return b.result()
 }
 
-// all reads all items.
-func (b *builder) all(all items) error {
+// readAll reads all items.
+func (b *builder) readAll(all items) error {
 	for {
 		it, err := all.next()
 		switch {
@@ -163,7 +163,7 @@ func (b *builder) all(all items) error {
 			return err
 		}
 		if it.tooLong {
-			err = unusable("is longer than %d MiB", longestItem>>20)
+			err = unusable("is longer than %d MiB", maxUsedItem>>20)
 		} else {
 			err = b.parse(it)
 		}
@@ -205,12 +205,13 @@ func (b *builder) verdict() error {
 	case b.read == 0:
 		return errors.New("the file is empty")
 	case b.out.trailer.rows == 0 && s.Unusable == 0:
-		return fmt.Errorf("none of its %d rows makes a request: failed requests, conversations without an answer and empty lines are skipped", b.read)
+		return fmt.Errorf("none of its %d rows makes a request: "+
+			"failed requests, conversations without an answer and empty lines are skipped", b.read)
 	case b.out.trailer.rows == 0:
 		return fmt.Errorf("none of its %d rows can be used: %v", b.read, s)
 	case float64(s.Unusable) > b.share*float64(b.read):
-		return fmt.Errorf("%d of %d rows cannot be used, more than the share of %v that max_skipped allows: %v: correct the rows or raise max_skipped",
-			s.Unusable, b.read, b.share, s)
+		return fmt.Errorf("%d of %d rows cannot be used, more than the share of %v that max_skipped allows: %v: "+
+			"correct the rows or raise max_skipped", s.Unusable, b.read, b.share, s)
 	}
 	return nil
 }
@@ -222,7 +223,7 @@ func (b *builder) result() (*spatev1.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &spatev1.Dataset{Sha256: sha, Size: size, Rows: rows, Skipped: b.skipped.Unusable + b.skipped.LeftOut}
+	d := &spatev1.Dataset{Sha256: sha, Size: size, Rows: rows, Skipped: b.skipped.Unusable + b.skipped.Excluded}
 	if !b.unknown {
 		d.Longest = clamp(int(b.longest))
 	}

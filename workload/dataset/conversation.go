@@ -28,9 +28,9 @@ var sides = map[string]int{
 
 // speech is what one side says. The text is the inside of a JSON string.
 type speech struct {
-	side int
-	text []byte
-	own  bool // text is a copy that may be appended to, and no part of the item
+	side   int
+	text   []byte
+	copied bool // text is a copy that may be appended to, and no part of the item
 }
 
 // paragraph separates two lines of one side. It is the inside of a JSON string.
@@ -53,8 +53,8 @@ func (c *conversation) add(side int, text []byte) {
 		return
 	}
 	last := &c.lines[n-1]
-	if !last.own {
-		last.text, last.own = slices.Clone(last.text), true
+	if !last.copied {
+		last.text, last.copied = slices.Clone(last.text), true
 	}
 	last.text = append(append(last.text, paragraph...), text...)
 }
@@ -163,4 +163,4 @@ func (l *lengths) output(own uint32, answer []byte) uint32 {
 }
 
 // clamp limits a length to 0 to longestLength.
-func clamp(n int) uint32 { return uint32(min(max(n, 0), longestLength)) }
+func clamp(n int) uint32 { return uint32(min(max(n, 0), maxLength)) }

@@ -100,7 +100,7 @@ func (c *table) parse(text []byte) (t timed, err error) {
 	for _, name := range c.others {
 		c.unused.note(name)
 	}
-	return t, someTokens(t)
+	return t, checkTokens(t)
 }
 
 // split splits a line into its fields and removes quotes.

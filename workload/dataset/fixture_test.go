@@ -70,7 +70,7 @@ func built(t rapid.TB, w *spatev1.Workload, source string, o Options) (*spatev1.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Len() != d.GetRows() || uint64(out.Len()) != d.GetSize() || !r.Of(w) {
+	if r.Len() != d.GetRows() || uint64(out.Len()) != d.GetSize() || !r.BuiltFor(w) {
 		t.Fatalf("%v of a file of %d bytes and %d rows", d, out.Len(), r.Len())
 	}
 	return d, skipped, r

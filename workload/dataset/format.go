@@ -72,7 +72,8 @@ func parseHeader(b []byte) (h header, err error) {
 	}
 	at := func(i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
 	if v := at(8); v != version {
-		return h, fmt.Errorf("dataset: the rows file has version %d, but this program reads version %d: build it again with this program", v, version)
+		return h, fmt.Errorf("dataset: the rows file has version %d, but this program reads version %d: "+
+			"build it again with this program", v, version)
 	}
 	if at(headerSize-4) != crc32.Checksum(b[:headerSize-4], castagnoli) {
 		return h, damaged("its header's checksum is wrong")

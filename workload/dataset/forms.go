@@ -23,8 +23,8 @@ func formOf(w *spatev1.Workload) uint32 {
 func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, error) {
 	b := &builder{
 		header: header{form: formOf(w), recordSize: longRecord}, share: defaultSkipped, skipped: skipped,
-		begin: func(s *source) (items, error) { return newItems(s.Reader) },
-		end:   func() error { return nil },
+		openItems: func(s *source) (items, error) { return newItems(s.Reader) },
+		end:       func() error { return nil },
 	}
 	switch c := w.GetContent().(type) {
 	case *spatev1.Workload_Sharegpt:
@@ -76,12 +76,12 @@ func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *Row)
 
 // sonnet reads lines of text. The longest request is the one that the workload asks for, whatever the lines.
 func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
-	f := &sonnet{lengths: lengths{count: o.Count, osl: c.GetOsl()}, whole: o.Count != nil}
-	b.begin = func(s *source) (items, error) { return &lines{src: s.Reader}, nil }
+	f := &sonnet{lengths: lengths{count: o.Count, osl: c.GetOsl()}, sumsMatch: o.Count != nil}
+	b.openItems = func(s *source) (items, error) { return &lines{src: s.Reader}, nil }
 	b.rows(f.parse)
 	b.end = func() error {
 		b.longest, b.unknown = uint64(c.GetIsl())+uint64(c.GetOsl()), false
-		if f.whole {
+		if f.sumsMatch {
 			b.out.trailer.flags |= additive
 		}
 		return nil
@@ -134,7 +134,7 @@ func (b *builder) mooncake(c *spatev1.TraceContent) {
 func (b *builder) table(c *spatev1.TraceContent, t *table) {
 	t.unused = &b.skipped.Unused
 	b.header.recordSize = shortRecord
-	b.begin = func(s *source) (items, error) {
+	b.openItems = func(s *source) (items, error) {
 		all := &lines{src: s.Reader}
 		first, err := all.next()
 		switch {

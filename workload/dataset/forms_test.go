@@ -61,7 +61,7 @@ func TestTraces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, skipped, r := built(t, c.w, file(t, name), Options{})
 			same(t, rowsOf(t, r), c.rows)
-			if skipped.LeftOut != c.leftOut || skipped.Unusable != 0 || d.GetSkipped() != c.leftOut {
+			if skipped.Excluded != c.leftOut || skipped.Unusable != 0 || d.GetSkipped() != c.leftOut {
 				t.Errorf("skipped %+v", skipped)
 			}
 			if d.GetSpan() == nil || d.GetSpan().AsDuration() != c.span {
@@ -94,7 +94,7 @@ func TestMooncake(t *testing.T) {
 		{At: 2518 * time.Millisecond, ISL: 1536, OSL: 9, Kind: Blocks, Blocks: []uint64{47, 46, 1<<64 - 1}},
 		{At: 2519 * time.Millisecond, ISL: 1100, OSL: 9, Shared: 1100, Kind: Blocks, Blocks: []uint64{46, 47, 48}},
 	})
-	if d.GetLongest() != 1545 || r.BlockTokens() != 512 || skipped.Unusable != 1 || skipped.LeftOut != 1 {
+	if d.GetLongest() != 1545 || r.BlockTokens() != 512 || skipped.Unusable != 1 || skipped.Excluded != 1 {
 		t.Errorf("%v, %d tokens a block, skipped %+v", d, r.BlockTokens(), skipped)
 	}
 	_, _, r = built(t, mooncakeOf(&spatev1.TraceContent{BlockTokens: 16}),
@@ -197,7 +197,7 @@ func TestShareGPT(t *testing.T) {
 		{Kind: Text, OSL: 2, Content: []byte(`Thanks, go on`)},
 		{Kind: Text, OSL: 2, Content: []byte(`Hi\n\nthere`)},
 	})
-	if skipped.LeftOut != 2 || skipped.Unusable != 0 || skipped.Unit != "element" {
+	if skipped.Excluded != 2 || skipped.Unusable != 0 || skipped.Unit != "element" {
 		t.Errorf("skipped %+v", skipped)
 	}
 	d, _, r := built(t, sharegptOf(&spatev1.FileContent{}), source, Options{Count: words})
@@ -261,7 +261,7 @@ func TestSonnet(t *testing.T) {
 		!r.Additive() {
 		t.Errorf("%d rows, second %+v", len(rows), rows[1])
 	}
-	if d.GetLongest() != 110 || skipped.LeftOut != 1 {
+	if d.GetLongest() != 110 || skipped.Excluded != 1 {
 		t.Errorf("%v, skipped %+v", d, skipped)
 	}
 	if _, _, r = built(t, w, file(t, "poem.txt"), Options{}); r.Additive() || rowsOf(t, r)[0].ISL != 0 {
@@ -293,8 +293,8 @@ func TestMaxSkipped(t *testing.T) {
 	}
 }
 
-// TestLeftOutIsNoFault: max_skipped does not limit failed requests of a trace, but at least one other row is needed.
-func TestLeftOutIsNoFault(t *testing.T) {
+// TestExcludedRowsAreNotFaults: max_skipped does not limit failed requests of a trace, but at least one other row is needed.
+func TestExcludedRowsAreNotFaults(t *testing.T) {
 	head := "Timestamp,Request tokens,Response tokens\n"
 	failed := strings.Repeat("1,5,0\n", 50)
 	if d, _, _ := built(t, burstgptOf(&spatev1.TraceContent{}), head+failed+"2,5,5\n",

@@ -40,8 +40,8 @@ func buildOnce(t *testing.T, w *spatev1.Workload, source []byte, count func(stri
 	if err != nil {
 		return
 	}
-	if d.GetSkipped() != skipped.Unusable+skipped.LeftOut ||
-		len(skipped.First) != int(min(skipped.Unusable, mostNamed)) {
+	if d.GetSkipped() != skipped.Unusable+skipped.Excluded ||
+		len(skipped.First) != int(min(skipped.Unusable, maxNamed)) {
 		t.Fatalf("%v, but %+v", d, skipped)
 	}
 	r, err := read(bytes.NewReader(out.Bytes()), int64(out.Len()))
@@ -60,7 +60,7 @@ func buildOnce(t *testing.T, w *spatev1.Workload, source []byte, count func(stri
 
 // checkRow checks what workloads rely on.
 func checkRow(t *testing.T, i uint64, row *Row, before time.Duration, block uint32) {
-	if row.OSL == 0 || row.OSL > longestLength || row.ISL > longestLength || row.Shared > row.ISL ||
+	if row.OSL == 0 || row.OSL > maxLength || row.ISL > maxLength || row.Shared > row.ISL ||
 		row.TurnCount == 0 || row.At < before {
 		t.Fatalf("row %d is %+v", i, row)
 	}
@@ -85,7 +85,7 @@ func checkRow(t *testing.T, i uint64, row *Row, before time.Duration, block uint
 		for _, turn := range row.Turns {
 			checkInside(t, turn.User)
 			checkInside(t, turn.Answer)
-			if turn.OSL == 0 || turn.OSL > longestLength {
+			if turn.OSL == 0 || turn.OSL > maxLength {
 				t.Fatalf("a turn asks for %d tokens", turn.OSL)
 			}
 		}

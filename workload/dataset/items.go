@@ -8,16 +8,16 @@ import (
 	"io"
 )
 
-// longestItem is the maximum length, in bytes, of a line or array element that is used. A prompt of a million tokens
+// maxUsedItem is the maximum length, in bytes, of a line or array element that is used. A prompt of a million tokens
 // has about 5 MB. A longer item is skipped without being kept, and counts as unusable.
-const longestItem = 32 << 20
+const maxUsedItem = 32 << 20
 
-// endlessItem is the length of a line or element above which a source is refused: it is a device, or not a file of
+// maxReadItem is the length of a line or element above which a source is refused: it is a device, or not a file of
 // rows.
-const endlessItem = 1 << 30
+const maxReadItem = 1 << 30
 
-// errEndless is the error for a line or element that does not end within endlessItem bytes.
-var errEndless = fmt.Errorf("is longer than %d MiB: the file is not a file of rows", endlessItem>>20)
+// errItemTooLong is the error for a line or element that does not end within maxReadItem bytes.
+var errItemTooLong = fmt.Errorf("is longer than %d MiB: the file is not a file of rows", maxReadItem>>20)
 
 // item is one line, or one element of an array.
 type item struct {
@@ -48,10 +48,10 @@ func (l *lines) next() (item, error) {
 	it := item{number: l.number + 1}
 	for length := 0; ; {
 		part, err := l.src.ReadSlice('\n')
-		if length += len(part); length > endlessItem {
-			return it, fmt.Errorf("line %d %w", it.number, errEndless)
+		if length += len(part); length > maxReadItem {
+			return it, fmt.Errorf("line %d %w", it.number, errItemTooLong)
 		}
-		it.tooLong = it.tooLong || len(l.buffer)+len(part) > longestItem
+		it.tooLong = it.tooLong || len(l.buffer)+len(part) > maxUsedItem
 		if it.tooLong {
 			part = nil
 		}
@@ -67,7 +67,7 @@ func (l *lines) next() (item, error) {
 		case errors.Is(err, io.EOF) && len(it.text) == 0 && !it.tooLong:
 			return it, io.EOF
 		case err != nil && !errors.Is(err, io.EOF):
-			return it, fmt.Errorf("line %d: %w", it.number, whole(err))
+			return it, fmt.Errorf("line %d: %w", it.number, explainEOF(err))
 		}
 		l.number++
 		it.text = bytes.TrimSuffix(bytes.TrimSuffix(it.text, []byte("\n")), []byte("\r"))
@@ -89,11 +89,11 @@ func (e *elements) unit() string { return "element" }
 // newItems returns the elements of an array if the source's first character is a bracket, or else its lines.
 func newItems(src *bufio.Reader) (items, error) {
 	for n := 1; ; n++ {
-		begin, err := src.Peek(n)
+		head, err := src.Peek(n)
 		if err != nil || n == src.Size() {
 			return &lines{src: src}, nil //nolint:nilerr // the error comes up again at the first line
 		}
-		switch begin[n-1] {
+		switch head[n-1] {
 		case ' ', '\t', '\r', '\n':
 		case '[':
 			_, err := src.Discard(n)
@@ -112,20 +112,20 @@ func (e *elements) next() (item, error) {
 	}
 	switch c, err := e.peek(); {
 	case err != nil:
-		return it, e.cut(err)
+		return it, e.unexpectedEnd(err)
 	case c == ']':
 		e.ended = true
 		if _, err := e.src.Discard(1); err != nil {
-			return it, e.cut(err)
+			return it, e.unexpectedEnd(err)
 		}
 		return it, e.end()
 	}
 	if err := e.take(&it); err != nil {
-		return it, e.cut(err)
+		return it, e.unexpectedEnd(err)
 	}
 	c, err := e.src.ReadByte()
 	if err != nil {
-		return it, e.cut(err)
+		return it, e.unexpectedEnd(err)
 	}
 	e.number, e.ended = e.number+1, c == ']'
 	it.text = bytes.TrimSpace(e.buffer)
@@ -142,10 +142,10 @@ func (e *elements) take(it *item) error {
 		}
 		ready, _ := e.src.Peek(e.src.Buffered())
 		n := cut.length(ready)
-		if length += n; length > endlessItem {
-			return errEndless
+		if length += n; length > maxReadItem {
+			return errItemTooLong
 		}
-		if it.tooLong = it.tooLong || len(e.buffer)+n > longestItem; !it.tooLong {
+		if it.tooLong = it.tooLong || len(e.buffer)+n > maxUsedItem; !it.tooLong {
 			e.buffer = append(e.buffer, ready[:n]...)
 		}
 		if _, err := e.src.Discard(n); err != nil {
@@ -175,21 +175,21 @@ func (e *elements) end() error {
 	case errors.Is(err, io.EOF):
 		return io.EOF
 	case err != nil:
-		return fmt.Errorf("after element %d: %w", e.number, whole(err))
+		return fmt.Errorf("after element %d: %w", e.number, explainEOF(err))
 	}
 	return fmt.Errorf("%q follows the end of the array: a file must contain only one array", c)
 }
 
-// cut returns the error for a source that ends within the array.
-func (e *elements) cut(err error) error {
+// unexpectedEnd returns the error for a source that ends within the array.
+func (e *elements) unexpectedEnd(err error) error {
 	if errors.Is(err, io.EOF) {
 		return fmt.Errorf("element %d: the array does not end: the file may be incomplete: %w", e.number+1,
 			io.ErrUnexpectedEOF)
 	}
-	if errors.Is(err, errEndless) {
+	if errors.Is(err, errItemTooLong) {
 		return fmt.Errorf("element %d %w", e.number+1, err)
 	}
-	return fmt.Errorf("element %d: %w", e.number+1, whole(err))
+	return fmt.Errorf("element %d: %w", e.number+1, explainEOF(err))
 }
 
 // cutter finds the end of an element.

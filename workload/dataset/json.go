@@ -149,12 +149,12 @@ func unescape(inside []byte) string {
 	return text
 }
 
-// longestLength is the maximum length in tokens. It is also the most that a plan may ask for.
-const longestLength = 1 << 24
+// maxLength is the maximum length in tokens. It is also the most that a plan may ask for.
+const maxLength = 1 << 24
 
 // length reads a number of tokens. It accepts a fraction of zero (as in 12.0), which tables often have.
 func length(name string, value []byte) (uint32, error) {
-	if n, err := strconv.ParseUint(string(value), 10, 32); err == nil && n <= longestLength {
+	if n, err := strconv.ParseUint(string(value), 10, 32); err == nil && n <= maxLength {
 		return uint32(n), nil
 	}
 	f, err := number(name, value)
@@ -163,8 +163,8 @@ func length(name string, value []byte) (uint32, error) {
 		return 0, err
 	case f < 0:
 		return 0, unusable("%s is %s: it must not be negative", name, value)
-	case f > longestLength:
-		return 0, unusable("%s is %s: it must be at most %d", name, value, longestLength)
+	case f > maxLength:
+		return 0, unusable("%s is %s: it must be at most %d", name, value, maxLength)
 	case f != math.Trunc(f):
 		return 0, unusable("%s is %s: it must be a whole number", name, value)
 	}
@@ -203,8 +203,8 @@ func nanoseconds(name string, value []byte, unit float64) (int64, error) {
 
 // unusableError says why a row is skipped.
 type unusableError struct {
-	reason  string
-	leftOut bool // by the rules of the form, not because of a fault
+	reason   string
+	excluded bool // by the rules of the form, not because of a fault
 }
 
 func (u *unusableError) Error() string { return u.reason }
@@ -214,5 +214,5 @@ func unusable(format string, args ...any) error {
 	return &unusableError{reason: fmt.Sprintf(format, args...)}
 }
 
-// leaveOut returns the error for a valid row that is not used.
-func leaveOut(reason string) error { return &unusableError{reason: reason, leftOut: true} }
+// exclude returns the error for a valid row that is not used.
+func exclude(reason string) error { return &unusableError{reason: reason, excluded: true} }

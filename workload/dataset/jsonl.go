@@ -61,8 +61,8 @@ func (f *fields) takeOutput(name string, value []byte) bool {
 	return i >= 0
 }
 
-// leaveOut counts the members that are ignored because of another member.
-func (f *fields) leaveOut(unused *Unused) {
+// noteIgnored counts the members that are ignored because of another member.
+func (f *fields) noteIgnored(unused *Unused) {
 	if f.ids != nil && f.messages != nil {
 		unused.note("messages beside token_ids")
 	}
@@ -86,7 +86,7 @@ func (j *jsonl) parse(text []byte, row *Row) error {
 		return err
 	}
 	f := find(text, j.unused)
-	f.leaveOut(j.unused)
+	f.noteIgnored(j.unused)
 	own, err := f.output()
 	if err != nil {
 		return err

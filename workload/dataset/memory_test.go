@@ -210,7 +210,7 @@ func BenchmarkRead(b *testing.B) {
 	var row Row
 	for name, read := range map[string]func(i uint64) error{
 		"whole": func(i uint64) error { return r.Read(i, &row) },
-		"head":  func(i uint64) error { return r.Head(i, &row) },
+		"head":  func(i uint64) error { return r.ReadMetadata(i, &row) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

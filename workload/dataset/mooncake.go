@@ -70,13 +70,13 @@ func (m *mooncake) check(t timed) error {
 		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens",
 			len(t.blocks), t.isl, want, m.block)
 	}
-	return someTokens(t)
+	return checkTokens(t)
 }
 
-// someTokens leaves out rows without a prompt or an answer: requests that failed.
-func someTokens(t timed) error {
+// checkTokens leaves out rows without a prompt or an answer: requests that failed.
+func checkTokens(t timed) error {
 	if t.isl == 0 || t.osl == 0 {
-		return leaveOut("has no tokens in prompt or answer: a request that failed")
+		return exclude("has no tokens in prompt or answer: a request that failed")
 	}
 	return nil
 }

@@ -2,9 +2,9 @@ package dataset
 
 import "fmt"
 
-// mostPrefixes is the maximum number of different prompt starts. They take 10 to 15 bytes each while a file is built,
+// maxPrefixes is the maximum number of different prompt starts. They take 10 to 15 bytes each while a file is built,
 // at most 1 GiB.
-const mostPrefixes = 1 << 26
+const maxPrefixes = 1 << 26
 
 // prefixes is the set of the starts of all prompts so far. Each start is a hash of its block ids, so that a block
 // counts as seen only behind the same blocks as before, as in a prefix cache. (Among n starts, two have the same hash
@@ -12,10 +12,10 @@ const mostPrefixes = 1 << 26
 type prefixes struct {
 	seen  hashes
 	block uint32 // tokens
-	most  int
+	limit int
 }
 
-func newPrefixes(block uint32) *prefixes { return &prefixes{block: block, most: mostPrefixes} }
+func newPrefixes(block uint32) *prefixes { return &prefixes{block: block, limit: maxPrefixes} }
 
 // shared returns how many tokens at the start of a prompt were the start of an earlier prompt, and records the prompt.
 // A last block that is shorter than the others counts as seen if it had the same length before, or is part of a whole
@@ -34,8 +34,8 @@ func (p *prefixes) shared(blocks []uint64, isl uint32) (uint32, error) {
 			tokens += size
 		}
 	}
-	if p.seen.size > p.most {
-		return 0, fmt.Errorf("it has more than %d different blocks: split the trace into parts", p.most)
+	if p.seen.size > p.limit {
+		return 0, fmt.Errorf("it has more than %d different blocks: split the trace into parts", p.limit)
 	}
 	return tokens, nil
 }

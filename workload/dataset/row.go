@@ -62,7 +62,7 @@ type Row struct {
 	Blocks []uint64
 	// Turns are the turns of a Session, at least one.
 	Turns []Turn
-	// TurnCount is the number of turns: 1 unless the row is a Session. Head sets it too.
+	// TurnCount is the number of turns: 1 unless the row is a Session. ReadMetadata sets it too.
 	TurnCount uint32
 
 	record  [longRecord]byte

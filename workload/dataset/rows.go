@@ -112,17 +112,17 @@ func (r *Rows) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 // with a tokenizer. False if the file was built without one.
 func (r *Rows) Additive() bool { return r.trailer.flags&additive != 0 }
 
-// Of reports whether the rows were built for the content of a workload.
-func (r *Rows) Of(w *spatev1.Workload) bool { return r.header.form == formOf(w) }
+// BuiltFor reports whether the rows were built for the content of a workload.
+func (r *Rows) BuiltFor(w *spatev1.Workload) bool { return r.header.form == formOf(w) }
 
-// Head reads row i without its content. It reuses the row's memory.
-func (r *Rows) Head(i uint64, row *Row) error {
-	_, err := r.head(i, row)
+// ReadMetadata reads row i without its content. It reuses the row's memory.
+func (r *Rows) ReadMetadata(i uint64, row *Row) error {
+	_, err := r.metadata(i, row)
 	return err
 }
 
-// head reads the record of row i and returns the place of its content.
-func (r *Rows) head(i uint64, row *Row) (place, error) {
+// metadata reads the record of row i and returns the place of its content.
+func (r *Rows) metadata(i uint64, row *Row) (place, error) {
 	if i >= r.trailer.rows {
 		return place{}, fmt.Errorf("dataset: row %d was requested, but there are %d rows", i, r.trailer.rows)
 	}
@@ -144,7 +144,7 @@ func (r *Rows) head(i uint64, row *Row) (place, error) {
 
 // Read reads row i. It reuses the row's memory. The error wraps ErrDamaged if a checksum is wrong.
 func (r *Rows) Read(i uint64, row *Row) error {
-	p, err := r.head(i, row)
+	p, err := r.metadata(i, row)
 	if err != nil || row.Kind == Lengths {
 		return err
 	}
@@ -166,8 +166,8 @@ func (r *Rows) content(i uint64, p place, row *Row) error {
 	return nil
 }
 
-// rowOf is a pool of rows that times are read into.
-var rowOf = pool[Row]{}
+// rowPool is a pool of rows that times are read into.
+var rowPool = pool[Row]{}
 
 // At returns the time of row i since the first row. False: the row does not exist or cannot be read, or rows have no
 // times.
@@ -175,9 +175,9 @@ func (r *Rows) At(i uint64) (time.Duration, bool) {
 	if i >= r.trailer.rows || r.trailer.flags&hasTimes == 0 {
 		return 0, false
 	}
-	row := rowOf.get()
-	defer rowOf.put(row)
-	if err := r.Head(i, row); err != nil {
+	row := rowPool.get()
+	defer rowPool.put(row)
+	if err := r.ReadMetadata(i, row); err != nil {
 		return 0, false
 	}
 	return row.At, true

@@ -79,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 		var got, head Row
 		for range 2 * len(want) {
 			i := rapid.IntRange(0, len(want)-1).Draw(t, "i")
-			if err := errors.Join(r.Read(uint64(i), &got), r.Head(uint64(i), &head)); err != nil {
+			if err := errors.Join(r.Read(uint64(i), &got), r.ReadMetadata(uint64(i), &head)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want[i], got, cmpopts.IgnoreUnexported(Row{}), cmpopts.EquateEmpty()); diff != "" {

@@ -48,7 +48,7 @@ const noAnswer = "has no question with an answer"
 // asSession makes the row a session of all its turns.
 func asSession(row *Row) error {
 	if len(row.Turns) == 0 {
-		return leaveOut(noAnswer)
+		return exclude(noAnswer)
 	}
 	first := row.Turns[0]
 	row.Kind, row.TurnCount = Session, uint32(len(row.Turns))
@@ -67,5 +67,5 @@ func asQuestion(row *Row) error {
 			return nil
 		}
 	}
-	return leaveOut(noAnswer)
+	return exclude(noAnswer)
 }

@@ -8,47 +8,47 @@ import (
 	"unicode/utf8"
 )
 
-// longestPoem is the maximum size, in bytes, of the text of a sonnet workload. Agents keep the text in memory.
-const longestPoem = 16 << 20
+// maxSonnetBytes is the maximum size, in bytes, of the text of a sonnet workload. Agents keep the text in memory.
+const maxSonnetBytes = 16 << 20
 
 // sonnet reads the lines of a text, each with its line feed. Empty lines are left out.
 type sonnet struct {
-	lengths lengths
-	size    int
-	before  string
-	tokens  uint32
-	// whole reports whether, so far, every two consecutive lines had as many tokens together as separately.
-	whole bool
+	lengths  lengths
+	size     int
+	previous string
+	tokens   uint32
+	// sumsMatch reports whether, so far, every two consecutive lines had as many tokens together as separately.
+	sumsMatch bool
 }
 
 // parse reads a line.
 func (s *sonnet) parse(text []byte, row *Row) error {
-	if s.size += len(text); s.size > longestPoem {
+	if s.size += len(text); s.size > maxSonnetBytes {
 		return fmt.Errorf("the text is longer than %d MiB: sonnet is for short texts, use jsonl for longer ones",
-			longestPoem>>20)
+			maxSonnetBytes>>20)
 	}
 	switch {
 	case !utf8.Valid(text):
 		return unusable("is not UTF-8")
 	case len(bytes.TrimSpace(text)) == 0:
-		return leaveOut("is empty")
+		return exclude("is empty")
 	}
-	verse := string(text) + "\n"
-	row.Kind, row.OSL, row.Content = Text, s.lengths.osl, appendInside(row.Content[:0], verse)
-	row.ISL = s.count(verse)
+	line := string(text) + "\n"
+	row.Kind, row.OSL, row.Content = Text, s.lengths.osl, appendInside(row.Content[:0], line)
+	row.ISL = s.count(line)
 	return nil
 }
 
 // count returns the tokens of a line, and checks that the line has as many behind the line before.
-func (s *sonnet) count(verse string) uint32 {
+func (s *sonnet) count(line string) uint32 {
 	if s.lengths.count == nil {
 		return 0
 	}
-	n := clamp(s.lengths.count(verse))
-	if s.before != "" {
-		s.whole = s.whole && clamp(s.lengths.count(s.before+verse)) == s.tokens+n
+	n := clamp(s.lengths.count(line))
+	if s.previous != "" {
+		s.sumsMatch = s.sumsMatch && clamp(s.lengths.count(s.previous+line)) == s.tokens+n
 	}
-	s.before, s.tokens = verse, n
+	s.previous, s.tokens = line, n
 	return n
 }
 

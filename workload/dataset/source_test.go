@@ -81,7 +81,7 @@ func TestRefused(t *testing.T) {
 
 // TestEnormousLine: a line or element beyond the limit is skipped and counted, and the rows after it are used.
 func TestEnormousLine(t *testing.T) {
-	huge := `{"prompt": "` + strings.Repeat("ab ", longestItem/3) + `"}`
+	huge := `{"prompt": "` + strings.Repeat("ab ", maxUsedItem/3) + `"}`
 	for name, source := range map[string]string{
 		"line":    `{"prompt": "x"}` + "\n" + huge + "\n" + `{"prompt": "y"}`,
 		"last":    `{"prompt": "x"}` + "\n" + `{"prompt": "y"}` + "\n" + huge,
@@ -142,7 +142,7 @@ func TestElementsOracle(t *testing.T) {
 			}
 			text += spaces.Draw(t, "left") + v + spaces.Draw(t, "right")
 		}
-		s, err := open(t.Context(), strings.NewReader(text+"]"+spaces.Draw(t, "behind")), defaultMost)
+		s, err := open(t.Context(), strings.NewReader(text+"]"+spaces.Draw(t, "behind")), defaultMaxBytes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,7 @@ func TestHashesOracle(t *testing.T) {
 
 func TestTooManyBlocks(t *testing.T) {
 	known := newPrefixes(1)
-	known.most = 10
+	known.limit = 10
 	if _, err := known.shared([]uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 10); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestWindowOracle(t *testing.T) {
 	})
 }
 
-// TestUnsorted: a trace that is out of order is sorted, and reported as such. Its sharing is that of the sorted trace.
-func TestUnsorted(t *testing.T) {
+// TestOutOfOrder: a trace that is out of order is sorted, and reported as such. Its sharing is that of the sorted trace.
+func TestOutOfOrder(t *testing.T) {
 	text := file(t, mooncakeTrace)
 	w := mooncakeOf(&spatev1.TraceContent{})
 	want, _, _ := built(t, w, text, Options{})
@@ -134,8 +134,8 @@ func TestUnsorted(t *testing.T) {
 	}
 }
 
-// TestTooUnsorted: the error names a row that comes too late to be sorted.
-func TestTooUnsorted(t *testing.T) {
+// TestTooFarOutOfOrder: the error names a row that comes too late to be sorted.
+func TestTooFarOutOfOrder(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
 	rows := windowBytes/timed{}.bytes() + 10

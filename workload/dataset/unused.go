@@ -12,12 +12,12 @@ type Unused struct {
 	others uint64 // rows with names beyond mostUnused
 }
 
-// mostUnused is the maximum number of names that are kept: a file may have a new name in each row.
-const mostUnused = 32
+// maxUnused is the maximum number of names that are kept: a file may have a new name in each row.
+const maxUnused = 32
 
 // note counts a member of a row.
 func (u *Unused) note(name string) {
-	if _, known := u.counts[name]; !known && len(u.counts) >= mostUnused {
+	if _, known := u.counts[name]; !known && len(u.counts) >= maxUnused {
 		u.others++
 		return
 	}

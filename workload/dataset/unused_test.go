@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TestNothingIsDroppedWithoutAWord: members that a form does not use are named, with the number of rows that have them.
-func TestNothingIsDroppedWithoutAWord(t *testing.T) {
+// TestUnusedMembersAreReported: members that a form does not use are named, with the number of rows that have them.
+func TestUnusedMembersAreReported(t *testing.T) {
 	file, trace := &spatev1.FileContent{Osl: 2}, &spatev1.TraceContent{}
 	for name, c := range map[string]struct {
 		content *spatev1.Workload
@@ -56,7 +56,7 @@ func TestUnusedIsBounded(t *testing.T) {
 	for i := range 1000 {
 		u.note(fmt.Sprint("name", i))
 	}
-	if len(u.counts) != mostUnused || !strings.HasSuffix(u.String(), ", others (968)") {
+	if len(u.counts) != maxUnused || !strings.HasSuffix(u.String(), ", others (968)") {
 		t.Errorf("%d names: %s", len(u.counts), u.String())
 	}
 }

@@ -29,7 +29,7 @@ type window struct {
 	latest   int64 // largest time received
 	first    int64
 	last     timed // the last row emitted
-	begun    bool
+	started  bool
 	sorted   uint64
 	unit     string
 	emit     func(row timed, at time.Duration) error
@@ -81,8 +81,8 @@ func (w *window) flush() error {
 func (w *window) pop() error {
 	t := w.rows.pop()
 	w.held -= t.bytes()
-	if !w.begun {
-		w.first, w.begun = t.at, true
+	if !w.started {
+		w.first, w.started = t.at, true
 	} else if t.at < w.last.at {
 		return fmt.Errorf("%s %d is %v earlier than %s %d, which comes too far before it in the file to be sorted: "+
 			"sort the file by time", w.unit, t.number, time.Duration(w.last.at-t.at), w.unit, w.last.number)

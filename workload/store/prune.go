@@ -15,7 +15,7 @@ import (
 // A dataset that was used in the last hour is never pruned, whatever the limits: a run that found it here may not have
 // opened it yet. An unfinished file is considered abandoned after a day.
 const (
-	lately    = time.Hour
+	recent    = time.Hour
 	abandoned = 24 * time.Hour
 )
 
@@ -34,7 +34,7 @@ func (s *Store) List(now time.Time) ([]retention.Item, error) {
 		}
 		used := info.ModTime()
 		out = append(out, retention.Item{Name: name, Bytes: uint64(info.Size()), Used: used,
-			Held: now.Sub(used) < lately})
+			Held: now.Sub(used) < recent})
 	}
 	return out, nil
 }
@@ -76,8 +76,8 @@ func (s *Store) Prune(l retention.Limits, now time.Time, inUse map[string]bool) 
 
 // sweep deletes abandoned unfinished files.
 func (s *Store) sweep(now time.Time) (err error) {
-	begun, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the pattern is valid
-	for _, name := range begun {
+	unfinished, _ := fs.Glob(os.DirFS(s.dir), incoming+"*") // the pattern is valid
+	for _, name := range unfinished {
 		path := filepath.Join(s.dir, name)
 		if info, e := os.Stat(path); e == nil && now.Sub(info.ModTime()) > abandoned {
 			err = errors.Join(err, os.Remove(path))
@@ -86,8 +86,8 @@ func (s *Store) sweep(now time.Time) (err error) {
 	return err
 }
 
-// used marks a dataset as used now. A failure to do so is ignored, because the dataset itself is fine.
-func used(path string) {
+// touch marks a dataset as used now. A failure to do so is ignored, because the dataset itself is fine.
+func touch(path string) {
 	now := time.Now()
 	_ = os.Chtimes(path, now, now)
 }

@@ -50,8 +50,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestUseIsNoted: a dataset that a run finds is not the next one to be deleted.
-func TestUseIsNoted(t *testing.T) {
+// TestOpenUpdatesLastUse: a dataset that a run finds is not the next one to be deleted.
+func TestOpenUpdatesLastUse(t *testing.T) {
 	s := open(t)
 	for name, use := range map[string]func() error{
 		hashed("a"): func() error { _, _, err := s.Path(hashed("a"), 10); return err },

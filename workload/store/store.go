@@ -65,7 +65,7 @@ func (s *Store) Open(sha256 string) (*os.File, error) {
 		return nil, fmt.Errorf("dataset %s: %w", sha256, ErrUnknown)
 	}
 	if err == nil {
-		used(path)
+		touch(path)
 	}
 	return f, err
 }
@@ -86,26 +86,26 @@ func (s *Store) Path(sha256 string, size uint64) (path string, found bool, err e
 		return path, false, fmt.Errorf("dataset %s has %d bytes instead of %d: it is damaged: delete it", path,
 			info.Size(), size)
 	}
-	used(path)
+	touch(path)
 	return path, true, nil
 }
 
 // Incoming is a dataset that is being written. It is not safe for concurrent use. The caller commits or discards it.
 type Incoming struct {
-	store  *Store
-	file   *os.File
-	sum    hash.Hash
-	sha256 string
-	size   uint64
-	have   uint64
+	store   *Store
+	file    *os.File
+	sum     hash.Hash
+	sha256  string
+	size    uint64
+	written uint64
 }
 
-// Receive starts writing a dataset whose hash and size are known in advance.
-func (s *Store) Receive(sha256 string, size uint64) (*Incoming, error) {
+// Create starts writing a dataset whose hash and size are known in advance.
+func (s *Store) Create(sha256 string, size uint64) (*Incoming, error) {
 	if _, err := s.file(sha256); err != nil {
 		return nil, err
 	}
-	in, err := s.begin()
+	in, err := s.newIncoming()
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (s *Store) Receive(sha256 string, size uint64) (*Incoming, error) {
 	return in, nil
 }
 
-func (s *Store) begin() (*Incoming, error) {
+func (s *Store) newIncoming() (*Incoming, error) {
 	f, err := os.CreateTemp(s.dir, incoming+"*")
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
@@ -121,17 +121,17 @@ func (s *Store) begin() (*Incoming, error) {
 	return &Incoming{store: s, file: f, sum: sha256.New()}, nil
 }
 
-// Have returns the number of bytes written so far: where an interrupted transfer resumes.
-func (in *Incoming) Have() uint64 { return in.have }
+// Written returns the number of bytes written so far: where an interrupted transfer resumes.
+func (in *Incoming) Written() uint64 { return in.written }
 
 // Write writes the next bytes. It refuses more bytes than were announced, so that a sender cannot fill the disk.
 func (in *Incoming) Write(p []byte) (int, error) {
-	if in.have+uint64(len(p)) > in.size {
+	if in.written+uint64(len(p)) > in.size {
 		return 0, fmt.Errorf("dataset %s: more than the announced %d bytes", in.sha256, in.size)
 	}
 	n, err := in.file.Write(p)
 	in.sum.Write(p[:n])
-	in.have += uint64(n)
+	in.written += uint64(n)
 	if err != nil {
 		return n, fmt.Errorf("dataset %s: %w", in.sha256, err)
 	}
@@ -142,8 +142,9 @@ func (in *Incoming) Write(p []byte) (int, error) {
 // Discard does nothing.
 func (in *Incoming) Commit() (string, error) {
 	got := hex.EncodeToString(in.sum.Sum(nil))
-	if in.have != in.size || got != in.sha256 {
-		return "", fmt.Errorf("dataset %s of %d bytes: received %d bytes with hash %s", in.sha256, in.size, in.have, got)
+	if in.written != in.size || got != in.sha256 {
+		return "", fmt.Errorf("dataset %s of %d bytes: received %d bytes with hash %s",
+			in.sha256, in.size, in.written, got)
 	}
 	if err := errors.Join(in.file.Sync(), in.file.Close()); err != nil {
 		return "", fmt.Errorf("dataset %s: %w", in.sha256, err)
@@ -173,10 +174,10 @@ func (in *Incoming) Discard() error {
 	return err
 }
 
-// Adopt stores a file that build writes, under the hash that build returns. build gets an empty file and must not close
+// Build stores a file that build writes, under the hash that build returns. build gets an empty file and must not close
 // it.
-func (s *Store) Adopt(build func(f *os.File) (sha256 string, err error)) (path string, err error) {
-	in, err := s.begin()
+func (s *Store) Build(build func(f *os.File) (sha256 string, err error)) (path string, err error) {
+	in, err := s.newIncoming()
 	if err != nil {
 		return "", err
 	}
@@ -185,15 +186,15 @@ func (s *Store) Adopt(build func(f *os.File) (sha256 string, err error)) (path s
 	if err != nil {
 		return "", err
 	}
-	if in.size, err = in.reread(); err != nil {
+	if in.size, err = in.rehash(); err != nil {
 		return "", err
 	}
-	in.sha256, in.have = hash, in.size
+	in.sha256, in.written = hash, in.size
 	return in.Commit()
 }
 
-// reread hashes what build wrote, because build need not write in order.
-func (in *Incoming) reread() (size uint64, err error) {
+// rehash hashes what build wrote, because build need not write in order.
+func (in *Incoming) rehash() (size uint64, err error) {
 	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}

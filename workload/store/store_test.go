@@ -43,16 +43,16 @@ func files(t *testing.T, s *Store) []string {
 	return names
 }
 
-// TestReceived: a dataset that is received in pieces is in the store after Commit, and not before.
-func TestReceived(t *testing.T) {
+// TestCreate: a dataset that is received in pieces is in the store after Commit, and not before.
+func TestCreate(t *testing.T) {
 	s := open(t)
-	in, err := s.Receive(name(), uint64(len(content)))
+	in, err := s.Create(name(), uint64(len(content)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, b := range content {
-		if in.Have() != uint64(i) {
-			t.Fatalf("has %d bytes of %d", in.Have(), i)
+		if in.Written() != uint64(i) {
+			t.Fatalf("has %d bytes of %d", in.Written(), i)
 		}
 		if _, found, err := s.Path(name(), uint64(len(content))); found || err != nil {
 			t.Fatalf("found before its end: %v, %v", found, err)
@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 		"another size": {uint64(len(content)) + 1, content, "of 18 bytes: received 17"},
 	} {
 		s := open(t)
-		in, err := s.Receive(name(), c.size)
+		in, err := s.Create(name(), c.size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestNames(t *testing.T) {
 	s := open(t)
 	for _, bad := range []string{"", "..", "../../etc/passwd", strings.ToUpper(name()), name() + "0",
 		strings.Repeat("/", 64)} {
-		if _, err := s.Receive(bad, 1); !errors.Is(err, ErrHash) {
+		if _, err := s.Create(bad, 1); !errors.Is(err, ErrHash) {
 			t.Errorf("receives %q: %v", bad, err)
 		}
 		if _, _, err := s.Path(bad, 1); !errors.Is(err, ErrHash) {
@@ -149,8 +149,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestAdopt stores a file that was written out of order, and refuses a wrong hash.
-func TestAdopt(t *testing.T) {
+// TestBuild stores a file that was written out of order, and refuses a wrong hash.
+func TestBuild(t *testing.T) {
 	s := open(t)
 	write := func(hash string) func(*os.File) (string, error) {
 		return func(f *os.File) (string, error) {
@@ -159,17 +159,17 @@ func TestAdopt(t *testing.T) {
 			return hash, errors.Join(err, err2)
 		}
 	}
-	if _, err := s.Adopt(write(strings.Repeat("0", 64))); err == nil {
+	if _, err := s.Build(write(strings.Repeat("0", 64))); err == nil {
 		t.Error("adopts bytes of another hash")
 	}
 	broken := errors.New("no such file")
-	if _, err := s.Adopt(func(*os.File) (string, error) { return "", broken }); !errors.Is(err, broken) {
+	if _, err := s.Build(func(*os.File) (string, error) { return "", broken }); !errors.Is(err, broken) {
 		t.Errorf("a build that failed: %v", err)
 	}
 	if left := files(t, s); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
-	path, err := s.Adopt(write(name()))
+	path, err := s.Build(write(name()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (c *catalog) at(text string, i int) (longest added, ok bool) {
 			longest, ok = a, true
 		}
 	}
-	if ok && longest.SingleWord && (wordEnds(text[:i]) || wordBegins(text[i+len(longest.Content):])) {
+	if ok && longest.SingleWord && (endsWithWord(text[:i]) || startsWithWord(text[i+len(longest.Content):])) {
 		return added{}, false
 	}
 	return longest, ok
@@ -88,12 +88,12 @@ func (a *added) span(text string, i, from int) (start, stop int) {
 	return start, stop
 }
 
-func wordBegins(text string) bool {
+func startsWithWord(text string) bool {
 	r, _ := utf8.DecodeRuneInString(text)
 	return text != "" && isWord(r)
 }
 
-func wordEnds(text string) bool {
+func endsWithWord(text string) bool {
 	r, _ := utf8.DecodeLastRuneInString(text)
 	return text != "" && isWord(r)
 }

@@ -67,7 +67,8 @@ func newBPE(data json.RawMessage) (*bpe, error) {
 		return nil, fmt.Errorf("its model: %w", err)
 	}
 	if p.Dropout != nil && *p.Dropout != 0 || p.Prefix != nil && *p.Prefix != "" || p.Suffix != nil && *p.Suffix != "" {
-		return nil, errors.New("its BPE model has a dropout, a subword prefix or a word suffix, which are not supported: set the target's tokenizer to server or usage")
+		return nil, errors.New("its BPE model has a dropout, a subword prefix or a word suffix, " +
+			"which are not supported: set the target's tokenizer to server or usage")
 	}
 	m := &bpe{
 		ids: p.Vocab, merges: make(map[[2]uint32]merge, len(p.Merges)), unknown: none, fuse: p.Fuse,
@@ -94,7 +95,8 @@ func (m *bpe) addMerges(all []mergePart) error {
 		right, ok2 := m.ids[pair[1]]
 		whole, ok3 := m.ids[pair[0]+pair[1]]
 		if !ok1 || !ok2 || !ok3 {
-			return fmt.Errorf("its merge %d of %q and %q has a token that is not in the vocabulary", rank, pair[0], pair[1])
+			return fmt.Errorf("its merge %d of %q and %q has a token that is not in the vocabulary",
+				rank, pair[0], pair[1])
 		}
 		m.merges[[2]uint32{left, right}] = merge{rank, whole}
 	}

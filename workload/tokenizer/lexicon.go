@@ -12,13 +12,13 @@ import (
 const (
 	// Length of words in letters. There are few words of one letter, and they say little. With its space, the longest
 	// word has 8 bytes, which are written at once.
-	shortestWord = 2
-	longestWord  = 7
-	// mostWords keeps a stage's assignment small and its words common: vocabularies list their most common tokens
+	minLetters = 2
+	maxLetters = 7
+	// maxWords keeps a stage's assignment small and its words common: vocabularies list their most common tokens
 	// first.
-	mostWords = 4000
-	// fewestWords is the minimum number of words of a lexicon.
-	fewestWords = 100
+	maxWords = 4000
+	// minWords is the minimum number of words of a lexicon.
+	minWords = 100
 	// Number of random texts that the words must pass, and of words in each.
 	trials    = 1000
 	trialSize = 64
@@ -51,7 +51,7 @@ func (t *Tokenizer) candidates() []string {
 	seen := make(map[string]bool)
 	feed := len(t.encode("\n"))
 	for _, token := range t.model.tokens() {
-		if len(words) == mostWords {
+		if len(words) == maxWords {
 			break
 		}
 		w, ok := wordOf(token)
@@ -72,7 +72,7 @@ func wordOf(token string) (string, bool) {
 	for _, space := range []string{"Ġ", "▁"} {
 		if w, ok := strings.CutPrefix(token, space); ok {
 			plain := strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") == ""
-			return w, plain && len(w) >= shortestWord && len(w) <= longestWord
+			return w, plain && len(w) >= minLetters && len(w) <= maxLetters
 		}
 	}
 	return "", false
@@ -80,15 +80,16 @@ func wordOf(token string) (string, bool) {
 
 // failing returns the words to blame for the first trial that fails. Empty: all trials pass.
 func (t *Tokenizer) failing(words []string) (map[string]bool, error) {
-	if len(words) < fewestWords {
-		return nil, fmt.Errorf("tokenizer: only %d lowercase words of its vocabulary are one token next to any other word, but %d are needed: set the target's tokenizer to server or usage",
-			len(words), fewestWords)
+	if len(words) < minWords {
+		return nil, fmt.Errorf("tokenizer: only %d lowercase words of its vocabulary are one token "+
+			"next to any other word, but %d are needed: set the target's tokenizer to server or usage",
+			len(words), minWords)
 	}
-	lots := draw.New(1, "lexicon")
+	numbers := draw.New(1, "lexicon")
 	text := make([]string, trialSize)
 	for trial := range uint64(trials) {
 		for i := range text {
-			text[i] = words[lots.Below(trial*trialSize+uint64(i), uint64(len(words)))]
+			text[i] = words[numbers.Below(trial*trialSize+uint64(i), uint64(len(words)))]
 		}
 		if len(t.encode(strings.Join(text, " "))) != trialSize {
 			return t.blame(text), nil

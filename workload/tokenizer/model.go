@@ -21,11 +21,11 @@ func newModel(data json.RawMessage) (model, error) {
 	case "Unigram":
 		return newUnigram(data)
 	}
-	return nil, unknown("model", k.Type)
+	return nil, unsupported("model", k.Type)
 }
 
-// mostIDs bounds the ids of a vocabulary.
-const mostIDs = 1 << 24
+// maxIDs bounds the ids of a vocabulary.
+const maxIDs = 1 << 24
 
 // fallback maps each byte to the id of its token, <0x00> to <0xFF>. It encodes text that has no token. Nil: there is no
 // fallback.
@@ -70,8 +70,8 @@ func (f fallback) append(ids []uint32, text string) ([]uint32, bool) {
 func listed(ids map[string]uint32) ([]string, error) {
 	var all []string
 	for token, id := range ids {
-		if id >= mostIDs {
-			return nil, fmt.Errorf("its token %q has the id %d: ids must be below %d", token, id, mostIDs)
+		if id >= maxIDs {
+			return nil, fmt.Errorf("its token %q has the id %d: ids must be below %d", token, id, maxIDs)
 		}
 		for int(id) >= len(all) {
 			all = append(all, make([]string, len(all)+1)...)

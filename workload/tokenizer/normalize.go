@@ -49,7 +49,7 @@ func newNormalizer(data json.RawMessage) (normalizer, error) {
 	case "Replace":
 		return newReplacement(p)
 	}
-	return nil, unknown("normalizer", p.Type)
+	return nil, unsupported("normalizer", p.Type)
 }
 
 // newNormalizers returns a normalizer that applies several in sequence.

@@ -48,7 +48,8 @@ func findText(text, wanted string) (all []match) {
 func newExpression(expression string) (finder, error) {
 	re, err := regexp2.Compile(expression, regexp2.Multiline)
 	if err != nil {
-		return nil, fmt.Errorf("its pattern %q is not supported (%w): set the target's tokenizer to server or usage", expression, err)
+		return nil, fmt.Errorf("its pattern %q is not supported (%w): set the target's tokenizer to server or usage",
+			expression, err)
 	}
 	return func(text string) []match { return findExpression(re, text) }, nil
 }

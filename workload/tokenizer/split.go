@@ -55,7 +55,7 @@ func newSplitter(data json.RawMessage) (splitter, error) {
 	case "WhitespaceSplit":
 		return newCut(func(text string) []match { return runs(text, unicode.IsSpace, false) }, "Removed", false)
 	}
-	return nil, unknown("pre-tokenizer", p.Type)
+	return nil, unsupported("pre-tokenizer", p.Type)
 }
 
 // newSplitters returns a splitter that applies several in sequence.
@@ -101,7 +101,7 @@ func newCutter(p pattern, behavior string, invert bool) (splitter, error) {
 func newCut(find finder, behavior string, invert bool) (splitter, error) {
 	join, known := behaviors[behavior]
 	if !known {
-		return nil, unknown("split behavior", behavior)
+		return nil, unsupported("split behavior", behavior)
 	}
 	return each(func(out []piece, p piece) []piece {
 		return join(out, p, sections(p.text, find(p.text), invert))
@@ -240,5 +240,5 @@ func (p *splitterPart) prefixed() (func(piece) bool, error) {
 	case "never":
 		return func(piece) bool { return false }, nil
 	}
-	return nil, unknown("prepend scheme", scheme)
+	return nil, unsupported("prepend scheme", scheme)
 }

@@ -20,11 +20,11 @@ import (
 
 // Tokenizer splits text into tokens. It is safe for concurrent use.
 type Tokenizer struct {
-	model     model
-	normalize normalizer
-	split     splitter
-	raw       *catalog // added tokens that are searched for in the raw text
-	cooked    *catalog // added tokens that are searched for after normalization
+	model      model
+	normalize  normalizer
+	split      splitter
+	raw        *catalog // added tokens that are searched for in the raw text
+	normalized *catalog // added tokens that are searched for after normalization
 }
 
 // model turns pieces of text into token ids.
@@ -43,8 +43,8 @@ type document struct {
 	Model        json.RawMessage `json:"model"`
 }
 
-// most is the maximum size of the file. Files of the largest vocabularies have a fifth of it.
-const most = 256 << 20
+// maxBytes is the maximum size of the file. Files of the largest vocabularies have a fifth of it.
+const maxBytes = 256 << 20
 
 // Open reads a tokenizer.json. Errors name the file and the unknown part. The file is closed when Open returns.
 func Open(path string) (*Tokenizer, error) {
@@ -53,12 +53,12 @@ func Open(path string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
 	}
-	if len(data) > most {
-		return nil, fmt.Errorf("tokenizer: %s is longer than %d MiB: it is not a tokenizer.json", path, most>>20)
+	if len(data) > maxBytes {
+		return nil, fmt.Errorf("tokenizer: %s is longer than %d MiB: it is not a tokenizer.json", path, maxBytes>>20)
 	}
 	t, err := parse(data)
 	if err != nil {
@@ -84,7 +84,7 @@ func parse(data []byte) (*Tokenizer, error) {
 	if t.split, err = newSplitter(d.PreTokenizer); err != nil {
 		return nil, err
 	}
-	t.raw, t.cooked = newCatalogs(d.Added, t.normalize)
+	t.raw, t.normalized = newCatalogs(d.Added, t.normalize)
 	return &t, nil
 }
 
@@ -106,7 +106,7 @@ func (t *Tokenizer) encode(text string) []uint32 {
 			ids, first = append(ids, id), false
 			return
 		}
-		t.cooked.cut(t.normalize(part), func(part string, id uint32, token bool) {
+		t.normalized.cut(t.normalize(part), func(part string, id uint32, token bool) {
 			if token {
 				ids = append(ids, id)
 			} else {
@@ -136,7 +136,7 @@ type kind struct {
 // absent reports whether the file lacks a part.
 func absent(part json.RawMessage) bool { return len(part) == 0 || string(part) == "null" }
 
-// unknown returns the error for a part that this package does not support.
-func unknown(what, name string) error {
+// unsupported returns the error for a part that this package does not support.
+func unsupported(what, name string) error {
 	return fmt.Errorf("its %s %q is not supported: set the target's tokenizer to server or usage", what, name)
 }

@@ -104,8 +104,8 @@ func TestLexicon(t *testing.T) {
 	}
 }
 
-// TestFilesThatAreRefused checks that unknown parts are errors, not guesses.
-func TestFilesThatAreRefused(t *testing.T) {
+// TestRefusedFiles checks that unknown parts are errors, not guesses.
+func TestRefusedFiles(t *testing.T) {
 	const model = `"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}`
 	for want, text := range map[string]string{
 		"is not a tokenizer.json":                                     `[]`,
@@ -141,7 +141,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoText(t *testing.T) {
+func TestInvalidUTF8(t *testing.T) {
 	if n, err := opened(t, "gpt2").Count("a\xff"); err == nil {
 		t.Errorf("%d tokens", n)
 	}

@@ -46,7 +46,8 @@ func newUnigram(data json.RawMessage) (*unigram, error) {
 	}
 	if p.Unknown != nil {
 		if int(*p.Unknown) >= len(m.list) {
-			return nil, fmt.Errorf("its unknown token has the id %d, but its vocabulary has %d tokens", *p.Unknown, len(m.list))
+			return nil, fmt.Errorf("its unknown token has the id %d, but its vocabulary has %d tokens",
+				*p.Unknown, len(m.list))
 		}
 		m.unknown = *p.Unknown
 	}

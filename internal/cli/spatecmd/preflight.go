@@ -72,7 +72,7 @@ func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, sec
 			continue
 		}
 		seen[cell] = true
-		longest, known := workload.Longest(w, s.GetDataset())
+		longest, known := workload.LongestRequest(w, s.GetDataset())
 		if !known {
 			continue
 		}

@@ -151,7 +151,7 @@ func (g *gatherer) rows(ctx context.Context, f plans.File) {
 	var rows *spatev1.Dataset
 	var left *dataset.Skipped
 	in := newReading(ctx, src, f.Path, g.notes, g.quiet)
-	_, err = g.store.Adopt(func(dst *os.File) (string, error) {
+	_, err = g.store.Build(func(dst *os.File) (string, error) {
 		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count(),
 			MaxBytes: g.largest})
 		if err != nil {
@@ -215,7 +215,7 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	if n := skipped.Unusable; n > 0 {
 		fmt.Fprintf(g.notes, "; %s left out as unusable: %s", count(n, "row"), skipped)
 	}
-	if n := skipped.LeftOut; n > 0 {
+	if n := skipped.Excluded; n > 0 {
 		fmt.Fprintf(g.notes, "; %s left out: no requests by the rules of the form", count(n, "row"))
 	}
 	if n := skipped.Reordered; n > 0 {
