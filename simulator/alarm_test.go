@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-func TestAlarmNeverRingsEarly(t *testing.T) {
+func TestAlarmIsNeverEarly(t *testing.T) {
 	a, err := newAlarm()
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestAlarmNeverRingsEarly(t *testing.T) {
 	}
 }
 
-func TestAlarmSetAnewWhileWaitedFor(t *testing.T) {
+func TestAlarmResetWhileWaiting(t *testing.T) {
 	a, err := newAlarm()
 	if err != nil {
 		t.Fatal(err)

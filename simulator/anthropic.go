@@ -69,7 +69,7 @@ func anthropicError(e *apiError) []byte {
 }
 
 func (anthropic) encoder(q *request, c *Config, id string, _ int64) encoder {
-	e := &anthropicEncoder{pen: newPen(q, c), atOnce: c.Frames.Role == RoleAtOnce}
+	e := &anthropicEncoder{frameWriter: newFrameWriter(q, c), atOnce: c.Frames.Role == RoleAtOnce}
 	if c.Frames.ReasoningField != ReasoningHidden {
 		e.reasoning = c.Frames.ReasoningTokens
 	}
@@ -82,7 +82,7 @@ func (anthropic) encoder(q *request, c *Config, id string, _ int64) encoder {
 
 // anthropicEncoder writes one answer of the messages API. Reasoning is a thinking block before the text block.
 type anthropicEncoder struct {
-	pen
+	frameWriter
 	reasoning int  // tokens that are sent as thinking
 	atOnce    bool // the first block starts with the message, as at Anthropic; else with its first text, as in vLLM
 	block     int  // number of the open block, or of the next one
@@ -181,7 +181,7 @@ func (e *anthropicEncoder) closing(b []byte, part, output int, finish string) ([
 		b = e.appendUsage(b, output)
 		b = e.close(b)
 	case 2:
-		if !e.noMark {
+		if !e.noEndMark {
 			b = e.event(b, "message_stop")
 			b = append(b, `{"type":"message_stop"`...)
 			b = e.close(b)

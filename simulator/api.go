@@ -35,7 +35,7 @@ type encoder interface {
 	// mark appends the end mark of a stream, which failed streams have too, or nothing if the API has none.
 	mark(b []byte) []byte
 	// common returns the part that all encoders share.
-	common() *pen
+	common() *frameWriter
 }
 
 // routes are the paths of the generation APIs.

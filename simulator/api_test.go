@@ -170,7 +170,7 @@ var seedOfTwoTokens = func() uint64 {
 }()
 
 // All ways of sending and of splitting writes produce the same bytes.
-func TestAllWaysOfSendingAreOne(t *testing.T) {
+func TestAllWaysOfSendingAgree(t *testing.T) {
 	shapes := map[string]func(*Config){
 		"as it is":              func(*Config) {},
 		"opening at once":       func(c *Config) { c.Frames.Role = RoleAtOnce },
@@ -212,7 +212,7 @@ func TestShapesOfEachAPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			plain := handled(t, fast(), a.path, a.body)
 			crlf, comments, unmarked, silent := fast(), fast(), fast(), fast()
-			crlf.Frames.CRLF, comments.Frames.Comments, unmarked.Frames.NoDone, silent.Frames.NoUsage = true,
+			crlf.Frames.CRLF, comments.Frames.Comments, unmarked.Frames.NoEndMark, silent.Frames.NoUsage = true,
 				true, true, true
 			if got := handled(t, crlf, a.path, a.body); got != strings.ReplaceAll(plain, "\n", "\r\n") {
 				t.Errorf("CRLF: %q", got)

@@ -19,20 +19,21 @@ func badRequest(message string) *apiError {
 		Code: "invalid_value"}
 }
 
-func tooLong(prompt, output, most int) *apiError {
+func tooLong(prompt, output, limit int) *apiError {
 	return &apiError{
 		status: http.StatusBadRequest,
-		Message: fmt.Sprintf("This model's maximum context length is %d tokens. You requested %d tokens: %d in the prompt and %d in the output.",
-			most, prompt+output, prompt, output),
+		Message: fmt.Sprintf("This model's maximum context length is %d tokens. "+
+			"You requested %d tokens: %d in the prompt and %d in the output.",
+			limit, prompt+output, prompt, output),
 		Type: "invalid_request_error",
 		Code: "context_length_exceeded",
 	}
 }
 
-func bodyTooLarge(most int64) *apiError {
+func bodyTooLarge(limit int64) *apiError {
 	return &apiError{
 		status:  http.StatusRequestEntityTooLarge,
-		Message: fmt.Sprintf("the body is longer than %d bytes", most),
+		Message: fmt.Sprintf("the body is longer than %d bytes", limit),
 		Type:    "invalid_request_error",
 		Code:    "body_too_large",
 	}

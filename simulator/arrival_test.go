@@ -72,7 +72,7 @@ func arrivalOfHello(t *testing.T, l net.Listener) (before clock.Instant, last st
 }
 
 // Data that the kernel does not take at once wait until the other side has read.
-func TestWriteOfMuch(t *testing.T) {
+func TestLargeWrite(t *testing.T) {
 	l, err := listenTCP("127.0.0.1:0", false)
 	if err != nil {
 		t.Fatal(err)

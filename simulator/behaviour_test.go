@@ -63,12 +63,12 @@ func TestTokensWithoutText(t *testing.T) {
 }
 
 // An output that ends by itself ends with the end-of-sequence token or, as at OpenAI, with its last text.
-func TestNaturalEnds(t *testing.T) {
+func TestOutputLength(t *testing.T) {
 	for api := range asks {
 		for _, apart := range []bool{false, true} {
 			t.Run(fmt.Sprint(api, "/apart=", apart), func(t *testing.T) {
 				c := stepped()
-				c.Ends.Mean, c.Frames.FinishFrame = 5, apart
+				c.OutputLength.Mean, c.Frames.FinishFrame = 5, apart
 				r, got := record(t, c, api, 10)
 				text := 4
 				if apart {
@@ -92,19 +92,19 @@ func TestNaturalEnds(t *testing.T) {
 }
 
 // If ignore_eos is honoured, nothing ends early.
-func TestIgnoreEOSGoesBeforeEnds(t *testing.T) {
-	for _, ends := range []Ends{{Mean: 5}, {MeanShare: 0.1}} {
-		for treatment, want := range map[Treatment]int{Honoured: 1000, Ignored: 5} {
+func TestIgnoreEOSOverridesOutputLength(t *testing.T) {
+	for _, ends := range []OutputLength{{Mean: 5}, {MeanShare: 0.1}} {
+		for handling, want := range map[FieldHandling]int{Honoured: 1000, Ignored: 5} {
 			c := Default()
-			c.Ends, c.Manners.ExactOutput = ends, treatment
+			c.OutputLength, c.Dialect.ExactOutput = ends, handling
 			q := &request{maxTokens: 1000, ignoreEOS: true}
-			if problem := c.Manners.exactOutput(q); problem != nil {
+			if problem := c.Dialect.exactOutput(q); problem != nil {
 				t.Fatal(problem)
 			}
 			got := c.draw(q, chance(0, "r")).tokens
-			if treatment == Honoured && got != want || treatment == Ignored &&
+			if handling == Honoured && got != want || handling == Ignored &&
 				(got >= 1000 || ends.Mean > 0 && got != want) {
-				t.Errorf("%+v, ignore_eos %s: %d tokens", ends, treatment, got)
+				t.Errorf("%+v, ignore_eos %s: %d tokens", ends, handling, got)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestIgnoreEOSGoesBeforeEnds(t *testing.T) {
 func TestMeanShareOfLengths(t *testing.T) {
 	for _, share := range []float64{0.1, 0.5, 0.814, 0.98} {
 		c := Default()
-		c.Ends.MeanShare = share
+		c.OutputLength.MeanShare = share
 		const n, most = 20_000, 1000
 		sum, full := 0, 0
 		for i := range n {
@@ -136,7 +136,7 @@ func TestMeanShareOfLengths(t *testing.T) {
 
 func TestLognormalLengths(t *testing.T) {
 	c := Default()
-	c.Ends = Ends{Mean: 400, Stddev: 100}
+	c.OutputLength = OutputLength{Mean: 400, Stddev: 100}
 	const n = 20_000
 	sum, squares := 0.0, 0.0
 	for i := range n {
@@ -154,7 +154,7 @@ func TestScripts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Default()
 		c.EarlyEOS = rapid.Bool().Draw(t, "early")
-		c.Ends.Mean = rapid.Float64Range(0, 50).Draw(t, "mean")
+		c.OutputLength.Mean = rapid.Float64Range(0, 50).Draw(t, "mean")
 		c.Textless = Textless{
 			Share: rapid.Float64Range(0, 1).Draw(t, "share"), First: rapid.IntRange(0, 5).Draw(t, "first"),
 			Last: rapid.IntRange(0, 5).Draw(t, "last"),
@@ -181,7 +181,7 @@ func TestScripts(t *testing.T) {
 
 // A share of the tokens has no text.
 func TestShareOfTokensWithoutText(t *testing.T) {
-	s := script{tokens: 100_000, special: true, share: 0.02, seed: 5}
+	s := script{tokens: 100_000, someTextless: true, share: 0.02, seed: 5}
 	n := 0
 	for i := range s.tokens {
 		if s.textless(i) {
@@ -194,7 +194,7 @@ func TestShareOfTokensWithoutText(t *testing.T) {
 }
 
 // Hidden reasoning takes its time: the first frame comes with the first token of the answer.
-func TestHiddenThinking(t *testing.T) {
+func TestHiddenReasoning(t *testing.T) {
 	for api := range asks {
 		t.Run(api, func(t *testing.T) {
 			c := stepped()
@@ -209,10 +209,10 @@ func TestHiddenThinking(t *testing.T) {
 			if strings.Contains(got, " water") || strings.Contains(got, " and") || !strings.Contains(got, " spreads") {
 				t.Errorf("it shows what is hidden: %s", got)
 			}
-			told := map[string]string{"responses": `"output_tokens_details":{"reasoning_tokens":6}`,
+			reported := map[string]string{"responses": `"output_tokens_details":{"reasoning_tokens":6}`,
 				"anthropic": `"output_tokens":9`, "sglang": `"completion_tokens":9`}
-			if !strings.Contains(got, told[api]) {
-				t.Errorf("no %s in %s", told[api], got)
+			if !strings.Contains(got, reported[api]) {
+				t.Errorf("no %s in %s", reported[api], got)
 			}
 		})
 	}
@@ -253,61 +253,61 @@ func TestDeliverJSON(t *testing.T) {
 	}
 }
 
-func TestManners(t *testing.T) {
+func TestDialect(t *testing.T) {
 	const chat = `{"model":"m","messages":[{"content":"hi"}],"max_tokens":2,"stream":true`
 	for name, c := range map[string]struct {
-		manners    Manners
+		dialect    Dialect
 		path, body string
 		status     int
 		says       string
 	}{
-		"owner": {Manners{OwnedBy: "nvidia"}, "/v1/models", "", 200, `"owned_by":"nvidia"`},
-		"no tokenizer": {Manners{NoTokenize: true}, "/tokenize", `{"prompt":"a"}`, 404,
+		"owner": {Dialect{OwnedBy: "nvidia"}, "/v1/models", "", 200, `"owned_by":"nvidia"`},
+		"no tokenizer": {Dialect{NoTokenize: true}, "/tokenize", `{"prompt":"a"}`, 404,
 			`Unknown request: POST /tokenize`},
-		"a tokenizer": {Manners{}, "/tokenize", `{"prompt":"a"}`, 200, `"count":1`},
-		"ignore_eos refused": {Manners{ExactOutput: Refused}, chatPath, chat + `,"ignore_eos":true}`, 400,
+		"a tokenizer": {Dialect{}, "/tokenize", `{"prompt":"a"}`, 200, `"count":1`},
+		"ignore_eos refused": {Dialect{ExactOutput: Refused}, chatPath, chat + `,"ignore_eos":true}`, 400,
 			`supplied: ignore_eos","type":"invalid_request_error","param":"ignore_eos"`},
-		"min_tokens refused": {Manners{ExactOutput: Refused}, chatPath, chat + `,"min_tokens":2}`, 400,
+		"min_tokens refused": {Dialect{ExactOutput: Refused}, chatPath, chat + `,"min_tokens":2}`, 400,
 			`supplied: min_tokens`},
-		"neither is there to refuse": {Manners{ExactOutput: Refused}, chatPath, chat + `}`, 200, `[DONE]`},
-		"options refused": {Manners{ContinuousUsage: Refused}, chatPath,
+		"neither is there to refuse": {Dialect{ExactOutput: Refused}, chatPath, chat + `}`, 200, `[DONE]`},
+		"options refused": {Dialect{ContinuousUsage: Refused}, chatPath,
 			chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 400,
 			`supplied: stream_options.continuous_usage_stats`},
-		"unknown options refused": {Manners{ContinuousUsage: Refused}, completionsPath,
+		"unknown options refused": {Dialect{ContinuousUsage: Refused}, completionsPath,
 			`{"model":"m","prompt":"a","stream_options":{"x":1}}`, 400, `supplied: stream_options.x`},
-		"known options are not": {Manners{ContinuousUsage: Refused}, chatPath,
+		"known options are not": {Dialect{ContinuousUsage: Refused}, chatPath,
 			chat + `,"stream_options":{"include_usage":true}}`, 200, `"choices":[],"usage":`},
-		"unknown options let through": {Manners{}, chatPath, chat + `,"stream_options":{"x":1}}`, 200, `[DONE]`},
-		"options that are none": {Manners{}, chatPath, chat + `,"stream_options":7}`, 400,
+		"unknown options let through": {Dialect{}, chatPath, chat + `,"stream_options":{"x":1}}`, 200, `[DONE]`},
+		"options that are none": {Dialect{}, chatPath, chat + `,"stream_options":7}`, 400,
 			`stream_options is not an object`},
-		"running usage": {Manners{}, chatPath,
+		"running usage": {Dialect{}, chatPath,
 			chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 200,
 			`"finish_reason":null}],"usage":`},
-		"ids": {Manners{TokenIDs: Honoured}, chatPath, chat + `,"return_token_ids":true}`, 200,
+		"ids": {Dialect{TokenIDs: Honoured}, chatPath, chat + `,"return_token_ids":true}`, 200,
 			`"finish_reason":"length","token_ids":[1001]}`},
-		"ids of completions": {Manners{TokenIDs: Honoured}, completionsPath,
+		"ids of completions": {Dialect{TokenIDs: Honoured}, completionsPath,
 			`{"model":"m","prompt":"a","max_tokens":1,"stream":true,"return_token_ids":true}`, 200,
 			`"token_ids":[1000]`},
-		"ids refused": {Manners{TokenIDs: Refused}, chatPath, chat + `,"return_token_ids":true}`, 400,
+		"ids refused": {Dialect{TokenIDs: Refused}, chatPath, chat + `,"return_token_ids":true}`, 400,
 			`supplied: return_token_ids`},
-		"Triton's end_id refused, too": {Manners{ExactOutput: Refused}, "/v2/models/m/generate",
+		"Triton's end_id refused, too": {Dialect{ExactOutput: Refused}, "/v2/models/m/generate",
 			`{"text_input":"a","end_id":-1}`, 400, `ignore_eos`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := fast()
-			config.Manners = c.manners
+			config.Dialect = c.dialect
 			status, got := start(t, config).get(c.path, "r", c.body)
 			if status != c.status || !strings.Contains(got, c.says) {
 				t.Errorf("%d %s, want %d with %s", status, got, c.status, c.says)
 			}
 		})
 	}
-	for body, manners := range map[string]Manners{
+	for body, dialect := range map[string]Dialect{
 		`,"return_token_ids":true`: {TokenIDs: Ignored},
 		`,"stream_options":{"continuous_usage_stats":true,"include_usage":true}`: {ContinuousUsage: Ignored},
 	} {
 		config := fast()
-		config.Manners = manners
+		config.Dialect = dialect
 		if got := handled(t, config, chatPath, chat+body+"}"); strings.Contains(got, "token_ids") ||
 			strings.Contains(got, `}],"usage"`) {
 			t.Errorf("%s is not ignored: %s", body, got)

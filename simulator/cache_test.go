@@ -9,13 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dumbCache is the prefix cache as a list, most recently used block first.
-type dumbCache struct {
+// naiveCache is the prefix cache as a list, most recently used block first.
+type naiveCache struct {
 	capacity int
 	blocks   []uint64
 }
 
-func (c *dumbCache) lookup(prompt []uint64) int {
+func (c *naiveCache) lookup(prompt []uint64) int {
 	for i, hash := range prompt {
 		if !slices.Contains(c.blocks, hash) {
 			return i
@@ -24,7 +24,7 @@ func (c *dumbCache) lookup(prompt []uint64) int {
 	return len(prompt)
 }
 
-func (c *dumbCache) store(prompt []uint64) {
+func (c *naiveCache) store(prompt []uint64) {
 	for _, hash := range slices.Backward(prompt) {
 		c.blocks = slices.DeleteFunc(c.blocks, func(b uint64) bool { return b == hash })
 		c.blocks = slices.Insert(c.blocks, 0, hash)
@@ -35,7 +35,7 @@ func (c *dumbCache) store(prompt []uint64) {
 func TestCacheAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.IntRange(1, 8).Draw(t, "capacity")
-		c, d := newPrefixCache(capacity), &dumbCache{capacity: capacity}
+		c, d := newPrefixCache(capacity), &naiveCache{capacity: capacity}
 		for range rapid.IntRange(1, 60).Draw(t, "uses") {
 			prompt := rapid.SliceOfNDistinct(rapid.Uint64Range(0, 12), 0, 10, rapid.ID).Draw(t, "prompt")
 			if got, want := c.lookup(prompt), d.lookup(prompt); got != want {
@@ -59,7 +59,7 @@ func TestNoCacheFindsNothing(t *testing.T) {
 }
 
 // Prompts share the blocks of their common start and no others.
-func TestBlocksAreThoseOfThePrefix(t *testing.T) {
+func TestBlocksDependOnPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 5).Draw(t, "size")
 		ids := rapid.SliceOfN(rapid.Uint64Range(0, 3), 0, 40)

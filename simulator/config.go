@@ -51,15 +51,15 @@ type Config struct {
 	// ChatTemplateTokens is the number of tokens that a chat template adds to the words of a conversation. Default 0.
 	ChatTemplateTokens int
 	// EarlyEOS ends the output at a random length between min_tokens (at least 1) and max_tokens, all equally likely,
-	// unless the request says ignore_eos. It takes precedence over Ends. Default: the output is exactly max_tokens
-	// long.
+	// unless the request says ignore_eos. It takes precedence over OutputLength. Default: the output is exactly
+	// max_tokens long.
 	EarlyEOS bool
-	// Ends is where outputs end by themselves.
-	Ends Ends
+	// OutputLength is the length of outputs that end by themselves.
+	OutputLength OutputLength
 	// Textless is which tokens have no text.
 	Textless Textless
-	// Manners is how the server introduces itself, and how it treats request fields that only some servers know.
-	Manners Manners
+	// Dialect is how the server introduces itself, and how it handles request fields that only some servers know.
+	Dialect Dialect
 
 	// Frames is the shape of the stream.
 	Frames Frames
@@ -138,7 +138,7 @@ func Default() Config {
 		Model:               defaultModel(),
 		MaxBodyBytes:        64 << 20,
 		DefaultOutputTokens: 16,
-		Manners:             Manners{OwnedBy: "spate", TokenIDs: Ignored},
+		Dialect:             Dialect{OwnedBy: "spate", TokenIDs: Ignored},
 		Frames:              Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
 	}
 }
@@ -198,7 +198,7 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 		c.Model.CacheBlockTokens = int(n)
 	}
 	c.answersFromPlan(t)
-	c.mannersFromPlan(t)
+	c.dialectFromPlan(t)
 	if k := t.GetSpeed(); k > 0 {
 		c.Model.SpeedUp(k)
 	}
@@ -207,21 +207,21 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 
 // answersFromPlan sets the shape of the answers from a plan.
 func (c *Config) answersFromPlan(t *spatev1.SimulatedTarget) {
-	c.Ends = Ends{MeanShare: t.GetOutputShare(), Mean: t.GetOutputMean(), Stddev: t.GetOutputStddev()}
+	c.OutputLength = OutputLength{MeanShare: t.GetOutputShare(), Mean: t.GetOutputMean(), Stddev: t.GetOutputStddev()}
 	c.Textless.Share = t.GetTextlessShare()
 	c.Frames.ReasoningTokens = int(t.GetReasoningTokens())
 	c.Frames.ReasoningField = t.GetReasoningField()
-	c.Frames.ReasoningUntold = t.GetReasoningUntold()
+	c.Frames.NoReasoningUsage = t.GetReasoningUntold()
 	c.Frames.Deliver = Delivery(t.GetDeliver())
 }
 
-// mannersFromPlan sets from a plan how the server introduces itself.
-func (c *Config) mannersFromPlan(t *spatev1.SimulatedTarget) {
+// dialectFromPlan sets the server's dialect from a plan.
+func (c *Config) dialectFromPlan(t *spatev1.SimulatedTarget) {
 	c.ChatTemplateTokens = int(t.GetChatTemplateTokens())
-	c.Manners.OwnedBy = cmp.Or(t.GetOwnedBy(), c.Manners.OwnedBy)
-	c.Manners.NoTokenize = t.GetNoTokenize()
-	c.Manners.ExactOutput = Treatment(t.GetExactOutput())
-	c.Manners.ContinuousUsage = Treatment(t.GetContinuousUsage())
+	c.Dialect.OwnedBy = cmp.Or(t.GetOwnedBy(), c.Dialect.OwnedBy)
+	c.Dialect.NoTokenize = t.GetNoTokenize()
+	c.Dialect.ExactOutput = FieldHandling(t.GetExactOutput())
+	c.Dialect.ContinuousUsage = FieldHandling(t.GetContinuousUsage())
 }
 
 // SpeedUp makes the pace k times faster.
@@ -280,9 +280,9 @@ func (c *Config) Validate() error {
 		c.Model.validate(),
 		c.Pace.validate(),
 		c.Protocol.validate(),
-		c.Ends.validate(),
+		c.OutputLength.validate(),
 		c.Textless.validate(),
-		c.Manners.validate(),
+		c.Dialect.validate(),
 		c.Frames.validate(),
 	}
 	for i := range c.Faults {

@@ -56,21 +56,21 @@ func TestValidate(t *testing.T) {
 		"Model.PrefillFirst and Model.PrefillSharing": func(c *Config) {
 			c.Model.PrefillFirst, c.Model.PrefillSharing = true, true
 		},
-		"PrefillPerPrompt is -1ns":  func(c *Config) { c.Model.PrefillPerPrompt = -1 },
-		"PrefillJitter is -1":       func(c *Config) { c.Model.PrefillJitter = -1 },
-		"StepJitter is +Inf":        func(c *Config) { c.Model.StepJitter = math.Inf(1) },
-		"StallShare is NaN":         func(c *Config) { c.Model.StallShare = math.NaN() },
-		"Model.Stall is -1ns":       func(c *Config) { c.Model.Stall = -1 },
-		"MeanShare is 1":            func(c *Config) { c.Ends.MeanShare = 1 },
-		"Ends.Mean is NaN":          func(c *Config) { c.Ends.Mean = math.NaN() },
-		"Ends.Mean are both set":    func(c *Config) { c.Ends = Ends{MeanShare: 0.5, Mean: 5} },
-		"Stddev is set without":     func(c *Config) { c.Ends.Stddev = 5 },
-		"Textless.Share is 1.5":     func(c *Config) { c.Textless.Share = 1.5 },
-		"Textless.First is -1":      func(c *Config) { c.Textless.First = -1 },
-		"ExactOutput is \"never\"":  func(c *Config) { c.Manners.ExactOutput = "never" },
-		"Deliver is \"late\"":       func(c *Config) { c.Frames.Deliver = "late" },
-		"ReasoningField is \"a b\"": func(c *Config) { c.Frames.ReasoningField = "a b" },
-		"give exactly one":          func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}} },
+		"PrefillPerPrompt is -1ns":       func(c *Config) { c.Model.PrefillPerPrompt = -1 },
+		"PrefillJitter is -1":            func(c *Config) { c.Model.PrefillJitter = -1 },
+		"StepJitter is +Inf":             func(c *Config) { c.Model.StepJitter = math.Inf(1) },
+		"StallShare is NaN":              func(c *Config) { c.Model.StallShare = math.NaN() },
+		"Model.Stall is -1ns":            func(c *Config) { c.Model.Stall = -1 },
+		"MeanShare is 1":                 func(c *Config) { c.OutputLength.MeanShare = 1 },
+		"OutputLength.Mean is NaN":       func(c *Config) { c.OutputLength.Mean = math.NaN() },
+		"OutputLength.Mean are both set": func(c *Config) { c.OutputLength = OutputLength{MeanShare: 0.5, Mean: 5} },
+		"Stddev is set without":          func(c *Config) { c.OutputLength.Stddev = 5 },
+		"Textless.Share is 1.5":          func(c *Config) { c.Textless.Share = 1.5 },
+		"Textless.First is -1":           func(c *Config) { c.Textless.First = -1 },
+		"ExactOutput is \"never\"":       func(c *Config) { c.Dialect.ExactOutput = "never" },
+		"Deliver is \"late\"":            func(c *Config) { c.Frames.Deliver = "late" },
+		"ReasoningField is \"a b\"":      func(c *Config) { c.Frames.ReasoningField = "a b" },
+		"give exactly one":               func(c *Config) { c.Faults = []Fault{{Kind: FaultCut}} },
 		"after -1 tokens": func(c *Config) {
 			c.Faults = []Fault{{Kind: FaultCut, Every: 1,
 				AfterTokens: -1}}
@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 }
 
 // Each field of a plan's simulated target changes something.
-func TestFromPlanForgetsNothing(t *testing.T) {
+func TestFromPlanUsesEveryField(t *testing.T) {
 	words := map[string]string{"reasoning_field": "hidden", "deliver": "one-frame", "owned_by": "vllm",
 		"exact_output": "ignored", "continuous_usage": "refused"}
 	fields := (&spatev1.SimulatedTarget{}).ProtoReflect().Descriptor().Fields()

@@ -77,7 +77,7 @@ func (d *decoder) setPace(at clock.Instant, pace float64) {
 
 // begin starts a step with the joining sequences that have not departed. If there are none, it starts no step.
 func (d *decoder) begin(at clock.Instant) {
-	d.batch = appendPresent(d.batch[:0], d.joining)
+	d.batch = appendRunning(d.batch[:0], d.joining)
 	d.joining = d.joining[:0]
 	if len(d.batch) == 0 {
 		return
@@ -123,7 +123,7 @@ func (d *decoder) serve(at clock.Instant, dst []emission) []emission {
 // end ends the step. The remaining sequences and those that have joined make up the next batch.
 func (d *decoder) end() {
 	d.stepping = false
-	d.batch = appendPresent(d.batch[:0], d.batch)
+	d.batch = appendRunning(d.batch[:0], d.batch)
 	d.batch = append(d.batch, d.joining...)
 	d.batch, d.joining = d.joining[:0], d.batch
 }
@@ -136,7 +136,7 @@ func (d *decoder) emit(s *sequence, at clock.Instant, dst []emission) []emission
 	return append(dst, emission{seq: s, at: at, produced: s.produced})
 }
 
-func appendPresent(dst, from []*sequence) []*sequence {
+func appendRunning(dst, from []*sequence) []*sequence {
 	for _, s := range from {
 		if s.phase == running {
 			dst = append(dst, s)

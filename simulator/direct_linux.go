@@ -9,13 +9,13 @@ import (
 
 // direct writes chunks to a connection without blocking. It belongs to the sender of the current answer.
 type direct struct {
-	conn net.Conn
-	raw  syscall.RawConn
-	call func(uintptr) // first, allocated once
-	pen  *pen          // of the chunk being sent
-	buf  []byte        // the chunk being sent, behind room for its head
-	out  []byte        // the part of buf that is still to be written
-	errn syscall.Errno
+	conn   net.Conn
+	raw    syscall.RawConn
+	call   func(uintptr) // first, allocated once
+	writer *frameWriter  // of the chunk being sent
+	buf    []byte        // the chunk being sent, behind room for its head
+	out    []byte        // the part of buf that is still to be written
+	errn   syscall.Errno
 }
 
 // newDirect returns nil for a connection that is not a plain socket.
@@ -35,8 +35,8 @@ func newDirect(c net.Conn) *direct {
 
 // send seals one chunk, writes it, and returns the buffer. It returns false if not all was written: flush then writes
 // the rest, or returns the error.
-func (d *direct) send(b []byte, p *pen) ([]byte, bool) {
-	d.buf, d.pen = b, p
+func (d *direct) send(b []byte, p *frameWriter) ([]byte, bool) {
+	d.buf, d.writer = b, p
 	// This bypasses the socket's write lock and the poller: nobody else writes during the answer, and nothing waits
 	// here.
 	if err := d.raw.Control(d.call); err != nil {
@@ -47,7 +47,7 @@ func (d *direct) send(b []byte, p *pen) ([]byte, bool) {
 
 // first seals the chunk and writes it with one system call, which never blocks.
 func (d *direct) first(fd uintptr) {
-	d.buf = d.pen.seal(d.buf)
+	d.buf = d.writer.seal(d.buf)
 	d.out = chunk(d.buf)
 	switch n, errn := kernel.Send(int(fd), d.out); errn {
 	case 0:

@@ -9,6 +9,6 @@ type direct struct{}
 
 func newDirect(net.Conn) *direct { return nil }
 
-func (*direct) send(b []byte, _ *pen) ([]byte, bool) { return b, false }
+func (*direct) send(b []byte, _ *frameWriter) ([]byte, bool) { return b, false }
 
 func (*direct) flush() error { return nil }

@@ -27,14 +27,14 @@ type Endpoint struct {
 	mux     *http.ServeMux
 	created int64 // wall clock in seconds, as in the APIs
 	serial  atomic.Uint64
-	ends    ends
+	ends    endCounts
 
 	life   sync.RWMutex // held for reading by each handler, so that Close can wait for them
 	closed bool
 }
 
-// ends counts requests by the way they ended.
-type ends struct {
+// endCounts counts requests by the way they ended.
+type endCounts struct {
 	length, stop, abort atomic.Uint64
 }
 
@@ -62,7 +62,7 @@ func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	for route, a := range routes {
 		ep.mux.HandleFunc(route, ep.generate(a))
 	}
-	if !c.Manners.NoTokenize {
+	if !c.Dialect.NoTokenize {
 		ep.mux.HandleFunc("POST /tokenize", ep.guarded(ep.tokenize))
 	}
 	ep.mux.HandleFunc("GET /v1/models", ep.guarded(ep.models))
@@ -125,8 +125,9 @@ func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
 // models answers with the single model.
 func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"object":"list","data":[{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
-		jsonString(ep.config.modelName()), ep.created, jsonString(ep.config.Manners.OwnedBy), ep.modelLength())
+	fmt.Fprintf(w, `{"object":"list","data":[`+
+		`{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
+		jsonString(ep.config.modelName()), ep.created, jsonString(ep.config.Dialect.OwnedBy), ep.modelLength())
 }
 
 // modelLength returns the maximum of prompt and output together as JSON, null if there is no limit.
@@ -172,12 +173,12 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 	}
 	record.received(r)
 	record.PromptTokens, record.Stream = q.promptTokens, q.stream
-	lots := chance(ep.config.Seed, record.RequestID)
-	fault := strike(ep.config.Faults, serial, lots)
-	if problem := ep.config.Manners.exactOutput(q); problem != nil {
+	random := chance(ep.config.Seed, record.RequestID)
+	fault := chooseFault(ep.config.Faults, serial, random)
+	if problem := ep.config.Dialect.exactOutput(q); problem != nil {
 		return problem
 	}
-	q.script = ep.config.draw(q, lots)
+	q.script = ep.config.draw(q, random)
 	if ep.config.Frames.Deliver == DeliverJSON {
 		q.stream, record.Stream = false, false
 	}
@@ -207,7 +208,7 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 // run passes the reply through an engine.
 func (ep *Endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
-	p.pen.worker = p.record.Replica
+	p.writer.worker = p.record.Replica
 	p.ctx = ctx
 	p.engine.submit(p.record.Received, p.seq)
 	defer p.leave()
@@ -220,11 +221,11 @@ func (ep *Endpoint) route() (int, *loop) {
 	defer ep.routing.Unlock()
 	least := 0
 	for i, l := range ep.engines {
-		if l.outstanding.Load() < ep.engines[least].outstanding.Load() {
+		if l.inFlight.Load() < ep.engines[least].inFlight.Load() {
 			least = i
 		}
 	}
-	ep.engines[least].outstanding.Add(1)
+	ep.engines[least].inFlight.Add(1)
 	return least, ep.engines[least]
 }
 

@@ -175,7 +175,7 @@ func (e *engine) running() int {
 		if e.split && e.prefills[i].seq != nil {
 			n++
 		}
-		n += len(appendPresent(nil, e.prefills[i].finished)) + len(appendPresent(nil, e.prefills[i].posted))
+		n += len(appendRunning(nil, e.prefills[i].finished)) + len(appendRunning(nil, e.prefills[i].posted))
 	}
 	return n
 }
@@ -202,8 +202,8 @@ type event struct {
 	index int
 }
 
-// soonest replaces v by other if other happens earlier, or if no event was found yet.
-func (v *event) soonest(found *bool, other event) {
+// keepEarlier replaces v by other if other happens earlier, or if no event was found yet.
+func (v *event) keepEarlier(found *bool, other event) {
 	if !*found || other.at < v.at || other.at == v.at && other.act < v.act {
 		*v, *found = other, true
 	}
@@ -216,18 +216,18 @@ func (e *engine) upcoming() (event, bool) {
 	free := e.upcomingOfPrefills(&v, &found)
 	for i := range e.decoders {
 		if at, act, ok := e.decoders[i].upcoming(e.now); ok {
-			v.soonest(&found, event{at, act, i})
+			v.keepEarlier(&found, event{at, act, i})
 		}
 	}
 	if e.model.PrefillSharing && free < 0 {
 		free = len(e.prefills)
 	}
 	if e.queue.live > 0 && free >= 0 && (e.split || e.decoders[0].free()) {
-		v.soonest(&found, event{max(e.queue.front().ready, e.now), actBeginPrefill, free})
+		v.keepEarlier(&found, event{max(e.queue.front().ready, e.now), actBeginPrefill, free})
 	}
 	if e.handed.live > 0 {
 		if i := e.emptiest(); e.decoders[i].free() {
-			v.soonest(&found, event{e.now, actAdmit, i})
+			v.keepEarlier(&found, event{e.now, actAdmit, i})
 		}
 	}
 	return v, found
@@ -240,14 +240,14 @@ func (e *engine) upcomingOfPrefills(v *event, found *bool) int {
 	for i := range e.prefills {
 		p := &e.prefills[i]
 		if p.seq != nil || p.moving {
-			v.soonest(found, event{e.shares.when(p.due), actEndPrefill, i})
+			v.keepEarlier(found, event{e.shares.when(p.due), actEndPrefill, i})
 			continue
 		}
 		if free < 0 {
 			free = i
 		}
 		if len(p.posted) > 0 {
-			v.soonest(found, event{e.now, actBeginTransfer, i})
+			v.keepEarlier(found, event{e.now, actBeginTransfer, i})
 		}
 	}
 	return free
@@ -391,12 +391,12 @@ func (s *sequence) depart() {
 	}
 }
 
-// longest keeps instants from overflowing if something takes practically for ever.
-const longest = 365 * 24 * time.Hour
+// maxDuration keeps instants from overflowing if something takes practically for ever.
+const maxDuration = 365 * 24 * time.Hour
 
 // nanoseconds rounds to a duration, at most longest.
 func nanoseconds(ns float64) time.Duration {
-	return time.Duration(math.Round(min(ns, float64(longest))))
+	return time.Duration(math.Round(min(ns, float64(maxDuration))))
 }
 
 // stepNoise returns the random source of a decoder's jitter and stalls, or nil if it has neither.

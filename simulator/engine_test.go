@@ -248,7 +248,7 @@ func TestPrefillTime(t *testing.T) {
 		{50_000, 3000, 60 * time.Millisecond},
 		{math.Inf(1), 3000, 0},
 		{3, 1, 333_333_333},
-		{1e-300, 1, longest},
+		{1e-300, 1, maxDuration},
 	} {
 		m := Model{PrefillTokensPerSecond: c.rate}
 		if got := m.prefillTime(c.prompt); got != c.want {

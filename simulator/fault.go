@@ -84,14 +84,14 @@ func chance(seed uint64, id string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// strike returns the fault of a request, or nil. serial counts the endpoint's requests from 1. strike draws once per
-// fault whatever the result, so that later draws do not depend on the result.
-func strike(faults []Fault, serial uint64, r *rand.Rand) *Fault {
+// chooseFault returns the fault of a request, or nil. serial counts the endpoint's requests from 1. chooseFault draws
+// once per fault whatever the result, so that later draws do not depend on the result.
+func chooseFault(faults []Fault, serial uint64, r *rand.Rand) *Fault {
 	var hit *Fault
 	for i := range faults {
 		f := &faults[i]
-		lot := r.Float64()
-		if hit == nil && (lot < f.Probability || f.Every > 0 && serial%f.Every == 0) {
+		drawn := r.Float64()
+		if hit == nil && (drawn < f.Probability || f.Every > 0 && serial%f.Every == 0) {
 			hit = f
 		}
 	}

@@ -142,10 +142,10 @@ func TestProbability(t *testing.T) {
 	differ := 0
 	for i := range n {
 		id := fmt.Sprint("request-", i)
-		hit, again, other := strike(faults, 1, chance(1, id)), strike(faults, uint64(i), chance(1, id)),
-			strike(faults, 1, chance(2, id))
+		hit, again, other := chooseFault(faults, 1, chance(1, id)), chooseFault(faults, uint64(i), chance(1, id)),
+			chooseFault(faults, 1, chance(2, id))
 		if hit != again {
-			t.Fatalf("%s is struck by %v, then by %v", id, hit, again)
+			t.Fatalf("%s gets %v, then %v", id, hit, again)
 		}
 		if hit != other {
 			differ++
@@ -156,7 +156,7 @@ func TestProbability(t *testing.T) {
 	}
 	for kind, want := range map[FaultKind]float64{FaultCut: 0.1 * n, FaultStall: 0.9 * 0.5 * n} {
 		if got := float64(counts[kind]); math.Abs(got-want) > 5*math.Sqrt(want) {
-			t.Errorf("%s struck %v of %d, want about %v", kind, got, n, want)
+			t.Errorf("%s hit %v of %d, want about %v", kind, got, n, want)
 		}
 	}
 	if differ < n/4 {

@@ -52,8 +52,8 @@ type Frames struct {
 	// ReasoningField is the field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning",
 	// or any other name. With ReasoningHidden no API streams reasoning, but it takes its time and counts in usage.
 	ReasoningField string
-	// ReasoningUntold leaves the number of reasoning tokens out of usage. Default: chat and responses report it.
-	ReasoningUntold bool
+	// NoReasoningUsage leaves the number of reasoning tokens out of usage. Default: chat and responses report it.
+	NoReasoningUsage bool
 	// TokensPerFrame is the number of tokens per frame. The first token is alone in its frame and the last frame has
 	// the rest, as with vLLM's stream interval. TGI has a frame for each token, and sends this number of frames per
 	// write. Default 1.
@@ -69,7 +69,7 @@ type Frames struct {
 	// Trailers adds an HTTP trailer, X-Output-Tokens, to the answer. Default off.
 	Trailers bool
 	// RunningUsage puts the usage so far into every token frame, requested or not. Default: only as
-	// Manners.ContinuousUsage allows.
+	// Dialect.ContinuousUsage allows.
 	RunningUsage bool
 	// NoUsage leaves out usage even where it is requested, as old servers do. Default off.
 	NoUsage bool
@@ -79,9 +79,9 @@ type Frames struct {
 	// usage. Responses and Anthropic's messages always send the reason separately, TGI and Triton never. With
 	// FinishFrame a response that reaches its limit ends with response.incomplete, otherwise with response.completed.
 	FinishFrame bool
-	// NoDone leaves out the mark at the end: [DONE], response.completed or message_stop. TGI and Triton have none.
+	// NoEndMark leaves out the end mark: [DONE], response.completed or message_stop. TGI and Triton have none.
 	// Default off.
-	NoDone bool
+	NoEndMark bool
 	// CRLF ends lines with CR LF. Default: LF.
 	CRLF bool
 	// KeepAlive is the silence after which a comment line is sent. 0, the default: never.
@@ -111,7 +111,8 @@ func (f *Frames) validate() error {
 			f.ReasoningField))
 	}
 	if f.RunningUsage && f.NoUsage {
-		errs = append(errs, errors.New("simulator: Frames.RunningUsage and Frames.NoUsage are both set: give one of them"))
+		errs = append(errs, errors.New("simulator: Frames.RunningUsage and Frames.NoUsage are both set: "+
+			"give one of them"))
 	}
 	return errors.Join(errs...)
 }

@@ -110,14 +110,14 @@ var histograms = []struct{ metric, help string }{
 
 // latencies writes the engines' histograms.
 func (x *exposition) latencies(engines []*loop) {
-	told := make([]latencies, len(engines))
+	copies := make([]latencies, len(engines))
 	for i, l := range engines {
-		told[i] = l.told()
+		copies[i] = l.latenciesCopy()
 	}
 	for i, h := range histograms {
 		x.family(h.metric, "histogram", h.help)
-		for engine := range told {
-			x.latency(engine, told[engine].all()[i])
+		for engine := range copies {
+			x.latency(engine, copies[engine].all()[i])
 		}
 	}
 }

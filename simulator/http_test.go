@@ -174,7 +174,7 @@ func TestResponses(t *testing.T) {
 			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
 		},
 		"reasoning first, finish apart, no done": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true, NoDone: true},
+			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true, NoEndMark: true},
 			chatPath, ask + `}`,
 			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `null`, "") +
@@ -200,7 +200,7 @@ func TestResponses(t *testing.T) {
 		},
 		"reasoning hidden and untold": {
 			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden,
-				ReasoningUntold: true}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
+				NoReasoningUsage: true}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
 			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + usage(3, 3) +
 				"}\n\n" + done,
 		},

@@ -35,7 +35,7 @@ func (p *reply) drive(ready int) bool {
 			return true
 		case turnWrite:
 			var sent bool
-			p.buf, sent = p.direct.send(b, p.pen)
+			p.buf, sent = p.direct.send(b, p.writer)
 			p.note()
 			if !sent {
 				return false

@@ -12,8 +12,8 @@ import (
 // loop runs one model against the clock, in its own goroutine from newLoop to close. If it wakes late, it catches up:
 // the engine's instants remain those of the model, and only the sending is late.
 type loop struct {
-	outstanding atomic.Int64 // requests that handlers have submitted and not yet left
-	gauges      gauges
+	inFlight atomic.Int64 // requests that handlers have submitted and not yet left
+	gauges   gauges
 
 	accounts  sync.Mutex // guards latencies
 	latencies latencies
@@ -176,11 +176,11 @@ func (l *loop) catchUp(commands []command, dst []emission) []emission {
 	return l.engine.advance(now, dst)
 }
 
-// mostEnds is the maximum number of ended answers per step whose handlers run before the step's other frames are sent.
+// maxYields is the maximum number of ended answers per step whose handlers run before the step's other frames are sent.
 // On a single processor, those handlers would otherwise wait for all frames of the step. A slightly late client would
 // then read the last frame together with the end, sent milliseconds later, under the receive stamp of the end. The
 // limit keeps many ends from delaying the step.
-const mostEnds = 32
+const maxYields = 32
 
 // deliver publishes the tokens. It updates the gauges first, so that a client that has a token sees it counted.
 func (l *loop) deliver(emissions []emission) {
@@ -190,7 +190,7 @@ func (l *loop) deliver(emissions []emission) {
 	l.account(emissions)
 	ended := 0
 	for _, e := range emissions {
-		if e.seq.outlet.publish(e.produced) && ended < mostEnds {
+		if e.seq.outlet.publish(e.produced) && ended < maxYields {
 			ended++
 			runtime.Gosched() // to the handler
 		}
@@ -212,17 +212,17 @@ func (l *loop) account(emissions []emission) {
 	}
 }
 
-// told returns a copy of the engine's account.
-func (l *loop) told() latencies {
+// latenciesCopy returns a copy of the engine's account.
+func (l *loop) latenciesCopy() latencies {
 	l.accounts.Lock()
 	defer l.accounts.Unlock()
 	return l.latencies.clone()
 }
 
-// grain is the minimum time between a wake-up and the next one by timer. A timer is some 30 us late anyway, and setting
-// one costs as much as half a frame. With tens of thousands of streams on schedules of their own, several frames are
-// sent per wake-up.
-const grain = 50 * time.Microsecond
+// minTimerGap is the minimum time between a wake-up and the next one by timer. A timer is some 30 us late anyway, and
+// setting one costs as much as half a frame. With tens of thousands of streams on schedules of their own, several
+// frames are sent per wake-up.
+const minTimerGap = 50 * time.Microsecond
 
 // sleep blocks until the engine's next event or the next command.
 func (l *loop) sleep() {
@@ -233,7 +233,7 @@ func (l *loop) sleep() {
 	}
 	at, ok := l.engine.next()
 	if ok {
-		l.alarm.set(max(at, l.woke.Add(grain)))
+		l.alarm.set(max(at, l.woke.Add(minTimerGap)))
 	} else {
 		l.alarm.set(0)
 	}

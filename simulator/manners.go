@@ -8,69 +8,70 @@ import (
 	"sort"
 )
 
-// Treatment is how a server treats a part of a request that not all servers know.
-type Treatment string
+// FieldHandling is how a server handles a request field that not all servers know.
+type FieldHandling string
 
-// The treatments.
+// The values of FieldHandling.
 const (
-	Honoured Treatment = "honoured"
-	Ignored  Treatment = "ignored"
-	Refused  Treatment = "refused" // with 400
+	Honoured FieldHandling = "honoured"
+	Ignored  FieldHandling = "ignored"
+	Refused  FieldHandling = "refused" // with 400
 )
 
-var treatments = []Treatment{Honoured, Ignored, Refused}
+var fieldHandlings = []FieldHandling{Honoured, Ignored, Refused}
 
-// take reports whether a requested field is honoured, or returns the error if the request is refused. field is its
+// apply reports whether a requested field is honoured, or returns the error if the request is refused. field is its
 // name.
-func (t Treatment) take(field string, asked bool) (bool, *apiError) {
-	if asked && t == Refused {
+func (h FieldHandling) apply(field string, asked bool) (bool, *apiError) {
+	if asked && h == Refused {
 		return false, unknownParameter(field)
 	}
-	return asked && t != Ignored, nil
+	return asked && h != Ignored, nil
 }
 
-// Manners is how a server introduces itself, and how it treats request fields that only some servers know. The zero
+// Dialect is how a server introduces itself, and how it handles request fields that only some servers know. The zero
 // value is a server that names no owner and honours everything but nvext.
-type Manners struct {
+type Dialect struct {
 	// OwnedBy is owned_by of /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
 	OwnedBy string
 	// NoTokenize answers /tokenize with 404, as most servers do. Default: the path exists, as in vLLM.
 	NoTokenize bool
-	// ExactOutput is the treatment of ignore_eos and min_tokens, under whatever names an API has for them. Default
+	// ExactOutput is the handling of ignore_eos and min_tokens, under whatever names an API has for them. Default
 	// Honoured.
-	ExactOutput Treatment
-	// ContinuousUsage is the treatment of stream_options.continuous_usage_stats in chat and completions. Honoured, the
+	ExactOutput FieldHandling
+	// ContinuousUsage is the handling of stream_options.continuous_usage_stats in chat and completions. Honoured, the
 	// default: each frame has the usage so far, if include_usage is requested too. Refused: every other option that
 	// OpenAI does not know is refused too.
-	ContinuousUsage Treatment
-	// TokenIDs is the treatment of return_token_ids in chat and completions. Honoured: each choice has token_ids.
+	ContinuousUsage FieldHandling
+	// TokenIDs is the handling of return_token_ids in chat and completions. Honoured: each choice has token_ids.
 	// Default Ignored.
-	TokenIDs Treatment
+	TokenIDs FieldHandling
 	// NVExt answers nvext.extra_fields "timing" and "worker_id" of a chat or completions request, as Dynamo does.
 	// Default off.
 	NVExt bool
 }
 
-func (m *Manners) validate() error {
+func (d *Dialect) validate() error {
 	var errs []error
 	for _, f := range []struct {
 		name  string
-		value Treatment
-	}{{"ExactOutput", m.ExactOutput}, {"ContinuousUsage", m.ContinuousUsage}, {"TokenIDs", m.TokenIDs}} {
-		if !slices.Contains(append(treatments, ""), f.value) {
-			errs = append(errs, fmt.Errorf("simulator: Manners.%s is %q: give one of %q", f.name, f.value, treatments))
+		value FieldHandling
+	}{{"ExactOutput", d.ExactOutput}, {"ContinuousUsage", d.ContinuousUsage}, {"TokenIDs", d.TokenIDs}} {
+		if !slices.Contains(append(fieldHandlings, ""), f.value) {
+			errs = append(errs, fmt.Errorf("simulator: Dialect.%s is %q: give one of %q",
+				f.name, f.value, fieldHandlings))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// exactOutput applies Manners.ExactOutput to a request.
-func (m *Manners) exactOutput(q *request) *apiError {
+// exactOutput applies Dialect.ExactOutput to a request.
+func (d *Dialect) exactOutput(q *request) *apiError {
 	var problem *apiError
-	if q.ignoreEOS, problem = m.ExactOutput.take("ignore_eos", q.ignoreEOS); problem != nil {
+	if q.ignoreEOS, problem = d.ExactOutput.apply("ignore_eos", q.ignoreEOS); problem != nil {
 		return problem
 	}
-	least, problem := m.ExactOutput.take("min_tokens", q.minTokens > 0)
+	least, problem := d.ExactOutput.apply("min_tokens", q.minTokens > 0)
 	if !least {
 		q.minTokens = 0
 	}
@@ -78,7 +79,7 @@ func (m *Manners) exactOutput(q *request) *apiError {
 }
 
 // streamOptions reads a request's stream_options.
-func (q *request) streamOptions(m *Manners, raw json.RawMessage) *apiError {
+func (q *request) streamOptions(d *Dialect, raw json.RawMessage) *apiError {
 	if kindOf(raw) == 0 || kindOf(raw) == 'n' {
 		return nil
 	}
@@ -89,13 +90,13 @@ func (q *request) streamOptions(m *Manners, raw json.RawMessage) *apiError {
 	if json.Unmarshal(raw, &options) != nil {
 		return badRequest("stream_options is not an object of booleans")
 	}
-	if m.ContinuousUsage == Refused {
+	if d.ContinuousUsage == Refused {
 		if name := unknownOption(raw); name != "" {
 			return unknownParameter("stream_options." + name)
 		}
 	}
 	q.includeUsage = options.IncludeUsage
-	q.continuousUsage = options.IncludeUsage && options.ContinuousUsageStats && m.ContinuousUsage != Ignored
+	q.continuousUsage = options.IncludeUsage && options.ContinuousUsageStats && d.ContinuousUsage != Ignored
 	return nil
 }
 

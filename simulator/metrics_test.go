@@ -39,7 +39,7 @@ func seriesOf(page string, families []string) []string {
 }
 
 // testdata/vllm/metrics.txt has the names, labels and buckets of vLLM 0.32.
-func TestMetricsAreVLLMs(t *testing.T) {
+func TestMetricsMatchVLLM(t *testing.T) {
 	data, err := os.ReadFile("testdata/vllm/metrics.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func valueOf(t *testing.T, page, name string) float64 {
 }
 
 // The values of /metrics are the sums over the records.
-func TestMetricsAreTheTruth(t *testing.T) {
+func TestMetricsMatchRecords(t *testing.T) {
 	c := stepped()
 	c.ModelName = "m"
 	c.Model.PrefillTokensPerSecond = 1000

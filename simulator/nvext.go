@@ -13,15 +13,15 @@ import (
 type nvext struct{ timing, worker bool }
 
 // nvext reads nvext.extra_fields of a request.
-func (m *Manners) nvext(fields []string) nvext {
-	if !m.NVExt {
+func (d *Dialect) nvext(fields []string) nvext {
+	if !d.NVExt {
 		return nvext{}
 	}
 	return nvext{timing: slices.Contains(fields, "timing"), worker: slices.Contains(fields, "worker_id")}
 }
 
 // appendNVExt appends the extension of a frame, or nothing if it has none. Only the last frame has the times.
-func (p *pen) appendNVExt(b []byte, asked nvext, last bool) []byte {
+func (p *frameWriter) appendNVExt(b []byte, asked nvext, last bool) []byte {
 	timing := asked.timing && last
 	if !timing && !asked.worker {
 		return b
@@ -45,7 +45,7 @@ func (p *pen) appendNVExt(b []byte, asked nvext, last bool) []byte {
 }
 
 // appendTiming appends the times of a request, by the model's clock. All tokens must have been produced.
-func (p *pen) appendTiming(b []byte) []byte {
+func (p *frameWriter) appendTiming(b []byte) []byte {
 	s := p.seq
 	received := time.Now().Add(-clock.Now().Sub(s.arrived))
 	b = append(b, `"timing":{"request_received_ms":`...)

@@ -14,7 +14,7 @@ import (
 // frontend, for a stream of four tokens.
 func TestNVExt(t *testing.T) {
 	c := stepped()
-	c.Manners.NVExt = true
+	c.Dialect.NVExt = true
 	c.Model.PrefillTokensPerSecond = 1000
 	c.Model.CacheBlocks, c.Model.CacheBlockTokens = 10, 1
 	c.Model.Overhead = 2 * time.Millisecond

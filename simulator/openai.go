@@ -63,11 +63,11 @@ func (a openAI) parse(_ *http.Request, body []byte, c *Config) (*request, *apiEr
 	}
 	q := newRequest(a, model, &prompt)
 	q.minTokens, q.ignoreEOS, q.stream = w.MinTokens, w.IgnoreEOS, w.Stream
-	q.nvext = c.Manners.nvext(w.NVExt.ExtraFields)
-	if problem := q.streamOptions(&c.Manners, w.StreamOptions); problem != nil {
+	q.nvext = c.Dialect.nvext(w.NVExt.ExtraFields)
+	if problem := q.streamOptions(&c.Dialect, w.StreamOptions); problem != nil {
 		return nil, problem
 	}
-	if q.tokenIDs, problem = c.Manners.TokenIDs.take("return_token_ids", w.ReturnTokenIDs); problem != nil {
+	if q.tokenIDs, problem = c.Dialect.TokenIDs.apply("return_token_ids", w.ReturnTokenIDs); problem != nil {
 		return nil, problem
 	}
 	return q, q.limit(c, "max_tokens", w.MaxCompletionTokens, w.MaxTokens)
@@ -78,7 +78,7 @@ func (openAI) problem(e *apiError) (int, []byte) { return e.status, e.json() }
 func (a openAI) encoder(q *request, c *Config, id string, created int64) encoder {
 	f := &c.Frames
 	e := &openAIEncoder{
-		pen:         newPen(q, c),
+		frameWriter: newFrameWriter(q, c),
 		chat:        a.chat,
 		finishFrame: f.FinishFrame,
 		usage:       q.includeUsage && !f.NoUsage,
@@ -105,7 +105,7 @@ func (a openAI) encoder(q *request, c *Config, id string, created int64) encoder
 
 // openAIEncoder writes one answer of chat or completions.
 type openAIEncoder struct {
-	pen
+	frameWriter
 	chat        bool
 	finishFrame bool
 	usage       bool   // a frame at the end carries the usage
@@ -138,7 +138,8 @@ func (e *openAIEncoder) opening(b []byte) []byte {
 		return b
 	}
 	b = e.begin(b)
-	b = append(b, `,"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
+	b = append(b, `,"choices":[{"index":0,"delta":{"role":"assistant","content":""},`+
+		`"logprobs":null,"finish_reason":null}]`...)
 	if e.running {
 		b = e.appendUsage(b, 0)
 	}
@@ -163,7 +164,7 @@ func (e *openAIEncoder) tokens(b []byte, from, until int, finish string) []byte 
 	b = appendFinish(b, finish)
 	if e.ids {
 		b = append(b, `,"token_ids":`...)
-		b = e.pen.ids(b, from, until)
+		b = e.frameWriter.ids(b, from, until)
 	}
 	b = append(b, `}]`...)
 	if e.running {
@@ -208,7 +209,7 @@ func (e *openAIEncoder) finish(b []byte, reason string) []byte {
 }
 
 func (e *openAIEncoder) mark(b []byte) []byte {
-	if e.noMark || !e.stream {
+	if e.noEndMark || !e.stream {
 		return b
 	}
 	return e.raw(b, "[DONE]")
@@ -259,7 +260,7 @@ func (e *openAIEncoder) appendUsage(b []byte, output int) []byte {
 	b = strconv.AppendInt(b, int64(e.prompt), 10)
 	b = number(b, "total_tokens", e.prompt+output)
 	b = number(b, "completion_tokens", output)
-	if e.counting && e.chat {
+	if e.reasoningUsage && e.chat {
 		b = append(b, `,"completion_tokens_details":{"reasoning_tokens":`...)
 		b = strconv.AppendInt(b, int64(e.reasoned(output)), 10)
 		b = append(b, '}')

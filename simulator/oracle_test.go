@@ -2,21 +2,21 @@ package simulator
 
 import "time"
 
-// dumb is an oracle of the engines, as simple as possible: every tick it looks at every sequence.
-type dumb struct {
+// naiveEngine is an oracle of the engines, as simple as possible: every tick it looks at every sequence.
+type naiveEngine struct {
 	group
 	split    bool
-	seqs     []*dumbSeq // in the order of arrival
-	handed   []*dumbSeq // in the order in which they were handed over
-	stepLeft []int      // of each decoder; -1: no step in progress
+	seqs     []*naiveSequence // in the order of arrival
+	handed   []*naiveSequence // in the order in which they were handed over
+	stepLeft []int            // of each decoder; -1: no step in progress
 	out      []token
 
 	// Only with PrefillFirst, by prefiller.
-	finished, posted map[int][]*dumbSeq
+	finished, posted map[int][]*naiveSequence
 	moveEnd          map[int]int // tick at which the posted prompts have been handed over
 }
 
-type dumbSeq struct {
+type naiveSequence struct {
 	arrival
 	number     int
 	state      string // waiting, prefill, handed, decode, gone
@@ -29,7 +29,7 @@ type dumbSeq struct {
 }
 
 func oracle(g group, arrivals []arrival) []token {
-	d := &dumb{group: g, split: g.prefillers > 0, finished: map[int][]*dumbSeq{}, posted: map[int][]*dumbSeq{},
+	d := &naiveEngine{group: g, split: g.prefillers > 0, finished: map[int][]*naiveSequence{}, posted: map[int][]*naiveSequence{},
 		moveEnd: map[int]int{}}
 	if !d.split {
 		d.prefillers, d.decoders = 1, 1
@@ -37,7 +37,7 @@ func oracle(g group, arrivals []arrival) []token {
 	for range d.decoders {
 		d.stepLeft = append(d.stepLeft, -1)
 	}
-	byNumber := map[int]*dumbSeq{}
+	byNumber := map[int]*naiveSequence{}
 	events := timeline(arrivals, nil)
 	for now := 0; len(events) > 0 || d.count("gone", -1) < len(d.seqs); now++ {
 		d.settle(now)
@@ -47,7 +47,7 @@ func oracle(g group, arrivals []arrival) []token {
 			if ev.cancel {
 				byNumber[ev.seq].state = "gone"
 			} else {
-				s := &dumbSeq{arrival: arrivals[ev.seq], number: ev.seq, state: "waiting",
+				s := &naiveSequence{arrival: arrivals[ev.seq], number: ev.seq, state: "waiting",
 					ready: now + int(d.Overhead/tick)}
 				byNumber[ev.seq] = s
 				d.seqs = append(d.seqs, s)
@@ -60,7 +60,7 @@ func oracle(g group, arrivals []arrival) []token {
 }
 
 // count counts the sequences in a state on a decoder, or on all decoders if it is negative.
-func (d *dumb) count(state string, decoder int) int {
+func (d *naiveEngine) count(state string, decoder int) int {
 	n := 0
 	for _, s := range d.seqs {
 		if s.state == state && (decoder < 0 || s.decoder == decoder) {
@@ -71,7 +71,7 @@ func (d *dumb) count(state string, decoder int) int {
 }
 
 // held counts the slots in use on a decoder.
-func (d *dumb) held(decoder int) int {
+func (d *naiveEngine) held(decoder int) int {
 	n := d.count("decode", decoder)
 	if !d.split {
 		n += d.count("prefill", decoder)
@@ -80,7 +80,7 @@ func (d *dumb) held(decoder int) int {
 }
 
 // handing reports whether a KV cache is being handed over.
-func (d *dumb) handing(now int) bool {
+func (d *naiveEngine) handing(now int) bool {
 	for _, s := range d.seqs {
 		if s.state == "prefill" && now >= s.prefillEnd-d.transfer(s) && !d.PrefillFirst {
 			return true
@@ -95,13 +95,13 @@ func (d *dumb) handing(now int) bool {
 }
 
 // post makes a prefiller's finished prompts the next ones to be handed over.
-func (d *dumb) post(p int) {
+func (d *naiveEngine) post(p int) {
 	if len(d.posted[p]) == 0 {
 		d.posted[p], d.finished[p] = d.finished[p], nil
 	}
 }
 
-func (d *dumb) endTransfer(p, now int) bool {
+func (d *naiveEngine) endTransfer(p, now int) bool {
 	if end, moving := d.moveEnd[p]; !moving || end != now {
 		return false
 	}
@@ -118,7 +118,7 @@ func (d *dumb) endTransfer(p, now int) bool {
 }
 
 // startTransfer starts handing over the posted prompts of an idle prefiller.
-func (d *dumb) startTransfer(now int) bool {
+func (d *naiveEngine) startTransfer(now int) bool {
 	busy := d.busy()
 	for p := range d.prefillers {
 		if busy[p] || len(d.posted[p]) == 0 {
@@ -136,7 +136,7 @@ func (d *dumb) startTransfer(now int) bool {
 }
 
 // busy returns the prefillers that prefill or hand over.
-func (d *dumb) busy() map[int]bool {
+func (d *naiveEngine) busy() map[int]bool {
 	busy := map[int]bool{}
 	for _, s := range d.seqs {
 		if s.state == "prefill" {
@@ -150,7 +150,7 @@ func (d *dumb) busy() map[int]bool {
 }
 
 // transfer returns how many ticks it takes to hand over a prompt.
-func (d *dumb) transfer(s *dumbSeq) int {
+func (d *naiveEngine) transfer(s *naiveSequence) int {
 	if !d.split {
 		return 0
 	}
@@ -158,7 +158,7 @@ func (d *dumb) transfer(s *dumbSeq) int {
 }
 
 // pass advances everything by one tick.
-func (d *dumb) pass(now int) {
+func (d *naiveEngine) pass(now int) {
 	if !d.split && d.PrefillInterference == 1 && d.count("prefill", -1) > 0 || d.TransferInterference == 1 &&
 		d.handing(now) {
 		return
@@ -171,13 +171,13 @@ func (d *dumb) pass(now int) {
 }
 
 // settle lets everything happen that is due at a tick, until nothing more does.
-func (d *dumb) settle(now int) {
+func (d *naiveEngine) settle(now int) {
 	for d.endPrefill(now) || d.admit(now) || d.startPrefill(now) || d.startTransfer(now) || d.endStep(now) ||
 		d.beginStep() {
 	}
 }
 
-func (d *dumb) endPrefill(now int) bool {
+func (d *naiveEngine) endPrefill(now int) bool {
 	for p := range d.prefillers {
 		if d.endTransfer(p, now) {
 			return true
@@ -203,7 +203,7 @@ func (d *dumb) endPrefill(now int) bool {
 	return false
 }
 
-func (d *dumb) admit(now int) bool {
+func (d *naiveEngine) admit(now int) bool {
 	least := 0
 	for i := range d.decoders {
 		if d.held(i) < d.held(least) {
@@ -220,7 +220,7 @@ func (d *dumb) admit(now int) bool {
 	return false
 }
 
-func (d *dumb) startPrefill(now int) bool {
+func (d *naiveEngine) startPrefill(now int) bool {
 	busy := d.busy()
 	if len(busy) == d.prefillers || !d.split && d.held(0) >= d.MaxRunning {
 		return false
@@ -242,7 +242,7 @@ func (d *dumb) startPrefill(now int) bool {
 	return false
 }
 
-func (d *dumb) endStep(now int) bool {
+func (d *naiveEngine) endStep(now int) bool {
 	for i, left := range d.stepLeft {
 		if left != 0 {
 			continue
@@ -259,7 +259,7 @@ func (d *dumb) endStep(now int) bool {
 	return false
 }
 
-func (d *dumb) beginStep() bool {
+func (d *naiveEngine) beginStep() bool {
 	for i, left := range d.stepLeft {
 		joined := d.joined(i)
 		if left >= 0 || len(joined) == 0 {
@@ -275,8 +275,8 @@ func (d *dumb) beginStep() bool {
 }
 
 // joined returns the sequences that decode on a decoder, in the order of their first tokens.
-func (d *dumb) joined(decoder int) []*dumbSeq {
-	var seqs []*dumbSeq
+func (d *naiveEngine) joined(decoder int) []*naiveSequence {
+	var seqs []*naiveSequence
 	for _, t := range d.out {
 		for _, s := range d.seqs {
 			if t.N == 1 && s.number == t.Seq && s.state == "decode" && s.decoder == decoder {
@@ -287,7 +287,7 @@ func (d *dumb) joined(decoder int) []*dumbSeq {
 	return seqs
 }
 
-func (d *dumb) give(s *dumbSeq, now int) {
+func (d *naiveEngine) give(s *naiveSequence, now int) {
 	s.produced++
 	d.out = append(d.out, token{s.number, s.produced, now})
 	if s.produced == s.Output {

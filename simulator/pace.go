@@ -167,7 +167,7 @@ func (m *metronome) serveTick(at clock.Instant, dst []emission) []emission {
 			m.live--
 		}
 	}
-	kept := appendPresent(m.batch[:0], m.batch)
+	kept := appendRunning(m.batch[:0], m.batch)
 	clear(m.batch[len(kept):])
 	m.batch = kept
 	return dst

@@ -22,41 +22,41 @@ func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
 // endToken is the id of the end-of-sequence token.
 const endToken = 2
 
-// pen writes what the frames of all APIs share: the lines of the event stream, the send time, and the text.
-type pen struct {
-	script   script
-	stream   bool
-	stamp    bool
-	comments bool
-	noMark   bool
-	noUsage  bool
-	caching  bool      // usage reports tokens from the prefix cache
-	thinking int       // reasoning tokens at the start of the output, streamed or not
-	counting bool      // usage reports reasoning tokens
-	prompt   int       // tokens
-	cached   int       // tokens
-	worker   int       // number of the engine
-	seq      *sequence // its times are read when all of its tokens have been produced
-	field    string
-	eol      string
-	sent     clock.Instant // send time of the last sealed object: when it was ready to be written
-	unsealed int           // offset of the missing send time of the last object; 0: not missing, or not wanted
+// frameWriter writes what the frames of all APIs share: the lines of the event stream, the send time, and the text.
+type frameWriter struct {
+	script         script
+	stream         bool
+	stamp          bool
+	comments       bool
+	noEndMark      bool
+	noUsage        bool
+	caching        bool      // usage reports tokens from the prefix cache
+	thinking       int       // reasoning tokens at the start of the output, streamed or not
+	reasoningUsage bool      // usage reports reasoning tokens
+	prompt         int       // tokens
+	cached         int       // tokens
+	worker         int       // number of the engine
+	seq            *sequence // its times are read when all of its tokens have been produced
+	field          string
+	eol            string
+	sent           clock.Instant // send time of the last sealed object: when it was ready to be written
+	unsealed       int           // offset of the missing send time of the last object; 0: not missing, or not wanted
 }
 
-func newPen(q *request, c *Config) pen {
-	p := pen{
-		script:   q.script,
-		stream:   q.stream,
-		stamp:    c.Truth.Stamp,
-		comments: c.Frames.Comments,
-		noMark:   c.Frames.NoDone,
-		noUsage:  c.Frames.NoUsage,
-		caching:  c.Model.CacheBlocks > 0,
-		thinking: c.Frames.ReasoningTokens,
-		counting: c.Frames.ReasoningTokens > 0 && !c.Frames.ReasoningUntold,
-		prompt:   q.promptTokens,
-		field:    "data: ",
-		eol:      "\n",
+func newFrameWriter(q *request, c *Config) frameWriter {
+	p := frameWriter{
+		script:         q.script,
+		stream:         q.stream,
+		stamp:          c.Truth.Stamp,
+		comments:       c.Frames.Comments,
+		noEndMark:      c.Frames.NoEndMark,
+		noUsage:        c.Frames.NoUsage,
+		caching:        c.Model.CacheBlocks > 0,
+		thinking:       c.Frames.ReasoningTokens,
+		reasoningUsage: c.Frames.ReasoningTokens > 0 && !c.Frames.NoReasoningUsage,
+		prompt:         q.promptTokens,
+		field:          "data: ",
+		eol:            "\n",
 	}
 	if c.Frames.CRLF {
 		p.eol = "\r\n"
@@ -64,14 +64,14 @@ func newPen(q *request, c *Config) pen {
 	return p
 }
 
-// common implements encoder for types that embed pen.
-func (p *pen) common() *pen { return p }
+// common implements encoder for types that embed frameWriter.
+func (p *frameWriter) common() *frameWriter { return p }
 
 // mark implements encoder for APIs without a mark.
-func (p *pen) mark(b []byte) []byte { return b }
+func (p *frameWriter) mark(b []byte) []byte { return b }
 
 // open starts a frame of an unnamed event.
-func (p *pen) open(b []byte) []byte {
+func (p *frameWriter) open(b []byte) []byte {
 	if !p.stream {
 		return b
 	}
@@ -83,7 +83,7 @@ func (p *pen) open(b []byte) []byte {
 }
 
 // event starts a frame of a named event.
-func (p *pen) event(b []byte, name string) []byte {
+func (p *frameWriter) event(b []byte, name string) []byte {
 	if !p.stream {
 		return b
 	}
@@ -98,7 +98,7 @@ func (p *pen) event(b []byte, name string) []byte {
 }
 
 // close ends the object and the frame. In a stream, the send time stays open until seal. In a body it is set here.
-func (p *pen) close(b []byte) []byte {
+func (p *frameWriter) close(b []byte) []byte {
 	if p.stamp {
 		b = append(b, `,"sent_ns":`...)
 		p.unsealed = len(b)
@@ -112,7 +112,7 @@ func (p *pen) close(b []byte) []byte {
 
 // seal reads the send time and inserts it into the last object. It is called just before the system call, so that
 // nothing else lies between the time and the wire.
-func (p *pen) seal(b []byte) []byte {
+func (p *frameWriter) seal(b []byte) []byte {
 	p.sent = clock.Now()
 	if p.unsealed == 0 {
 		return b
@@ -125,7 +125,7 @@ func (p *pen) seal(b []byte) []byte {
 }
 
 // sealLast seals an object that is sent in the same write as the next one.
-func (p *pen) sealLast(b []byte) []byte {
+func (p *frameWriter) sealLast(b []byte) []byte {
 	if p.unsealed == 0 {
 		return b
 	}
@@ -133,7 +133,7 @@ func (p *pen) sealLast(b []byte) []byte {
 }
 
 // end ends the frame. A body that is not a stream needs no end.
-func (p *pen) end(b []byte) []byte {
+func (p *frameWriter) end(b []byte) []byte {
 	if !p.stream {
 		return b
 	}
@@ -142,24 +142,24 @@ func (p *pen) end(b []byte) []byte {
 }
 
 // raw appends a frame with any data.
-func (p *pen) raw(b []byte, data string) []byte {
+func (p *frameWriter) raw(b []byte, data string) []byte {
 	b = p.open(b)
 	b = append(b, data...)
 	return p.end(b)
 }
 
 // comment appends a comment, which carries no data.
-func (p *pen) comment(b []byte) []byte {
+func (p *frameWriter) comment(b []byte) []byte {
 	b = append(b, ": keep-alive"...)
 	return p.end(b)
 }
 
 // reasoned returns how many of the first tokens are reasoning.
-func (p *pen) reasoned(output int) int { return min(output, p.thinking) }
+func (p *frameWriter) reasoned(output int) int { return min(output, p.thinking) }
 
-// told returns how many of the first tokens usage reports as reasoning.
-func (p *pen) told(output int) int {
-	if !p.counting {
+// reportedReasoning returns how many of the first tokens usage reports as reasoning.
+func (p *frameWriter) reportedReasoning(output int) int {
+	if !p.reasoningUsage {
 		return 0
 	}
 	return p.reasoned(output)
@@ -174,7 +174,7 @@ func number(b []byte, name string, n int) []byte {
 }
 
 // text appends a JSON string of the words of tokens from to until-1.
-func (p *pen) text(b []byte, from, until int) []byte {
+func (p *frameWriter) text(b []byte, from, until int) []byte {
 	b = append(b, '"')
 	for i := from; i < until; i++ {
 		if !p.script.textless(i) {
@@ -185,7 +185,7 @@ func (p *pen) text(b []byte, from, until int) []byte {
 }
 
 // token returns the id of the i-th token.
-func (p *pen) token(i int) int64 {
+func (p *frameWriter) token(i int) int64 {
 	if p.script.eos && i == p.script.tokens-1 {
 		return endToken
 	}
@@ -193,7 +193,7 @@ func (p *pen) token(i int) int64 {
 }
 
 // ids appends a JSON array of the ids of the streamed tokens from to until-1.
-func (p *pen) ids(b []byte, from, until int) []byte {
+func (p *frameWriter) ids(b []byte, from, until int) []byte {
 	b = append(b, '[')
 	from = max(from, p.script.hidden)
 	for i := from; i < until; i++ {

@@ -12,7 +12,7 @@ import (
 // one the time at which it was sealed.
 func TestSeal(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
-		p := &pen{stream: true, stamp: true, field: "data: ", eol: eol}
+		p := &frameWriter{stream: true, stamp: true, field: "data: ", eol: eol}
 		from := clock.Now()
 		b := make([]byte, chunkHead, 512)
 		for range 3 {
@@ -47,7 +47,7 @@ func TestSeal(t *testing.T) {
 }
 
 func TestSealWithoutStamps(t *testing.T) {
-	p := &pen{stream: true, field: "data: ", eol: "\n"}
+	p := &frameWriter{stream: true, field: "data: ", eol: "\n"}
 	b := p.close(append(p.open(nil), `{"a":1`...))
 	if sealed := p.seal(b); string(sealed) != "data: {\"a\":1}\n\n" || p.sent == 0 {
 		t.Errorf("%q at %d", sealed, p.sent)

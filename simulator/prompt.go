@@ -51,7 +51,8 @@ func (t *tokens) prompt(raw json.RawMessage) *apiError {
 		return nil
 	case '[':
 		if !t.array(raw) {
-			return badRequest("prompt is an array with elements that are not token ids: batches of prompts are not simulated")
+			return badRequest("prompt is an array with elements that are not token ids: " +
+				"batches of prompts are not simulated")
 		}
 		if t.count == 0 {
 			return badRequest("prompt is empty")

@@ -136,8 +136,8 @@ func FuzzParseRequest(f *testing.F) {
 		if problem != nil {
 			return
 		}
-		if q.model == "" || q.maxTokens < 1 || q.maxTokens > mostTokens || q.minTokens < 0 ||
-			q.minTokens > q.maxTokens || q.promptTokens < 0 || q.promptTokens > mostTokens {
+		if q.model == "" || q.maxTokens < 1 || q.maxTokens > maxLength || q.minTokens < 0 ||
+			q.minTokens > q.maxTokens || q.promptTokens < 0 || q.promptTokens > maxLength {
 			t.Errorf("%s: accepted as %+v", body, q)
 		}
 	})

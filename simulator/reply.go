@@ -14,8 +14,8 @@ import (
 // errGone ends a reply early because the client left or the simulator closes.
 var errGone = errors.New("simulator: the client left")
 
-// errStruck ends a reply early because a fault ended it.
-var errStruck = errors.New("simulator: a fault ended the reply")
+// errFault ends a reply early because a fault ended it.
+var errFault = errors.New("simulator: a fault ended the reply")
 
 // reply is the response to one request in an engine. It belongs to the handler's goroutine.
 type reply struct {
@@ -28,7 +28,7 @@ type reply struct {
 	q       *request
 	record  *Record
 	enc     encoder
-	pen     *pen // of the encoder
+	writer  *frameWriter // of the encoder
 	buf     []byte
 	direct  *direct       // sends past net/http; nil if this answer cannot be sent that way
 	zip     *gzip.Writer  // compresses the answer; nil if it is not compressed
@@ -52,8 +52,8 @@ func newReply(ep *Endpoint, w http.ResponseWriter, q *request, record *Record, f
 		buf:    make([]byte, chunkHead, 512),
 		fault:  fault,
 	}
-	p.pen = p.enc.common()
-	p.pen.seq = p.seq
+	p.writer = p.enc.common()
+	p.writer.seq = p.seq
 	return p
 }
 
@@ -89,7 +89,7 @@ func (p *reply) leave() {
 	if p.record.OutputTokens > 0 {
 		p.record.FirstProduced = p.seq.first
 	}
-	p.engine.outstanding.Add(-1)
+	p.engine.inFlight.Add(-1)
 	switch p.record.FinishReason {
 	case finishLength:
 		p.ep.ends.length.Add(1)
@@ -119,7 +119,7 @@ func (p *reply) whole() error {
 		return err
 	}
 	p.w.Header().Set("Content-Type", "application/json")
-	if err := p.strike(p.seq.output); err != nil {
+	if err := p.applyFault(p.seq.output); err != nil {
 		return err
 	}
 	body := p.enc.whole(p.buf[:chunkHead], p.seq.output, p.finishReason())
@@ -129,7 +129,7 @@ func (p *reply) whole() error {
 	if err := p.write(body); err != nil {
 		return err
 	}
-	p.record.sent(p.pen.sent, p.seq.output, 1, p.ep.config.Truth.Tokens)
+	p.record.sent(p.writer.sent, p.seq.output, 1, p.ep.config.Truth.Tokens)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (p *reply) await(tokens int) error {
 		select {
 		case <-p.seq.outlet.wake:
 		case <-p.keepAlive():
-			if err := p.write(p.pen.comment(p.buf[:chunkHead])); err != nil {
+			if err := p.write(p.writer.comment(p.buf[:chunkHead])); err != nil {
 				return err
 			}
 		case <-p.ctx.Done():
@@ -161,11 +161,11 @@ func (p *reply) keepAlive() <-chan time.Time {
 }
 
 // prefilled records the tokens from the prefix cache, which are known before the first token.
-func (p *reply) prefilled() { p.record.CachedTokens, p.pen.cached = p.seq.cached, p.seq.cached }
+func (p *reply) prefilled() { p.record.CachedTokens, p.writer.cached = p.seq.cached, p.seq.cached }
 
 // write sends the bytes of a buffer after its first chunkHead bytes, and keeps the buffer for the next frame.
 func (p *reply) write(b []byte) error {
-	b = p.pen.seal(b)
+	b = p.writer.seal(b)
 	p.buf = b
 	b = b[chunkHead:]
 	switch split := p.ep.config.Frames.SplitBytes; {
@@ -190,7 +190,7 @@ func (p *reply) pieces(b []byte, size int) error {
 		if p.pause == 0 {
 			continue
 		}
-		if err := p.rest(p.pause); err != nil {
+		if err := p.pauseFor(p.pause); err != nil {
 			return err
 		}
 	}
@@ -228,8 +228,9 @@ func (p *reply) flush() error {
 	return nil
 }
 
-// rest blocks for d, or for ever if d is 0. It returns errGone if the client leaves or the simulator closes meanwhile.
-func (p *reply) rest(d time.Duration) error {
+// pauseFor blocks for d, or for ever if d is 0. It returns errGone if the client leaves or the simulator closes
+// meanwhile.
+func (p *reply) pauseFor(d time.Duration) error {
 	var over <-chan time.Time
 	if d > 0 {
 		t := time.NewTimer(d)
@@ -245,36 +246,36 @@ func (p *reply) rest(d time.Duration) error {
 	return errGone
 }
 
-// due reports whether the fault strikes before the frame that ends at this token.
-func (p *reply) due(until int) bool {
+// faultDue reports whether the fault strikes before the frame that ends at this token.
+func (p *reply) faultDue(until int) bool {
 	return p.fault != nil && until > min(p.fault.AfterTokens, p.seq.output-1)
 }
 
-// strike lets the fault happen if it is due before the frame that ends at this token.
-func (p *reply) strike(until int) error {
-	if !p.due(until) {
+// applyFault lets the fault happen if it is due before the frame that ends at this token.
+func (p *reply) applyFault(until int) error {
+	if !p.faultDue(until) {
 		return nil
 	}
 	f := p.fault
 	p.fault = nil
 	switch f.Kind {
 	case FaultStall:
-		return p.rest(f.Pause)
+		return p.pauseFor(f.Pause)
 	case FaultDrip:
 		p.pause = f.Pause
 		return nil
 	case FaultGarbageFrame:
-		return p.breakOff(p.enc.broken(p.buf[:chunkHead]))
+		return p.endWith(p.enc.broken(p.buf[:chunkHead]))
 	case FaultErrorFrame:
-		return p.breakOff(p.enc.failure(p.buf[:chunkHead], serverError()))
+		return p.endWith(p.enc.failure(p.buf[:chunkHead], serverError()))
 	default:
 		p.abort(f.Kind)
-		return errStruck
+		return errFault
 	}
 }
 
-// breakOff sends b in place of the next frame, or of the body, and ends the response as if nothing were wrong.
-func (p *reply) breakOff(b []byte) error {
+// endWith sends b in place of the next frame, or of the body, and ends the response as if nothing were wrong.
+func (p *reply) endWith(b []byte) error {
 	if err := p.write(b); err != nil {
 		return err
 	}
@@ -283,7 +284,7 @@ func (p *reply) breakOff(b []byte) error {
 			return err
 		}
 	}
-	return errStruck
+	return errFault
 }
 
 // abort ends the connection in the middle of the response. Of a body that is not a stream, half is sent.

@@ -29,8 +29,8 @@ func newRequest(a api, model string, prompt *tokens) *request {
 	return &request{api: a, model: model, promptTokens: prompt.count, blocks: prompt.blocks}
 }
 
-// mostTokens is the maximum length of a prompt or an output.
-const mostTokens = 1 << 24
+// maxLength is the maximum length of a prompt or an output.
+const maxLength = 1 << 24
 
 // parseRequest reads the body for an API that looks at nothing else of the request.
 func parseRequest(a api, body []byte, c *Config) (*request, *apiError) {
@@ -76,12 +76,12 @@ func (q *request) limit(c *Config, field string, given ...*int) *apiError {
 	}
 	total := q.promptTokens + q.maxTokens
 	switch {
-	case q.maxTokens < 1 || q.maxTokens > mostTokens:
-		return badRequest(fmt.Sprintf("%s is %d: give 1 to %d", field, q.maxTokens, mostTokens))
+	case q.maxTokens < 1 || q.maxTokens > maxLength:
+		return badRequest(fmt.Sprintf("%s is %d: give 1 to %d", field, q.maxTokens, maxLength))
 	case q.minTokens < 0 || q.minTokens > q.maxTokens:
 		return badRequest(fmt.Sprintf("min_tokens is %d: give 0 to %s, which is %d", q.minTokens, field, q.maxTokens))
-	case q.promptTokens > mostTokens:
-		return badRequest(fmt.Sprintf("the prompt has %d tokens: at most %d are simulated", q.promptTokens, mostTokens))
+	case q.promptTokens > maxLength:
+		return badRequest(fmt.Sprintf("the prompt has %d tokens: at most %d are simulated", q.promptTokens, maxLength))
 	case c.MaxModelTokens > 0 && total > c.MaxModelTokens:
 		return tooLong(q.promptTokens, q.maxTokens, c.MaxModelTokens)
 	}

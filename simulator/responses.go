@@ -56,7 +56,7 @@ func (t *tokens) input(raw json.RawMessage, template int) *apiError {
 func (responses) problem(e *apiError) (int, []byte) { return e.status, e.json() }
 
 func (responses) encoder(q *request, c *Config, id string, created int64) encoder {
-	e := &responsesEncoder{pen: newPen(q, c), apart: c.Frames.FinishFrame, id: appendToken(nil, id)}
+	e := &responsesEncoder{frameWriter: newFrameWriter(q, c), apart: c.Frames.FinishFrame, id: appendToken(nil, id)}
 	if c.Frames.ReasoningField != ReasoningHidden {
 		e.reasoning = c.Frames.ReasoningTokens
 	}
@@ -71,7 +71,7 @@ func (responses) encoder(q *request, c *Config, id string, created int64) encode
 
 // responsesEncoder writes one answer of the responses API. Reasoning is a separate output item before the message.
 type responsesEncoder struct {
-	pen
+	frameWriter
 	reasoning int // tokens that are sent as reasoning
 	// an output that reaches its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in
 	// vLLM
@@ -234,7 +234,7 @@ func (e *responsesEncoder) closing(b []byte, part, output int, finish string) ([
 		}
 		b = e.done(b, from, output)
 	case 1:
-		if e.noMark {
+		if e.noEndMark {
 			break
 		}
 		name := "response.completed"
@@ -286,7 +286,7 @@ func (e *responsesEncoder) appendResponse(b []byte, output int, finish string) [
 	b = append(b, '}')
 	b = number(b, "output_tokens", output)
 	b = append(b, `,"output_tokens_details":{"reasoning_tokens":`...)
-	b = strconv.AppendInt(b, int64(e.told(output)), 10)
+	b = strconv.AppendInt(b, int64(e.reportedReasoning(output)), 10)
 	b = append(b, '}')
 	b = number(b, "total_tokens", e.prompt+output)
 	return append(b, '}')

@@ -9,19 +9,19 @@ import (
 
 // script describes the tokens of one answer. It is drawn before the answer starts. Tokens count from 0.
 type script struct {
-	tokens  int     // generated in total; usage counts each of them
-	hidden  int     // number of first tokens that are never streamed
-	eos     bool    // the last token is the end-of-sequence token, which has no text
-	special bool    // some tokens have no text
-	first   int     // number of first streamed tokens without text
-	last    int     // number of last tokens without text, before the end-of-sequence token
-	share   float64 // chance of every other token to have no text
-	seed    uint64  // seed of that chance
-	noise   float64 // standard normal, for the jitter of the prefill
+	tokens       int     // generated in total; usage counts each of them
+	hidden       int     // number of first tokens that are never streamed
+	eos          bool    // the last token is the end-of-sequence token, which has no text
+	someTextless bool    // some tokens have no text
+	first        int     // number of first streamed tokens without text
+	last         int     // number of last tokens without text, before the end-of-sequence token
+	share        float64 // chance of every other token to have no text
+	seed         uint64  // seed of that chance
+	noise        float64 // standard normal, for the jitter of the prefill
 }
 
 // textless reports whether token i has no text.
-func (s *script) textless(i int) bool { return s.special && s.silent(i) }
+func (s *script) textless(i int) bool { return s.someTextless && s.silent(i) }
 
 func (s *script) silent(i int) bool {
 	text := s.tokens
@@ -56,38 +56,38 @@ func (c *Config) draw(q *request, r *rand.Rand) script {
 	s := script{tokens: q.maxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share,
 		seed: seed, noise: noise}
 	if !q.ignoreEOS {
-		s.tokens = c.natural(q, uniform, exponential, normal)
+		s.tokens = c.naturalLength(q, uniform, exponential, normal)
 	}
 	s.eos = s.tokens < q.maxTokens && !c.Frames.FinishFrame
 	if c.Frames.ReasoningField == ReasoningHidden {
 		s.hidden = min(c.Frames.ReasoningTokens, s.tokens)
 	}
-	s.special = s.eos || s.hidden+s.first+s.last > 0 || s.share > 0
+	s.someTextless = s.eos || s.hidden+s.first+s.last > 0 || s.share > 0
 	return s
 }
 
-// natural returns the length of an output that may end by itself, including the end-of-sequence token if it counts. The
-// three numbers are drawn from the distributions of these names.
-func (c *Config) natural(q *request, uniform, exponential, normal float64) int {
+// naturalLength returns the length of an output that may end by itself, including the end-of-sequence token if it
+// counts. The three numbers are drawn from the distributions of these names.
+func (c *Config) naturalLength(q *request, uniform, exponential, normal float64) int {
 	most := float64(q.maxTokens)
 	least := max(1, q.minTokens)
 	var n float64
-	switch e := &c.Ends; {
+	switch l := &c.OutputLength; {
 	case c.EarlyEOS:
 		return min(q.maxTokens, least+int(uniform*(most-float64(least)+1)))
-	case e.MeanShare > 0:
-		n = 1 + math.Floor(exponential*most/hazard(e.MeanShare))
-	case e.Mean > 0:
-		n = math.Round(lognormal(e.Mean, e.Stddev/e.Mean, normal))
+	case l.MeanShare > 0:
+		n = 1 + math.Floor(exponential*most/hazard(l.MeanShare))
+	case l.Mean > 0:
+		n = math.Round(lognormal(l.Mean, l.Stddev/l.Mean, normal))
 	default:
 		return q.maxTokens
 	}
 	return int(min(max(n, float64(least)), most))
 }
 
-// Ends is where outputs end by themselves, unless the request says ignore_eos or its limit comes first. Set either
-// MeanShare or Mean.
-type Ends struct {
+// OutputLength is the length of outputs that end by themselves. It does not apply if the request says ignore_eos, or
+// beyond the request's limit. Set either MeanShare or Mean.
+type OutputLength struct {
 	// MeanShare is the mean length of outputs as a share of their limit, above 0 and below 1. Each token is the last
 	// with the same chance. 0, the default: outputs do not end by themselves.
 	MeanShare float64
@@ -96,17 +96,19 @@ type Ends struct {
 	Mean, Stddev float64
 }
 
-func (e *Ends) validate() error {
+func (l *OutputLength) validate() error {
 	var errs []error
-	if !(e.MeanShare >= 0 && e.MeanShare < 1) {
-		errs = append(errs, fmt.Errorf("simulator: Ends.MeanShare is %v: give 0 or more and less than 1", e.MeanShare))
+	if !(l.MeanShare >= 0 && l.MeanShare < 1) {
+		errs = append(errs, fmt.Errorf("simulator: OutputLength.MeanShare is %v: give 0 or more and less than 1",
+			l.MeanShare))
 	}
-	errs = append(errs, finite("Ends.Mean", e.Mean), finite("Ends.Stddev", e.Stddev))
-	if e.MeanShare > 0 && e.Mean > 0 {
-		errs = append(errs, errors.New("simulator: Ends.MeanShare and Ends.Mean are both set: give one of them"))
+	errs = append(errs, finite("OutputLength.Mean", l.Mean), finite("OutputLength.Stddev", l.Stddev))
+	if l.MeanShare > 0 && l.Mean > 0 {
+		errs = append(errs, errors.New("simulator: OutputLength.MeanShare and OutputLength.Mean are both set: "+
+			"give one of them"))
 	}
-	if e.Stddev > 0 && e.Mean == 0 {
-		errs = append(errs, errors.New("simulator: Ends.Stddev is set without Ends.Mean: give both"))
+	if l.Stddev > 0 && l.Mean == 0 {
+		errs = append(errs, errors.New("simulator: OutputLength.Stddev is set without OutputLength.Mean: give both"))
 	}
 	return errors.Join(errs...)
 }

@@ -165,7 +165,7 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 // A search with a latency limit ends where a fine sweep by hand finds the limit. The sweep has rates 1 % apart with
 // three stages each. The search must end between the first rate at which any stage breaks the limit and the last rate
 // at which any stage keeps it, give or take 5 %.
-func TestSearchAgreesWithASweepByHand(t *testing.T) {
+func TestSearchAgreesWithSweep(t *testing.T) {
 	ms := time.Millisecond
 	slots := &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 30_000, DecodeStep: 8 * ms,
 		DecodeStepPerRequest: ms / 5, MaxRunning: 64}}

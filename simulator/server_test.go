@@ -34,7 +34,7 @@ func (p *peer) begin(ctx context.Context, endpoint int) *http.Response {
 	return resp
 }
 
-func TestClientThatLeavesFreesItsSlot(t *testing.T) {
+func TestCancelledRequestFreesSlot(t *testing.T) {
 	p := start(t, slow())
 	ctx, leave := context.WithCancel(t.Context())
 	first := p.begin(ctx, 0)
@@ -81,7 +81,7 @@ func TestEndpointsAreIndependent(t *testing.T) {
 	}
 }
 
-func TestLeastOutstandingReplica(t *testing.T) {
+func TestLeastBusyReplica(t *testing.T) {
 	config := slow()
 	config.Replicas = 3
 	p := start(t, config)
@@ -114,7 +114,7 @@ func TestCloseLetsRequestsFinish(t *testing.T) {
 	}
 }
 
-func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
+func TestCloseCutsOffRequests(t *testing.T) {
 	p := start(t, slow())
 	resp := p.begin(t.Context(), 0)
 	defer resp.Body.Close()
@@ -174,7 +174,7 @@ func TestAddresses(t *testing.T) {
 	_ = s.Close(t.Context())
 }
 
-func TestStartThatFailsLeavesNothing(t *testing.T) {
+func TestFailedStartClosesEverything(t *testing.T) {
 	s, err := Start(fast())
 	if err != nil {
 		t.Fatal(err)

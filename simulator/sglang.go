@@ -69,13 +69,13 @@ func sglangError(e *apiError) []byte {
 }
 
 func (sglang) encoder(q *request, c *Config, id string, _ int64) encoder {
-	return &sglangEncoder{pen: newPen(q, c), id: appendToken(nil, id), finishFrame: c.Frames.FinishFrame,
-		most: q.maxTokens}
+	return &sglangEncoder{frameWriter: newFrameWriter(q, c), id: appendToken(nil, id),
+		finishFrame: c.Frames.FinishFrame, most: q.maxTokens}
 }
 
 // sglangEncoder writes one answer of SGLang's API.
 type sglangEncoder struct {
-	pen
+	frameWriter
 	id          []byte
 	finishFrame bool
 	most        int
@@ -134,7 +134,7 @@ func (e *sglangEncoder) closing(b []byte, part, output int, finish string) ([]by
 }
 
 func (e *sglangEncoder) mark(b []byte) []byte {
-	if e.noMark || !e.stream {
+	if e.noEndMark || !e.stream {
 		return b
 	}
 	return e.raw(b, "[DONE]")

@@ -21,10 +21,10 @@ type progress struct {
 type turn uint8
 
 const (
-	turnWrite  turn = iota // the composed write is to be sent
-	turnAwait              // the engine must produce the tokens of the next write
-	turnStrike             // the fault strikes before the next write
-	turnEnd                // everything has been sent
+	turnWrite turn = iota // the composed write is to be sent
+	turnAwait             // the engine must produce the tokens of the next write
+	turnFault             // the fault strikes before the next write
+	turnEnd               // everything has been sent
 )
 
 // stream sends the frames as the engine produces the tokens.
@@ -66,8 +66,8 @@ func (p *reply) frames() error {
 			}
 		case turnAwait:
 			err = p.await(p.writeEnd())
-		case turnStrike:
-			err = p.strike(p.writeEnd())
+		case turnFault:
+			err = p.applyFault(p.writeEnd())
 		case turnEnd:
 			return nil
 		}
@@ -105,8 +105,8 @@ func (p *reply) composeNext(ready int) (turn, []byte) {
 	switch {
 	case ready < until:
 		return turnAwait, nil
-	case p.due(until):
-		return turnStrike, nil
+	case p.faultDue(until):
+		return turnFault, nil
 	}
 	p.prefilled()
 	return turnWrite, p.appendFrames(b, until)
@@ -199,6 +199,6 @@ func (p *reply) note() {
 	if p.progress.tokens == 0 {
 		return
 	}
-	p.record.sent(p.pen.sent, p.progress.tokens, p.progress.frames, p.ep.config.Truth.Tokens)
+	p.record.sent(p.writer.sent, p.progress.tokens, p.progress.frames, p.ep.config.Truth.Tokens)
 	p.progress.tokens, p.progress.frames = 0, 0
 }

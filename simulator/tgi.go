@@ -59,14 +59,14 @@ func tgiError(message, kind string) []byte {
 }
 
 func (tgi) encoder(q *request, c *Config, _ string, _ int64) encoder {
-	e := &tgiEncoder{pen: newPen(q, c), details: q.details}
+	e := &tgiEncoder{frameWriter: newFrameWriter(q, c), details: q.details}
 	e.field = "data:"
 	return e
 }
 
 // tgiEncoder writes one answer of TGI's API.
 type tgiEncoder struct {
-	pen
+	frameWriter
 	details bool
 }
 

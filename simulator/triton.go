@@ -65,12 +65,12 @@ func (triton) problem(e *apiError) (int, []byte) { return e.status, tritonError(
 func tritonError(e *apiError) []byte { return jsonOf(map[string]string{"error": e.Message}) }
 
 func (triton) encoder(q *request, c *Config, _ string, _ int64) encoder {
-	return &tritonEncoder{pen: newPen(q, c), model: jsonString(q.model)}
+	return &tritonEncoder{frameWriter: newFrameWriter(q, c), model: jsonString(q.model)}
 }
 
 // tritonEncoder writes one answer of Triton's API.
 type tritonEncoder struct {
-	pen
+	frameWriter
 	model []byte
 }
 

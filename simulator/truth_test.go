@@ -122,7 +122,7 @@ func TestBrokenLogFailsNoRequest(t *testing.T) {
 	}
 }
 
-func TestRecordLeavesOutWhatDidNotCome(t *testing.T) {
+func TestRecordOmitsMissingInstants(t *testing.T) {
 	config := fast()
 	var log bytes.Buffer
 	config.Truth.Log = &log

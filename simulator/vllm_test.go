@@ -15,7 +15,7 @@ import (
 // output that ends by itself (logit_bias raised the end-of-sequence token), one has tokens without text (logit_bias
 // raised <|im_start|>, which is not shown). For the same outputs the simulator sends the same frames with the same
 // fields, except for the listed ones.
-func TestStreamsAreVLLMs(t *testing.T) {
+func TestStreamsMatchVLLM(t *testing.T) {
 	for name, c := range map[string]struct {
 		path, body string
 		tokens     int    // generated, including the end-of-sequence token
@@ -42,8 +42,8 @@ func TestStreamsAreVLLMs(t *testing.T) {
 			}
 			config := fast()
 			config.ChatTemplateTokens = 10
-			config.Manners.TokenIDs = Honoured
-			config.Ends.Mean = float64(c.tokens)
+			config.Dialect.TokenIDs = Honoured
+			config.OutputLength.Mean = float64(c.tokens)
 			if strings.Contains(c.textless, "-") {
 				config.Textless = Textless{Share: 0.5, First: 1, Last: 1}
 			}

@@ -51,7 +51,7 @@ func (f *simulateFlags) served() flagGroup {
 }
 
 func (f *simulateFlags) manners() flagGroup {
-	c, m := &f.config, &f.config.Manners
+	c, m := &f.config, &f.config.Dialect
 	g := group("How it introduces itself, and what it does with what only some servers know (honoured, ignored, or refused with 400)")
 	g.flags.StringVar(&m.OwnedBy, "owned-by", m.OwnedBy,
 		"`owner` that /v1/models names: vllm, nvidia for Dynamo, openai for LiteLLM")
@@ -133,11 +133,12 @@ func (f *simulateFlags) answers() flagGroup {
 	g := group("What the answers are like")
 	g.flags.BoolVar(&c.EarlyEOS, "early-eos", c.EarlyEOS,
 		"end outputs at random lengths, each as likely, unless a request says ignore_eos")
-	g.flags.Float64Var(&c.Ends.MeanShare, "output-share", 0,
+	g.flags.Float64Var(&c.OutputLength.MeanShare, "output-share", 0,
 		"the same with a mean `share` of max_tokens: each token is the last with the same chance")
-	g.flags.Float64Var(&c.Ends.Mean, "output-mean", 0,
+	g.flags.Float64Var(&c.OutputLength.Mean, "output-mean", 0,
 		"the same after a lognormal number of `tokens` with this mean, or at max_tokens")
-	g.flags.Float64Var(&c.Ends.Stddev, "output-stddev", 0, "with --output-mean: its standard deviation in `tokens`")
+	g.flags.Float64Var(&c.OutputLength.Stddev, "output-stddev", 0,
+		"with --output-mean: its standard deviation in `tokens`")
 	g.flags.Float64Var(&c.Textless.Share, "textless-share", 0,
 		"`share` of the tokens that are streamed without text, as halves of characters are")
 	g.flags.IntVar(&c.Textless.First, "textless-first", 0, "`tokens` without text at the start of each output")
@@ -146,7 +147,7 @@ func (f *simulateFlags) answers() flagGroup {
 		"`tokens` at the start of each output that are reasoning")
 	g.flags.StringVar(&c.Frames.ReasoningField, "reasoning-field", "reasoning_content",
 		"`field` of a chat's delta that carries reasoning: reasoning, or any other; hidden: it is not streamed, in any API")
-	g.flags.BoolVar(&c.Frames.ReasoningUntold, "reasoning-untold", false,
+	g.flags.BoolVar(&c.Frames.NoReasoningUsage, "reasoning-untold", false,
 		"do not tell in usage how many tokens are reasoning")
 	g.flags.StringArrayVar(&f.faults, "fault", nil,
 		"a fault and its share of requests, `KIND=SHARE`[,after=TOKENS][,pause=TIME]; may be given again; kinds: see above")
@@ -172,7 +173,7 @@ func (f *simulateFlags) frames() flagGroup {
 		"finish reason in a frame of its own, as at OpenAI (default: with the last token, as in vLLM, which after an early end has no text)")
 	flags.BoolVar(&s.RunningUsage, "running-usage", false, "usage so far in every token frame, asked for or not")
 	flags.BoolVar(&s.NoUsage, "no-usage", false, "no usage, even where it is asked for")
-	flags.BoolVar(&s.NoDone, "no-end-mark", false, "no [DONE], response.completed or message_stop")
+	flags.BoolVar(&s.NoEndMark, "no-end-mark", false, "no [DONE], response.completed or message_stop")
 	flags.BoolVar(&s.CRLF, "crlf", false, "lines end with CR LF")
 	flags.BoolVar(&s.Comments, "comments", false, "a comment before each frame")
 	flags.DurationVar(&s.KeepAlive, "keep-alive", 0, "a comment after each so long a silence (default: none)")
@@ -284,14 +285,16 @@ var fieldFlags = strings.NewReplacer(
 	"--running-usage and --no-usage do not go together",
 	"simulator: Frames.Role", "--role", "simulator: Faults", "--fault ", "simulator: Frames.Deliver", "--deliver",
 	"simulator: Frames.ReasoningField", "--reasoning-field", "simulator: ChatTemplateTokens", "--chat-template-tokens",
-	"simulator: Ends.MeanShare and Ends.Mean are both set", "--output-share and --output-mean do not go together",
-	"simulator: Ends.Stddev is set without Ends.Mean: give both", "--output-stddev: give --output-mean, too",
-	"simulator: Ends.MeanShare", "--output-share", "simulator: Ends.Mean", "--output-mean", "simulator: Ends.Stddev",
-	"--output-stddev",
+	"simulator: OutputLength.MeanShare and OutputLength.Mean are both set",
+	"--output-share and --output-mean do not go together",
+	"simulator: OutputLength.Stddev is set without OutputLength.Mean: give both",
+	"--output-stddev: give --output-mean, too",
+	"simulator: OutputLength.MeanShare", "--output-share", "simulator: OutputLength.Mean", "--output-mean",
+	"simulator: OutputLength.Stddev", "--output-stddev",
 	"simulator: Textless.Share", "--textless-share", "simulator: Textless.First", "--textless-first",
 	"simulator: Textless.Last", "--textless-last",
-	"simulator: Manners.ExactOutput", "--exact-output", "simulator: Manners.ContinuousUsage", "--continuous-usage",
-	"simulator: Manners.TokenIDs", "--token-ids",
+	"simulator: Dialect.ExactOutput", "--exact-output", "simulator: Dialect.ContinuousUsage", "--continuous-usage",
+	"simulator: Dialect.TokenIDs", "--token-ids",
 )
 
 // inFlags rewrites an error of the configuration in terms of flags.
