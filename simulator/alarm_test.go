@@ -19,7 +19,7 @@ func TestAlarmIsNeverEarly(t *testing.T) {
 		a.set(at)
 		a.wait()
 		if now := clock.Now(); now < at.Add(-time.Microsecond) { // the error of mapping the clock to the kernel's
-			t.Fatalf("rang %v early", at.Sub(now))
+			t.Fatalf("woke %v early", at.Sub(now))
 		}
 	}
 }

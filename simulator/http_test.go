@@ -309,7 +309,7 @@ func TestRefusals(t *testing.T) {
 			}
 			if err := json.Unmarshal([]byte(body), &object); err != nil || object.Error.Message == "" ||
 				object.Error.Type == "" || object.Error.Code == "" {
-				t.Errorf("%s is no error object: %v", body, err)
+				t.Errorf("%s is not an error object: %v", body, err)
 			}
 		})
 	}

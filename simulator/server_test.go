@@ -129,7 +129,7 @@ func TestCloseCutsOffRequests(t *testing.T) {
 		t.Errorf("recorded %+v", r)
 	}
 	if _, err := io.ReadAll(resp.Body); err == nil {
-		t.Error("the body came to its end")
+		t.Error("the body was complete")
 	}
 }
 

@@ -46,7 +46,7 @@ func TestLexiconDefault(t *testing.T) {
 	}
 	for _, word := range strings.Fields(string(l.append(nil, draw.New(1), 0, 1000))) {
 		if _, known := placeOf(word); !known {
-			t.Errorf("%q is none of the words", word)
+			t.Errorf("%q is not one of the words", word)
 		}
 	}
 }

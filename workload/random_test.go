@@ -202,7 +202,7 @@ func TestCacheBusting(t *testing.T) {
 			a := flat(heard(t, prompt(t, one, nil, i, form), form))
 			b := flat(heard(t, prompt(t, two, nil, i, form), form))
 			if len(a) != 40 || len(b) != 40 || !slices.Equal(a[begin:], b[begin:]) {
-				t.Fatalf("form %d: beyond the begin %q is not %q", form, a, b)
+				t.Fatalf("form %d: beyond the start %q is not %q", form, a, b)
 			}
 			seen[fmt.Sprint(a[:begin])], seen[fmt.Sprint(b[:begin])] = true, true
 		}

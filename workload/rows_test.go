@@ -455,7 +455,7 @@ func TestSonnetPrompts(t *testing.T) {
 		}
 		for line := range strings.Lines(said) {
 			if !lines[strings.TrimSuffix(line, "\n")] {
-				t.Fatalf("%q is no line of the text", line)
+				t.Fatalf("%q is not a line of the text", line)
 			}
 		}
 		if a := asked(t, estimated, i, 0); a.ISL > 60 || a.ISL < 60-12 || a.Shared == 0 && i > 0 {

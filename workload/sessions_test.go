@@ -190,7 +190,7 @@ func TestSessionsCacheBusting(t *testing.T) {
 			t.Errorf("system %d: sessions begin alike: %q, %q, %q", systemTokens, a, next, other)
 		}
 		if alike(a, again) != len(a) || !slices.Equal(a[8:], other[8:]) {
-			t.Errorf("system %d: %q, %q and %q differ beyond the begin", systemTokens, a, again, other)
+			t.Errorf("system %d: %q, %q and %q differ beyond the start", systemTokens, a, again, other)
 		}
 		if got := asked(t, one, 5, 0).Shared; got != 0 {
 			t.Errorf("system %d: %d tokens are shared", systemTokens, got)

@@ -128,7 +128,7 @@ func checkTokens(t *rapid.T, form Form, tokens []string) {
 			known = err == nil && (id >= 1000 && id <= 9999 || id >= 100_000 && id <= 300_000)
 		}
 		if !known {
-			t.Fatalf("%q is no token of form %d", token, form)
+			t.Fatalf("%q is not a token of form %d", token, form)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestWordList(t *testing.T) {
 	}
 	for i, w := range words {
 		if strings.Trim(w.text(), "abcdefghijklmnopqrstuvwxyz") != "" || w.letters[w.size-1] != ' ' {
-			t.Errorf("%q is no lowercase word of at most 7 letters and a space", w.letters)
+			t.Errorf("%q is not a lowercase word of at most 7 letters and a space", w.letters)
 		}
 		if i > 0 && words[i-1].text() >= w.text() {
 			t.Errorf("%q comes after %q", w.text(), words[i-1].text())

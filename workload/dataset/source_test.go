@@ -157,7 +157,7 @@ func TestElementsOracle(t *testing.T) {
 			}
 		}
 		if it, err := got.next(); !errors.Is(err, io.EOF) {
-			t.Fatalf("behind the last there is %q (%v)", it.text, err)
+			t.Fatalf("after the last there is %q (%v)", it.text, err)
 		}
 	})
 }

@@ -123,7 +123,7 @@ func TestNames(t *testing.T) {
 	for _, bad := range []string{"", "..", "../../etc/passwd", strings.ToUpper(name()), name() + "0",
 		strings.Repeat("/", 64)} {
 		if _, err := s.Create(bad, 1); !errors.Is(err, ErrHash) {
-			t.Errorf("receives %q: %v", bad, err)
+			t.Errorf("creates %q: %v", bad, err)
 		}
 		if _, _, err := s.Path(bad, 1); !errors.Is(err, ErrHash) {
 			t.Errorf("path of %q: %v", bad, err)
@@ -160,7 +160,7 @@ func TestBuild(t *testing.T) {
 		}
 	}
 	if _, err := s.Build(write(strings.Repeat("0", 64))); err == nil {
-		t.Error("adopts bytes of another hash")
+		t.Error("built bytes of another hash")
 	}
 	broken := errors.New("no such file")
 	if _, err := s.Build(func(*os.File) (string, error) { return "", broken }); !errors.Is(err, broken) {
