@@ -38,7 +38,7 @@ func unstreamed(api string) (path, body string) {
 
 var createdFields = regexp.MustCompile(`"created(_at)?":\d+`)
 
-func steady(s string) string { return createdFields.ReplaceAllString(s, `"created$1":0`) }
+func withoutTimes(s string) string { return createdFields.ReplaceAllString(s, `"created$1":0`) }
 
 // handled returns an answer without a connection, as net/http alone would write it.
 func handled(t *testing.T, c Config, path, body string) string {
@@ -52,7 +52,7 @@ func handled(t *testing.T, c Config, path, body string) string {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("X-Request-Id", "r")
 	ep.ServeHTTP(w, r)
-	return steady(w.Body.String())
+	return withoutTimes(w.Body.String())
 }
 
 func TestStreamsOfEachAPI(t *testing.T) {
@@ -133,7 +133,7 @@ func TestStreamsOfEachAPI(t *testing.T) {
 			config := fast()
 			config.Frames.ReasoningTokens = 1
 			_, body := start(t, config).get(asks[name].path, "r", asks[name].body)
-			if diff := cmp.Diff(strings.SplitAfter(want, "\n"), strings.SplitAfter(steady(body), "\n")); diff != "" {
+			if diff := cmp.Diff(strings.SplitAfter(want, "\n"), strings.SplitAfter(withoutTimes(body), "\n")); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -152,8 +152,8 @@ func TestWholeAnswersOfEachAPI(t *testing.T) {
 			config := fast()
 			config.EarlyEOS, config.Seed = true, seedOfTwoTokens // SGLang's request forbids it
 			path, body := unstreamed(name)
-			if _, got := start(t, config).get(path, "r", body); steady(got) != want {
-				t.Error(cmp.Diff(want, steady(got)))
+			if _, got := start(t, config).get(path, "r", body); withoutTimes(got) != want {
+				t.Error(cmp.Diff(want, withoutTimes(got)))
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestWholeAnswersOfEachAPI(t *testing.T) {
 var seedOfTwoTokens = func() uint64 {
 	c := Config{EarlyEOS: true}
 	for seed := uint64(0); ; seed++ {
-		if c.draw(&request{maxTokens: 3}, chance(seed, "r")).tokens == 2 {
+		if c.drawScript(&request{maxTokens: 3}, requestRand(seed, "r")).tokens == 2 {
 			return seed
 		}
 	}
@@ -198,7 +198,7 @@ func TestAllWaysOfSendingAgree(t *testing.T) {
 				status, got := p.get(a.path, "r", a.body)
 				// Anthropic's, with its block at once
 				got = strings.Replace(got, "event: ping\ndata: {\"type\":\"ping\"}\n\n", "", 1)
-				if diff := cmp.Diff(handled(t, fast(), a.path, a.body), steady(got)); status != 200 || diff != "" {
+				if diff := cmp.Diff(handled(t, fast(), a.path, a.body), withoutTimes(got)); status != 200 || diff != "" {
 					t.Errorf("%s: %d %s", name, status, diff)
 				}
 			}
@@ -369,7 +369,7 @@ func TestJSONBody(t *testing.T) {
 		got, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		path, body := unstreamed(name)
-		if diff := cmp.Diff(handled(t, fast(), path, body), steady(string(got))); diff != "" ||
+		if diff := cmp.Diff(handled(t, fast(), path, body), withoutTimes(string(got))); diff != "" ||
 			resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stepped returns a configuration whose decode steps take a time that is exact in the model.
-func stepped() Config {
+// exactSteps returns a configuration whose decode steps take a time that is exact in the model.
+func exactSteps() Config {
 	c := fast()
 	c.Model.DecodeStep = time.Millisecond
 	c.Truth = Truth{Keep: true, Tokens: true}
@@ -42,7 +42,7 @@ func framesOf(api string, tokens, withText int) int {
 func TestTokensWithoutText(t *testing.T) {
 	for api := range asks {
 		t.Run(api, func(t *testing.T) {
-			c := stepped()
+			c := exactSteps()
 			c.Textless = Textless{First: 2, Last: 2}
 			r, got := record(t, c, api, 10)
 			if r.OutputTokens != 10 || len(r.Tokens) != framesOf(api, 10, 6) || r.FinishReason != finishLength {
@@ -67,7 +67,7 @@ func TestOutputLength(t *testing.T) {
 	for api := range asks {
 		for _, apart := range []bool{false, true} {
 			t.Run(fmt.Sprint(api, "/apart=", apart), func(t *testing.T) {
-				c := stepped()
+				c := exactSteps()
 				c.OutputLength.Mean, c.Frames.FinishFrame = 5, apart
 				r, got := record(t, c, api, 10)
 				text := 4
@@ -101,7 +101,7 @@ func TestIgnoreEOSOverridesOutputLength(t *testing.T) {
 			if problem := c.Dialect.exactOutput(q); problem != nil {
 				t.Fatal(problem)
 			}
-			got := c.draw(q, chance(0, "r")).tokens
+			got := c.drawScript(q, requestRand(0, "r")).tokens
 			if handling == Honoured && got != want || handling == Ignored &&
 				(got >= 1000 || ends.Mean > 0 && got != want) {
 				t.Errorf("%+v, ignore_eos %s: %d tokens", ends, handling, got)
@@ -119,7 +119,7 @@ func TestMeanShareOfLengths(t *testing.T) {
 		const n, most = 20_000, 1000
 		sum, full := 0, 0
 		for i := range n {
-			s := c.draw(&request{maxTokens: most}, chance(1, fmt.Sprint("r", i)))
+			s := c.drawScript(&request{maxTokens: most}, requestRand(1, fmt.Sprint("r", i)))
 			sum += s.tokens
 			if s.tokens == most {
 				full++
@@ -140,7 +140,7 @@ func TestLognormalLengths(t *testing.T) {
 	const n = 20_000
 	sum, squares := 0.0, 0.0
 	for i := range n {
-		x := float64(c.draw(&request{maxTokens: 1 << 20}, chance(1, fmt.Sprint("r", i))).tokens)
+		x := float64(c.drawScript(&request{maxTokens: 1 << 20}, requestRand(1, fmt.Sprint("r", i))).tokens)
 		sum, squares = sum+x, squares+x*x
 	}
 	mean := sum / n
@@ -164,7 +164,7 @@ func TestScripts(t *testing.T) {
 		c.Frames.FinishFrame = rapid.Bool().Draw(t, "apart")
 		q := &request{maxTokens: rapid.IntRange(1, 40).Draw(t, "max"), ignoreEOS: rapid.Bool().Draw(t, "ignore")}
 		q.minTokens = rapid.IntRange(0, q.maxTokens).Draw(t, "min")
-		s := c.draw(q, chance(7, rapid.String().Draw(t, "name")))
+		s := c.drawScript(q, requestRand(7, rapid.String().Draw(t, "name")))
 		if s.tokens < max(1, q.minTokens) || s.tokens > q.maxTokens || q.ignoreEOS && s.tokens != q.maxTokens {
 			t.Errorf("%d tokens of %+v", s.tokens, q)
 		}
@@ -197,7 +197,7 @@ func TestShareOfTokensWithoutText(t *testing.T) {
 func TestHiddenReasoning(t *testing.T) {
 	for api := range asks {
 		t.Run(api, func(t *testing.T) {
-			c := stepped()
+			c := exactSteps()
 			c.Frames.ReasoningTokens, c.Frames.ReasoningField = 6, ReasoningHidden
 			r, got := record(t, c, api, 9)
 			if r.OutputTokens != 9 || len(r.Tokens) != 3 {
@@ -225,7 +225,7 @@ func TestDeliveries(t *testing.T) {
 	} {
 		for api := range asks {
 			t.Run(string(deliver)+"/"+api, func(t *testing.T) {
-				c := stepped()
+				c := exactSteps()
 				c.Frames.Deliver = deliver
 				r, _ := record(t, c, api, 8)
 				writes := len(slices.Compact(slices.Clone(r.Tokens)))

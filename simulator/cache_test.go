@@ -93,7 +93,7 @@ func blocksOf(size int, ids []uint64) []uint64 {
 // A prefill takes the time of the tokens that are not in the cache, at least one. Its blocks are in the cache when it
 // has ended.
 func TestEngineWithCache(t *testing.T) {
-	m := with(ticks(1, 0, 8), func(m *Model) { m.CacheBlockTokens, m.CacheBlocks = 4, 3 })
+	m := changed(ticks(1, 0, 8), func(m *Model) { m.CacheBlockTokens, m.CacheBlocks = 4, 3 })
 	e := newEngine(m, 0, 1, 0)
 	var got []string
 	for _, c := range []struct {

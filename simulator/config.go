@@ -240,8 +240,8 @@ func (m *Model) SpeedUp(k float64) {
 	}
 }
 
-// modelOf returns the model of one engine. number counts the engines of all endpoints from 0.
-func (c *Config) modelOf(number int) Model {
+// engineModel returns the model of one engine. number counts the engines of all endpoints from 0.
+func (c *Config) engineModel(number int) Model {
 	m := c.Model
 	if last := c.Endpoints*c.Replicas - 1; c.ReplicaSpread > 0 && last > 0 {
 		m.SpeedUp(1 / (1 + c.ReplicaSpread*float64(number)/float64(last)))
@@ -249,9 +249,9 @@ func (c *Config) modelOf(number int) Model {
 	return m
 }
 
-// engineOf returns one of the engines, or groups of engines, of all endpoints, numbered from 0.
-func (c *Config) engineOf(number int, now clock.Instant) engine {
-	e := newEngine(c.modelOf(number), c.PrefillEngines, c.Replicas, now)
+// newEngine returns one of the engines, or groups of engines, of all endpoints, numbered from 0.
+func (c *Config) newEngine(number int, now clock.Instant) engine {
+	e := newEngine(c.engineModel(number), c.PrefillEngines, c.Replicas, now)
 	for i := range e.decoders {
 		e.decoders[i].noise = e.model.stepNoise(c.Seed+uint64(number), i)
 	}
@@ -269,14 +269,14 @@ func (c *Config) loops() int {
 // Validate returns all errors of the configuration, joined, or nil.
 func (c *Config) Validate() error {
 	errs := []error{
-		atLeast("Endpoints", c.Endpoints, 1),
-		atLeast("Replicas", c.Replicas, 1),
-		atLeast("PrefillEngines", c.PrefillEngines, 0),
-		finite("ReplicaSpread", c.ReplicaSpread),
-		atLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
-		atLeast("MaxModelTokens", c.MaxModelTokens, 0),
-		atLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
-		atLeast("ChatTemplateTokens", c.ChatTemplateTokens, 0),
+		checkAtLeast("Endpoints", c.Endpoints, 1),
+		checkAtLeast("Replicas", c.Replicas, 1),
+		checkAtLeast("PrefillEngines", c.PrefillEngines, 0),
+		checkFinite("ReplicaSpread", c.ReplicaSpread),
+		checkAtLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
+		checkAtLeast("MaxModelTokens", c.MaxModelTokens, 0),
+		checkAtLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
+		checkAtLeast("ChatTemplateTokens", c.ChatTemplateTokens, 0),
 		c.Model.validate(),
 		c.Pace.validate(),
 		c.Protocol.validate(),
@@ -299,23 +299,23 @@ func (c *Config) Validate() error {
 
 func (m *Model) validate() error {
 	errs := []error{
-		atLeast("Model.DecodeStep", m.DecodeStep, 0),
-		atLeast("Model.DecodeStepPerRequest", m.DecodeStepPerRequest, 0),
-		atLeast("Model.MaxRunning", m.MaxRunning, 1),
-		atLeast("Model.TransferPerThousandTokens", m.TransferPerThousandTokens, 0),
-		atLeast("Model.PrefillPerPrompt", m.PrefillPerPrompt, 0),
-		atLeast("Model.Overhead", m.Overhead, 0),
-		finite("Model.PrefillJitter", m.PrefillJitter),
-		finite("Model.StepJitter", m.StepJitter),
-		atLeast("Model.Stall", m.Stall, 0),
-		atLeast("Model.CacheBlocks", m.CacheBlocks, 0),
+		checkAtLeast("Model.DecodeStep", m.DecodeStep, 0),
+		checkAtLeast("Model.DecodeStepPerRequest", m.DecodeStepPerRequest, 0),
+		checkAtLeast("Model.MaxRunning", m.MaxRunning, 1),
+		checkAtLeast("Model.TransferPerThousandTokens", m.TransferPerThousandTokens, 0),
+		checkAtLeast("Model.PrefillPerPrompt", m.PrefillPerPrompt, 0),
+		checkAtLeast("Model.Overhead", m.Overhead, 0),
+		checkFinite("Model.PrefillJitter", m.PrefillJitter),
+		checkFinite("Model.StepJitter", m.StepJitter),
+		checkAtLeast("Model.Stall", m.Stall, 0),
+		checkAtLeast("Model.CacheBlocks", m.CacheBlocks, 0),
 	}
 	if m.CacheBlocks > 0 {
-		errs = append(errs, atLeast("Model.CacheBlockTokens", m.CacheBlockTokens, 1))
+		errs = append(errs, checkAtLeast("Model.CacheBlockTokens", m.CacheBlockTokens, 1))
 	}
-	errs = append(errs, share("Model.PrefillInterference", m.PrefillInterference),
-		share("Model.TransferInterference", m.TransferInterference),
-		share("Model.StallShare", m.StallShare))
+	errs = append(errs, checkShare("Model.PrefillInterference", m.PrefillInterference),
+		checkShare("Model.TransferInterference", m.TransferInterference),
+		checkShare("Model.StallShare", m.StallShare))
 	if m.PrefillFirst && m.PrefillSharing {
 		errs = append(errs, errors.New("simulator: Model.PrefillFirst and Model.PrefillSharing are both set: "+
 			"give one of them, because shared prefill has no queue"))
@@ -327,16 +327,16 @@ func (m *Model) validate() error {
 	return errors.Join(errs...)
 }
 
-// share returns an error if v is not from 0 to 1.
-func share(field string, v float64) error {
+// checkShare returns an error if v is not from 0 to 1.
+func checkShare(field string, v float64) error {
 	if v >= 0 && v <= 1 {
 		return nil
 	}
 	return fmt.Errorf("simulator: %s is %v: give 0 to 1", field, v)
 }
 
-// atLeast returns an error if v is below least.
-func atLeast[T int | int64 | time.Duration](field string, v, least T) error {
+// checkAtLeast returns an error if v is below least.
+func checkAtLeast[T int | int64 | time.Duration](field string, v, least T) error {
 	if v >= least {
 		return nil
 	}

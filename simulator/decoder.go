@@ -45,8 +45,8 @@ func (d *decoder) join(s *sequence, at clock.Instant, dst []emission) []emission
 	return dst
 }
 
-// upcoming returns the decoder's next action and its instant, or false if it has nothing to do or stands still.
-func (d *decoder) upcoming(now clock.Instant) (clock.Instant, action, bool) {
+// nextAction returns the decoder's next action and its instant, or false if it has nothing to do or stands still.
+func (d *decoder) nextAction(now clock.Instant) (clock.Instant, action, bool) {
 	switch {
 	case !d.stepping:
 		return now, actBeginStep, len(d.joining) > 0

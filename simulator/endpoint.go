@@ -63,9 +63,9 @@ func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 		ep.mux.HandleFunc(route, ep.generate(a))
 	}
 	if !c.Dialect.NoTokenize {
-		ep.mux.HandleFunc("POST /tokenize", ep.guarded(ep.tokenize))
+		ep.mux.HandleFunc("POST /tokenize", ep.requireKey(ep.tokenize))
 	}
-	ep.mux.HandleFunc("GET /v1/models", ep.guarded(ep.models))
+	ep.mux.HandleFunc("GET /v1/models", ep.requireKey(ep.models))
 	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	ep.mux.HandleFunc("GET /metrics", ep.metrics)
 	ep.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +112,7 @@ func (ep *Endpoint) authorised(r *http.Request) bool {
 	return subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
 }
 
-func (ep *Endpoint) guarded(h http.HandlerFunc) http.HandlerFunc {
+func (ep *Endpoint) requireKey(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !ep.authorised(r) {
 			unauthorized().writeTo(w)
@@ -173,12 +173,12 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 	}
 	record.received(r)
 	record.PromptTokens, record.Stream = q.promptTokens, q.stream
-	random := chance(ep.config.Seed, record.RequestID)
+	random := requestRand(ep.config.Seed, record.RequestID)
 	fault := chooseFault(ep.config.Faults, serial, random)
 	if problem := ep.config.Dialect.exactOutput(q); problem != nil {
 		return problem
 	}
-	q.script = ep.config.draw(q, random)
+	q.script = ep.config.drawScript(q, random)
 	if ep.config.Frames.Deliver == DeliverJSON {
 		q.stream, record.Stream = false, false
 	}
@@ -211,7 +211,7 @@ func (ep *Endpoint) run(ctx context.Context, p *reply) {
 	p.writer.worker = p.record.Replica
 	p.ctx = ctx
 	p.engine.submit(p.record.Received, p.seq)
-	defer p.leave()
+	defer p.release()
 	p.send()
 }
 

@@ -209,13 +209,13 @@ func (v *event) keepEarlier(found *bool, other event) {
 	}
 }
 
-// upcoming returns the next event, or false if nothing will happen without a new sequence.
-func (e *engine) upcoming() (event, bool) {
+// nextEvent returns the next event, or false if nothing will happen without a new sequence.
+func (e *engine) nextEvent() (event, bool) {
 	var v event
 	found := false
-	free := e.upcomingOfPrefills(&v, &found)
+	free := e.nextOfPrefills(&v, &found)
 	for i := range e.decoders {
-		if at, act, ok := e.decoders[i].upcoming(e.now); ok {
+		if at, act, ok := e.decoders[i].nextAction(e.now); ok {
 			v.keepEarlier(&found, event{at, act, i})
 		}
 	}
@@ -226,16 +226,16 @@ func (e *engine) upcoming() (event, bool) {
 		v.keepEarlier(&found, event{max(e.queue.front().ready, e.now), actBeginPrefill, free})
 	}
 	if e.handed.live > 0 {
-		if i := e.emptiest(); e.decoders[i].free() {
+		if i := e.leastLoaded(); e.decoders[i].free() {
 			v.keepEarlier(&found, event{e.now, actAdmit, i})
 		}
 	}
 	return v, found
 }
 
-// upcomingOfPrefills updates v with the earliest event of the prefillers. It returns the index of the first free
+// nextOfPrefills updates v with the earliest event of the prefillers. It returns the index of the first free
 // prefiller, or -1.
-func (e *engine) upcomingOfPrefills(v *event, found *bool) int {
+func (e *engine) nextOfPrefills(v *event, found *bool) int {
 	free := -1
 	for i := range e.prefills {
 		p := &e.prefills[i]
@@ -255,7 +255,7 @@ func (e *engine) upcomingOfPrefills(v *event, found *bool) int {
 
 // next returns the instant of the next event, or false if nothing will happen without a new sequence.
 func (e *engine) next() (clock.Instant, bool) {
-	v, ok := e.upcoming()
+	v, ok := e.nextEvent()
 	return v.at, ok
 }
 
@@ -263,17 +263,17 @@ func (e *engine) next() (clock.Instant, bool) {
 // changes nothing.
 func (e *engine) advance(to clock.Instant, dst []emission) []emission {
 	for {
-		v, ok := e.upcoming()
+		v, ok := e.nextEvent()
 		if !ok || v.at > to {
 			e.now = max(e.now, to)
 			return dst
 		}
 		e.now = max(e.now, v.at)
-		dst = e.happen(v, dst)
+		dst = e.apply(v, dst)
 	}
 }
 
-func (e *engine) happen(v event, dst []emission) []emission {
+func (e *engine) apply(v event, dst []emission) []emission {
 	switch v.act {
 	case actEndPrefill:
 		return e.endPrefill(&e.prefills[v.index], dst)
@@ -371,8 +371,8 @@ func (e *engine) setBusy(n int) {
 	}
 }
 
-// emptiest returns the index of the decoder that holds the fewest sequences, the first among equals.
-func (e *engine) emptiest() int {
+// leastLoaded returns the index of the decoder that holds the fewest sequences, the first among equals.
+func (e *engine) leastLoaded() int {
 	least := 0
 	for i := range e.decoders {
 		if e.decoders[i].held < e.decoders[least].held {

@@ -21,8 +21,8 @@ type token struct{ Seq, N, At int }
 // arrival is a sequence and the tick at which it arrives. It is cancelled at tick Cancel, or never if that is 0.
 type arrival struct{ At, Prompt, Output, Cancel int }
 
-// with changes a model.
-func with(m Model, change func(*Model)) Model {
+// changed changes a model.
+func changed(m Model, change func(*Model)) Model {
 	change(&m)
 	return m
 }
@@ -42,8 +42,8 @@ type group struct {
 	prefillers, decoders int
 }
 
-// alone configures one ordinary engine.
-func alone(m Model) group { return group{Model: m} }
+// oneEngine configures one ordinary engine.
+func oneEngine(m Model) group { return group{Model: m} }
 
 // play runs arrivals through the engines. pauses are the ticks to which the engines are advanced in between.
 func play(g group, arrivals []arrival, pauses []int) []token {
@@ -100,80 +100,80 @@ func TestEngine(t *testing.T) {
 		want     []token
 	}{
 		"one request: first token at the end of prefill, then a step each": {
-			alone(ticks(10, 5, 8)),
+			oneEngine(ticks(10, 5, 8)),
 			[]arrival{{At: 100, Prompt: 7, Output: 3}},
 			[]token{{0, 1, 107}, {0, 2, 117}, {0, 3, 127}},
 		},
 		"a single token needs no step": {
-			alone(ticks(10, 5, 8)),
+			oneEngine(ticks(10, 5, 8)),
 			[]arrival{{At: 1, Prompt: 2, Output: 1}},
 			[]token{{0, 1, 3}},
 		},
 		"prefill is first come, first served; who joins waits for the next step, and makes it longer": {
-			alone(ticks(10, 5, 8)),
+			oneEngine(ticks(10, 5, 8)),
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 3, Output: 2}},
 			// Step 4..14 has one, step 14..29 has two.
 			[]token{{0, 1, 4}, {1, 1, 7}, {0, 2, 14}, {0, 3, 29}, {1, 2, 29}},
 		},
 		"who comes to an end of prefill at the end of a step is in the next": {
-			alone(ticks(10, 0, 8)),
+			oneEngine(ticks(10, 0, 8)),
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 10, Output: 2}},
 			[]token{{0, 1, 4}, {1, 1, 14}, {0, 2, 14}, {0, 3, 24}, {1, 2, 24}},
 		},
 		"a full engine queues": {
-			alone(ticks(10, 0, 1)),
+			oneEngine(ticks(10, 0, 1)),
 			[]arrival{{At: 0, Prompt: 1, Output: 2}, {At: 0, Prompt: 1, Output: 2}},
 			[]token{{0, 1, 1}, {0, 2, 11}, {1, 1, 12}, {1, 2, 22}},
 		},
 		"an idle engine begins its step when there is something to decode": {
-			alone(ticks(10, 0, 8)),
+			oneEngine(ticks(10, 0, 8)),
 			[]arrival{{At: 0, Prompt: 1, Output: 2}, {At: 50, Prompt: 3, Output: 2}},
 			[]token{{0, 1, 1}, {0, 2, 11}, {1, 1, 53}, {1, 2, 63}},
 		},
 		"cancelled in the step: it keeps its length, the slot is free at once": {
-			alone(ticks(10, 5, 1)),
+			oneEngine(ticks(10, 5, 1)),
 			[]arrival{{At: 0, Prompt: 1, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 2}},
 			[]token{{0, 1, 1}, {1, 1, 7}, {1, 2, 21}},
 		},
 		"cancelled in prefill and in the queue": {
-			alone(ticks(10, 0, 8)),
+			oneEngine(ticks(10, 0, 8)),
 			[]arrival{{At: 0, Prompt: 50, Output: 9, Cancel: 5}, {At: 0, Prompt: 2, Output: 9, Cancel: 3},
 				{At: 0, Prompt: 2, Output: 1}},
 			[]token{{2, 1, 7}},
 		},
 		"prefill at full interference: the step under way stands still": {
-			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillInterference = 1 })),
+			oneEngine(changed(ticks(10, 0, 8), func(m *Model) { m.PrefillInterference = 1 })),
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 6, Prompt: 20, Output: 2}},
 			// Step 4..14 stands still from 6 to 26.
 			[]token{{0, 1, 4}, {1, 1, 26}, {0, 2, 34}, {0, 3, 44}, {1, 2, 44}},
 		},
 		"at half interference it goes on at half its pace": {
-			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillInterference = 0.5 })),
+			oneEngine(changed(ticks(10, 0, 8), func(m *Model) { m.PrefillInterference = 0.5 })),
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 6, Prompt: 20, Output: 2}},
 			// Step 4..14 has 8 left at 6, which take 16; step 22..32 has 4 done slowly in 8, 2 at once in 4 and 8
 			// after.
 			[]token{{0, 1, 4}, {0, 2, 22}, {1, 1, 26}, {0, 3, 34}, {1, 2, 44}},
 		},
 		"overhead holds nothing": {
-			alone(with(ticks(10, 0, 1), func(m *Model) { m.Overhead = 5 * tick })),
+			oneEngine(changed(ticks(10, 0, 1), func(m *Model) { m.Overhead = 5 * tick })),
 			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 16, Prompt: 1, Output: 1}},
 			[]token{{0, 1, 9}, {0, 2, 19}, {1, 1, 22}},
 		},
 		"disaggregated: the prefiller hands over before it takes the next, and prefill disturbs no step": {
-			group{with(ticks(10, 0, 8),
+			group{changed(ticks(10, 0, 8),
 				func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.PrefillInterference = 1 }), 1, 1},
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}},
 			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 16}, {0, 3, 26}, {1, 2, 26}},
 		},
 		"disaggregated: the decoder stands still while a KV cache comes in": {
-			group{with(ticks(10, 0, 8),
+			group{changed(ticks(10, 0, 8),
 				func(m *Model) { m.TransferPerThousandTokens = 500 * tick; m.TransferInterference = 1 }), 1, 1},
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}},
 			// Step 6..16 stands still from 12 to 15.
 			[]token{{0, 1, 6}, {1, 1, 15}, {0, 2, 19}, {0, 3, 29}, {1, 2, 29}},
 		},
 		"prefill first: prompts that wait come before what is handed over, and the decoder stands still until it is": {
-			group{with(ticks(10, 0, 8), func(m *Model) {
+			group{changed(ticks(10, 0, 8), func(m *Model) {
 				m.TransferPerThousandTokens, m.TransferInterference, m.PrefillFirst = 500*tick, 1, true
 			}), 1, 1},
 			[]arrival{{At: 0, Prompt: 4, Output: 3}, {At: 0, Prompt: 6, Output: 2}, {At: 3, Prompt: 2, Output: 1},
@@ -183,28 +183,28 @@ func TestEngine(t *testing.T) {
 			[]token{{0, 1, 14}, {1, 1, 18}, {2, 1, 18}, {0, 2, 28}, {0, 3, 38}, {1, 2, 38}, {3, 1, 42}},
 		},
 		"each prompt holds its prefiller for a while": {
-			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillPerPrompt = 5 * tick })),
+			oneEngine(changed(ticks(10, 0, 8), func(m *Model) { m.PrefillPerPrompt = 5 * tick })),
 			[]arrival{{At: 0, Prompt: 4, Output: 1}, {At: 0, Prompt: 1, Output: 1}},
 			[]token{{0, 1, 9}, {1, 1, 15}},
 		},
 		"prompts that share the prefill end together if they are alike": {
-			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true })),
+			oneEngine(changed(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true })),
 			[]arrival{{At: 0, Prompt: 4, Output: 1}, {At: 0, Prompt: 4, Output: 1}, {At: 20, Prompt: 4, Output: 1}},
 			[]token{{0, 1, 8}, {1, 1, 8}, {2, 1, 24}},
 		},
 		"a short prompt does not wait for a long one that shares with it": {
-			group{with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true }), 1, 1},
+			group{changed(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true }), 1, 1},
 			[]arrival{{At: 0, Prompt: 20, Output: 1}, {At: 10, Prompt: 2, Output: 1}},
 			[]token{{1, 1, 14}, {0, 1, 22}},
 		},
 		"two prefillers give two prompts one each": {
-			group{with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true }), 2, 1},
+			group{changed(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true }), 2, 1},
 			[]arrival{{At: 0, Prompt: 8, Output: 1}, {At: 0, Prompt: 8, Output: 1}, {At: 4, Prompt: 2, Output: 1}},
 			// From 4 to 7 each gets two thirds.
 			[]token{{2, 1, 7}, {0, 1, 9}, {1, 1, 9}},
 		},
 		"prefill interferes as long as somebody is in it": {
-			alone(with(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true; m.PrefillInterference = 1 })),
+			oneEngine(changed(ticks(10, 0, 8), func(m *Model) { m.PrefillSharing = true; m.PrefillInterference = 1 })),
 			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 6, Prompt: 8, Output: 1}, {At: 6, Prompt: 2, Output: 1}},
 			// Step 4..14 stands still from 6 to 16.
 			[]token{{0, 1, 4}, {2, 1, 10}, {1, 1, 16}, {0, 2, 24}},
@@ -227,7 +227,7 @@ func TestEngine(t *testing.T) {
 func TestSpreadStep(t *testing.T) {
 	m := ticks(12, 0, 8)
 	m.SpreadStep = true
-	got := play(alone(m), []arrival{{Prompt: 2, Output: 4}, {Prompt: 2, Output: 3}, {Prompt: 2, Output: 2}}, nil)
+	got := play(oneEngine(m), []arrival{{Prompt: 2, Output: 4}, {Prompt: 2, Output: 3}, {Prompt: 2, Output: 2}}, nil)
 	want := []token{
 		{0, 1, 2}, {1, 1, 4}, {2, 1, 6},
 		{0, 2, 14},                         // step 2..14 has one
@@ -314,7 +314,7 @@ func TestEngineConserves(t *testing.T) {
 		m.SpreadStep = rapid.Bool().Draw(t, "spread")
 		got := make([]int, len(arrivals))
 		begun, ended, last := 0, 0, 0
-		for _, tok := range play(alone(m), arrivals, nil) {
+		for _, tok := range play(oneEngine(m), arrivals, nil) {
 			if tok.At < last {
 				t.Fatalf("%+v comes after tick %d", tok, last)
 			}
@@ -419,7 +419,7 @@ func TestJitter(t *testing.T) {
 		t.Errorf("steps: mean %v and variance %v of a step", mean, v)
 	}
 	sum, squares = 0, 0
-	r := chance(1, "r")
+	r := requestRand(1, "r")
 	for range n {
 		x := float64(m.prefillWork(&sequence{prompt: 1000, noise: r.NormFloat64()})) / float64(m.prefillTime(1000))
 		sum, squares = sum+x, squares+x*x
@@ -435,13 +435,13 @@ func TestReplicaSpread(t *testing.T) {
 	c := Default()
 	c.Endpoints, c.Replicas, c.ReplicaSpread = 2, 2, 0.6
 	for number, want := range []float64{1, 1.2, 1.4, 1.6} {
-		m := c.modelOf(number)
+		m := c.engineModel(number)
 		if got := float64(m.DecodeStep) / float64(c.Model.DecodeStep); math.Abs(got-want) > 1e-6 {
 			t.Errorf("engine %d: steps are %v times as long, want %v", number, got, want)
 		}
 	}
 	c.Endpoints, c.Replicas = 1, 1
-	if c.modelOf(0).DecodeStep != c.Model.DecodeStep {
+	if c.engineModel(0).DecodeStep != c.Model.DecodeStep {
 		t.Error("the only engine is slower")
 	}
 }

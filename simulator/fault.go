@@ -76,9 +76,9 @@ func (f *Fault) validate() error {
 	return errors.Join(errs...)
 }
 
-// chance returns the random source of one request. It depends only on the seed and the request's ID, so that the order
-// of requests does not matter.
-func chance(seed uint64, id string) *rand.Rand {
+// requestRand returns the random source of one request. It depends only on the seed and the request's ID, so that the
+// order of requests does not matter.
+func requestRand(seed uint64, id string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
 	return rand.New(rand.NewPCG(seed, h.Sum64()))

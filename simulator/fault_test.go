@@ -142,8 +142,9 @@ func TestProbability(t *testing.T) {
 	differ := 0
 	for i := range n {
 		id := fmt.Sprint("request-", i)
-		hit, again, other := chooseFault(faults, 1, chance(1, id)), chooseFault(faults, uint64(i), chance(1, id)),
-			chooseFault(faults, 1, chance(2, id))
+		hit := chooseFault(faults, 1, requestRand(1, id))
+		again := chooseFault(faults, uint64(i), requestRand(1, id))
+		other := chooseFault(faults, 1, requestRand(2, id))
 		if hit != again {
 			t.Fatalf("%s gets %v, then %v", id, hit, again)
 		}

@@ -93,11 +93,11 @@ var fieldName = regexp.MustCompile(`^[A-Za-z0-9_]*$`)
 
 func (f *Frames) validate() error {
 	errs := []error{
-		atLeast("Frames.ReasoningTokens", f.ReasoningTokens, 0),
-		atLeast("Frames.TokensPerFrame", f.TokensPerFrame, 1),
-		atLeast("Frames.FramesPerWrite", f.FramesPerWrite, 0),
-		atLeast("Frames.SplitBytes", f.SplitBytes, 0),
-		atLeast("Frames.KeepAlive", f.KeepAlive, 0),
+		checkAtLeast("Frames.ReasoningTokens", f.ReasoningTokens, 0),
+		checkAtLeast("Frames.TokensPerFrame", f.TokensPerFrame, 1),
+		checkAtLeast("Frames.FramesPerWrite", f.FramesPerWrite, 0),
+		checkAtLeast("Frames.SplitBytes", f.SplitBytes, 0),
+		checkAtLeast("Frames.KeepAlive", f.KeepAlive, 0),
 	}
 	roles := []RoleFrame{RoleWithFirstToken, RoleAtOnce, RoleNone}
 	if !slices.Contains(roles, f.Role) {

@@ -36,7 +36,7 @@ func (p *reply) drive(ready int) bool {
 		case turnWrite:
 			var sent bool
 			p.buf, sent = p.direct.send(b, p.writer)
-			p.note()
+			p.recordSent()
 			if !sent {
 				return false
 			}

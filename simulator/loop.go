@@ -47,7 +47,7 @@ func newModel(c *Config, number int, now clock.Instant) model {
 	if c.Pace.set() {
 		return newMetronome(c.Pace, now)
 	}
-	e := c.engineOf(number, now)
+	e := c.newEngine(number, now)
 	return &e
 }
 

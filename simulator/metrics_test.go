@@ -77,7 +77,7 @@ func valueOf(t *testing.T, page, name string) float64 {
 
 // The values of /metrics are the sums over the records.
 func TestMetricsMatchRecords(t *testing.T) {
-	c := stepped()
+	c := exactSteps()
 	c.ModelName = "m"
 	c.Model.PrefillTokensPerSecond = 1000
 	c.Model.Overhead = 3 * time.Millisecond

@@ -13,7 +13,7 @@ import (
 // The expected fields are what Dynamo 1.6.1 sent for extra_fields of worker_id and timing: its mocker behind its
 // frontend, for a stream of four tokens.
 func TestNVExt(t *testing.T) {
-	c := stepped()
+	c := exactSteps()
 	c.Dialect.NVExt = true
 	c.Model.PrefillTokensPerSecond = 1000
 	c.Model.CacheBlocks, c.Model.CacheBlockTokens = 10, 1

@@ -29,7 +29,8 @@ type naiveSequence struct {
 }
 
 func oracle(g group, arrivals []arrival) []token {
-	d := &naiveEngine{group: g, split: g.prefillers > 0, finished: map[int][]*naiveSequence{}, posted: map[int][]*naiveSequence{},
+	d := &naiveEngine{group: g, split: g.prefillers > 0,
+		finished: map[int][]*naiveSequence{}, posted: map[int][]*naiveSequence{},
 		moveEnd: map[int]int{}}
 	if !d.split {
 		d.prefillers, d.decoders = 1, 1

@@ -27,7 +27,7 @@ func (p *Pace) validate() error {
 	if !p.set() {
 		return nil
 	}
-	errs := []error{atLeast("Pace.FirstToken", p.FirstToken, 0)}
+	errs := []error{checkAtLeast("Pace.FirstToken", p.FirstToken, 0)}
 	if p.BetweenTokens <= 0 {
 		errs = append(errs, errors.New("simulator: Pace.BetweenTokens is "+p.BetweenTokens.String()+
 			": give a time above 0"))
@@ -44,18 +44,18 @@ func (p *Pace) validate() error {
 type metronome struct {
 	pace   Pace
 	now    clock.Instant
-	first  due // waiting for the first token
-	later  due // waiting for a later token
+	first  dueQueue // waiting for the first token
+	later  dueQueue // waiting for a later token
 	batch  []*sequence
 	live   int // sequences in batch or later that have not departed
 	origin clock.Instant
 }
 
-// due is a queue of sequences ordered by the instant of their next token.
-type due struct{ queue }
+// dueQueue is a queue of sequences ordered by the instant of their next token.
+type dueQueue struct{ queue }
 
 // at returns the instant of the front, or false if the queue is empty.
-func (d *due) at() (clock.Instant, bool) {
+func (d *dueQueue) at() (clock.Instant, bool) {
 	if d.live == 0 {
 		return 0, false
 	}

@@ -167,9 +167,9 @@ func plain(raw []byte) bool {
 // words takes the words that white space separates.
 func (t *tokens) words(s string) {
 	for w := range strings.FieldsSeq(s) {
-		h := uint32(firstOfWord)
+		h := uint32(fnvOffset)
 		for i := range len(w) {
-			h = (h ^ uint32(w[i])) * ofWord
+			h = (h ^ uint32(w[i])) * fnvPrime
 		}
 		t.add(wordID(h))
 	}
@@ -177,15 +177,15 @@ func (t *tokens) words(s string) {
 
 // plainWords does the same for plain bytes. In a JSON string, all ASCII white space but the space is escaped.
 func (t *tokens) plainWords(s []byte) {
-	h, inside := uint32(firstOfWord), false
+	h, inside := uint32(fnvOffset), false
 	for _, b := range s {
 		if b != ' ' {
-			h, inside = (h^uint32(b))*ofWord, true
+			h, inside = (h^uint32(b))*fnvPrime, true
 			continue
 		}
 		if inside {
 			t.add(wordID(h))
-			h, inside = firstOfWord, false
+			h, inside = fnvOffset, false
 		}
 	}
 	if inside {
@@ -195,8 +195,8 @@ func (t *tokens) plainWords(s []byte) {
 
 // The constants of FNV-1a, 32 bits.
 const (
-	firstOfWord = 2166136261
-	ofWord      = 16777619
+	fnvOffset = 2166136261
+	fnvPrime  = 16777619
 )
 
 // wordID returns the token id of a word: its FNV-1a hash without the lowest bit, which leaves 31 bits, because clients

@@ -78,9 +78,9 @@ func (p *reply) send() {
 	p.record.Cancelled = errors.Is(err, errGone)
 }
 
-// leave removes the sequence from the engine, if it is still there, and then counts how the request ended. It also runs
-// for an aborted reply.
-func (p *reply) leave() {
+// release removes the sequence from the engine, if it is still there, and then counts how the request ended. It also
+// runs for an aborted reply.
+func (p *reply) release() {
 	if p.seq.outlet.ready.Load() < int64(p.seq.output) {
 		p.engine.cancel(p.seq)
 	} else {
@@ -148,7 +148,7 @@ func (p *reply) await(tokens int) error {
 			return errGone
 		}
 	}
-	p.prefilled()
+	p.recordCached()
 	return nil
 }
 
@@ -160,8 +160,8 @@ func (p *reply) keepAlive() <-chan time.Time {
 	return p.silence.C
 }
 
-// prefilled records the tokens from the prefix cache, which are known before the first token.
-func (p *reply) prefilled() { p.record.CachedTokens, p.writer.cached = p.seq.cached, p.seq.cached }
+// recordCached records the tokens from the prefix cache, which are known before the first token.
+func (p *reply) recordCached() { p.record.CachedTokens, p.writer.cached = p.seq.cached, p.seq.cached }
 
 // write sends the bytes of a buffer after its first chunkHead bytes, and keeps the buffer for the next frame.
 func (p *reply) write(b []byte) error {
@@ -170,9 +170,9 @@ func (p *reply) write(b []byte) error {
 	b = b[chunkHead:]
 	switch split := p.ep.config.Frames.SplitBytes; {
 	case p.pause > 0:
-		return p.pieces(b, dripPiece)
+		return p.writePieces(b, dripPiece)
 	case split > 0:
-		return p.pieces(b, split)
+		return p.writePieces(b, split)
 	default:
 		return p.put(b)
 	}
@@ -181,8 +181,8 @@ func (p *reply) write(b []byte) error {
 // dripPiece is the number of bytes per piece of a drip.
 const dripPiece = 16
 
-// pieces sends bytes in small pieces, with pauses between them during a drip.
-func (p *reply) pieces(b []byte, size int) error {
+// writePieces sends bytes in small pieces, with pauses between them during a drip.
+func (p *reply) writePieces(b []byte, size int) error {
 	for piece := range slices.Chunk(b, size) {
 		if err := p.put(piece); err != nil {
 			return err

@@ -21,9 +21,9 @@ type script struct {
 }
 
 // textless reports whether token i has no text.
-func (s *script) textless(i int) bool { return s.someTextless && s.silent(i) }
+func (s *script) textless(i int) bool { return s.someTextless && s.lacksText(i) }
 
-func (s *script) silent(i int) bool {
+func (s *script) lacksText(i int) bool {
 	text := s.tokens
 	if s.eos {
 		text--
@@ -49,8 +49,8 @@ func unit(seed uint64, i int) float64 {
 	return float64((x^x>>31)>>11) * 0x1p-53
 }
 
-// draw returns the script of a request. It draws the same numbers whatever the configuration.
-func (c *Config) draw(q *request, r *rand.Rand) script {
+// drawScript returns the script of a request. It draws the same numbers whatever the configuration.
+func (c *Config) drawScript(q *request, r *rand.Rand) script {
 	uniform, exponential, normal, seed, noise := r.Float64(), r.ExpFloat64(), r.NormFloat64(), r.Uint64(),
 		r.NormFloat64()
 	s := script{tokens: q.maxTokens, first: c.Textless.First, last: c.Textless.Last, share: c.Textless.Share,
@@ -102,7 +102,7 @@ func (l *OutputLength) validate() error {
 		errs = append(errs, fmt.Errorf("simulator: OutputLength.MeanShare is %v: give 0 or more and less than 1",
 			l.MeanShare))
 	}
-	errs = append(errs, finite("OutputLength.Mean", l.Mean), finite("OutputLength.Stddev", l.Stddev))
+	errs = append(errs, checkFinite("OutputLength.Mean", l.Mean), checkFinite("OutputLength.Stddev", l.Stddev))
 	if l.MeanShare > 0 && l.Mean > 0 {
 		errs = append(errs, errors.New("simulator: OutputLength.MeanShare and OutputLength.Mean are both set: "+
 			"give one of them"))
@@ -147,12 +147,12 @@ type Textless struct {
 }
 
 func (t *Textless) validate() error {
-	errs := []error{atLeast("Textless.First", t.First, 0), atLeast("Textless.Last", t.Last, 0)}
-	return errors.Join(append(errs, share("Textless.Share", t.Share))...)
+	errs := []error{checkAtLeast("Textless.First", t.First, 0), checkAtLeast("Textless.Last", t.Last, 0)}
+	return errors.Join(append(errs, checkShare("Textless.Share", t.Share))...)
 }
 
-// finite returns an error if v is negative, infinite or not a number.
-func finite(field string, v float64) error {
+// checkFinite returns an error if v is negative, infinite or not a number.
+func checkFinite(field string, v float64) error {
 	if v >= 0 && !math.IsInf(v, 1) {
 		return nil
 	}

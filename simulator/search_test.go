@@ -122,8 +122,8 @@ func atMost(metric string, d time.Duration) *spatev1.Limit {
 	return &spatev1.Limit{Metric: metric, Percentile: 99, AtMost: durationpb.New(d)}
 }
 
-// few returns an endpoint with few slots. Its capacity is 29.3 requests of 100:50 per second.
-func few() *Config {
+// fewSlots returns an endpoint with few slots. Its capacity is 29.3 requests of 100:50 per second.
+func fewSlots() *Config {
 	ms := time.Millisecond
 	return &Config{Replicas: 1, Model: Model{PrefillTokensPerSecond: 300_000, DecodeStep: 8 * ms,
 		DecodeStepPerRequest: ms / 5, MaxRunning: 16}}
@@ -139,9 +139,9 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 		probe  probe
 		within float64
 	}{
-		"TPOT alone, 30 s": {probe{config: few(), isl: 100, osl: 50, length: 30 * time.Second,
+		"TPOT alone, 30 s": {probe{config: fewSlots(), isl: 100, osl: 50, length: 30 * time.Second,
 			limits: []*spatev1.Limit{atMost("tpot", 50*ms)}}, 0.12},
-		"TPOT alone, 120 s": {probe{config: few(), isl: 100, osl: 50, length: 120 * time.Second,
+		"TPOT alone, 120 s": {probe{config: fewSlots(), isl: 100, osl: 50, length: 120 * time.Second,
 			limits: []*spatev1.Limit{atMost("tpot", 50*ms)}}, 0.05},
 		"E2E, disaggregated, 30 s": {probe{config: split, isl: 3000, osl: 100, length: 30 * time.Second,
 			limits: []*spatev1.Limit{atMost("e2e", 2000*ms)}}, 0.07},
@@ -201,7 +201,7 @@ func TestSearchAgreesWithSweep(t *testing.T) {
 // of sustained in package series has these figures.
 func TestSustained(t *testing.T) {
 	const stages = 40
-	p := probe{config: few(), isl: 100, osl: 50, warm: 3 * time.Second, length: 30 * time.Second}
+	p := probe{config: fewSlots(), isl: 100, osl: 50, warm: 3 * time.Second, length: 30 * time.Second}
 	for _, c := range []struct {
 		load        float64
 		least, most int

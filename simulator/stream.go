@@ -62,7 +62,7 @@ func (p *reply) frames() error {
 		switch next, b := p.compose(int(p.seq.outlet.ready.Load())); next {
 		case turnWrite:
 			if err = p.write(b); err == nil {
-				p.note()
+				p.recordSent()
 			}
 		case turnAwait:
 			err = p.await(p.writeEnd())
@@ -108,7 +108,7 @@ func (p *reply) composeNext(ready int) (turn, []byte) {
 	case p.faultDue(until):
 		return turnFault, nil
 	}
-	p.prefilled()
+	p.recordCached()
 	return turnWrite, p.appendFrames(b, until)
 }
 
@@ -119,7 +119,7 @@ func (p *reply) open(b []byte, ready int) (turn, []byte) {
 		if ready < p.writeEnd() {
 			return turnAwait, nil
 		}
-		p.prefilled()
+		p.recordCached()
 		fallthrough
 	case RoleAtOnce:
 		b = p.enc.opening(b)
@@ -194,8 +194,8 @@ func (p *reply) appendFrames(b []byte, until int) []byte {
 	return b
 }
 
-// note records that the last composed write has been sent.
-func (p *reply) note() {
+// recordSent records that the last composed write has been sent.
+func (p *reply) recordSent() {
 	if p.progress.tokens == 0 {
 		return
 	}

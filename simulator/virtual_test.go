@@ -44,7 +44,7 @@ func newVirtual(c *Config) *virtual {
 	v := &virtual{config: c, place: map[*sequence]int{}, began: map[*sequence]clock.Instant{},
 		first: map[*sequence]clock.Instant{}}
 	for i := range max(1, c.Endpoints) * c.loops() {
-		v.engines = append(v.engines, c.engineOf(i, 0))
+		v.engines = append(v.engines, c.newEngine(i, 0))
 	}
 	v.outstanding = make([]int, len(v.engines))
 	return v
@@ -72,7 +72,7 @@ func (v *virtual) send(at clock.Instant, next lengths) {
 		}
 	}
 	isl, osl := next()
-	drawn := v.config.draw(&request{maxTokens: osl}, chance(v.config.Seed, strconv.Itoa(v.sent)))
+	drawn := v.config.drawScript(&request{maxTokens: osl}, requestRand(v.config.Seed, strconv.Itoa(v.sent)))
 	v.sent++
 	s := &sequence{prompt: isl, output: drawn.tokens, noise: drawn.noise}
 	v.place[s], v.began[s] = least, at

@@ -53,7 +53,7 @@ func TestStreamsMatchVLLM(t *testing.T) {
 			}
 			body := `{"model":"m","stream":true,` + options + `,` + c.body + `}`
 			_, got := start(t, config).get(c.path, nameOf(t, config, c.body, c.textless), body)
-			if diff := cmp.Diff(facts(t, string(capture)), facts(t, got)); diff != "" {
+			if diff := cmp.Diff(maskedEvents(t, string(capture)), maskedEvents(t, got)); diff != "" {
 				t.Errorf("-vLLM +simulator: %s", diff)
 			}
 		})
@@ -70,7 +70,7 @@ func nameOf(t *testing.T, c Config, body, pattern string) string {
 	}
 	for i := range 10_000 {
 		name := fmt.Sprint("r", i)
-		s := c.draw(&q, chance(c.Seed, name))
+		s := c.drawScript(&q, requestRand(c.Seed, name))
 		drawn := make([]byte, s.tokens)
 		for k := range drawn {
 			switch {
@@ -100,9 +100,9 @@ var notSimulated = []string{
 	"input_tokens_details", "output_tokens_details", "cache_creation_input_tokens", "cache_read_input_tokens",
 }
 
-// facts returns the events of a stream: each as its name and its object, with everything masked that differs between
-// answers.
-func facts(t *testing.T, stream string) []string {
+// maskedEvents returns the events of a stream: each as its name and its object, with everything masked that differs
+// between answers.
+func maskedEvents(t *testing.T, stream string) []string {
 	var events []string
 	for event := range strings.SplitSeq(strings.TrimSpace(stream), "\n\n") {
 		name, data, _ := strings.Cut(event, "data: ")

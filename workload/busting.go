@@ -13,31 +13,31 @@ import (
 // requests. (Half of this chance comes from equal tokens, half from equal sequences that the tokens are drawn from.)
 const uniqueBits = 64
 
-// busting gives each arrival a unique start that no other arrival has, in this run or another, whatever the seeds of
-// their stages. The zero value gives none.
-type busting struct {
+// cacheBusting gives each arrival a unique start that no other arrival has, in this run or another, whatever the seeds
+// of their stages. The zero value gives none.
+type cacheBusting struct {
 	starts draw.Sequence
 	on     bool
 }
 
 // newBusting reads the workload's cache_busting.
-func newBusting(c Config, v *vocabulary) (busting, error) {
+func newBusting(c Config, v *vocabulary) (cacheBusting, error) {
 	switch how := c.Workload.GetCacheBusting(); how {
 	case "", "none":
-		return busting{}, nil
+		return cacheBusting{}, nil
 	case "request":
 	default:
-		return busting{}, fmt.Errorf("workload: cache_busting %q is not known: give none or request", how)
+		return cacheBusting{}, fmt.Errorf("workload: cache_busting %q is not known: give none or request", how)
 	}
 	if v.size(Text) < 2 || v.size(TokenIDs) < 2 {
-		return busting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, "+
+		return cacheBusting{}, fmt.Errorf("workload: cache_busting needs at least 2 different tokens, "+
 			"but there are %d words and %d token ids", v.size(Text), v.size(TokenIDs))
 	}
-	return busting{starts: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
+	return cacheBusting{starts: draw.New(c.Seed, "cache busting", c.Run), on: true}, nil
 }
 
 // check returns an error if the workload also has a prefix, which contradicts cache busting.
-func (b busting) check(p *spatev1.Prefix) error {
+func (b cacheBusting) check(p *spatev1.Prefix) error {
 	if b.on && p != nil {
 		return errors.New("workload: prefix and cache_busting contradict each other, " +
 			"because a prefix makes requests start alike: leave one out")
@@ -45,9 +45,9 @@ func (b busting) check(p *spatev1.Prefix) error {
 	return nil
 }
 
-// tokens returns the number of tokens in the unique start of a prompt of n tokens. A prompt that is shorter than a full
-// unique start consists of nothing else, and may occur twice.
-func (b busting) tokens(v *vocabulary, form Form, n uint64) uint64 {
+// uniqueTokens returns the number of tokens in the unique start of a prompt of n tokens. A prompt that is shorter than
+// a full unique start consists of nothing else, and may occur twice.
+func (b cacheBusting) uniqueTokens(v *vocabulary, form Form, n uint64) uint64 {
 	if !b.on {
 		return 0
 	}

@@ -105,10 +105,10 @@ func newUniform(from, to uint32) (shape, error) {
 	return uniform{from, uint64(to-from) + 1}, nil
 }
 
-// ranged returns the range of a length and a ratio as vLLM's random dataset defines it: whole numbers from floor(n x
-// (1-r)) to ceil(n x (1+r)), at least 1, all equally likely. It computes in float64 as vLLM does, so that 100 and 0.1
+// rangeAround returns the range of a length and a ratio as vLLM's random dataset defines it: whole numbers from floor(n
+// x (1-r)) to ceil(n x (1+r)), at least 1, all equally likely. It computes in float64 as vLLM does, so that 100 and 0.1
 // end at 111.
-func ranged(n uint32, ratio float64) shape {
+func rangeAround(n uint32, ratio float64) shape {
 	from := math.Floor(float64(n) * (1 - ratio))
 	to := math.Ceil(float64(n) * (1 + ratio))
 	return uniform{uint32(max(from, 1)), uint64(to-max(from, 1)) + 1}
@@ -197,11 +197,11 @@ func newEmpirical(d *spatev1.EmpiricalLengths) (shape, error) {
 		return nil, fmt.Errorf("empirical: there are %d values and %d weights: give one weight for each value, or none",
 			len(values), len(weights))
 	}
-	return weighed(values, weights)
+	return newWeighted(values, weights)
 }
 
-// weighed drops lengths of weight 0, so that they are never drawn.
-func weighed(values []uint32, weights []float64) (shape, error) {
+// newWeighted drops lengths of weight 0, so that they are never drawn.
+func newWeighted(values []uint32, weights []float64) (shape, error) {
 	var e empirical
 	total := 0.0
 	for i, w := range weights {

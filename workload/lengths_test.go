@@ -175,7 +175,7 @@ func TestRanged(t *testing.T) {
 		{3, 0.9, 1, 6},
 		{1 << 24, 0.5, 1 << 23, 3 << 23},
 	} {
-		got := ranged(c.n, c.ratio)
+		got := rangeAround(c.n, c.ratio)
 		if got.shortest() != c.from || got.longest() != c.to {
 			t.Errorf("%d and %v: from %d to %d, want %d to %d", c.n, c.ratio, got.shortest(), got.longest(),
 				c.from, c.to)

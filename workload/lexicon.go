@@ -26,11 +26,11 @@ func newLexicon(list []string) *lexicon {
 	plain := make([]string, len(list))
 	most := 0
 	for i, w := range list {
-		plain[i] = escaped(w)
+		plain[i] = escape(w)
 		most = max(most, len(plain[i])+1)
 	}
 	if most <= len(word{}.letters) {
-		return &lexicon{short: spaced(plain), most: len(word{}.letters)}
+		return &lexicon{short: withSpaces(plain), most: len(word{}.letters)}
 	}
 	for i := range plain {
 		plain[i] += " "
@@ -41,8 +41,8 @@ func newLexicon(list []string) *lexicon {
 // size returns the number of words.
 func (l *lexicon) size() int { return len(l.short) + len(l.long) }
 
-// escaped returns a text as it stands between the quotes of a JSON string.
-func escaped(text string) string {
+// escape returns a text as it stands between the quotes of a JSON string.
+func escape(text string) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

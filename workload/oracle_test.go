@@ -10,35 +10,35 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// said is a message in the form that tests compare: its tokens one by one, as words or numbers.
-type said struct {
+// message is a message in the form that tests compare: its tokens one by one, as words or numbers.
+type message struct {
 	role   string
 	tokens []string
 }
 
-// heard reads a prompt of any form as messages. Text and token ids are one user message.
-func heard(t rapid.TB, prompt []byte, form Form) []said {
+// parsePrompt reads a prompt of any form as messages. Text and token ids are one user message.
+func parsePrompt(t rapid.TB, prompt []byte, form Form) []message {
 	t.Helper()
 	var err error
-	var out []said
+	var out []message
 	switch form {
 	case Text:
 		var text string
 		err = json.Unmarshal(prompt, &text)
-		out = []said{{"user", strings.Split(text, " ")}}
+		out = []message{{"user", strings.Split(text, " ")}}
 	case TokenIDs:
 		var ids []uint32
 		err = json.Unmarshal(prompt, &ids)
-		one := said{role: "user"}
+		one := message{role: "user"}
 		for _, id := range ids {
 			one.tokens = append(one.tokens, strconv.Itoa(int(id)))
 		}
-		out = []said{one}
+		out = []message{one}
 	case Messages:
 		var messages []struct{ Role, Content string }
 		err = json.Unmarshal(prompt, &messages)
 		for _, m := range messages {
-			out = append(out, said{m.Role, strings.Split(m.Content, " ")})
+			out = append(out, message{m.Role, strings.Split(m.Content, " ")})
 		}
 	}
 	if err != nil {
@@ -48,10 +48,10 @@ func heard(t rapid.TB, prompt []byte, form Form) []said {
 }
 
 // text returns the text of the message.
-func (s said) text() string { return strings.Join(s.tokens, " ") }
+func (s message) text() string { return strings.Join(s.tokens, " ") }
 
 // flat returns all tokens.
-func flat(all []said) []string {
+func flat(all []message) []string {
 	var out []string
 	for _, s := range all {
 		out = append(out, s.tokens...)

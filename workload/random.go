@@ -19,7 +19,7 @@ type random struct {
 	isl, osl lengths
 	template uint32
 	prefixes *prefixes // nil: none
-	busting  busting
+	busting  cacheBusting
 }
 
 // newRandom checks the content and fills in defaults.
@@ -41,8 +41,8 @@ func newRandom(r *spatev1.RandomContent, c Config) (*random, error) {
 		isl: newLengths(isl, c.Seed, "isl"), osl: newLengths(osl, c.Seed, "osl"),
 	}
 	if p := r.GetPrefix(); p != nil {
-		shortest, longest := shortened(isl.shortest(), c.Template), shortened(isl.longest(), c.Template)
-		w.prefixes = newPrefixes(p, c.Seed, w.prompt, uint64(shortest), uint64(longest))
+		shortest, longest := contentTokens(isl.shortest(), c.Template), contentTokens(isl.longest(), c.Template)
+		w.prefixes = newPrefixes(p, c.Seed, w.promptTokens, uint64(shortest), uint64(longest))
 	}
 	return w, b.check(r.GetPrefix())
 }
@@ -63,27 +63,30 @@ func shapesOf(r *spatev1.RandomContent) (isl, osl shape, err error) {
 		return nil, nil, fmt.Errorf("workload: range_ratio is %v, "+
 			"but isl or osl has a distribution of lengths: leave one out", ratio)
 	}
-	return ranged(r.GetIsl(), ratio), ranged(r.GetOsl(), ratio), nil
+	return rangeAround(r.GetIsl(), ratio), rangeAround(r.GetOsl(), ratio), nil
 }
 
-// shortened returns how many tokens of a prompt are left for the content when the server adds those of its template.
-func shortened(isl, template uint32) uint32 {
+// contentTokens returns how many tokens of a prompt are left for the content when the server adds those of its
+// template.
+func contentTokens(isl, template uint32) uint32 {
 	if isl <= template {
 		return 1
 	}
 	return isl - template
 }
 
-// counted returns how many tokens the server counts in a prompt of requested length isl: no prompt is shorter than the
-// template plus one token.
-func counted(isl, template uint32) uint32 { return max(isl, template+1) }
+// serverISL returns how many tokens the server counts in a prompt of requested length isl: no prompt is shorter than
+// the template plus one token.
+func serverISL(isl, template uint32) uint32 { return max(isl, template+1) }
 
-// prompt returns how many tokens of a request's prompt are content.
-func (w *random) prompt(index uint64) uint64 { return uint64(shortened(w.isl.at(index), w.template)) }
+// promptTokens returns how many tokens of a request's prompt are content.
+func (w *random) promptTokens(index uint64) uint64 {
+	return uint64(contentTokens(w.isl.at(index), w.template))
+}
 
 // Spec returns the lengths.
 func (w *random) Spec(index uint64, _ int) (Spec, error) {
-	s := Spec{ISL: counted(w.isl.at(index), w.template), OSL: w.osl.at(index), Turns: 1}
+	s := Spec{ISL: serverISL(w.isl.at(index), w.template), OSL: w.osl.at(index), Turns: 1}
 	if w.prefixes != nil {
 		s.Shared = uint32(w.prefixes.shared(index))
 	}
@@ -93,11 +96,11 @@ func (w *random) Spec(index uint64, _ int) (Spec, error) {
 // AppendPrompt appends the prompt. Token j of the prompt is number j of the sequence that it is drawn from, whichever
 // sequence that is.
 func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
-	n, start := w.prompt(r.Index), uint64(0)
+	n, start := w.promptTokens(r.Index), uint64(0)
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
 	if w.busting.on {
-		start = w.busting.tokens(w.words, r.Form, n)
+		start = w.busting.uniqueTokens(w.words, r.Form, n)
 		t.tokens(w.busting.starts.Sub(r.Index), 0, start)
 	} else if w.prefixes != nil {
 		var tokens draw.Sequence

@@ -46,7 +46,7 @@ func TestPrefixes(t *testing.T) {
 		c.Workload = content(&spatev1.RandomContent{
 			IslLengths: uniformOf(rapid.Uint32Range(1, 100).Draw(t, "shortest"), 120), Osl: 1, Prefix: p,
 		})
-		w, form := madeOf(t, c).(*random), rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
+		w, form := newWorkload(t, c).(*random), rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
 		const n = 40
 		var want [n]uint32
 		longest := make(map[uint64]uint32) // by group, so far
@@ -55,7 +55,7 @@ func TestPrefixes(t *testing.T) {
 			if !carries {
 				continue
 			}
-			tokens := flat(heard(t, prompt(t, w, nil, uint64(i), form), form))
+			tokens := flat(parsePrompt(t, prompt(t, w, nil, uint64(i), form), form))
 			own := min(p.GetLength(), uint32(len(tokens)))
 			if prefix := drawn(w.words, form, w.prefixes.content.Sub(group), 0, uint64(own)); alike(prefix,
 				tokens) != int(own) {
@@ -65,7 +65,7 @@ func TestPrefixes(t *testing.T) {
 			longest[group] = max(longest[group], own)
 		}
 		for _, i := range rapid.Permutation(indices(n)).Draw(t, "order") {
-			if got := asked(t, w, uint64(i), 0).Shared; got != want[i] {
+			if got := specOf(t, w, uint64(i), 0).Shared; got != want[i] {
 				t.Fatalf("request %d shares %d tokens, want %d", i, got, want[i])
 			}
 		}
@@ -87,12 +87,12 @@ func indices(n int) []int {
 func TestPrefixShares(t *testing.T) {
 	const n, groups, length = 200_000, 50, 64
 	for _, share := range []float64{0.01, 0.3, 1} {
-		w := made(t, &spatev1.RandomContent{
+		w := newRandomWorkload(t, &spatev1.RandomContent{
 			Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: length, Groups: groups, Share: share},
 		}, 77).(*random)
 		carriers, counts, tokens := 0, make([]int, groups), uint64(0)
 		for i := range uint64(n) {
-			tokens += uint64(asked(t, w, i, 0).Shared)
+			tokens += uint64(specOf(t, w, i, 0).Shared)
 			if group, carries := w.prefixes.group(i); carries {
 				counts[group]++
 				carriers++
@@ -112,24 +112,24 @@ func TestPrefixShares(t *testing.T) {
 
 // TestPrefixWalkEnds: once each group has been carried, no request is walked again, and a far index costs no walk.
 func TestPrefixWalkEnds(t *testing.T) {
-	w := made(t, &spatev1.RandomContent{
+	w := newRandomWorkload(t, &spatev1.RandomContent{
 		Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1000},
 	}, 1).(*random)
-	if got := asked(t, w, math.MaxUint64, 0).Shared; got != 10 {
+	if got := specOf(t, w, math.MaxUint64, 0).Shared; got != 10 {
 		t.Errorf("the last request shares %d tokens, want 10", got)
 	}
 	if walked := w.prefixes.walked.Load(); walked != math.MaxUint64 {
 		t.Errorf("walked to %d", walked)
 	}
 	// With a prefix longer than most prompts, the walk ends even if some groups are never carried at full length.
-	short := made(t, &spatev1.RandomContent{
+	short := newRandomWorkload(t, &spatev1.RandomContent{
 		IslLengths: empiricalOf([]uint32{5, 1000}, 1e9, 1), Osl: 1, Prefix: &spatev1.Prefix{Length: 500, Groups: 100},
 	}, 1).(*random)
 	if short.prefixes.end != longestWalk {
 		t.Errorf("walks %d requests, want %d", short.prefixes.end, longestWalk)
 	}
 	short.prefixes.end = 10_000
-	if got := asked(t, short, math.MaxUint64, 0).Shared; got != 5 {
+	if got := specOf(t, short, math.MaxUint64, 0).Shared; got != 5 {
 		t.Errorf("the last request shares %d tokens, want 5", got)
 	}
 }
@@ -138,11 +138,11 @@ func TestPrefixWalkEnds(t *testing.T) {
 func TestPrefixesConcurrently(t *testing.T) {
 	content := &spatev1.RandomContent{IslLengths: uniformOf(10, 100), Osl: 1,
 		Prefix: &spatev1.Prefix{Length: 80, Groups: 300}}
-	w, alone := made(t, content, 5), made(t, content, 5)
+	w, alone := newRandomWorkload(t, content, 5), newRandomWorkload(t, content, 5)
 	const n, at = 4000, 8
 	var want, got [n]uint32
 	for i := range want {
-		want[i] = asked(t, alone, uint64(i), 0).Shared
+		want[i] = specOf(t, alone, uint64(i), 0).Shared
 	}
 	done := make(chan struct{}, at)
 	for k := range at {
@@ -165,13 +165,13 @@ func TestPrefixesConcurrently(t *testing.T) {
 
 // TestWordsAndTemplate: prompts use a tokenizer's words, and leave room for the template.
 func TestWordsAndTemplate(t *testing.T) {
-	w := madeOf(t, Config{
+	w := newWorkload(t, Config{
 		Workload: content(&spatev1.RandomContent{Isl: 10, Osl: 1}), Words: []string{`"`, "<b>", "extraordinarily"},
 		Template: 4,
 	})
 	seen := make(map[string]bool)
 	for i := range uint64(50) {
-		tokens := flat(heard(t, prompt(t, w, nil, i, Messages), Messages))
+		tokens := flat(parsePrompt(t, prompt(t, w, nil, i, Messages), Messages))
 		if len(tokens) != 6 {
 			t.Fatalf("%d words, want 6: %q", len(tokens), tokens)
 		}
@@ -182,16 +182,16 @@ func TestWordsAndTemplate(t *testing.T) {
 	if len(seen) != 3 || !seen[`"`] || !seen["<b>"] || !seen["extraordinarily"] {
 		t.Errorf("words %v", seen)
 	}
-	if a := asked(t, w, 0, 0); a.ISL != 10 {
+	if a := specOf(t, w, 0, 0); a.ISL != 10 {
 		t.Errorf("ISL %d, want 10", a.ISL)
 	}
 }
 
-// TestCacheBusting: with the same seed, another run's prompts all have different starts and the same rest. Within a run, all
-// starts differ too. A start is 64 bits of tokens.
+// TestCacheBusting: with the same seed, another run's prompts all have different starts and the same rest. Within a
+// run, all starts differ too. A start is 64 bits of tokens.
 func TestCacheBusting(t *testing.T) {
 	w := func(run string) Workload {
-		return madeOf(t, Config{Seed: 1, Run: run, Workload: &spatev1.Workload{
+		return newWorkload(t, Config{Seed: 1, Run: run, Workload: &spatev1.Workload{
 			CacheBusting: "request", Content: content(&spatev1.RandomContent{Isl: 40, Osl: 1}).Content,
 		}})
 	}
@@ -199,8 +199,8 @@ func TestCacheBusting(t *testing.T) {
 	for form, begin := range map[Form]int{Text: 8, TokenIDs: 5, Messages: 8} {
 		seen := make(map[string]bool)
 		for i := range uint64(2000) {
-			a := flat(heard(t, prompt(t, one, nil, i, form), form))
-			b := flat(heard(t, prompt(t, two, nil, i, form), form))
+			a := flat(parsePrompt(t, prompt(t, one, nil, i, form), form))
+			b := flat(parsePrompt(t, prompt(t, two, nil, i, form), form))
 			if len(a) != 40 || len(b) != 40 || !slices.Equal(a[begin:], b[begin:]) {
 				t.Fatalf("form %d: beyond the start %q is not %q", form, a, b)
 			}
@@ -239,11 +239,11 @@ func TestLongestRequest(t *testing.T) {
 
 // BenchmarkShared asks for requests one after another while groups are still missing.
 func BenchmarkShared(b *testing.B) {
-	w := made(b, &spatev1.RandomContent{Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{Length: 10, Groups: 1_000_000,
-		Share: 0.001}}, 1)
+	w := newRandomWorkload(b, &spatev1.RandomContent{Isl: 100, Osl: 1, Prefix: &spatev1.Prefix{
+		Length: 10, Groups: 1_000_000, Share: 0.001}}, 1)
 	b.ReportAllocs()
 	for i := uint64(0); b.Loop(); i++ {
-		asked(b, w, i, 0)
+		specOf(b, w, i, 0)
 	}
 }
 
@@ -259,15 +259,15 @@ func TestFirstWords(t *testing.T) {
 			Play: &spatev1.SessionPlay{History: "planned"}}),
 		"busted": {Content: content(&spatev1.RandomContent{Isl: 30, Osl: 1}).Content, CacheBusting: "request"},
 	} {
-		made := madeOf(t, Config{Workload: w, Seed: 3, Words: words, FirstWords: first, Template: 2,
+		made := newWorkload(t, Config{Workload: w, Seed: 3, Words: words, FirstWords: first, Template: 2,
 			Form: Messages, Run: "r"})
 		for i := range uint64(100) {
-			for turn := range asked(t, made, i, 0).Turns {
+			for turn := range specOf(t, made, i, 0).Turns {
 				body, err := made.AppendPrompt(nil, Request{Index: i, Turn: turn, Form: Messages})
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, m := range heard(t, body, Messages) {
+				for _, m := range parsePrompt(t, body, Messages) {
 					starts[m.tokens[0]] = true
 					if !slices.Contains(first, m.tokens[0]) ||
 						slices.ContainsFunc(m.tokens[1:], func(w string) bool { return !slices.Contains(words, w) }) {
@@ -284,11 +284,11 @@ func TestFirstWords(t *testing.T) {
 
 // TestShortPrompts: no prompt is asked to be shorter than its template plus one token.
 func TestShortPrompts(t *testing.T) {
-	made := madeOf(t, Config{Workload: content(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}),
+	made := newWorkload(t, Config{Workload: content(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}),
 		Template: 8})
 	for i := range uint64(100) {
-		n := len(heard(t, prompt(t, made, nil, i, Text), Text)[0].tokens)
-		if a := asked(t, made, i, 0); int(a.ISL) != n+8 || a.ISL < 9 || a.ISL > 20 {
+		n := len(parsePrompt(t, prompt(t, made, nil, i, Text), Text)[0].tokens)
+		if a := specOf(t, made, i, 0); int(a.ISL) != n+8 || a.ISL < 9 || a.ISL > 20 {
 			t.Fatalf("%+v for %d tokens", a, n)
 		}
 	}

@@ -12,7 +12,7 @@ type file struct {
 	rows     *dataset.Rows
 	words    *vocabulary
 	template uint32
-	busting  busting
+	busting  cacheBusting
 	read     sync.Pool // of *dataset.Row
 }
 

@@ -69,7 +69,7 @@ func fromFile(t testing.TB, w *spatev1.Workload, source string, c Config) Worklo
 	if c.Rows == nil {
 		c.Rows = rowsOf(t, w, source, wordCount)
 	}
-	return madeOf(t, c)
+	return newWorkload(t, c)
 }
 
 // mooncakeTrace is a trace that ships with the program.
@@ -160,10 +160,10 @@ func TestJSONLPrompts(t *testing.T) {
 	if got := string(prompt(t, chat, nil, 0, Messages)); got != `[{"role":"user","content":"a \"b\"\n\u00e9"}]` {
 		t.Error(got)
 	}
-	if got := asked(t, chat, 0, 0); got != (Spec{ISL: 7, OSL: 3, Turns: 1}) {
+	if got := specOf(t, chat, 0, 0); got != (Spec{ISL: 7, OSL: 3, Turns: 1}) {
 		t.Errorf("%+v", got)
 	}
-	if got := asked(t, chat, 2, 0); got != (Spec{ISL: 7, OSL: 3, Turns: 1, Shared: 7}) {
+	if got := specOf(t, chat, 2, 0); got != (Spec{ISL: 7, OSL: 3, Turns: 1, Shared: 7}) {
 		t.Errorf("a row that was sent before: %+v", got)
 	}
 	if got := string(prompt(t, fromFile(t, w, source, Config{}), []byte("kept"), 1, Text)); got != `kept"c"` {
@@ -180,7 +180,7 @@ func TestJSONLPrompts(t *testing.T) {
 		Messages)); got != `[{"role":"system","content":"s"},{"role":"user","content":"u","name":"n"}]` {
 		t.Error(got)
 	}
-	if got := asked(t, messages, 0, 0); got.ISL != 0 || got.OSL != 256 {
+	if got := specOf(t, messages, 0, 0); got.ISL != 0 || got.OSL != 256 {
 		t.Errorf("%+v, but templates differ", got)
 	}
 }
@@ -246,10 +246,10 @@ func TestSessionsOfFiles(t *testing.T) {
 	source := "[" + talk + "]"
 	play := &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}}
 	server := fromFile(t, sharegptOf(&spatev1.FileContent{Sessions: play}), source, Config{Form: Messages})
-	if got := asked(t, server, 5, 0); got != (Spec{OSL: 3, Turns: 2}) {
+	if got := specOf(t, server, 5, 0); got != (Spec{OSL: 3, Turns: 2}) {
 		t.Errorf("%+v", got)
 	}
-	if got := asked(t, server, 0, 1); got != (Spec{OSL: 1, Turns: 2, Pause: time.Second, Shared: 5}) {
+	if got := specOf(t, server, 0, 1); got != (Spec{OSL: 1, Turns: 2, Pause: time.Second, Shared: 5}) {
 		t.Errorf("%+v", got)
 	}
 	got := string(promptOf(t, server, nil, Request{Turn: 1, Form: Messages, Answers: [][]byte{[]byte(`from \"it\"`)}}))
@@ -283,14 +283,14 @@ func TestTraceLengths(t *testing.T) {
 	source := "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,40,3\n2024-05-10 00:00:01,2,4\n"
 	for _, form := range []Form{Text, TokenIDs, Messages} {
 		made := fromFile(t, w, source, Config{Form: form, Template: 5, Seed: 1})
-		if got := asked(t, made, 2, 0); got != (Spec{ISL: 40, OSL: 3, Turns: 1}) {
+		if got := specOf(t, made, 2, 0); got != (Spec{ISL: 40, OSL: 3, Turns: 1}) {
 			t.Errorf("%+v", got)
 		}
 		first, again := prompt(t, made, nil, 0, form), prompt(t, made, nil, 2, form)
-		if n := len(flat(heard(t, first, form))); n != 35 {
+		if n := len(flat(parsePrompt(t, first, form))); n != 35 {
 			t.Errorf("%d tokens", n)
 		}
-		if n := len(flat(heard(t, prompt(t, made, nil, 1, form), form))); n != 1 {
+		if n := len(flat(parsePrompt(t, prompt(t, made, nil, 1, form), form))); n != 1 {
 			t.Errorf("%d tokens", n)
 		}
 		if bytes.Equal(first, again) {
@@ -305,11 +305,11 @@ func TestMooncakePrefixes(t *testing.T) {
 	source := strings.Join(strings.SplitAfter(fixture(t, mooncakeTrace), "\n")[:60], "")
 	rows := rowsOf(t, mooncakeOf(), source, nil)
 	for _, form := range []Form{Text, TokenIDs, Messages} {
-		w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: form, Seed: 9})
+		w := newWorkload(t, Config{Workload: mooncakeOf(), Rows: rows, Form: form, Seed: 9})
 		var before [][]string
 		for i := range rows.Len() {
-			a := asked(t, w, i, 0)
-			tokens := flat(heard(t, prompt(t, w, nil, i, form), form))
+			a := specOf(t, w, i, 0)
+			tokens := flat(parsePrompt(t, prompt(t, w, nil, i, form), form))
 			if len(tokens) != int(a.ISL) {
 				t.Fatalf("form %d: row %d has %d tokens, want %d", form, i, len(tokens), a.ISL)
 			}
@@ -323,7 +323,7 @@ func TestMooncakePrefixes(t *testing.T) {
 			}
 			before = append(before, tokens)
 		}
-		again := flat(heard(t, prompt(t, w, nil, rows.Len(), form), form))
+		again := flat(parsePrompt(t, prompt(t, w, nil, rows.Len(), form), form))
 		if n := alike(again, before[0]); n > 3 {
 			t.Errorf("form %d: a second time through the trace begins like the first for %d tokens", form, n)
 		}
@@ -335,14 +335,14 @@ func TestMooncakeBlocks(t *testing.T) {
 	source := `{"timestamp":0,"input_length":1024,"output_length":1,"hash_ids":[7,8]}
 {"timestamp":1,"input_length":700,"output_length":1,"hash_ids":[9,7]}`
 	rows := rowsOf(t, mooncakeOf(), source, nil)
-	w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: TokenIDs, Seed: 1, Template: 10})
-	first, second := flat(heard(t, prompt(t, w, nil, 0, TokenIDs), TokenIDs)),
-		flat(heard(t, prompt(t, w, nil, 1, TokenIDs), TokenIDs))
+	w := newWorkload(t, Config{Workload: mooncakeOf(), Rows: rows, Form: TokenIDs, Seed: 1, Template: 10})
+	first, second := flat(parsePrompt(t, prompt(t, w, nil, 0, TokenIDs), TokenIDs)),
+		flat(parsePrompt(t, prompt(t, w, nil, 1, TokenIDs), TokenIDs))
 	if len(first) != 1014 || len(second) != 690 || !slices.Equal(first[:178], second[512:]) {
 		t.Errorf("%d and %d tokens, or block 7 differs", len(first), len(second))
 	}
-	other := madeOf(t, Config{Workload: mooncakeOf(), Rows: rows, Form: TokenIDs, Seed: 2})
-	if n := alike(first, flat(heard(t, prompt(t, other, nil, 0, TokenIDs), TokenIDs))); n > 3 {
+	other := newWorkload(t, Config{Workload: mooncakeOf(), Rows: rows, Form: TokenIDs, Seed: 2})
+	if n := alike(first, flat(parsePrompt(t, prompt(t, other, nil, 0, TokenIDs), TokenIDs))); n > 3 {
 		t.Errorf("two seeds begin alike for %d tokens", n)
 	}
 }
@@ -356,7 +356,7 @@ func TestMooncakeGroups(t *testing.T) {
 		fmt.Fprintf(&source, "{\"timestamp\":%d,\"input_length\":1024,\"output_length\":1,\"hash_ids\":[%d,%d]}\n", i,
 			i/2*step, i/2*step+1+i%2)
 	}
-	w := madeOf(t, Config{Workload: mooncakeOf(), Rows: rowsOf(t, mooncakeOf(), source.String(), nil),
+	w := newWorkload(t, Config{Workload: mooncakeOf(), Rows: rowsOf(t, mooncakeOf(), source.String(), nil),
 		Form: TokenIDs, Seed: 1})
 	counts := make([]int, places)
 	for i := range uint64(rows) {
@@ -375,8 +375,8 @@ func TestMooncakeGroups(t *testing.T) {
 	}
 }
 
-// TestRowsCacheBusting: with cache busting all requests start differently, within a run and between two runs. The lengths of
-// traces stay the same.
+// TestRowsCacheBusting: with cache busting all requests start differently, within a run and between two runs. The
+// lengths of traces stay the same.
 func TestRowsCacheBusting(t *testing.T) {
 	play := &spatev1.SessionPlay{History: "planned"}
 	for name, c := range map[string]struct {
@@ -394,17 +394,17 @@ func TestRowsCacheBusting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := rowsOf(t, c.w, c.source, wordCount)
-			plain := madeOf(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "r"})
+			plain := newWorkload(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "r"})
 			c.w.CacheBusting = "request"
-			one := madeOf(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "r"})
-			two := madeOf(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "s"})
+			one := newWorkload(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "r"})
+			two := newWorkload(t, Config{Workload: c.w, Rows: rows, Form: c.form, Run: "s"})
 			seen := map[string]bool{}
 			for i := range uint64(40) {
 				for _, w := range []Workload{one, two} {
-					tokens := flat(heard(t, prompt(t, w, nil, i, c.form), c.form))
+					tokens := flat(parsePrompt(t, prompt(t, w, nil, i, c.form), c.form))
 					seen[strings.Join(tokens[:5], " ")] = true
 					words := wordCount(strings.Join(tokens, " ")) // lines are joined by line feeds
-					if a := asked(t, w, i, 0); a.Shared != 0 || a.ISL != 0 && int(a.ISL) != words {
+					if a := specOf(t, w, i, 0); a.Shared != 0 || a.ISL != 0 && int(a.ISL) != words {
 						t.Fatalf("%+v for %d tokens", a, words)
 					}
 				}
@@ -415,8 +415,8 @@ func TestRowsCacheBusting(t *testing.T) {
 			if name == "mooncake" || name == "sonnet" {
 				return
 			}
-			with, without := flat(heard(t, prompt(t, one, nil, 0, c.form), c.form)),
-				flat(heard(t, prompt(t, plain, nil, 0, c.form), c.form))
+			with, without := flat(parsePrompt(t, prompt(t, one, nil, 0, c.form), c.form)),
+				flat(parsePrompt(t, prompt(t, plain, nil, 0, c.form), c.form))
 			if !slices.Equal(with[len(with)-len(without):], without) {
 				t.Errorf("%v does not end with %v", with, without)
 			}
@@ -443,7 +443,7 @@ func TestSonnetPrompts(t *testing.T) {
 		}
 		said := messages[0].Content
 		seen[said] = true
-		a, n := asked(t, counted, i, 0), wordCount(said)
+		a, n := specOf(t, counted, i, 0), wordCount(said)
 		if a.ISL != uint32(n)+3 || a.ISL > 60 || a.ISL < 60-8 || a.OSL != 5 {
 			t.Fatalf("%+v for %d words", a, n)
 		}
@@ -458,7 +458,7 @@ func TestSonnetPrompts(t *testing.T) {
 				t.Fatalf("%q is not a line of the text", line)
 			}
 		}
-		if a := asked(t, estimated, i, 0); a.ISL > 60 || a.ISL < 60-12 || a.Shared == 0 && i > 0 {
+		if a := specOf(t, estimated, i, 0); a.ISL > 60 || a.ISL < 60-12 || a.Shared == 0 && i > 0 {
 			t.Fatalf("%+v is asked for by estimates", a)
 		}
 	}
@@ -498,13 +498,14 @@ func TestSonnetLengths(t *testing.T) {
 	}
 	made := fromFile(t, w, text, Config{Form: Text, Rows: rows, LineTokens: tripled, Template: 4})
 	for i := range uint64(50) {
-		a, n := asked(t, made, i, 0), wordCount(heard(t, prompt(t, made, nil, i, Text), Text)[0].text())
+		a, n := specOf(t, made, i, 0), wordCount(parsePrompt(t, prompt(t, made, nil, i, Text), Text)[0].text())
 		if a.ISL != uint32(3*n)+4 || a.ISL > 60 || a.ISL < 60-3*9 {
 			t.Fatalf("%+v for %d words of 3 tokens", a, n)
 		}
 	}
-	long := fromFile(t, w, text, Config{Form: Text, Rows: rows, LineTokens: slices.Repeat([]uint32{100}, int(rows.Len()))})
-	if a := asked(t, long, 7, 0); a.ISL != 100 {
+	hundreds := slices.Repeat([]uint32{100}, int(rows.Len()))
+	long := fromFile(t, w, text, Config{Form: Text, Rows: rows, LineTokens: hundreds})
+	if a := specOf(t, long, 7, 0); a.ISL != 100 {
 		t.Errorf("%+v for one line of 100 tokens", a)
 	}
 	if _, err := New(Config{Workload: w, Rows: rows, LineTokens: []uint32{1}}); err == nil {
@@ -523,7 +524,7 @@ func TestRowsDoNotAllocate(t *testing.T) {
 		i := uint64(0)
 		once := func() {
 			buffer = prompt(t, w, buffer[:0], i%20, Text)
-			asked(t, w, i%20, 0)
+			specOf(t, w, i%20, 0)
 			i++
 		}
 		for range 40 {
@@ -555,7 +556,7 @@ func BenchmarkTrace(b *testing.B) {
 	tokens := uint64(0)
 	for i := uint64(0); b.Loop(); i++ {
 		buffer = prompt(b, w, buffer[:0], i, Text)
-		tokens += uint64(asked(b, w, i, 0).ISL)
+		tokens += uint64(specOf(b, w, i, 0).ISL)
 	}
 	b.ReportMetric(float64(tokens)/float64(b.N), "tokens/op")
 }

@@ -37,7 +37,7 @@ func (w *trace) Spec(index uint64, _ int) (Spec, error) {
 	if err := w.rows.ReadMetadata(index%w.rows.Len(), row); err != nil {
 		return Spec{}, err
 	}
-	s := Spec{ISL: counted(row.ISL, w.template), OSL: row.OSL, Shared: row.Shared, Turns: 1}
+	s := Spec{ISL: serverISL(row.ISL, w.template), OSL: row.OSL, Shared: row.Shared, Turns: 1}
 	if w.busting.on {
 		s.Shared = 0
 	}
@@ -52,10 +52,10 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	if err := w.rows.Read(r.Index%n, row); err != nil {
 		return dst, err
 	}
-	length := uint64(shortened(row.ISL, w.template))
+	length := uint64(contentTokens(row.ISL, w.template))
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
-	from := w.busting.tokens(w.words, r.Form, length)
+	from := w.busting.uniqueTokens(w.words, r.Form, length)
 	t.tokens(w.busting.starts.Sub(r.Index), 0, from)
 	if row.Kind == dataset.Blocks {
 		w.appendBlocks(&t, row.Blocks, w.blocks.Sub(r.Index/n), from, length)

@@ -20,7 +20,7 @@ type sessions struct {
 	isl, osl lengths // one sequence per session, by turn
 	template uint32
 	play     play
-	busting  busting
+	busting  cacheBusting
 
 	common  draw.Sequence // the system prompt
 	asked   draw.Sequence // what users say
@@ -84,7 +84,7 @@ func longestSession(system uint32, turns, isl, osl shape) uint64 {
 func (w *sessions) addedTokens(isl lengths, turn int) uint64 {
 	n := isl.at(uint64(turn))
 	if turn == 0 {
-		n = shortened(n, w.template)
+		n = contentTokens(n, w.template)
 	}
 	return uint64(n)
 }
@@ -98,7 +98,7 @@ func (w *sessions) addedTokens(isl lengths, turn int) uint64 {
 // Shared is what an earlier request started with too: the system prompt, then the whole history if it holds the
 // server's own answers. With planned answers, Shared ends with the previous turn's prompt.
 func (w *sessions) Spec(index uint64, turn int) (Spec, error) {
-	turns, err := w.count(index, turn)
+	turns, err := w.turnCount(index, turn)
 	if err != nil {
 		return Spec{}, err
 	}
@@ -110,13 +110,13 @@ func (w *sessions) Spec(index uint64, turn int) (Spec, error) {
 	}
 	s.Shared = uint32(w.shared(index, turn, history, osl))
 	if w.template == 0 || turn == 0 && w.system == 0 {
-		s.ISL = counted(uint32(history)+isl.at(uint64(turn)), w.template)
+		s.ISL = serverISL(uint32(history)+isl.at(uint64(turn)), w.template)
 	}
 	return s, nil
 }
 
-// count returns how many turns a session has, and an error if it has no such turn.
-func (w *sessions) count(index uint64, turn int) (int, error) {
+// turnCount returns how many turns a session has, and an error if it has no such turn.
+func (w *sessions) turnCount(index uint64, turn int) (int, error) {
 	turns := int(w.turns.at(index))
 	if turn < 0 || turn >= turns {
 		return 0, fmt.Errorf("workload: turn %d of session %d does not exist: the session has %d turns, counted from 0",
@@ -139,7 +139,7 @@ func (w *sessions) shared(index uint64, turn int, history uint64, osl lengths) u
 
 // AppendPrompt appends the conversation up to a turn.
 func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
-	if _, err := w.count(r.Index, r.Turn); err != nil {
+	if _, err := w.turnCount(r.Index, r.Turn); err != nil {
 		return dst, err
 	}
 	if err := w.play.check(r); err != nil {
@@ -149,7 +149,7 @@ func (w *sessions) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	isl, osl := w.isl.of(r.Index), w.osl.of(r.Index)
 	asked, planned := w.asked.Sub(r.Index), w.planned.Sub(r.Index)
 	own := w.addedTokens(isl, 0)
-	unique := w.busting.tokens(w.words, r.Form, uint64(w.system)+own)
+	unique := w.busting.uniqueTokens(w.words, r.Form, uint64(w.system)+own)
 	if w.system > 0 {
 		t.begin(system)
 		w.appendAt(&t, r.Index, w.common, unique, 0, uint64(w.system))

@@ -40,16 +40,16 @@ var sessionContents = rapid.Custom(func(t *rapid.T) *spatev1.SessionContent {
 func TestSessionsGrow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := sessionContents.Draw(t, "content")
-		w := madeOf(t, Config{Workload: chat(c), Seed: rapid.Uint64().Draw(t, "seed")})
+		w := newWorkload(t, Config{Workload: chat(c), Seed: rapid.Uint64().Draw(t, "seed")})
 		index := rapid.Uint64Range(1, 1000).Draw(t, "index")
 		form := rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
-		before := flat(heard(t, promptOf(t, w, nil, Request{Index: index - 1, Form: form}), form))
-		for turn := range asked(t, w, index, 0).Turns {
-			all := heard(t, promptOf(t, w, nil, Request{Index: index, Turn: turn, Form: form}), form)
+		before := flat(parsePrompt(t, promptOf(t, w, nil, Request{Index: index - 1, Form: form}), form))
+		for turn := range specOf(t, w, index, 0).Turns {
+			all := parsePrompt(t, promptOf(t, w, nil, Request{Index: index, Turn: turn, Form: form}), form)
 			if form == Messages {
 				checkRoles(t, all, c.GetSystem(), turn)
 			}
-			now, a := flat(all), asked(t, w, index, turn)
+			now, a := flat(all), specOf(t, w, index, turn)
 			// After the system prompt, two sessions can be equal by chance.
 			if got := alike(before, now); got < int(a.Shared) || got > int(a.Shared)+5 {
 				t.Fatalf("turn %d of session %d begins alike for %d tokens, want %d", turn, index, got, a.Shared)
@@ -60,7 +60,7 @@ func TestSessionsGrow(t *testing.T) {
 }
 
 // checkRoles checks the roles: system if there is a system prompt, then user and assistant alternating, user last.
-func checkRoles(t *rapid.T, all []said, systemTokens uint32, turn int) {
+func checkRoles(t *rapid.T, all []message, systemTokens uint32, turn int) {
 	var want []string
 	if systemTokens > 0 {
 		want = append(want, "system")
@@ -84,7 +84,7 @@ func checkRoles(t *rapid.T, all []said, systemTokens uint32, turn int) {
 // TestSessionSpec follows one session by hand.
 func TestSessionSpec(t *testing.T) {
 	for history, shared := range map[string][3]uint32{"server": {10, 130, 250}, "planned": {10, 110, 230}} {
-		w := madeOf(t, Config{Workload: chat(&spatev1.SessionContent{
+		w := newWorkload(t, Config{Workload: chat(&spatev1.SessionContent{
 			Turns: 3, Isl: 100, Osl: 20, System: 10,
 			Play: &spatev1.SessionPlay{History: history,
 				ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(2 * time.Second)}},
@@ -94,11 +94,11 @@ func TestSessionSpec(t *testing.T) {
 			if turn > 0 {
 				want.Pause = 2 * time.Second
 			}
-			if got := asked(t, w, 4, turn); got != want {
+			if got := specOf(t, w, 4, turn); got != want {
 				t.Errorf("%s, turn %d: %+v, want %+v", history, turn, got, want)
 			}
 		}
-		if got := asked(t, w, 0, 0); got.Shared != 0 {
+		if got := specOf(t, w, 0, 0); got.Shared != 0 {
 			t.Errorf("the first session shares %d tokens", got.Shared)
 		}
 		for _, turn := range []int{-1, 3} {
@@ -115,14 +115,14 @@ func TestSessionSpec(t *testing.T) {
 // TestSessionTemplate: the template's tokens are only known for a prompt of one message.
 func TestSessionTemplate(t *testing.T) {
 	for systemTokens, want := range map[uint32][2]uint32{0: {50, 0}, 10: {0, 0}} {
-		w := madeOf(t, Config{Template: 8, Workload: chat(&spatev1.SessionContent{
+		w := newWorkload(t, Config{Template: 8, Workload: chat(&spatev1.SessionContent{
 			Turns: 2, Isl: 50, Osl: 20, System: systemTokens, Play: &spatev1.SessionPlay{History: "planned"},
 		})})
 		for turn, isl := range want {
-			if got := asked(t, w, 1, turn); got.ISL != isl {
+			if got := specOf(t, w, 1, turn); got.ISL != isl {
 				t.Errorf("system %d, turn %d: ISL %d, want %d", systemTokens, turn, got.ISL, isl)
 			}
-			tokens := flat(heard(t, promptOf(t, w, nil, Request{Index: 1, Turn: turn, Form: Messages}), Messages))
+			tokens := flat(parsePrompt(t, promptOf(t, w, nil, Request{Index: 1, Turn: turn, Form: Messages}), Messages))
 			if want := int(systemTokens) + 42 + turn*70; len(tokens) != want {
 				t.Errorf("system %d, turn %d: %d words, want %d", systemTokens, turn, len(tokens), want)
 			}
@@ -132,7 +132,7 @@ func TestSessionTemplate(t *testing.T) {
 
 // TestSessionAnswers: the history holds the server's answers unchanged, even if they are empty or missing.
 func TestSessionAnswers(t *testing.T) {
-	w := madeOf(t, Config{Workload: chat(&spatev1.SessionContent{Turns: 4, Isl: 2, Osl: 20})})
+	w := newWorkload(t, Config{Workload: chat(&spatev1.SessionContent{Turns: 4, Isl: 2, Osl: 20})})
 	answers := [][]byte{[]byte(`say \"hi\"\n\u00e9`), nil, []byte(" x")}
 	r := Request{Index: 3, Turn: 3, Form: Messages, Answers: answers}
 	var messages []struct{ Role, Content string }
@@ -170,8 +170,8 @@ func TestSessionAnswers(t *testing.T) {
 	}
 }
 
-// TestSessionsCacheBusting: all sessions start differently, within a run and between two runs, but the turns of a session
-// start alike.
+// TestSessionsCacheBusting: all sessions start differently, within a run and between two runs, but the turns of a
+// session start alike.
 func TestSessionsCacheBusting(t *testing.T) {
 	for _, systemTokens := range []uint32{0, 3, 50} {
 		w := func(run string) Workload {
@@ -179,11 +179,12 @@ func TestSessionsCacheBusting(t *testing.T) {
 				Turns: 2, Isl: 20, Osl: 5, System: systemTokens, Play: &spatev1.SessionPlay{History: "planned"},
 			})
 			x.CacheBusting = "request"
-			return madeOf(t, Config{Seed: 3, Run: run, Workload: x})
+			return newWorkload(t, Config{Seed: 3, Run: run, Workload: x})
 		}
 		one, two := w("one"), w("two")
 		tokens := func(w Workload, index uint64, turn int) []string {
-			return flat(heard(t, promptOf(t, w, nil, Request{Index: index, Turn: turn, Form: Messages}), Messages))
+			prompt := promptOf(t, w, nil, Request{Index: index, Turn: turn, Form: Messages})
+			return flat(parsePrompt(t, prompt, Messages))
 		}
 		a, again, next, other := tokens(one, 5, 0), tokens(one, 5, 1), tokens(one, 6, 0), tokens(two, 5, 0)
 		if alike(a, next) > 3 || alike(a, other) > 3 {
@@ -192,7 +193,7 @@ func TestSessionsCacheBusting(t *testing.T) {
 		if alike(a, again) != len(a) || !slices.Equal(a[8:], other[8:]) {
 			t.Errorf("system %d: %q, %q and %q differ beyond the start", systemTokens, a, again, other)
 		}
-		if got := asked(t, one, 5, 0).Shared; got != 0 {
+		if got := specOf(t, one, 5, 0).Shared; got != 0 {
 			t.Errorf("system %d: %d tokens are shared", systemTokens, got)
 		}
 		if len(a) != int(systemTokens)+20 {
@@ -206,18 +207,18 @@ func TestSessionsCacheBusting(t *testing.T) {
 // fixed.
 func TestThinkTime(t *testing.T) {
 	const n, mean = 100_000, 3 * time.Second
-	w := madeOf(t, Config{Seed: 8, Workload: chat(&spatev1.SessionContent{
+	w := newWorkload(t, Config{Seed: 8, Workload: chat(&spatev1.SessionContent{
 		Turns: 3, Isl: 1, Osl: 1,
 		Play: &spatev1.SessionPlay{ThinkTime: &spatev1.ThinkTime{Mean: durationpb.New(mean),
 			Distribution: "exponential"}},
 	})})
 	x := make([]float64, 0, n)
 	for i := range uint64(n / 2) {
-		if pause := asked(t, w, i, 0).Pause; pause != 0 {
+		if pause := specOf(t, w, i, 0).Pause; pause != 0 {
 			t.Fatalf("session %d begins with a pause of %v", i, pause)
 		}
 		for turn := 1; turn < 3; turn++ {
-			x = append(x, asked(t, w, i, turn).Pause.Seconds())
+			x = append(x, specOf(t, w, i, turn).Pause.Seconds())
 		}
 	}
 	d := farthest(x, func(s float64) float64 { return 1 - math.Exp(-s/mean.Seconds()) })
@@ -228,11 +229,11 @@ func TestThinkTime(t *testing.T) {
 
 // TestTurnCounts: sessions have the configured numbers of turns, all equally often. The seed is fixed.
 func TestTurnCounts(t *testing.T) {
-	w := madeOf(t, Config{Seed: 2,
+	w := newWorkload(t, Config{Seed: 2,
 		Workload: chat(&spatev1.SessionContent{TurnCounts: uniformOf(2, 5), Isl: 1, Osl: 1})})
 	counts := make([]int, 4)
 	for i := range uint64(40_000) {
-		counts[asked(t, w, i, 0).Turns-2]++
+		counts[specOf(t, w, i, 0).Turns-2]++
 	}
 	if far := chiSquare(counts); math.Abs(far) > 4 {
 		t.Errorf("%v are %.1f standard deviations from uniform", counts, far)

@@ -43,7 +43,7 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &sonnet{file: f, room: shortened(s.GetIsl(), c.Template), osl: s.GetOsl(), draws: draw.New(c.Seed, "content")}
+	w := &sonnet{file: f, room: contentTokens(s.GetIsl(), c.Template), osl: s.GetOsl(), draws: draw.New(c.Seed, "content")}
 	if f.busting.on {
 		w.unique = uint32(f.words.tokensFor(Text, uniqueBits))
 		w.room -= min(w.unique, w.room)
@@ -54,12 +54,12 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 	if err := w.takePrefix(s); err != nil {
 		return nil, err
 	}
-	return w, w.count(c.LineTokens, s.GetPrefix())
+	return w, w.setLengths(c.LineTokens, s.GetPrefix())
 }
 
-// count replaces the lengths in the rows by the server's, if there are any. The server's lengths may be longer and
+// setLengths replaces the lengths in the rows by the server's, if there are any. The server's lengths may be longer and
 // leave no room for a line. A prompt has one line anyway, because by the file's lengths there is room.
-func (w *sonnet) count(lengths []uint32, prefix uint32) error {
+func (w *sonnet) setLengths(lengths []uint32, prefix uint32) error {
 	switch len(lengths) {
 	case 0:
 		return nil
@@ -157,8 +157,8 @@ func shortest(lines []textLine) int {
 	return least
 }
 
-// drawn calls yield with each line behind the prefix: at least one.
-func (w *sonnet) drawn(index uint64, yield func(textLine)) {
+// drawLines calls yield with each line behind the prefix: at least one.
+func (w *sonnet) drawLines(index uint64, yield func(textLine)) {
 	draws, left := w.draws.Sub(index), w.room-min(w.common, w.room)
 	for j := uint64(0); ; j++ {
 		v := w.lines[draws.Below(j, uint64(len(w.lines)))]
@@ -177,7 +177,7 @@ func (w *sonnet) drawn(index uint64, yield func(textLine)) {
 // Spec returns the length of the prompt as the sum of the lengths of its lines.
 func (w *sonnet) Spec(index uint64, _ int) (Spec, error) {
 	s := Spec{ISL: w.template + w.unique + w.feed + w.common, OSL: w.osl, Turns: 1}
-	w.drawn(index, func(v textLine) { s.ISL += v.tokens })
+	w.drawLines(index, func(v textLine) { s.ISL += v.tokens })
 	if index > 0 && !w.busting.on {
 		s.Shared = w.common
 	}
@@ -198,7 +198,7 @@ func (w *sonnet) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	for _, v := range w.prefix {
 		t.dst = append(t.dst, v.text...)
 	}
-	w.drawn(r.Index, func(v textLine) { t.dst = append(t.dst, v.text...) })
+	w.drawLines(r.Index, func(v textLine) { t.dst = append(t.dst, v.text...) })
 	t.end()
 	return t.close(), nil
 }

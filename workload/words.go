@@ -5,7 +5,7 @@ import "strings"
 // words are common lowercase English words. Each is one token in the vocabularies of GPT-2, GPT-3.5, GPT-4 and GPT-4o
 // and of Llama 2 and 3, both at the start of a text and after a space, so that a text of n of them has n tokens. With
 // other vocabularies the server's usage shows the difference.
-var words = spaced(strings.Fields(`
+var words = withSpaces(strings.Fields(`
 able about above accept access account act action active add address after again against age ago air allow
 almost along also always among amount and answer any apply are area around article as ask at author away back
 bar based be because bed been before begin being below better between big bill bit board body book border both
@@ -42,8 +42,8 @@ type word struct {
 	size    int
 }
 
-// spaced puts a space behind each word. Words have at most 7 letters.
-func spaced(list []string) []word {
+// withSpaces puts a space behind each word. Words have at most 7 letters.
+func withSpaces(list []string) []word {
 	all := make([]word, len(list))
 	for i, w := range list {
 		all[i].size = copy(all[i].letters[:], w+" ")

@@ -18,14 +18,14 @@ func content(c *spatev1.RandomContent) *spatev1.Workload {
 	return &spatev1.Workload{Content: &spatev1.Workload_Random{Random: c}}
 }
 
-// made returns a workload of valid content.
-func made(t rapid.TB, c *spatev1.RandomContent, seed uint64) Workload {
+// newRandomWorkload returns a workload of valid content.
+func newRandomWorkload(t rapid.TB, c *spatev1.RandomContent, seed uint64) Workload {
 	t.Helper()
-	return madeOf(t, Config{Workload: content(c), Seed: seed})
+	return newWorkload(t, Config{Workload: content(c), Seed: seed})
 }
 
-// madeOf returns a workload of a valid configuration.
-func madeOf(t rapid.TB, c Config) Workload {
+// newWorkload returns a workload of a valid configuration.
+func newWorkload(t rapid.TB, c Config) Workload {
 	t.Helper()
 	w, err := New(c)
 	if err != nil {
@@ -50,8 +50,8 @@ func promptOf(t rapid.TB, w Workload, dst []byte, r Request) []byte {
 	return dst
 }
 
-// asked returns what a valid request asks for.
-func asked(t rapid.TB, w Workload, index uint64, turn int) Spec {
+// specOf returns what a valid request asks for.
+func specOf(t rapid.TB, w Workload, index uint64, turn int) Spec {
 	t.Helper()
 	a, err := w.Spec(index, turn)
 	if err != nil {
@@ -83,9 +83,9 @@ func TestPrompts(t *testing.T) {
 			Workload: contents.Draw(t, "workload"), Seed: rapid.Uint64().Draw(t, "seed"), Run: "r1",
 			Template: rapid.SampledFrom([]uint32{0, 0, 1, 20, 500}).Draw(t, "template"),
 		}
-		w, again := madeOf(t, c), madeOf(t, c)
+		w, again := newWorkload(t, c), newWorkload(t, c)
 		index := rapid.Uint64Max(50_000).Draw(t, "index")
-		first := asked(t, w, index, 0)
+		first := specOf(t, w, index, 0)
 		turn := rapid.IntRange(0, first.Turns-1).Draw(t, "turn")
 		for _, form := range []Form{Text, TokenIDs, Messages} {
 			r := Request{Index: index, Turn: turn, Form: form}
@@ -95,11 +95,11 @@ func TestPrompts(t *testing.T) {
 			if !bytes.Equal(one, append([]byte("kept"), two...)) {
 				t.Fatalf("turn %d of %d is once %.80q and once %.80q", turn, index, one, two)
 			}
-			tokens := flat(heard(t, two, form))
-			checkCount(t, c, asked(t, w, index, turn), len(tokens))
+			tokens := flat(parsePrompt(t, two, form))
+			checkCount(t, c, specOf(t, w, index, turn), len(tokens))
 			checkTokens(t, form, tokens)
 		}
-		if a, b := asked(t, w, index, turn), asked(t, again, index, turn); a != b {
+		if a, b := specOf(t, w, index, turn), specOf(t, again, index, turn); a != b {
 			t.Fatalf("asks for %+v and %+v", a, b)
 		}
 	})
@@ -166,7 +166,7 @@ func TestKnownPrompts(t *testing.T) {
 		form     Form
 		turn     int
 		want     string
-		ask      Spec
+		spec     Spec
 	}{
 		"random": {content(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`,
 			Spec{ISL: 6, OSL: 1, Turns: 1}},
@@ -187,13 +187,13 @@ func TestKnownPrompts(t *testing.T) {
 			`{"role":"assistant","content":"without"},{"role":"user","content":"before months"}]`,
 			Spec{ISL: 6, OSL: 1, Shared: 3, Turns: 2}},
 	} {
-		w := madeOf(t, Config{Workload: c.workload, Seed: 9, Run: "run"})
+		w := newWorkload(t, Config{Workload: c.workload, Seed: 9, Run: "run"})
 		got := string(promptOf(t, w, nil, Request{Index: 7, Turn: c.turn, Form: c.form}))
 		if got != c.want {
 			t.Errorf("%s: prompt\n%s, want\n%s", name, got, c.want)
 		}
-		if a := asked(t, w, 7, c.turn); a != c.ask {
-			t.Errorf("%s: asks for %+v, want %+v", name, a, c.ask)
+		if a := specOf(t, w, 7, c.turn); a != c.spec {
+			t.Errorf("%s: asks for %+v, want %+v", name, a, c.spec)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestRequestsDiffer(t *testing.T) {
 		seen := make(map[string]bool)
 		n := 0
 		for seed := range uint64(20) {
-			w := made(t, &spatev1.RandomContent{Isl: 16, Osl: 1}, seed)
+			w := newRandomWorkload(t, &spatev1.RandomContent{Isl: 16, Osl: 1}, seed)
 			for index := range uint64(1000) {
 				seen[string(prompt(t, w, nil, index, form))] = true
 				n++
@@ -238,7 +238,7 @@ func TestUniform(t *testing.T) {
 		isl      uint32
 		requests uint64
 	}{"all places": {1000, 300}, "first place": {1, 300_000}} {
-		w := made(t, &spatev1.RandomContent{Isl: c.isl, Osl: 1, FirstTokenId: 5000, LastTokenId: 5999}, 9)
+		w := newRandomWorkload(t, &spatev1.RandomContent{Isl: c.isl, Osl: 1, FirstTokenId: 5000, LastTokenId: 5999}, 9)
 		ids, texts := make([]int, 1000), make([]int, len(words))
 		var buffer []byte
 		for index := range c.requests {
@@ -328,8 +328,8 @@ func TestPromptDoesNotAllocate(t *testing.T) {
 		"words": {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1}),
 			Words: []string{"longer than eight", "b"}},
 	} {
-		w := madeOf(t, c)
-		turn := asked(t, w, 1, 0).Turns - 1
+		w := newWorkload(t, c)
+		turn := specOf(t, w, 1, 0).Turns - 1
 		for _, form := range []Form{Text, TokenIDs, Messages} {
 			buffer := make([]byte, 0, 1<<20)
 			index := uint64(0)
@@ -339,7 +339,7 @@ func TestPromptDoesNotAllocate(t *testing.T) {
 			}); n != 0 {
 				t.Errorf("%s, form %d: %v allocations", name, form, n)
 			}
-			if n := testing.AllocsPerRun(20, func() { index++; asked(t, w, index, turn) }); n != 0 {
+			if n := testing.AllocsPerRun(20, func() { index++; specOf(t, w, index, turn) }); n != 0 {
 				t.Errorf("%s: %v allocations to ask", name, n)
 			}
 		}
@@ -350,15 +350,15 @@ func TestPromptDoesNotAllocate(t *testing.T) {
 func BenchmarkPrompt(b *testing.B) {
 	for name, form := range map[string]Form{"text": Text, "ids": TokenIDs, "messages": Messages} {
 		for of, w := range map[string]Workload{
-			"random": made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150}, 1),
-			"prefix": made(b, &spatev1.RandomContent{Isl: 3000, Osl: 150,
+			"random": newRandomWorkload(b, &spatev1.RandomContent{Isl: 3000, Osl: 150}, 1),
+			"prefix": newRandomWorkload(b, &spatev1.RandomContent{Isl: 3000, Osl: 150,
 				Prefix: &spatev1.Prefix{Length: 1000, Groups: 100}}, 1),
-			"10th turn": madeOf(b, Config{Workload: chat(&spatev1.SessionContent{
+			"10th turn": newWorkload(b, Config{Workload: chat(&spatev1.SessionContent{
 				System: 50, Turns: 10, Isl: 200, Osl: 105, Play: &spatev1.SessionPlay{History: "planned"},
 			})}),
 		} {
 			b.Run(of+"/"+name, func(b *testing.B) {
-				turn := asked(b, w, 0, 0).Turns - 1
+				turn := specOf(b, w, 0, 0).Turns - 1
 				buffer := prompt(b, w, nil, 0, form)
 				b.ReportAllocs()
 				for i := uint64(0); b.Loop(); i++ {

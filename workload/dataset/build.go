@@ -105,11 +105,11 @@ func Build(
 
 // builder builds one rows file.
 type builder struct {
-	header   header
-	flags    uint32
-	share    float64 // share of rows that may be unusable
-	maxBytes uint64  // maximum bytes of text
-	skipped  *Skipped
+	header     header
+	flags      uint32
+	maxSkipped float64 // share of rows that may be unusable
+	maxBytes   uint64  // maximum bytes of text
+	skipped    *Skipped
 	// openItems finds the lines or elements.
 	openItems func(*source) (items, error)
 	// parse reads an item and adds its row. After an unusableError the row was not added.
@@ -146,7 +146,7 @@ func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spa
 	if err := b.end(); err != nil {
 		return nil, err
 	}
-	if err := b.verdict(); err != nil {
+	if err := b.checkUsable(); err != nil {
 		return nil, err
 	}
 	return b.result()
@@ -198,8 +198,8 @@ func sessionTokens(row *Row) (n uint64) {
 	return n
 }
 
-// verdict returns an error unless enough rows are usable.
-func (b *builder) verdict() error {
+// checkUsable returns an error unless enough rows are usable.
+func (b *builder) checkUsable() error {
 	s := b.skipped
 	switch {
 	case b.read == 0:
@@ -209,9 +209,9 @@ func (b *builder) verdict() error {
 			"failed requests, conversations without an answer and empty lines are skipped", b.read)
 	case b.out.trailer.rows == 0:
 		return fmt.Errorf("none of its %d rows can be used: %v", b.read, s)
-	case float64(s.Unusable) > b.share*float64(b.read):
+	case float64(s.Unusable) > b.maxSkipped*float64(b.read):
 		return fmt.Errorf("%d of %d rows cannot be used, more than the share of %v that max_skipped allows: %v: "+
-			"correct the rows or raise max_skipped", s.Unusable, b.read, b.share, s)
+			"correct the rows or raise max_skipped", s.Unusable, b.read, b.maxSkipped, s)
 	}
 	return nil
 }

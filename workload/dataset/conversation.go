@@ -82,7 +82,7 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 	for name, value := range members(object) {
 		switch name {
 		case sideName:
-			who, err := inside(name, value)
+			who, err := stringInside(name, value)
 			if err != nil {
 				return err
 			}
@@ -91,7 +91,7 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 				return unusable("%s is %.40q, which is neither a user nor an assistant", name, who)
 			}
 		case textName:
-			if text, err = inside(name, value); err != nil {
+			if text, err = stringInside(name, value); err != nil {
 				return err
 			}
 		default:

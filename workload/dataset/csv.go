@@ -26,18 +26,18 @@ func newBurstGPT() *table {
 	return &table{
 		form:    "BurstGPT",
 		columns: [3]string{"Timestamp", "Request tokens", "Response tokens"},
-		time:    func(name string, value []byte) (int64, error) { return nanoseconds(name, value, 1e9) },
+		time:    func(name string, value []byte) (int64, error) { return parseTime(name, value, 1e9) },
 	}
 }
 
 // newAzure reads the form of the Azure LLM inference traces of 2023 (2023-11-16 18:15:46.6805900) and of 2024
 // (2024-05-10 00:00:00.009930+00:00).
 func newAzure() *table {
-	return &table{form: "Azure", columns: [3]string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, time: dateTime}
+	return &table{form: "Azure", columns: [3]string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, time: parseDateTime}
 }
 
-// dateTime reads a date and a time of day, in UTC unless a zone follows.
-func dateTime(name string, value []byte) (int64, error) {
+// parseDateTime reads a date and a time of day, in UTC unless a zone follows.
+func parseDateTime(name string, value []byte) (int64, error) {
 	text, layout := strings.Replace(string(value), "T", " ", 1), "2006-01-02 15:04:05"
 	if len(text) > len(layout) && strings.ContainsAny(text[len(layout):], "+-Z") {
 		layout += "Z07:00"
@@ -75,7 +75,7 @@ func (c *table) header(text []byte) error {
 }
 
 // parse reads a row.
-func (c *table) parse(text []byte) (t timed, err error) {
+func (c *table) parse(text []byte) (t timedRow, err error) {
 	if err := c.split(text); err != nil {
 		return t, err
 	}
@@ -91,10 +91,10 @@ func (c *table) parse(text []byte) (t timed, err error) {
 	if t.at, err = c.time(c.columns[0], values[0]); err != nil {
 		return t, err
 	}
-	if t.isl, err = length(c.columns[1], values[1]); err != nil {
+	if t.isl, err = parseLength(c.columns[1], values[1]); err != nil {
 		return t, err
 	}
-	if t.osl, err = length(c.columns[2], values[2]); err != nil {
+	if t.osl, err = parseLength(c.columns[2], values[2]); err != nil {
 		return t, err
 	}
 	for _, name := range c.others {

@@ -22,17 +22,17 @@ func formOf(w *spatev1.Workload) uint32 {
 // newBuilder returns the builder of a workload's form.
 func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, error) {
 	b := &builder{
-		header: header{form: formOf(w), recordSize: longRecord}, share: defaultSkipped, skipped: skipped,
+		header: header{form: formOf(w), recordSize: longRecord}, maxSkipped: defaultSkipped, skipped: skipped,
 		openItems: func(s *source) (items, error) { return newItems(s.Reader) },
 		end:       func() error { return nil },
 	}
 	switch c := w.GetContent().(type) {
 	case *spatev1.Workload_Sharegpt:
-		f := &sharegpt{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused},
+		f := &sharegpt{unused: &skipped.Unused, chat: conversation{unused: &skipped.Unused},
 			lengths: lengths{count: o.Count, osl: c.Sharegpt.GetOsl()}, sessions: c.Sharegpt.GetSessions() != nil}
 		b.file(c.Sharegpt, f.parse)
 	case *spatev1.Workload_Jsonl:
-		f := &jsonl{unused: &skipped.Unused, talk: conversation{unused: &skipped.Unused},
+		f := &jsonl{unused: &skipped.Unused, chat: conversation{unused: &skipped.Unused},
 			lengths:  lengths{count: o.Count, osl: c.Jsonl.GetOsl(), fallback: defaultOutput},
 			sessions: c.Jsonl.GetSessions() != nil}
 		b.file(c.Jsonl, f.parse)
@@ -50,10 +50,10 @@ func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, err
 	return b, nil
 }
 
-// allow sets the share of rows that may be unusable.
-func (b *builder) allow(share *float64) {
+// setMaxSkipped sets the share of rows that may be unusable.
+func (b *builder) setMaxSkipped(share *float64) {
 	if share != nil {
-		b.share = *share
+		b.maxSkipped = *share
 	}
 }
 
@@ -70,7 +70,7 @@ func (b *builder) rows(parse func(text []byte, row *Row) error) {
 
 // file reads conversations or prompts.
 func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *Row) error) {
-	b.allow(c.MaxSkipped)
+	b.setMaxSkipped(c.MaxSkipped)
 	b.rows(parse)
 }
 
@@ -89,8 +89,9 @@ func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
 }
 
 // trace reads rows with times by a function, and adds them in the order of their times.
-func (b *builder) trace(c *spatev1.TraceContent, parse func(text []byte) (timed, error), fill func(timed, *Row) error) {
-	b.allow(c.MaxSkipped)
+func (b *builder) trace(c *spatev1.TraceContent, parse func(text []byte) (timedRow, error),
+	fill func(timedRow, *Row) error) {
+	b.setMaxSkipped(c.MaxSkipped)
 	b.flags |= hasTimes
 	sorter := &window{limit: windowBytes, unit: "line"}
 	b.parse = func(it item) error {
@@ -101,7 +102,7 @@ func (b *builder) trace(c *spatev1.TraceContent, parse func(text []byte) (timed,
 		t.number, sorter.unit = it.number, b.skipped.Unit
 		return sorter.add(t)
 	}
-	sorter.emit = func(t timed, at time.Duration) error {
+	sorter.emit = func(t timedRow, at time.Duration) error {
 		b.row.clear()
 		b.row.At, b.row.ISL, b.row.OSL = at, t.isl, t.osl
 		if err := fill(t, &b.row); err != nil {
@@ -123,7 +124,7 @@ func (b *builder) mooncake(c *spatev1.TraceContent) {
 	}
 	b.header.blockTokens = block
 	known := newPrefixes(block)
-	b.trace(c, (&mooncake{block: block, unused: &b.skipped.Unused}).parse, func(t timed, row *Row) (err error) {
+	b.trace(c, (&mooncake{block: block, unused: &b.skipped.Unused}).parse, func(t timedRow, row *Row) (err error) {
 		row.Kind, row.Blocks = Blocks, append(row.Blocks[:0], t.blocks...)
 		row.Shared, err = known.shared(t.blocks, t.isl)
 		return err
@@ -145,5 +146,5 @@ func (b *builder) table(c *spatev1.TraceContent, t *table) {
 		}
 		return all, t.header(first.text)
 	}
-	b.trace(c, t.parse, func(timed, *Row) error { return nil })
+	b.trace(c, t.parse, func(timedRow, *Row) error { return nil })
 }

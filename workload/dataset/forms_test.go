@@ -293,7 +293,8 @@ func TestMaxSkipped(t *testing.T) {
 	}
 }
 
-// TestExcludedRowsAreNotFaults: max_skipped does not limit failed requests of a trace, but at least one other row is needed.
+// TestExcludedRowsAreNotFaults: max_skipped does not limit failed requests of a trace, but at least one other row is
+// needed.
 func TestExcludedRowsAreNotFaults(t *testing.T) {
 	head := "Timestamp,Request tokens,Response tokens\n"
 	failed := strings.Repeat("1,5,0\n", 50)

@@ -134,7 +134,7 @@ func (e *elements) next() (item, error) {
 
 // take reads an element up to the comma or bracket that ends it.
 func (e *elements) take(it *item) error {
-	cut := cutter{}
+	cut := elementScanner{}
 	e.buffer = e.buffer[:0]
 	for length := 0; !cut.done; {
 		if _, err := e.src.Peek(1); err != nil {
@@ -192,8 +192,8 @@ func (e *elements) unexpectedEnd(err error) error {
 	return fmt.Errorf("element %d: %w", e.number+1, explainEOF(err))
 }
 
-// cutter finds the end of an element.
-type cutter struct {
+// elementScanner finds the end of an element.
+type elementScanner struct {
 	depth           int
 	quoted, escaped bool
 	done            bool
@@ -201,7 +201,7 @@ type cutter struct {
 
 // length returns how much of the text belongs to the element. After it sets done, the next character is the comma or
 // bracket that ends the element.
-func (c *cutter) length(text []byte) int {
+func (c *elementScanner) length(text []byte) int {
 	for i, b := range text {
 		switch {
 		case c.escaped:

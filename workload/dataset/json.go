@@ -33,16 +33,16 @@ func checkObject(text []byte) error {
 // members yields the names and raw values of a valid object.
 func members(object []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
-		i := space(object, 0) + 1
-		for i = space(object, i); object[i] != '}'; i = space(object, i) {
+		i := skipSpace(object, 0) + 1
+		for i = skipSpace(object, i); object[i] != '}'; i = skipSpace(object, i) {
 			end := valueEnd(object, i)
 			name := object[i+1 : end-1]
-			i = space(object, space(object, end)+1)
+			i = skipSpace(object, skipSpace(object, end)+1)
 			end = valueEnd(object, i)
 			if !yield(string(name), object[i:end]) {
 				return
 			}
-			if i = space(object, end); object[i] == ',' {
+			if i = skipSpace(object, end); object[i] == ',' {
 				i++
 			}
 		}
@@ -52,21 +52,21 @@ func members(object []byte) iter.Seq2[string, []byte] {
 // values yields the raw elements of a valid array.
 func values(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		i := space(array, 0) + 1
-		for i = space(array, i); array[i] != ']'; i = space(array, i) {
+		i := skipSpace(array, 0) + 1
+		for i = skipSpace(array, i); array[i] != ']'; i = skipSpace(array, i) {
 			end := valueEnd(array, i)
 			if !yield(array[i:end]) {
 				return
 			}
-			if i = space(array, end); array[i] == ',' {
+			if i = skipSpace(array, end); array[i] == ',' {
 				i++
 			}
 		}
 	}
 }
 
-// space returns the index of the first character from i on that is not white space.
-func space(text []byte, i int) int {
+// skipSpace returns the index of the first character from i on that is not white space.
+func skipSpace(text []byte, i int) int {
 	for text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r' {
 		i++
 	}
@@ -131,8 +131,8 @@ func typeOf(value []byte) string {
 	}
 }
 
-// inside returns what stands between the quotes of a string. It returns an error if the value is not a string.
-func inside(name string, value []byte) ([]byte, error) {
+// stringInside returns what stands between the quotes of a string. It returns an error if the value is not a string.
+func stringInside(name string, value []byte) ([]byte, error) {
 	if value[0] != '"' {
 		return nil, unusable("%s is %s, not a string", name, typeOf(value))
 	}
@@ -152,12 +152,12 @@ func unescape(inside []byte) string {
 // maxLength is the maximum length in tokens. It is also the most that a plan may ask for.
 const maxLength = 1 << 24
 
-// length reads a number of tokens. It accepts a fraction of zero (as in 12.0), which tables often have.
-func length(name string, value []byte) (uint32, error) {
+// parseLength reads a number of tokens. It accepts a fraction of zero (as in 12.0), which tables often have.
+func parseLength(name string, value []byte) (uint32, error) {
 	if n, err := strconv.ParseUint(string(value), 10, 32); err == nil && n <= maxLength {
 		return uint32(n), nil
 	}
-	f, err := number(name, value)
+	f, err := parseNumber(name, value)
 	switch {
 	case err != nil:
 		return 0, err
@@ -171,8 +171,8 @@ func length(name string, value []byte) (uint32, error) {
 	return uint32(f), nil
 }
 
-// number reads a finite number.
-func number(name string, value []byte) (float64, error) {
+// parseNumber reads a finite number.
+func parseNumber(name string, value []byte) (float64, error) {
 	if len(value) > 64 {
 		return 0, unusable("%s is %.20q..., not a number", name, value)
 	}
@@ -183,20 +183,20 @@ func number(name string, value []byte) (float64, error) {
 	return f, nil
 }
 
-// latest is the largest absolute time of a trace, in nanoseconds. Larger times do not fit into 64 bits.
-const latest = 9.2e18
+// maxTime is the largest absolute time of a trace, in nanoseconds. Larger times do not fit into 64 bits.
+const maxTime = 9.2e18
 
-// nanoseconds reads a time that is given in units of unit nanoseconds.
-func nanoseconds(name string, value []byte, unit float64) (int64, error) {
-	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && math.Abs(float64(n))*unit < latest {
+// parseTime reads a time that is given in units of unit nanoseconds.
+func parseTime(name string, value []byte, unit float64) (int64, error) {
+	if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && math.Abs(float64(n))*unit < maxTime {
 		return n * int64(unit), nil
 	}
-	f, err := number(name, value)
+	f, err := parseNumber(name, value)
 	if err != nil {
 		return 0, err
 	}
-	if math.Abs(f)*unit >= latest {
-		return 0, unusable("%s is %s: it must be between -%.3g and %.3g", name, value, latest/unit, latest/unit)
+	if math.Abs(f)*unit >= maxTime {
+		return 0, unusable("%s is %s: it must be between -%.3g and %.3g", name, value, maxTime/unit, maxTime/unit)
 	}
 	return int64(math.Round(f * unit)), nil
 }

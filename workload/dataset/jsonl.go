@@ -15,7 +15,7 @@ const defaultOutput = 256
 type jsonl struct {
 	lengths  lengths
 	sessions bool
-	talk     conversation
+	chat     conversation
 	compact  bytes.Buffer
 	unused   *Unused
 }
@@ -30,8 +30,8 @@ type fields struct {
 	outputs               [len(outputNames)][]byte
 }
 
-// find finds the members of a row.
-func find(text []byte, unused *Unused) (f fields) {
+// findFields finds the members of a row.
+func findFields(text []byte, unused *Unused) (f fields) {
 	for name, value := range members(text) {
 		switch name {
 		case "prompt":
@@ -85,13 +85,13 @@ func (j *jsonl) parse(text []byte, row *Row) error {
 	if err := checkObject(text); err != nil {
 		return err
 	}
-	f := find(text, j.unused)
+	f := findFields(text, j.unused)
 	f.noteIgnored(j.unused)
 	own, err := f.output()
 	if err != nil {
 		return err
 	}
-	j.talk.limit = own
+	j.chat.limit = own
 	row.OSL = j.lengths.output(own, nil)
 	switch {
 	case f.ids != nil:
@@ -112,7 +112,7 @@ func (f *fields) output() (uint32, error) {
 		if value == nil {
 			continue
 		}
-		n, err := length(outputNames[i], value)
+		n, err := parseLength(outputNames[i], value)
 		if err == nil && n == 0 {
 			err = unusable("%s is 0: it must be at least 1", outputNames[i])
 		}
@@ -123,7 +123,7 @@ func (f *fields) output() (uint32, error) {
 
 // prompt reads a prompt of text.
 func (j *jsonl) prompt(value []byte, row *Row) error {
-	text, err := inside("prompt", value)
+	text, err := stringInside("prompt", value)
 	if err != nil {
 		return err
 	}
@@ -155,10 +155,10 @@ func parseIDs(array []byte, row *Row) error {
 
 // session reads messages as a conversation that is played turn by turn.
 func (j *jsonl) session(array []byte, row *Row) error {
-	if err := j.talk.read("messages", array, "role", "content"); err != nil {
+	if err := j.chat.read("messages", array, "role", "content"); err != nil {
 		return err
 	}
-	j.talk.turns(row, &j.lengths)
+	j.chat.turns(row, &j.lengths)
 	return asSession(row)
 }
 
@@ -191,7 +191,7 @@ func (j *jsonl) checkMessages(row *Row) error {
 		if text == nil {
 			return unusable("has no text in its first message")
 		}
-		if row.Insert = placeIn(row.Content, text); whole {
+		if row.Insert = offsetIn(row.Content, text); whole {
 			row.ISL = j.lengths.tokens(text)
 		}
 	}
@@ -230,6 +230,6 @@ func firstPart(parts []byte) []byte {
 	return nil
 }
 
-// placeIn returns the index at which part starts in text. part must be a subslice of text: both then end at the same
+// offsetIn returns the index at which part starts in text. part must be a subslice of text: both then end at the same
 // capacity.
-func placeIn(text, part []byte) int { return cap(text) - cap(part) }
+func offsetIn(text, part []byte) int { return cap(text) - cap(part) }

@@ -11,7 +11,7 @@ type mooncake struct {
 }
 
 // parse reads a row. The row's blocks are valid until the next call.
-func (m *mooncake) parse(text []byte) (t timed, err error) {
+func (m *mooncake) parse(text []byte) (t timedRow, err error) {
 	if err := checkObject(text); err != nil {
 		return t, err
 	}
@@ -21,13 +21,13 @@ func (m *mooncake) parse(text []byte) (t timed, err error) {
 		switch name {
 		case "timestamp":
 			found |= time
-			t.at, err = nanoseconds(name, value, 1e6)
+			t.at, err = parseTime(name, value, 1e6)
 		case "input_length":
 			found |= input
-			t.isl, err = length(name, value)
+			t.isl, err = parseLength(name, value)
 		case "output_length":
 			found |= output
-			t.osl, err = length(name, value)
+			t.osl, err = parseLength(name, value)
 		case "hash_ids":
 			found |= hashes
 			err = m.hashes(value)
@@ -54,7 +54,7 @@ func (m *mooncake) hashes(value []byte) error {
 	}
 	m.blocks = m.blocks[:0]
 	for v := range values(value) {
-		id, ok := unsigned(v)
+		id, ok := parseUint(v)
 		if !ok {
 			return unusable("hash_ids has %.40s, which is not a whole number from 0 to 2^64-1", v)
 		}
@@ -64,7 +64,7 @@ func (m *mooncake) hashes(value []byte) error {
 }
 
 // check returns an error unless there is one block for each block_tokens of the prompt.
-func (m *mooncake) check(t timed) error {
+func (m *mooncake) check(t timedRow) error {
 	want := (uint64(t.isl) + uint64(m.block) - 1) / uint64(m.block)
 	if uint64(len(t.blocks)) != want {
 		return unusable("has %d hash_ids, but an input_length of %d makes %d blocks of %d tokens: check block_tokens",
@@ -74,15 +74,15 @@ func (m *mooncake) check(t timed) error {
 }
 
 // checkTokens leaves out rows without a prompt or an answer: requests that failed.
-func checkTokens(t timed) error {
+func checkTokens(t timedRow) error {
 	if t.isl == 0 || t.osl == 0 {
 		return exclude("has no tokens in prompt or answer: a request that failed")
 	}
 	return nil
 }
 
-// unsigned reads a 64-bit unsigned integer.
-func unsigned(value []byte) (n uint64, ok bool) {
+// parseUint reads a 64-bit unsigned integer.
+func parseUint(value []byte) (n uint64, ok bool) {
 	for _, c := range value {
 		if c < '0' || c > '9' || n > (1<<64-1)/10 {
 			return 0, false

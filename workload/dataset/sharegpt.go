@@ -5,7 +5,7 @@ package dataset
 type sharegpt struct {
 	lengths  lengths
 	sessions bool
-	talk     conversation
+	chat     conversation
 	unused   *Unused
 }
 
@@ -19,9 +19,9 @@ func (s *sharegpt) parse(text []byte, row *Row) error {
 		var err error
 		switch name {
 		case "conversations", "conversation":
-			found, err = true, s.talk.read(name, value, "from", "value")
+			found, err = true, s.chat.read(name, value, "from", "value")
 		case "messages":
-			found, err = true, s.talk.read(name, value, "role", "content")
+			found, err = true, s.chat.read(name, value, "role", "content")
 		default:
 			s.unused.note(name)
 		}
@@ -32,13 +32,13 @@ func (s *sharegpt) parse(text []byte, row *Row) error {
 	if !found {
 		return unusable("has no conversations")
 	}
-	if s.talk.turns(row, &s.lengths); s.sessions {
+	if s.chat.turns(row, &s.lengths); s.sessions {
 		return asSession(row)
 	}
 	if len(row.Content) > 0 {
 		s.unused.note("system message that only sessions use")
 	}
-	return asQuestion(row)
+	return asFirstQuestion(row)
 }
 
 // noAnswer is the reason for leaving out a conversation. vLLM's benchmark leaves out conversations of fewer than two
@@ -58,8 +58,8 @@ func asSession(row *Row) error {
 	return nil
 }
 
-// asQuestion makes the row its first question that has an answer.
-func asQuestion(row *Row) error {
+// asFirstQuestion makes the row its first question that has an answer.
+func asFirstQuestion(row *Row) error {
 	for _, t := range row.Turns {
 		if len(t.Answer) > 0 {
 			row.Kind, row.ISL, row.OSL = Text, t.ISL, t.OSL

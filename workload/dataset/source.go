@@ -57,16 +57,16 @@ func (r *boundedReader) Read(b []byte) (int, error) {
 	switch {
 	case r.read > r.limit:
 		return 0, fmt.Errorf("it has more than %s of text: use a part of it, or raise the limit (SPATE_DATASET_MAX_SIZE)",
-			inBytes(r.limit))
+			formatBytes(r.limit))
 	case r.packed != nil && r.read > uncheckedBytes && r.read/maxGrowth > r.packed.read:
 		return 0, fmt.Errorf("its first %s uncompress to %s, more than %d times as much, as in a decompression bomb: "+
-			"uncompress it first if it is genuine", inBytes(r.packed.read), inBytes(r.read), maxGrowth)
+			"uncompress it first if it is genuine", formatBytes(r.packed.read), formatBytes(r.read), maxGrowth)
 	}
 	return n, err
 }
 
-// inBytes formats a size.
-func inBytes(n uint64) string {
+// formatBytes formats a size.
+func formatBytes(n uint64) string {
 	switch {
 	case n >= 1<<30:
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))

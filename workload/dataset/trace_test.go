@@ -83,16 +83,16 @@ func TestWindowOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64Range(-20, 20), 1, 40).Draw(t, "times")
 		room := rapid.IntRange(1, 50).Draw(t, "room")
-		var got []timed
-		w := window{limit: room * timed{}.bytes(), unit: "line", emit: func(row timed, at time.Duration) error {
-			got = append(got, timed{at: row.at, number: row.number})
+		var got []timedRow
+		w := window{limit: room * timedRow{}.bytes(), unit: "line", emit: func(row timedRow, at time.Duration) error {
+			got = append(got, timedRow{at: row.at, number: row.number})
 			return nil
 		}}
-		var rows []timed
+		var rows []timedRow
 		var err error
 		late := false
 		for i, at := range times {
-			row := timed{at: at, number: uint64(i)}
+			row := timedRow{at: at, number: uint64(i)}
 			rows = append(rows, row)
 			behind := 0 // earlier rows in the file with a later time
 			for _, other := range times[:i] {
@@ -114,14 +114,15 @@ func TestWindowOracle(t *testing.T) {
 			}
 			return
 		}
-		slices.SortStableFunc(rows, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
-		if !slices.EqualFunc(got, rows, func(a, b timed) bool { return a.at == b.at && a.number == b.number }) {
+		slices.SortStableFunc(rows, func(a, b timedRow) int { return cmp.Compare(a.at, b.at) })
+		if !slices.EqualFunc(got, rows, func(a, b timedRow) bool { return a.at == b.at && a.number == b.number }) {
 			t.Fatalf("%v, want %v", got, rows)
 		}
 	})
 }
 
-// TestOutOfOrder: a trace that is out of order is sorted, and reported as such. Its sharing is that of the sorted trace.
+// TestOutOfOrder: a trace that is out of order is sorted, and reported as such. Its sharing is that of the sorted
+// trace.
 func TestOutOfOrder(t *testing.T) {
 	text := file(t, mooncakeTrace)
 	w := mooncakeOf(&spatev1.TraceContent{})
@@ -138,7 +139,7 @@ func TestOutOfOrder(t *testing.T) {
 func TestTooFarOutOfOrder(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
-	rows := windowBytes/timed{}.bytes() + 10
+	rows := windowBytes/timedRow{}.bytes() + 10
 	for i := range rows {
 		at := time.Date(2024, 5, 10, 0, 0, i, 0, time.UTC)
 		fmt.Fprintf(&text, "%s,10,10\n", at.Format("2006-01-02 15:04:05"))

@@ -8,8 +8,8 @@ import (
 // windowBytes is the memory for rows that are held for sorting.
 const windowBytes = 16 << 20
 
-// timed is a row of a trace before it is written to the file.
-type timed struct {
+// timedRow is a row of a trace before it is written to the file.
+type timedRow struct {
 	at       int64 // ns, by the trace's own clock
 	number   uint64
 	isl, osl uint32
@@ -17,7 +17,7 @@ type timed struct {
 }
 
 // bytes returns the approximate memory of a row.
-func (t timed) bytes() int { return 64 + 8*cap(t.blocks) }
+func (t timedRow) bytes() int { return 64 + 8*cap(t.blocks) }
 
 // window sorts the rows of a trace by time. Logs are often written when requests end, and are then out of order by as
 // much as requests last. A window of windowBytes (about 250,000 rows without blocks) sorts them, and any small file, in
@@ -28,17 +28,17 @@ type window struct {
 	limit    int
 	latest   int64 // largest time received
 	first    int64
-	last     timed // the last row emitted
+	last     timedRow // the last row emitted
 	started  bool
 	sorted   uint64
 	unit     string
-	emit     func(row timed, at time.Duration) error
+	emit     func(row timedRow, at time.Duration) error
 	spare    [][]uint64
 	received bool
 }
 
 // add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks.
-func (w *window) add(t timed) error {
+func (w *window) add(t timedRow) error {
 	if w.received && t.at < w.latest {
 		w.sorted++
 	} else {
@@ -46,7 +46,7 @@ func (w *window) add(t timed) error {
 	}
 	w.received = true
 	if len(t.blocks) > 0 {
-		t.blocks = append(w.room(), t.blocks...)
+		t.blocks = append(w.spareBlocks(), t.blocks...)
 	}
 	w.rows.push(t)
 	for w.held += t.bytes(); w.held > w.limit; {
@@ -57,8 +57,8 @@ func (w *window) add(t timed) error {
 	return nil
 }
 
-// room returns the memory of emitted blocks for reuse.
-func (w *window) room() []uint64 {
+// spareBlocks returns the memory of emitted blocks for reuse.
+func (w *window) spareBlocks() []uint64 {
 	if len(w.spare) == 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (w *window) pop() error {
 		return fmt.Errorf("%s %d is %v earlier than %s %d, which comes too far before it in the file to be sorted: "+
 			"sort the file by time", w.unit, t.number, time.Duration(w.last.at-t.at), w.unit, w.last.number)
 	}
-	w.last = timed{at: t.at, number: t.number}
+	w.last = timedRow{at: t.at, number: t.number}
 	if t.at-w.first < 0 {
 		return fmt.Errorf("%s %d is more than 292 years after the first: check the times", w.unit, t.number)
 	}
@@ -99,7 +99,7 @@ func (w *window) pop() error {
 }
 
 // timedHeap is a binary heap of rows. The earliest row comes first; rows of equal time keep their order in the file.
-type timedHeap []timed
+type timedHeap []timedRow
 
 // before reports whether row i is emitted before row j.
 func (h timedHeap) before(i, j int) bool {
@@ -107,7 +107,7 @@ func (h timedHeap) before(i, j int) bool {
 }
 
 // push adds a row.
-func (h *timedHeap) push(t timed) {
+func (h *timedHeap) push(t timedRow) {
 	*h = append(*h, t)
 	rows := *h
 	for i := len(rows) - 1; i > 0 && rows.before(i, (i-1)/2); i = (i - 1) / 2 {
@@ -116,10 +116,10 @@ func (h *timedHeap) push(t timed) {
 }
 
 // pop removes and returns the first row.
-func (h *timedHeap) pop() timed {
+func (h *timedHeap) pop() timedRow {
 	rows := *h
 	first, last := rows[0], len(rows)-1
-	rows[0], rows[last] = rows[last], timed{}
+	rows[0], rows[last] = rows[last], timedRow{}
 	rows = rows[:last]
 	for i := 0; ; {
 		next := 2*i + 1

@@ -82,7 +82,7 @@ func newBPE(data json.RawMessage) (*bpe, error) {
 		m.unknown = id
 	}
 	var err error
-	if m.list, err = listed(p.Vocab); err != nil {
+	if m.list, err = tokensByID(p.Vocab); err != nil {
 		return nil, err
 	}
 	return m, m.addMerges(p.Merges)

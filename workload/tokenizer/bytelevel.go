@@ -16,7 +16,7 @@ func newByteLevel(p splitterPart) (splitter, error) {
 	prefix := p.AddPrefixSpace == nil || *p.AddPrefixSpace
 	return func(pieces []piece) []piece {
 		if prefix {
-			pieces = each(spaced)(pieces)
+			pieces = each(addSpace)(pieces)
 		}
 		if useRegex {
 			pieces = cut(pieces)
@@ -25,8 +25,8 @@ func newByteLevel(p splitterPart) (splitter, error) {
 	}, nil
 }
 
-// spaced puts a space in front of a piece that does not start with one.
-func spaced(out []piece, p piece) []piece {
+// addSpace puts a space in front of a piece that does not start with one.
+func addSpace(out []piece, p piece) []piece {
 	if !strings.HasPrefix(p.text, " ") {
 		p.text = " " + p.text
 	}

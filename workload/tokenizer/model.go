@@ -66,8 +66,8 @@ func (f fallback) append(ids []uint32, text string) ([]uint32, bool) {
 	return ids, true
 }
 
-// listed returns the tokens of a vocabulary by id.
-func listed(ids map[string]uint32) ([]string, error) {
+// tokensByID returns the tokens of a vocabulary by id.
+func tokensByID(ids map[string]uint32) ([]string, error) {
 	var all []string
 	for token, id := range ids {
 		if id >= maxIDs {
