@@ -14,8 +14,8 @@ type ArrivalClock string
 // The values of ArrivalClock.
 const (
 	ArrivalByKernel ArrivalClock = "kernel" // the receive stamp of the packet that brought the request's last byte
-	// ArrivalByProgram is Record.Received: the system has no receive stamps, or HTTP/2 has none that belong to one
-	// request.
+	// ArrivalByProgram is the same as Record.Received: the system has no receive stamps, or HTTP/2 has none that belong
+	// to one request
 	ArrivalByProgram ArrivalClock = "program"
 )
 

@@ -28,10 +28,10 @@ const (
 	FaultReset FaultKind = "reset" // the connection is reset (TCP RST)
 	// FaultStall is silence for Pause, or until the client leaves; then everything due is sent at once
 	FaultStall FaultKind = "stall"
-	// FaultDrip: from there on, frames are sent in small pieces with Pause between them
+	// FaultDrip sends frames in small pieces from there on, with Pause between them
 	FaultDrip FaultKind = "drip"
 	FaultGzip FaultKind = "gzip" // the answer is compressed, whether the client accepts it or not
-	// FaultJSONBody: a stream was requested, but the answer is one JSON body; for all requests, see Frames.Deliver
+	// FaultJSONBody answers with one JSON body although a stream was requested; for all requests, see Frames.Deliver
 	FaultJSONBody FaultKind = "json-body"
 )
 

@@ -162,5 +162,5 @@ func (l *lengths) output(own uint32, answer []byte) uint32 {
 	return max(1, clamp((len(unescape(answer))+3)/4))
 }
 
-// clamp limits a length to 0 to longestLength.
+// clamp limits a length to 0 to maxLength.
 func clamp(n int) uint32 { return uint32(min(max(n, 0), maxLength)) }

@@ -9,7 +9,7 @@ import (
 // Unused counts the members of rows that no request uses, by name.
 type Unused struct {
 	counts map[string]uint64
-	others uint64 // rows with names beyond mostUnused
+	others uint64 // rows with names beyond maxUnused
 }
 
 // maxUnused is the maximum number of names that are kept: a file may have a new name in each row.
