@@ -25,18 +25,18 @@ type prefixes struct {
 	drawn   draw.Sequence             // which group
 	content draw.Sequence             // each group's tokens
 
-	walked  atomic.Uint64            // records cover the requests below this index
-	records []atomic.Pointer[record] // the newest record of each group
-	walking sync.Mutex               // guards the fields below, and stores to the fields above
-	full    uint64                   // the length beyond which no record is needed
-	missing uint64                   // groups without a record of that length
-	end     uint64                   // requests from here on are not walked
+	walked   atomic.Uint64             // carriers cover the requests below this index
+	carriers []atomic.Pointer[carrier] // the newest carrier of each group
+	walking  sync.Mutex                // guards the fields below, and stores to the fields above
+	full     uint64                    // the length beyond which no carrier is needed
+	missing  uint64                    // groups without a carrier of that length
+	end      uint64                    // requests from here on are not walked
 }
 
-// record is a request that carried more of its group's prefix than all earlier requests.
-type record struct {
+// carrier is a request that carried more of its group's prefix than all earlier requests.
+type carrier struct {
 	index, length uint64
-	before        *record
+	before        *carrier
 }
 
 // walkAhead is how many requests are walked at a time.
@@ -57,7 +57,7 @@ func newPrefixes(p *spatev1.Prefix, seed uint64, prompt func(uint64) uint64, sho
 	if x.share == 0 {
 		x.share = 1
 	}
-	x.records = make([]atomic.Pointer[record], x.groups)
+	x.carriers = make([]atomic.Pointer[carrier], x.groups)
 	x.full, x.missing = min(x.length, longest), x.groups
 	x.end = requestsToCover(float64(x.groups), x.share)
 	if shortest < x.full {
@@ -104,7 +104,7 @@ func (x *prefixes) shared(index uint64) uint64 {
 	if index >= x.walked.Load() {
 		x.walk(index)
 	}
-	for r := x.records[group].Load(); r != nil; r = r.before {
+	for r := x.carriers[group].Load(); r != nil; r = r.before {
 		if r.index < index {
 			return min(r.length, x.prompt(index))
 		}
@@ -112,7 +112,7 @@ func (x *prefixes) shared(index uint64) uint64 {
 	return 0
 }
 
-// walk records the requests up to the index and some beyond it.
+// walk notes the requests up to the index and some beyond it.
 func (x *prefixes) walk(index uint64) {
 	x.walking.Lock()
 	defer x.walking.Unlock()
@@ -127,17 +127,17 @@ func (x *prefixes) walk(index uint64) {
 	x.walked.Store(i)
 }
 
-// note records a request if it carries more of its prefix than the requests before it.
+// note adds a carrier if the request carries more of its prefix than the requests before it.
 func (x *prefixes) note(index uint64) {
 	group, carries := x.group(index)
 	if !carries {
 		return
 	}
-	before, length := x.records[group].Load(), min(x.length, x.prompt(index))
+	before, length := x.carriers[group].Load(), min(x.length, x.prompt(index))
 	if before != nil && before.length >= min(length, x.full) {
 		return
 	}
-	x.records[group].Store(&record{index, length, before})
+	x.carriers[group].Store(&carrier{index, length, before})
 	if length >= x.full {
 		x.missing--
 	}

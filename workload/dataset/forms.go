@@ -93,7 +93,7 @@ func (b *builder) trace(c *spatev1.TraceContent, parse func(text []byte) (timedR
 	fill func(timedRow, *Row) error) {
 	b.setMaxSkipped(c.MaxSkipped)
 	b.flags |= hasTimes
-	sorter := &window{limit: windowBytes, unit: "line"}
+	sorter := &timeSorter{limit: sorterBytes, unit: "line"}
 	b.parse = func(it item) error {
 		t, err := parse(it.text)
 		if err != nil {

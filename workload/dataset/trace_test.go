@@ -77,14 +77,14 @@ func TestTooManyBlocks(t *testing.T) {
 	}
 }
 
-// TestWindowOracle: rows that are out of order by less than the window are emitted in the order of a stable sort.
-// Otherwise the error names the late row.
-func TestWindowOracle(t *testing.T) {
+// TestTimeSorterOracle: rows that are out of order by less than the sorter holds are emitted in the order of a stable
+// sort. Otherwise the error names the late row.
+func TestTimeSorterOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64Range(-20, 20), 1, 40).Draw(t, "times")
 		room := rapid.IntRange(1, 50).Draw(t, "room")
 		var got []timedRow
-		w := window{limit: room * timedRow{}.bytes(), unit: "line", emit: func(row timedRow, at time.Duration) error {
+		s := timeSorter{limit: room * timedRow{}.bytes(), unit: "line", emit: func(row timedRow, at time.Duration) error {
 			got = append(got, timedRow{at: row.at, number: row.number})
 			return nil
 		}}
@@ -101,12 +101,12 @@ func TestWindowOracle(t *testing.T) {
 				}
 			}
 			late = late || behind > room
-			if err = w.add(row); err != nil {
+			if err = s.add(row); err != nil {
 				break
 			}
 		}
 		if err == nil {
-			err = w.flush()
+			err = s.flush()
 		}
 		if err != nil {
 			if !late || !strings.Contains(err.Error(), "sort the file") {
@@ -139,7 +139,7 @@ func TestOutOfOrder(t *testing.T) {
 func TestTooFarOutOfOrder(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("TIMESTAMP,ContextTokens,GeneratedTokens\n")
-	rows := windowBytes/timedRow{}.bytes() + 10
+	rows := sorterBytes/timedRow{}.bytes() + 10
 	for i := range rows {
 		at := time.Date(2024, 5, 10, 0, 0, i, 0, time.UTC)
 		fmt.Fprintf(&text, "%s,10,10\n", at.Format("2006-01-02 15:04:05"))

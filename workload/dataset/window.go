@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// windowBytes is the memory for rows that are held for sorting.
-const windowBytes = 16 << 20
+// sorterBytes is the memory for rows that are held for sorting.
+const sorterBytes = 16 << 20
 
 // timedRow is a row of a trace before it is written to the file.
 type timedRow struct {
@@ -19,10 +19,10 @@ type timedRow struct {
 // bytes returns the approximate memory of a row.
 func (t timedRow) bytes() int { return 64 + 8*cap(t.blocks) }
 
-// window sorts the rows of a trace by time. Logs are often written when requests end, and are then out of order by as
-// much as requests last. A window of windowBytes (about 250,000 rows without blocks) sorts them, and any small file, in
-// bounded memory. A row that comes even later is an error that names the row: no row is put in the wrong place.
-type window struct {
+// timeSorter sorts the rows of a trace by time. Logs are often written when requests end, and are then out of order by
+// as much as requests last. A sorter of sorterBytes (about 250,000 rows without blocks) sorts them, and any small file,
+// in bounded memory. A row that comes even later is an error that names the row: no row is put in the wrong place.
+type timeSorter struct {
 	rows     timedHeap
 	held     int
 	limit    int
@@ -38,19 +38,19 @@ type window struct {
 }
 
 // add takes a row, and emits the earliest rows while more than limit bytes are held. It copies the row's blocks.
-func (w *window) add(t timedRow) error {
-	if w.received && t.at < w.latest {
-		w.sorted++
+func (s *timeSorter) add(t timedRow) error {
+	if s.received && t.at < s.latest {
+		s.sorted++
 	} else {
-		w.latest = t.at
+		s.latest = t.at
 	}
-	w.received = true
+	s.received = true
 	if len(t.blocks) > 0 {
-		t.blocks = append(w.spareBlocks(), t.blocks...)
+		t.blocks = append(s.spareBlocks(), t.blocks...)
 	}
-	w.rows.push(t)
-	for w.held += t.bytes(); w.held > w.limit; {
-		if err := w.pop(); err != nil {
+	s.rows.push(t)
+	for s.held += t.bytes(); s.held > s.limit; {
+		if err := s.pop(); err != nil {
 			return err
 		}
 	}
@@ -58,19 +58,19 @@ func (w *window) add(t timedRow) error {
 }
 
 // spareBlocks returns the memory of emitted blocks for reuse.
-func (w *window) spareBlocks() []uint64 {
-	if len(w.spare) == 0 {
+func (s *timeSorter) spareBlocks() []uint64 {
+	if len(s.spare) == 0 {
 		return nil
 	}
-	last := w.spare[len(w.spare)-1]
-	w.spare = w.spare[:len(w.spare)-1]
+	last := s.spare[len(s.spare)-1]
+	s.spare = s.spare[:len(s.spare)-1]
 	return last[:0]
 }
 
 // flush emits all rows.
-func (w *window) flush() error {
-	for len(w.rows) > 0 {
-		if err := w.pop(); err != nil {
+func (s *timeSorter) flush() error {
+	for len(s.rows) > 0 {
+		if err := s.pop(); err != nil {
 			return err
 		}
 	}
@@ -78,22 +78,22 @@ func (w *window) flush() error {
 }
 
 // pop emits the earliest row.
-func (w *window) pop() error {
-	t := w.rows.pop()
-	w.held -= t.bytes()
-	if !w.started {
-		w.first, w.started = t.at, true
-	} else if t.at < w.last.at {
+func (s *timeSorter) pop() error {
+	t := s.rows.pop()
+	s.held -= t.bytes()
+	if !s.started {
+		s.first, s.started = t.at, true
+	} else if t.at < s.last.at {
 		return fmt.Errorf("%s %d is %v earlier than %s %d, which comes too far before it in the file to be sorted: "+
-			"sort the file by time", w.unit, t.number, time.Duration(w.last.at-t.at), w.unit, w.last.number)
+			"sort the file by time", s.unit, t.number, time.Duration(s.last.at-t.at), s.unit, s.last.number)
 	}
-	w.last = timedRow{at: t.at, number: t.number}
-	if t.at-w.first < 0 {
-		return fmt.Errorf("%s %d is more than 292 years after the first: check the times", w.unit, t.number)
+	s.last = timedRow{at: t.at, number: t.number}
+	if t.at-s.first < 0 {
+		return fmt.Errorf("%s %d is more than 292 years after the first: check the times", s.unit, t.number)
 	}
-	err := w.emit(t, time.Duration(t.at-w.first))
-	if t.blocks != nil && len(w.spare) < 1024 {
-		w.spare = append(w.spare, t.blocks)
+	err := s.emit(t, time.Duration(t.at-s.first))
+	if t.blocks != nil && len(s.spare) < 1024 {
+		s.spare = append(s.spare, t.blocks)
 	}
 	return err
 }
