@@ -151,7 +151,7 @@ func TestServersWithoutMetricsAreNoted(t *testing.T) {
 	u := begin(t, a, limits{})
 	note := strings.Join(u.found.Preparation.GetNotes(), " ")
 	if want := "No server metrics at " + e.URL +
-		"/metrics and 1 more: it answers with status 404"; !strings.Contains(note, want) {
+		"/metrics and 1 more: it answered with status 404"; !strings.Contains(note, want) {
 		t.Errorf("noted: %q", note)
 	}
 	questions := e.questions()

@@ -88,7 +88,7 @@ func New(c Config) (*Agent, error) {
 // must be called only once.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := raiseFileLimit(); err != nil {
-		a.config.Logger.Warn("fewer streams than this machine could hold", "error", err)
+		a.config.Logger.Warn("limit of open files not raised: this agent can hold fewer streams", "error", err)
 	}
 	a.datasets.open()
 	link, unlink := context.WithCancel(context.WithoutCancel(ctx))
@@ -104,7 +104,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	unlink()
 	<-gone
 	if left > 0 {
-		return fmt.Errorf("shut down with %d snapshots that the coordinator did not take within %v", left,
+		return fmt.Errorf("shut down with %d snapshots that the coordinator did not ack within %v", left,
 			shutdownGrace)
 	}
 	return nil

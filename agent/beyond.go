@@ -13,14 +13,14 @@ import (
 func (s *share) beyond(c *spatev1.Capacity) string {
 	if s.closed != nil {
 		if slots := s.closed.Slots(); c.GetStreams() > 0 && slots > int(c.GetStreams()) {
-			return fmt.Sprintf("was exact up to %d streams when it was calibrated, and its share is %d",
+			return fmt.Sprintf("was exact up to %d streams when it was calibrated, and this stage gives it %d",
 				c.GetStreams(), slots)
 		}
 		return ""
 	}
 	if rate := s.stage.GetLoad().GetRate() * largestPart(s.stripe); c.GetStartsPerSecond() > 0 &&
 		rate > c.GetStartsPerSecond() {
-		return fmt.Sprintf("was exact up to %.6g starts/s when it was calibrated, and its share is up to %.6g",
+		return fmt.Sprintf("was exact up to %.6g starts/s when it was calibrated, and this stage gives it up to %.6g",
 			c.GetStartsPerSecond(), rate)
 	}
 	return ""

@@ -18,8 +18,8 @@ type connectError struct {
 func (e *connectError) Error() string {
 	text := reason.Of(e.cause)
 	if text == reason.Broken && !e.welcomed {
-		text = "ended the connection before it said anything: its log says why; it may not accept this agent's certificate (another authority " +
-			"or role, see `spate certs --help`)"
+		text = "closed the connection before its first message: see the coordinator's log; it may reject this " +
+			"agent's certificate (another authority or role, see `spate certs --help`)"
 	}
 	return fmt.Sprintf("coordinator %s: %s", plainAddress(e.address), text)
 }

@@ -73,13 +73,15 @@ type Config struct {
 func (c *Config) Validate() error {
 	var wrong []error
 	if c.Name == "" {
-		wrong = append(wrong, errors.New("name: is empty; give each agent a name of its own"))
+		wrong = append(wrong, errors.New("name: is empty; give each agent its own name"))
 	}
 	if c.Coordinator == nil {
-		wrong = append(wrong, errors.New("coordinator: no way to find its address is given"))
+		wrong = append(wrong, errors.New("coordinator: is not set; set a function that returns its address"))
 	}
 	if !(c.MaxRate >= 0) || math.IsInf(c.MaxRate, 1) {
-		wrong = append(wrong, fmt.Errorf("max rate: %v is no number of requests per second; 0 is no limit", c.MaxRate))
+		wrong = append(wrong, fmt.Errorf("max rate: %v is not a number of requests per second: want 0, which means "+
+			"no limit, or more",
+			c.MaxRate))
 	}
 	if c.Logger == nil {
 		wrong = append(wrong, errors.New("logger: is missing"))

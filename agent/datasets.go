@@ -58,7 +58,8 @@ func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error
 		return path, err
 	}
 	if most := d.keep.Bytes; most > 0 && ds.GetSize() > most {
-		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps %d of all: raise its --keep-datasets-size",
+		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps at most %d of all datasets: raise its "+
+			"--keep-datasets-size",
 			ds.GetSha256(), ds.GetSize(), most)
 	}
 	path, err := d.fetch(ctx, s, ds)
@@ -86,7 +87,8 @@ func (d *datasets) tidy(s *store.Store) {
 	}
 	gone, err := s.Prune(d.keep, time.Now(), nil)
 	for _, g := range gone {
-		d.log.Info("dataset removed: it is beyond the limits", "sha256", g.Name, "bytes", g.Bytes, "used", g.Used)
+		d.log.Info("dataset removed: the directory was beyond its limits",
+			"sha256", g.Name, "bytes", g.Bytes, "used", g.Used)
 	}
 	if err != nil {
 		d.log.Warn("datasets cannot be removed", "error", err)
@@ -108,8 +110,8 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
-			return "", fmt.Errorf("dataset %s: %w with %d of %d bytes here", ds.GetSha256(), context.Cause(ctx),
-				in.Written(), ds.GetSize())
+			return "", fmt.Errorf("dataset %s: %w after %d of %d bytes", ds.GetSha256(), context.Cause(ctx),
+				in.Have(), ds.GetSize())
 		case !transient(err):
 			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), reason.Plain(err.Error()))
 		default:
@@ -120,7 +122,7 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 }
 
 // errAway is returned when there is no connection to fetch over.
-var errAway = status.Error(codes.Unavailable, "there is no connection to the coordinator")
+var errAway = status.Error(codes.Unavailable, "not connected to the coordinator")
 
 // transfer copies the missing bytes, until the connection breaks.
 func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1.Dataset) error {

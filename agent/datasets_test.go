@@ -116,7 +116,7 @@ func TestDatasetThatCannotBeHad(t *testing.T) {
 		"longer than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil,
 			"more than the 3 bytes"},
 		"coordinator is gone": {gone, right, func(d *datasets) { d.attend(nil) },
-			"the stage was given up with 0 of 4 bytes"},
+			"the stage was given up after 0 of 4 bytes"},
 		"no directory": {context.Background(), right, func(d *datasets) { d.dir = "" }, "no directory"},
 	} {
 		d, _ := shelved(t, data)

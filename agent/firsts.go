@@ -55,5 +55,5 @@ func (f *firsts) ended(o *stream.Observation) string {
 	if f.failed++; f.fine || f.failed < mostFirsts {
 		return ""
 	}
-	return fmt.Sprintf("its first %d requests all failed in one way: %s", f.failed, o.Err.Message)
+	return fmt.Sprintf("its first %d requests all failed in the same way: %s", f.failed, o.Err.Message)
 }

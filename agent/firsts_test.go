@@ -83,7 +83,7 @@ func TestHopelessTarget(t *testing.T) {
 				return
 			}
 			if failed < mostFirsts || failed > 3*mostFirsts ||
-				!strings.HasPrefix(why, "target T is hopeless: its first 20 requests all failed in one way: ") ||
+				!strings.HasPrefix(why, "target T is hopeless: its first 20 requests all failed in the same way: ") ||
 				!strings.Contains(why, "no") ||
 				o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 				t.Errorf("%d failed, %q", failed, why)

@@ -65,7 +65,8 @@ func (s *session) heartbeats(interval time.Duration) error {
 	for {
 		h := s.heartbeat()
 		s.beats.send(h.GetNumber(), clock.Now())
-		if err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: h}}); err != nil {
+		err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: h}})
+		if err != nil {
 			return unsent(s.ctx, err)
 		}
 		select {
@@ -104,7 +105,7 @@ func (s *session) watch(patience time.Duration) error {
 	for {
 		until := clock.Instant(s.heard.Load()).Add(patience)
 		if left := clock.Until(until); left <= 0 {
-			return fmt.Errorf("nothing was heard from it for %v: the connection is given up", patience)
+			return fmt.Errorf("no message for %v: connection closed", patience)
 		}
 		if !sleep(s.ctx, until) {
 			return s.ctx.Err()

@@ -63,12 +63,14 @@ func (l limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins al
 // checkStreams returns an error if the agent may not hold that many requests in flight.
 func (l limits) checkStreams(streams int, f files) error {
 	if l.maxStreams > 0 && streams > int(l.maxStreams) {
-		return fmt.Errorf("the share has %d requests in flight, this agent takes on %d: raise its max streams or add agents", streams, l.maxStreams)
+		return fmt.Errorf("the stripe has up to %d requests in flight, this agent's limit is %d: raise its max "+
+			"streams or add agents", streams, l.maxStreams)
 	}
 	if streams > l.files(f) {
 		need := streams*max(l.fileShares, 1) + f.open + spareFiles
-		return fmt.Errorf("the share needs %d open files (%d requests in flight%s, %d files open now, %d spare), the limit is %d: "+
-			"raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents", need, streams, l.others(), f.open,
+		return fmt.Errorf("the stripe needs %d open files (%d requests in flight%s, %d files open now, %d spare), "+
+			"the limit is %d: raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents",
+			need, streams, l.others(), f.open,
 			spareFiles, f.limit, need)
 	}
 	return nil
@@ -82,7 +84,7 @@ func (l limits) others() string {
 	if l.fileShares <= 1 {
 		return ""
 	}
-	return fmt.Sprintf(", and as many for each of %d others in this process", l.fileShares-1)
+	return fmt.Sprintf(", and as many for each of %d other agents in this process", l.fileShares-1)
 }
 
 // streams returns the maximum number of requests in flight, at least 1.

@@ -162,7 +162,7 @@ func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 		l.startError = clock.Now().Sub(at)
 	}
 	if err != nil && l.starting.Err() == nil {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "the armed start could not be waited for: "+err.Error())
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "waiting for the armed start failed: "+err.Error())
 	}
 	return err == nil
 }

@@ -500,11 +500,11 @@ func TestRejections(t *testing.T) {
 		},
 		"foreign host": {
 			closed(func(*spatev1.Stage) {}), limits{targets: allowing(t, "*.example.com", "10.0.0.1")},
-			[]string{"target T: endpoint " + e.URL, "allows load to *.example.com, 10.0.0.1 only"},
+			[]string{"target T: endpoint " + e.URL, "allows load only to *.example.com, 10.0.0.1"},
 		},
 		"too many streams": {
 			closed(func(*spatev1.Stage) {}), limits{maxStreams: 2},
-			[]string{"3 requests in flight, this agent takes on 2"},
+			[]string{"3 requests in flight, this agent's limit is 2"},
 		},
 		"too many files": {
 			closed(func(s *spatev1.Stage) { s.Load.Concurrency = 9_000_000 }), limits{},
@@ -516,7 +516,7 @@ func TestRejections(t *testing.T) {
 		},
 		"secret missing": {
 			closed(func(s *spatev1.Stage) { s.Target.ApiKey = "env:KEY" }), limits{},
-			[]string{"target T: api_key: the value of env:KEY did not come"},
+			[]string{"target T: api_key: the value of env:KEY came neither with this assignment"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

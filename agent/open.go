@@ -70,7 +70,7 @@ func (l *load) runOpen() {
 		}
 	}
 	if err := l.open.Err(); err != nil {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot go on: "+err.Error())
+		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot continue: "+err.Error())
 	}
 	o.giveUp(clock.Now())
 	l.drain(o.last)

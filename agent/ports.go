@@ -17,14 +17,16 @@ func sourceAddresses(texts []string) ([]netip.Addr, error) {
 		a, err := netip.ParseAddr(text)
 		switch {
 		case err != nil || a.IsUnspecified() || a.IsMulticast():
-			return nil, fmt.Errorf("source addresses: %q is no address of this machine such as 10.0.0.7", text)
+			return nil, fmt.Errorf("source addresses: %q is not a unicast IP address: write an address of this "+
+				"machine, such as 10.0.0.7", text)
 		case seen[a]:
 			return nil, fmt.Errorf("source addresses: %s is listed twice", text)
 		}
 		seen[a] = true
 		l, err := net.ListenPacket("udp", net.JoinHostPort(text, "0"))
 		if err != nil {
-			return nil, fmt.Errorf("source addresses: %s is not to be had on this machine: add it to an interface (ip address add) or leave it out: %w", text, err)
+			return nil, fmt.Errorf("source addresses: %s is not available on this machine: add it to an interface "+
+				"(ip address add) or remove it from the list: %w", text, err)
 		}
 		_ = l.Close() // only opened to check the address
 		addresses = append(addresses, a)
@@ -63,8 +65,9 @@ func (l limits) checkPorts(streams int, p ports) error {
 	if most == 0 || streams <= most {
 		return nil
 	}
-	return fmt.Errorf("the share has %d requests in flight, and this machine has ports for %d connections%s: %d (net.ipv4.ip_local_port_range) for each "+
-		"of %d source addresses and %d endpoints: give the agent more source addresses (--source-address), widen the range "+
+	return fmt.Errorf("the stripe has up to %d requests in flight, and this machine has ports for %d "+
+		"connections%s: %d (net.ipv4.ip_local_port_range) for each of %d source addresses and %d endpoints: give "+
+		"the agent more source addresses (--source-address), widen the range "+
 		`(sysctl -w net.ipv4.ip_local_port_range="1024 65535") or add agents on other machines`, streams, most,
 		l.others(), p.each, p.sources, p.endpoints)
 }

@@ -14,9 +14,9 @@ func TestSourceAddressesAreTried(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for want, list := range map[string][]string{
-		`"localhost" is no address`: {"localhost"}, `"0.0.0.0" is no address`: {"0.0.0.0"},
+		`"localhost" is not a unicast IP address`: {"localhost"}, `"0.0.0.0" is not a unicast IP address`: {"0.0.0.0"},
 		"is listed twice": {"127.0.0.1", "127.0.0.1"},
-		"192.0.2.1 is not to be had on this machine": {"127.0.0.1", "192.0.2.1"},
+		"192.0.2.1 is not available on this machine": {"127.0.0.1", "192.0.2.1"},
 	} {
 		if _, err := sourceAddresses(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", list, err, want)

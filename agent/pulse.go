@@ -52,5 +52,6 @@ func (p *pulse) observe(o *stream.Observation, lastToken func() clock.Instant) s
 		p.failures = 0
 		return ""
 	}
-	return fmt.Sprintf("no connection in %v, %d tried: %s", lasted.Round(time.Millisecond), p.failures, o.Err.Message)
+	return fmt.Sprintf("no connection in %v and %d attempts: %s",
+		lasted.Round(time.Millisecond), p.failures, o.Err.Message)
 }

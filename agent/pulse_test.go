@@ -59,7 +59,7 @@ func TestPulse(t *testing.T) {
 		if (why != "") != c.dead {
 			t.Errorf("%s: %q", name, why)
 		}
-		if c.dead && why != "no connection in 5s, 10 tried: refused" {
+		if c.dead && why != "no connection in 5s and 10 attempts: refused" {
 			t.Errorf("%s: %q", name, why)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // rate is the highest rate of all agents together; 0: not known.
 func (l limits) checkRate(rate float64, stripe *spatev1.Stripe) error {
 	if own := rate * largestPart(stripe); l.maxRate > 0 && own > l.maxRate {
-		return fmt.Errorf("the share has up to %.6g requests per second (%.6g over all agents), this agent takes on %.6g: raise its max rate, "+
-			"lower its weight or add agents", own, rate, l.maxRate)
+		return fmt.Errorf("the stripe has up to %.6g requests per second (%.6g over all agents), this agent's "+
+			"limit is %.6g: raise its max rate, lower its weight or add agents", own, rate, l.maxRate)
 	}
 	return nil
 }
@@ -94,8 +94,8 @@ func (p *pace) begin(since time.Duration) string {
 			continue
 		}
 		if n := float64(next & (1<<32 - 1)); n > p.most && n-1 <= p.most {
-			return fmt.Sprintf("the share began more requests in second %d than the %.6g per second that this agent takes on: raise its max "+
-				"rate, lower the load or add agents", next>>32, p.most)
+			return fmt.Sprintf("this agent started more requests in second %d than its limit of %.6g per second: "+
+				"raise its max rate, lower the load or add agents", next>>32, p.most)
 		}
 		return ""
 	}

@@ -46,7 +46,7 @@ func TestRateBeyondTheAgentsOwn(t *testing.T) {
 	}
 	err := (limits{maxRate: 50}).checkRate(101, stripe)
 	if err == nil || !strings.HasPrefix(err.Error(),
-		"the share has up to 50.5 requests per second (101 over all agents), this agent takes on 50:") {
+		"the stripe has up to 50.5 requests per second (101 over all agents), this agent's limit is 50:") {
 		t.Error(err)
 	}
 }
@@ -72,7 +72,7 @@ func TestAgentKeepsItsOwnRate(t *testing.T) {
 	busy.Ref.StageIndex, busy.Stage.Index = 1, 1
 	c.begin(busy)
 	totals := c.totals(1)
-	if !strings.Contains(totals.GetFailure(), "than the 20 per second that this agent takes on") ||
+	if !strings.Contains(totals.GetFailure(), "than its limit of 20 per second") ||
 		totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
 		t.Errorf("totals %v", totals)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // errEnded is returned when a load can take over nothing more.
-var errEnded = errors.New("the load has ended: what it was to take over is sent by nobody")
+var errEnded = errors.New("the load has ended: it cannot take over arrivals")
 
 // revise changes which arrivals are the agent's: the new stripe must be the old one with more handovers. The agent
 // sends the arrivals that it takes over, late if necessary. revise returns an error, and changes nothing, if the stripe
@@ -45,7 +45,8 @@ func (l *load) checkGiven(stripe *spatev1.Stripe, now time.Duration) error {
 	for i, h := range stripe.GetHandovers() {
 		if from := time.Duration(h.GetFromNs()); i >= len(l.stripe.GetHandovers()) &&
 			h.GetFromRank() == stripe.GetRank() && from <= now {
-			return fmt.Errorf("handover %d takes this agent's arrivals from %v on, and it came at %v: what was due since may have been sent",
+			return fmt.Errorf("handover %d takes this agent's arrivals from %v on, but came at %v: arrivals due in "+
+				"between may have been sent",
 				i, from, now.Round(time.Millisecond))
 		}
 	}

@@ -31,7 +31,7 @@ func (d *desk) reviseUnarmed(
 	a, ref := d.current, m.GetRef()
 	switch {
 	case a == nil && d.over != nil && sameStage(d.over.ref, ref):
-		return nil, nil, fmt.Errorf("this agent's share of %s has ended", describe(ref))
+		return nil, nil, fmt.Errorf("this agent's load of %s has ended", describe(ref))
 	case a == nil || !sameStage(a.ref, ref):
 		return nil, nil, fmt.Errorf("%s was revised, but is not assigned", describe(ref))
 	}

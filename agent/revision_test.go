@@ -51,7 +51,7 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 		}
 	}
 	c.revise(later(a.GetRef(), 4), &spatev1.Stripe{Weights: []uint32{1}})
-	if reason := c.next().GetRejected().GetReason(); reason != "this agent's share of stage 1 of run run has ended" {
+	if reason := c.next().GetRejected().GetReason(); reason != "this agent's load of stage 1 of run run has ended" {
 		t.Errorf("reason %q", reason)
 	}
 }

@@ -130,12 +130,12 @@ func TestDatasetsThatAreNotTakenOn(t *testing.T) {
 		want   string
 	}{
 		"no directory":   {func(_ *spatev1.Stage, k *kit) { k.datasets.dir = "" }, "no directory for datasets"},
-		"another length": {func(s *spatev1.Stage, _ *kit) { s.Dataset.Rows++ }, "has 5 rows, the stage was made for 6"},
+		"another length": {func(s *spatev1.Stage, _ *kit) { s.Dataset.Rows++ }, "has 5 rows, but the stage was made for 6"},
 		"another size":   {func(s *spatev1.Stage, _ *kit) { s.Dataset.Size++ }, "damaged"},
 		"no rows":        {func(s *spatev1.Stage, _ *kit) { s.Dataset = nil }, "trace has no rows"},
 		"replay of words": {func(s *spatev1.Stage, _ *kit) {
 			s.Dataset, s.Workload = nil, stageOf(nil, e).Workload
-		}, "a replay needs a workload with a trace, and 4:2 has no rows"},
+		}, "a replay needs a workload with a trace, but 4:2 has no rows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage, dir := traceStage(t, 5, 1, e)
@@ -162,7 +162,7 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 		switch {
 		case err == nil:
 			s.close()
-		case !strings.Contains(err.Error(), "has 6 tokens") || !strings.Contains(err.Error(), "takes 5 at most"):
+		case !strings.Contains(err.Error(), "has 6 tokens") || !strings.Contains(err.Error(), "accepts at most 5"):
 			t.Errorf("%v", err)
 		}
 		if (err == nil) != fits {

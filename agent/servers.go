@@ -65,7 +65,9 @@ func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (source
 	urls := plans.ServerSources(s.target())
 	for _, number := range numbers {
 		if int(number) >= len(urls) {
-			return nil, fmt.Errorf("server metrics: source %d of %d: coordinator and agent do not speak of the same plan", number, len(urls))
+			return nil, fmt.Errorf("server metrics: source %d of %d does not exist: coordinator and agent have "+
+				"different plans",
+				number, len(urls))
 		}
 		source := scrape.Source{Number: number, URL: urls[number]}
 		if len(s.target().GetServerMetrics().GetUrls()) == 0 {
@@ -89,14 +91,14 @@ func (s *share) noteMissing(missing []scrape.Missing) {
 	if n := len(missing) - 1; n > 0 {
 		others = fmt.Sprintf(" and %d more", n)
 	}
-	s.note("No server metrics at %s%s: %v. So the results have no account of the server's own beside them. If it has metrics elsewhere, say where by "+
-		"server_metrics: {urls: [...]}.", missing[0].URL, others, missing[0].Err)
+	s.note("No server metrics at %s%s: %v. The results therefore lack the server's own counts. If the server has "+
+		"metrics at another address, set server_metrics: {urls: [...]}.", missing[0].URL, others, missing[0].Err)
 }
 
 // complainer returns a function that logs why a server cannot be read.
 func complainer(logger *slog.Logger) func(url string, err error) {
 	return func(url string, err error) {
-		logger.Warn("a server's metrics cannot be read; the stage goes on without them", "url", url, "error", err)
+		logger.Warn("server metrics cannot be read; the stage continues without them", "url", url, "error", err)
 	}
 }
 

@@ -151,7 +151,8 @@ func (s *session) hello() (*spatev1.Welcome, error) {
 			return nil, r.err
 		}
 		if r.message.GetWelcome() == nil {
-			return nil, errors.New("it did not answer Hello with Welcome; is it a Spate coordinator of this version?")
+			return nil, errors.New("the answer to Hello was not Welcome: check that it is a Spate coordinator of " +
+				"this version")
 		}
 		return r.message.GetWelcome(), nil
 	case <-time.After(welcomeTimeout):

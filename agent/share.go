@@ -139,7 +139,7 @@ func (s *share) openRows(ctx context.Context, d *datasets) error {
 		return fmt.Errorf("workload %s: dataset %s: %w", s.stage.GetWorkload().GetName(), ds.GetSha256(), err)
 	}
 	if s.rows.Len() != ds.GetRows() {
-		return fmt.Errorf("workload %s: dataset %s has %d rows, the stage was made for %d of them",
+		return fmt.Errorf("workload %s: dataset %s has %d rows, but the stage was made for %d",
 			s.stage.GetWorkload().GetName(), ds.GetSha256(), s.rows.Len(), ds.GetRows())
 	}
 	return nil
@@ -189,7 +189,7 @@ func (s *share) newOpen() (arrival.Open, error) {
 	case load.GetReplaySpeed() == 0:
 		return arrival.NewOpen(load, s.stage.GetSeed(), s.part)
 	case s.rows == nil:
-		return nil, fmt.Errorf("a replay needs a workload with a trace, and %s has no rows",
+		return nil, fmt.Errorf("a replay needs a workload with a trace, but %s has no rows",
 			s.stage.GetWorkload().GetName())
 	default:
 		return arrival.NewReplay(load, s.stage.GetSeed(), s.rows, s.part)
@@ -228,7 +228,7 @@ func (s *share) checkLongest() error {
 	if !known || most == nil || longest <= *most {
 		return nil
 	}
-	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, and target %s takes %d at most (max_model_len): "+
-		"make prompts or outputs shorter, or serve the model with a longer context",
+	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, but target %s "+
+		"accepts at most %d (max_model_len): make prompts or outputs shorter, or serve the model with a longer context",
 		s.stage.GetWorkload().GetName(), longest, s.target().GetName(), *most)
 }

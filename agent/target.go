@@ -97,8 +97,8 @@ func reveal(text string, secrets map[string]string) (string, error) {
 	}
 	value, known := secrets[text]
 	if !known {
-		return "", fmt.Errorf("the value of %s did not come with the assignment, nor with an earlier one of this run: a coordinator that was "+
-			"started anew has no secrets, and this agent remembers none; submit the run again", text)
+		return "", fmt.Errorf("the value of %s came neither with this assignment nor with an earlier one of this "+
+			"run: a restarted coordinator no longer has secrets; submit the run again", text)
 	}
 	return value, nil
 }

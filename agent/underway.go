@@ -67,7 +67,8 @@ func (d *desk) tell(a *assignment, p pressure) {
 		return
 	}
 	a.pressed = true
-	d.logger.Warn("the coordinator takes measurements too slowly: windows are merged, and rows of requests dropped where that does not do",
+	d.logger.Warn("the coordinator receives measurements too slowly: windows are merged, and request rows are "+
+		"dropped if merging is not enough",
 		"assignment", describe(a.ref), "waiting_bytes", d.outbox.size(), "limit_bytes", d.outbox.limit,
 		"dropped_rows", p.rows)
 }
@@ -98,8 +99,8 @@ func (d *desk) stoodStill(leap time.Duration) {
 	d.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(d.current.ref))
 	d.finish(func(l *load) {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
-			fmt.Sprintf("this machine's clock stood still for %v, as if it had slept: what it "+
-				"would measure from then on belongs to other seconds", leap.Round(time.Millisecond)))
+			fmt.Sprintf("this machine's clock stood still for %v, as after a suspend: later measurements would "+
+				"belong to other seconds", leap.Round(time.Millisecond)))
 	})
 }
 

@@ -83,10 +83,11 @@ func TestShareBeyondTheCapacity(t *testing.T) {
 		want     string
 	}{
 		"streams": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, capacity,
-			"The machine of agent a was exact up to 4 streams when it was calibrated, and its share is 5: its times may be less exact; add agents."},
+			"The machine of agent a was exact up to 4 streams when it was calibrated, and this stage gives it 5: " +
+				"its times may be less exact; add agents."},
 		"as many streams": {&spatev1.LoadPoint{Concurrency: 4, Requests: 5}, capacity, ""},
 		"starts": {&spatev1.LoadPoint{Rate: 51, Arrival: "constant", Requests: 5}, capacity,
-			"up to 50 starts/s when it was calibrated, and its share is up to 51"},
+			"up to 50 starts/s when it was calibrated, and this stage gives it up to 51"},
 		"as many starts": {&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, capacity, ""},
 		"not calibrated": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, nil, ""},
 		"streams not measured": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, &spatev1.Capacity{StartsPerSecond: 1},

@@ -9,7 +9,7 @@ import (
 
 // The reason why a stage ended early appears in a table only once, even if several notes contain it.
 func TestAReasonStandsInATableOnce(t *testing.T) {
-	const why = `target bad is hopeless: its first 20 requests all failed in one way: 401 Unauthorized: {"error":"no key"}`
+	const why = `target bad is hopeless: its first 20 requests all failed in the same way: 401 Unauthorized: {"error":"no key"}`
 	stages := []aggregate.StageResult{
 		{Load: aggregate.Load{Words: "concurrency 1"}, Missing: []string{
 			"the stage ended early: agent a: " + why, "agent a failed: " + why, "agent b failed: connection refused",

@@ -4,7 +4,6 @@
 // Names are pinned. A host that is allowed by name is reached only at the addresses that the agent found for it before
 // the stage, so a later change of the name leads nowhere new. The agent uses the package for endpoints, proxies and
 // metrics alike.
-// endpoints, proxies and metrics alike.
 package allow
 
 import (
@@ -72,8 +71,8 @@ func parse(text string) (entry, error) {
 	case soundPattern(host):
 		e.pattern = host
 	default:
-		return entry{}, errors.New("is no host, address or network: write llm.example.com, gpu-*.example.com, 10.0.0.7, 10.0.0.0/24, " +
-			"or any of them with :PORT, IPv6 in brackets then")
+		return entry{}, errors.New("is not a host, address or network: write llm.example.com, gpu-*.example.com, " +
+			"10.0.0.7 or 10.0.0.0/24, each with or without :PORT; IPv6 with :PORT needs brackets")
 	}
 	return e, nil
 }
@@ -97,7 +96,7 @@ func split(text string) (host, port string, err error) {
 		host = text // a name, an IPv4 address or network, or IPv6 without a port
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-		return "", "", fmt.Errorf("%q is no port from 1 to 65535", port)
+		return "", "", fmt.Errorf("%q is not a port from 1 to 65535", port)
 	}
 	return host, port, nil
 }
@@ -242,7 +241,8 @@ func (l List) CheckName(u *url.URL) error {
 
 // refuse returns the error for a host that is not allowed. It says which hosts are.
 func (l List) refuse(host, port, detail string) error {
-	return fmt.Errorf("the configuration of this agent allows load to %s only, not to port %s of %s%s: add that to its allow-target if it may send there", l, port, host, detail)
+	return fmt.Errorf("this agent's configuration allows load only to %s, not to port %s of %s%s: add the host to "+
+		"its allow-target if the agent may send load there", l, port, host, detail)
 }
 
 // lookup returns the addresses of a name. It looks each name up only once.

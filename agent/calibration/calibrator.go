@@ -52,7 +52,7 @@ func (c *Config) Validate() error {
 	wrong(c.Window < 500*time.Millisecond || c.Window > 10*time.Minute, "duration: %v: want 500ms to 10m", c.Window)
 	wrong(c.Window < 20*c.Step, "duration: %v: want at least 20 steps of %v", c.Window, c.Step)
 	wrong(c.Rules.Error <= 0 || c.Rules.Lateness <= 0, "budget: want more than 0")
-	wrong(len(c.Streams)+len(c.Starts) == 0, "no load is given")
+	wrong(len(c.Streams)+len(c.Starts) == 0, "no load: give streams or starts")
 	for i, n := range c.Streams {
 		wrong(n < 1, "streams: %d: want at least 1", n)
 		wrong(i > 0 && n <= c.Streams[i-1], "streams: %d after %d: want rising numbers", n, c.Streams[max(0, i-1)])
@@ -90,7 +90,7 @@ func splitCores(usable []int, forAgent, count int) (Cores, error) {
 	c := Cores{All: count}
 	if len(usable) < 2 {
 		if forAgent > count {
-			return c, fmt.Errorf("cores: %d are asked for the agent, this process may use %d", forAgent, count)
+			return c, fmt.Errorf("cores: %d requested for the agent, but this process may use %d", forAgent, count)
 		}
 		return c, nil
 	}
@@ -98,7 +98,8 @@ func splitCores(usable []int, forAgent, count int) (Cores, error) {
 		forAgent = len(usable) / 2
 	}
 	if forAgent >= len(usable) {
-		return c, fmt.Errorf("cores: %d are asked for the agent, and the simulator needs one of the %d that this process may use", forAgent, len(usable))
+		return c, fmt.Errorf("cores: %d requested for the agent, but the simulator needs one of the %d that this "+
+			"process may use", forAgent, len(usable))
 	}
 	c.Agent, c.Simulator = usable[:forAgent], usable[forAgent:]
 	return c, nil
@@ -136,7 +137,7 @@ func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	}
 	dir, err := os.MkdirTemp("", "spate-calibrate-")
 	if err != nil {
-		return Limit{}, fmt.Errorf("a folder for the agent's socket: %w", err)
+		return Limit{}, fmt.Errorf("a directory for the agent's socket: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	defer c.close()
@@ -260,7 +261,7 @@ func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
 	case failure != "":
 		return Row{}, errors.New(failure)
 	case row.Untrue > 0:
-		return Row{}, fmt.Errorf("%d frames came without the simulator's time of sending", row.Untrue)
+		return Row{}, fmt.Errorf("%d frames came without the simulator's send time", row.Untrue)
 	}
 	c.config.Measured(row)
 	return row, nil

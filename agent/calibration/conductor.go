@@ -97,7 +97,9 @@ func (c *conductor) Connect(stream grpc.BidiStreamingServer[spatev1.ConnectReque
 func (c *conductor) hear(m *spatev1.ConnectRequest) error {
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
-		return c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{Renewed: &spatev1.Renewed{Number: m.Heartbeat.GetNumber()}}})
+		return c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{
+			Renewed: &spatev1.Renewed{Number: m.Heartbeat.GetNumber()},
+		}})
 	case *spatev1.ConnectRequest_Applied:
 		offer(c.answers, answer{stage: m.Applied.GetRef().GetStageIndex()})
 	case *spatev1.ConnectRequest_Rejected:
@@ -174,7 +176,7 @@ func (c *conductor) begin(ctx context.Context, stage *spatev1.Stage) (clock.Inst
 	if err != nil {
 		return 0, err
 	}
-	said, err := wait(ctx, c.answers, "the agent did not get ready")
+	said, err := wait(ctx, c.answers, "the agent did not become ready")
 	switch {
 	case err != nil:
 		return 0, err

@@ -91,10 +91,10 @@ func (r Rules) judge(row *Row, agentCores, simulatorCores int) {
 		}
 	}
 	row.Broken = []string{}
-	broken(!row.reached(), "%.1f %% of the load asked for", 100*row.Achieved/row.Asked)
+	broken(!row.reached(), "%.1f %% of the requested load", 100*row.Achieved/row.Asked)
 	broken(row.Frame.Stamp.P99 > r.Error.Nanoseconds(), "stamp error p99 %v", microseconds(row.Frame.Stamp.P99))
 	broken(row.CoalescedShare() > mostCoalesced, "%.2f %% of frames coalesced", 100*row.CoalescedShare())
-	broken(row.Starts > 0 && row.Lateness.P99 > r.Lateness.Nanoseconds(), "starts late by p99 %v",
+	broken(row.Starts > 0 && row.Lateness.P99 > r.Lateness.Nanoseconds(), "send lateness p99 %v",
 		microseconds(row.Lateness.P99))
 	failed := share(row.Failed, row.Failed+row.Completed)
 	broken(failed > mostFailed, "%.2f %% of requests failed: %s", 100*failed, row.Failure)

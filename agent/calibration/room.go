@@ -17,12 +17,12 @@ type room struct {
 func (r room) check(streams int) error {
 	switch {
 	case r.files > 0 && streams+spareFiles > r.files:
-		return fmt.Errorf("%d streams need %d open files in each of the two processes, and the hard limit is %d: raise it "+
-			"(ulimit -Hn as root, LimitNOFILE= in a systemd unit) or ask for at most %d streams", streams,
+		return fmt.Errorf("%d streams need %d open files in each of the two processes, but the hard limit is %d: "+
+			"raise it (ulimit -Hn as root, LimitNOFILE= in a systemd unit) or measure at most %d streams", streams,
 			streams+spareFiles, r.files, max(0, r.files-spareFiles))
 	case r.ports > 0 && streams+spareFiles > r.ports:
-		return fmt.Errorf("%d streams to one address need as many source ports, and this machine has %d: widen "+
-			"net.ipv4.ip_local_port_range, or ask for at most %d streams", streams, r.ports, max(0, r.ports-spareFiles))
+		return fmt.Errorf("%d streams to one address need as many source ports, but this machine has %d: widen "+
+			"net.ipv4.ip_local_port_range, or measure at most %d streams", streams, r.ports, max(0, r.ports-spareFiles))
 	}
 	return nil
 }

@@ -44,10 +44,10 @@ func (c *Capacity) Proto() *spatev1.Capacity {
 func (c *Capacity) check() error {
 	if c.Streams < 0 || int64(c.Streams) > 1<<31-1 || !(c.FramesPerSecond >= 0 && c.FramesPerSecond < 1e12) ||
 		!(c.StartsPerSecond >= 0 && c.StartsPerSecond < 1e12) {
-		return errors.New("its numbers are none that calibration finds")
+		return errors.New("a number is out of range")
 	}
 	if c.Machine.Host == "" || c.MeasuredAt.IsZero() {
-		return errors.New("it does not say which machine it is of, or when it was measured")
+		return errors.New("its machine or its time of measurement is missing")
 	}
 	return nil
 }
@@ -63,10 +63,10 @@ func DefaultPath() string {
 }
 
 // ErrNone is wrapped by Read's error if there is no file.
-var ErrNone = errors.New("there is none")
+var ErrNone = errors.New("the file does not exist")
 
 // ErrOther is wrapped by Read's error if the file is about another machine.
-var ErrOther = errors.New("it is of another machine")
+var ErrOther = errors.New("it was measured on another machine")
 
 // maxFile is the maximum size of the file, in bytes.
 const maxFile = 1 << 20
@@ -76,7 +76,7 @@ const maxFile = 1 << 20
 func Read(path string, here Machine) (*Capacity, error) {
 	text, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("capacity %s: %w; spate calibrate makes it", path, ErrNone)
+		return nil, fmt.Errorf("capacity %s: %w; spate calibrate creates it", path, ErrNone)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("capacity: %w", err)

@@ -49,11 +49,11 @@ func TestReadRefusesOtherMachines(t *testing.T) {
 		t.Errorf("another version of Spate: %v", err)
 	}
 	for want, change := range map[string]func(*Machine){
-		"whose machine id is another":             func(m *Machine) { m.ID = "m2" },
-		"of box, and this is bax":                 func(m *Machine) { m.Host = "bax" },
-		"of 8 cores, and here are 4":              func(m *Machine) { m.Cores = 4 },
-		"of linux 6.8, and this is linux 6.9":     func(m *Machine) { m.Kernel = "linux 6.9" },
-		"capacity " + path + ": it is of another": func(m *Machine) { m.Cores = 2 },
+		"whose machine ID differs":                                  func(m *Machine) { m.ID = "m2" },
+		"(box, and this is bax)":                                    func(m *Machine) { m.Host = "bax" },
+		"(8 cores, and this machine has 4)":                         func(m *Machine) { m.Cores = 4 },
+		"(linux 6.8, and this machine has linux 6.9)":               func(m *Machine) { m.Kernel = "linux 6.9" },
+		"capacity " + path + ": it was measured on another machine": func(m *Machine) { m.Cores = 2 },
 	} {
 		here := machine
 		change(&here)
@@ -66,7 +66,7 @@ func TestReadRefusesOtherMachines(t *testing.T) {
 func TestReadRefusesWhatNoCalibrationWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
 	if _, err := Read(path, machine); !errors.Is(err, ErrNone) ||
-		!strings.Contains(err.Error(), "spate calibrate makes it") {
+		!strings.Contains(err.Error(), "spate calibrate creates it") {
 		t.Error(err)
 	}
 	for name, text := range map[string]string{

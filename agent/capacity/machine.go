@@ -37,13 +37,13 @@ func ThisMachine(version string) Machine {
 func (m Machine) unlike(here Machine) string {
 	switch {
 	case m.ID != here.ID:
-		return fmt.Sprintf("of %s, whose machine id is another than that of %s", m.Host, here.Host)
+		return fmt.Sprintf("%s, whose machine ID differs from that of %s", m.Host, here.Host)
 	case m.Host != here.Host:
-		return fmt.Sprintf("of %s, and this is %s", m.Host, here.Host)
+		return fmt.Sprintf("%s, and this is %s", m.Host, here.Host)
 	case m.Cores != here.Cores:
-		return fmt.Sprintf("of %d cores, and here are %d", m.Cores, here.Cores)
+		return fmt.Sprintf("%d cores, and this machine has %d", m.Cores, here.Cores)
 	case m.Kernel != here.Kernel:
-		return fmt.Sprintf("of %s, and this is %s", m.Kernel, here.Kernel)
+		return fmt.Sprintf("%s, and this machine has %s", m.Kernel, here.Kernel)
 	}
 	return ""
 }

@@ -19,13 +19,13 @@ func TestExactOutputByAPI(t *testing.T) {
 		note       string
 	}{
 		{"responses", "vllm", true, ""},
-		{"responses", "sglang", false, "not known to take ignore_eos. If"},
+		{"responses", "sglang", false, "not known to accept ignore_eos. If"},
 		{"responses", "spate", true, ""},
 		{"sglang", "x", true, ""},
 		{"triton", "x", true, ""},
-		{"tgi", "x", false, "not known to take ignore_eos_token. If"},
+		{"tgi", "x", false, "not known to accept ignore_eos_token. If"},
 		{"tgi", "spate", true, ""},
-		{"anthropic", "vllm", false, "not known to take ignore_eos and min_tokens. If"},
+		{"anthropic", "vllm", false, "not known to accept ignore_eos and min_tokens. If"},
 		{"anthropic", "spate", true, ""},
 	} {
 		target := &spatev1.Target{Api: tt.api, Model: "m"}
@@ -45,7 +45,7 @@ func TestEndOfOutputsByTheBody(t *testing.T) {
 		for _, asked := range []bool{false, true} {
 			target := &spatev1.Target{Api: api, Model: "m", Body: fields(t, object, map[string]any{name: asked})}
 			f, err := found(t, &fakeServer{models: listing("m", "spate", 0)}, stageOf(target))
-			said := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "body says "+object+"."+
+			said := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "body sets "+object+"."+
 				name+": false")
 			if err != nil || f.Preparation.GetExactOutput() != asked || said == asked {
 				t.Errorf("%s, %v: %v, %v", api, asked, f.Preparation, err)

@@ -29,7 +29,7 @@ func TestAuto(t *testing.T) {
 			"server", 8, ""},
 		"usage alone": {&fakeServer{template: 20, usage: true}, "usage", 20, ""},
 		"a tokenizer, but no usage": {&fakeServer{template: 20, tokenizer: true}, "words", 0,
-			"by server: what the chat template adds cannot be found out: POST /v1/chat/"},
+			"by server: the tokens that the chat template adds cannot be counted: POST /v1/chat/"},
 		"neither": {&fakeServer{template: 20}, "words", 0,
 			"by server: POST /tokenize: 404 Not Found"},
 		"words that are not tokens": {&fakeServer{tokenizer: true, chats: true, usage: true,
@@ -47,7 +47,7 @@ func TestAuto(t *testing.T) {
 			}
 			notes := strings.Join(p.GetNotes(), " ")
 			if !strings.Contains(notes, tt.note) ||
-				strings.Contains(notes, "is taken for one token") != (tt.note != "") {
+				strings.Contains(notes, "counts as one token") != (tt.note != "") {
 				t.Errorf("notes %q", p.GetNotes())
 			}
 			asked := tt.server.tokenized.Load() + tt.server.generated.Load()
@@ -100,17 +100,17 @@ func TestTrials(t *testing.T) {
 		"a gateway": {&fakeServer{models: listing("m", "openai", 0), usage: true, reads: both, gateway: "1.106",
 			software: "vllm-0.32.0-39"}, nil, "tried", false, "LiteLLM 1.106 before vLLM 0.32.0", 2, ""},
 		"ignores fields": {&fakeServer{models: listing("m", "openai", 0), usage: true}, nil, "", false, "", 3,
-			"takes any value for ignore_eos and min_tokens"},
+			"accepts any value for ignore_eos and min_tokens"},
 		"ends early": {&fakeServer{models: listing("m", "vllm", 0), usage: true, short: 5}, nil, "", false, "vLLM",
-			1, "asked for exactly 16 tokens by ignore_eos and min_tokens, the server made 5"},
+			1, "asked for exactly 16 tokens with ignore_eos and min_tokens, the server generated 5"},
 		"refuses both": {&fakeServer{models: listing("m", "openai", 0), usage: true, refuses: all}, nil, "", false,
-			"", 4, "the server refuses ignore_eos and min_tokens"},
+			"", 4, "the server rejects ignore_eos and min_tokens"},
 		"refuses usage": {&fakeServer{models: listing("m", "vllm", 0), usage: true, reads: both, refuses: all[:1]},
 			nil, "known", false, "vLLM", 2, ""},
 		"refuses exact": {&fakeServer{models: listing("m", "openai", 0), usage: true, running: true, refuses: both},
-			nil, "", true, "", 3, "the server refuses ignore_eos and min_tokens"},
+			nil, "", true, "", 3, "the server rejects ignore_eos and min_tokens"},
 		"tells no usage": {&fakeServer{models: listing("m", "x", 0), reads: both}, nil, "", false, "", 1,
-			"does not say how many tokens it made"},
+			"does not report how many tokens it generated"},
 		"simulator": {&fakeServer{models: listing("m", "spate", 0)}, nil, "known", true,
 			"Spate simulator", 0, ""},
 		"always": {&fakeServer{models: listing("m", "x", 0)},
@@ -171,9 +171,9 @@ func TestEndpointsThatDiffer(t *testing.T) {
 		{models: listing("m", "vllm", 4096), version: "1"},
 		{},
 	}
-	want := []string{"", "", `it does not list the model "m" but "n"`, "it is vLLM 2, the first is vLLM 1",
+	want := []string{"", "", `it does not list the model "m"; it lists "n"`, "it is vLLM 2, the first is vLLM 1",
 		"it is SGLang 1, the first is vLLM 1",
-		"it takes 4096 tokens at most, the first 8192", "it does not list its models (GET /v1/models: 404 Not Found"}
+		"it accepts at most 4096 tokens, the first 8192", "it does not list its models (GET /v1/models: 404 Not Found"}
 	stage := stageOf(&spatev1.Target{Api: "chat", Model: "m"})
 	for _, s := range servers {
 		server := httptest.NewServer(s)
@@ -207,7 +207,7 @@ func TestTemplateBeyondTheISL(t *testing.T) {
 		f, err := found(t, &fakeServer{template: 8, usage: true}, stage)
 		note := Short(stage.GetWorkload(), f.Template)
 		if err != nil || strings.Contains(note,
-			"The server adds 8 tokens to each prompt, so none can have fewer than 9") != told {
+			"The server adds 8 tokens to each prompt, so no prompt can have fewer than 9") != told {
 			t.Errorf("%d: %q, %v", isl, note, err)
 		}
 	}
@@ -249,15 +249,15 @@ func TestSonnet(t *testing.T) {
 		"auto": {"auto", &fakeServer{special: 1, template: 7, feed: 1, tokenizer: true, usage: true,
 			extra: split(3, anywhere)}, false, 0, ""},
 		"usage": {"usage", &fakeServer{template: 7, feed: 1, usage: true}, false, 40,
-			"can be off by some tokens"},
+			"can differ from the requested length"},
 		"file": {"file:x", &fakeServer{template: 7, feed: 1, usage: true}, true, 0, ""},
 		"several files": {"file:x", &fakeServer{template: 7, feed: 1, usage: true}, false, 1000,
 			"several tokenizer files"},
 		"file, but no usage": {"file:x", &fakeServer{template: 7, feed: 1}, true, 1000,
 			"What the server adds to a prompt of whole lines is not known"},
-		"nobody counts": {"auto", &fakeServer{template: 7, feed: 1}, false, 1000, "is taken for one token"},
+		"nobody counts": {"auto", &fakeServer{template: 7, feed: 1}, false, 1000, "counts as one token"},
 		"lines share a token": {"server", &fakeServer{feed: 1, tokenizer: true, chats: true, joins: true}, false, 20,
-			"off by some tokens"},
+			"differ from the requested length"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage := sonnetStage(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: tt.tokenizer}, 400)
@@ -338,8 +338,8 @@ func TestOwnText(t *testing.T) {
 		template uint32
 		note     string
 	}{
-		"auto": {}, "words": {}, "server": {0, "which tokenizer: server does not count"},
-		"usage": {0, "which tokenizer: usage does not"}, "file:x": {9, ""},
+		"auto": {}, "words": {}, "server": {0, "tokenizer: server does not count it"},
+		"usage": {0, "tokenizer: usage does not count it"}, "file:x": {9, ""},
 	} {
 		stage := stageOf(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: tokenizer})
 		stage.Workload, stage.Lexicon = rows, &spatev1.Lexicon{Words: workload.Words()}

@@ -56,8 +56,9 @@ func (f *finder) own(ctx context.Context, tokenizer string) {
 	f.found.Preparation.Lengths = "own"
 	switch {
 	case tokenizer == "server", tokenizer == "usage":
-		f.note("The workload's rows give the text of the prompts, which tokenizer: %s does not count: nothing is asked of their lengths, and the "+
-			"server's usage tells them. To compare the two, set the target's tokenizer to file:PATH.", tokenizer)
+		f.note("The workload's rows give the text of the prompts, and tokenizer: %s does not count it: no length "+
+			"is requested, and only the server's usage reports the lengths. To compare the two, set the target's "+
+			"tokenizer to file:PATH.", tokenizer)
 	case strings.HasPrefix(tokenizer, "file:") && f.client.Form() != workload.TokenIDs &&
 		len(f.stage.GetLexicon().GetWords()) > 0:
 		f.weighTemplate(ctx, f.stage.GetLexicon().GetWords())
@@ -81,7 +82,7 @@ func (f *finder) auto(ctx context.Context) {
 		err := f.verified(within, way)
 		if err == nil {
 			if err := f.countLines(within, way); err != nil {
-				f.note("The lengths of the text's lines are estimates, by their words: %v.", err)
+				f.note("The lengths of the text's lines are estimated from their words: %v.", err)
 			}
 			return
 		}
@@ -105,11 +106,12 @@ func (f *finder) byWords(why string) {
 	f.found.Preparation.Lengths = "words"
 	switch {
 	case why != "":
-		f.note("Each word of a prompt is taken for one token, and nothing is known of a chat template: the server's tokens could not be counted (%s). "+
-			"For exact lengths set the target's tokenizer to file:PATH, the model's tokenizer.json.", why)
+		f.note("Each word of a prompt counts as one token, and the chat template is not known: the server's tokens "+
+			"could not be counted (%s). For exact lengths, set the target's tokenizer to file:PATH, the model's "+
+			"tokenizer.json.", why)
 	case f.owner != ownSimulator: // for the simulator a word is a token
-		f.note("Each word of a prompt is taken for one token, which is not checked, and nothing is known of a chat template: to be sure, set the " +
-			"target's tokenizer to auto or file:PATH.")
+		f.note("Each word of a prompt counts as one token, which is not checked, and the chat template is not " +
+			"known: for exact lengths, set the target's tokenizer to auto or file:PATH.")
 	}
 }
 
@@ -155,7 +157,7 @@ func (f *finder) scale(ctx context.Context, way string) (*scale, error) {
 func (f *finder) measureChat(ctx context.Context, text string) (uint64, error) {
 	w, err := f.measure(ctx, text)
 	if err != nil {
-		return 0, fmt.Errorf("what the chat template adds cannot be found out: %w", err)
+		return 0, fmt.Errorf("the tokens that the chat template adds cannot be counted: %w", err)
 	}
 	return w, nil
 }
@@ -205,7 +207,7 @@ func (f *finder) fromFile(ctx context.Context) error {
 	f.found.Preparation.Lengths = "file"
 	words := f.stage.GetLexicon().GetWords()
 	if len(words) == 0 {
-		return errors.New("tokenizer file: the stage came without the words of the tokenizer file")
+		return errors.New("tokenizer file: its words are missing from the assignment")
 	}
 	f.found.Words = words
 	f.weighTemplate(ctx, words)

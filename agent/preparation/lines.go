@@ -62,7 +62,8 @@ type text struct {
 func (t *text) fromFile() {
 	for i, l := range t.lines {
 		if l.Tokens == 0 {
-			t.note("The lengths of the text's lines are estimates, by their words: the plan has several tokenizer files, and none is the workload's.")
+			t.note("The lengths of the text's lines are estimated from their words: the plan has several tokenizer " +
+				"files, and none is the workload's.")
 			t.lengths = nil
 			return
 		}
@@ -225,7 +226,8 @@ func (t *text) settle(extra []int64) {
 		template = uint32(max(0, (least+most)/2))
 	}
 	if off := max(most-int64(template), int64(template)-least); off > 0 {
-		t.note("Prompts of whole lines can be off by some tokens of what they are asked for: up to %d in %d that were counted.", off, len(extra))
+		t.note("Prompts of whole lines can differ from the requested length: by up to %d tokens in %d counted prompts.",
+			off, len(extra))
 	}
 	t.found.Lines = t.lengths
 	t.template(template)

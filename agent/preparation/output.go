@@ -82,9 +82,9 @@ func (f *finder) exactByPlan() (open bool) {
 	case asked == true, asked == nil && wish == "always":
 		p.ExactOutput, p.ExactOutputBy = true, byPlan
 	case asked != nil:
-		f.note("Outputs can be shorter than their OSL: the target's body says %s: %v.", name, asked)
+		f.note("Outputs can be shorter than their OSL: the target's body sets %s: %v.", name, asked)
 	case wish == "never":
-		f.note("Outputs can be shorter than their OSL: the target says exact_output: never.")
+		f.note("Outputs can be shorter than their OSL: the target sets exact_output: never.")
 	default:
 		return true
 	}
@@ -116,14 +116,15 @@ func (f *finder) exactByName(why string) {
 		return
 	}
 	if why == "" {
-		why = "the server is not known to take " + lengthFields(f.api())
+		why = "the server is not known to accept " + lengthFields(f.api())
 	}
 	f.inexact(why)
 }
 
 // inexact notes why outputs are not forced.
 func (f *finder) inexact(why string) {
-	f.note("Outputs can be shorter than their OSL: %s. If the server does make outputs of the length asked, set the target's exact_output to always.", why)
+	f.note("Outputs can be shorter than their OSL: %s. If the server does generate outputs of the requested "+
+		"length, set the target's exact_output to always.", why)
 }
 
 // takesLength reports whether the server is known to make outputs of exactly the requested length: by the API if only
@@ -172,7 +173,7 @@ func (f *finder) tryOutput(ctx context.Context, w wishes) {
 		f.broken = true
 		f.note("A short request to the server failed: %v.", err)
 		if w.open {
-			f.exactByName("a short request that would have shown what the server takes failed")
+			f.exactByName("the short request that shows what the server accepts failed")
 		}
 		return
 	}
@@ -185,11 +186,11 @@ func (f *finder) tryOutput(ctx context.Context, w wishes) {
 	case !w.exact:
 		f.exactByName("")
 	case !taken.Exact:
-		f.inexact("the server refuses " + lengthFields(f.api()))
+		f.inexact("the server rejects " + lengthFields(f.api()))
 	case trial.Output == 0:
-		f.exactByName("the server does not say how many tokens it made")
+		f.exactByName("the server does not report how many tokens it generated")
 	case trial.Output != trialTokens:
-		f.note("Outputs can be shorter than their OSL: asked for exactly %d tokens by %s, the server made %d.",
+		f.note("Outputs can be shorter than their OSL: asked for exactly %d tokens with %s, the server generated %d.",
 			trialTokens, lengthFields(f.api()), trial.Output)
 	case f.takesLength():
 		f.exactByName("")
@@ -224,7 +225,7 @@ func (f *finder) proveExact(ctx context.Context) {
 			return
 		}
 	}
-	f.inexact("the server takes any value for " + lengthFields(f.api()) + ", so nothing shows that it reads them")
+	f.inexact("the server accepts any value for " + lengthFields(f.api()) + ", so it may ignore them")
 }
 
 // name records the software that an answer names. The name that the server gave itself is more exact and stays, unless

@@ -125,8 +125,8 @@ func Short(w *spatev1.Workload, template uint32) string {
 	if shortest, known := workload.ShortestPrompt(w); !known || shortest >= least {
 		return ""
 	}
-	return fmt.Sprintf("The server adds %d tokens to each prompt, so none can have fewer than %d: prompts that were asked to be shorter have %d.",
-		template, least, least)
+	return fmt.Sprintf("The server adds %d tokens to each prompt, so no prompt can have fewer than %d: prompts "+
+		"with a shorter requested length have %d.", template, least, least)
 }
 
 // Kind is the kind of prompts of a workload, which decides what must be found out.

@@ -162,14 +162,14 @@ func TestLengthsThatCannotBeExact(t *testing.T) {
 		"no tokenizer": {"server", &fakeServer{usage: true}, "/tokenize: 404"},
 		"no usage":     {"usage", &fakeServer{}, "no usage with the tokens of the prompt"},
 		"no way to a chat": {"server", &fakeServer{tokenizer: true},
-			"what the chat template adds cannot be found out"},
+			"the tokens that the chat template adds cannot be counted"},
 		"every word is split": {"server", &fakeServer{tokenizer: true, chats: true, feed: 1, extra: split(1, anywhere)},
 			"0 of"},
 		"most words split": {"usage", &fakeServer{usage: true, feed: 1, extra: fewWhole},
 			"words are known to be one token each"},
 		"tokens over spaces": {"usage", &fakeServer{usage: true, feed: 1, merged: func(before, word string) bool {
 			return before > word && before[0]%2 == 0
-		}}, "the model's tokens go over the space between words"},
+		}}, "the model's tokens span the spaces between words"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := found(t, tt.server, stageOf(&spatev1.Target{Tokenizer: tt.tokenizer}))
@@ -218,7 +218,7 @@ func TestOtherLengths(t *testing.T) {
 
 func TestFile(t *testing.T) {
 	stage := stageOf(&spatev1.Target{Tokenizer: "file:tokenizer.json"})
-	if _, err := found(t, &fakeServer{}, stage); err == nil || !strings.Contains(err.Error(), "without the words") {
+	if _, err := found(t, &fakeServer{}, stage); err == nil || !strings.Contains(err.Error(), "its words are missing") {
 		t.Errorf("no words: %v", err)
 	}
 	words := []string{"alpha", "beta", "gamma"}
@@ -262,11 +262,11 @@ func TestServers(t *testing.T) {
 		"always": {&fakeServer{models: listing("m", "x", 0)},
 			&spatev1.Target{Model: "m", ExactOutput: "always"}, true, "", 0, ""},
 		"unknown": {&fakeServer{models: listing("m", "x", 9000), usage: true}, &spatev1.Target{Model: "m",
-			ExactOutput: "auto"}, false, "", 9000, "takes any value for ignore_eos and min_tokens"},
+			ExactOutput: "auto"}, false, "", 9000, "accepts any value for ignore_eos and min_tokens"},
 		"the body asks": {&fakeServer{models: listing("m", "x", 0)},
 			&spatev1.Target{Model: "m", Body: fields(t, "ignore_eos", true)}, true, "", 0, ""},
 		"the body forbids": {&fakeServer{models: listing("m", "vllm", 0)}, &spatev1.Target{Model: "m",
-			Body: fields(t, "ignore_eos", false)}, false, "vLLM", 0, "body says ignore_eos: false"},
+			Body: fields(t, "ignore_eos", false)}, false, "vLLM", 0, "body sets ignore_eos: false"},
 		"another model": {&fakeServer{models: listing("n", "vllm", 8192)}, &spatev1.Target{Model: "m"}, true,
 			"vLLM", 0, `does not list the model "m"; it lists "n"`},
 		"model of the body": {&fakeServer{models: listing("n", "vllm", 0)},

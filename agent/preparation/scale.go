@@ -54,7 +54,7 @@ const (
 	sample = 400
 )
 
-var errSpent = errors.New("no more requests")
+var errSpent = errors.New("no requests left")
 
 // take reserves n requests before they are sent. It returns an error if fewer are left.
 func (s *scale) take(n int) error {
@@ -76,7 +76,7 @@ func (s *scale) search(ctx context.Context) error {
 		return err
 	}
 	if len(good) < fewest {
-		return fmt.Errorf("after %d requests, %d of %d words are known to be one token each, and %d are needed: "+
+		return fmt.Errorf("after %d requests, %d of %d words are known to be one token each, but %d are needed: "+
 			"set the target's tokenizer to file:PATH, the model's tokenizer.json", s.sent, len(good),
 			len(s.words), fewest)
 	}
@@ -232,8 +232,9 @@ func (s *scale) confirm(ctx context.Context) error {
 			return err
 		}
 		if want := s.base + uint64(len(mixed)); w != want {
-			return fmt.Errorf("a prompt of %d words that are one token each has %d tokens where %d were to come: the model's tokens go over the "+
-				"space between words; set the target's tokenizer to file:PATH, the model's tokenizer.json",
+			return fmt.Errorf("a prompt of %d words that are one token each has %d tokens instead of %d: the "+
+				"model's tokens span the spaces between words; set the target's tokenizer to file:PATH, the "+
+				"model's tokenizer.json",
 				len(mixed)+1, w, want)
 		}
 		slices.Reverse(mixed)

@@ -32,7 +32,8 @@ func (f *finder) server(ctx context.Context) {
 	first := f.introduce(ctx, endpoint)
 	if first.err != nil {
 		f.silent = stream.Unreachable(first.err)
-		f.note("The server does not list its models (%v), so its software and its longest prompt are not known.",
+		f.note("The server does not list its models (%v), so its software and its maximum context length are not "+
+			"known.",
 			first.err)
 		return
 	}
@@ -106,13 +107,13 @@ func (f *finder) difference(first, other introduction) string {
 	case a != nil && b == nil && len(other.models) == 0:
 		return "it lists no models"
 	case a != nil && b == nil:
-		return fmt.Sprintf("it does not list the model %q but %s", wanted, listed(other.models))
+		return fmt.Sprintf("it does not list the model %q; it lists %s", wanted, listed(other.models))
 	case first.software != other.software:
 		return fmt.Sprintf("it is %s, the first is %s", cmp.Or(other.software, "unknown software"),
 			cmp.Or(first.software, "unknown software"))
 	case a != nil && a.MaxModelTokens != b.MaxModelTokens:
 		f.mostIsLeast(b.MaxModelTokens)
-		return fmt.Sprintf("it takes %d tokens at most, the first %d", b.MaxModelTokens, a.MaxModelTokens)
+		return fmt.Sprintf("it accepts at most %d tokens, the first %d", b.MaxModelTokens, a.MaxModelTokens)
 	}
 	return ""
 }

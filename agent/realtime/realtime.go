@@ -21,10 +21,12 @@ const (
 )
 
 // Usage is the flag's help text.
-const Usage = "real-time scheduling for this process, so that other work on its cores does not delay it: auto takes it where the system allows it"
+const Usage = "real-time scheduling for this process, so that other work on its cores does not delay it: auto uses " +
+	"it if the system allows it"
 
 // ErrNotAllowed is returned where the system has no real-time scheduling, or does not allow it to this user.
-var ErrNotAllowed = errors.New("real-time scheduling is not allowed here: run as root, or grant CAP_SYS_NICE or a real-time priority limit of 1 (ulimit -r)")
+var ErrNotAllowed = errors.New("real-time scheduling is not allowed here: run as root, or grant CAP_SYS_NICE or a " +
+	"real-time priority limit of 1 (ulimit -r)")
 
 // String returns the value.
 func (p *Policy) String() string { return string(*p) }

@@ -30,19 +30,19 @@ func (s *Shard) beyond(o *stream.Observation) string {
 	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames)
 	switch {
 	case tokens > measure.MaxTokens:
-		return fmt.Sprintf("%d tokens in one request: more than %d cannot be", tokens, measure.MaxTokens)
+		return fmt.Sprintf("%d tokens in one request: at most %d are possible", tokens, measure.MaxTokens)
 	case o.HeadTokens < stream.TokensUntold || o.HeadTokens > measure.MaxTokens:
-		return fmt.Sprintf("%d tokens in the first frame: more than %d cannot be", o.HeadTokens, measure.MaxTokens)
+		return fmt.Sprintf("%d tokens in the first frame: at most %d are possible", o.HeadTokens, measure.MaxTokens)
 	case frames > measure.MaxFrames:
-		return fmt.Sprintf("%d frames in one answer: more than %d are not kept", frames, measure.MaxFrames)
+		return fmt.Sprintf("%d frames in one answer: at most %d are kept", frames, measure.MaxFrames)
 	case o.TextBytes > measure.MaxAnswer:
-		return fmt.Sprintf("%d bytes of text in one answer: more than %d cannot be", o.TextBytes,
+		return fmt.Sprintf("%d bytes of text in one answer: at most %d are possible", o.TextBytes,
 			uint64(measure.MaxAnswer))
 	case o.Err != nil && o.Err.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS &&
 		(o.Err.HTTPStatus < measure.MinStatus || o.Err.HTTPStatus > measure.MaxStatus):
-		return fmt.Sprintf("HTTP status %d cannot be", o.Err.HTTPStatus)
+		return fmt.Sprintf("HTTP status %d is not valid", o.Err.HTTPStatus)
 	case s.full(o):
-		return fmt.Sprintf("the tokens or bytes of a stage come to more than %d: the server's counts cannot be true",
+		return fmt.Sprintf("the tokens or bytes of a stage exceed %d: the server's counts cannot be true",
 			uint64(measure.MaxTotal))
 	}
 	return ""

@@ -70,7 +70,7 @@ func fits(name, labels string) bool {
 func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue } // false for NaN
 
 // errForm means that a page cannot be parsed. An error that wraps it may quote the page.
-var errForm = errors.New("the answer is not in Prometheus' text form")
+var errForm = errors.New("the answer is not in Prometheus' text format")
 
 // familiesOf parses a page. The library panics on some invalid pages ("#TYPE A \n{}"); a server's answer must not crash
 // the agent.

@@ -240,7 +240,7 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, source.URL, nil)
 	if err != nil {
-		return nil, errors.New("the address is no URL") // the original error would show the address
+		return nil, errors.New("the address is not a URL") // the original error would show the address
 	}
 	for name, values := range source.Header {
 		q.Header[name] = values
@@ -254,7 +254,9 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers with status %d: check the address, and that the server has its metrics switched on", answer.StatusCode)
+		return nil, fmt.Errorf("it answered with status %d: check the address, and that the server's metrics are "+
+			"enabled",
+			answer.StatusCode)
 	}
 	page, err := io.ReadAll(io.LimitReader(answer.Body, int64(s.maxPage)+1))
 	if len(page) > s.maxPage {

@@ -39,13 +39,13 @@ func sampleSheet() *calibrationSheet {
 		{
 			Load: calibration.Load{Streams: 12000}, Asked: 600_000, Achieved: 412_345, Window: 4 * time.Second,
 			AgentCPU: 1, SimulatorCPU: 0.97, Reading: reading(19),
-			Broken: []string{"68.7 % of the load asked for", "stamp error p99 154µs", "0.36 % of frames coalesced"},
+			Broken: []string{"68.7 % of the requested load", "stamp error p99 154µs", "0.36 % of frames coalesced"},
 			Bound:  "agent and simulator",
 		},
 		{Load: calibration.Load{Starts: 30000}, Asked: 30000, Achieved: 29_990, Window: 4 * time.Second, AgentCPU: 0.91,
 			SimulatorCPU: 0.7, OtherCPU: &other, Reading: reading(2)},
 		{Load: calibration.Load{Starts: 40000}, Asked: 40000, Window: 4 * time.Second,
-			Broken: []string{"0.0 % of the load asked for"}, Bound: "machine", OtherCPU: &other},
+			Broken: []string{"0.0 % of the requested load"}, Bound: "machine", OtherCPU: &other},
 	}
 	return &calibrationSheet{
 		Machine: capacity.Machine{Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"},

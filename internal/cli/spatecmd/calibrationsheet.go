@@ -168,7 +168,7 @@ func share(part float64) string {
 func (s *calibrationSheet) writeLimit(w io.Writer) error {
 	l := &s.Limit
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "\nThis machine is exact (stamp error p99 within %v, starts late by p99 within %v) up to\n",
+	fmt.Fprintf(b, "\nThis machine is exact (stamp error p99 within %v, send lateness p99 within %v) up to\n",
 		s.Rules.Error, s.Rules.Lateness)
 	measured := func(of func(calibration.Load) float64) bool {
 		return slices.ContainsFunc(s.Rows, func(r calibration.Row) bool { return of(r.Load) > 0 })
