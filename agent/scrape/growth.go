@@ -34,7 +34,6 @@ func growth(first, last totals, worth names) *spatev1.ServerAccount {
 		a.Histograms = append(a.Histograms, h)
 	}
 	limit(a, worth)
-	limit(a, worth)
 	return a
 }
 
