@@ -56,7 +56,7 @@ func (l *load) readServers() (end func()) {
 	if l.servers == nil {
 		return func() {}
 	}
-	l.account.readings.Go(func() { l.servers.Begin(l.account.ctx) })
+	l.account.readings.Go(func() { l.servers.ReadBaseline(l.account.ctx) })
 	if plans.ReadsEachSecond(l.target()) {
 		l.account.readings.Go(func() { l.servers.Run(l.account.ctx, l.start, 0) })
 	}
@@ -91,7 +91,7 @@ func (l *load) measuringBegan() {
 	}
 	l.account.warm.Do(func() {
 		if l.account.ctx.Err() == nil {
-			l.account.readings.Go(func() { l.servers.Begin(l.account.ctx) })
+			l.account.readings.Go(func() { l.servers.ReadBaseline(l.account.ctx) })
 		}
 	})
 }

@@ -80,7 +80,7 @@ func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
 		Start: start, Endpoints: len(s.target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
-		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), GiveWay: l.giveWay,
+		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), Yield: l.yield,
 		Now: clock.Now, Joined: l.joinedIn(clock.Now()),
 	})
 	return l
@@ -94,7 +94,7 @@ func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 			s.BegunItems = l.closed.Begun()
 		}
 		if l.servers != nil {
-			s.ServerSamples = l.servers.Take(s.GetWindow())
+			s.ServerSamples = l.servers.TakeSamples(s.GetWindow())
 		}
 		if s.GetTotals() != nil {
 			s.ServerAccounts = l.account.result
@@ -139,9 +139,9 @@ func (l *load) seal() (end func()) {
 	return func() { cancel(); <-done }
 }
 
-// giveWay lets a due start and other runnable goroutines go before the calling goroutine, which has worked for a while:
+// yield lets a due start and other runnable goroutines go before the calling goroutine, which has worked for a while:
 // a worker that was told to start waits only for its turn on a core.
-func (l *load) giveWay() {
+func (l *load) yield() {
 	if t := l.alarm.Load(); t != nil {
 		t.Notice(clock.Now())
 		runtime.Gosched()

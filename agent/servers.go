@@ -43,8 +43,8 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 	s.servers = scrape.New(scrape.Config{
 		Sources: sources, Optional: !plans.NamesServerMetrics(s.target()), Names: metrics.GetNames(),
 		Account: plans.AccountMetrics(s.target()), Model: s.target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
-		Complain: complainer(k.logger),
-		Secret:   s.client.HoldsSecret,
+		OnFailure: complainer(k.logger),
+		Secret:    s.client.HoldsSecret,
 	})
 	if len(metrics.GetUrls()) > 0 {
 		return nil
@@ -71,7 +71,7 @@ func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (source
 		}
 		source := scrape.Source{Number: number, URL: urls[number]}
 		if len(s.target().GetServerMetrics().GetUrls()) == 0 {
-			source.Else = strings.TrimSuffix(source.URL, "/metrics") + elsewhere
+			source.FallbackURL = strings.TrimSuffix(source.URL, "/metrics") + elsewhere
 		}
 		if err := s.mayAsk(ctx, source.URL, l); err != nil {
 			s.note("The metrics at %s are not read: %v.", source.URL, err)
@@ -121,7 +121,7 @@ func (s *share) note(format string, args ...any) {
 // introduce sets how a source is asked. The target's TLS and proxy settings are used for the machines of its endpoints.
 // Its key and headers are sent only to the endpoints' own hosts and ports.
 func (s *share) introduce(source *scrape.Source, config stream.Config) {
-	source.OfTarget = plans.BesideEndpoint(s.target(), source.URL)
+	source.OnTargetHost = plans.BesideEndpoint(s.target(), source.URL)
 	if !slices.ContainsFunc(s.target().GetEndpoints(),
 		func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }) {
 		return

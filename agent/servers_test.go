@@ -103,7 +103,7 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	up = map[uint32]bool{}
 	for begin := time.Now(); len(up) < len(assign.GetServerSources()) &&
 		time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
-		for _, sample := range s.servers.Take(1000) {
+		for _, sample := range s.servers.TakeSamples(1000) {
 			if sample.GetName() == plans.ServerUp {
 				up[sample.GetSource()] = sample.GetValue() == 1
 			}

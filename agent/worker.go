@@ -56,7 +56,7 @@ func (l *load) newWorker(i int) *worker {
 // accumulate over a stream.
 func (w *worker) token(at clock.Instant, tokens int) {
 	o := &w.observation
-	w.shard.Token(&w.request, at, tokens, o.Lags...)
+	w.shard.RecordToken(&w.request, at, tokens, o.Lags...)
 	o.Lags = o.Lags[:0]
 }
 
@@ -134,7 +134,7 @@ func (w *worker) send(scheduled clock.Instant) {
 	first := w.load.firsts.begin()
 	now := clock.Now()
 	w.load.paced(now)
-	w.shard.Started(&w.request, now)
+	w.shard.RecordStart(&w.request, now)
 	if w.watch != nil {
 		w.watch.Began(scheduled, now)
 	}
@@ -147,7 +147,7 @@ func (w *worker) send(scheduled clock.Instant) {
 		OnFrame:    w.onFrame,
 		KeepAnswer: w.load.keepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
-	w.shard.Ended(&w.request, &w.observation)
+	w.shard.RecordEnd(&w.request, &w.observation)
 	if w.watch != nil {
 		w.watch.Ended(&w.observation)
 	}

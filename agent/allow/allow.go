@@ -68,7 +68,7 @@ func parse(text string) (entry, error) {
 		e.network = p
 	case quads:
 		e.quads = host
-	case soundPattern(host):
+	case validPattern(host):
 		e.pattern = host
 	default:
 		return entry{}, errors.New("is not a host, address or network: write llm.example.com, gpu-*.example.com, " +
@@ -126,21 +126,24 @@ func network(host string) netip.Prefix {
 func quads(host string) bool {
 	parts := strings.Split(host, ".")
 	digits := strings.ContainsAny(host, "0123456789")
-	odd := slices.ContainsFunc(parts, func(p string) bool { return p == "" || strings.Trim(p, "0123456789*?") != "" })
-	return len(parts) == 4 && digits && !odd && strings.ContainsAny(host, "*?")
+	invalid := slices.ContainsFunc(
+		parts,
+		func(p string) bool { return p == "" || strings.Trim(p, "0123456789*?") != "" },
+	)
+	return len(parts) == 4 && digits && !invalid && strings.ContainsAny(host, "*?")
 }
 
-// soundPattern reports whether a pattern can be a host name. The last part must not be all digits: some resolvers would
+// validPattern reports whether a pattern can be a host name. The last part must not be all digits: some resolvers would
 // take such a name for an address.
-func soundPattern(host string) bool {
+func validPattern(host string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789-_*?"
 	parts := strings.Split(host, ".")
-	odd := slices.ContainsFunc(parts, func(p string) bool { return p == "" || strings.Trim(p, allowed) != "" })
-	return !odd && strings.Trim(parts[len(parts)-1], "0123456789") != "" && len(host) < 254
+	invalid := slices.ContainsFunc(parts, func(p string) bool { return p == "" || strings.Trim(p, allowed) != "" })
+	return !invalid && strings.Trim(parts[len(parts)-1], "0123456789") != "" && len(host) < 254
 }
 
-// Any reports whether every host is allowed.
-func (l List) Any() bool { return len(l.entries) == 0 }
+// AllowsAll reports whether every host is allowed.
+func (l List) AllowsAll() bool { return len(l.entries) == 0 }
 
 // String returns the list as it was written.
 func (l List) String() string {
@@ -151,19 +154,19 @@ func (l List) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// name reports whether a host is allowed by name, whatever its addresses.
-func (l List) name(host, port string) bool {
+// allowsName reports whether a host is allowed by name, whatever its addresses.
+func (l List) allowsName(host, port string) bool {
 	return slices.ContainsFunc(l.entries, func(e entry) bool {
-		return e.pattern != "" && e.at(port) && matches(e.pattern, host)
+		return e.pattern != "" && e.matchesPort(port) && matches(e.pattern, host)
 	})
 }
 
-// address reports whether an address is allowed.
-func (l List) address(a netip.Addr, port string) bool {
+// allowsAddress reports whether an address is allowed.
+func (l List) allowsAddress(a netip.Addr, port string) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(l.entries, func(e entry) bool {
 		switch {
-		case !e.at(port) || e.pattern != "":
+		case !e.matchesPort(port) || e.pattern != "":
 			return false
 		case e.quads != "":
 			return a.Is4() && matches(e.quads, a.String())
@@ -173,7 +176,7 @@ func (l List) address(a netip.Addr, port string) bool {
 	})
 }
 
-func (e *entry) at(port string) bool { return e.port == "" || e.port == port }
+func (e *entry) matchesPort(port string) bool { return e.port == "" || e.port == port }
 
 // matches reports whether a host matches a pattern. It compares part by part, so that no wildcard matches a dot.
 func matches(pattern, host string) bool {
@@ -201,29 +204,29 @@ type Pins map[string][]netip.Addr
 // Check returns an error if the host of a URL is not allowed, and else pins its name. A name is allowed if the list has
 // it, or if all its addresses are allowed. The error says what is allowed. Check blocks while it looks up the name.
 func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) error {
-	if l.Any() {
+	if l.AllowsAll() {
 		return nil
 	}
 	host, port := canonical(u.Hostname()), portOf(u)
 	if a := address(host); a.IsValid() {
-		if !l.address(a, port) {
-			return l.refuse(host, port, "")
+		if !l.allowsAddress(a, port) {
+			return l.notAllowed(host, port, "")
 		}
 		return nil
 	}
 	addresses, err := pins.lookup(ctx, r, host) // also of allowed names, to pin them
-	byName := l.name(host, port)
+	byName := l.allowsName(host, port)
 	switch {
 	case err != nil && byName:
 		return fmt.Errorf("its name cannot be looked up: %w", err)
 	case err != nil:
-		return l.refuse(host, port, "")
+		return l.notAllowed(host, port, "")
 	case byName:
 		return nil
 	}
 	for _, a := range addresses {
-		if !l.address(a, port) {
-			return l.refuse(host, port, fmt.Sprintf(", which has the address %s", a))
+		if !l.allowsAddress(a, port) {
+			return l.notAllowed(host, port, fmt.Sprintf(", which has the address %s", a))
 		}
 	}
 	return nil
@@ -233,14 +236,14 @@ func (l List) Check(ctx context.Context, r Resolver, u *url.URL, pins Pins) erro
 func (l List) CheckName(u *url.URL) error {
 	host, port := canonical(u.Hostname()), portOf(u)
 	a := address(host)
-	if l.Any() || a.IsValid() && l.address(a, port) || !a.IsValid() && l.name(host, port) {
+	if l.AllowsAll() || a.IsValid() && l.allowsAddress(a, port) || !a.IsValid() && l.allowsName(host, port) {
 		return nil
 	}
-	return l.refuse(host, port, "")
+	return l.notAllowed(host, port, "")
 }
 
-// refuse returns the error for a host that is not allowed. It says which hosts are.
-func (l List) refuse(host, port, detail string) error {
+// notAllowed returns the error for a host that is not allowed. It says which hosts are.
+func (l List) notAllowed(host, port, detail string) error {
 	return fmt.Errorf("this agent's configuration allows load only to %s, not to port %s of %s%s: add the host to "+
 		"its allow-target if the agent may send load there", l, port, host, detail)
 }

@@ -25,18 +25,18 @@ type Config struct {
 	// Streams and Starts are the loads, in rising order.
 	Streams []int
 	Starts  []float64
-	// Fixed measures all loads. Otherwise each kind ends with the first load that is not safe in two attempts.
-	Fixed bool
+	// MeasureAll measures all loads. Otherwise each kind ends with the first load that is not safe in two attempts.
+	MeasureAll bool
 	// Window is how long each load is measured.
 	Window time.Duration
-	// Most bounds the whole duration: no load starts later. 0: no bound.
-	Most time.Duration
+	// MaxDuration bounds the whole duration: no load starts later. 0: no bound.
+	MaxDuration time.Duration
 	// Rules say which load is safe.
 	Rules Rules
-	// Began is called when a load starts, with the time until its measurement starts, and Measured when it has been
+	// OnStart is called when a load starts, with the time until its measurement starts, and OnMeasured when it has been
 	// measured. Neither may be nil.
-	Began    func(Load, time.Duration)
-	Measured func(Row)
+	OnStart    func(Load, time.Duration)
+	OnMeasured func(Row)
 }
 
 // Validate returns everything that is wrong with the configuration, as one joined error.
@@ -69,25 +69,25 @@ type Cores struct {
 	// Agent and Simulator are the core numbers to which each process is bound. Nil: not bound.
 	Agent     []int `json:"agent"`
 	Simulator []int `json:"simulator"`
-	// All is the number of cores for both together.
-	All int `json:"all"`
+	// Total is the number of cores for both together.
+	Total int `json:"all"`
 }
 
-// Apart reports whether each process has its own cores.
-func (c *Cores) Apart() bool { return len(c.Agent) > 0 && len(c.Simulator) > 0 }
+// Separate reports whether each process has its own cores.
+func (c *Cores) Separate() bool { return len(c.Agent) > 0 && len(c.Simulator) > 0 }
 
 // counts returns how many cores each process may use.
 func (c *Cores) counts() (agent, simulator int) {
-	if c.Apart() {
+	if c.Separate() {
 		return len(c.Agent), len(c.Simulator)
 	}
-	return c.All, c.All
+	return c.Total, c.Total
 }
 
 // splitCores gives the agent the requested number of cores, or half of them if that is 0, and the simulator the rest.
 // If there is only one core, or the cores are not known, neither process is bound.
 func splitCores(usable []int, forAgent, count int) (Cores, error) {
-	c := Cores{All: count}
+	c := Cores{Total: count}
 	if len(usable) < 2 {
 		if forAgent > count {
 			return c, fmt.Errorf("cores: %d requested for the agent, but this process may use %d", forAgent, count)
@@ -114,15 +114,15 @@ type calibrator struct {
 	cores     Cores
 	agent     *process
 	simulator *process
-	where     served
+	where     endpoints
 	conductor *conductor
 	stages    uint32
-	until     clock.Instant // no load starts later; 0: no bound
+	deadline  clock.Instant // no load starts later; 0: no bound
 }
 
 // Calibrate measures the loads of a configuration and finds the limit. It blocks until that is done or ctx ends; then
-// it returns the cause of ctx, and the limit of the rows measured so far. It calls Measured for each row. No process is
-// left behind.
+// it returns the cause of ctx, and the limit of the rows measured so far. It calls OnMeasured for each row. No process
+// is left behind.
 func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	if err := config.Validate(); err != nil {
 		return Limit{}, err
@@ -132,8 +132,8 @@ func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	if c.cores, err = config.Plan(); err != nil {
 		return Limit{}, err
 	}
-	if config.Most > 0 {
-		c.until = clock.Now().Add(config.Most)
+	if config.MaxDuration > 0 {
+		c.deadline = clock.Now().Add(config.MaxDuration)
 	}
 	dir, err := os.MkdirTemp("", "spate-calibrate-")
 	if err != nil {
@@ -172,19 +172,19 @@ func (c *calibrator) start(ctx context.Context, socket string) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.conductor.await(ctx)
+	return c.conductor.awaitAgent(ctx)
 }
 
 // close ends what start started.
 func (c *calibrator) close() {
 	if c.agent != nil {
-		c.agent.end()
+		c.agent.stop()
 	}
 	if c.conductor != nil {
 		c.conductor.close()
 	}
 	if c.simulator != nil {
-		c.simulator.end()
+		c.simulator.stop()
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *calibrator) ladder(ctx context.Context, loads []Load) ([]Row, error) {
 	var rows []Row
 	for _, load := range loads {
 		for try := 1; try <= 2; try++ {
-			if c.until != 0 && clock.Now() > c.until && len(rows) > 0 {
+			if c.deadline != 0 && clock.Now() > c.deadline && len(rows) > 0 {
 				return rows, nil
 			}
 			row, err := c.measure(ctx, load)
@@ -221,7 +221,7 @@ func (c *calibrator) ladder(ctx context.Context, loads []Load) ([]Row, error) {
 				return rows, fmt.Errorf("%s: %w", load, err)
 			}
 			rows = append(rows, row)
-			if row.Safe() || c.config.Fixed {
+			if row.Safe() || c.config.MeasureAll {
 				break
 			}
 			if try == 2 {
@@ -243,10 +243,10 @@ func (l Load) String() string {
 // measure puts the agent under a load and measures it for a window, once the load is complete and has settled.
 func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
 	before := load.ramp() + settleTime
-	c.config.Began(load, leadTime+before)
+	c.config.OnStart(load, leadTime+before)
 	stage := load.stage(c.stages, c.where, c.config.Step, before+c.config.Window)
 	c.stages++
-	start, err := c.conductor.begin(ctx, stage)
+	start, err := c.conductor.startLoad(ctx, stage)
 	if err != nil {
 		return Row{}, err
 	}
@@ -254,22 +254,22 @@ func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	failure, err := c.conductor.end(ctx)
+	failure, err := c.conductor.stopLoad(ctx)
 	switch {
 	case err != nil:
 		return Row{}, err
 	case failure != "":
 		return Row{}, errors.New(failure)
-	case row.Untrue > 0:
-		return Row{}, fmt.Errorf("%d frames came without the simulator's send time", row.Untrue)
+	case row.WithoutTruth > 0:
+		return Row{}, fmt.Errorf("%d frames came without the simulator's send time", row.WithoutTruth)
 	}
-	c.config.Measured(row)
+	c.config.OnMeasured(row)
 	return row, nil
 }
 
 // window measures a load from an instant on.
 func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) (Row, error) {
-	if err := pass(ctx, from); err != nil {
+	if err := sleepUntil(ctx, from); err != nil {
 		return Row{}, err
 	}
 	_, agent, simulator, err := c.read()
@@ -277,7 +277,7 @@ func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) 
 		return Row{}, err
 	}
 	all, known := machineCPU()
-	if err := pass(ctx, clock.Now().Add(c.config.Window)); err != nil {
+	if err := sleepUntil(ctx, clock.Now().Add(c.config.Window)); err != nil {
 		return Row{}, err
 	}
 	reading, agentNow, simulatorNow, err := c.read()
@@ -311,8 +311,8 @@ func (c *calibrator) read() (Reading, Usage, Usage, error) {
 	return seen.Reading, seen.Usage, used, err
 }
 
-// pass waits until an instant. If ctx ends first, it returns the cause.
-func pass(ctx context.Context, until clock.Instant) error {
+// sleepUntil waits until an instant. If ctx ends first, it returns the cause.
+func sleepUntil(ctx context.Context, until clock.Instant) error {
 	left := time.NewTimer(clock.Until(until))
 	defer left.Stop()
 	select {

@@ -13,9 +13,9 @@ import (
 func small(t *testing.T) Config {
 	return Config{
 		Agent: []string{os.Args[0], "calibrated-agent"}, Simulator: []string{os.Args[0], "calibrated-simulator"},
-		Step: 20 * time.Millisecond, Streams: []int{5, 10}, Starts: []float64{50}, Fixed: true, Window: time.Second,
-		Rules: rules,
-		Began: func(Load, time.Duration) {}, Measured: func(r Row) { t.Logf("%v: %+v", r.Load, r) },
+		Step: 20 * time.Millisecond, Streams: []int{5, 10}, Starts: []float64{50}, MeasureAll: true, Window: time.Second,
+		Rules:   rules,
+		OnStart: func(Load, time.Duration) {}, OnMeasured: func(r Row) { t.Logf("%v: %+v", r.Load, r) },
 	}
 }
 
@@ -24,7 +24,7 @@ func small(t *testing.T) Config {
 func TestCalibrateSmallLoads(t *testing.T) {
 	config := small(t)
 	var rows []Row
-	config.Measured = func(r Row) { rows = append(rows, r) }
+	config.OnMeasured = func(r Row) { rows = append(rows, r) }
 	if _, err := Calibrate(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestCalibrateSmallLoads(t *testing.T) {
 		t.Fatalf("%d rows", len(rows))
 	}
 	for _, r := range rows {
-		if r.Frames == 0 || r.Failed > 0 || r.Untrue > 0 || r.Achieved <= 0 || r.Window < config.Window {
+		if r.Frames == 0 || r.Failed > 0 || r.WithoutTruth > 0 || r.Achieved <= 0 || r.Window < config.Window {
 			t.Errorf("%v: %+v", r.Load, r.Reading)
 		}
 		for what, e := range map[string]Errors{"frame": r.Frame, "ttft": r.TTFT, "itl": r.ITL, "e2e": r.E2E} {
@@ -57,7 +57,7 @@ func TestCalibrateStopsAtOnce(t *testing.T) {
 	config.Window = 5 * time.Minute
 	wanted := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	config.Began = func(Load, time.Duration) { cancel(wanted) }
+	config.OnStart = func(Load, time.Duration) { cancel(wanted) }
 	if _, err := Calibrate(ctx, config); !errors.Is(err, wanted) {
 		t.Errorf("%v, want %v", err, wanted)
 	}

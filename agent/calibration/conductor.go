@@ -32,11 +32,11 @@ type conductor struct {
 	spatev1.UnimplementedControlServiceServer
 	spatev1.UnimplementedMetricsServiceServer
 
-	server  *grpc.Server
-	serving chan error
-	here    chan struct{} // holds one element when the agent has connected
-	answers chan answer
-	ended   chan string // why a load failed, or "", when its totals have arrived
+	server    *grpc.Server
+	serving   chan error
+	connected chan struct{} // holds one element when the agent has connected
+	answers   chan answer
+	ended     chan string // why a load failed, or "", when its totals have arrived
 
 	mu      sync.Mutex
 	control grpc.BidiStreamingServer[spatev1.ConnectRequest, spatev1.ConnectResponse]
@@ -52,7 +52,7 @@ type answer struct {
 // newConductor serves on a listener until close, which also closes the listener.
 func newConductor(l net.Listener) *conductor {
 	c := &conductor{
-		server: grpc.NewServer(), serving: make(chan error, 1), here: make(chan struct{}, 1),
+		server: grpc.NewServer(), serving: make(chan error, 1), connected: make(chan struct{}, 1),
 		answers: make(chan answer, 1), ended: make(chan string, 1),
 	}
 	spatev1.RegisterControlServiceServer(c.server, c)
@@ -81,20 +81,20 @@ func (c *conductor) Connect(stream grpc.BidiStreamingServer[spatev1.ConnectReque
 	c.mu.Lock()
 	c.control = stream
 	c.mu.Unlock()
-	offer(c.here, struct{}{})
+	offer(c.connected, struct{}{})
 	for {
 		m, err := stream.Recv()
 		if err != nil {
 			return err
 		}
-		if err := c.hear(m); err != nil {
+		if err := c.handle(m); err != nil {
 			return err
 		}
 	}
 }
 
-// hear handles a message of the agent.
-func (c *conductor) hear(m *spatev1.ConnectRequest) error {
+// handle handles a message of the agent.
+func (c *conductor) handle(m *spatev1.ConnectRequest) error {
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
 		return c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Renewed{
@@ -147,9 +147,9 @@ func (c *conductor) send(m *spatev1.ConnectResponse) error {
 	return c.control.Send(m)
 }
 
-// await blocks until the agent is connected.
-func (c *conductor) await(ctx context.Context) error {
-	_, err := wait(ctx, c.here, "the agent did not connect")
+// awaitAgent blocks until the agent is connected.
+func (c *conductor) awaitAgent(ctx context.Context) error {
+	_, err := wait(ctx, c.connected, "the agent did not connect")
 	return err
 }
 
@@ -167,8 +167,8 @@ func wait[T any](ctx context.Context, from <-chan T, otherwise string) (v T, err
 	}
 }
 
-// begin makes the agent prepare a load, and arms it. It returns the load's start.
-func (c *conductor) begin(ctx context.Context, stage *spatev1.Stage) (clock.Instant, error) {
+// startLoad makes the agent prepare a load, and arms it. It returns the load's start.
+func (c *conductor) startLoad(ctx context.Context, stage *spatev1.Stage) (clock.Instant, error) {
 	c.ref = &spatev1.AssignmentRef{RunId: "calibration", StageIndex: stage.GetIndex(), Revision: 1}
 	err := c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
 		Ref: c.ref, Stage: stage, Stripe: &spatev1.Stripe{Weights: []uint32{1}},
@@ -188,8 +188,8 @@ func (c *conductor) begin(ctx context.Context, stage *spatev1.Stage) (clock.Inst
 		StartClockNs: int64(start)}}})
 }
 
-// end cancels the load under way and waits for its totals. It returns why the load failed, or "".
-func (c *conductor) end(ctx context.Context) (failure string, err error) {
+// stopLoad cancels the load under way and waits for its totals. It returns why the load failed, or "".
+func (c *conductor) stopLoad(ctx context.Context) (failure string, err error) {
 	err = c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
 		Ref: c.ref, Immediately: true, Enough: true, Reason: "measured",
 	}}})

@@ -19,17 +19,17 @@ type gauge struct {
 
 // shard holds what some of the watches have recorded since the last reading.
 type shard struct {
-	mu   sync.Mutex
-	tape *tape
+	mu    sync.Mutex
+	tally *tally
 
 	_ [64]byte // keeps the next shard's lock out of this one's cache line
 }
 
-// tape holds the errors and counts of a window.
-type tape struct {
-	frame, ttft, itl, inner, e2e pair
-	lag, lateness                *histogram.Histogram
-	counts                       Reading // only the counts are used
+// tally holds the errors and counts of a window.
+type tally struct {
+	frame, ttft, itl, itlWithoutLast, e2e pair
+	lag, lateness                         *histogram.Histogram
+	counts                                Reading // only the counts are used
 }
 
 // pair holds errors by both clocks.
@@ -39,15 +39,23 @@ type pair struct{ stamp, program *histogram.Histogram }
 // nanosecond, so that errors of a few microseconds keep three digits. It ends at 2.1 s.
 func times() *histogram.Histogram { return histogram.New(histogram.Counts) }
 
-func newTape() *tape {
+func newTally() *tally {
 	both := func() pair { return pair{times(), times()} }
-	return &tape{frame: both(), ttft: both(), itl: both(), inner: both(), e2e: both(), lag: times(), lateness: times()}
+	return &tally{
+		frame:          both(),
+		ttft:           both(),
+		itl:            both(),
+		itlWithoutLast: both(),
+		e2e:            both(),
+		lag:            times(),
+		lateness:       times(),
+	}
 }
 
 func newGauge(shards int) *gauge {
 	g := &gauge{shards: make([]shard, max(1, shards))}
 	for i := range g.shards {
-		g.shards[i].tape = newTape()
+		g.shards[i].tally = newTally()
 	}
 	return g
 }
@@ -59,44 +67,44 @@ func (g *gauge) watch() agent.Watch {
 
 // read returns what was recorded since the last call, or since the start.
 func (g *gauge) read() Reading {
-	all := newTape()
+	all := newTally()
 	for i := range g.shards {
-		s, fresh := &g.shards[i], newTape()
+		s, fresh := &g.shards[i], newTally()
 		s.mu.Lock()
-		taken := s.tape
-		s.tape = fresh
+		taken := s.tally
+		s.tally = fresh
 		s.mu.Unlock()
 		all.add(taken)
 	}
 	return all.reading()
 }
 
-// add adds the content of another tape.
-func (t *tape) add(o *tape) {
+// add adds the content of another tally.
+func (t *tally) add(o *tally) {
 	into, from := t.histograms(), o.histograms()
 	for i, h := range from {
 		_ = into[i].Merge(h) // both have the same layout, and far too few values to overflow
 	}
 	c, d := &t.counts, &o.counts
-	c.Frames, c.Coalesced, c.Unstamped, c.Untrue = c.Frames+d.Frames, c.Coalesced+d.Coalesced, c.Unstamped+d.Unstamped,
-		c.Untrue+d.Untrue
+	c.Frames, c.Coalesced, c.Unstamped, c.WithoutTruth = c.Frames+d.Frames, c.Coalesced+d.Coalesced, c.Unstamped+d.Unstamped,
+		c.WithoutTruth+d.WithoutTruth
 	c.Started, c.Completed, c.Failed = c.Started+d.Started, c.Completed+d.Completed, c.Failed+d.Failed
 	if d.Failure != "" {
 		c.Failure = d.Failure
 	}
 }
 
-func (t *tape) histograms() []*histogram.Histogram {
+func (t *tally) histograms() []*histogram.Histogram {
 	return []*histogram.Histogram{
-		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program, t.inner.stamp,
-		t.inner.program,
+		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program, t.itlWithoutLast.stamp,
+		t.itlWithoutLast.program,
 		t.e2e.stamp, t.e2e.program, t.lag, t.lateness,
 	}
 }
 
-func (t *tape) reading() Reading {
+func (t *tally) reading() Reading {
 	r := t.counts
-	r.Frame, r.TTFT, r.ITL, r.Inner, r.E2E = t.frame.errors(), t.ttft.errors(), t.itl.errors(), t.inner.errors(),
+	r.Frame, r.TTFT, r.ITL, r.ITLWithoutLast, r.E2E = t.frame.errors(), t.ttft.errors(), t.itl.errors(), t.itlWithoutLast.errors(),
 		t.e2e.errors()
 	r.Lag, r.Lateness = spreadOf(t.lag), spreadOf(t.lateness)
 	return r
@@ -104,21 +112,21 @@ func (t *tape) reading() Reading {
 
 func (p pair) errors() Errors { return Errors{Stamp: spreadOf(p.stamp), Program: spreadOf(p.program)} }
 
-func (p pair) record(e fault) {
+func (p pair) record(e frameError) {
 	p.stamp.Record(e.stamp)
 	p.program.Record(e.program)
 }
 
-// fault is the error of a frame's times, in nanoseconds and with sign.
-type fault struct{ stamp, program int64 }
+// frameError is the error of a frame's times, in nanoseconds and with sign.
+type frameError struct{ stamp, program int64 }
 
 // since returns the error of the time between two frames, without sign.
-func (f fault) since(before fault) fault {
-	return fault{absolute(f.stamp - before.stamp), absolute(f.program - before.program)}
+func (f frameError) since(before frameError) frameError {
+	return frameError{absolute(f.stamp - before.stamp), absolute(f.program - before.program)}
 }
 
 // size returns the error without sign.
-func (f fault) size() fault { return fault{absolute(f.stamp), absolute(f.program)} }
+func (f frameError) size() frameError { return frameError{absolute(f.stamp), absolute(f.program)} }
 
 func absolute(v int64) int64 { return max(v, -v) }
 
@@ -128,10 +136,10 @@ type watch struct {
 
 	at, seen  clock.Instant // of the latest frame
 	sent      clock.Instant // its true send time
-	told      bool          // sent is known
+	sentKnown bool          // sent is known
 	tokens    int           // frames with token text and a true send time in the request so far
-	last      fault         // error of the latest of these, with sign
-	gap       fault         // error of the gap before it, if there is one
+	last      frameError    // error of the latest of these, with sign
+	gap       frameError    // error of the gap before it, if there is one
 	lastAt    clock.Instant // times of the latest token frame
 	lastSeen  clock.Instant
 	untrusted bool // a token of the request came without a true send time
@@ -142,32 +150,32 @@ func (w *watch) Began(scheduled, at clock.Instant) {
 	w.tokens, w.lastAt, w.lastSeen, w.untrusted = 0, 0, 0, false
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	w.shard.tape.counts.Started++
-	w.shard.tape.lateness.Record(max(0, at.Sub(scheduled).Nanoseconds()))
+	w.shard.tally.counts.Started++
+	w.shard.tally.lateness.Record(max(0, at.Sub(scheduled).Nanoseconds()))
 }
 
 // Frame implements agent.Watch.
 func (w *watch) Frame(data []byte, at, seen clock.Instant) {
 	w.at, w.seen = at, seen
-	w.sent, w.told = sentAt(data)
+	w.sent, w.sentKnown = sentAt(data)
 }
 
 // Token implements agent.Watch.
 func (w *watch) Token() {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	t := w.shard.tape
+	t := w.shard.tally
 	t.counts.Frames++
 	w.read(t)
-	if !w.told {
-		t.counts.Untrue++
+	if !w.sentKnown {
+		t.counts.WithoutTruth++
 		w.untrusted = true
 		return
 	}
-	now := fault{w.at.Sub(w.sent).Nanoseconds(), w.seen.Sub(w.sent).Nanoseconds()}
+	now := frameError{w.at.Sub(w.sent).Nanoseconds(), w.seen.Sub(w.sent).Nanoseconds()}
 	t.frame.record(now.size())
 	if w.tokens > 1 {
-		t.inner.record(w.gap)
+		t.itlWithoutLast.record(w.gap)
 	}
 	if w.tokens == 0 {
 		t.ttft.record(now.size())
@@ -181,7 +189,7 @@ func (w *watch) Token() {
 
 // read records how the frame was read. The program's time is always later than a timestamp, so equal times mean that
 // there was no timestamp.
-func (w *watch) read(t *tape) {
+func (w *watch) read(t *tally) {
 	stamped := w.at != w.seen
 	if !stamped {
 		t.counts.Unstamped++
@@ -199,7 +207,7 @@ func (w *watch) read(t *tape) {
 func (w *watch) Ended(o *stream.Observation) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	t := w.shard.tape
+	t := w.shard.tally
 	switch {
 	case o.Cancelled:
 	case o.Err != nil:

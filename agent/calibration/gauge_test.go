@@ -74,13 +74,13 @@ func TestGaugeComparesWithTheTruth(t *testing.T) {
 	w.Ended(&stream.Observation{Cancelled: true})
 	got := g.read()
 	for what, c := range map[string][2]any{
-		"counts": {[]uint64{got.Frames, got.Coalesced, got.Unstamped, got.Untrue, got.Started, got.Completed,
+		"counts": {[]uint64{got.Frames, got.Coalesced, got.Unstamped, got.WithoutTruth, got.Started, got.Completed,
 			got.Failed}, []uint64{6, 1, 2, 1, 4, 2, 1}},
 		"error":  {got.Failure, "cut"},
 		"ttft":   {got.TTFT.Stamp, Spread{2, 100, 100, 100, 100}},
 		"frames": {[]uint64{got.Frame.Stamp.Count, got.Frame.Program.Count}, []uint64{5, 5}},
 		"itl":    {[]int64{got.ITL.Stamp.Max, got.ITL.Program.Max, int64(got.ITL.Stamp.Count)}, []int64{1000, 1000, 3}},
-		"inner": {[]int64{got.Inner.Stamp.Max, got.Inner.Program.Max, int64(got.Inner.Stamp.Count)},
+		"inner": {[]int64{got.ITLWithoutLast.Stamp.Max, got.ITLWithoutLast.Program.Max, int64(got.ITLWithoutLast.Stamp.Count)},
 			[]int64{800, 700, 2}},
 		"e2e":  {got.E2E, Errors{Spread{1, 100, 100, 100, 100}, Spread{1, 100, 100, 100, 100}}},
 		"lag":  {[]int64{got.Lag.Max, int64(got.Lag.Count)}, []int64{800, 4}},

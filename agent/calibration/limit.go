@@ -22,19 +22,19 @@ const (
 	// DefaultLateness is how late a start may be. A server that batches accepts requests once a step, of 5 ms and more,
 	// so within a millisecond it sees the requested schedule.
 	DefaultLateness = time.Millisecond
-	// mostCoalesced is the largest part of frames that came in one read with the previous frame: the kernel keeps only
+	// maxCoalesced is the largest part of frames that came in one read with the previous frame: the kernel keeps only
 	// one time for both.
-	mostCoalesced = 0.001
-	// leastAchieved is the smallest part of the requested load that must be reached.
-	leastAchieved = 0.99
-	// mostFailed is the largest part of requests that may fail.
-	mostFailed = 0.001
+	maxCoalesced = 0.001
+	// minAchieved is the smallest part of the requested load that must be reached.
+	minAchieved = 0.99
+	// maxFailed is the largest part of requests that may fail.
+	maxFailed = 0.001
 	// fullCore is the utilization from which a process's cores count as used up. The rest is lost when another process
 	// takes turns with it.
 	fullCore = 0.9
-	// leastOther is the use, in cores, from which other programs are named as the reason that a machine is at its
+	// minOtherCPU is the use, in cores, from which other programs are named as the reason that a machine is at its
 	// limit.
-	leastOther = 0.2
+	minOtherCPU = 0.2
 )
 
 // Row is the measurement of one load.
@@ -52,30 +52,30 @@ type Row struct {
 	// known.
 	OtherCPU *float64 `json:"other_cpu_cores"`
 	Reading
-	// Broken lists the rules that the load broke, for people. Empty: the load is safe.
-	Broken []string `json:"broken_rules"`
-	// Bound says what was at its limit if the load was not reached: "agent", "simulator", "agent and simulator", or
-	// "machine" if neither had used up its cores. Empty: the load was reached.
-	Bound string `json:"bound,omitempty"`
+	// BrokenRules lists the rules that the load broke, for people. Empty: the load is safe.
+	BrokenRules []string `json:"broken_rules"`
+	// Bottleneck says what was at its limit if the load was not reached: "agent", "simulator", "agent and simulator",
+	// or "machine" if neither had used up its cores. Empty: the load was reached.
+	Bottleneck string `json:"bound,omitempty"`
 }
 
 // Safe reports whether the load kept all rules.
-func (r *Row) Safe() bool { return len(r.Broken) == 0 }
+func (r *Row) Safe() bool { return len(r.BrokenRules) == 0 }
 
 // reached reports whether the load was reached. A window may begin just after a tick and end just before one, so each
 // stream may lack one frame.
 func (r *Row) reached() bool {
 	cut := float64(r.Streams) / r.Window.Seconds()
-	return r.Achieved+cut >= leastAchieved*r.Asked
+	return r.Achieved+cut >= minAchieved*r.Asked
 }
 
 // CoalescedShare is the part of frames that came in one read with the previous frame.
-func (r *Row) CoalescedShare() float64 { return share(r.Coalesced, r.Frames) }
+func (r *Row) CoalescedShare() float64 { return fraction(r.Coalesced, r.Frames) }
 
 // UnstampedShare is the part of frames without a kernel timestamp.
-func (r *Row) UnstampedShare() float64 { return share(r.Unstamped, r.Frames) }
+func (r *Row) UnstampedShare() float64 { return fraction(r.Unstamped, r.Frames) }
 
-func share(part, of uint64) float64 {
+func fraction(part, of uint64) float64 {
 	if of == 0 {
 		return 0
 	}
@@ -87,26 +87,26 @@ func share(part, of uint64) float64 {
 func (r Rules) judge(row *Row, agentCores, simulatorCores int) {
 	broken := func(is bool, format string, args ...any) {
 		if is {
-			row.Broken = append(row.Broken, fmt.Sprintf(format, args...))
+			row.BrokenRules = append(row.BrokenRules, fmt.Sprintf(format, args...))
 		}
 	}
-	row.Broken = []string{}
+	row.BrokenRules = []string{}
 	broken(!row.reached(), "%.1f %% of the requested load", 100*row.Achieved/row.Asked)
 	broken(row.Frame.Stamp.P99 > r.Error.Nanoseconds(), "stamp error p99 %v", microseconds(row.Frame.Stamp.P99))
-	broken(row.CoalescedShare() > mostCoalesced, "%.2f %% of frames coalesced", 100*row.CoalescedShare())
+	broken(row.CoalescedShare() > maxCoalesced, "%.2f %% of frames coalesced", 100*row.CoalescedShare())
 	broken(row.Starts > 0 && row.Lateness.P99 > r.Lateness.Nanoseconds(), "send lateness p99 %v",
 		microseconds(row.Lateness.P99))
-	failed := share(row.Failed, row.Failed+row.Completed)
-	broken(failed > mostFailed, "%.2f %% of requests failed: %s", 100*failed, row.Failure)
+	failed := fraction(row.Failed, row.Failed+row.Completed)
+	broken(failed > maxFailed, "%.2f %% of requests failed: %s", 100*failed, row.Failure)
 	if !row.reached() {
-		row.Bound = bound(row.AgentCPU, row.SimulatorCPU, agentCores, simulatorCores)
+		row.Bottleneck = bottleneck(row.AgentCPU, row.SimulatorCPU, agentCores, simulatorCores)
 	}
 }
 
 func microseconds(ns int64) time.Duration { return time.Duration(ns).Round(time.Microsecond) }
 
-// bound returns whose cores were used up.
-func bound(agentCPU, simulatorCPU float64, agentCores, simulatorCores int) string {
+// bottleneck returns whose cores were used up.
+func bottleneck(agentCPU, simulatorCPU float64, agentCores, simulatorCores int) string {
 	var full []string
 	if agentCPU >= fullCore*float64(agentCores) {
 		full = append(full, "agent")
@@ -126,9 +126,10 @@ type Limit struct {
 	Streams         int     `json:"streams"`
 	FramesPerSecond float64 `json:"frames_per_second"`
 	StartsPerSecond float64 `json:"starts_per_second"`
-	// StreamsBy and StartsBy say what broke first above the limit. Empty: nothing did, and the limit may be higher.
-	StreamsBy string `json:"streams_by,omitempty"`
-	StartsBy  string `json:"starts_by,omitempty"`
+	// StreamsLimitedBy and StartsLimitedBy say what broke first above the limit. Empty: nothing did, and the limit may
+	// be higher.
+	StreamsLimitedBy string `json:"streams_by,omitempty"`
+	StartsLimitedBy  string `json:"starts_by,omitempty"`
 }
 
 // limitOf finds the limit: the highest safe load below which every load is safe. A load may have been measured more
@@ -139,12 +140,12 @@ func limitOf(rows []Row) Limit {
 	if streams != nil {
 		l.Streams, l.FramesPerSecond = streams.Streams, streams.Achieved
 	}
-	l.StreamsBy = by
+	l.StreamsLimitedBy = by
 	starts, by := highest(rows, func(r *Row) float64 { return r.Starts })
 	if starts != nil {
 		l.StartsPerSecond = starts.Starts
 	}
-	l.StartsBy = by
+	l.StartsLimitedBy = by
 	return l
 }
 
@@ -169,44 +170,44 @@ func highest(rows []Row, size func(*Row) float64) (best *Row, why string) {
 	}
 	for _, n := range sizes {
 		if safe[n] == nil {
-			return best, whyOf(broken[n])
+			return best, reasonOf(broken[n])
 		}
 		best = safe[n]
 	}
 	return best, ""
 }
 
-// whyOf says what broke, and whose limit that was. A simulator at its limit says nothing about the agent's limit.
-func whyOf(r *Row) string {
-	why := strings.Join(r.Broken, ", ")
-	if r.Bound != "" {
-		why += " (" + r.BoundWords() + ")"
+// reasonOf says what broke, and whose limit that was. A simulator at its limit says nothing about the agent's limit.
+func reasonOf(r *Row) string {
+	why := strings.Join(r.BrokenRules, ", ")
+	if r.Bottleneck != "" {
+		why += " (" + r.BottleneckText() + ")"
 	}
 	return why
 }
 
-// BoundWords says for people what was at its limit. Empty: the load was reached.
-func (r *Row) BoundWords() string {
+// BottleneckText says for people what was at its limit. Empty: the load was reached.
+func (r *Row) BottleneckText() string {
 	switch {
-	case r.Bound == "":
+	case r.Bottleneck == "":
 		return ""
-	case r.Bound == "machine" && r.OtherCPU != nil && *r.OtherCPU >= leastOther:
+	case r.Bottleneck == "machine" && r.OtherCPU != nil && *r.OtherCPU >= minOtherCPU:
 		return fmt.Sprintf("the machine was at its limit: other programs used %.1f cores", *r.OtherCPU)
-	case strings.Contains(r.Bound, " and "):
-		return "the " + r.Bound + " were at their limit"
+	case strings.Contains(r.Bottleneck, " and "):
+		return "the " + r.Bottleneck + " were at their limit"
 	default:
-		return "the " + r.Bound + " was at its limit"
+		return "the " + r.Bottleneck + " was at its limit"
 	}
 }
 
-// atLeast reports whether a limit's reason is no limit of the agent: nothing broke, or the simulator reached its limit
-// first.
-func atLeast(why string) bool {
+// isLowerBound reports whether a limit's reason is not a limit of the agent: nothing broke, or the simulator reached
+// its limit first.
+func isLowerBound(why string) bool {
 	return why == "" || strings.Contains(why, "(the simulator was at its limit)")
 }
 
-// StreamsAtLeast reports whether the agent may hold more streams than were found.
-func (l *Limit) StreamsAtLeast() bool { return atLeast(l.StreamsBy) }
+// StreamsIsLowerBound reports whether the agent may hold more streams than were found.
+func (l *Limit) StreamsIsLowerBound() bool { return isLowerBound(l.StreamsLimitedBy) }
 
-// StartsAtLeast reports whether the agent may start more requests than were found.
-func (l *Limit) StartsAtLeast() bool { return atLeast(l.StartsBy) }
+// StartsIsLowerBound reports whether the agent may start more requests than were found.
+func (l *Limit) StartsIsLowerBound() bool { return isLowerBound(l.StartsLimitedBy) }

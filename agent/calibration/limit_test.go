@@ -61,10 +61,10 @@ func TestJudge(t *testing.T) {
 	} {
 		r := row(c.load, c.change)
 		rules.judge(&r, 1, 1)
-		if got := strings.Join(r.Broken, "; "); got != c.broken || r.Safe() != (c.broken == "") {
+		if got := strings.Join(r.BrokenRules, "; "); got != c.broken || r.Safe() != (c.broken == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.broken)
 		}
-		if got := r.BoundWords(); got != c.bound {
+		if got := r.BottleneckText(); got != c.bound {
 			t.Errorf("%s: %q, want %q", name, got, c.bound)
 		}
 	}
@@ -72,10 +72,10 @@ func TestJudge(t *testing.T) {
 
 func TestLimitOf(t *testing.T) {
 	safe, broken := func(l Load) Row { return row(l, nil) }, func(l Load) Row {
-		return row(l, func(r *Row) { r.Broken = []string{"it broke"} })
+		return row(l, func(r *Row) { r.BrokenRules = []string{"it broke"} })
 	}
 	short := func(l Load) Row {
-		return row(l, func(r *Row) { r.Broken, r.Bound = []string{"90.0 %"}, "simulator" })
+		return row(l, func(r *Row) { r.BrokenRules, r.Bottleneck = []string{"90.0 %"}, "simulator" })
 	}
 	n := func(streams int) Load { return Load{Streams: streams} }
 	for name, c := range map[string]struct {
@@ -95,7 +95,7 @@ func TestLimitOf(t *testing.T) {
 		"starts are another list": {[]Row{safe(n(1)), broken(Load{Starts: 5})}, 1, "", true},
 	} {
 		l := limitOf(c.rows)
-		if l.Streams != c.streams || l.StreamsBy != c.by || l.StreamsAtLeast() != c.least {
+		if l.Streams != c.streams || l.StreamsLimitedBy != c.by || l.StreamsIsLowerBound() != c.least {
 			t.Errorf("%s: %+v, want %d streams by %q", name, l, c.streams, c.by)
 		}
 		if l.FramesPerSecond != float64(50*c.streams) {
@@ -103,7 +103,7 @@ func TestLimitOf(t *testing.T) {
 		}
 	}
 	starts := limitOf([]Row{safe(Load{Starts: 500}), safe(Load{Starts: 1000}), broken(Load{Starts: 2000})})
-	if starts.StartsPerSecond != 1000 || starts.StartsBy != "it broke" || starts.StartsAtLeast() {
+	if starts.StartsPerSecond != 1000 || starts.StartsLimitedBy != "it broke" || starts.StartsIsLowerBound() {
 		t.Errorf("starts: %+v", starts)
 	}
 }

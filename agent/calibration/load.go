@@ -23,9 +23,9 @@ const (
 	shortTokens = 2
 	// promptTokens is the length of prompts. The cost of a prompt is paid before its request starts.
 	promptTokens = 16
-	// rampPace is how many streams are opened per second, and shortestRamp the minimum duration of that. A load is
+	// rampRate is how many streams are opened per second, and shortestRamp the minimum duration of that. A load is
 	// measured once it is complete.
-	rampPace     = 4000
+	rampRate     = 4000
 	shortestRamp = 500 * time.Millisecond
 	// settleTime is how long a complete load runs before it is measured.
 	settleTime = 300 * time.Millisecond
@@ -35,7 +35,7 @@ const (
 
 // ramp returns how long a load takes to be complete.
 func (l Load) ramp() time.Duration {
-	return max(shortestRamp, time.Duration(l.Streams)*time.Second/rampPace)
+	return max(shortestRamp, time.Duration(l.Streams)*time.Second/rampRate)
 }
 
 // asked returns the requested rate per second: frames of streams with this step, or starts.
@@ -47,7 +47,7 @@ func (l Load) asked(step time.Duration) float64 {
 }
 
 // stage returns a load in the form that an agent gets.
-func (l Load) stage(index uint32, where served, step, window time.Duration) *spatev1.Stage {
+func (l Load) stage(index uint32, where endpoints, step, window time.Duration) *spatev1.Stage {
 	s := &spatev1.Stage{
 		Index: index, Seed: 1, OnAgentLoss: "fail", DrainTimeout: durationpb.New(time.Second),
 		Target: &spatev1.Target{

@@ -31,7 +31,7 @@ type process struct {
 }
 
 // launch starts a child on the given cores, and waits until it is set up. The child's answer to the setup is stored in
-// made. The child is killed when ctx ends. The caller must end it.
+// made. The child is killed when ctx ends. The caller must stop it.
 func launch(ctx context.Context, name string, command []string, cores []int, setup, made any) (*process, error) {
 	p := &process{name: name, cmd: exec.CommandContext(ctx, command[0], command[1:]...), errs: &tail{}}
 	p.cmd.Stderr = p.errs
@@ -47,7 +47,7 @@ func launch(ctx context.Context, name string, command []string, cores []int, set
 	}
 	p.say, p.answer = json.NewEncoder(p.in), json.NewDecoder(out)
 	if err := p.ask(setup, made); err != nil {
-		p.end()
+		p.stop()
 		return nil, err
 	}
 	return p, nil
@@ -64,15 +64,15 @@ func (p *process) ask(question, answer any) error {
 	if err == nil {
 		return nil
 	}
-	p.end() // its last output is complete once it has ended
+	p.stop() // its last output is complete once it has ended
 	if said := p.errs.last(); said != "" {
 		return fmt.Errorf("the %s has ended: %s", p.name, said)
 	}
 	return fmt.Errorf("the %s has ended, or did not answer within %v: %w", p.name, askTime, err)
 }
 
-// end ends the child and waits for it. It may be called more than once.
-func (p *process) end() {
+// stop ends the child and waits for it. It may be called more than once.
+func (p *process) stop() {
 	_ = p.in.Close()
 	late := time.AfterFunc(endTime, func() { _ = p.cmd.Process.Kill() })
 	defer late.Stop()

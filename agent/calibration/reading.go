@@ -37,21 +37,21 @@ type Reading struct {
 	// is the difference between the errors of two consecutive ones. Inner is ITL without the gap before a request's
 	// last frame: the end of the answer follows right after that frame, and if both are read together the kernel has
 	// only the end's time for them.
-	Frame Errors `json:"frame"`
-	TTFT  Errors `json:"ttft"`
-	ITL   Errors `json:"itl"`
-	Inner Errors `json:"itl_without_last"`
-	E2E   Errors `json:"e2e"`
+	Frame          Errors `json:"frame"`
+	TTFT           Errors `json:"ttft"`
+	ITL            Errors `json:"itl"`
+	ITLWithoutLast Errors `json:"itl_without_last"`
+	E2E            Errors `json:"e2e"`
 	// Lag is the time from the kernel's timestamp to the program's reading, once per read.
 	Lag Spread `json:"receive_lag"`
 	// Lateness is the time from a request's scheduled time to its start.
 	Lateness Spread `json:"send_lateness"`
 	// Frames with token text: all, those that shared a read with the previous one, those without a timestamp, and those
 	// without a true send time.
-	Frames    uint64 `json:"frames"`
-	Coalesced uint64 `json:"coalesced_frames"`
-	Unstamped uint64 `json:"unstamped_frames"`
-	Untrue    uint64 `json:"frames_without_truth"`
+	Frames       uint64 `json:"frames"`
+	Coalesced    uint64 `json:"coalesced_frames"`
+	Unstamped    uint64 `json:"unstamped_frames"`
+	WithoutTruth uint64 `json:"frames_without_truth"`
 	// Requests that started, completed and failed.
 	Started   uint64 `json:"started"`
 	Completed uint64 `json:"completed"`

@@ -31,8 +31,8 @@ type simulatorSetup struct {
 	Spread bool          `json:"spread"`  // streams tick one after another
 }
 
-// served are the simulator's endpoints: for long streams, and for short requests.
-type served struct {
+// endpoints are the simulator's endpoints: for long streams, and for short requests.
+type endpoints struct {
 	Streams []string `json:"streams"`
 	Short   []string `json:"short"`
 }
@@ -81,7 +81,7 @@ func ServeSimulator(in io.Reader, out io.Writer) error {
 	if err := questions.Decode(&setup); err != nil {
 		return fmt.Errorf("setup: %w", err)
 	}
-	var where served
+	var where endpoints
 	for _, one := range []struct {
 		step time.Duration
 		urls *[]string
@@ -103,15 +103,15 @@ func ended() context.Context {
 	return ctx
 }
 
-// mostRunning is how many requests a simulated engine may have in progress: more streams than a machine can have.
-const mostRunning = 1 << 20
+// maxRunning is how many requests a simulated engine may have in progress: more streams than a machine can have.
+const maxRunning = 1 << 20
 
 // engineOf returns an engine limited only by its pace: the first token at once, and then one each step. Its frames
 // contain the truth.
 func engineOf(step time.Duration, spread bool) simulator.Config {
 	c := simulator.Default()
 	c.Model = simulator.Model{
-		PrefillTokensPerSecond: math.Inf(1), DecodeStep: step, MaxRunning: mostRunning,
+		PrefillTokensPerSecond: math.Inf(1), DecodeStep: step, MaxRunning: maxRunning,
 		CacheBlockTokens: c.Model.CacheBlockTokens, SpreadStep: spread,
 	}
 	c.Truth.Stamp = true

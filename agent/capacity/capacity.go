@@ -62,21 +62,21 @@ func DefaultPath() string {
 	return filepath.Join(dir, "spate", "capacity.json")
 }
 
-// ErrNone is wrapped by Read's error if there is no file.
-var ErrNone = errors.New("the file does not exist")
+// ErrNotFound is wrapped by Read's error if there is no file.
+var ErrNotFound = errors.New("the file does not exist")
 
-// ErrOther is wrapped by Read's error if the file is about another machine.
-var ErrOther = errors.New("it was measured on another machine")
+// ErrOtherMachine is wrapped by Read's error if the file is about another machine.
+var ErrOtherMachine = errors.New("it was measured on another machine")
 
 // maxFile is the maximum size of the file, in bytes.
 const maxFile = 1 << 20
 
-// Read reads a file. Its error wraps ErrNone if there is no file, and ErrOther if the capacity was measured on another
-// machine than here.
+// Read reads a file. Its error wraps ErrNotFound if there is no file, and ErrOtherMachine if the capacity was measured
+// on another machine than here.
 func Read(path string, here Machine) (*Capacity, error) {
 	text, err := bounded.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("capacity %s: %w; spate calibrate creates it", path, ErrNone)
+		return nil, fmt.Errorf("capacity %s: %w; spate calibrate creates it", path, ErrNotFound)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("capacity: %w", err)
@@ -88,8 +88,8 @@ func Read(path string, here Machine) (*Capacity, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("capacity %s: %w; run spate calibrate again", path, err)
 	}
-	if other := c.Machine.unlike(here); other != "" {
-		return nil, fmt.Errorf("capacity %s: %w (%s); run spate calibrate here", path, ErrOther, other)
+	if difference := c.Machine.difference(here); difference != "" {
+		return nil, fmt.Errorf("capacity %s: %w (%s); run spate calibrate here", path, ErrOtherMachine, difference)
 	}
 	return &c, nil
 }

@@ -57,7 +57,7 @@ func TestReadRefusesOtherMachines(t *testing.T) {
 	} {
 		here := machine
 		change(&here)
-		if _, err := Read(path, here); !errors.Is(err, ErrOther) || !strings.Contains(err.Error(), want) {
+		if _, err := Read(path, here); !errors.Is(err, ErrOtherMachine) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -65,7 +65,7 @@ func TestReadRefusesOtherMachines(t *testing.T) {
 
 func TestReadRefusesWhatNoCalibrationWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
-	if _, err := Read(path, machine); !errors.Is(err, ErrNone) ||
+	if _, err := Read(path, machine); !errors.Is(err, ErrNotFound) ||
 		!strings.Contains(err.Error(), "spate calibrate creates it") {
 		t.Error(err)
 	}
@@ -107,7 +107,7 @@ func TestThisMachine(t *testing.T) {
 	if m.Host == "" || m.Cores < 1 || m.Kernel == "" || m.Version != "v9" {
 		t.Errorf("%+v", m)
 	}
-	if other := m.unlike(ThisMachine("v10")); other != "" {
+	if other := m.difference(ThisMachine("v10")); other != "" {
 		t.Errorf("unlike itself: %s", other)
 	}
 }

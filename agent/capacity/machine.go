@@ -32,9 +32,9 @@ func ThisMachine(version string) Machine {
 	}
 }
 
-// unlike says why a capacity of machine m does not apply to another machine, or returns "". The kernel takes the
+// difference says why a capacity of machine m does not apply to another machine, or returns "". The kernel takes the
 // timestamps, and the cores do the work. Another version of Spate is assumed to be as fast.
-func (m Machine) unlike(here Machine) string {
+func (m Machine) difference(here Machine) string {
 	switch {
 	case m.ID != here.ID:
 		return fmt.Sprintf("%s, whose machine ID differs from that of %s", m.Host, here.Host)

@@ -11,25 +11,25 @@ import (
 	"runtime/metrics"
 )
 
-// least is the minimum amount of garbage before a collection: on one core that starts 10,000 requests a second, that is
-// a collection every five seconds or so. Each collection delays what is due by milliseconds. For a large heap the
-// amount is a quarter of the heap: the collector's work depends on live memory, and 20,000 streams must not take twice
-// their memory.
-const least = 256 << 20
+// minGarbage is the minimum amount of garbage before a collection: on one core that starts 10,000 requests a second,
+// that is a collection every five seconds or so. Each collection delays what is due by milliseconds. For a large heap
+// the amount is a quarter of the heap: the collector's work depends on live memory, and 20,000 streams must not take
+// twice their memory.
+const minGarbage = 256 << 20
 
 // CollectLess sets the collector's pace by the live heap, now and after each collection. It does nothing if GOGC is set
 // in the environment. GOMEMLIMIT stays in effect. Further calls do nothing.
 func CollectLess() {
-	if os.Getenv("GOGC") != "" || begun {
+	if os.Getenv("GOGC") != "" || started {
 		return
 	}
-	begun = true
+	started = true
 	set(live())
 	watch()
 }
 
-// begun reports whether the pace is being set. It needs no lock: commands call CollectLess before anything else runs.
-var begun bool
+// started reports whether the pace is being set. It needs no lock: commands call CollectLess before anything else runs.
+var started bool
 
 // cycle becomes garbage as soon as it is made, so its finalizer runs after the next collection.
 type cycle struct {
@@ -46,20 +46,20 @@ func watch() {
 
 // set sets the pace for a live heap of that many bytes.
 func set(live uint64) {
-	if percent := percentOf(live); percent != pace {
-		pace = percent
+	if percent := percentOf(live); percent != currentPercent {
+		currentPercent = percent
 		debug.SetGCPercent(percent)
 	}
 }
 
-// pace is the GC percentage that is set.
-var pace int
+// currentPercent is the GC percentage that is set.
+var currentPercent int
 
 // percentOf returns how much garbage a heap may have, in percent of the live heap. It rounds to tens, which change less
 // often. Go's own minimum heap is 4 MiB, so a smaller heap counts as that.
 func percentOf(live uint64) int {
 	live = max(live, 4<<20)
-	return max(int(least*100/live)/10*10, 25)
+	return max(int(minGarbage*100/live)/10*10, 25)
 }
 
 // live returns the size of the live heap after the last collection, in bytes.

@@ -52,7 +52,7 @@ func (p Policy) Apply(logger *slog.Logger) error {
 	if p == Off {
 		return nil
 	}
-	err := take()
+	err := apply()
 	switch {
 	case err == nil:
 		logger.Info("real-time scheduling is on")

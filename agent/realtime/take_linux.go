@@ -12,19 +12,19 @@ import (
 // priority is the lowest of SCHED_RR: ahead of ordinary work, behind real-time tasks that somebody set up on purpose.
 const priority = 1
 
-// take changes threads until a pass finds none to change: a thread may be created during a pass by a thread that is not
-// changed yet.
-func take() error {
+// apply changes threads until a pass finds none to change: a thread may be created during a pass by a thread that is
+// not changed yet.
+func apply() error {
 	for {
-		changed, err := takeAll()
+		changed, err := applyToThreads()
 		if err != nil || changed == 0 {
 			return err
 		}
 	}
 }
 
-// takeAll changes all current threads that need it, and returns how many it changed.
-func takeAll() (changed int, err error) {
+// applyToThreads changes all current threads that need it, and returns how many it changed.
+func applyToThreads() (changed int, err error) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return 0, fmt.Errorf("list threads: %w", err)
@@ -34,7 +34,7 @@ func takeAll() (changed int, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("list threads: %w", err)
 		}
-		did, err := takeThread(id)
+		did, err := applyToThread(id)
 		if err != nil {
 			return 0, err
 		}
@@ -45,8 +45,8 @@ func takeAll() (changed int, err error) {
 	return changed, nil
 }
 
-// takeThread reports whether it changed the thread. It skips threads that have ended or are real-time already.
-func takeThread(id int) (bool, error) {
+// applyToThread reports whether it changed the thread. It skips threads that have ended or are real-time already.
+func applyToThread(id int) (bool, error) {
 	now, err := unix.SchedGetAttr(id, 0)
 	if err == nil && (now.Policy == unix.SCHED_RR || now.Policy == unix.SCHED_FIFO) {
 		return false, nil

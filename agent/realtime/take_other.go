@@ -2,5 +2,5 @@
 
 package realtime
 
-// take fails: only Linux is supported.
-func take() error { return ErrNotAllowed }
+// apply fails: only Linux is supported.
+func apply() error { return ErrNotAllowed }

@@ -83,13 +83,13 @@ func recordOne(c *stream.Client) (snapshots []*spatev1.Snapshot) {
 	})
 	q := &Request{Scheduled: clock.Now(), ISL: 3, OSL: 5}
 	shard := r.Shard(0)
-	shard.Started(q, clock.Now())
+	shard.RecordStart(q, clock.Now())
 	var o stream.Observation
 	c.Do(context.Background(), stream.Request{
 		Body: []byte("{}"), Tokens: q.OSL, KeepAnswer: true,
-		OnToken: func(at clock.Instant, tokens int) { shard.Token(q, at, tokens) },
+		OnToken: func(at clock.Instant, tokens int) { shard.RecordToken(q, at, tokens) },
 	}, &o)
-	shard.Ended(q, &o)
+	shard.RecordEnd(q, &o)
 	r.Finish(&spatev1.Totals{})
 	return snapshots
 }

@@ -11,7 +11,7 @@ import (
 // bounded returns o if it is within the bounds that the coordinator accepts. Otherwise it returns a failed copy that
 // says which bound was exceeded. The stream client should have ended such a request already; this is the second check.
 func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
-	why := s.beyond(o)
+	why := s.impossible(o)
 	if why == "" {
 		return o
 	}
@@ -24,8 +24,8 @@ func (s *Shard) bounded(o *stream.Observation) *stream.Observation {
 	return &failed
 }
 
-// beyond says which number of a request is impossible, or returns "".
-func (s *Shard) beyond(o *stream.Observation) string {
+// impossible says which number of a request is impossible, or returns "".
+func (s *Shard) impossible(o *stream.Observation) string {
 	tokens := max(o.InputTokens, o.OutputTokens, o.CachedTokens, o.ReasoningTokens)
 	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames)
 	switch {
@@ -41,29 +41,29 @@ func (s *Shard) beyond(o *stream.Observation) string {
 	case o.Err != nil && o.Err.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS &&
 		(o.Err.HTTPStatus < measure.MinStatus || o.Err.HTTPStatus > measure.MaxStatus):
 		return fmt.Sprintf("HTTP status %d is not valid", o.Err.HTTPStatus)
-	case s.full(o):
+	case s.wouldOverflow(o):
 		return fmt.Sprintf("the tokens or bytes of a stage exceed %d: the server's counts cannot be true",
 			uint64(measure.MaxTotal))
 	}
 	return ""
 }
 
-// full reports whether a request would push the shard's sums beyond its part of what totals may hold.
-func (s *Shard) full(o *stream.Observation) bool {
+// wouldOverflow reports whether a request would push the shard's sums beyond its part of what totals may hold.
+func (s *Shard) wouldOverflow(o *stream.Observation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most, sums := s.most(), &s.total.counts
+	most, sums := s.maxSum(), &s.total.counts
 	return sums[measure.InputTokens]+o.InputTokens > most || sums[measure.OutputTokens]+o.OutputTokens > most ||
 		sums[measure.CachedTokens]+o.CachedTokens > most || sums[measure.ReasoningTokens]+o.ReasoningTokens > most ||
 		sums[measure.TextBytes]+o.TextBytes > most
 }
 
-// most returns half of the shard's part of measure.MaxTotal, because requests that end together see the same sums. The
-// sums of a window are bounded by how many requests an agent can end in a second.
-func (s *Shard) most() uint64 { return measure.MaxTotal / uint64(2*max(s.config.Shards, 1)) }
+// maxSum returns half of the shard's part of measure.MaxTotal, because requests that end together see the same sums.
+// The sums of a window are bounded by how many requests an agent can end in a second.
+func (s *Shard) maxSum() uint64 { return measure.MaxTotal / uint64(2*max(s.config.Shards, 1)) }
 
-// believed reports whether a frame's tokens can be counted, see stream.Request.OnToken. The caller holds s.mu.
-func (s *Shard) believed(tokens int) bool {
+// plausible reports whether a frame's tokens can be counted, see stream.Request.OnToken. The caller holds s.mu.
+func (s *Shard) plausible(tokens int) bool {
 	return tokens >= 0 && tokens <= measure.MaxTokens && s.total.counts[measure.TokensArrived]+
-		uint64(tokens) <= s.most()
+		uint64(tokens) <= s.maxSum()
 }

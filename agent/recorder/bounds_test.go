@@ -130,10 +130,10 @@ func TestWhateverIsRecordedIsTaken(t *testing.T) {
 				Unmeasured: rapid.Bool().Draw(t, "unmeasured"),
 			}
 			s := tape.Shard(i)
-			s.Started(q, q.Scheduled)
-			s.Token(q, drawInstant(t, "token"), rapid.OneOf(rapid.IntRange(-1, 9), rapid.Int()).Draw(t, "tokens"),
+			s.RecordStart(q, q.Scheduled)
+			s.RecordToken(q, drawInstant(t, "token"), rapid.OneOf(rapid.IntRange(-1, 9), rapid.Int()).Draw(t, "tokens"),
 				rapid.Int64().Draw(t, "lag"))
-			s.Ended(q, drawObservation(t))
+			s.RecordEnd(q, drawObservation(t))
 		}
 		tape.Finish(&spatev1.Totals{})
 		all := tape.snapshots
@@ -168,12 +168,15 @@ func TestWhateverIsRecordedIsTaken(t *testing.T) {
 func TestSumsStayWithinTheirBounds(t *testing.T) {
 	tape := newTape(1, 1, false)
 	s := tape.Shard(0)
-	s.total.counts[measure.OutputTokens] = s.most() - 5
+	s.total.counts[measure.OutputTokens] = s.maxSum() - 5
 	q := &Request{Scheduled: at(0), OSL: 1}
 	for _, n := range []uint64{5, 1} {
-		s.Started(q, at(1))
-		s.Ended(q, &stream.Observation{Start: at(1), End: at(2), FirstToken: at(2), LastToken: at(2), OutputTokens: n,
-			Usage: true})
+		s.RecordStart(q, at(1))
+		s.RecordEnd(
+			q,
+			&stream.Observation{Start: at(1), End: at(2), FirstToken: at(2), LastToken: at(2), OutputTokens: n,
+				Usage: true},
+		)
 	}
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
@@ -197,8 +200,8 @@ func TestManyKindsOfErrorsFitIntoASnapshot(t *testing.T) {
 	for e := range endpoints {
 		for status := measure.MinStatus; status <= measure.MaxStatus; status++ {
 			q := &Request{Endpoint: e, Scheduled: at(0)}
-			s.Started(q, at(1))
-			s.Ended(q, &stream.Observation{Start: at(1), End: at(2), Err: &stream.Error{
+			s.RecordStart(q, at(1))
+			s.RecordEnd(q, &stream.Observation{Start: at(1), End: at(2), Err: &stream.Error{
 				Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: status, Message: message,
 			}})
 		}

@@ -41,7 +41,7 @@ func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
 	s.count(c, measure.UnstampedFrames, o.UnstampedFrames)
 }
 
-// lags records receive lags that were not handed to Token.
+// lags records receive lags that were not handed to RecordToken.
 func (s *Shard) lags(c *cell, lags []int64) {
 	for _, lag := range lags {
 		s.value(c, spatev1.Metric_METRIC_RECEIVE_LAG, lag)
@@ -81,14 +81,14 @@ func (s *Shard) server(c *cell, t *stream.ServerTiming) {
 	if *t == (stream.ServerTiming{}) {
 		return
 	}
-	s.told(c, spatev1.Metric_METRIC_SERVER_TTFT, t.TTFT)
-	s.told(c, spatev1.Metric_METRIC_SERVER_QUEUE, t.Queue)
-	s.told(c, spatev1.Metric_METRIC_SERVER_PREFILL, t.Prefill)
-	s.told(c, spatev1.Metric_METRIC_SERVER_TOTAL, t.Total)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_TTFT, t.TTFT)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_QUEUE, t.Queue)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_PREFILL, t.Prefill)
+	s.optional(c, spatev1.Metric_METRIC_SERVER_TOTAL, t.Total)
 }
 
-// told records a time, unless it is nil.
-func (s *Shard) told(c *cell, m spatev1.Metric, d *time.Duration) {
+// optional records a time, unless it is nil.
+func (s *Shard) optional(c *cell, m spatev1.Metric, d *time.Duration) {
 	if d != nil {
 		s.value(c, m, d.Nanoseconds())
 	}
@@ -168,7 +168,7 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 		if q.ISL > 0 { // else the plan requested no length
 			s.count(c, measure.ISLCompared, 1)
 			s.miss(c, measure.ISLMissed, o.InputTokens, q.ISL)
-			s.count(c, measure.ISLFar, when(far(o.InputTokens, uint64(q.ISL))))
+			s.count(c, measure.ISLFar, oneIf(far(o.InputTokens, uint64(q.ISL))))
 		}
 	} else {
 		s.count(c, measure.WithoutUsage, 1)
@@ -188,9 +188,9 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
-	s.count(c, measure.InOneFrame, when(!o.Whole && o.TokenFrames == 1 && o.OutputTokens >= several))
-	s.count(c, measure.InOneRead, when(!o.Whole && o.OneRead && o.TokenFrames >= several))
-	s.count(c, measure.Undecided, when(o.Undecided))
+	s.count(c, measure.InOneFrame, oneIf(!o.Whole && o.TokenFrames == 1 && o.OutputTokens >= suspiciousTokens))
+	s.count(c, measure.InOneRead, oneIf(!o.Whole && o.OneRead && o.TokenFrames >= suspiciousTokens))
+	s.count(c, measure.Undecided, oneIf(o.Undecided))
 	if !o.Whole && o.HeadTokens != stream.TokensUntold {
 		s.count(c, measure.WithHeadTokens, 1)
 		s.count(c, measure.HeadTokens, uint64(o.HeadTokens))
@@ -205,12 +205,12 @@ func (s *Shard) output(c *cell, o *stream.Observation) {
 	}
 }
 
-// several is how many tokens an answer must have before it is suspicious that they came at once. Fewer tokens may well
-// do so, from a fast engine or one that decodes several tokens in a step.
-const several = 8
+// suspiciousTokens is how many tokens an answer must have before it is suspicious that they came at once. Fewer tokens
+// may well do so, from a fast engine or one that decodes several tokens in a step.
+const suspiciousTokens = 8
 
-// when returns 1 if holds is true, else 0.
-func when(holds bool) uint64 {
+// oneIf returns 1 if holds is true, else 0.
+func oneIf(holds bool) uint64 {
 	if holds {
 		return 1
 	}

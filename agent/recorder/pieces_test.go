@@ -17,9 +17,9 @@ func TestSealingGivesWay(t *testing.T) {
 	for _, records := range []bool{false, true} {
 		var sealed [2][]*spatev1.Snapshot
 		times := 0
-		for i, giveWay := range []func(){nil, func() { times++ }} {
+		for i, yield := range []func(){nil, func() { times++ }} {
 			tape := newTape(2, 2, records)
-			tape.config.GiveWay = giveWay
+			tape.config.Yield = yield
 			for n := range requests {
 				q, o := fullRequest()
 				q.Index, q.Endpoint = uint64(n*7919%requests), n%2
@@ -27,8 +27,8 @@ func TestSealingGivesWay(t *testing.T) {
 				for i := range gaps + 1 {
 					o.Frames = append(o.Frames, stream.NewFrame(at(time.Duration(i*n)), true, true))
 				}
-				tape.Shard(n).Started(q, o.Start)
-				tape.Shard(n).Ended(q, o)
+				tape.Shard(n).RecordStart(q, o.Start)
+				tape.Shard(n).RecordEnd(q, o)
 			}
 			tape.turn(at(2 * time.Second))
 			tape.Seal(at(2 * time.Second))
@@ -38,10 +38,10 @@ func TestSealingGivesWay(t *testing.T) {
 			t.Fatalf("records %t: the window became another (-want +got):\n%s", records, diff)
 		}
 		// Each list of gaps alone takes several pieces.
-		if least := requests * gaps / piece; times < least {
+		if least := requests * gaps / breakAfter; times < least {
 			t.Errorf("records %t: gave way %d times, want %d at least", records, times, least)
 		}
-		if records && times < requests*sizing/piece {
+		if records && times < requests*sizing/breakAfter {
 			t.Errorf("gave way %d times though there are rows", times)
 		}
 	}

@@ -29,9 +29,9 @@ type Config struct {
 	// Emit takes each snapshot, window by window, and keeps it. It is called by the goroutine that seals. The
 	// snapshot's key, stage and revision are not set.
 	Emit func(*spatev1.Snapshot)
-	// GiveWay is called by the goroutine that seals between pieces of work of some 20 us each, so that starts that are
+	// Yield is called by the goroutine that seals between pieces of work of some 20 us each, so that starts that are
 	// due can go first. Nil: nothing can be due.
-	GiveWay func()
+	Yield func()
 	// Now reads the clock, as clock.Now does.
 	Now func() clock.Instant
 }
@@ -48,7 +48,7 @@ type Recorder struct {
 	emitted uint64
 	times   *histogram.Histogram
 	counts  *histogram.Histogram
-	work    int // since the last GiveWay
+	work    int // since the last Yield
 }
 
 // New returns an empty Recorder.
@@ -80,7 +80,7 @@ func (r *Recorder) LastToken() clock.Instant {
 	var last clock.Instant
 	for _, s := range r.shards {
 		s.mu.Lock()
-		last = max(last, s.total.lastly)
+		last = max(last, s.total.lastToken)
 		s.mu.Unlock()
 	}
 	return last

@@ -78,9 +78,9 @@ func TestCompletedRequestMeasuresAllByDefinition(t *testing.T) {
 	tape := newTape(2, 1, true)
 	q, o := fullRequest()
 	s := tape.Shard(0)
-	s.Started(q, o.Start)
-	s.Token(q, o.FirstToken, 2)
-	s.Ended(q, o)
+	s.RecordStart(q, o.Start)
+	s.RecordToken(q, o.FirstToken, 2)
+	s.RecordEnd(q, o)
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 
@@ -156,8 +156,8 @@ func TestRoundTripsAreThoseOfConnections(t *testing.T) {
 	} {
 		c.o.Start, c.o.End = at(1000), at(2000)
 		q := &Request{Unmeasured: c.unmeasured, Scheduled: at(1000)}
-		tape.Shard(0).Started(q, c.o.Start)
-		tape.Shard(0).Ended(q, &c.o)
+		tape.Shard(0).RecordStart(q, c.o.Start)
+		tape.Shard(0).RecordEnd(q, &c.o)
 	}
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
@@ -183,8 +183,8 @@ func sumsOf(s *spatev1.Series) map[spatev1.Metric]uint64 {
 func TestRowHoldsTheRequest(t *testing.T) {
 	tape := newTape(2, 1, true)
 	q, o := fullRequest()
-	tape.Shard(0).Started(q, o.Start)
-	tape.Shard(0).Ended(q, o)
+	tape.Shard(0).RecordStart(q, o.Start)
+	tape.Shard(0).RecordEnd(q, o)
 	tape.Finish(&spatev1.Totals{})
 	want := &spatev1.RequestRecord{
 		Index: 7, Turn: 2, Endpoint: 1, ScheduledNs: 100, StartNs: 1100, SentNs: proto.Int64(1500),
@@ -249,8 +249,8 @@ func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 			tape := newTape(2, 1, false)
 			q, o := fullRequest()
 			c.change(q, o)
-			tape.Shard(0).Started(q, o.Start)
-			tape.Shard(0).Ended(q, o)
+			tape.Shard(0).RecordStart(q, o.Start)
+			tape.Shard(0).RecordEnd(q, o)
 			tape.Finish(&spatev1.Totals{})
 			series := tape.snapshots[0].GetSeries()[0]
 			if diff := cmp.Diff(c.metrics, sumsOf(series)); diff != "" {
@@ -299,8 +299,8 @@ func TestGoodRequestsKeepEachLimit(t *testing.T) {
 			if c.change != nil {
 				c.change(q, o)
 			}
-			tape.Shard(0).Started(q, o.Start)
-			tape.Shard(0).Ended(q, o)
+			tape.Shard(0).RecordStart(q, o.Start)
+			tape.Shard(0).RecordEnd(q, o)
 			totals := &spatev1.Totals{}
 			tape.Finish(totals)
 			if got := totals.GetCounters().GetGood(); got != c.want {
@@ -320,8 +320,8 @@ func TestNothingIsMissedThatWasNotAsked(t *testing.T) {
 	tape := newTape(2, 1, false)
 	q, o := fullRequest()
 	q.ISL, o.HasCachedTokens, o.CachedTokens = 0, false, 0
-	tape.Shard(0).Started(q, o.Start)
-	tape.Shard(0).Ended(q, o)
+	tape.Shard(0).RecordStart(q, o.Start)
+	tape.Shard(0).RecordEnd(q, o)
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 	c := totals.GetCounters()
@@ -333,9 +333,9 @@ func TestNothingIsMissedThatWasNotAsked(t *testing.T) {
 
 func TestTokensOfUnmeasuredRequestsAreCountedApart(t *testing.T) {
 	tape := newTape(1, 1, false)
-	tape.Shard(0).Token(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
-	tape.Shard(0).Token(&Request{}, at(1600*time.Millisecond), 2)
-	tape.Shard(0).Token(&Request{}, at(1700*time.Millisecond), stream.TokensUntold)
+	tape.Shard(0).RecordToken(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
+	tape.Shard(0).RecordToken(&Request{}, at(1600*time.Millisecond), 2)
+	tape.Shard(0).RecordToken(&Request{}, at(1700*time.Millisecond), stream.TokensUntold)
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 	want := &spatev1.Counters{UnmeasuredFrames: 1, Frames: 2, TokensArrived: 2, UncountedFrames: 1}
@@ -350,14 +350,14 @@ func TestSharesOfEarlierWindows(t *testing.T) {
 	tape := newTape(2, 2, false)
 	end := func(shard int, o *stream.Observation) {
 		q := &Request{Endpoint: shard}
-		tape.Shard(shard).Started(q, o.Start)
+		tape.Shard(shard).RecordStart(q, o.Start)
 		o.TokenFrames = 0
 		for _, f := range o.Frames {
 			if f.Token() {
 				o.TokenFrames++
 			}
 		}
-		tape.Shard(shard).Ended(q, o)
+		tape.Shard(shard).RecordEnd(q, o)
 	}
 	// Ten tokens in four frames: 2, 5, 7 and 10 by then. Half of the request's time is in window 1.
 	end(0, &stream.Observation{
@@ -405,8 +405,8 @@ func TestSharesAddUpToTheRequest(t *testing.T) {
 		o.End = at(now + time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "end")))
 		// its windows may already be sealed
 		tape.Seal(at(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "sealed"))))
-		tape.Shard(0).Started(&Request{}, o.Start)
-		tape.Shard(0).Ended(&Request{}, o)
+		tape.Shard(0).RecordStart(&Request{}, o.Start)
+		tape.Shard(0).RecordEnd(&Request{}, o)
 		tape.Finish(&spatev1.Totals{})
 		var tokens, chunks, parts uint64
 		for _, s := range tape.snapshots {
@@ -452,8 +452,8 @@ func TestGapsOfBothDefinitions(t *testing.T) {
 			}
 		}
 		o.End = at(now)
-		tape.Shard(0).Started(&Request{}, o.Start)
-		tape.Shard(0).Ended(&Request{}, o)
+		tape.Shard(0).RecordStart(&Request{}, o.Start)
+		tape.Shard(0).RecordEnd(&Request{}, o)
 		values := tape.shards[0].open[0].cells[0].values
 		count := func(metrics ...spatev1.Metric) map[int64]int {
 			counted := map[int64]int{}
@@ -492,7 +492,7 @@ func TestGapsBetweenStarts(t *testing.T) {
 		unmeasured bool
 	}{{100, true}, {1000, false}, {3000, false}, {4000, true}, {7000, false}} {
 		tape.turn(at(c.at))
-		tape.Shard(i).Started(&Request{Endpoint: i % 2, Unmeasured: c.unmeasured}, at(c.at))
+		tape.Shard(i).RecordStart(&Request{Endpoint: i % 2, Unmeasured: c.unmeasured}, at(c.at))
 	}
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
@@ -512,10 +512,11 @@ func TestGapsBetweenStarts(t *testing.T) {
 func TestLagsOfTokens(t *testing.T) {
 	tape := newTape(1, 1, false)
 	q := &Request{}
-	tape.Shard(0).Started(q, at(0))
-	tape.Shard(0).Token(q, at(500*time.Millisecond), 1, 4000, 6000)
-	tape.Shard(0).Token(&Request{Unmeasured: true}, at(500*time.Millisecond), 1, 9000)
-	tape.Shard(0).Ended(q, &stream.Observation{End: at(1500 * time.Millisecond), Cancelled: true, Lags: []int64{8000}})
+	tape.Shard(0).RecordStart(q, at(0))
+	tape.Shard(0).RecordToken(q, at(500*time.Millisecond), 1, 4000, 6000)
+	tape.Shard(0).RecordToken(&Request{Unmeasured: true}, at(500*time.Millisecond), 1, 9000)
+	tape.Shard(0).
+		RecordEnd(q, &stream.Observation{End: at(1500 * time.Millisecond), Cancelled: true, Lags: []int64{8000}})
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 	for window, want := range []uint64{2, 1} {
@@ -543,14 +544,14 @@ func TestLagsOfTokens(t *testing.T) {
 func TestWindowsAreSealedAGraceAfterTheirEnd(t *testing.T) {
 	tape := newTape(1, 2, false)
 	q := &Request{}
-	tape.Shard(0).Token(q, at(900*time.Millisecond), 1)
+	tape.Shard(0).RecordToken(q, at(900*time.Millisecond), 1)
 	tape.Seal(at(Length + Grace - 1))
 	if len(tape.snapshots) != 0 {
 		t.Fatal("sealed before the grace was over")
 	}
 	tape.Seal(at(3*Length + Grace))
-	tape.Shard(1).Token(q, at(100*time.Millisecond), 1) // late: its window has been emitted
-	tape.Shard(0).Token(q, at(5*Length), 1)
+	tape.Shard(1).RecordToken(q, at(100*time.Millisecond), 1) // late: its window has been emitted
+	tape.Shard(0).RecordToken(q, at(5*Length), 1)
 	tape.Finish(&spatev1.Totals{})
 
 	var got []string
@@ -576,10 +577,10 @@ func TestWindowsAreSealedAGraceAfterTheirEnd(t *testing.T) {
 
 func TestPeakInFlightIsExact(t *testing.T) {
 	tape := newTape(1, 1, false)
-	enter := func(d time.Duration) { tape.turn(at(d)); tape.Shard(0).Started(&Request{}, at(d)) }
+	enter := func(d time.Duration) { tape.turn(at(d)); tape.Shard(0).RecordStart(&Request{}, at(d)) }
 	leave := func(d time.Duration) {
 		tape.turn(at(d))
-		tape.Shard(0).Ended(&Request{}, &stream.Observation{Start: at(0), End: at(d), Cancelled: true})
+		tape.Shard(0).RecordEnd(&Request{}, &stream.Observation{Start: at(0), End: at(d), Cancelled: true})
 	}
 	enter(100 * time.Millisecond)
 	enter(200 * time.Millisecond)
@@ -605,8 +606,8 @@ func TestManyRowsBecomeSeveralSnapshotsOfTheWindow(t *testing.T) {
 		for j := range o.Frames {
 			o.Frames[j] = stream.NewFrame(at(time.Duration(j)<<20), true, true)
 		}
-		tape.Shard(0).Started(&Request{Index: uint64(i)}, o.Start)
-		tape.Shard(0).Ended(&Request{Index: uint64(rows - 1 - i)}, o)
+		tape.Shard(0).RecordStart(&Request{Index: uint64(i)}, o.Start)
+		tape.Shard(0).RecordEnd(&Request{Index: uint64(rows - 1 - i)}, o)
 	}
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
@@ -694,11 +695,11 @@ func TestEachEventIsInOneWindow(t *testing.T) {
 			case 0:
 				tape.Seal(now)
 			case 1:
-				shard.Token(q, when, 1)
+				shard.RecordToken(q, when, 1)
 				want[max(uint32(max(0, when-start)/clock.Instant(time.Second)), uint32(len(tape.snapshots)))]++
 			case 2:
-				shard.Started(q, when)
-				shard.Ended(q, &stream.Observation{Start: when, FirstToken: when, LastToken: now, End: now,
+				shard.RecordStart(q, when)
+				shard.RecordEnd(q, &stream.Observation{Start: when, FirstToken: when, LastToken: now, End: now,
 					OutputTokens: 2, TokenFrames: 1})
 				events++
 			}
@@ -737,12 +738,12 @@ func TestConcurrentRecordingLosesNothing(t *testing.T) {
 			for i := range requests {
 				begin := clock.Instant(tape.now.Add(int64(time.Millisecond)))
 				q := &Request{Index: uint64(i), Endpoint: i % 2, Scheduled: begin, Unmeasured: i%10 == 0}
-				shard.Started(q, begin)
+				shard.RecordStart(q, begin)
 				for range frames {
-					shard.Token(q, clock.Instant(tape.now.Add(int64(time.Millisecond))), 1)
+					shard.RecordToken(q, clock.Instant(tape.now.Add(int64(time.Millisecond))), 1)
 				}
 				end := clock.Instant(tape.now.Load())
-				shard.Ended(q, &stream.Observation{Start: begin, FirstToken: end, LastToken: end, End: end,
+				shard.RecordEnd(q, &stream.Observation{Start: begin, FirstToken: end, LastToken: end, End: end,
 					OutputTokens: frames})
 			}
 		})
@@ -786,7 +787,7 @@ func BenchmarkToken(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		shard, q := tape.Shard(int(workers.Add(1))), &Request{Endpoint: 1}
 		for pb.Next() {
-			shard.Token(q, start, 1)
+			shard.RecordToken(q, start, 1)
 		}
 	})
 }
@@ -800,8 +801,8 @@ func BenchmarkRequest(b *testing.B) {
 	shard := tape.Shard(0)
 	b.ReportAllocs()
 	for i := range b.N {
-		shard.Started(q, o.Start)
-		shard.Ended(q, o)
+		shard.RecordStart(q, o.Start)
+		shard.RecordEnd(q, o)
 		if i%1000 == 999 {
 			tape.reuseAll()
 		}
@@ -831,8 +832,8 @@ func BenchmarkSeal(b *testing.B) {
 		b.StopTimer()
 		for i := range 1000 {
 			q.Endpoint = i % 4
-			tape.Shard(i).Started(q, o.Start)
-			tape.Shard(i).Ended(q, o)
+			tape.Shard(i).RecordStart(q, o.Start)
+			tape.Shard(i).RecordEnd(q, o)
 		}
 		b.StartTimer()
 		tape.seal(nil)

@@ -33,19 +33,19 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		TextBytes:    o.TextBytes,
 		FinishReason: clip(o.FinishReason, measure.MaxText),
 	}
-	known(row, o)
+	setOptional(row, o)
 	if !o.Whole { // the only frame of a whole answer says nothing about the first token
-		streamed(row, start, o)
+		setStreamed(row, start, o)
 	}
 	return row
 }
 
-// known sets the fields that not every request has.
-func known(row *spatev1.RequestRecord, o *stream.Observation) {
+// setOptional sets the fields that not every request has.
+func setOptional(row *spatev1.RequestRecord, o *stream.Observation) {
 	if o.Connected {
 		whole, tcp := o.Connect.Nanoseconds(), o.TCP.Nanoseconds()
 		row.ConnectNs, row.TcpNs = &whole, &tcp
-		row.DnsNs, row.TlsNs = unlessNone(o.DNS), unlessNone(o.TLS)
+		row.DnsNs, row.TlsNs = nilIfZero(o.DNS), nilIfZero(o.TLS)
 	}
 	if o.Usage {
 		n := o.InputTokens
@@ -68,8 +68,8 @@ func known(row *spatev1.RequestRecord, o *stream.Observation) {
 	}
 }
 
-// streamed sets the fields that only a stream has.
-func streamed(row *spatev1.RequestRecord, start clock.Instant, o *stream.Observation) {
+// setStreamed sets the fields that only a stream has.
+func setStreamed(row *spatev1.RequestRecord, start clock.Instant, o *stream.Observation) {
 	if len(o.Frames) > 0 {
 		row.ItlNs = o.Gaps(make([]int64, 0, len(o.Frames)))
 	}
@@ -87,8 +87,8 @@ func streamed(row *spatev1.RequestRecord, start clock.Instant, o *stream.Observa
 	}
 }
 
-// unlessNone returns a time in nanoseconds, or nil for 0.
-func unlessNone(d time.Duration) *int64 {
+// nilIfZero returns a time in nanoseconds, or nil for 0.
+func nilIfZero(d time.Duration) *int64 {
 	if d == 0 {
 		return nil
 	}

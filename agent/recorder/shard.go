@@ -29,14 +29,14 @@ type Shard struct {
 type page struct {
 	cells  []cell
 	rows   []*spatev1.RequestRecord
-	shares []share // of the requests that ended in the window, by how many windows earlier
+	shares []windowShare // of the requests that ended in the window, by how many windows earlier
 }
 
 // total sums up a shard over all windows. It is counted separately, so that the two can be compared.
 type total struct {
-	counts                                 measure.Counts
-	values                                 [measure.Count]uint64
-	firstStart, lastStart, lastEnd, lastly clock.Instant
+	counts                                    measure.Counts
+	values                                    [measure.Count]uint64
+	firstStart, lastStart, lastEnd, lastToken clock.Instant
 }
 
 // Request is what the agent knows of a request before it is sent.
@@ -51,8 +51,8 @@ type Request struct {
 	BodyHash   uint64
 }
 
-// Started records the start of a request.
-func (s *Shard) Started(q *Request, at clock.Instant) {
+// RecordStart records the start of a request.
+func (s *Shard) RecordStart(q *Request, at clock.Instant) {
 	gap, follows := s.gauge.enter(!q.Unmeasured)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,19 +63,20 @@ func (s *Shard) Started(q *Request, at clock.Instant) {
 	}
 }
 
-// Token counts a frame of a request in flight that may carry tokens. tokens is the argument of stream.Request.OnToken.
-// It also records receive lags: a caller that hands them over as they come keeps no list that grows with the answer.
-func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
+// RecordToken counts a frame of a request in flight that may carry tokens. tokens is the argument of
+// stream.Request.OnToken. It also records receive lags: a caller that hands them over as they come keeps no list that
+// grows with the answer.
+func (s *Shard) RecordToken(q *Request, at clock.Instant, tokens int, lags ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.total.lastly = max(s.total.lastly, at)
+	s.total.lastToken = max(s.total.lastToken, at)
 	c := s.cell(at, q.Endpoint)
 	if q.Unmeasured {
 		s.count(c, measure.UnmeasuredFrames, 1)
 		return
 	}
 	s.count(c, measure.Frames, 1)
-	if s.believed(tokens) {
+	if s.plausible(tokens) {
 		s.count(c, measure.TokensArrived, uint64(tokens))
 	} else { // tokens is stream.TokensUntold, or nonsense
 		s.count(c, measure.UncountedFrames, 1)
@@ -83,8 +84,8 @@ func (s *Shard) Token(q *Request, at clock.Instant, tokens int, lags ...int64) {
 	s.lags(c, lags)
 }
 
-// Ended records the end of a request, however it ended. It does not keep q or o.
-func (s *Shard) Ended(q *Request, o *stream.Observation) {
+// RecordEnd records the end of a request, however it ended. It does not keep q or o.
+func (s *Shard) RecordEnd(q *Request, o *stream.Observation) {
 	s.gauge.leave()
 	o = s.bounded(o)
 	var row *spatev1.RequestRecord
@@ -109,7 +110,7 @@ func (s *Shard) Ended(q *Request, o *stream.Observation) {
 	s.span(o)
 	s.measure(c, q, o)
 	if o.Err == nil && !o.Cancelled {
-		p.share(s.windows, window, o)
+		p.addShares(s.windows, window, o)
 	}
 }
 
@@ -127,22 +128,22 @@ func (s *Shard) cell(at clock.Instant, endpoint int) *cell {
 	return &p.cells[endpoint]
 }
 
-// farAhead bounds how many windows are open at once. Only a delayed sealer makes them grow, and only a timestamp in the
-// future exceeds the bound: its event goes to the last window within the bound.
-const farAhead = 3600
+// maxOpenWindows bounds how many windows are open at once. Only a delayed sealer makes them grow, and only a timestamp
+// in the future exceeds the bound: its event goes to the last window within the bound.
+const maxOpenWindows = 3600
 
 // page returns the page of an instant's window, or of the oldest open window if that one is sealed, and the page's
 // window.
 func (s *Shard) page(at clock.Instant) (p *page, window uint32) {
-	w := min(max(s.windows.of(at), s.oldest)-s.oldest, farAhead)
+	w := min(max(s.windows.of(at), s.oldest)-s.oldest, maxOpenWindows)
 	for uint32(len(s.open)) <= w {
-		s.open = append(s.open, s.blank())
+		s.open = append(s.open, s.emptyPage())
 	}
 	return s.open[w], s.oldest + w
 }
 
-// blank returns an empty page, and reuses an old one if possible.
-func (s *Shard) blank() *page {
+// emptyPage returns an empty page, and reuses an old one if possible.
+func (s *Shard) emptyPage() *page {
 	if n := len(s.spare); n > 0 {
 		p := s.spare[n-1]
 		s.spare = s.spare[:n-1]

@@ -66,11 +66,11 @@ func (r *Recorder) distributions(endpoint int, pages []*page) []*spatev1.Distrib
 			if p == nil {
 				continue
 			}
-			for some := range slices.Chunk(p.cells[endpoint].values[m], piece) {
+			for some := range slices.Chunk(p.cells[endpoint].values[m], breakAfter) {
 				for _, v := range some {
 					h.Record(v)
 				}
-				r.worked(len(some))
+				r.addWork(len(some))
 			}
 		}
 		if h.Count() > 0 {
@@ -109,7 +109,7 @@ func (r *Recorder) rowsOf(pages []*page) []*spatev1.RequestRecord {
 		}
 	}
 	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int {
-		r.worked(comparing)
+		r.addWork(comparing)
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
 	})
 	return rows
@@ -121,7 +121,7 @@ func (r *Recorder) split(rows []*spatev1.RequestRecord) [][]*spatev1.RequestReco
 	begin, size := 0, 0
 	for i, row := range rows {
 		n := proto.Size(row)
-		r.worked(sizing)
+		r.addWork(sizing)
 		if i > begin && size+n > rowBytes {
 			pieces = append(pieces, rows[begin:i:i])
 			begin, size = i, 0

@@ -22,8 +22,8 @@ const (
 	settleFailures = 2
 )
 
-// errNothing means that a page has nothing for an account.
-var errNothing = errors.New("it has none of the metrics of a known engine")
+// errNoMetrics means that a page has nothing for an account.
+var errNoMetrics = errors.New("it has none of the metrics of a known engine")
 
 // reading is one reading of a source for the account.
 type reading struct {
@@ -31,8 +31,8 @@ type reading struct {
 	totals
 }
 
-// tries counts how often a source was asked for its account.
-type tries struct{ asked, failed uint32 }
+// attempts counts how often a source was asked for its account.
+type attempts struct{ asked, failed uint32 }
 
 // Missing is a source without metrics for an account.
 type Missing struct {
@@ -42,8 +42,8 @@ type Missing struct {
 	Err error
 }
 
-// Find looks for the page of each source, also at Source.Else. It returns the sources without metrics in order, and
-// drops them if they are optional. It blocks for at most 2 Timeouts.
+// Find looks for the page of each source, also at Source.FallbackURL. It returns the sources without metrics in order,
+// and drops them if they are optional. It blocks for at most 2 Timeouts.
 func (s *Scraper) Find(ctx context.Context) (missing []Missing) {
 	found := make([]*Source, len(s.config.Sources))
 	errs := make([]error, len(s.config.Sources))
@@ -74,14 +74,14 @@ func (s *Scraper) find(ctx context.Context, source Source) (*Source, error) {
 	if first == nil {
 		return &source, nil
 	}
-	if source.Else != "" {
-		source.URL = source.Else
+	if source.FallbackURL != "" {
+		source.URL = source.FallbackURL
 		if _, err := s.read(ctx, source); err == nil {
 			return &source, nil
 		}
 	}
-	if errors.Is(first, errForm) {
-		first = errForm
+	if errors.Is(first, errFormat) {
+		first = errFormat
 	}
 	return nil, first
 }
@@ -94,57 +94,57 @@ func (s *Scraper) read(ctx context.Context, source Source) (reading, error) {
 		r.totals, err = readTotals(page, s.account, s.config.Model)
 	}
 	if err == nil && len(r.counters)+len(r.histograms) == 0 {
-		err = errNothing
+		err = errNoMetrics
 	}
 	return r, err
 }
 
-// complain reports a source that cannot be read, if the previous reading succeeded.
-func (s *Scraper) complain(source Source, err error) {
+// reportResult reports a source that cannot be read, if the previous reading succeeded.
+func (s *Scraper) reportResult(source Source, err error) {
 	s.mu.Lock()
 	was := s.failing[source.Number]
 	s.failing[source.Number] = err != nil
 	s.mu.Unlock()
 	if err != nil && !was {
-		s.config.Complain(source.URL, err)
+		s.config.OnFailure(source.URL, err)
 	}
 }
 
-// tell reads a source, counts the attempt, and complains about a failure.
-func (s *Scraper) tell(ctx context.Context, source Source) (reading, bool) {
+// readAndReport reads a source, counts the attempt, and reports a failure.
+func (s *Scraper) readAndReport(ctx context.Context, source Source) (reading, bool) {
 	r, err := s.read(ctx, source)
 	if ctx.Err() != nil && err != nil {
 		return r, false
 	}
 	s.mu.Lock()
-	t := s.tries[source.Number]
+	t := s.attempts[source.Number]
 	t.asked++
 	if err != nil {
 		t.failed++
 	}
-	s.tries[source.Number] = t
+	s.attempts[source.Number] = t
 	s.mu.Unlock()
-	s.complain(source, err)
+	s.reportResult(source, err)
 	return r, err == nil
 }
 
-// Begin takes the first readings of the account. If it is called again, as at the end of a warm-up, later readings
-// replace earlier ones. It blocks for at most one Timeout.
-func (s *Scraper) Begin(ctx context.Context) {
+// ReadBaseline takes the first readings of the account. If it is called again, as at the end of a warm-up, later
+// readings replace earlier ones. It blocks for at most one Timeout.
+func (s *Scraper) ReadBaseline(ctx context.Context) {
 	s.each(func(source Source) {
-		r, ok := s.tell(ctx, source)
+		r, ok := s.readAndReport(ctx, source)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if before, there := s.bases[source.Number]; ok && (!there || before.at < r.at) {
-			s.bases[source.Number] = r
+		if before, there := s.baselines[source.Number]; ok && (!there || before.at < r.at) {
+			s.baselines[source.Number] = r
 		}
 	})
 }
 
-// Accounts takes the last readings and returns what the sources counted since Begin, ordered by source number. start is
-// the stage's start. If the first or the last reading of a source failed, its account has only the number of readings.
-// Accounts blocks until the counts have settled: usually for 50 ms, for 200 ms if the server also serves others, and
-// for at most 5 Timeouts.
+// Accounts takes the last readings and returns what the sources counted since ReadBaseline, ordered by source number.
+// start is the stage's start. If the first or the last reading of a source failed, its account has only the number of
+// readings. Accounts blocks until the counts have settled: usually for 50 ms, for 200 ms if the server also serves
+// others, and for at most 5 Timeouts.
 func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.ServerAccount {
 	all := map[uint32]*spatev1.ServerAccount{}
 	s.each(func(source Source) {
@@ -152,11 +152,11 @@ func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		a := &spatev1.ServerAccount{}
-		if base, there := s.bases[source.Number]; ok && there {
+		if base, there := s.baselines[source.Number]; ok && there {
 			a = growth(base.totals, last.totals, s.account)
 			a.FromNs, a.ToNs = base.at.Sub(start).Nanoseconds(), last.at.Sub(start).Nanoseconds()
 		}
-		a.Source, a.Asked, a.Failed = source.Number, s.tries[source.Number].asked, s.tries[source.Number].failed
+		a.Source, a.Asked, a.Failed = source.Number, s.attempts[source.Number].asked, s.attempts[source.Number].failed
 		all[source.Number] = a
 	})
 	return slices.SortedFunc(maps.Values(all),
@@ -167,7 +167,7 @@ func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.
 func (s *Scraper) settle(ctx context.Context, source Source) (last reading, ok bool) {
 	failures := 0
 	for range settleTries {
-		r, read := s.tell(ctx, source)
+		r, read := s.readAndReport(ctx, source)
 		switch {
 		case !read:
 			failures++

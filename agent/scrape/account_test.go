@@ -43,19 +43,19 @@ func newCounting(t *testing.T) (*counting, *Scraper, *words) {
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
 	s := New(Config{Sources: []Source{{Number: 4, URL: server.URL + "/metrics"}}, Account: []string{"h"},
-		Complain: said.complain})
+		OnFailure: said.complain})
 	t.Cleanup(s.Close)
 	return c, s, said
 }
 
-// The account covers the time from the last Begin until the counts have settled.
+// The account covers the time from the last ReadBaseline until the counts have settled.
 func TestAccountsCountFromBeginUntilTheyHaveSettled(t *testing.T) {
 	c, s, _ := newCounting(t)
 	start := clock.Now()
 	c.requests.Store(1000)
-	s.Begin(t.Context())
+	s.ReadBaseline(t.Context())
 	c.requests.Store(1100) // a warm-up
-	s.Begin(t.Context())
+	s.ReadBaseline(t.Context())
 	c.requests.Store(1420)
 	c.behind.Store(1) // the first of the last readings is too early
 	a := s.Accounts(t.Context(), start)[0]
@@ -73,7 +73,7 @@ func TestAccountsWithoutAReading(t *testing.T) {
 	for name, broken := range map[string]struct{ first, last bool }{"first": {true, false}, "last": {false, true}} {
 		c, s, said := newCounting(t)
 		c.broken.Store(broken.first)
-		s.Begin(t.Context())
+		s.ReadBaseline(t.Context())
 		c.broken.Store(broken.last)
 		a := s.Accounts(t.Context(), clock.Now())[0]
 		if a.GetSource() != 4 || len(a.GetHistograms()) != 0 || a.GetFailed() == 0 || a.GetFailed() == a.GetAsked() ||
@@ -86,7 +86,7 @@ func TestAccountsWithoutAReading(t *testing.T) {
 // A server that keeps counting, because it serves others, does not delay the stage.
 func TestAccountsOfABusyServer(t *testing.T) {
 	c, s, _ := newCounting(t)
-	s.Begin(t.Context())
+	s.ReadBaseline(t.Context())
 	c.others.Store(true)
 	a := s.Accounts(t.Context(), clock.Now())[0]
 	if a.GetHistograms()[0].GetCount() != settleTries || a.GetAsked() != 1+settleTries {
@@ -109,10 +109,10 @@ func TestFind(t *testing.T) {
 	defer server.Close()
 	for _, optional := range []bool{true, false} {
 		config := Config{Account: []string{"h"}, Optional: optional,
-			Complain: func(string, error) { t.Error("it complains") }}
+			OnFailure: func(string, error) { t.Error("it complains") }}
 		for i, name := range []string{"a", "b", "c", "d"} {
 			config.Sources = append(config.Sources, Source{
-				Number: uint32(i), URL: server.URL + "/" + name + "/metrics", Else: server.URL + "/" + name +
+				Number: uint32(i), URL: server.URL + "/" + name + "/metrics", FallbackURL: server.URL + "/" + name +
 					"/prometheus/metrics",
 			})
 		}
@@ -121,7 +121,7 @@ func TestFind(t *testing.T) {
 		s.Close()
 		if len(missing) != 2 || !strings.HasSuffix(missing[0].URL, "/c/metrics") ||
 			!strings.Contains(missing[0].Err.Error(), "404") ||
-			!strings.HasSuffix(missing[1].URL, "/d/metrics") || !errors.Is(missing[1].Err, errNothing) {
+			!strings.HasSuffix(missing[1].URL, "/d/metrics") || !errors.Is(missing[1].Err, errNoMetrics) {
 			t.Fatalf("%v", missing)
 		}
 		if want := map[bool]int{true: 2, false: 4}[optional]; len(s.config.Sources) != want ||

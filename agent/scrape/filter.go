@@ -27,12 +27,12 @@ func filter(page []byte, wanted names, buckets bool) []byte {
 
 // lineFilter decides line by line. The lines of a metric are consecutive, so it checks each name once.
 type lineFilter struct {
-	wanted  names
-	buckets bool
-	sampled bool   // a sample was kept
-	bucket  []byte // name of the current histogram's buckets
-	name    []byte // name of the last sample
-	touches bool   // the last name may be wanted
+	wanted   names
+	buckets  bool
+	sampled  bool   // a sample was kept
+	bucket   []byte // name of the current histogram's buckets
+	name     []byte // name of the last sample
+	mayMatch bool   // the last name may be wanted
 }
 
 // keep reports whether a line must be parsed.
@@ -50,11 +50,11 @@ func (f *lineFilter) keep(line []byte) bool {
 		return true
 	}
 	if !bytes.Equal(name, f.name) || !f.sampled {
-		f.name, f.touches = name, f.wanted.touch(string(name)) && (f.buckets || !bytes.Equal(name, f.bucket))
+		f.name, f.mayMatch = name, f.wanted.mayMatch(string(name)) && (f.buckets || !bytes.Equal(name, f.bucket))
 	}
 	first := !f.sampled
 	f.sampled = true
-	return first || f.touches
+	return first || f.mayMatch
 }
 
 // keepType reports whether a comment declares the type of a metric that may be wanted.
@@ -67,7 +67,7 @@ func (f *lineFilter) keepType(line []byte) bool {
 	if string(words[2]) == "histogram" {
 		f.bucket = append(append([]byte{}, words[1]...), "_bucket"...)
 	}
-	return f.wanted.touch(string(words[1]))
+	return f.wanted.mayMatch(string(words[1]))
 }
 
 // nameOf returns the name at the start of a sample.

@@ -12,42 +12,42 @@ import (
 // growth returns what a server counted between two readings, within the limits of an account; the most important
 // metrics are kept. A series that is not in the first reading counts from 0. If the server restarted in between, its
 // earlier counts are lost, and the growth is everything it has now.
-func growth(first, last totals, worth names) *spatev1.ServerAccount {
-	a := &spatev1.ServerAccount{Restarted: startedAgain(first, last), LeftOut: last.leftOut}
+func growth(first, last totals, order names) *spatev1.ServerAccount {
+	a := &spatev1.ServerAccount{Restarted: restarted(first, last), LeftOut: last.leftOut}
 	if a.Restarted {
 		first = totals{}
 	}
 	for key, value := range last.counters {
-		increase := grew(first.counters[key], value)
-		if !finite(increase) {
+		grew := increase(first.counters[key], value)
+		if !finite(grew) {
 			a.LeftOut++
 			continue
 		}
-		a.Counters = append(a.Counters, &spatev1.ServerCounter{Name: key.name, Labels: key.labels, Increase: increase})
+		a.Counters = append(a.Counters, &spatev1.ServerCounter{Name: key.name, Labels: key.labels, Increase: grew})
 	}
 	for _, name := range slices.Sorted(maps.Keys(namesOf(last.histograms))) {
-		h := grown(name, first.histograms, last.histograms)
+		h := histogramGrowth(name, first.histograms, last.histograms)
 		if !finite(h.GetSum()) || h.GetCount() > plans.MaxServerCount {
 			a.LeftOut++
 			continue
 		}
 		a.Histograms = append(a.Histograms, h)
 	}
-	limit(a, worth)
+	limit(a, order)
 	return a
 }
 
-// grew returns what a counter grew by. A counter that decreased restarted at 0, as in Prometheus' increase().
-func grew(before, after float64) float64 {
+// increase returns what a counter grew by. A counter that decreased restarted at 0, as in Prometheus' increase().
+func increase(before, after float64) float64 {
 	if after < before {
 		return after
 	}
 	return after - before
 }
 
-// startedAgain reports whether a server restarted between two readings: its start time differs, or, if that is not
+// restarted reports whether a server restarted between two readings: its start time differs, or, if that is not
 // known, something that only grows has decreased.
-func startedAgain(first, last totals) bool {
+func restarted(first, last totals) bool {
 	if first.started != 0 && last.started != 0 {
 		return first.started != last.started
 	}
@@ -73,8 +73,9 @@ func namesOf(histograms map[series]histogram) map[string]bool {
 	return names
 }
 
-// grown returns the growth of all histograms with a name together. It has buckets only if all of them have the same.
-func grown(name string, first, last map[series]histogram) *spatev1.ServerHistogram {
+// histogramGrowth returns the growth of all histograms with a name together. It has buckets only if all of them have
+// the same.
+func histogramGrowth(name string, first, last map[series]histogram) *spatev1.ServerHistogram {
 	sum := &spatev1.ServerHistogram{Name: name}
 	known := true
 	for key, after := range last {
@@ -89,7 +90,7 @@ func grown(name string, first, last map[series]histogram) *spatev1.ServerHistogr
 		sum.Sum += after.sum - before.sum
 		if counts := bucketGrowth(before, after); known && counts != nil &&
 			(sum.Bounds == nil || slices.Equal(sum.Bounds, after.bounds)) {
-			sum.Bounds, sum.Counts = after.bounds, added(sum.Counts, counts)
+			sum.Bounds, sum.Counts = after.bounds, addCounts(sum.Counts, counts)
 			continue
 		}
 		known = false
@@ -118,8 +119,8 @@ func bucketGrowth(before, after histogram) []uint64 {
 	return counts
 }
 
-// added adds the counts of equal buckets, in place. The first may be nil.
-func added(a, b []uint64) []uint64 {
+// addCounts adds the counts of equal buckets, in place. The first may be nil.
+func addCounts(a, b []uint64) []uint64 {
 	if a == nil {
 		return b
 	}
@@ -130,13 +131,13 @@ func added(a, b []uint64) []uint64 {
 }
 
 // limit keeps what an account may hold, the most important first, and sorts it by name.
-func limit(a *spatev1.ServerAccount, worth names) {
+func limit(a *spatev1.ServerAccount, order names) {
 	slices.SortFunc(a.Counters, func(x, y *spatev1.ServerCounter) int {
-		return cmp.Or(cmp.Compare(worth.rankOf(x.GetName(), true), worth.rankOf(y.GetName(), true)),
+		return cmp.Or(cmp.Compare(order.rankOf(x.GetName(), true), order.rankOf(y.GetName(), true)),
 			compareCounters(x, y))
 	})
 	slices.SortStableFunc(a.Histograms, func(x, y *spatev1.ServerHistogram) int {
-		return cmp.Compare(worth.rank(x.GetName()), worth.rank(y.GetName()))
+		return cmp.Compare(order.rank(x.GetName()), order.rank(y.GetName()))
 	})
 	counters, histograms := min(len(a.Counters), plans.MaxServerCounters),
 		min(len(a.Histograms), plans.MaxServerHistograms)

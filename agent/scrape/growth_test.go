@@ -62,8 +62,8 @@ func TestGrowthIsWhatWasObserved(t *testing.T) {
 		for _, label := range []string{"a", "b"} {
 			e.values[label] = values.Draw(t, "before "+label)
 		}
-		worth := newNames([]string{"h", "c_*"})
-		first, err := readTotals(e.page(), worth, "")
+		order := newNames([]string{"h", "c_*"})
+		first, err := readTotals(e.page(), order, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,11 +80,11 @@ func TestGrowthIsWhatWasObserved(t *testing.T) {
 			seen = append(seen, more...)
 			counters[fmt.Sprintf("engine=%q", label)] = float64(len(more))
 		}
-		last, err := readTotals(e.page(), worth, "")
+		last, err := readTotals(e.page(), order, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := growth(first, last, worth)
+		a := growth(first, last, order)
 		if a.GetRestarted() != again {
 			t.Fatalf("started again: %v", a.GetRestarted())
 		}
@@ -110,7 +110,7 @@ func TestGrowthIsWhatWasObserved(t *testing.T) {
 }
 
 func TestTotals(t *testing.T) {
-	worth := newNames([]string{"h", "c", "d_total"})
+	order := newNames([]string{"h", "c", "d_total"})
 	h := func(labels, buckets string) string {
 		return "# TYPE h histogram\n" + buckets + "h_sum" + labels + " 4\nh_count" + labels + " 3\n"
 	}
@@ -135,7 +135,7 @@ func TestTotals(t *testing.T) {
 			`c{model="y"} 3, c{model="z"} 4`},
 		"a summary's sum and count": {"# TYPE c summary\nc_sum 7\nc_count 2\n", "c_count 2, c_sum 7"},
 	} {
-		got, err := readTotals([]byte(c.page), worth, "M/x")
+		got, err := readTotals([]byte(c.page), order, "M/x")
 		if err != nil || describe(got) != c.want {
 			t.Errorf("%s: %v, %s, want %s", name, err, describe(got), c.want)
 		}
@@ -170,13 +170,13 @@ func TestBucketsThatDoNotAddUp(t *testing.T) {
 		return []byte("# TYPE h histogram\nh_bucket{e=\"a\",le=\"1\"} 1\nh_sum{e=\"a\"} 2\nh_count{e=\"a\"} 2\n" +
 			"h_bucket{e=\"b\",le=\"" + bound + "\"} 1\nh_sum{e=\"b\"} 3\nh_count{e=\"b\"} 2\n")
 	}
-	worth := newNames([]string{"h"})
+	order := newNames([]string{"h"})
 	for bound, known := range map[string]bool{"1": true, "2": false} {
-		last, err := readTotals(page(bound), worth, "")
+		last, err := readTotals(page(bound), order, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := growth(totals{}, last, worth).GetHistograms()[0]
+		h := growth(totals{}, last, order).GetHistograms()[0]
 		if h.GetCount() != 4 || h.GetSum() != 5 || (h.GetBounds() != nil) != known {
 			t.Errorf("bounds 1 and %s: %v", bound, h)
 		}
@@ -192,12 +192,12 @@ func TestAccountsAreLimited(t *testing.T) {
 	for i := range plans.MaxServerHistograms + 3 {
 		fmt.Fprintf(&b, "# TYPE h%03d histogram\nh%03d_sum 1\nh%03d_count 1\n", i, i, i)
 	}
-	worth := newNames([]string{"c129", "h034", "*"})
-	last, err := readTotals([]byte(b.String()), worth, "")
+	order := newNames([]string{"c129", "h034", "*"})
+	last, err := readTotals([]byte(b.String()), order, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := growth(totals{}, last, worth)
+	a := growth(totals{}, last, order)
 	has := func(name string) bool {
 		return slices.ContainsFunc(a.GetCounters(),
 			func(c *spatev1.ServerCounter) bool { return c.GetName() == name }) ||
@@ -212,7 +212,7 @@ func TestAccountsAreLimited(t *testing.T) {
 
 // The account names metrics that engines really have: each engine's page has some of them.
 func TestAccountsOfEngines(t *testing.T) {
-	worth := newNames(plans.AccountMetrics(&spatev1.Target{}))
+	order := newNames(plans.AccountMetrics(&spatev1.Target{}))
 	for engine, want := range map[string][]string{
 		"vllm-0.32": {
 			"vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
@@ -230,11 +230,11 @@ func TestAccountsOfEngines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, err := readTotals(page, worth, "tiny")
+		last, err := readTotals(page, order, "tiny")
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := growth(totals{}, last, worth)
+		a := growth(totals{}, last, order)
 		for _, name := range want {
 			i := slices.IndexFunc(a.GetHistograms(),
 				func(h *spatev1.ServerHistogram) bool { return h.GetName() == name })
@@ -268,15 +268,15 @@ func FuzzGrowth(f *testing.F) {
 		Agents: []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: 1}},
 	}
 	f.Fuzz(func(t *testing.T, before, after []byte) {
-		worth := newNames([]string{"*"})
-		first, err1 := readTotals(before, worth, "tiny")
-		last, err2 := readTotals(after, worth, "tiny")
+		order := newNames([]string{"*"})
+		first, err1 := readTotals(before, order, "tiny")
+		last, err2 := readTotals(after, order, "tiny")
 		if err1 != nil || err2 != nil {
 			return
 		}
 		snapshot := &spatev1.Snapshot{
 			Key:            &spatev1.SnapshotKey{RunId: "r", Agent: "a", Incarnation: 1, Sequence: 1},
-			ServerAccounts: []*spatev1.ServerAccount{growth(first, last, worth)},
+			ServerAccounts: []*spatev1.ServerAccount{growth(first, last, order)},
 		}
 		if _, err := proto.Marshal(snapshot); err != nil {
 			t.Fatal(err)

@@ -53,8 +53,8 @@ func (n names) rank(name string) int {
 	return best
 }
 
-// have reports whether a metric is wanted.
-func (n names) have(name string) bool { return n.rank(name) != unwanted }
+// match reports whether a metric is wanted.
+func (n names) match(name string) bool { return n.rank(name) != unwanted }
 
 // rankOf returns the rank of a metric of a type. A counter may lack the _total that its name should end in, as in
 // llm-d's simulator.
@@ -69,9 +69,9 @@ func (n names) rankOf(name string, counter bool) int {
 // endings are the endings of the samples of one family.
 var endings = [...]string{"_bucket", "_sum", "_count", "_total"}
 
-// touch reports whether a line with this name may belong to a wanted metric. It may return true where have returns
+// mayMatch reports whether a line with this name may belong to a wanted metric. It may return true where match returns
 // false.
-func (n names) touch(name string) bool {
+func (n names) mayMatch(name string) bool {
 	stem := name
 	for _, ending := range endings {
 		if s, found := strings.CutSuffix(name, ending); found {
@@ -79,5 +79,5 @@ func (n names) touch(name string) bool {
 			break
 		}
 	}
-	return n.have(name) || n.have(stem) || n.have(stem+"_total") || n.have(stem+"_sum") || n.have(stem+"_count")
+	return n.match(name) || n.match(stem) || n.match(stem+"_total") || n.match(stem+"_sum") || n.match(stem+"_count")
 }

@@ -18,9 +18,9 @@ import (
 )
 
 // parse reads a page in Prometheus' text format (exposition format 0.0.4) and returns the wanted series, sorted by name
-// and labels. If there are too many, it keeps the most important ones, by the order of worth. It omits values that are
-// not numbers (NaN, infinite, beyond plans.MaxServerValue): gauges have them while they know nothing.
-func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, leftOut int, err error) {
+// and labels. If there are too many, it keeps the ones that order ranks first. It omits values that are not numbers
+// (NaN, infinite, beyond plans.MaxServerValue): gauges have them while they know nothing.
+func parse(page []byte, wanted, order names) (samples []*spatev1.ServerSample, leftOut int, err error) {
 	families, err := familiesOf(filter(page, wanted, false))
 	if err != nil {
 		return nil, 0, err
@@ -29,7 +29,7 @@ func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, l
 		of := samplesOf(family)
 		if wanted.rankOf(family.GetName(),
 			family.GetType() == dto.MetricType_COUNTER) == unwanted { // a histogram's sum may be wanted alone
-			of = slices.DeleteFunc(of, func(s *spatev1.ServerSample) bool { return !wanted.have(s.GetName()) })
+			of = slices.DeleteFunc(of, func(s *spatev1.ServerSample) bool { return !wanted.match(s.GetName()) })
 		}
 		samples = append(samples, of...)
 	}
@@ -37,7 +37,7 @@ func parse(page []byte, wanted, worth names) (samples []*spatev1.ServerSample, l
 	samples = slices.DeleteFunc(samples,
 		func(s *spatev1.ServerSample) bool { return !fits(s.GetName(), s.GetLabels()) })
 	slices.SortFunc(samples, func(a, b *spatev1.ServerSample) int {
-		return cmp.Or(cmp.Compare(worth.rankOf(stem(a), a.GetCounter()), worth.rankOf(stem(b), b.GetCounter())),
+		return cmp.Or(cmp.Compare(order.rankOf(stem(a), a.GetCounter()), order.rankOf(stem(b), b.GetCounter())),
 			compareNames(a, b))
 	})
 	samples = slices.CompactFunc(samples, func(a, b *spatev1.ServerSample) bool { return compareNames(a, b) == 0 })
@@ -69,21 +69,21 @@ func fits(name, labels string) bool {
 // finite reports whether a value can be added up.
 func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue } // false for NaN
 
-// errForm means that a page cannot be parsed. An error that wraps it may quote the page.
-var errForm = errors.New("the answer is not in Prometheus' text format")
+// errFormat means that a page cannot be parsed. An error that wraps it may quote the page.
+var errFormat = errors.New("the answer is not in Prometheus' text format")
 
 // familiesOf parses a page. The library panics on some invalid pages ("#TYPE A \n{}"); a server's answer must not crash
 // the agent.
 func familiesOf(page []byte) (families map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			families, err = nil, fmt.Errorf("%w: %v", errForm, r)
+			families, err = nil, fmt.Errorf("%w: %v", errFormat, r)
 		}
 	}()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err = parser.TextToMetricFamilies(bytes.NewReader(page))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errForm, err)
+		return nil, fmt.Errorf("%w: %w", errFormat, err)
 	}
 	return families, nil
 }

@@ -33,8 +33,8 @@ import (
 )
 
 const (
-	// every is the time between two readings of a source: one window.
-	every = time.Second
+	// sampleInterval is the time between two readings of a source: one window.
+	sampleInterval = time.Second
 	// Timeout bounds the time of an answer. An answer within it is there when the window's snapshot is made.
 	Timeout = 900 * time.Millisecond
 	// maxPage is the maximum size of an answer. Engines with many labels have pages of some 100 KiB.
@@ -47,13 +47,13 @@ type Source struct {
 	Number uint32
 	// URL is the address of its metrics.
 	URL string
-	// Else is another address to try if there are no metrics at URL. Empty: none.
-	Else string
+	// FallbackURL is another address to try if there are no metrics at URL. Empty: none.
+	FallbackURL string
 	// Header is sent with each request. It must hold secrets only if they are meant for this source. It may be nil.
 	Header http.Header
-	// OfTarget reports whether the target's endpoints are on this host. The source is then reached as they are, by
+	// OnTargetHost reports whether the target's endpoints are on this host. The source is then reached as they are, by
 	// Config.TLS and Config.Proxy.
-	OfTarget bool
+	OnTargetHost bool
 }
 
 // Config says what is read.
@@ -79,9 +79,9 @@ type Config struct {
 	Pins allow.Pins
 	// Secret reports whether a text holds a secret. Lines of a page that do are skipped. Nil: there are no secrets.
 	Secret func(text string) bool
-	// Complain is called with the reason when a source cannot be read, and not again until it could be read. It may be
+	// OnFailure is called with the reason when a source cannot be read, and not again until it could be read. It may be
 	// called concurrently.
-	Complain func(url string, err error)
+	OnFailure func(url string, err error)
 }
 
 // Scraper reads the metrics of servers for one stage. Its methods may be called concurrently, except Find, which must
@@ -94,11 +94,11 @@ type Scraper struct {
 	other   *http.Client // for all others
 	maxPage int
 
-	mu      sync.Mutex
-	unsent  []batch // ordered by window for each source
-	bases   map[uint32]reading
-	tries   map[uint32]tries
-	failing map[uint32]bool // sources whose last reading failed
+	mu        sync.Mutex
+	unsent    []batch // ordered by window for each source
+	baselines map[uint32]reading
+	attempts  map[uint32]attempts
+	failing   map[uint32]bool // sources whose last reading failed
 }
 
 // batch holds the samples of one source in one window.
@@ -113,7 +113,7 @@ func New(c Config) *Scraper {
 	return &Scraper{
 		config: c, names: newNames(c.Names), account: newNames(c.Account), maxPage: maxPage,
 		target: newClient(n, c.Pins, c.TLS, c.Proxy), other: newClient(n, c.Pins, nil, nil),
-		bases: map[uint32]reading{}, tries: map[uint32]tries{}, failing: map[uint32]bool{},
+		baselines: map[uint32]reading{}, attempts: map[uint32]attempts{}, failing: map[uint32]bool{},
 	}
 }
 
@@ -181,7 +181,7 @@ func (s *Scraper) each(f func(Source)) {
 
 // clientOf returns the client that asks a source.
 func (s *Scraper) clientOf(source Source) *http.Client {
-	if source.OfTarget {
+	if source.OnTargetHost {
 		return s.target
 	}
 	return s.other
@@ -189,14 +189,14 @@ func (s *Scraper) clientOf(source Source) *http.Client {
 
 // watch samples one source, window by window. It skips windows that pass before an answer comes.
 func (s *Scraper) watch(ctx context.Context, source Source, start clock.Instant, window uint32) {
-	for wait(ctx, start.Add(time.Duration(window)*every)) {
-		samples, err := s.ask(ctx, source)
+	for wait(ctx, start.Add(time.Duration(window)*sampleInterval)) {
+		samples, err := s.sampleOnce(ctx, source)
 		if ctx.Err() != nil {
 			return
 		}
-		s.complain(source, err)
+		s.reportResult(source, err)
 		s.keep(window, samples)
-		window = max(window, uint32(max(clock.Now().Sub(start), 0)/every)) + 1
+		window = max(window, uint32(max(clock.Now().Sub(start), 0)/sampleInterval)) + 1
 	}
 }
 
@@ -212,8 +212,8 @@ func wait(ctx context.Context, until clock.Instant) bool {
 	}
 }
 
-// ask reads a source once. The samples are valid even with an error: they then report the failure.
-func (s *Scraper) ask(ctx context.Context, source Source) ([]*spatev1.ServerSample, error) {
+// sampleOnce reads a source once. The samples are valid even with an error: they then report the failure.
+func (s *Scraper) sampleOnce(ctx context.Context, source Source) ([]*spatev1.ServerSample, error) {
 	page, err := s.page(ctx, source)
 	var samples []*spatev1.ServerSample
 	var leftOut int
@@ -250,7 +250,7 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	q.Header.Set("User-Agent", "spate")
 	answer, err := s.clientOf(source).Do(q)
 	if err != nil {
-		return nil, plain(err)
+		return nil, withoutAddress(err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
@@ -262,11 +262,11 @@ func (s *Scraper) page(ctx context.Context, source Source) ([]byte, error) {
 	if len(page) > s.maxPage {
 		return nil, fmt.Errorf("the answer is longer than %d bytes", s.maxPage)
 	}
-	return s.open(page), plain(err)
+	return s.withoutSecrets(page), withoutAddress(err)
 }
 
-// open removes the lines of a page that hold secrets, which a label may do. It changes page in place.
-func (s *Scraper) open(page []byte) []byte {
+// withoutSecrets removes the lines of a page that hold secrets, which a label may do. It changes page in place.
+func (s *Scraper) withoutSecrets(page []byte) []byte {
 	if s.config.Secret == nil {
 		return page
 	}
@@ -279,8 +279,8 @@ func (s *Scraper) open(page []byte) []byte {
 	return kept
 }
 
-// plain removes the address from an error, because the caller names it.
-func plain(err error) error {
+// withoutAddress removes the address from an error, because the caller names it.
+func withoutAddress(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
@@ -297,9 +297,9 @@ func (s *Scraper) keep(window uint32, samples []*spatev1.ServerSample) {
 	s.unsent = append(s.unsent, batch{window, samples})
 }
 
-// Take removes and returns the samples of all windows up to `through`: the newest value of each series, ordered by
-// source, name and labels.
-func (s *Scraper) Take(through uint32) (samples []*spatev1.ServerSample) {
+// TakeSamples removes and returns the samples of all windows up to `through`: the newest value of each series, ordered
+// by source, name and labels.
+func (s *Scraper) TakeSamples(through uint32) (samples []*spatev1.ServerSample) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rest := s.unsent[:0]

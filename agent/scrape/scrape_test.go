@@ -65,7 +65,7 @@ func TestScrape(t *testing.T) {
 	defer long.Close()
 	said := &words{}
 	s := New(Config{
-		Names: []string{"a"}, Complain: said.complain,
+		Names: []string{"a"}, OnFailure: said.complain,
 		Sources: []Source{
 			{Number: 3, URL: good.URL + "/metrics", Header: http.Header{"Authorization": {"Bearer k"},
 				"X-Team": {"a"}}},
@@ -82,11 +82,11 @@ func TestScrape(t *testing.T) {
 	}
 	cancel()
 	running.Wait()
-	first, rest := s.Take(0), s.Take(1000)
+	first, rest := s.TakeSamples(0), s.TakeSamples(1000)
 	if got := values(first, 3); got["a"] != 1 || got[plans.ServerUp] != 1 {
 		t.Errorf("window 0: %v", got)
 	}
-	if got := values(rest, 3); got["a"] < 2 || got[plans.ServerUp] != 1 || len(s.Take(1000)) != 0 {
+	if got := values(rest, 3); got["a"] < 2 || got[plans.ServerUp] != 1 || len(s.TakeSamples(1000)) != 0 {
 		t.Errorf("later: %v", got)
 	}
 	for _, source := range []uint32{5, 6} {
@@ -107,8 +107,8 @@ func TestSlowServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
 	defer server.Close()
 	defer close(hold)
-	s := New(Config{Names: []string{"a"}, Complain: func(string, error) {}})
-	samples, err := s.ask(t.Context(), Source{URL: server.URL})
+	s := New(Config{Names: []string{"a"}, OnFailure: func(string, error) {}})
+	samples, err := s.sampleOnce(t.Context(), Source{URL: server.URL})
 	s.other.CloseIdleConnections()
 	if err == nil || err.Error() != "no answer within 900ms" || len(samples) != 1 || samples[0].GetValue() != 0 {
 		t.Errorf("%v, %v", samples, err)
@@ -137,7 +137,7 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 			for i := range uint32(n) {
 				source := Source{Number: i, URL: fmt.Sprintf("%s/metrics/%d", server.URL, i)}
 				if behindProxy {
-					source.URL, source.OfTarget = fmt.Sprintf("http://engine-%d.example/metrics", i), true
+					source.URL, source.OnTargetHost = fmt.Sprintf("http://engine-%d.example/metrics", i), true
 				}
 				config.Sources = append(config.Sources, source)
 			}
@@ -152,7 +152,7 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 			var asked sync.WaitGroup
 			for _, source := range config.Sources {
 				asked.Go(func() {
-					if _, err := s.ask(t.Context(), source); err != nil {
+					if _, err := s.sampleOnce(t.Context(), source); err != nil {
 						t.Errorf("%s: %v", source.URL, err)
 					}
 				})
@@ -177,15 +177,15 @@ func TestHangingHandshakesHoldUpNothing(t *testing.T) {
 	defer server.Close()
 	authorities := x509.NewCertPool()
 	authorities.AddCert(server.Certificate())
-	source := Source{URL: server.URL, OfTarget: true}
+	source := Source{URL: server.URL, OnTargetHost: true}
 	s := New(Config{Names: []string{"a"}, Sources: []Source{source}, TLS: &tls.Config{RootCAs: authorities}})
 	defer s.target.CloseIdleConnections()
 	for range 2 {
-		if _, err := s.ask(t.Context(), source); err == nil {
+		if _, err := s.sampleOnce(t.Context(), source); err == nil {
 			t.Fatal("a handshake that hangs is answered")
 		}
 	}
-	if samples, err := s.ask(t.Context(), source); err != nil {
+	if samples, err := s.sampleOnce(t.Context(), source); err != nil {
 		t.Errorf("once it is well: %v, %v", err, samples)
 	}
 }
@@ -235,7 +235,7 @@ func TestSameHost(t *testing.T) {
 // If a server puts a key into a label, only that line is dropped.
 func TestLinesWithSecretsArePassedOver(t *testing.T) {
 	s := New(Config{Secret: func(text string) bool { return strings.Contains(text, "sk-") }})
-	page := s.open([]byte("a 1\nb{key=\"sk-1\"} 2\nc 3"))
+	page := s.withoutSecrets([]byte("a 1\nb{key=\"sk-1\"} 2\nc 3"))
 	if string(page) != "a 1\nc 3" {
 		t.Errorf("%q", page)
 	}

@@ -71,7 +71,7 @@ func (t *totals) add(family *dto.MetricFamily, wanted names, modelName string) {
 	name := family.GetName()
 	kept := ofModel(family.GetMetric(), modelName)
 	if family.GetType() == dto.MetricType_HISTOGRAM {
-		if wanted.have(name) {
+		if wanted.match(name) {
 			for _, m := range kept {
 				t.addHistogram(series{name, labelText(m.GetLabel())}, m.GetHistogram())
 			}
@@ -81,7 +81,7 @@ func (t *totals) add(family *dto.MetricFamily, wanted names, modelName string) {
 	isCounter := family.GetType() == dto.MetricType_COUNTER
 	for _, s := range samplesOf(&dto.MetricFamily{Name: family.Name, Type: family.Type, Metric: kept}) {
 		switch {
-		case !s.GetCounter(), wanted.rankOf(name, isCounter) == unwanted && !wanted.have(s.GetName()):
+		case !s.GetCounter(), wanted.rankOf(name, isCounter) == unwanted && !wanted.match(s.GetName()):
 		case !fits(s.GetName(), s.GetLabels()):
 			t.leftOut++
 		default:

@@ -81,7 +81,7 @@ func TestWaitAwakeLetsOthersRun(t *testing.T) {
 			return timer.WaitAwake(clock.Now().Add(5 * time.Millisecond)) // sysmon looks every 10 ms
 		},
 		"late": func() (err error) {
-			for range 2 * mostMissed {
+			for range 2 * maxMissed {
 				err = errors.Join(err, timer.WaitAwake(1))
 			}
 			return err

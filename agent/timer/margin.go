@@ -8,10 +8,10 @@ type margin time.Duration
 
 const (
 	firstMargin = margin(50 * time.Microsecond)
-	leastMargin = margin(5 * time.Microsecond)
-	// mostMargin bounds the cost of staying awake. On a core that is busy with other things sleeps end late, too, and a
+	minMargin   = margin(5 * time.Microsecond)
+	// maxMargin bounds the cost of staying awake. On a core that is busy with other things sleeps end late, too, and a
 	// longer margin does not help.
-	mostMargin = margin(150 * time.Microsecond)
+	maxMargin = margin(150 * time.Microsecond)
 	// marginStep is small compared to any margin, yet covers the whole range within a few thousand sleeps.
 	marginStep = margin(100 * time.Nanosecond)
 )
@@ -20,8 +20,8 @@ const (
 // in ten by nine steps, and nine times by one step.
 func (l *margin) learn(late time.Duration) {
 	if margin(late) > *l {
-		*l = min(*l+9*marginStep, mostMargin)
+		*l = min(*l+9*marginStep, maxMargin)
 	} else {
-		*l = max(*l-marginStep, leastMargin)
+		*l = max(*l-marginStep, minMargin)
 	}
 }

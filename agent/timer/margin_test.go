@@ -14,8 +14,8 @@ func TestMarginLearns(t *testing.T) {
 		late       func() time.Duration
 		least, not margin // the margin is within [least, not)
 	}{
-		{"never late", func() time.Duration { return 0 }, leastMargin, leastMargin + 1},
-		{"always very late", func() time.Duration { return time.Second }, mostMargin, mostMargin + 1},
+		{"never late", func() time.Duration { return 0 }, minMargin, minMargin + 1},
+		{"always very late", func() time.Duration { return time.Second }, maxMargin, maxMargin + 1},
 		{"evenly up to 100 us", func() time.Duration { return time.Duration(random.IntN(100_000)) }, 84_000, 96_000},
 		{"40 us, now and then a second", func() time.Duration {
 			if random.IntN(20) == 0 {
@@ -24,11 +24,11 @@ func TestMarginLearns(t *testing.T) {
 			return 40 * time.Microsecond
 		}, 40_000, 48_000},
 	} {
-		for _, from := range []margin{leastMargin, firstMargin, mostMargin} {
+		for _, from := range []margin{minMargin, firstMargin, maxMargin} {
 			m := from
 			for range 5000 {
 				m.learn(c.late())
-				if m < leastMargin || m > mostMargin {
+				if m < minMargin || m > maxMargin {
 					t.Fatalf("%s: %v", c.name, time.Duration(m))
 				}
 			}

@@ -76,9 +76,9 @@ func (t *Timer) Wait(at clock.Instant) error {
 	return t.ended()
 }
 
-// mostMissed is how many consecutive waits may find their instant passed before other goroutines get a turn. An
+// maxMissed is how many consecutive waits may find their instant passed before other goroutines get a turn. An
 // overloaded program does less work, but still answers heartbeats.
-const mostMissed = 16
+const maxMissed = 16
 
 // WaitAwake is like Wait, but sleeps only until a little before the instant, and stays awake for the rest. It wakes as
 // much earlier as recent sleeps ended late. Meanwhile other goroutines run, before the waiting one if possible. They
@@ -115,7 +115,7 @@ func (t *Timer) approach(at clock.Instant) error {
 		t.missed = 0
 		return nil
 	}
-	if t.missed++; t.missed%mostMissed == 0 {
+	if t.missed++; t.missed%maxMissed == 0 {
 		return t.alarm.pass(at)
 	}
 	return nil

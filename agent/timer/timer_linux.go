@@ -18,14 +18,14 @@ import (
 
 // timerfd is a kernel timer read as a file, so that the runtime's poller wakes its reader as it does for a socket.
 type timerfd struct {
-	ctx     context.Context
-	fd      int
-	file    *os.File
-	raw     syscall.RawConn
-	take    func(fd uintptr) bool // the read method, bound once
-	forget  func() bool           // unregisters from the context
-	turn    *turn                 // nil: there are several processors
-	passing atomic.Bool           // the waiting goroutine waits on turn
+	ctx        context.Context
+	fd         int
+	file       *os.File
+	raw        syscall.RawConn
+	tryRead    func(fd uintptr) bool // the read method, bound once
+	unregister func() bool           // unregisters from the context
+	turn       *turn                 // nil: there are several processors
+	passing    atomic.Bool           // the waiting goroutine waits on turn
 }
 
 func newPrecise(ctx context.Context) (alarm, error) {
@@ -46,8 +46,8 @@ func newPrecise(ctx context.Context) (alarm, error) {
 			return nil, errors.Join(err, t.file.Close())
 		}
 	}
-	t.take = t.read
-	t.forget = context.AfterFunc(ctx, t.hasten)
+	t.tryRead = t.read
+	t.unregister = context.AfterFunc(ctx, t.hasten)
 	return t, nil
 }
 
@@ -71,7 +71,7 @@ func (t *timerfd) wait(at clock.Instant, woken *atomic.Bool) error {
 
 // sleep waits until the timer can be read, or hasten is called. It returns an error when the context has ended.
 func (t *timerfd) sleep() error {
-	err := t.raw.Read(t.take)
+	err := t.raw.Read(t.tryRead)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		// The context may have ended just before; this also clears the deadline set for that.
 		if err = t.file.SetReadDeadline(time.Time{}); err == nil {
@@ -127,7 +127,7 @@ func (t *timerfd) arm(at clock.Instant) error { return kernel.SetTimer(t.fd, at)
 func (t *timerfd) ring() { _ = t.arm(1) }
 
 func (t *timerfd) close() error {
-	t.forget()
+	t.unregister()
 	if t.turn != nil {
 		return errors.Join(t.turn.file.Close(), t.file.Close())
 	}

@@ -16,10 +16,10 @@ import (
 // waits for an eventfd is not. It writes to the eventfd as it starts to wait. When the runtime has nothing else to run
 // and asks the kernel, it learns of that write along with everything that came from the network.
 type turn struct {
-	file *os.File
-	raw  syscall.RawConn
-	come bool                  // write has been called
-	ask  func(fd uintptr) bool // the write method, bound once
+	file     *os.File
+	raw      syscall.RawConn
+	written  bool                  // write has been called
+	tryWrite func(fd uintptr) bool // the write method, bound once
 }
 
 func newTurn() (*turn, error) {
@@ -28,7 +28,7 @@ func newTurn() (*turn, error) {
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
 	t := &turn{file: os.NewFile(uintptr(fd), "eventfd")}
-	t.ask = t.write
+	t.tryWrite = t.write
 	if t.raw, err = t.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("eventfd: %w", err), t.file.Close())
 	}
@@ -37,8 +37,8 @@ func newTurn() (*turn, error) {
 
 // wait returns when it is this goroutine's turn, or when a deadline in the past is set.
 func (t *turn) wait() error {
-	t.come = false
-	err := t.raw.Read(t.ask)
+	t.written = false
+	err := t.raw.Read(t.tryWrite)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = t.file.SetReadDeadline(time.Time{})
 	}
@@ -51,10 +51,10 @@ func (t *turn) wait() error {
 // write makes the file readable, which the poller reports each time, and returns false until it has been reported.
 // Nobody ever reads: at one per write, the counter takes centuries to fill.
 func (t *turn) write(fd uintptr) bool {
-	if t.come {
+	if t.written {
 		return true
 	}
-	t.come = true
+	t.written = true
 	one := uint64(1)
 	_, _, err := unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&one)), unsafe.Sizeof(one))
 	return err != 0 // the write failed, so nothing would be reported

@@ -18,7 +18,7 @@ func Conn(of net.Conn) net.Conn {
 	if err != nil {
 		return of
 	}
-	return &conn{Conn: of, look: func() (state, bool) { return look(raw) }, window: window{bytes: piece}}
+	return &conn{Conn: of, look: func() (state, bool) { return look(raw) }, window: window{bytes: chunkBytes}}
 }
 
 // look reads the state of a connection from the kernel.

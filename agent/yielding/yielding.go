@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// piece is how much is handed to the kernel at a time, and how much is in flight when others need the link: half a
-	// second at 64 kbit/s.
-	piece = 4 << 10
-	// widest bounds the window: 10 Gbit/s at 10 ms, or 80 MB/s at 150 ms.
-	widest = 12 << 20
-	// queue is by how much the round trip may exceed the shortest one before the connection gives way.
-	queue = 150 * time.Millisecond
-	// again is the pause before the connection checks again.
-	again = 10 * time.Millisecond
+	// chunkBytes is how much is handed to the kernel at a time, and how much is in flight when others need the link:
+	// half a second at 64 kbit/s.
+	chunkBytes = 4 << 10
+	// maxWindow bounds the window: 10 Gbit/s at 10 ms, or 80 MB/s at 150 ms.
+	maxWindow = 12 << 20
+	// maxQueueing is by how much the round trip may exceed the shortest one before the connection gives way.
+	maxQueueing = 150 * time.Millisecond
+	// pollPause is the pause before the connection checks again.
+	pollPause = 10 * time.Millisecond
 )
 
 // Credentials returns credentials whose connections yield. Everything else is left to the given ones.
@@ -57,20 +57,20 @@ type state struct {
 }
 
 // window is how many bytes may be in flight. It doubles after it was full and half of it has arrived without a queue.
-// It drops to one piece as soon as there is a queue. The kernel's own window grows with everything that arrives, and
+// It drops to chunkBytes as soon as there is a queue. The kernel's own window grows with everything that arrives, and
 // its round trip lags behind the queue; a window that grows step by step overshoots by at most one step.
 type window struct {
 	bytes int
 	full  bool // all of the window was in flight
 }
 
-// admits reports whether another piece may be handed to the kernel, and updates the window.
+// admits reports whether another chunk may be handed to the kernel, and updates the window.
 func (w *window) admits(s state) bool {
 	switch {
-	case s.rtt-s.shortest > queue:
-		w.bytes, w.full = piece, false
+	case s.rtt-s.shortest > maxQueueing:
+		w.bytes, w.full = chunkBytes, false
 	case w.full && s.unacked <= w.bytes/2:
-		w.bytes, w.full = min(2*w.bytes, widest), false
+		w.bytes, w.full = min(2*w.bytes, maxWindow), false
 	}
 	if s.unacked < w.bytes {
 		return true
@@ -91,7 +91,7 @@ type conn struct {
 func (c *conn) Write(p []byte) (written int, err error) {
 	for len(p) > 0 {
 		c.await()
-		n, err := c.Conn.Write(p[:min(piece, len(p))])
+		n, err := c.Conn.Write(p[:min(chunkBytes, len(p))])
 		written += n
 		if err != nil {
 			return written, err
@@ -101,12 +101,12 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// await blocks until another piece may be handed to the kernel, or the connection is closed.
+// await blocks until another chunk may be handed to the kernel, or the connection is closed.
 func (c *conn) await() {
 	for {
 		if s, known := c.look(); !known || c.window.admits(s) {
 			return
 		}
-		time.Sleep(again)
+		time.Sleep(pollPause)
 	}
 }

@@ -17,25 +17,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The window grows after it was full and drained without a queue, and shrinks with a queue.
 func TestWindow(t *testing.T) {
 	const ms = time.Millisecond
-	near, far := state{0, 151 * ms, 150 * ms}, state{0, 151*ms + queue, 150 * ms}
+	near, far := state{0, 151 * ms, 150 * ms}, state{0, 151*ms + maxQueueing, 150 * ms}
 	with := func(s state, unacked int) state { s.unacked = unacked; return s }
-	w := window{bytes: piece}
+	w := window{bytes: chunkBytes}
 	for i, step := range []struct {
 		state
 		admits bool
 		bytes  int
 	}{
-		{with(near, 0), true, piece},
-		{with(near, piece), false, piece},
-		{with(near, piece/2+1), true, piece},
-		{with(near, piece/2), true, 2 * piece},
-		{with(near, piece), true, 2 * piece},
-		{with(near, 0), true, 2 * piece}, // it has not been full since
-		{with(near, 2*piece), false, 2 * piece},
-		{with(near, piece), true, 4 * piece},
-		{with(far, piece), false, piece},
-		{with(far, piece-1), true, piece},
-		{with(near, 0), true, piece},
+		{with(near, 0), true, chunkBytes},
+		{with(near, chunkBytes), false, chunkBytes},
+		{with(near, chunkBytes/2+1), true, chunkBytes},
+		{with(near, chunkBytes/2), true, 2 * chunkBytes},
+		{with(near, chunkBytes), true, 2 * chunkBytes},
+		{with(near, 0), true, 2 * chunkBytes}, // it has not been full since
+		{with(near, 2*chunkBytes), false, 2 * chunkBytes},
+		{with(near, chunkBytes), true, 4 * chunkBytes},
+		{with(far, chunkBytes), false, chunkBytes},
+		{with(far, chunkBytes-1), true, chunkBytes},
+		{with(near, 0), true, chunkBytes},
 	} {
 		if got := w.admits(step.state); got != step.admits || w.bytes != step.bytes {
 			t.Errorf("step %d: %+v: %v, window %d; want %v, %d", i, step.state, got, w.bytes, step.admits, step.bytes)
@@ -45,8 +45,8 @@ func TestWindow(t *testing.T) {
 		w.admits(with(near, w.bytes))
 		w.admits(near)
 	}
-	if w.bytes != widest {
-		t.Errorf("the window is %d, want %d at most", w.bytes, widest)
+	if w.bytes != maxWindow {
+		t.Errorf("the window is %d, want %d at most", w.bytes, maxWindow)
 	}
 }
 
@@ -134,8 +134,8 @@ func TestCloseEndsAWaitingWrite(t *testing.T) {
 	c := Conn(raw).(*conn)
 	ended := make(chan error, 1)
 	go func() { _, err := c.Write(make([]byte, 1<<20)); ended <- err }()
-	for begin := time.Now(); ; <-time.After(again) {
-		if s, known := c.look(); known && s.unacked > piece {
+	for begin := time.Now(); ; <-time.After(pollPause) {
+		if s, known := c.look(); known && s.unacked > chunkBytes {
 			break
 		}
 		if time.Since(begin) > 30*time.Second {

@@ -175,7 +175,7 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 	case err == nil:
 	case f.capacity != "":
 		return nil, fmt.Errorf("--capacity: %w", err)
-	case errors.Is(err, capacity.ErrNone):
+	case errors.Is(err, capacity.ErrNotFound):
 		logger.Info("this machine was not calibrated: spate calibrate finds out up to which load it is exact")
 		return nil, nil
 	default:

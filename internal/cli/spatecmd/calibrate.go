@@ -129,8 +129,8 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	defer p.close()
 	sheet := &calibrationSheet{Machine: capacity.ThisMachine(daemon.Version(version)), Cores: cores, Step: config.Step,
 		Spread: config.Spread, Rules: config.Rules}
-	config.Began = p.began
-	config.Measured = func(r calibration.Row) { p.measured(&r); sheet.Rows = append(sheet.Rows, r) }
+	config.OnStart = p.began
+	config.OnMeasured = func(r calibration.Row) { p.measured(&r); sheet.Rows = append(sheet.Rows, r) }
 	fmt.Fprintln(cmd.ErrOrStderr(), sheet.headline())
 	began := time.Now()
 	limit, err := calibration.Calibrate(ctx, config)
@@ -183,16 +183,16 @@ func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) 
 		Cores: f.cores, Step: f.step, Spread: f.spread, Streams: f.streams, Starts: f.starts, Window: f.duration,
 		Rules: calibration.Rules{Error: f.budget, Lateness: f.late},
 	}
-	c.Fixed = len(c.Streams)+len(c.Starts) > 0
+	c.MeasureAll = len(c.Streams)+len(c.Starts) > 0
 	if f.quick && !settings.Typed(cmd.Flags(), "duration") {
 		c.Window = 1500 * time.Millisecond
 	}
 	switch {
-	case c.Fixed:
+	case c.MeasureAll:
 	case f.quick:
-		c.Streams, c.Starts, c.Most = quickStreams, quickStarts, mostTime
+		c.Streams, c.Starts, c.MaxDuration = quickStreams, quickStarts, mostTime
 	default:
-		c.Streams, c.Starts, c.Most = allStreams, allStarts, mostTime
+		c.Streams, c.Starts, c.MaxDuration = allStreams, allStarts, mostTime
 	}
 	if err := c.Validate(); err != nil {
 		return c, err
@@ -206,7 +206,7 @@ func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
 		err := calibration.Room(n)
 		switch {
 		case err == nil:
-		case c.Fixed || i == 0:
+		case c.MeasureAll || i == 0:
 			return err
 		default:
 			fmt.Fprintf(cmd.ErrOrStderr(), "No more than %s are tried: %v\n", count(uint64(c.Streams[i-1]), "stream"),

@@ -27,7 +27,7 @@ func sampleSheet() *calibrationSheet {
 			Program: spread(1000, 450_000, 7_800_000*scale, 9_000_000*scale, 11_000_000*scale),
 		}
 		return calibration.Reading{
-			Frame: both, TTFT: both, ITL: both, Inner: both, E2E: both, Lag: spread(900, 1000, 7_000_000*scale, 0, 0),
+			Frame: both, TTFT: both, ITL: both, ITLWithoutLast: both, E2E: both, Lag: spread(900, 1000, 7_000_000*scale, 0, 0),
 			Lateness: spread(1000, 32_000, 104_000*scale, 0, 0),
 			Frames:   100_000, Coalesced: uint64(scale * scale), Started: 1000, Completed: 1000,
 		}
@@ -39,22 +39,26 @@ func sampleSheet() *calibrationSheet {
 		{
 			Load: calibration.Load{Streams: 12000}, Asked: 600_000, Achieved: 412_345, Window: 4 * time.Second,
 			AgentCPU: 1, SimulatorCPU: 0.97, Reading: reading(19),
-			Broken: []string{"68.7 % of the requested load", "stamp error p99 154µs", "0.36 % of frames coalesced"},
-			Bound:  "agent and simulator",
+			BrokenRules: []string{
+				"68.7 % of the requested load",
+				"stamp error p99 154µs",
+				"0.36 % of frames coalesced",
+			},
+			Bottleneck: "agent and simulator",
 		},
 		{Load: calibration.Load{Starts: 30000}, Asked: 30000, Achieved: 29_990, Window: 4 * time.Second, AgentCPU: 0.91,
 			SimulatorCPU: 0.7, OtherCPU: &other, Reading: reading(2)},
 		{Load: calibration.Load{Starts: 40000}, Asked: 40000, Window: 4 * time.Second,
-			Broken: []string{"0.0 % of the requested load"}, Bound: "machine", OtherCPU: &other},
+			BrokenRules: []string{"0.0 % of the requested load"}, Bottleneck: "machine", OtherCPU: &other},
 	}
 	return &calibrationSheet{
 		Machine: capacity.Machine{Host: "box", Cores: 8, Kernel: "linux 6.8", Version: "v1"},
-		Cores:   calibration.Cores{Agent: []int{0, 1, 2, 5}, Simulator: []int{3, 4, 6, 7}, All: 8},
+		Cores:   calibration.Cores{Agent: []int{0, 1, 2, 5}, Simulator: []int{3, 4, 6, 7}, Total: 8},
 		Step:    20 * time.Millisecond,
 		Rules:   calibration.Rules{Error: calibration.DefaultError, Lateness: calibration.DefaultLateness}, Rows: rows,
 		Limit: calibration.Limit{
-			Streams: 100, FramesPerSecond: 4999.6, StreamsBy: strings.Join(rows[1].Broken, ", ") + " (" +
-				rows[1].BoundWords() + ")", StartsPerSecond: 30_000,
+			Streams: 100, FramesPerSecond: 4999.6, StreamsLimitedBy: strings.Join(rows[1].BrokenRules, ", ") + " (" +
+				rows[1].BottleneckText() + ")", StartsPerSecond: 30_000,
 		},
 	}
 }

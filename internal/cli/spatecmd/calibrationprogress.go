@@ -75,11 +75,11 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 	if r.Starts > 0 {
 		text += ", late by p99 " + inMicroseconds(r.Lateness.P99) + " us"
 	}
-	for _, why := range r.Broken {
+	for _, why := range r.BrokenRules {
 		text += "; " + why
 	}
-	if r.Bound != "" {
-		text += " (" + r.BoundWords() + ")"
+	if r.Bottleneck != "" {
+		text += " (" + r.BottleneckText() + ")"
 	}
 	width := 0
 	if p.terminal {

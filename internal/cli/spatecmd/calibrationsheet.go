@@ -32,8 +32,8 @@ func (s *calibrationSheet) headline() string {
 	if s.Spread {
 		ticks = "streams tick one after another"
 	}
-	where := "agent and simulator share " + count(uint64(s.Cores.All), "core")
-	if s.Cores.Apart() {
+	where := "agent and simulator share " + count(uint64(s.Cores.Total), "core")
+	if s.Cores.Separate() {
 		where = fmt.Sprintf("agent on %s, simulator on %s", coreNames(s.Cores.Agent), coreNames(s.Cores.Simulator))
 	}
 	return fmt.Sprintf("Calibrating %s: %s; a frame each %v, %s", s.Machine.Host, where, s.Step, ticks)
@@ -111,7 +111,7 @@ func (s *calibrationSheet) errors() *table {
 		for _, e := range []struct {
 			of     string
 			errors calibration.Errors
-		}{{"TTFT", r.TTFT}, {"ITL", r.ITL}, {"ITL but last", r.Inner}, {"E2E", r.E2E}} {
+		}{{"TTFT", r.TTFT}, {"ITL", r.ITL}, {"ITL but last", r.ITLWithoutLast}, {"E2E", r.E2E}} {
 			if r.Starts > 0 && e.of == "ITL but last" {
 				continue // of two tokens, the only gap is the last
 			}
@@ -174,15 +174,15 @@ func (s *calibrationSheet) writeLimit(w io.Writer) error {
 		return slices.ContainsFunc(s.Rows, func(r calibration.Row) bool { return of(r.Load) > 0 })
 	}
 	if measured(func(l calibration.Load) float64 { return float64(l.Streams) }) {
-		s.limitLine(b, l.Streams > 0, l.StreamsAtLeast(), fmt.Sprintf("%s, %s frames/s",
-			count(uint64(l.Streams), "stream"), whole(l.FramesPerSecond)), "no load of streams", l.StreamsBy)
+		s.limitLine(b, l.Streams > 0, l.StreamsIsLowerBound(), fmt.Sprintf("%s, %s frames/s",
+			count(uint64(l.Streams), "stream"), whole(l.FramesPerSecond)), "no load of streams", l.StreamsLimitedBy)
 	}
 	if measured(func(l calibration.Load) float64 { return l.Starts }) {
-		s.limitLine(b, l.StartsPerSecond > 0, l.StartsAtLeast(), whole(l.StartsPerSecond)+" starts/s",
-			"no load of starts", l.StartsBy)
+		s.limitLine(b, l.StartsPerSecond > 0, l.StartsIsLowerBound(), whole(l.StartsPerSecond)+" starts/s",
+			"no load of starts", l.StartsLimitedBy)
 	}
-	if s.Cores.Apart() {
-		fmt.Fprintf(b, "with the agent on %s of %d.\n", coreNames(s.Cores.Agent), s.Cores.All)
+	if s.Cores.Separate() {
+		fmt.Fprintf(b, "with the agent on %s of %d.\n", coreNames(s.Cores.Agent), s.Cores.Total)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
