@@ -16,15 +16,15 @@ import (
 // end of a warm-up, and when the last request of all agents has ended. The zero value is for a load that reads no
 // servers.
 type account struct {
-	ctx      context.Context // of all readings but the last
-	cancel   context.CancelFunc
-	readings sync.WaitGroup
-	warm     sync.Once     // the reading at the end of the warm-up
-	waiting  atomic.Bool   // the load has ended and waits for the loads of the other agents
-	over     chan struct{} // closed when the wait is over
-	end      sync.Once     // closes over
-	hurry    func()        // requests a heartbeat now; nil: there is no session
-	result   []*spatev1.ServerAccount
+	ctx              context.Context // of all readings but the last
+	cancel           context.CancelFunc
+	readings         sync.WaitGroup
+	warm             sync.Once     // the reading at the end of the warm-up
+	waiting          atomic.Bool   // the load has ended and waits for the loads of the other agents
+	othersEnded      chan struct{} // closed when the wait is over
+	end              sync.Once     // closes othersEnded
+	requestHeartbeat func()        // requests a heartbeat now; nil: there is no session
+	result           []*spatev1.ServerAccount
 }
 
 const (
@@ -42,7 +42,7 @@ const (
 // newAccount returns a load's account before its first reading.
 func newAccount() *account {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &account{ctx: ctx, cancel: cancel, over: make(chan struct{})}
+	return &account{ctx: ctx, cancel: cancel, othersEnded: make(chan struct{})}
 }
 
 // warmsUp reports whether a load's first requests are not measured.
@@ -83,9 +83,9 @@ func (l *load) failed() bool {
 	return l.failure != ""
 }
 
-// measuringBegan reads the servers again at the first measured request, so that the account excludes the warm-up,
+// rereadServers reads the servers again at the first measured request, so that the account excludes the warm-up,
 // except for requests in flight at that time. It does not block.
-func (l *load) measuringBegan() {
+func (l *load) rereadServers() {
 	if l.servers == nil || !warmsUp(l.stage.GetLoad()) {
 		return
 	}
@@ -101,52 +101,52 @@ func (l *load) measuringBegan() {
 func (l *load) awaitOthers() {
 	l.account.waiting.Store(true)
 	defer l.account.waiting.Store(false)
-	patience := time.NewTimer(l.drainTimeout() + waitOthers)
-	defer patience.Stop()
+	timeout := time.NewTimer(l.drainTimeout() + waitOthers)
+	defer timeout.Stop()
 	for pause := askFirst; ; pause = min(2*pause, askOthers) {
-		if l.account.hurry != nil {
-			l.account.hurry()
+		if l.account.requestHeartbeat != nil {
+			l.account.requestHeartbeat()
 		}
 		select {
-		case <-l.account.over:
+		case <-l.account.othersEnded:
 			return
-		case <-patience.C:
+		case <-timeout.C:
 			return
 		case <-time.After(pause):
 		}
 	}
 }
 
-// waitNoMore ends the wait for the other agents, if there is one.
-func (l *load) waitNoMore() {
+// endWait ends the wait for the other agents, if there is one.
+func (l *load) endWait() {
 	if l.account.waiting.Load() {
-		l.account.end.Do(func() { close(l.account.over) })
+		l.account.end.Do(func() { close(l.account.othersEnded) })
 	}
 }
 
 // endedRef returns the assignment whose load has ended and waits for the other agents, or nil.
-func (d *desk) endedRef() *spatev1.AssignmentRef {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if a := d.current; a != nil && a.load != nil && a.load.account.waiting.Load() {
+func (r *runner) endedRef() *spatev1.AssignmentRef {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.current; a != nil && a.load != nil && a.load.account.waiting.Load() {
 		return proto.CloneOf(a.ref)
 	}
 	return nil
 }
 
 // allEnded is called when the load of all agents has ended.
-func (d *desk) allEnded() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.current != nil && d.current.load != nil {
-		d.current.load.waitNoMore()
+func (r *runner) allEnded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current != nil && r.current.load != nil {
+		r.current.load.endWait()
 	}
 }
 
-// hurry requests a heartbeat now.
-func (d *desk) hurry() {
+// requestHeartbeat requests a heartbeat now.
+func (r *runner) requestHeartbeat() {
 	select {
-	case d.beat <- struct{}{}:
+	case r.heartbeatNow <- struct{}{}:
 	default: // already requested, or there is no session
 	}
 }

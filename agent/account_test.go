@@ -97,7 +97,7 @@ func TestTheAccountBeginsBehindTheWarmUp(t *testing.T) {
 	u := begin(t, reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)),
 		limits{})
 	eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
-	u.waitNoMore()
+	u.endWait()
 	o := u.wait(t)
 	accounts := o.snapshots[len(o.snapshots)-1].GetServerAccounts()
 	if n := requestsOf(t, accounts); n != 3 || accounts[0].GetFromNs() < (150*time.Millisecond).Nanoseconds() {
@@ -115,7 +115,7 @@ func TestTheWaitForTheOthersEnds(t *testing.T) {
 		c.begin(reading(closedStage(0, e)))
 		eventually(t, "end of the load", func() bool { return c.waits(0) })
 		c.leave()
-		eventually(t, "end of the lease", func() bool { return c.agent.desk.ref() == nil })
+		eventually(t, "end of the lease", func() bool { return c.agent.runner.ref() == nil })
 		c.comeBack(func(*spatev1.Snapshot) (string, bool) { return "", true })
 		if n, totals := requestsOf(t, c.account(0)), c.totals(0); n != 10 || totals.GetFailure() != "" {
 			t.Errorf("%d requests, failure %q", n, totals.GetFailure())

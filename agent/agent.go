@@ -1,10 +1,10 @@
 // Package agent generates one agent's load of a stage and reports what it measured to the coordinator.
 //
-// A session holds the connection to the coordinator: assignments come in, snapshots go out. A share turns an assignment
-// into requests: agent/arrival gives the schedule, package workload the content, and agent/stream the client. The
-// recorder measures the requests, and the outbox keeps each snapshot until the coordinator has it for good. A load
-// under way does not need the connection: the agent continues for the length of its lease, and drains when the lease
-// ends.
+// A session holds the connection to the coordinator: assignments come in, snapshots go out. A ready stage turns an
+// assignment into requests: agent/arrival gives the schedule, package workload the content, and agent/stream the
+// client. The recorder measures the requests, and the outbox keeps each snapshot until the coordinator has it for good.
+// A load under way does not need the connection: the agent continues for the length of its lease, and drains when the
+// lease ends.
 //
 // The package decides nothing about a run: the coordinator says what to do and when. The package knows no gossip, reads
 // no configuration files, and writes no files but the datasets that it fetches. The daemon and the run command call it.
@@ -40,7 +40,7 @@ type Agent struct {
 	config      Config
 	incarnation uint64
 	outbox      *outbox
-	desk        *desk
+	runner      *runner
 	datasets    *datasets
 
 	heartbeats atomic.Uint64            // sent so far
@@ -61,13 +61,19 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
-	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir, keep: c.KeepDatasets,
+	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir, limits: c.KeepDatasets,
 		log: c.Logger}}
 	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
-	a.desk = &desk{
-		kit: kit{
-			limits: limits{maxStreams: c.MaxStreams, maxRate: c.MaxRate, fileShares: c.FileShares, targets: allowed,
-				resolver: net.DefaultResolver, sources: sources},
+	a.runner = &runner{
+		resources: resources{
+			limits: limits{
+				maxStreams:      c.MaxStreams,
+				maxRate:         c.MaxRate,
+				agentsInProcess: c.AgentsInProcess,
+				targets:         allowed,
+				resolver:        net.DefaultResolver,
+				sources:         sources,
+			},
 			datasets: a.datasets,
 			findings: &findings{},
 			logger:   c.Logger,
@@ -76,9 +82,9 @@ func New(c Config) (*Agent, error) {
 			capacity: c.Capacity,
 			answers:  stream.NewMemory(answerBytes),
 		},
-		outbox: a.outbox,
-		logger: c.Logger,
-		beat:   make(chan struct{}, 1),
+		outbox:       a.outbox,
+		logger:       c.Logger,
+		heartbeatNow: make(chan struct{}, 1),
 	}
 	return a, nil
 }
@@ -98,8 +104,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.stayConnected(link)
 	}()
 	<-ctx.Done()
-	a.desk.close("the agent was shut down")
-	a.desk.work.Wait()
+	a.runner.close("the agent was shut down")
+	a.runner.work.Wait()
 	left := a.deliver()
 	unlink()
 	<-gone
@@ -114,7 +120,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) deliver() int {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	if a.outbox.flushed(ctx) {
+	if a.outbox.awaitEmpty(ctx) {
 		return 0
 	}
 	return a.outbox.waiting()
@@ -129,7 +135,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		Version:    a.config.Version,
 		Host:       host,
 		Weight:     cmp.Or(a.config.Weight, 1),
-		MaxStreams: a.desk.kit.limits.advertised(countFiles()),
+		MaxStreams: a.runner.resources.limits.advertised(countFiles()),
 		MaxRate:    a.config.MaxRate,
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
 

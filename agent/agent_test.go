@@ -142,7 +142,7 @@ func TestLeaseEndsTheLoad(t *testing.T) {
 	c.begin(endless(e))
 	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
 	c.leave()
-	eventually(t, "the end of the load", func() bool { return c.agent.desk.ref() == nil })
+	eventually(t, "the end of the load", func() bool { return c.agent.runner.ref() == nil })
 	c.comeBack(c.answer)
 	totals := c.totals(0)
 	if !strings.Contains(totals.GetFailure(), "longer than the lease of 1s") ||

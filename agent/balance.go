@@ -24,9 +24,9 @@ type balance struct {
 	drawn     draw.Sequence
 	content   workload.Workload
 
-	mu    sync.Mutex
-	flown []uint64 // requests in flight, by endpoint; nil: not counted
-	turn  int      // where the search for the fewest starts
+	mu       sync.Mutex
+	inFlight []uint64 // requests in flight, by endpoint; nil: not counted
+	turn     int      // where the search for the fewest starts
 }
 
 func newBalance(s *spatev1.Stage, content workload.Workload) *balance {
@@ -35,13 +35,13 @@ func newBalance(s *spatev1.Stage, content workload.Workload) *balance {
 		drawn: draw.New(s.GetSeed(), "endpoint"), content: content,
 	}
 	if b.kind == leastOutstanding {
-		b.flown = make([]uint64, b.endpoints)
+		b.inFlight = make([]uint64, b.endpoints)
 	}
 	return b
 }
 
-// of returns the endpoint of an arrival. It returns an error if the arrival's row cannot be read.
-func (b *balance) of(index uint64) (int, error) {
+// endpointOf returns the endpoint of an arrival. It returns an error if the arrival's row cannot be read.
+func (b *balance) endpointOf(index uint64) (int, error) {
 	switch b.kind {
 	case randomly:
 		return int(b.drawn.Below(index, b.endpoints)), nil
@@ -57,22 +57,22 @@ func (b *balance) of(index uint64) (int, error) {
 	return int(index % b.endpoints), nil
 }
 
-// live reports whether the endpoint is chosen when a request is sent. The worker then calls take before the request and
-// done after it.
-func (b *balance) live() bool { return b.flown != nil }
+// chosenAtSend reports whether the endpoint is chosen when a request is sent. The worker then calls take before the
+// request and done after it.
+func (b *balance) chosenAtSend() bool { return b.inFlight != nil }
 
 // take returns the endpoint with the fewest requests in flight; ties go round robin.
 func (b *balance) take() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	best := b.turn
-	for i := range b.flown {
-		if at := (b.turn + i) % len(b.flown); b.flown[at] < b.flown[best] {
+	for i := range b.inFlight {
+		if at := (b.turn + i) % len(b.inFlight); b.inFlight[at] < b.inFlight[best] {
 			best = at
 		}
 	}
-	b.flown[best]++
-	b.turn = (best + 1) % len(b.flown)
+	b.inFlight[best]++
+	b.turn = (best + 1) % len(b.inFlight)
 	return best
 }
 
@@ -80,5 +80,5 @@ func (b *balance) take() int {
 func (b *balance) done(endpoint int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.flown[endpoint]--
+	b.inFlight[endpoint]--
 }

@@ -30,7 +30,7 @@ func endpointsOf(t testing.TB, b *balance, n int) []int {
 	t.Helper()
 	var all []int
 	for i := range n {
-		at, err := b.of(uint64(i))
+		at, err := b.endpointOf(uint64(i))
 		if err != nil || at < 0 || at >= int(b.endpoints) {
 			t.Fatalf("arrival %d: endpoint %d of %d, %v", i, at, b.endpoints, err)
 		}
@@ -121,7 +121,7 @@ func BenchmarkBalance(bench *testing.B) {
 	b := balanceOf(bench, "", 3, 1)
 	bench.ReportAllocs()
 	for i := uint64(0); bench.Loop(); i++ {
-		if at, err := b.of(i); at > 2 || err != nil {
+		if at, err := b.endpointOf(i); at > 2 || err != nil {
 			bench.Fatal(at, err)
 		}
 	}

@@ -49,7 +49,7 @@ func BenchmarkSessions(b *testing.B) {
 }
 
 func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
-	s, err := prepare(b.Context(), a, kitOf(limits{}))
+	s, err := prepare(b.Context(), a, resourcesOf(limits{}))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// beyond says how a share exceeds what calibration found that this machine measures exactly, or returns "". Only
-// streams and starts are compared: frames per second are not known before the load runs.
-func (s *share) beyond(c *spatev1.Capacity) string {
+// exceedsCapacity says how the stage exceeds what calibration found that this machine measures exactly, or returns "".
+// Only streams and starts are compared: frames per second are not known before the load runs.
+func (s *readyStage) exceedsCapacity(c *spatev1.Capacity) string {
 	if s.closed != nil {
 		if slots := s.closed.Slots(); c.GetStreams() > 0 && slots > int(c.GetStreams()) {
 			return fmt.Sprintf("was exact up to %d streams when it was calibrated, and this stage gives it %d",
@@ -26,14 +26,14 @@ func (s *share) beyond(c *spatev1.Capacity) string {
 	return ""
 }
 
-// noteCapacity adds a note to a copy of found if the share exceeds the machine's capacity. It copies because other
+// noteCapacity adds a note to a copy of found if the stage exceeds the machine's capacity. It copies because other
 // agents and stages share found.
-func noteCapacity(found *spatev1.Preparation, beyond, name string) *spatev1.Preparation {
-	if beyond == "" {
+func noteCapacity(found *spatev1.Preparation, exceeds, name string) *spatev1.Preparation {
+	if exceeds == "" {
 		return found
 	}
 	found = proto.CloneOf(found)
 	found.Notes = append(found.Notes,
-		fmt.Sprintf("The machine of agent %s %s: its times may be less exact; add agents.", name, beyond))
+		fmt.Sprintf("The machine of agent %s %s: its times may be less exact; add agents.", name, exceeds))
 	return found
 }

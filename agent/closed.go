@@ -35,8 +35,8 @@ type slot struct {
 	next     arrival.Arrival // prepared
 	free     clock.Instant   // when the slot is or was free for its next arrival
 	ramped   bool            // it has played a measured arrival
-	runs     bool
-	revision int // revision of the share whose arrivals it last looked for
+	running  bool
+	revision int // revision of the stripe whose arrivals it last looked for
 }
 
 // runClosed keeps each slot of the closed loop busy until there is nothing more to start. It blocks until the last
@@ -47,19 +47,19 @@ func (l *load) runClosed() {
 	c := &closedLoop{load: l, opening: l.preconnecting()}
 	defer c.opening.end()
 	c.idle.L = &c.mu
-	c.attend(c.takeOver)
+	c.setRevised(c.takeOver)
 	c.fill(l.start)
 	c.started = c.awaitStart(t, func() {})
 	c.release()
 	c.wait()
-	c.attend(nil)
+	c.setRevised(nil)
 	l.closed.Measure(0) // so that a pending warm-up does not hide arrivals that were never begun
-	l.oweRest(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
+	l.countRestNeverSent(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
 }
 
-// together is how many slots are released at a time. The scheduler runs ready goroutines in turn: with 20,000 slots at
-// once, each with a connection to open, an agent's heartbeat would wait for seconds.
-const together = 64
+// releasedAtOnce is how many slots are released at a time. The scheduler runs ready goroutines in turn: with 20,000
+// slots at once, each with a connection to open, an agent's heartbeat would wait for seconds.
+const releasedAtOnce = 64
 
 // release lets all slots continue, once it is known whether the load starts.
 func (c *closedLoop) release() {
@@ -69,7 +69,7 @@ func (c *closedLoop) release() {
 	c.mu.Unlock()
 	for i, s := range slots {
 		close(s.gate)
-		if i%together == together-1 {
+		if i%releasedAtOnce == releasedAtOnce-1 {
 			runtime.Gosched()
 		}
 	}
@@ -84,7 +84,7 @@ func (c *closedLoop) addSlot() {
 	c.slots = append(c.slots, s)
 }
 
-// fill starts all slots that are not running, free from an instant on: slots that a revision of the share added, and
+// fill starts all slots that are not running, free from an instant on: slots that a revision of the stripe added, and
 // slots that had nothing more to start.
 func (c *closedLoop) fill(from clock.Instant) {
 	c.mu.Lock()
@@ -94,15 +94,15 @@ func (c *closedLoop) fill(from clock.Instant) {
 		c.addSlot()
 	}
 	for _, s := range c.slots {
-		if !s.runs {
-			s.runs, s.free, s.revision = true, max(s.free, from), c.revision
+		if !s.running {
+			s.running, s.free, s.revision = true, max(s.free, from), c.revision
 			c.busy++
 			go c.run(s)
 		}
 	}
 }
 
-// takeOver continues with a revised share, unless the load's time is over.
+// takeOver continues with a revised stripe, unless the load's time is over.
 func (c *closedLoop) takeOver() {
 	now := max(clock.Now(), c.start)
 	if _, over := c.closed.Ending(); now.Sub(c.start) < over && c.reopen() {
@@ -131,7 +131,7 @@ func (c *closedLoop) endIdle() {
 	c.ended = c.busy == 0
 }
 
-// run lets a slot play until it has nothing to start in the newest revision of the share. Slots that are active at the
+// run lets a slot play until it has nothing to start in the newest revision of the stripe. Slots that are active at the
 // start prepare their first arrival and open its connection before the start, so that they all start at once.
 func (c *closedLoop) run(s *slot) {
 	prepared := s.active() && s.free == c.start && s.prepareNext(c.start)
@@ -140,7 +140,7 @@ func (c *closedLoop) run(s *slot) {
 	}
 	<-s.gate
 	if prepared && !c.started {
-		c.owe(s.next)
+		c.countNeverSent(s.next)
 		prepared = false
 	}
 	s.playAll(prepared)
@@ -150,7 +150,7 @@ func (c *closedLoop) run(s *slot) {
 	}
 }
 
-// leave takes a slot with nothing more to start out of the loop. It returns false if the share was revised since the
+// leave takes a slot with nothing more to start out of the loop. It returns false if the stripe was revised since the
 // slot last looked.
 func (c *closedLoop) leave(s *slot) bool {
 	c.mu.Lock()
@@ -159,7 +159,7 @@ func (c *closedLoop) leave(s *slot) bool {
 		s.revision = c.revision
 		return false
 	}
-	s.runs = false
+	s.running = false
 	if c.busy--; c.busy == 0 {
 		c.idle.Broadcast()
 	}
@@ -171,7 +171,7 @@ func (s *slot) playAll(prepared bool) {
 	for prepared || s.await() && s.prepareNext(clock.Now()) {
 		prepared = false
 		if !s.load.mayStart() {
-			s.load.owe(s.next)
+			s.load.countNeverSent(s.next)
 			return
 		}
 		s.markRamped()
@@ -209,7 +209,7 @@ func (s *slot) prepareNext(now clock.Instant) bool {
 	}
 	s.next = a
 	if !s.prepare(a) {
-		s.load.owe(a)
+		s.load.countNeverSent(a)
 		return false
 	}
 	return true
@@ -231,7 +231,7 @@ func (s *slot) markRamped() {
 // free when the pause ends.
 func (s *slot) think() {
 	s.free = s.observation.End.Add(s.load.closed.Think(s.next.Index))
-	if pause := s.rest(); pause > s.free {
+	if pause := s.freeAt(); pause > s.free {
 		s.wait(s.load.takes(), pause)
 		s.free = clock.Now()
 	}
@@ -261,13 +261,13 @@ func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
 // end is known and in the future. The caller holds l.mu.
 func (l *load) endBy(elapsed time.Duration) {
 	measured, over := l.closed.Ending()
-	if over <= elapsed || over == math.MaxInt64 || over == l.over {
+	if over <= elapsed || over == math.MaxInt64 || over == l.timeEnd {
 		return
 	}
 	if l.closing != nil {
 		l.closing.Stop()
 	}
-	l.over = over
+	l.timeEnd = over
 	l.closing = time.AfterFunc(clock.Until(l.start.Add(over)), func() { l.timeOver(measured, over) })
 }
 
@@ -275,7 +275,7 @@ func (l *load) endBy(elapsed time.Duration) {
 func (l *load) timeOver(measured, over time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.over == over {
+	if l.timeEnd == over {
 		l.steadyUntil(l.start.Add(measured))
 		l.drainLocked(l.start.Add(over))
 	}

@@ -35,21 +35,21 @@ func plainAddress(target string) string {
 	return target
 }
 
-// mostComplaints bounds the reasons that are remembered. Beyond it all of them are forgotten, and logged again when
+// maxLoggedReasons bounds the reasons that are remembered. Beyond it all of them are forgotten, and logged again when
 // they recur.
-const mostComplaints = 64
+const maxLoggedReasons = 64
 
-// complaints are the reasons that were logged since the last sound session.
-type complaints map[string]bool
+// loggedReasons are the reasons that were logged since the last stable session.
+type loggedReasons map[string]bool
 
 // isNew reports whether a reason has not been logged yet, and remembers it.
-func (c *complaints) isNew(err error) bool {
+func (c *loggedReasons) isNew(err error) bool {
 	text := err.Error()
 	if (*c)[text] {
 		return false
 	}
-	if *c == nil || len(*c) >= mostComplaints {
-		*c = complaints{}
+	if *c == nil || len(*c) >= maxLoggedReasons {
+		*c = loggedReasons{}
 	}
 	(*c)[text] = true
 	return true

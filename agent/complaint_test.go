@@ -149,7 +149,7 @@ func TestPlainAddress(t *testing.T) {
 
 // If several coordinators fail in turn, each reason is logged once.
 func TestComplaintsAreSaidOnce(t *testing.T) {
-	var c complaints
+	var c loggedReasons
 	said := 0
 	for range 5 {
 		for _, err := range []error{io.EOF, errors.New("other")} {
@@ -161,10 +161,10 @@ func TestComplaintsAreSaidOnce(t *testing.T) {
 	if said != 2 {
 		t.Errorf("said %d times", said)
 	}
-	for i := range 3 * mostComplaints {
+	for i := range 3 * maxLoggedReasons {
 		c.isNew(fmt.Errorf("reason %d", i))
 	}
-	if len(c) > mostComplaints {
+	if len(c) > maxLoggedReasons {
 		t.Errorf("%d reasons are remembered", len(c))
 	}
 }

@@ -37,9 +37,9 @@ type Config struct {
 	// rejected; random peaks do not count. A closed loop or a replay ends when the agent starts more requests in a
 	// whole second. 0: no limit.
 	MaxRate float64
-	// FileShares is the number of agents among which the process's limit of open files is split. Each of them takes an
-	// equal part. 0 counts as 1.
-	FileShares int
+	// AgentsInProcess is the number of agents among which the process's limit of open files is split. Each of them
+	// takes an equal part. 0 counts as 1.
+	AgentsInProcess int
 	// SourceAddresses are addresses of this machine from which connections to targets are made, in turn. Each address
 	// has its own range of ports for each endpoint. Empty: the system picks one.
 	SourceAddresses []string

@@ -22,16 +22,16 @@ import (
 // datasets finds the rows of workloads, in the agent's own directory or else at the coordinator. It outlives sessions:
 // an interrupted transfer continues over the next session. It is safe for concurrent use.
 type datasets struct {
-	dir  string
-	keep retention.Limits // of the directory; zero: nothing is deleted
-	log  *slog.Logger     // logs what is deleted; not nil if there are limits
+	dir    string
+	limits retention.Limits // of the directory; zero: nothing is deleted
+	log    *slog.Logger     // logs what is deleted; not nil if there are limits
 
 	mu      sync.Mutex
 	service spatev1.ControlServiceClient // of the current session; nil: none
 }
 
-// attend sets the connection over which datasets are fetched. Nil: there is none.
-func (d *datasets) attend(service spatev1.ControlServiceClient) {
+// setService sets the connection over which datasets are fetched. Nil: there is none.
+func (d *datasets) setService(service spatev1.ControlServiceClient) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.service = service
@@ -57,14 +57,14 @@ func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error
 	if path, found, err := s.Path(ds.GetSha256(), ds.GetSize()); err != nil || found {
 		return path, err
 	}
-	if most := d.keep.Bytes; most > 0 && ds.GetSize() > most {
+	if most := d.limits.Bytes; most > 0 && ds.GetSize() > most {
 		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps at most %d of all datasets: raise its "+
 			"--keep-datasets-size",
 			ds.GetSha256(), ds.GetSize(), most)
 	}
 	path, err := d.fetch(ctx, s, ds)
 	if err == nil {
-		d.tidy(s)
+		d.prune(s)
 	}
 	return path, err
 }
@@ -75,17 +75,17 @@ func (d *datasets) open() {
 		return // the directory is made when it is needed
 	}
 	if s, err := store.Open(d.dir); err == nil {
-		d.tidy(s)
+		d.prune(s)
 	}
 }
 
-// tidy deletes datasets beyond the limits. Recently used ones stay. One that a stage has open stays on disk until it is
-// closed.
-func (d *datasets) tidy(s *store.Store) {
-	if d.keep == (retention.Limits{}) {
+// prune deletes datasets beyond the limits. Recently used ones stay. One that a stage has open stays on disk until it
+// is closed.
+func (d *datasets) prune(s *store.Store) {
+	if d.limits == (retention.Limits{}) {
 		return
 	}
-	gone, err := s.Prune(d.keep, time.Now(), nil)
+	gone, err := s.Prune(d.limits, time.Now(), nil)
 	for _, g := range gone {
 		d.log.Info("dataset removed: the directory was beyond its limits",
 			"sha256", g.Name, "bytes", g.Bytes, "used", g.Used)
@@ -115,20 +115,20 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 		case !transient(err):
 			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), reason.Plain(err.Error()))
 		default:
-			rest(ctx, fetchPause)
+			sleepFor(ctx, fetchPause)
 		}
 	}
 	return in.Commit()
 }
 
-// errAway is returned when there is no connection to fetch over.
-var errAway = status.Error(codes.Unavailable, "not connected to the coordinator")
+// errNotConnected is returned when there is no connection to fetch over.
+var errNotConnected = status.Error(codes.Unavailable, "not connected to the coordinator")
 
 // transfer copies the missing bytes, until the connection breaks.
 func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1.Dataset) error {
 	service := d.coordinator()
 	if service == nil {
-		return errAway
+		return errNotConnected
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -139,7 +139,7 @@ func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 	for {
 		m, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			return short(in, ds)
+			return checkComplete(in, ds)
 		}
 		if err != nil {
 			return err
@@ -150,10 +150,10 @@ func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 	}
 }
 
-// short returns an error if the coordinator's file ended too soon.
-func short(in *store.Incoming, ds *spatev1.Dataset) error {
-	if in.Written() < ds.GetSize() {
-		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Written(), ds.GetSize())
+// checkComplete returns an error if the coordinator's file ended too soon.
+func checkComplete(in *store.Incoming, ds *spatev1.Dataset) error {
+	if in.Have() < ds.GetSize() {
+		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Have(), ds.GetSize())
 	}
 	return nil
 }

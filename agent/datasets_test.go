@@ -73,7 +73,7 @@ func shelved(t *testing.T, data []byte) (*datasets, *shelf) {
 		}
 	})
 	d := &datasets{dir: t.TempDir()}
-	d.attend(spatev1.NewControlServiceClient(conn))
+	d.setService(spatev1.NewControlServiceClient(conn))
 	return d, s
 }
 
@@ -115,7 +115,7 @@ func TestDatasetThatCannotBeHad(t *testing.T) {
 			"ends after 4 of 9"},
 		"longer than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil,
 			"more than the 3 bytes"},
-		"coordinator is gone": {gone, right, func(d *datasets) { d.attend(nil) },
+		"coordinator is gone": {gone, right, func(d *datasets) { d.setService(nil) },
 			"the stage was given up after 0 of 4 bytes"},
 		"no directory": {context.Background(), right, func(d *datasets) { d.dir = "" }, "no directory"},
 	} {
@@ -138,7 +138,7 @@ func TestDatasetThatCannotBeHad(t *testing.T) {
 func TestDatasetsKeepToTheLimits(t *testing.T) {
 	data := bytes.Repeat([]byte("row\n"), 1000)
 	d, s := shelved(t, data)
-	d.keep, d.log = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}, slog.New(slog.DiscardHandler)
+	d.limits, d.log = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}, slog.New(slog.DiscardHandler)
 	put := func(digit string, size int, ago time.Duration) {
 		path, used := filepath.Join(d.dir, strings.Repeat(digit, 64)+".rows"), time.Now().Add(-ago)
 		if err := errors.Join(os.WriteFile(path, make([]byte, size), 0o600), os.Chtimes(path, used, used)); err != nil {
@@ -169,7 +169,7 @@ func TestDatasetsKeepToTheLimits(t *testing.T) {
 		t.Errorf("%q are left, want %q: the new one, and what else there is room for", left, want)
 	}
 	asked := s.asked.Load()
-	_, err := d.path(t.Context(), &spatev1.Dataset{Sha256: strings.Repeat("d", 64), Size: d.keep.Bytes + 1})
+	_, err := d.path(t.Context(), &spatev1.Dataset{Sha256: strings.Repeat("d", 64), Size: d.limits.Bytes + 1})
 	if err == nil || !strings.Contains(err.Error(), "raise its --keep-datasets-size") || s.asked.Load() != asked {
 		t.Errorf("one that is too large: %v, asked %d times", err, s.asked.Load()-asked)
 	}

@@ -23,16 +23,16 @@ func (l *load) steadyUntil(at clock.Instant) {
 	}
 }
 
-// cool marks that an unmeasured arrival has followed the last measured one: cool-down has begun.
-func (l *load) cool(last clock.Instant) {
+// coolDown marks that an unmeasured arrival has followed the last measured one: cool-down has begun.
+func (l *load) coolDown(last clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.steadyUntil(last)
 }
 
-// expect notes that a turn of a session is due at an instant. The drain timeout counts from the stage's last start, so
-// during a drain expect extends the deadline.
-func (l *load) expect(turn clock.Instant) {
+// expectTurn notes that a turn of a session is due at an instant. The drain timeout counts from the stage's last start,
+// so during a drain expectTurn extends the deadline.
+func (l *load) expectTurn(turn clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.latest = max(l.latest, turn)
@@ -110,5 +110,5 @@ func (l *load) end(immediately bool, why func()) {
 	if immediately {
 		l.cancel()
 	}
-	l.waitNoMore()
+	l.endWait()
 }

@@ -166,7 +166,7 @@ func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Ass
 	}
 }
 
-// kitOf returns the kit of an agent with these limits and without a directory for datasets.
-func kitOf(l limits) kit {
-	return kit{limits: l, datasets: &datasets{}, findings: &findings{}, logger: slog.New(slog.DiscardHandler)}
+// resourcesOf returns the kit of an agent with these limits and without a directory for datasets.
+func resourcesOf(l limits) resources {
+	return resources{limits: l, datasets: &datasets{}, findings: &findings{}, logger: slog.New(slog.DiscardHandler)}
 }

@@ -27,19 +27,19 @@ func TestFirsts(t *testing.T) {
 		"one that is fine": {&stream.Observation{}, false},
 		"one that was cut": {&stream.Observation{Cancelled: true}, false},
 	} {
-		var f firsts
+		var f hopelessCheck
 		why := ""
-		for i := range mostFirsts {
+		for i := range hopelessAfter {
 			o := status(401)
 			if i == 4 {
 				o = c.other
 			}
-			if !f.begin() || why != "" {
+			if !f.countStart() || why != "" {
 				t.Fatalf("%s: request %d is none of the first, or was not waited for: %q", name, i, why)
 			}
 			why = f.ended(o)
 		}
-		if f.begin() || (why != "") != c.hopeless || c.hopeless && !strings.HasSuffix(why, ": no") {
+		if f.countStart() || (why != "") != c.hopeless || c.hopeless && !strings.HasSuffix(why, ": no") {
 			t.Errorf("%s: %q", name, why)
 		}
 	}
@@ -82,7 +82,7 @@ func TestHopelessTarget(t *testing.T) {
 				}
 				return
 			}
-			if failed < mostFirsts || failed > 3*mostFirsts ||
+			if failed < hopelessAfter || failed > 3*hopelessAfter ||
 				!strings.HasPrefix(why, "target T is hopeless: its first 20 requests all failed in the same way: ") ||
 				!strings.Contains(why, "no") ||
 				o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {

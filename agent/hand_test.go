@@ -26,7 +26,7 @@ func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
 func TestPromptThatIsNotMadeHoldsUpNoOther(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
-	s, err := prepare(t.Context(), assignOf(stage, 0, 1), kitOf(limits{}))
+	s, err := prepare(t.Context(), assignOf(stage, 0, 1), resourcesOf(limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// A session ends when nothing is heard for silentBeats heartbeat intervals, but at least shortestPatience: a
+	// A session ends when nothing is heard for silentBeats heartbeat intervals, but at least minSilence: a
 	// connection whose other end is gone may look healthy for minutes.
-	silentBeats      = 3
-	shortestPatience = 3 * time.Second
-	// mostBeats is how many unanswered heartbeats are remembered.
-	mostBeats = 64
+	silentBeats = 3
+	minSilence  = 3 * time.Second
+	// maxBeats is how many unanswered heartbeats are remembered.
+	maxBeats = 64
 )
 
-// patience returns how long a session may be silent.
-func patience(interval time.Duration) time.Duration {
-	return max(silentBeats*interval, shortestPatience)
+// silenceLimit returns how long a session may be silent.
+func silenceLimit(interval time.Duration) time.Duration {
+	return max(silentBeats*interval, minSilence)
 }
 
 // beats are the unanswered heartbeats of a session. The zero value is ready for use. They are safe for concurrent use.
@@ -34,11 +34,11 @@ type beat struct {
 	at     clock.Instant
 }
 
-// send remembers a heartbeat that is about to be sent.
-func (b *beats) send(number uint64, at clock.Instant) {
+// remember remembers a heartbeat that is about to be sent.
+func (b *beats) remember(number uint64, at clock.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.sent) == mostBeats {
+	if len(b.sent) == maxBeats {
 		b.sent = append(b.sent[:0], b.sent[1:]...)
 	}
 	b.sent = append(b.sent, beat{number, at})
@@ -58,20 +58,20 @@ func (b *beats) answered(number uint64) (at clock.Instant, known bool) {
 	return 0, false
 }
 
-// heartbeats sends a heartbeat at once, then every interval, and whenever the desk requests one.
+// heartbeats sends a heartbeat at once, then every interval, and whenever the runner requests one.
 func (s *session) heartbeats(interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		h := s.heartbeat()
-		s.beats.send(h.GetNumber(), clock.Now())
+		s.beats.remember(h.GetNumber(), clock.Now())
 		err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: h}})
 		if err != nil {
-			return unsent(s.ctx, err)
+			return sendError(s.ctx, err)
 		}
 		select {
 		case <-tick.C:
-		case <-s.agent.desk.beat:
+		case <-s.agent.runner.heartbeatNow:
 		case <-s.ctx.Done():
 			return s.ctx.Err()
 		}
@@ -82,9 +82,9 @@ func (s *session) heartbeats(interval time.Duration) error {
 func (s *session) heartbeat() *spatev1.Heartbeat {
 	h := &spatev1.Heartbeat{
 		Number:           s.agent.heartbeats.Add(1),
-		InFlight:         s.agent.desk.inFlight(),
+		InFlight:         s.agent.runner.inFlight(),
 		UnackedSnapshots: uint32(s.agent.outbox.waiting()),
-		Ended:            s.agent.desk.endedRef(),
+		Ended:            s.agent.runner.endedRef(),
 	}
 	cpu, at := cpuTime(), clock.Now()
 	if passed := at.Sub(s.lastAt); passed > 0 {
@@ -97,17 +97,17 @@ func (s *session) heartbeat() *spatev1.Heartbeat {
 	return h
 }
 
-// hear records that a message came from the coordinator.
-func (s *session) hear() { s.heard.Store(int64(clock.Now())) }
+// markHeard records that a message came from the coordinator.
+func (s *session) markHeard() { s.heard.Store(int64(clock.Now())) }
 
-// watch returns an error when the coordinator has been silent for longer than the patience, or when the session ends.
-func (s *session) watch(patience time.Duration) error {
+// watchSilence returns an error when the coordinator has been silent for longer than limit, or when the session ends.
+func (s *session) watchSilence(limit time.Duration) error {
 	for {
-		until := clock.Instant(s.heard.Load()).Add(patience)
+		until := clock.Instant(s.heard.Load()).Add(limit)
 		if left := clock.Until(until); left <= 0 {
-			return fmt.Errorf("no message for %v: connection closed", patience)
+			return fmt.Errorf("no message for %v: connection closed", limit)
 		}
-		if !sleep(s.ctx, until) {
+		if !sleepUntil(s.ctx, until) {
 			return s.ctx.Err()
 		}
 	}

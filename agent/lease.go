@@ -13,9 +13,9 @@ import (
 // the message before it was sent, so it knows after which instant the agent starts nothing more, however long answers
 // take. The zero value is for an agent that has not met a coordinator.
 type lease struct {
-	length  time.Duration // set by the coordinator
-	greeted clock.Instant // when the Hello of the last session was sent
-	renewed clock.Instant // when the last answered heartbeat was sent; 0: none
+	length    time.Duration // set by the coordinator
+	helloSent clock.Instant // when the Hello of the last session was sent
+	renewed   clock.Instant // when the last answered heartbeat was sent; 0: none
 }
 
 // of returns when an assignment's lease ends, and how long the lease is. Until a heartbeat is answered, the lease
@@ -25,64 +25,64 @@ func (l *lease) of(a *assignment) (end clock.Instant, length time.Duration) {
 	if a.lease > 0 {
 		length = min(length, a.lease)
 	}
-	return max(a.given, l.renewed).Add(length), length
+	return max(a.helloSent, l.renewed).Add(length), length
 }
 
-// greeted sets the terms of a session whose Hello was sent at an instant. They do not renew the lease of an assignment
+// setTerms sets the terms of a session whose Hello was sent at an instant. They do not renew the lease of an assignment
 // under way.
-func (d *desk) greeted(hello clock.Instant, length time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire()
-	d.lease.length, d.lease.greeted = length, hello
-	d.watchLease()
+func (r *runner) setTerms(hello clock.Instant, length time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expireLease()
+	r.lease.length, r.lease.helloSent = length, hello
+	r.watchLease()
 }
 
-// renew records that a heartbeat, sent at an instant, was answered. A lease that has already ended stays ended.
-func (d *desk) renew(sent clock.Instant) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire()
-	d.lease.renewed = max(d.lease.renewed, sent)
-	d.watchLease()
+// renewLease records that a heartbeat, sent at an instant, was answered. A lease that has already ended stays ended.
+func (r *runner) renewLease(sent clock.Instant) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expireLease()
+	r.lease.renewed = max(r.lease.renewed, sent)
+	r.watchLease()
 }
 
-// watchLease sets the timer and the fence for the end of the current assignment's lease. The caller holds d.mu.
-func (d *desk) watchLease() {
-	if d.current == nil || d.current.ending || d.closed {
+// watchLease sets the timer and the fence for the end of the current assignment's lease. The caller holds r.mu.
+func (r *runner) watchLease() {
+	if r.current == nil || r.current.ending || r.closed {
 		return
 	}
-	end, _ := d.lease.of(d.current)
-	if l := d.current.load; l != nil {
+	end, _ := r.lease.of(r.current)
+	if l := r.current.load; l != nil {
 		l.fence.Store(int64(end))
 	}
-	if d.alarm == nil {
-		d.alarm = time.AfterFunc(clock.Until(end), d.checkLease)
+	if r.alarm == nil {
+		r.alarm = time.AfterFunc(clock.Until(end), r.checkLease)
 		return
 	}
-	d.alarm.Reset(clock.Until(end))
+	r.alarm.Reset(clock.Until(end))
 }
 
-func (d *desk) checkLease() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expire()
-	d.watchLease()
+func (r *runner) checkLease() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expireLease()
+	r.watchLease()
 }
 
-// expire ends the current assignment if its lease has ended. The caller holds d.mu.
-func (d *desk) expire() {
-	a := d.current
+// expireLease ends the current assignment if its lease has ended. The caller holds r.mu.
+func (r *runner) expireLease() {
+	a := r.current
 	if a == nil || a.ending {
 		return
 	}
-	end, length := d.lease.of(a)
+	end, length := r.lease.of(a)
 	if clock.Now() < end {
 		return
 	}
-	d.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length,
-		"assignment", describe(a.ref))
-	d.finish(func(l *load) {
+	r.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length, "assignment",
+		describe(a.ref))
+	r.finish(func(l *load) {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))
 	})
@@ -95,6 +95,6 @@ func (l *load) mayStart() bool {
 	if fence := clock.Instant(l.fence.Load()); fence == 0 || clock.Now() < fence {
 		return true
 	}
-	l.lapsed()
+	l.expire()
 	return false
 }

@@ -55,34 +55,34 @@ func TestLeaseEndsByWhatWasAnswered(t *testing.T) {
 	})
 }
 
-// leaseEnd plays answers to a desk and returns when it ended its assignment. It runs in a bubble.
+// leaseEnd plays answers to a runner and returns when it ended its assignment. It runs in a bubble.
 func leaseEnd(session, own time.Duration, all []answered, step time.Duration, steps int) time.Duration {
 	begin, ended := clock.Now(), time.Duration(0)
-	d := &desk{outbox: newOutbox("a", 1, 1<<20), logger: slog.New(slog.DiscardHandler)}
-	d.greeted(begin, session)
-	d.lease.renewed = begin // the bubble's clock is below zero, which means none
-	d.mu.Lock()
-	d.current = &assignment{ref: &spatev1.AssignmentRef{RunId: "run"}, given: begin, lease: own,
+	r := &runner{outbox: newOutbox("a", 1, 1<<20), logger: slog.New(slog.DiscardHandler)}
+	r.setTerms(begin, session)
+	r.lease.renewed = begin // the bubble's clock is below zero, which means none
+	r.mu.Lock()
+	r.current = &assignment{ref: &spatev1.AssignmentRef{RunId: "run"}, helloSent: begin, lease: own,
 		cancel: func() { ended = clock.Now().Sub(begin) }}
-	d.watchLease()
-	d.mu.Unlock()
+	r.watchLease()
+	r.mu.Unlock()
 	for at := range steps {
 		for _, a := range all {
 			if a.came == time.Duration(at)*step {
-				d.renew(begin.Add(a.sent))
+				r.renewLease(begin.Add(a.sent))
 			}
 		}
 		time.Sleep(step)
 		synctest.Wait()
 	}
-	d.close("the test is over")
+	r.close("the test is over")
 	return ended
 }
 
 func TestHeartbeatsWaitForTheirAnswers(t *testing.T) {
 	var b beats
 	for n := range uint64(100) {
-		b.send(n+1, clock.Instant(n)*1000)
+		b.remember(n+1, clock.Instant(n)*1000)
 	}
 	if _, known := b.answered(3); known {
 		t.Error("an old one is remembered for ever")
@@ -131,7 +131,7 @@ func TestAssignmentShortensTheLease(t *testing.T) {
 	c.begin(a)
 	began := time.Now()
 	eventually(t, "renewals beyond the lease", func() bool { return time.Since(began) > 2200*time.Millisecond })
-	if c.agent.desk.ref() == nil {
+	if c.agent.runner.ref() == nil {
 		t.Fatal("the lease ended though heartbeats were answered")
 	}
 	c.setMute(true)

@@ -13,12 +13,12 @@ import (
 
 // limits are what this agent may do, whatever its assignment.
 type limits struct {
-	maxStreams uint32     // 0: only the limit of open files
-	maxRate    float64    // requests per second; 0: no limit
-	fileShares int        // agents that share the limit of open files; 0 counts as 1
-	targets    allow.List // hosts to which it may send anything
-	resolver   allow.Resolver
-	sources    []netip.Addr // of connections to targets; empty: the system picks one
+	maxStreams      uint32     // 0: only the limit of open files
+	maxRate         float64    // requests per second; 0: no limit
+	agentsInProcess int        // agents that share the limit of open files; 0 counts as 1
+	targets         allow.List // hosts to which it may send anything
+	resolver        allow.Resolver
+	sources         []netip.Addr // of connections to targets; empty: the system picks one
 }
 
 // spareFiles are reserved for what the process opens besides its streams: the control connection, timers, name lookups.
@@ -67,24 +67,26 @@ func (l limits) checkStreams(streams int, f files) error {
 			"streams or add agents", streams, l.maxStreams)
 	}
 	if streams > l.files(f) {
-		need := streams*max(l.fileShares, 1) + f.open + spareFiles
+		need := streams*max(l.agentsInProcess, 1) + f.open + spareFiles
 		return fmt.Errorf("the stripe needs %d open files (%d requests in flight%s, %d files open now, %d spare), "+
 			"the limit is %d: raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents",
-			need, streams, l.others(), f.open,
+			need, streams, l.otherAgents(), f.open,
 			spareFiles, f.limit, need)
 	}
 	return nil
 }
 
 // files returns how many files the agent's streams may open.
-func (l limits) files(f files) int { return (f.limit - f.open - spareFiles) / max(l.fileShares, 1) }
+func (l limits) files(f files) int {
+	return (f.limit - f.open - spareFiles) / max(l.agentsInProcess, 1)
+}
 
-// others describes the other agents in the process for a message, or returns "" if there are none.
-func (l limits) others() string {
-	if l.fileShares <= 1 {
+// otherAgents describes the other agents in the process for a message, or returns "" if there are none.
+func (l limits) otherAgents() string {
+	if l.agentsInProcess <= 1 {
 		return ""
 	}
-	return fmt.Sprintf(", and as many for each of %d other agents in this process", l.fileShares-1)
+	return fmt.Sprintf(", and as many for each of %d other agents in this process", l.agentsInProcess-1)
 }
 
 // streams returns the maximum number of requests in flight, at least 1.

@@ -54,7 +54,7 @@ func TestNamesArePinned(t *testing.T) {
 		t.Errorf("totals %v", o.totals)
 	}
 	l.targets = allowing(t, "10.0.0.0/8")
-	if _, err := prepare(t.Context(), assignOf(stage, 0), kitOf(l)); err == nil ||
+	if _, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(l)); err == nil ||
 		!strings.Contains(err.Error(), "llm.invalid, which has the address 127.0.0.1") {
 		t.Errorf("a name outside of the network: %v", err)
 	}
@@ -75,7 +75,7 @@ func TestStreamsByFiles(t *testing.T) {
 		{0, 1, files{limit: 100, open: 99}, 1, 1},
 		{0, 1, files{limit: math.MaxInt}, math.MaxInt - spareFiles, 0},
 	} {
-		l := limits{maxStreams: c.maxStreams, fileShares: c.fileShares}
+		l := limits{maxStreams: c.maxStreams, agentsInProcess: c.fileShares}
 		if got := l.streams(c.files); got != c.want {
 			t.Errorf("%+v of %+v: %d streams, not %d", l, c.files, got, c.want)
 		}

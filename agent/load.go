@@ -17,17 +17,17 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// load is a share under way. It starts requests until its schedule ends or it is stopped, and then drains: requests in
-// flight may continue for the drain timeout.
+// load is a ready stage under way. It starts requests until its schedule ends or it is stopped, and then drains:
+// requests in flight may continue for the drain timeout.
 type load struct {
-	*share
-	start       clock.Instant
-	uncertainty time.Duration // of start
-	recorder    *recorder.Recorder
-	pulse       pulse
-	firsts      firsts
-	pace        pace
-	account     *account
+	*readyStage
+	start         clock.Instant
+	uncertainty   time.Duration // of start
+	recorder      *recorder.Recorder
+	deadCheck     deadCheck
+	hopelessCheck hopelessCheck
+	rateCheck     rateCheck
+	account       *account
 
 	starting     context.Context // ends when nothing more may be started
 	stopStarting context.CancelFunc
@@ -37,9 +37,9 @@ type load struct {
 	cancel       context.CancelFunc
 
 	fence  atomic.Int64 // instant from which nothing may start, the end of the lease; 0: none
-	lapsed func()       // ends the load at the fence
+	expire func()       // ends the load at the fence
 
-	revising sync.Mutex // orders revisions of the share and what is sent under it
+	revising sync.Mutex // orders revisions of the stripe and what is sent under it
 	revised  func()     // called after each revision; nil: nobody listens
 	ended    bool       // nothing more can be taken over
 
@@ -58,22 +58,22 @@ type load struct {
 	deadline             clock.Instant // when requests in flight are cancelled
 	draining             *time.Timer
 	closing              *time.Timer   // begins to drain at the end of the closed loop's time
-	over                 time.Duration // the end of the closed loop's time, as far as known
+	timeEnd              time.Duration // the end of the closed loop's time, as far as known
 	failure              string
 	failureKind          spatev1.FailureKind
 	stopped              bool
 	enough               bool
-	unbegun              debt        // measured arrivals that were never started
-	unsent               firstUnsent // the first of unbegun that was due
+	neverStarted         unstarted   // measured arrivals that were never started
+	firstUnsent          firstUnsent // the first of neverStarted that was due
 	rest                 uint64      // measured arrivals left in an open loop's schedule, if restUnknown
 }
 
-// newLoad returns an armed load of a share. emit takes its snapshots.
-func newLoad(s *share, start clock.Instant, uncertainty time.Duration, emit func(*spatev1.Snapshot)) *load {
-	l := &load{share: s, start: start, uncertainty: uncertainty, account: newAccount()}
-	l.pulse.patience = s.target().GetConnectTimeout().AsDuration()
+// newLoad returns an armed load of a ready stage. emit takes its snapshots.
+func newLoad(s *readyStage, start clock.Instant, uncertainty time.Duration, emit func(*spatev1.Snapshot)) *load {
+	l := &load{readyStage: s, start: start, uncertainty: uncertainty, account: newAccount()}
+	l.deadCheck.minTime = s.target().GetConnectTimeout().AsDuration()
 	if _, joined := s.part.Joined(); joined || !s.stage.GetFailFast() {
-		l.firsts.leave() // an agent that joins mid-stage may first see a short outage
+		l.hopelessCheck.disable() // an agent that joins mid-stage may first see a short outage
 	}
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
 	l.taking, l.stopTaking = context.WithCancel(l.starting)
@@ -132,7 +132,7 @@ func (l *load) seal() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for sleep(ctx, l.recorder.NextSeal()) {
+		for sleepUntil(ctx, l.recorder.NextSeal()) {
 			l.recorder.Seal(clock.Now())
 		}
 	}()
@@ -148,8 +148,8 @@ func (l *load) yield() {
 	}
 }
 
-// awaitStart blocks until the armed start, or until a joined agent's share begins, and reports whether the load may
-// start. Its lateness is the start error. It calls revised for each revision of the share that comes meanwhile.
+// awaitStart blocks until the armed start, or until a joined agent's first arrivals, and reports whether the load may
+// start. Its lateness is the start error. It calls revised for each revision of the stripe that comes meanwhile.
 func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 	at := l.begins()
 	err := t.WaitExactly(at)
@@ -167,10 +167,10 @@ func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 	return err == nil
 }
 
-// never is when a share starts that has no arrivals yet.
+// never is when a stage starts on an agent that has no arrivals yet.
 const never = clock.Instant(math.MaxInt64)
 
-// begins returns when the agent's share starts.
+// begins returns when the stage starts on this agent.
 func (l *load) begins() clock.Instant {
 	l.revising.Lock()
 	defer l.revising.Unlock()
@@ -187,26 +187,26 @@ func (l *load) begins() clock.Instant {
 
 // observe looks at how a request ended. first: it is one of the load's first requests.
 func (l *load) observe(o *stream.Observation, first bool) {
-	if why := l.pulse.observe(o, l.recorder.LastToken); why != "" {
+	if why := l.deadCheck.observe(o, l.recorder.LastToken); why != "" {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is dead: "+why)
 	}
 	if !first {
 		return
 	}
-	if why := l.firsts.ended(o); why != "" {
+	if why := l.hopelessCheck.ended(o); why != "" {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.Hopeless(l.target().GetName(), why))
 	}
 }
 
-// begun counts an arrival whose first request starts.
-func (l *load) begun(q *recorder.Request) {
+// arrivalStarted counts an arrival whose first request starts.
+func (l *load) arrivalStarted(q *recorder.Request) {
 	if !q.Unmeasured && l.arrivals.Add(1) == 1 {
-		l.measuringBegan()
+		l.rereadServers()
 	}
 }
 
-// played notes the end of an arrival's last request.
-func (l *load) played(q *recorder.Request, end clock.Instant) {
+// arrivalEnded notes the end of an arrival's last request.
+func (l *load) arrivalEnded(q *recorder.Request, end clock.Instant) {
 	if l.closed == nil && !q.Unmeasured {
 		l.steadySince(end)
 	}
@@ -223,7 +223,7 @@ func (l *load) measure(from time.Duration) {
 	l.scout.Measure(from)
 }
 
-// sleep waits until an instant, at low precision, and reports whether ctx is still alive.
-func sleep(ctx context.Context, until clock.Instant) bool {
-	return rest(ctx, clock.Until(until))
+// sleepUntil waits until an instant, at low precision, and reports whether ctx is still alive.
+func sleepUntil(ctx context.Context, until clock.Instant) bool {
+	return sleepFor(ctx, clock.Until(until))
 }

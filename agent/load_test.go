@@ -37,10 +37,10 @@ type underWay struct {
 // begin prepares a load and starts it 20 ms from now.
 func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
 	t.Helper()
-	return beginWith(t, a, kitOf(l))
+	return beginWith(t, a, resourcesOf(l))
 }
 
-func beginWith(t *testing.T, a *spatev1.Assign, k kit) *underWay {
+func beginWith(t *testing.T, a *spatev1.Assign, k resources) *underWay {
 	t.Helper()
 	s, err := prepare(t.Context(), a, k)
 	if err != nil {
@@ -49,13 +49,13 @@ func beginWith(t *testing.T, a *spatev1.Assign, k kit) *underWay {
 	return start(t, s)
 }
 
-// start starts a share 20 ms from now.
-func start(t *testing.T, s *share) *underWay {
+// start starts a stage 20 ms from now.
+func start(t *testing.T, s *readyStage) *underWay {
 	return startAt(t, s, clock.Now().Add(20*time.Millisecond))
 }
 
-// startAt starts a share of a stage with a given start.
-func startAt(t *testing.T, s *share, at clock.Instant) *underWay {
+// startAt starts a stage with a given start.
+func startAt(t *testing.T, s *readyStage, at clock.Instant) *underWay {
 	u := &underWay{done: make(chan struct{})}
 	u.load = newLoad(s, at, time.Microsecond, func(s *spatev1.Snapshot) {
 		u.outcome.snapshots = append(u.outcome.snapshots, s)
@@ -412,7 +412,7 @@ func TestStaggeredSlots(t *testing.T) {
 func TestStopBeforeTheStart(t *testing.T) {
 	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10},
 		{Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
-		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), kitOf(limits{}))
+		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), resourcesOf(limits{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -520,7 +520,7 @@ func TestRejections(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := prepare(t.Context(), c.assign, kitOf(c.limits))
+			_, err := prepare(t.Context(), c.assign, resourcesOf(c.limits))
 			if err == nil {
 				t.Fatal("taken on")
 			}

@@ -24,14 +24,14 @@ const (
 	probeTimeout  = 5 * time.Second
 )
 
-// shortestSleep is how long this machine's clock may stand still without consequences: half a window.
-const shortestSleep = 500 * time.Millisecond
+// maxStandstill is how long this machine's clock may stand still without consequences: half a window.
+const maxStandstill = 500 * time.Millisecond
 
 // offsetClock estimates the coordinator's clock, for one session: another coordinator has another clock. It is safe for
 // concurrent use.
 type offsetClock struct {
 	settled chan struct{}       // closed after the first probes
-	leapt   func(time.Duration) // called if this machine's clock stood still for longer than shortestSleep
+	onLeap  func(time.Duration) // called if this machine's clock stood still for longer than maxStandstill
 
 	mu        sync.Mutex
 	estimator clock.Estimator
@@ -39,13 +39,13 @@ type offsetClock struct {
 }
 
 // init makes the clock ready for use. It must be called once, before any other method.
-func (c *offsetClock) init(leapt func(time.Duration)) {
-	c.settled, c.leapt = make(chan struct{}), leapt
-	c.hurry()
+func (c *offsetClock) init(onLeap func(time.Duration)) {
+	c.settled, c.onLeap = make(chan struct{}), onLeap
+	c.probeOften()
 }
 
-// hurry asks for more probes for a while, because a start may be near.
-func (c *offsetClock) hurry() {
+// probeOften asks for more probes for a while, because a start may be near.
+func (c *offsetClock) probeOften() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.eager = clock.Now().Add(eagerTime)
@@ -68,9 +68,9 @@ func (c *offsetClock) now() (clock.Offset, bool) {
 	return c.estimator.At(clock.Now())
 }
 
-// here converts an instant of the coordinator's clock to this machine's. It also returns the largest possible error at
-// that instant: the clocks drift apart until then. It returns false if the coordinator's clock is not known.
-func (c *offsetClock) here(there clock.Instant) (at clock.Instant, uncertainty time.Duration, known bool) {
+// toLocal converts an instant of the coordinator's clock to this machine's. It also returns the largest possible error
+// at that instant: the clocks drift apart until then. It returns false if the coordinator's clock is not known.
+func (c *offsetClock) toLocal(there clock.Instant) (at clock.Instant, uncertainty time.Duration, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	o, known := c.estimator.At(clock.Now())
@@ -112,7 +112,7 @@ func (c *offsetClock) burst(ctx context.Context, service spatev1.ControlServiceC
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range probes {
 		group.Go(func() error {
-			if !rest(ctx, time.Duration(i)*probeGap) {
+			if !sleepFor(ctx, time.Duration(i)*probeGap) {
 				return ctx.Err()
 			}
 			return c.probe(ctx, service)
@@ -138,8 +138,8 @@ func (c *offsetClock) probe(ctx context.Context, service spatev1.ControlServiceC
 		Asked: asked, Received: clock.Instant(m.GetReceivedClockNs()),
 		Sent: clock.Instant(m.GetSentClockNs()), Answered: answered,
 	})
-	if leap > shortestSleep {
-		c.leapt(leap)
+	if leap > maxStandstill {
+		c.onLeap(leap)
 	}
 	return nil
 }

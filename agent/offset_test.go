@@ -77,7 +77,7 @@ func TestStartErrorIsWithinItsUncertainty(t *testing.T) {
 			f.follow(func(c *offsetClock) {
 				time.Sleep(wait)
 				armed := f.at(clock.Now().Add(lead))
-				start, uncertainty, known := c.here(armed)
+				start, uncertainty, known := c.toLocal(armed)
 				if !known {
 					rt.Fatal("settled, but not known")
 				}

@@ -25,62 +25,63 @@ const overdueCheck = 100 * time.Millisecond
 // requests run on workers, which are reused.
 type openLoop struct {
 	*load
-	timer  *timer.Timer
-	places chan struct{} // one element for each arrival under way
-	begun  chan struct{} // signals that an awaited worker has started
-	quiet  chan struct{} // signals that a place has become free
-	news   chan struct{} // signals that the share was revised
-	all    sync.WaitGroup
-	last   clock.Instant // last start
+	timer         *timer.Timer
+	places        chan struct{} // one element for each arrival under way
+	workerStarted chan struct{} // signals that an awaited worker has started
+	placeFreed    chan struct{} // signals that a place has become free
+	revisions     chan struct{} // signals that the stripe was revised
+	workers       sync.WaitGroup
+	last          clock.Instant // last start
 
 	lastMeasured clock.Instant // last start of a measured arrival; 0: none
 
-	next    arrival.Arrival // first arrival that is not in ahead
-	more    bool            // next is valid
-	ahead   []*openWorker   // arrivals being prepared, in order
-	scouted arrival.Arrival // the scout's position
-	passed  arrival.Arrival // latest arrival that the scout has passed
-	scoutOn bool            // the scout has not reached the end of the schedule
+	next     arrival.Arrival // first arrival that is not in ahead
+	more     bool            // next is valid
+	ahead    []*openWorker   // arrivals being prepared, in order
+	scouted  arrival.Arrival // the scout's position
+	passed   arrival.Arrival // latest arrival that the scout has passed
+	scouting bool            // the scout has not reached the end of the schedule
 
-	made    int // number of workers
-	noticed func(data []byte, at, seen clock.Instant)
+	workerCount int // number of workers
+	noticed     func(data []byte, at, seen clock.Instant)
 
-	mu        sync.Mutex
-	idle      []*openWorker
-	dismissed bool
+	mu           sync.Mutex
+	idle         []*openWorker
+	workersEnded bool
 }
 
 // runOpen starts each request of the schedule at its time. It blocks until the last response has ended.
 func (l *load) runOpen() {
 	o := &openLoop{
 		load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.maxStreams),
-		begun: make(chan struct{}, 1), quiet: make(chan struct{}, 1), news: make(chan struct{}, 1), last: l.start,
+		workerStarted: make(chan struct{}, 1), placeFreed: make(chan struct{}, 1), revisions: make(chan struct{}, 1),
+		last: l.start,
 	}
 	defer o.timer.Close()
 	l.alarm.Store(o.timer)
 	o.noticed = func(_ []byte, _, seen clock.Instant) { o.timer.Notice(seen) }
-	o.attend(o.tell)
-	defer o.attend(nil)
+	o.setRevised(o.wake)
+	defer o.setRevised(nil)
 	o.next, o.more = l.open.Next()
-	o.scouted, o.scoutOn = l.scout.Next()
+	o.scouted, o.scouting = l.scout.Next()
 	o.prepareAhead(o.begins())
-	if o.awaitStart(o.timer, func() { o.hear(); o.prepareAhead(o.begins()) }) {
+	if o.awaitStart(o.timer, func() { o.applyRevision(); o.prepareAhead(o.begins()) }) {
 		for more := true; more; {
-			more = o.startAll() && o.goesOn()
+			more = o.startAll() && o.awaitEnd()
 		}
 	}
 	if err := l.open.Err(); err != nil {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot continue: "+err.Error())
 	}
-	o.giveUp(clock.Now())
+	o.dropRest(clock.Now())
 	l.drain(o.last)
-	o.all.Wait()
+	o.workers.Wait()
 }
 
-// tell wakes the loop because the share was revised.
-func (o *openLoop) tell() {
+// wake wakes the loop because the stripe was revised.
+func (o *openLoop) wake() {
 	o.timer.Wake()
-	notify(o.news)
+	notify(o.revisions)
 }
 
 // notify signals on a channel that holds one element, unless a signal is pending.
@@ -98,7 +99,7 @@ func notify(c chan struct{}) {
 // nothing is due.
 func (o *openLoop) startAll() bool {
 	for {
-		o.hear()
+		o.applyRevision()
 		at, more := o.upcoming()
 		if !more {
 			return true
@@ -108,7 +109,7 @@ func (o *openLoop) startAll() bool {
 			return false
 		}
 		now := clock.Now()
-		o.hear()
+		o.applyRevision()
 		if !o.anyDue(now) {
 			o.prepareAhead(now)
 			continue
@@ -153,7 +154,7 @@ func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 func (o *openLoop) fire() (more bool) {
 	w, more := o.dispatch()
 	if w != nil && w.awaited {
-		<-o.begun
+		<-o.workerStarted
 	}
 	return more
 }
@@ -164,7 +165,7 @@ func (o *openLoop) dispatch() (told *openWorker, more bool) {
 	o.revising.Lock()
 	defer o.revising.Unlock()
 	w := o.ahead[0]
-	if o.hear() {
+	if o.applyRevision() {
 		<-o.places
 		return nil, true
 	}
@@ -176,13 +177,13 @@ func (o *openLoop) dispatch() (told *openWorker, more bool) {
 	o.ahead = append(o.ahead[:0], o.ahead[1:]...)
 	o.last = clock.Now()
 	w.awaited = w.prepared.Load()
-	w.fire <- o.order(w.at)
+	w.fire <- o.commandFor(w.at)
 	return w, true
 }
 
-// hear applies a revision of the share, and reports whether there was one. It drops prepared arrivals that no longer
-// belong to the agent. Arrivals newly taken over come in their turn.
-func (o *openLoop) hear() bool {
+// applyRevision applies a revision of the stripe, and reports whether there was one. It drops prepared arrivals that no
+// longer belong to the agent. Arrivals newly taken over come in their turn.
+func (o *openLoop) applyRevision() bool {
 	if !o.open.Renew() {
 		return false
 	}
@@ -195,45 +196,45 @@ func (o *openLoop) hear() bool {
 	})
 	o.next, o.more = o.open.Next()
 	if o.scout.Renew() {
-		o.scouted, o.scoutOn = o.scout.Next()
+		o.scouted, o.scouting = o.scout.Next()
 	}
 	return true
 }
 
-// goesOn waits for the last arrivals once the schedule is over. It reports whether something was taken over before they
-// ended; if not, nothing can be any more.
-func (o *openLoop) goesOn() bool {
+// awaitEnd waits for the last arrivals once the schedule is over. It reports whether something was taken over before
+// they ended; if not, nothing can be any more.
+func (o *openLoop) awaitEnd() bool {
 	o.drain(o.last)
 	for {
-		if goesOn, over := o.check(); over {
-			return goesOn
+		if tookOver, over := o.checkEnd(); over {
+			return tookOver
 		}
 		select {
-		case <-o.quiet:
-		case <-o.news:
+		case <-o.placeFreed:
+		case <-o.revisions:
 		}
 	}
 }
 
-// check reports whether something was taken over, or else whether the last arrival has ended.
-func (o *openLoop) check() (goesOn, over bool) {
+// checkEnd reports whether something was taken over, or else whether the last arrival has ended.
+func (o *openLoop) checkEnd() (tookOver, over bool) {
 	o.revising.Lock()
 	defer o.revising.Unlock()
-	if o.hear() && (o.more || len(o.ahead) > 0) && o.reopen() {
+	if o.applyRevision() && (o.more || len(o.ahead) > 0) && o.reopen() {
 		return true, true
 	}
 	o.ended = len(o.places) == 0
 	return false, o.ended
 }
 
-// order returns how an arrival is sent, and marks where the measured arrivals end.
-func (o *openLoop) order(a arrival.Arrival) order {
+// commandFor returns how an arrival is sent, and marks where the measured arrivals end.
+func (o *openLoop) commandFor(a arrival.Arrival) command {
 	switch {
 	case !a.Unmeasured:
 		o.lastMeasured = o.last
 		return sendMeasured
 	case o.lastMeasured != 0:
-		o.cool(o.lastMeasured)
+		o.coolDown(o.lastMeasured)
 	}
 	return sendUnmeasured
 }
@@ -294,41 +295,41 @@ func (o *openLoop) takePlace() bool {
 // overdue reports whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now,
 // because only its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
-	for o.scoutOn && o.due(o.scouted) <= now {
-		if o.scouted, o.scoutOn = o.scout.Settle(o.scouted); !o.scoutOn {
+	for o.scouting && o.due(o.scouted) <= now {
+		if o.scouted, o.scouting = o.scout.Settle(o.scouted); !o.scouting {
 			break
 		}
 		if o.scouted.Offset > o.passed.Offset {
 			o.passed = o.scouted
 		}
-		o.scouted, o.scoutOn = o.scout.Next()
+		o.scouted, o.scouting = o.scout.Next()
 	}
-	return !o.scoutOn && now > o.due(o.passed).Add(o.drainTimeout())
+	return !o.scouting && now > o.due(o.passed).Add(o.drainTimeout())
 }
 
-// giveUp drops all arrivals that were not started. It counts those that were due as never sent, and all of them if the
-// load has a number of arrivals. Nothing can be taken over any more.
-func (o *openLoop) giveUp(now clock.Instant) {
+// dropRest drops all arrivals that were not started. It counts those that were due as never sent, and all of them if
+// the load has a number of arrivals. Nothing can be taken over any more.
+func (o *openLoop) dropRest(now clock.Instant) {
 	o.revising.Lock()
-	o.hear()
+	o.applyRevision()
 	o.ended = true
 	o.revising.Unlock()
 	for _, w := range o.ahead {
 		if o.counted || o.due(w.at) <= now {
-			o.oweSettled(w.at)
+			o.countIfNeverSent(w.at)
 		}
 		w.fire <- drop
 	}
 	for o.more && o.due(o.next) <= now {
-		o.oweSettled(o.following())
+		o.countIfNeverSent(o.following())
 	}
 	o.noteRest()
-	o.oweRest(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
+	o.countRestNeverSent(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
 	if o.restUnknown() {
 		o.countRest()
 	}
 	o.ahead = nil
-	o.dismiss()
+	o.endWorkers()
 }
 
 // noteRest notes when the first arrival left in the schedule is due, if the agent must count it as never sent although
@@ -337,7 +338,7 @@ func (o *openLoop) noteRest() {
 	o.load.mu.Lock()
 	defer o.load.mu.Unlock()
 	if o.more && o.counted {
-		o.unsent.add(o.next)
+		o.firstUnsent.add(o.next)
 	}
 }
 
@@ -356,10 +357,10 @@ func (o *openLoop) countRest() {
 	o.rest = rest
 }
 
-// oweSettled counts an arrival as never sent if it lies within the schedule.
-func (o *openLoop) oweSettled(a arrival.Arrival) {
+// countIfNeverSent counts an arrival as never sent if it lies within the schedule.
+func (o *openLoop) countIfNeverSent(a arrival.Arrival) {
 	if a, within := o.open.Settle(a); within {
-		o.owe(a)
+		o.countNeverSent(a)
 	}
 }
 

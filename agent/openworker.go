@@ -11,17 +11,17 @@ import (
 type openWorker struct {
 	*worker
 	arrivals chan arrival.Arrival
-	fire     chan order
+	fire     chan command
 	at       arrival.Arrival
 	prepared atomic.Bool // ready to be sent
 	awaited  bool        // the loop waits until this worker has started
 }
 
-// order says what happens to a prepared arrival.
-type order uint8
+// command says what happens to a prepared arrival.
+type command uint8
 
 const (
-	drop order = iota
+	drop command = iota
 	sendMeasured
 	sendUnmeasured
 )
@@ -35,10 +35,14 @@ func (o *openLoop) takeWorker() *openWorker {
 		o.idle = o.idle[:n-1]
 		return w
 	}
-	w := &openWorker{worker: o.newWorker(o.made), arrivals: make(chan arrival.Arrival, 1), fire: make(chan order, 1)}
-	w.onFrame = inTurn(w.onFrame, o.noticed)
-	o.made++
-	o.all.Go(func() { o.serve(w) })
+	w := &openWorker{
+		worker:   o.newWorker(o.workerCount),
+		arrivals: make(chan arrival.Arrival, 1),
+		fire:     make(chan command, 1),
+	}
+	w.onFrame = chainOnFrame(w.onFrame, o.noticed)
+	o.workerCount++
+	o.workers.Go(func() { o.serve(w) })
 	return w
 }
 
@@ -52,7 +56,7 @@ func (o *openLoop) serve(w *openWorker) {
 		w.prepared.Store(false)
 		if what != drop {
 			if w.awaited {
-				o.begun <- struct{}{}
+				o.workerStarted <- struct{}{}
 			}
 			a.Unmeasured = what == sendUnmeasured
 			o.playOne(w, a, ready)
@@ -68,10 +72,10 @@ func (o *openLoop) serve(w *openWorker) {
 func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
 	defer func() {
 		<-o.places
-		notify(o.quiet)
+		notify(o.placeFreed)
 	}()
 	if !ready || !o.mayStart() {
-		o.owe(a)
+		o.countNeverSent(a)
 		return
 	}
 	w.request.Unmeasured = a.Unmeasured
@@ -82,28 +86,28 @@ func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
 func (o *openLoop) release(w *openWorker) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.dismissed {
+	if o.workersEnded {
 		return false
 	}
 	o.idle = append(o.idle, w)
 	return true
 }
 
-// dismiss ends the idle workers now, and busy ones when they are done.
-func (o *openLoop) dismiss() {
+// endWorkers ends the idle workers now, and busy ones when they are done.
+func (o *openLoop) endWorkers() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, w := range o.idle {
 		close(w.arrivals)
 	}
-	o.dismissed = true
+	o.workersEnded = true
 }
 
 // onFrame takes an event's data and its two times, see stream.Request.
 type onFrame = func(data []byte, at, seen clock.Instant)
 
-// inTurn returns a function that calls both functions in order. The first may be nil.
-func inTurn(first, second onFrame) onFrame {
+// chainOnFrame returns a function that calls both functions in order. The first may be nil.
+func chainOnFrame(first, second onFrame) onFrame {
 	if first == nil {
 		return second
 	}

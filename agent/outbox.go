@@ -14,8 +14,8 @@ import (
 const (
 	// outboxBytes bounds the snapshots that wait for acks. Beyond it, snapshots that were never sent are merged.
 	outboxBytes = 256 << 20
-	// mostSent is how many snapshots are sent and not acked at a time. All others can still be merged.
-	mostSent = 16
+	// maxSent is how many snapshots are sent and not acked at a time. All others can still be merged.
+	maxSent = 16
 )
 
 // outbox keeps snapshots, in order, until the coordinator has acked them:
@@ -31,15 +31,15 @@ type outbox struct {
 	incarnation uint64
 	limit       int // bytes
 
-	mu      sync.Mutex
-	counts  map[string]*count // by run
-	sent    []*parcel         // oldest first
-	over    int               // how many of sent went over the current connection
-	fresh   []*parcel         // oldest first, all newer than sent
-	bytes   int               // of all snapshots
-	merges  uint64
-	dropped uint64        // rows
-	changed chan struct{} // closed when something changes
+	mu           sync.Mutex
+	counts       map[string]*count // by run
+	sent         []*parcel         // oldest first
+	onConnection int               // how many of sent went over the current connection
+	fresh        []*parcel         // oldest first, all newer than sent
+	bytes        int               // of all snapshots
+	merges       uint64
+	dropped      uint64        // rows
+	changed      chan struct{} // closed when something changes
 }
 
 // count numbers the snapshots of a run.
@@ -51,11 +51,11 @@ type count struct {
 
 // parcel is a snapshot in the outbox.
 type parcel struct {
-	snapshot *spatev1.Snapshot
-	run      string
-	bytes    int  // size of the snapshot
-	rows     int  // size of its rows, in bytes
-	stuck    bool // cannot be merged with the next one
+	snapshot    *spatev1.Snapshot
+	run         string
+	bytes       int  // size of the snapshot
+	rows        int  // size of its rows, in bytes
+	unmergeable bool // cannot be merged with the next one
 }
 
 func newOutbox(agent string, incarnation uint64, limit int) *outbox {
@@ -71,8 +71,8 @@ func newParcel(run string, s *spatev1.Snapshot) *parcel {
 	return p
 }
 
-// with returns the parcel of the sum with the next one. It does not measure the rows again: there may be many.
-func (p *parcel) with(next *parcel, sum *spatev1.Snapshot) *parcel {
+// mergedWith returns the parcel of the sum with the next one. It does not measure the rows again: there may be many.
+func (p *parcel) mergedWith(next *parcel, sum *spatev1.Snapshot) *parcel {
 	rows := sum.Records
 	sum.Records = nil
 	both := &parcel{snapshot: sum, run: p.run, rows: p.rows + next.rows}
@@ -97,17 +97,17 @@ func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) pressure {
 		o.fresh = append(o.fresh, p)
 		o.bytes += p.bytes
 	}
-	done := o.relieve()
+	done := o.shrink()
 	o.merges, o.dropped = o.merges+uint64(done.merges), o.dropped+uint64(done.rows)
 	o.change()
 	return done
 }
 
-// relieve brings the outbox within its limit: by merging, and when nothing more can be merged by dropping rows, the
+// shrink brings the outbox within its limit: by merging, and when nothing more can be merged by dropping rows, the
 // oldest first. The caller holds o.mu.
-func (o *outbox) relieve() (done pressure) {
+func (o *outbox) shrink() (done pressure) {
 	for o.bytes > o.limit {
-		if i := o.closest(); i >= 0 {
+		if i := o.closestPair(); i >= 0 {
 			if o.mergeAt(i) {
 				done.merges++
 			}
@@ -122,14 +122,14 @@ func (o *outbox) relieve() (done pressure) {
 	return done
 }
 
-// closest returns the index of the first of two neighbours to merge, or -1 if none can be merged. It picks the pair
+// closestPair returns the index of the first of two neighbours to merge, or -1 if none can be merged. It picks the pair
 // that covers the least time together, the oldest of several. This keeps windows about equally long and merges no
 // snapshot more often than necessary.
-func (o *outbox) closest() int {
+func (o *outbox) closestPair() int {
 	at, least := -1, uint32(0)
 	for i := range len(o.fresh) - 1 {
 		a, b := o.fresh[i], o.fresh[i+1]
-		if !a.joins(b) {
+		if !a.mergeable(b) {
 			continue
 		}
 		if span := b.snapshot.GetWindow() - merge.FirstWindow(a.snapshot); at < 0 || span < least {
@@ -139,9 +139,9 @@ func (o *outbox) closest() int {
 	return at
 }
 
-// joins reports whether a parcel may be merged with the next one.
-func (p *parcel) joins(next *parcel) bool {
-	return !p.stuck && p.run == next.run && p.snapshot.GetStageIndex() == next.snapshot.GetStageIndex() &&
+// mergeable reports whether a parcel may be merged with the next one.
+func (p *parcel) mergeable(next *parcel) bool {
+	return !p.unmergeable && p.run == next.run && p.snapshot.GetStageIndex() == next.snapshot.GetStageIndex() &&
 		p.rows+next.rows+max(p.bytes-p.rows, next.bytes-next.rows) <= merge.MaxBytes
 }
 
@@ -150,12 +150,12 @@ func (o *outbox) mergeAt(i int) bool {
 	a, b := o.fresh[i], o.fresh[i+1]
 	sum, fits := merge.Snapshots(a.snapshot, b.snapshot)
 	if !fits {
-		a.stuck = true
+		a.unmergeable = true
 		return false
 	}
-	p := a.with(b, sum)
+	p := a.mergedWith(b, sum)
 	if p.bytes > merge.MaxBytes {
-		a.stuck = true
+		a.unmergeable = true
 		return false
 	}
 	o.bytes += p.bytes - a.bytes - b.bytes
@@ -174,7 +174,7 @@ func (o *outbox) dropRows() int {
 		o.bytes += bare.bytes - p.bytes
 		o.fresh[i] = bare
 		if i > 0 {
-			o.fresh[i-1].stuck = false
+			o.fresh[i-1].unmergeable = false
 		}
 		return n
 	}
@@ -199,20 +199,21 @@ func (o *outbox) next(ctx context.Context) (*spatev1.Snapshot, error) {
 func (o *outbox) poll() (*spatev1.Snapshot, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.over == len(o.sent) {
-		if len(o.sent) >= mostSent || len(o.fresh) == 0 {
+	if o.onConnection == len(o.sent) {
+		if len(o.sent) >= maxSent || len(o.fresh) == 0 {
 			return nil, o.changed
 		}
 		p := o.fresh[0]
-		o.name(p)
+		o.assignKey(p)
 		o.fresh, o.sent = slices.Delete(o.fresh, 0, 1), append(o.sent, p)
 	}
-	o.over++
-	return o.sent[o.over-1].snapshot, nil
+	o.onConnection++
+	return o.sent[o.onConnection-1].snapshot, nil
 }
 
-// name gives a snapshot its number, and sets the number of snapshots in the totals of a stage. The caller holds o.mu.
-func (o *outbox) name(p *parcel) {
+// assignKey gives a snapshot its number, and sets the number of snapshots in the totals of a stage. The caller holds
+// o.mu.
+func (o *outbox) assignKey(p *parcel) {
 	c := o.counts[p.run]
 	if c == nil {
 		c = &count{}
@@ -233,10 +234,10 @@ func (o *outbox) name(p *parcel) {
 func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, p := range o.sent[:o.over] {
+	for i, p := range o.sent[:o.onConnection] {
 		if proto.Equal(p.snapshot.GetKey(), key) {
 			o.sent = slices.Delete(o.sent, i, i+1)
-			o.over--
+			o.onConnection--
 			o.bytes -= p.bytes
 			o.change()
 			return p.snapshot
@@ -249,7 +250,7 @@ func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 func (o *outbox) rewind() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.over = 0
+	o.onConnection = 0
 }
 
 // waiting returns the number of snapshots not acked yet.
@@ -266,8 +267,8 @@ func (o *outbox) size() int {
 	return o.bytes
 }
 
-// lossy returns how often snapshots were merged, and how many rows were dropped.
-func (o *outbox) lossy() (merges, rows uint64) {
+// losses returns how often snapshots were merged, and how many rows were dropped.
+func (o *outbox) losses() (merges, rows uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.merges, o.dropped
@@ -282,8 +283,8 @@ func (o *outbox) holds(ref *spatev1.AssignmentRef) bool {
 	})
 }
 
-// flushed blocks until every snapshot is acked or ctx ends, and reports whether all are acked.
-func (o *outbox) flushed(ctx context.Context) bool {
+// awaitEmpty blocks until every snapshot is acked or ctx ends, and reports whether all are acked.
+func (o *outbox) awaitEmpty(ctx context.Context) bool {
 	for {
 		o.mu.Lock()
 		empty, changed := len(o.sent)+len(o.fresh) == 0, o.changed

@@ -145,7 +145,7 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 			},
 			"reconnect": func(*rapid.T) { o.rewind(); unacked = nil },
 			"": func(t *rapid.T) {
-				if len(o.sent) > mostSent {
+				if len(o.sent) > maxSent {
 					t.Fatalf("%d sent and not acked", len(o.sent))
 				}
 				if o.bytes > o.limit && len(o.fresh) > 2+int(ref.GetStageIndex()) {
@@ -159,7 +159,7 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 			send(t)
 			ack(0)
 		}
-		if !o.flushed(ended) || o.size() != 0 {
+		if !o.awaitEmpty(ended) || o.size() != 0 {
 			t.Fatalf("%d bytes left in an empty outbox", o.size())
 		}
 		for stage, want := range added {
@@ -207,7 +207,7 @@ func TestRowsAreDroppedLast(t *testing.T) {
 		t.Errorf("%d bytes in %d snapshots, the last with %d rows", full.size(), len(full.fresh),
 			len(last.GetRecords()))
 	}
-	if _, rows := full.lossy(); rows == 0 || rows >= 400 {
+	if _, rows := full.losses(); rows == 0 || rows >= 400 {
 		t.Errorf("%d rows dropped", rows)
 	}
 }
@@ -216,14 +216,14 @@ func TestRowsAreDroppedLast(t *testing.T) {
 func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "run"}
 	o := newOutbox("a", 1, 1<<20)
-	for w := range uint32(mostSent) {
+	for w := range uint32(maxSent) {
 		o.add(ref, measured(w, 1, 1))
 		if s, err := o.next(t.Context()); err != nil || s.GetWindow() != w {
 			t.Fatalf("window %d: got %v, %v", w, s, err)
 		}
 	}
 	o.limit = 0
-	for w := uint32(mostSent); w < 30; w++ {
+	for w := uint32(maxSent); w < 30; w++ {
 		o.add(ref, measured(w, 1, 1))
 	}
 	for w, p := range o.sent {
@@ -231,12 +231,12 @@ func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 			t.Errorf("sent as window %d, now %v", w, s)
 		}
 	}
-	if len(o.sent) != mostSent || len(o.fresh) != 1 {
+	if len(o.sent) != maxSent || len(o.fresh) != 1 {
 		t.Fatalf("%d sent, %d not", len(o.sent), len(o.fresh))
 	}
 	o.answered(o.sent[3].snapshot.GetKey())
 	s, err := o.next(t.Context())
-	if err != nil || s.GetFirstWindow() != mostSent || s.GetWindow() != 29 || s.GetKey().GetSequence() != mostSent+1 ||
+	if err != nil || s.GetFirstWindow() != maxSent || s.GetWindow() != 29 || s.GetKey().GetSequence() != maxSent+1 ||
 		s.GetDroppedRecords() != 14 {
 		t.Errorf("got %v, %v", s, err)
 	}
@@ -280,29 +280,29 @@ func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
 		}
 		held += len(p.snapshot.GetRecords())
 	}
-	if _, dropped := o.lossy(); o.bytes > o.limit || held != 4 || dropped != 2 {
+	if _, dropped := o.losses(); o.bytes > o.limit || held != 4 || dropped != 2 {
 		t.Errorf("%d bytes, %d rows held, %d dropped", o.bytes, held, dropped)
 	}
 }
 
 // A load continues while nobody takes its measurements, and is complete once they are taken.
 func TestFullOutboxEndsNothing(t *testing.T) {
-	d := deskOf(t, limits{}, 100)
+	r := runnerOf(t, limits{}, 100)
 	answers := make(answers, 1)
 	e := newEngine(t, time.Millisecond, 0)
 	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(2500 * time.Millisecond)}, e), 0)
-	d.assign(a, answers)
+	r.assign(a, answers)
 	if got := <-answers; got != "applied" {
 		t.Fatal(got)
 	}
-	if err := d.arm(a.GetRef(), clock.Now(), 0); err != nil {
+	if err := r.arm(a.GetRef(), clock.Now(), 0); err != nil {
 		t.Fatal(err)
 	}
-	d.work.Wait()
-	if len(d.outbox.fresh) != 1 {
-		t.Fatalf("%d snapshots", len(d.outbox.fresh))
+	r.work.Wait()
+	if len(r.outbox.fresh) != 1 {
+		t.Fatalf("%d snapshots", len(r.outbox.fresh))
 	}
-	s, err := d.outbox.next(t.Context())
+	s, err := r.outbox.next(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,12 +315,16 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 	}
 }
 
-// deskOf returns a desk in a session that was just welcomed.
-func deskOf(t *testing.T, l limits, outboxLimit int) *desk {
-	d := &desk{kit: kitOf(l), outbox: newOutbox("a", 1, outboxLimit), logger: slog.New(slog.DiscardHandler)}
-	d.greeted(clock.Now(), time.Minute)
-	t.Cleanup(func() { d.close("the test is over"); d.work.Wait() })
-	return d
+// runnerOf returns a runner in a session that was just welcomed.
+func runnerOf(t *testing.T, l limits, outboxLimit int) *runner {
+	r := &runner{
+		resources: resourcesOf(l),
+		outbox:    newOutbox("a", 1, outboxLimit),
+		logger:    slog.New(slog.DiscardHandler),
+	}
+	r.setTerms(clock.Now(), time.Minute)
+	t.Cleanup(func() { r.close("the test is over"); r.work.Wait() })
+	return r
 }
 
 // answers stands in for a session.

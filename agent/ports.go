@@ -57,11 +57,11 @@ func (l limits) portsTowards(t *spatev1.Target) ports {
 }
 
 // connections returns how many connections each of several agents may have. 0: not known.
-func (p ports) connections(shares int) int { return p.each * p.sources * p.endpoints / max(shares, 1) }
+func (p ports) connections(agents int) int { return p.each * p.sources * p.endpoints / max(agents, 1) }
 
 // checkPorts returns an error if there are not enough ports for that many requests in flight.
 func (l limits) checkPorts(streams int, p ports) error {
-	most := p.connections(l.fileShares)
+	most := p.connections(l.agentsInProcess)
 	if most == 0 || streams <= most {
 		return nil
 	}
@@ -69,5 +69,5 @@ func (l limits) checkPorts(streams int, p ports) error {
 		"connections%s: %d (net.ipv4.ip_local_port_range) for each of %d source addresses and %d endpoints: give "+
 		"the agent more source addresses (--source-address), widen the range "+
 		`(sysctl -w net.ipv4.ip_local_port_range="1024 65535") or add agents on other machines`, streams, most,
-		l.others(), p.each, p.sources, p.endpoints)
+		l.otherAgents(), p.each, p.sources, p.endpoints)
 }

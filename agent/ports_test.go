@@ -48,7 +48,7 @@ func TestPortsOfAStage(t *testing.T) {
 			t.Errorf("%+v are %d connections, want %d", p, got, want)
 		}
 		for shares := 1; shares <= 3; shares++ {
-			l := limits{fileShares: shares}
+			l := limits{agentsInProcess: shares}
 			if err := l.checkPorts(want/shares, p); err != nil {
 				t.Error(err)
 			}

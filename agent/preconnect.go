@@ -47,7 +47,7 @@ func (p *preconnecting) open(s *slot) {
 
 // firstEndpoint returns where the slot's first request goes. With least_outstanding, first requests spread evenly.
 func (s *slot) firstEndpoint() int {
-	if s.load.balance.live() {
+	if s.load.balance.chosenAtSend() {
 		return s.number % len(s.load.target().GetEndpoints())
 	}
 	return s.request.Endpoint

@@ -58,7 +58,7 @@ func TestConnectionsBeforeTheStart(t *testing.T) {
 			stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: slots}, a.engine)
 			stage.Target.Endpoints = []string{a.URL, b.URL}
 			stage.Target.Balance = balance
-			s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
+			s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +96,7 @@ func TestNoConnectionsBeforeTheStart(t *testing.T) {
 			a := newAccepting(t)
 			stage := stageOf(&spatev1.LoadPoint{Concurrency: 10, Requests: 20}, a.engine)
 			change(stage)
-			s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
+			s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func TestOpeningEndsBeforeTheStart(t *testing.T) {
 	}
 	defer l.Close()
 	stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 3}, newEngine(t, 0, 0))
-	s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
+	s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 // deadFailures is the minimum number of consecutive failures to connect that make a target dead.
 const deadFailures = 10
 
-// pulse detects a dead target: nothing but failures to connect, for long enough. It is safe for concurrent use.
-type pulse struct {
-	patience time.Duration
+// deadCheck detects a dead target: nothing but failures to connect, for long enough. It is safe for concurrent use.
+type deadCheck struct {
+	minTime time.Duration
 
 	mu       sync.Mutex
 	failures int
@@ -31,27 +31,27 @@ func unreachable(err *stream.Error) bool {
 // observe records the end of a request and returns why the target is dead, or "". A token that any stream received
 // since the row of failures began is a sign of life, too: lastToken returns when the last token came, and is called
 // only when needed.
-func (p *pulse) observe(o *stream.Observation, lastToken func() clock.Instant) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (c *deadCheck) observe(o *stream.Observation, lastToken func() clock.Instant) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case o.Cancelled:
 		return ""
 	case !unreachable(o.Err):
-		p.failures = 0
+		c.failures = 0
 		return ""
-	case p.failures == 0:
-		p.since = o.Start
+	case c.failures == 0:
+		c.since = o.Start
 	}
-	p.failures++
-	lasted := o.End.Sub(p.since)
-	if p.failures < deadFailures || lasted < p.patience {
+	c.failures++
+	lasted := o.End.Sub(c.since)
+	if c.failures < deadFailures || lasted < c.minTime {
 		return ""
 	}
-	if last := lastToken(); last >= p.since {
-		p.failures = 0
+	if last := lastToken(); last >= c.since {
+		c.failures = 0
 		return ""
 	}
 	return fmt.Sprintf("no connection in %v and %d attempts: %s",
-		lasted.Round(time.Millisecond), p.failures, o.Err.Message)
+		lasted.Round(time.Millisecond), c.failures, o.Err.Message)
 }

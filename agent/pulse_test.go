@@ -48,7 +48,7 @@ func TestPulse(t *testing.T) {
 		"failures of a sound server":  {before: repeat(50, ended(1, 2, http))},
 		"nothing but the one failure": {},
 	} {
-		p := pulse{patience: 5 * time.Second}
+		p := deadCheck{minTime: 5 * time.Second}
 		last := func() clock.Instant { return c.lastToken }
 		for _, o := range c.before {
 			if why := p.observe(o, last); why != "" {
@@ -83,7 +83,7 @@ func TestRestAfterFailures(t *testing.T) {
 		{ended(0, 1, spatev1.ErrorClass_ERROR_CLASS_CONNECT), 100 * time.Millisecond},
 	} {
 		w.observation = *c.o
-		if got := w.rest().Sub(c.o.End); got != c.want {
+		if got := w.freeAt().Sub(c.o.End); got != c.want {
 			t.Errorf("request %d: rests %v, not %v", i, got, c.want)
 		}
 	}

@@ -20,7 +20,7 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 				return err
 			}
 			if err := stream.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
-				return unsent(ctx, err)
+				return sendError(ctx, err)
 			}
 		}
 	})
@@ -40,6 +40,6 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 func (s *session) answered(m *spatev1.PushResponse) {
 	snapshot := s.agent.outbox.answered(m.GetKey())
 	if snapshot != nil && m.GetRefused() != "" {
-		s.agent.desk.refused(snapshot, m.GetRefused())
+		s.agent.runner.refused(snapshot, m.GetRefused())
 	}
 }

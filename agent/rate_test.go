@@ -82,7 +82,7 @@ func TestAgentKeepsItsOwnRate(t *testing.T) {
 func TestPaceAgainstCounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]float64{0, 0.5, 1, 3, 3.5}).Draw(t, "most")
-		p := pace{most: most}
+		p := rateCheck{max: most}
 		var at time.Duration
 		count := map[time.Duration]int{}
 		for range rapid.IntRange(1, 60).Draw(t, "requests") {
@@ -90,7 +90,7 @@ func TestPaceAgainstCounting(t *testing.T) {
 			second := at / time.Second
 			count[second]++
 			want := most > 0 && count[second] == int(most)+1
-			if got := p.begin(at); (got != "") != want {
+			if got := p.countStart(at); (got != "") != want {
 				t.Fatalf("request %d of second %d: %q", count[second], second, got)
 			}
 		}
@@ -98,20 +98,20 @@ func TestPaceAgainstCounting(t *testing.T) {
 }
 
 func TestPaceOfStragglers(t *testing.T) {
-	p := pace{most: 2}
+	p := rateCheck{max: 2}
 	for i, at := range []time.Duration{5 * time.Second, 4 * time.Second, -time.Second} {
-		if why := p.begin(at); (why != "") != (i == 2) {
+		if why := p.countStart(at); (why != "") != (i == 2) {
 			t.Errorf("request %d: %q", i, why)
 		}
 	}
 }
 
 func BenchmarkPace(b *testing.B) {
-	p := pace{most: 1e9}
+	p := rateCheck{max: 1e9}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			p.begin(time.Second)
+			p.countStart(time.Second)
 		}
 	})
 }

@@ -10,19 +10,19 @@ import (
 
 // Pauses between attempts to connect. With an assignment the pauses are shorter, because its lease is running.
 const (
-	firstRetry    = 100 * time.Millisecond
-	lastRetry     = 5 * time.Second
-	lastRetryBusy = time.Second
+	minRetryPause     = 100 * time.Millisecond
+	maxRetryPause     = 5 * time.Second
+	maxRetryPauseBusy = time.Second
 )
 
-// soundSession is how long a session must last to reset the pause. Otherwise two agents of the same name would keep
+// stableSession is how long a session must last to reset the pause. Otherwise two agents of the same name would keep
 // displacing each other without a pause.
-const soundSession = 5 * time.Second
+const stableSession = 5 * time.Second
 
 // stayConnected holds one session after the other until ctx ends.
 func (a *Agent) stayConnected(ctx context.Context) {
 	var pause time.Duration
-	complaints := complaints{}
+	logged := loggedReasons{}
 	for {
 		var since time.Time
 		err := a.connect(ctx, func(w *spatev1.Welcome) {
@@ -32,33 +32,33 @@ func (a *Agent) stayConnected(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !since.IsZero() && time.Since(since) >= soundSession {
-			pause, complaints = 0, nil
+		if !since.IsZero() && time.Since(since) >= stableSession {
+			pause, logged = 0, nil
 		}
-		if err != nil && complaints.isNew(err) {
+		if err != nil && logged.isNew(err) {
 			a.config.Logger.Warn("not connected", "error", err)
 		}
-		pause = min(max(2*pause, firstRetry), a.lastRetry())
-		if !rest(ctx, jitter(pause)) {
+		pause = min(max(2*pause, minRetryPause), a.longestPause())
+		if !sleepFor(ctx, jitter(pause)) {
 			return
 		}
 	}
 }
 
-// lastRetry returns the longest pause for now.
-func (a *Agent) lastRetry() time.Duration {
-	if a.desk.ref() != nil {
-		return lastRetryBusy
+// longestPause returns the longest pause for now.
+func (a *Agent) longestPause() time.Duration {
+	if a.runner.ref() != nil {
+		return maxRetryPauseBusy
 	}
-	return lastRetry
+	return maxRetryPause
 }
 
 // jitter returns half to all of the pause, at random. It keeps agents that lost the same coordinator from returning all
 // at once.
 func jitter(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
 
-// rest pauses and reports whether ctx is still alive.
-func rest(ctx context.Context, d time.Duration) bool {
+// sleepFor pauses and reports whether ctx is still alive.
+func sleepFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

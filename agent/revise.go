@@ -16,7 +16,7 @@ var errEnded = errors.New("the load has ended: it cannot take over arrivals")
 
 // revise changes which arrivals are the agent's: the new stripe must be the old one with more handovers. The agent
 // sends the arrivals that it takes over, late if necessary. revise returns an error, and changes nothing, if the stripe
-// differs in any other way, if it takes away arrivals that may already be sent, if the new share exceeds the agent's
+// differs in any other way, if it takes away arrivals that may already be sent, if the new stripe exceeds the agent's
 // limits, or if the load has ended. It may be called at any time from any goroutine. It blocks for as long as it takes
 // to walk a second of the schedule.
 func (l *load) revise(stripe *spatev1.Stripe) error {
@@ -25,10 +25,10 @@ func (l *load) revise(stripe *spatev1.Stripe) error {
 	if l.ended || l.starting.Err() != nil || l.running.Err() != nil {
 		return errEnded
 	}
-	if err := l.checkGiven(stripe, clock.Now().Sub(l.start)); err != nil {
+	if err := l.checkHandovers(stripe, clock.Now().Sub(l.start)); err != nil {
 		return err
 	}
-	if err := l.share.revise(stripe); err != nil {
+	if err := l.readyStage.revise(stripe); err != nil {
 		return err
 	}
 	if l.revised != nil {
@@ -37,8 +37,8 @@ func (l *load) revise(stripe *spatev1.Stripe) error {
 	return nil
 }
 
-// checkGiven returns an error if a new handover takes arrivals of this agent's that were due before now.
-func (l *load) checkGiven(stripe *spatev1.Stripe, now time.Duration) error {
+// checkHandovers returns an error if a new handover takes arrivals of this agent's that were due before now.
+func (l *load) checkHandovers(stripe *spatev1.Stripe, now time.Duration) error {
 	if l.closed != nil {
 		return nil // closed.Revise rejects any handover that takes slots from the agent
 	}
@@ -53,8 +53,8 @@ func (l *load) checkGiven(stripe *spatev1.Stripe, now time.Duration) error {
 	return nil
 }
 
-// revise changes a share that has no load yet, or whose load has locked revising.
-func (s *share) revise(stripe *spatev1.Stripe) error {
+// revise changes a stage that has no load yet, or whose load has locked revising.
+func (s *readyStage) revise(stripe *spatev1.Stripe) error {
 	part, err := s.part.Revised(stripe)
 	if err != nil {
 		return fmt.Errorf("stripe: %w", err)
@@ -72,7 +72,7 @@ func (s *share) revise(stripe *spatev1.Stripe) error {
 }
 
 // reviseClosed changes a closed loop, unless it would have more slots than the agent may hold.
-func (s *share) reviseClosed(part arrival.Share) error {
+func (s *readyStage) reviseClosed(part arrival.Share) error {
 	next, err := arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), part)
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func (s *share) reviseClosed(part arrival.Share) error {
 	return s.closed.Revise(part)
 }
 
-// attend sets the function that is called after each revision; nil: none. It returns once no call is under way.
-func (l *load) attend(revised func()) {
+// setRevised sets the function that is called after each revision; nil: none. It returns once no call is under way.
+func (l *load) setRevised(revised func()) {
 	l.revising.Lock()
 	defer l.revising.Unlock()
 	l.revised = revised
@@ -105,7 +105,7 @@ func (l *load) reopen() bool {
 		l.taking, l.stopTaking = context.WithCancel(l.starting)
 	}
 	if l.closed != nil {
-		l.over = 0
+		l.timeEnd = 0
 		l.endBy(max(clock.Now().Sub(l.start), 0))
 	}
 	return true

@@ -124,7 +124,7 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200}, newEngine(t, 0, 0))
 	old := begin(t, assignOf(stage, 0), limits{})
 	old.at(t, 1100*ms)
-	s, err := prepare(t.Context(), assignOf(stage, 1), kitOf(limits{}))
+	s, err := prepare(t.Context(), assignOf(stage, 1), resourcesOf(limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestWindowsBeforeAJoin(t *testing.T) {
 	stage := stageOf(&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110}, newEngine(t, 0, 0))
 	a := assignOf(stage, 1)
 	a.Stripe.Handovers = []*spatev1.Handover{{Weights: []uint32{1, 1}, FromNs: (5 * time.Second).Nanoseconds()}}
-	s, err := prepare(t.Context(), a, kitOf(limits{}))
+	s, err := prepare(t.Context(), a, resourcesOf(limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (c *coordinator) applied(ref *spatev1.AssignmentRef) {
 	}
 }
 
-// A share is changed before it starts, and a late, older revision changes nothing.
+// A stripe is changed before its stage starts, and a late, older revision changes nothing.
 func TestRevisionBeforeTheStart(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
@@ -56,26 +56,26 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 	}
 }
 
-// A revision that comes during the preparation is part of the resulting share.
+// A revision that comes during the preparation is part of the resulting stage.
 func TestRevisionWhilePreparing(t *testing.T) {
-	d := deskOf(t, limits{}, 1<<20)
+	r := runnerOf(t, limits{}, 1<<20)
 	e := newEngine(t, 0, 0)
 	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
 	said := make(answers, 4)
-	asked := &assignment{ref: a.GetRef(), answer: said, cancel: func() {}, given: clock.Now()}
-	d.current = asked
-	d.revise(&spatev1.Revise{Ref: later(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
-	s, err := prepare(t.Context(), a, d.kit)
-	d.prepared(asked, s, err)
+	asked := &assignment{ref: a.GetRef(), responder: said, cancel: func() {}, helloSent: clock.Now()}
+	r.current = asked
+	r.revise(&spatev1.Revise{Ref: later(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
+	s, err := prepare(t.Context(), a, r.resources)
+	r.prepared(asked, s, err)
 	if got := <-said; got != "applied" || s.closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
 		t.Errorf("%s, %d slots, revision %d", got, s.closed.Slots(), asked.ref.GetRevision())
 	}
 }
 
 func TestRevisionOfAnotherStage(t *testing.T) {
-	d := deskOf(t, limits{}, 1<<20)
+	r := runnerOf(t, limits{}, 1<<20)
 	said := make(answers, 1)
-	d.revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
+	r.revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
 	if got := <-said; got != "stage 5 of run x was revised, but is not assigned" {
 		t.Error(got)
 	}

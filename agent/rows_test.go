@@ -61,9 +61,9 @@ func rowsFile(t *testing.T, dir string, ds *spatev1.Dataset) string {
 	return path
 }
 
-// kitIn returns the kit of an agent with a directory for datasets.
-func kitIn(dir string) kit {
-	k := kitOf(limits{})
+// resourcesIn returns the kit of an agent with a directory for datasets.
+func resourcesIn(dir string) resources {
+	k := resourcesOf(limits{})
 	k.datasets.dir = dir
 	return k
 }
@@ -73,7 +73,7 @@ func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
 	stage, dir := traceStage(t, 30, 2, e)
 	seen := map[uint64]int{}
 	for rank := range uint32(2) {
-		o := beginWith(t, assignOf(stage, rank, 1, 2), kitIn(dir)).wait(t)
+		o := beginWith(t, assignOf(stage, rank, 1, 2), resourcesIn(dir)).wait(t)
 		for _, row := range o.rows {
 			seen[row.GetIndex()]++
 			if want := 5 * time.Millisecond * time.Duration(row.GetIndex()); row.GetScheduledNs() != want.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
@@ -104,7 +104,7 @@ func TestRowThatCannotBeReadFailsTheLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage, dir := traceStage(t, 30, 1, newEngine(t, 0, 0))
 			stage.Load = load
-			s, err := prepare(t.Context(), assignOf(stage, 0), kitIn(dir))
+			s, err := prepare(t.Context(), assignOf(stage, 0), resourcesIn(dir))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,20 +126,20 @@ func TestRowThatCannotBeReadFailsTheLoad(t *testing.T) {
 func TestDatasetsThatAreNotTakenOn(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	for name, c := range map[string]struct {
-		change func(*spatev1.Stage, *kit)
+		change func(*spatev1.Stage, *resources)
 		want   string
 	}{
-		"no directory":   {func(_ *spatev1.Stage, k *kit) { k.datasets.dir = "" }, "no directory for datasets"},
-		"another length": {func(s *spatev1.Stage, _ *kit) { s.Dataset.Rows++ }, "has 5 rows, but the stage was made for 6"},
-		"another size":   {func(s *spatev1.Stage, _ *kit) { s.Dataset.Size++ }, "damaged"},
-		"no rows":        {func(s *spatev1.Stage, _ *kit) { s.Dataset = nil }, "trace has no rows"},
-		"replay of words": {func(s *spatev1.Stage, _ *kit) {
+		"no directory":   {func(_ *spatev1.Stage, k *resources) { k.datasets.dir = "" }, "no directory for datasets"},
+		"another length": {func(s *spatev1.Stage, _ *resources) { s.Dataset.Rows++ }, "has 5 rows, but the stage was made for 6"},
+		"another size":   {func(s *spatev1.Stage, _ *resources) { s.Dataset.Size++ }, "damaged"},
+		"no rows":        {func(s *spatev1.Stage, _ *resources) { s.Dataset = nil }, "trace has no rows"},
+		"replay of words": {func(s *spatev1.Stage, _ *resources) {
 			s.Dataset, s.Workload = nil, stageOf(nil, e).Workload
 		}, "a replay needs a workload with a trace, but 4:2 has no rows"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage, dir := traceStage(t, 5, 1, e)
-			k := kitIn(dir)
+			k := resourcesIn(dir)
 			c.change(stage, &k)
 			s, err := prepare(t.Context(), assignOf(stage, 0), k)
 			if err == nil {
@@ -158,7 +158,7 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 		e := newEngine(t, 0, 0)
 		e.most = most
 		s, err := prepare(t.Context(), assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0),
-			kitOf(limits{}))
+			resourcesOf(limits{}))
 		switch {
 		case err == nil:
 			s.close()
@@ -172,7 +172,7 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	e.most = 7
 	stage, dir := traceStage(t, 5, 1, e)
-	if _, err := prepare(t.Context(), assignOf(stage, 0), kitIn(dir)); err == nil ||
+	if _, err := prepare(t.Context(), assignOf(stage, 0), resourcesIn(dir)); err == nil ||
 		!strings.Contains(err.Error(), "has 8 tokens") {
 		t.Errorf("trace: %v", err)
 	}
@@ -181,7 +181,7 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 func TestTargetIsAskedOnceARun(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	e.most = 100
-	k := kitOf(limits{})
+	k := resourcesOf(limits{})
 	asked := 0
 	for i, c := range []struct {
 		run    string
@@ -290,7 +290,7 @@ func TestFindingsGoStale(t *testing.T) {
 // TestADeadTargetIsAskedAgain: a server that went away may come back as something else.
 func TestADeadTargetIsAskedAgain(t *testing.T) {
 	e := newEngine(t, 0, 0)
-	k := kitOf(limits{})
+	k := resourcesOf(limits{})
 	assign := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
 	ready := func(a *spatev1.Assign) error {
 		s, err := prepare(t.Context(), a, k)
@@ -305,7 +305,7 @@ func TestADeadTargetIsAskedAgain(t *testing.T) {
 	dead := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
 	dead.Stage.Target.Endpoints = []string{"http://127.0.0.1:1"}
 	asked := e.questions()
-	if err := ready(dead); kindOf(err) != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+	if err := ready(dead); failureKindOf(err) != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 		t.Fatalf("%v", err)
 	}
 	if err := ready(assign); err != nil || e.questions() <= asked {

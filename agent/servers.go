@@ -17,14 +17,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// elsewhere is where TensorRT-LLM has its metrics in Prometheus' format; its /metrics returns JSON.
-const elsewhere = "/prometheus/metrics"
+// tensorRTPath is where TensorRT-LLM has its metrics in Prometheus' format; its /metrics returns JSON.
+const tensorRTPath = "/prometheus/metrics"
 
 // watchServers prepares to read the metrics of the servers that were assigned to this agent. It leaves out servers that
 // the agent may not ask, and servers without metrics unless the plan says that they have some. It notes both and does
 // not fail: the load does not need metrics. It blocks for at most 2 s.
-func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) error {
-	sources, err := s.sources(ctx, a.GetServerSources(), k.limits)
+func (s *readyStage) watchServers(ctx context.Context, a *spatev1.Assign, res resources) error {
+	sources, err := s.sources(ctx, a.GetServerSources(), res.limits)
 	if err != nil || len(sources) == 0 {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 		return err
 	}
 	for i := range sources {
-		s.introduce(&sources[i], config)
+		s.setAccess(&sources[i], config)
 	}
 	trust, proxy, err := config.Connection.Beside()
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 	s.servers = scrape.New(scrape.Config{
 		Sources: sources, Optional: !plans.NamesServerMetrics(s.target()), Names: metrics.GetNames(),
 		Account: plans.AccountMetrics(s.target()), Model: s.target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
-		OnFailure: complainer(k.logger),
+		OnFailure: failureLogger(res.logger),
 		Secret:    s.client.HoldsSecret,
 	})
 	if len(metrics.GetUrls()) > 0 {
@@ -61,7 +61,7 @@ func (s *share) watchServers(ctx context.Context, a *spatev1.Assign, k kit) erro
 }
 
 // sources returns the sources with the given numbers, without those that the agent may not ask.
-func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (sources []scrape.Source, err error) {
+func (s *readyStage) sources(ctx context.Context, numbers []uint32, l limits) (sources []scrape.Source, err error) {
 	urls := plans.ServerSources(s.target())
 	for _, number := range numbers {
 		if int(number) >= len(urls) {
@@ -71,9 +71,9 @@ func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (source
 		}
 		source := scrape.Source{Number: number, URL: urls[number]}
 		if len(s.target().GetServerMetrics().GetUrls()) == 0 {
-			source.FallbackURL = strings.TrimSuffix(source.URL, "/metrics") + elsewhere
+			source.FallbackURL = strings.TrimSuffix(source.URL, "/metrics") + tensorRTPath
 		}
-		if err := s.mayAsk(ctx, source.URL, l); err != nil {
+		if err := s.mayScrape(ctx, source.URL, l); err != nil {
 			s.note("The metrics at %s are not read: %v.", source.URL, err)
 			continue
 		}
@@ -83,7 +83,7 @@ func (s *share) sources(ctx context.Context, numbers []uint32, l limits) (source
 }
 
 // noteMissing adds one note about all servers without metrics.
-func (s *share) noteMissing(missing []scrape.Missing) {
+func (s *readyStage) noteMissing(missing []scrape.Missing) {
 	if len(missing) == 0 {
 		return
 	}
@@ -95,15 +95,15 @@ func (s *share) noteMissing(missing []scrape.Missing) {
 		"metrics at another address, set server_metrics: {urls: [...]}.", missing[0].URL, others, missing[0].Err)
 }
 
-// complainer returns a function that logs why a server cannot be read.
-func complainer(logger *slog.Logger) func(url string, err error) {
+// failureLogger returns a function that logs why a server cannot be read.
+func failureLogger(logger *slog.Logger) func(url string, err error) {
 	return func(url string, err error) {
 		logger.Warn("server metrics cannot be read; the stage continues without them", "url", url, "error", err)
 	}
 }
 
-// mayAsk returns an error if the agent may not ask a server for its metrics.
-func (s *share) mayAsk(ctx context.Context, source string, l limits) error {
+// mayScrape returns an error if the agent may not ask a server for its metrics.
+func (s *readyStage) mayScrape(ctx context.Context, source string, l limits) error {
 	u, err := url.Parse(source)
 	if err != nil {
 		return err
@@ -113,14 +113,14 @@ func (s *share) mayAsk(ctx context.Context, source string, l limits) error {
 }
 
 // note adds a note to a copy of what was found out about the target, because other stages share the original.
-func (s *share) note(format string, args ...any) {
+func (s *readyStage) note(format string, args ...any) {
 	s.found.Preparation = proto.CloneOf(s.found.Preparation)
 	s.found.Preparation.Notes = append(s.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-// introduce sets how a source is asked. The target's TLS and proxy settings are used for the machines of its endpoints.
+// setAccess sets how a source is asked. The target's TLS and proxy settings are used for the machines of its endpoints.
 // Its key and headers are sent only to the endpoints' own hosts and ports.
-func (s *share) introduce(source *scrape.Source, config stream.Config) {
+func (s *readyStage) setAccess(source *scrape.Source, config stream.Config) {
 	source.OnTargetHost = plans.BesideEndpoint(s.target(), source.URL)
 	if !slices.ContainsFunc(s.target().GetEndpoints(),
 		func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }) {

@@ -93,8 +93,8 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 		assign.ServerSources = append(assign.ServerSources, uint32(i))
 	}
 	var log strings.Builder
-	s := &share{stage: &spatev1.Stage{Target: target}}
-	if err := s.watchServers(t.Context(), assign, kit{logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+	s := &readyStage{stage: &spatev1.Stage{Target: target}}
+	if err := s.watchServers(t.Context(), assign, resources{logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -184,12 +184,12 @@ func TestServersBehindTheTargetsProxy(t *testing.T) {
 
 // An invalid certificate is reported before the stage starts.
 func TestServersOfABadCertificate(t *testing.T) {
-	s := &share{stage: &spatev1.Stage{Target: &spatev1.Target{
+	s := &readyStage{stage: &spatev1.Stage{Target: &spatev1.Target{
 		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"},
 		ServerMetrics: &spatev1.ServerMetrics{},
 	}}}
 	err := s.watchServers(t.Context(),
-		&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, kit{})
+		&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, resources{})
 	if err == nil || !strings.Contains(err.Error(),
 		"target t: connection: the authorities' file holds no certificate in PEM") {
 		t.Errorf("it says %v", err)

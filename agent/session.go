@@ -41,16 +41,16 @@ var bulkAlive = keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 20 *
 // one for bulk data, that is the push stream and datasets. It ends when the first of these fails, or when nothing is
 // heard for too long.
 type session struct {
-	agent   *Agent
-	ctx     context.Context
-	control grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
-	clock   offsetClock
-	lastCPU time.Duration
-	lastAt  clock.Instant
-	beats   beats
-	heard   atomic.Int64 // when the last message came
-	orders  chan *spatev1.ConnectResponse
-	wrong   chan error // why the session must end
+	agent         *Agent
+	ctx           context.Context
+	control       grpc.BidiStreamingClient[spatev1.ConnectRequest, spatev1.ConnectResponse]
+	clock         offsetClock
+	lastCPU       time.Duration
+	lastAt        clock.Instant
+	beats         beats
+	heard         atomic.Int64 // when the last message came
+	messages      chan *spatev1.ConnectResponse
+	disconnecting chan error // why the session must end
 
 	sending sync.Mutex // a stream allows one sender at a time
 }
@@ -78,15 +78,15 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 	}
 	defer bulk.Close()
 	begun := false
-	err = a.attend(ctx, conn, bulk, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
+	err = a.serveSession(ctx, conn, bulk, func(w *spatev1.Welcome) { begun = true; welcomed(w) })
 	if err != nil {
 		return &connectError{address: address, welcomed: begun, cause: err}
 	}
 	return nil
 }
 
-// attend introduces the agent and follows the coordinator's messages until a connection breaks.
-func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
+// serveSession introduces the agent and follows the coordinator's messages until a connection breaks.
+func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -97,29 +97,29 @@ func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcome
 	}
 	s := &session{
 		agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(),
-		orders: make(chan *spatev1.ConnectResponse, mostOrders), wrong: make(chan error, 1),
+		messages: make(chan *spatev1.ConnectResponse, maxMessages), disconnecting: make(chan error, 1),
 	}
-	s.clock.init(a.desk.stoodStill)
+	s.clock.init(a.runner.clockStoodStill)
 	greeted := clock.Now()
 	terms, err := s.hello()
 	if err != nil {
 		return err
 	}
 	welcomed(terms)
-	a.desk.greeted(greeted, cmp.Or(max(0, terms.GetLease().AsDuration()), defaultLease))
+	a.runner.setTerms(greeted, cmp.Or(max(0, terms.GetLease().AsDuration()), defaultLease))
 	a.welcomed.Add(1)
 	now := clockNow(s.clock.now)
 	a.clock.Store(&now)
 	defer a.clock.Store(nil)
 	a.outbox.rewind()
-	a.datasets.attend(spatev1.NewControlServiceClient(bulk))
-	defer a.datasets.attend(nil)
+	a.datasets.setService(spatev1.NewControlServiceClient(bulk))
+	defer a.datasets.setService(nil)
 	interval := cmp.Or(max(0, terms.GetHeartbeatInterval().AsDuration()), defaultHeartbeat)
-	s.hear()
+	s.markHeard()
 	group.Go(s.receive)
-	group.Go(s.work)
-	group.Go(s.stand)
-	group.Go(func() error { return s.watch(patience(interval)) })
+	group.Go(s.handleAll)
+	group.Go(s.awaitDisconnect)
+	group.Go(func() error { return s.watchSilence(silenceLimit(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
 	group.Go(func() error { return s.clock.follow(ctx, service) })
 	group.Go(func() error { return s.push(spatev1.NewMetricsServiceClient(bulk)) })
@@ -128,7 +128,7 @@ func (a *Agent) attend(ctx context.Context, conn, bulk *grpc.ClientConn, welcome
 
 // hello introduces the agent and waits for the coordinator's terms.
 func (s *session) hello() (*spatev1.Welcome, error) {
-	resume, armed := s.agent.desk.resume()
+	resume, armed := s.agent.runner.resumeState()
 	err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
 		Protocol: protocol, Definitions: measure.Definitions, Agent: s.agent.describe(),
 		Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
@@ -169,9 +169,9 @@ func (s *session) send(m *spatev1.ConnectRequest) error {
 	return s.control.Send(m)
 }
 
-// unsent returns why a message could not be sent. io.EOF means that the stream has ended and only Recv has the reason;
-// unsent then blocks until that reason has ended ctx.
-func unsent(ctx context.Context, err error) error {
+// sendError returns why a message could not be sent. io.EOF means that the stream has ended and only Recv has the
+// reason; sendError then blocks until that reason has ended ctx.
+func sendError(ctx context.Context, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -179,8 +179,8 @@ func unsent(ctx context.Context, err error) error {
 	return ctx.Err()
 }
 
-// mostOrders is how many messages may wait to be handled before no more are read.
-const mostOrders = 64
+// maxMessages is how many messages may wait to be handled before no more are read.
+const maxMessages = 64
 
 // receive reads the coordinator's messages. It renews the lease at once, even while earlier messages wait to be
 // handled.
@@ -190,13 +190,13 @@ func (s *session) receive() error {
 		if err != nil {
 			return err
 		}
-		s.hear()
+		s.markHeard()
 		if r := m.GetRenewed(); r != nil {
 			s.renewed(r)
 			continue
 		}
 		select {
-		case s.orders <- m:
+		case s.messages <- m:
 		case <-s.ctx.Done():
 			return s.ctx.Err()
 		}
@@ -206,41 +206,41 @@ func (s *session) receive() error {
 // renewed handles the answer to a heartbeat.
 func (s *session) renewed(m *spatev1.Renewed) {
 	if sent, known := s.beats.answered(m.GetNumber()); known {
-		s.agent.desk.renew(sent)
+		s.agent.runner.renewLease(sent)
 	}
 	if m.GetAllEnded() {
-		s.agent.desk.allEnded()
+		s.agent.runner.allEnded()
 	}
 }
 
-// work handles the coordinator's messages in order.
-func (s *session) work() error {
+// handleAll handles the coordinator's messages in order.
+func (s *session) handleAll() error {
 	for {
 		select {
-		case m := <-s.orders:
-			s.obey(m)
+		case m := <-s.messages:
+			s.handle(m)
 		case <-s.ctx.Done():
 			return s.ctx.Err()
 		}
 	}
 }
 
-// obey handles one message.
-func (s *session) obey(m *spatev1.ConnectResponse) {
-	desk := s.agent.desk
+// handle handles one message.
+func (s *session) handle(m *spatev1.ConnectResponse) {
+	runner := s.agent.runner
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Assign:
-		s.clock.hurry()
-		desk.assign(m.Assign, s)
+		s.clock.probeOften()
+		runner.assign(m.Assign, s)
 	case *spatev1.ConnectResponse_Revise:
-		desk.revise(m.Revise, s)
+		runner.revise(m.Revise, s)
 	case *spatev1.ConnectResponse_Arm:
 		s.arm(m.Arm)
 	case *spatev1.ConnectResponse_Stop:
 		s.agent.config.Logger.Info("stopping", "assignment", describe(m.Stop.GetRef()), "reason", m.Stop.GetReason())
-		desk.stop(m.Stop)
+		runner.stop(m.Stop)
 	case *spatev1.ConnectResponse_Measure:
-		desk.measure(m.Measure)
+		runner.measure(m.Measure)
 	}
 }
 
@@ -262,7 +262,7 @@ func (s *session) arm(m *spatev1.Arm) {
 }
 
 func (s *session) armNow(m *spatev1.Arm) {
-	start, uncertainty, known := s.clock.here(clock.Instant(m.GetStartClockNs()))
+	start, uncertainty, known := s.clock.toLocal(clock.Instant(m.GetStartClockNs()))
 	if !known {
 		return // the session is about to end
 	}
@@ -270,24 +270,24 @@ func (s *session) armNow(m *spatev1.Arm) {
 	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()),
 		"coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
 		"uncertainty", uncertainty)
-	if err := s.agent.desk.arm(m.GetRef(), start, uncertainty); err != nil {
-		s.giveUp(err)
+	if err := s.agent.runner.arm(m.GetRef(), start, uncertainty); err != nil {
+		s.disconnect(err)
 	}
 }
 
-// giveUp ends the session because the coordinator has a wrong view of this agent. The next Hello tells it what the
+// disconnect ends the session because the coordinator has a wrong view of this agent. The next Hello tells it what the
 // agent has.
-func (s *session) giveUp(why error) {
+func (s *session) disconnect(why error) {
 	select {
-	case s.wrong <- why:
+	case s.disconnecting <- why:
 	default: // the session is already ending
 	}
 }
 
-// stand blocks until the session is given up, and returns why, or until the session ends.
-func (s *session) stand() error {
+// awaitDisconnect blocks until disconnect is called, and returns why, or until the session ends.
+func (s *session) awaitDisconnect() error {
 	select {
-	case why := <-s.wrong:
+	case why := <-s.disconnecting:
 		return why
 	case <-s.ctx.Done():
 		return s.ctx.Err()
@@ -303,7 +303,7 @@ func (s *session) applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation
 		return
 	}
 	o, _ := s.clock.now()
-	s.answer(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
+	s.respond(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
 		Ref: ref, ClockOffsetNs: o.Nanos, ClockUncertaintyNs: o.Uncertainty.Nanoseconds(), Preparation: found,
 	}}})
 }
@@ -311,13 +311,13 @@ func (s *session) applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation
 // rejected tells the coordinator why an assignment was rejected.
 func (s *session) rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string) {
 	s.agent.config.Logger.Info("assignment rejected", "assignment", describe(ref), "reason", reason)
-	s.answer(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
+	s.respond(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
 		Ref: ref, Reason: reason, Kind: kind,
 	}}})
 }
 
-// answer sends a message and only logs an error: a broken stream ends the session anyway.
-func (s *session) answer(m *spatev1.ConnectRequest) {
+// respond sends a message and only logs an error: a broken stream ends the session anyway.
+func (s *session) respond(m *spatev1.ConnectRequest) {
 	if err := s.send(m); err != nil {
 		s.agent.config.Logger.Debug("answer not sent", "error", err)
 	}

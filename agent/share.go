@@ -16,8 +16,8 @@ import (
 	"github.com/spate-load/spate/workload/dataset"
 )
 
-// share is the agent's part of a stage, made ready: everything that can fail before the start has been tried.
-type share struct {
+// readyStage is the agent's part of a stage, made ready: everything that can fail before the start has been tried.
+type readyStage struct {
 	stage   *spatev1.Stage
 	run     string
 	records bool
@@ -47,8 +47,8 @@ type share struct {
 	answers     *stream.Memory
 }
 
-// kit is what an agent needs to prepare its shares.
-type kit struct {
+// resources is what an agent needs to prepare its stages.
+type resources struct {
 	limits   limits
 	datasets *datasets
 	findings *findings
@@ -59,22 +59,22 @@ type kit struct {
 	answers  *stream.Memory    // for all answers that are longer than requested
 }
 
-// prepare makes a share ready to start. Its error says why that failed and what to do. The caller must close the share.
+// prepare makes a stage ready to start. Its error says why that failed and what to do. The caller must close the stage.
 // prepare blocks while the target's server answers questions and datasets arrive.
-func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
-	s := &share{
+func prepare(ctx context.Context, a *spatev1.Assign, res resources) (*readyStage, error) {
+	s := &readyStage{
 		stage:   a.GetStage(),
 		run:     a.GetRef().GetRunId(),
 		records: a.GetRecords(),
 		prefix:  fmt.Sprintf("%s-%d-", a.GetRef().GetRunId(), a.GetStage().GetIndex()),
 		varies:  varies(a.GetStage().GetLoad()),
 
-		newWatch: k.newWatch,
-		answers:  k.answers,
+		newWatch: res.newWatch,
+		answers:  res.answers,
 	}
 	play, sessions := sessionPlay(s.stage.GetWorkload())
 	s.sessions, s.keepsAnswers = sessions, sessions && play.GetHistory() != "planned"
-	if err := s.makeReady(ctx, a, k); err != nil {
+	if err := s.makeReady(ctx, a, res); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -82,33 +82,33 @@ func prepare(ctx context.Context, a *spatev1.Assign, k kit) (*share, error) {
 }
 
 // makeReady takes the steps of prepare, the cheapest first.
-func (s *share) makeReady(ctx context.Context, a *spatev1.Assign, k kit) error {
+func (s *readyStage) makeReady(ctx context.Context, a *spatev1.Assign, res resources) error {
 	var err error
-	if s.pins, err = k.limits.checkTargets(ctx, s.target()); err != nil {
+	if s.pins, err = res.limits.checkTargets(ctx, s.target()); err != nil {
 		return err
 	}
-	if err := s.openRows(ctx, k.datasets); err != nil {
+	if err := s.openRows(ctx, res.datasets); err != nil {
 		return err
 	}
-	if err := s.schedule(a.GetStripe(), k.limits); err != nil {
+	if err := s.schedule(a.GetStripe(), res.limits); err != nil {
 		return err
 	}
-	if err := s.connect(ctx, a.GetSecrets(), k.findings); err != nil {
+	if err := s.connect(ctx, a.GetSecrets(), res.findings); err != nil {
 		return err
 	}
-	if err := s.watchServers(ctx, a, k); err != nil {
+	if err := s.watchServers(ctx, a, res); err != nil {
 		return err
 	}
 	if err := s.makeContent(); err != nil {
 		return err
 	}
-	s.found.Preparation = noteCapacity(s.found.Preparation, s.beyond(k.capacity), k.name)
+	s.found.Preparation = noteCapacity(s.found.Preparation, s.exceedsCapacity(res.capacity), res.name)
 	runtime.GC() // while nothing is due, so that no stage inherits the garbage of earlier ones
 	return nil
 }
 
-// close releases connections and files. Nothing may use the share any more.
-func (s *share) close() {
+// close releases connections and files. Nothing may use the stage any more.
+func (s *readyStage) close() {
 	if s.client != nil {
 		s.client.Close()
 	}
@@ -123,10 +123,10 @@ func (s *share) close() {
 	}
 }
 
-func (s *share) target() *spatev1.Target { return s.stage.GetTarget() }
+func (s *readyStage) target() *spatev1.Target { return s.stage.GetTarget() }
 
 // openRows opens the workload's dataset, if it has one.
-func (s *share) openRows(ctx context.Context, d *datasets) error {
+func (s *readyStage) openRows(ctx context.Context, d *datasets) error {
 	ds := s.stage.GetDataset()
 	if ds == nil {
 		return nil
@@ -146,7 +146,7 @@ func (s *share) openRows(ctx context.Context, d *datasets) error {
 }
 
 // schedule makes the schedule of a stripe's arrivals.
-func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
+func (s *readyStage) schedule(stripe *spatev1.Stripe, l limits) (err error) {
 	if s.part, err = arrival.NewShare(stripe); err != nil {
 		return fmt.Errorf("stripe: %w", err)
 	}
@@ -158,7 +158,7 @@ func (s *share) schedule(stripe *spatev1.Stripe, l limits) (err error) {
 	return s.scheduleOpen(l)
 }
 
-func (s *share) scheduleClosed(l limits) (err error) {
+func (s *readyStage) scheduleClosed(l limits) (err error) {
 	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.part); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
@@ -168,7 +168,7 @@ func (s *share) scheduleClosed(l limits) (err error) {
 	return l.checkPorts(s.closed.Slots(), l.portsTowards(s.target()))
 }
 
-func (s *share) scheduleOpen(l limits) (err error) {
+func (s *readyStage) scheduleOpen(l limits) (err error) {
 	for _, o := range []*arrival.Open{&s.open, &s.scout} {
 		if *o, err = s.newOpen(); err != nil {
 			return fmt.Errorf("load: %w", err)
@@ -176,14 +176,14 @@ func (s *share) scheduleOpen(l limits) (err error) {
 	}
 	f := countFiles()
 	s.maxStreams = l.streams(f)
-	if most := l.portsTowards(s.target()).connections(l.fileShares); most > 0 {
+	if most := l.portsTowards(s.target()).connections(l.agentsInProcess); most > 0 {
 		s.maxStreams = min(s.maxStreams, most)
 	}
 	return l.checkStreams(1, f)
 }
 
 // newOpen returns an open loop's schedule, from its start.
-func (s *share) newOpen() (arrival.Open, error) {
+func (s *readyStage) newOpen() (arrival.Open, error) {
 	load := s.stage.GetLoad()
 	switch {
 	case load.GetReplaySpeed() == 0:
@@ -208,7 +208,7 @@ func varies(load *spatev1.LoadPoint) bool {
 }
 
 // makeContent makes the workload, and checks that the server accepts its longest request.
-func (s *share) makeContent() (err error) {
+func (s *readyStage) makeContent() (err error) {
 	s.content, err = workload.New(workload.Config{
 		Workload: s.stage.GetWorkload(), Seed: s.stage.GetSeed(), Run: s.prefix, Form: s.client.Form(),
 		Rows: s.rows, Words: s.found.Words, FirstWords: s.found.First, LineTokens: s.found.Lines,
@@ -222,8 +222,8 @@ func (s *share) makeContent() (err error) {
 }
 
 // checkLongest returns an error if the longest request exceeds the server's limit, as far as both are known.
-func (s *share) checkLongest() error {
-	longest, known := workload.LongestRequest(s.stage.GetWorkload(), s.stage.GetDataset())
+func (s *readyStage) checkLongest() error {
+	longest, known := workload.Longest(s.stage.GetWorkload(), s.stage.GetDataset())
 	most := s.found.Preparation.MaxModelTokens
 	if !known || most == nil || longest <= *most {
 		return nil

@@ -29,10 +29,10 @@ type Stats struct {
 // Stats returns the agent's current state. It may be called at any time, and does not block for long.
 func (a *Agent) Stats() Stats {
 	s := Stats{
-		Sessions: a.welcomed.Load(), InFlight: a.desk.inFlight(), Assigned: a.desk.ref() != nil,
+		Sessions: a.welcomed.Load(), InFlight: a.runner.inFlight(), Assigned: a.runner.ref() != nil,
 		Unacked: a.outbox.waiting(), UnackedBytes: a.outbox.size(),
 	}
-	s.Merges, s.DroppedRows = a.outbox.lossy()
+	s.Merges, s.DroppedRows = a.outbox.losses()
 	if offset := a.clock.Load(); offset != nil {
 		s.Connected = true
 		if o, known := (*offset)(); known {

@@ -19,7 +19,7 @@ import (
 )
 
 // connect makes the client, after checking each endpoint and finding out what there is to know about the server.
-func (s *share) connect(ctx context.Context, secrets map[string]string, f *findings) error {
+func (s *readyStage) connect(ctx context.Context, secrets map[string]string, f *findings) error {
 	config, err := s.clientConfig(secrets)
 	if err != nil {
 		return err
@@ -27,14 +27,14 @@ func (s *share) connect(ctx context.Context, secrets map[string]string, f *findi
 	if err := s.newClient(config); err != nil {
 		return err
 	}
-	if err := s.probe(ctx); err != nil {
+	if err := s.checkEndpoints(ctx); err != nil {
 		f.forget(s.run)
 		return err
 	}
 	if s.found, err = f.find(ctx, s); err != nil {
 		return err
 	}
-	if short := preparation.Short(s.stage.GetWorkload(), s.found.Template); short != "" {
+	if short := preparation.ShortPrompts(s.stage.GetWorkload(), s.found.Template); short != "" {
 		s.note("%s", short)
 	}
 	config.ExactOutput, config.RunningUsage = s.found.Preparation.GetExactOutput(),
@@ -47,23 +47,23 @@ func (s *share) connect(ctx context.Context, secrets map[string]string, f *findi
 }
 
 // clientConfig returns the client's configuration for the target.
-func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
+func (s *readyStage) clientConfig(secrets map[string]string) (stream.Config, error) {
 	t := s.target()
 	if len(t.GetEndpoints()) == 0 {
 		return stream.Config{}, fmt.Errorf("target %s: has no endpoints", t.GetName())
 	}
-	key, err := reveal(t.GetApiKey(), secrets)
+	key, err := resolveSecret(t.GetApiKey(), secrets)
 	if err != nil {
 		return stream.Config{}, fmt.Errorf("target %s: api_key: %w", t.GetName(), err)
 	}
 	headers := make(map[string]string, len(t.GetHeaders()))
 	for name, value := range t.GetHeaders() {
-		if headers[name], err = reveal(value, secrets); err != nil {
+		if headers[name], err = resolveSecret(value, secrets); err != nil {
 			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
 		}
 	}
 	connection, err := stream.ConnectionOf(t.GetConnection(),
-		func(reference string) (string, error) { return reveal(reference, secrets) })
+		func(reference string) (string, error) { return resolveSecret(reference, secrets) })
 	if err != nil {
 		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
 	}
@@ -83,15 +83,15 @@ func (s *share) clientConfig(secrets map[string]string) (stream.Config, error) {
 }
 
 // newClient makes the client. It does not open a connection.
-func (s *share) newClient(config stream.Config) (err error) {
+func (s *readyStage) newClient(config stream.Config) (err error) {
 	if s.client, err = stream.New(config); err != nil {
 		return fmt.Errorf("target %s: %w", s.target().GetName(), err)
 	}
 	return nil
 }
 
-// reveal returns the value of a secret reference, and any other text unchanged.
-func reveal(text string, secrets map[string]string) (string, error) {
+// resolveSecret returns the value of a secret reference, and any other text unchanged.
+func resolveSecret(text string, secrets map[string]string) (string, error) {
 	if !strings.HasPrefix(text, "env:") && !strings.HasPrefix(text, "file:") {
 		return text, nil
 	}
@@ -108,21 +108,21 @@ type deadTargetError struct{ error }
 
 func (e *deadTargetError) Unwrap() error { return e.error }
 
-// kindOf returns the failure kind of an error of prepare.
-func kindOf(err error) spatev1.FailureKind {
+// failureKindOf returns the failure kind of an error of prepare.
+func failureKindOf(err error) spatev1.FailureKind {
 	if errors.As(err, new(*deadTargetError)) {
 		return spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 	}
 	return spatev1.FailureKind_FAILURE_KIND_AGENT
 }
 
-// probes is how many endpoints are tried at once.
-const probes = 64
+// maxChecks is how many endpoints are tried at once.
+const maxChecks = 64
 
-// probe tries to connect to each endpoint, so that a dead endpoint is named before the stage starts.
-func (s *share) probe(ctx context.Context) error {
+// checkEndpoints tries to connect to each endpoint, so that a dead endpoint is named before the stage starts.
+func (s *readyStage) checkEndpoints(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(probes)
+	group.SetLimit(maxChecks)
 	for i, endpoint := range s.target().GetEndpoints() {
 		group.Go(func() error {
 			if err := s.client.Check(ctx, i); err != nil {
@@ -140,11 +140,11 @@ func (s *share) probe(ctx context.Context) error {
 type findings struct {
 	mu    sync.Mutex
 	run   string
-	known map[finding]kept
+	known map[finding]cachedFinding
 }
 
-// kept is what was found out, and when.
-type kept struct {
+// cachedFinding is what was found out, and when.
+type cachedFinding struct {
 	preparation.Found
 	at time.Time
 }
@@ -184,9 +184,9 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 	return sha256.Sum256(append(b, byte(kind))), nil
 }
 
-// find returns what is known about a share's target. If no stage of the run has asked the server recently, find asks
+// find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
 // it, and blocks.
-func (f *findings) find(ctx context.Context, s *share) (preparation.Found, error) {
+func (f *findings) find(ctx context.Context, s *readyStage) (preparation.Found, error) {
 	key, err := findingOf(s.stage)
 	if err != nil {
 		return preparation.Found{}, err
@@ -216,9 +216,9 @@ func (f *findings) put(run string, key finding, found preparation.Found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.run != run || f.known == nil {
-		f.run, f.known = run, map[finding]kept{}
+		f.run, f.known = run, map[finding]cachedFinding{}
 	}
-	f.known[key] = kept{found, time.Now()}
+	f.known[key] = cachedFinding{found, time.Now()}
 }
 
 // forget drops the findings about the targets of a run.

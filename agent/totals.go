@@ -38,33 +38,33 @@ func (l *load) neverSent() uint64 {
 	if l.enough {
 		return n
 	}
-	return n + l.cutOff.Load() + l.unbegun.requests + l.left()*l.unbegun.each()
+	return n + l.cutOff.Load() + l.neverStarted.requests + l.notStarted()*l.neverStarted.each()
 }
 
-// left returns how many of the measured arrivals that the load must start were neither started nor counted in unbegun,
-// or 0 if their number is not known. The caller holds l.mu.
-func (l *load) left() uint64 {
-	var owed uint64
+// notStarted returns how many of the measured arrivals that the load must start were neither started nor counted in
+// neverStarted, or 0 if their number is not known. The caller holds l.mu.
+func (l *load) notStarted() uint64 {
+	var required uint64
 	switch {
 	case !l.counted:
 		return 0
 	case l.closed != nil:
-		owed = l.closed.Owed()
+		required = l.closed.Owed()
 	case l.restUnknown():
 		return l.rest
 	default:
-		owed, _ = arrival.Owed(l.stage.GetLoad(), l.part)
+		required, _ = arrival.Owed(l.stage.GetLoad(), l.part)
 	}
-	return owed - min(l.arrivals.Load()+l.unbegun.arrivals, owed)
+	return required - min(l.arrivals.Load()+l.neverStarted.arrivals, required)
 }
 
 // unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known.
 // The caller holds l.mu.
 func (l *load) unsentFrom(neverSent uint64) *int64 {
-	if neverSent == 0 || !l.unsent.known {
+	if neverSent == 0 || !l.firstUnsent.known {
 		return nil
 	}
-	ns := l.unsent.from.Nanoseconds()
+	ns := l.firstUnsent.from.Nanoseconds()
 	return &ns
 }
 
@@ -86,24 +86,24 @@ func (u *firstUnsent) add(a arrival.Arrival) {
 	}
 }
 
-// debt counts arrivals that were never started, and their requests.
-type debt struct{ arrivals, requests uint64 }
+// unstarted counts arrivals that were never started, and their requests.
+type unstarted struct{ arrivals, requests uint64 }
 
 // each returns the average number of requests of an arrival, or 1 if it is not known.
-func (d debt) each() uint64 { return max(d.requests/max(d.arrivals, 1), 1) }
+func (u unstarted) each() uint64 { return max(u.requests/max(u.arrivals, 1), 1) }
 
-// owe counts an arrival that will never be started, if it is a measured one.
-func (l *load) owe(a arrival.Arrival) {
+// countNeverSent counts an arrival that will never be started, if it is a measured one.
+func (l *load) countNeverSent(a arrival.Arrival) {
 	if a.Unmeasured {
 		return
 	}
 	requests := l.turns(a.Index)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unbegun.arrivals++
-	l.unbegun.requests += requests
+	l.neverStarted.arrivals++
+	l.neverStarted.requests += requests
 	if l.closed == nil {
-		l.unsent.add(a)
+		l.firstUnsent.add(a)
 	}
 }
 
@@ -122,26 +122,26 @@ func (l *load) turns(index uint64) uint64 {
 // walkLimit bounds how many arrivals of an abandoned schedule are read.
 const walkLimit = 1 << 20
 
-// oweRest counts the requests of the sessions left in an abandoned schedule. Beyond walkLimit, sessions are assumed to
-// have the average length of those before them: a count of millions must not delay the totals.
-func (l *load) oweRest(next func() (arrival.Arrival, bool)) {
+// countRestNeverSent counts the requests of the sessions left in an abandoned schedule. Beyond walkLimit, sessions are
+// assumed to have the average length of those before them: a count of millions must not delay the totals.
+func (l *load) countRestNeverSent(next func() (arrival.Arrival, bool)) {
 	for range walkLimit {
-		if !l.owesSessions() {
+		if !l.mustCountSessions() {
 			return
 		}
 		a, more := next()
 		if !more {
 			return
 		}
-		l.owe(a)
+		l.countNeverSent(a)
 	}
 }
 
-// owesSessions reports whether there are sessions left whose requests must be counted.
-func (l *load) owesSessions() bool {
+// mustCountSessions reports whether there are sessions left whose requests must be counted.
+func (l *load) mustCountSessions() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sessions && !l.enough && (l.left() > 0 || l.restUnknown())
+	return l.sessions && !l.enough && (l.notStarted() > 0 || l.restUnknown())
 }
 
 // restUnknown reports whether only the rest of the schedule tells how many measured arrivals the agent still has. This

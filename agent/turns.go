@@ -12,17 +12,17 @@ import (
 // cuts it off.
 func (w *worker) play(scheduled clock.Instant) {
 	turns := w.ask.Turns
-	w.load.begun(&w.request)
+	w.load.arrivalStarted(&w.request)
 	w.send(scheduled)
 	for turn := 1; turn < turns; turn++ {
 		next, ok := w.nextTurn(turn)
 		if !ok {
-			w.leave(turns - turn)
+			w.countUnsentTurns(turns - turn)
 			break
 		}
 		w.send(next)
 	}
-	w.load.played(&w.request, w.observation.End)
+	w.load.arrivalEnded(&w.request, w.observation.End)
 }
 
 // nextTurn prepares a turn and waits for its time, the pause after the previous turn. It reports whether the turn must
@@ -37,7 +37,7 @@ func (w *worker) nextTurn(turn int) (scheduled clock.Instant, ok bool) {
 		return 0, false
 	}
 	scheduled = o.End.Add(w.ask.Pause)
-	w.load.expect(scheduled)
+	w.load.expectTurn(scheduled)
 	return scheduled, w.wait(w.load.starting, scheduled) && w.load.mayStart()
 }
 
@@ -51,9 +51,9 @@ func (w *worker) keepAnswer() {
 	w.answers[n] = append(w.answers[n][:0], w.observation.Answer...)
 }
 
-// leave counts turns that are not sent. After a failed turn the history would be wrong; otherwise the end of the load
-// cut the turns off.
-func (w *worker) leave(turns int) {
+// countUnsentTurns counts turns that are not sent. After a failed turn the history would be wrong; otherwise the end of
+// the load cut the turns off.
+func (w *worker) countUnsentTurns(turns int) {
 	switch {
 	case w.request.Unmeasured:
 	case w.observation.Err != nil:

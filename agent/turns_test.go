@@ -35,7 +35,7 @@ func thinking(pause time.Duration) *spatev1.SessionPlay {
 // turnsOf returns how many turns the first n sessions of a stage have.
 func turnsOf(t *testing.T, stage *spatev1.Stage, n int) (turns []int) {
 	t.Helper()
-	s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
+	s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestSessionsThatWereNotBegunOweAllTheirTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stage := sessionStage(c.load, nil, newEngine(t, 0, 0))
-			s, err := prepare(t.Context(), assignOf(stage, 0), kitOf(limits{}))
+			s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
 			if err != nil {
 				t.Fatal(err)
 			}

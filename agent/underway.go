@@ -8,38 +8,38 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// longestAway bounds how far from now a start may be: no stage is planned that far ahead or lasts that long.
-const longestAway = 10 * 365 * 24 * time.Hour
+// maxStartDistance bounds how far from now a start may be: no stage is planned that far ahead or lasts that long.
+const maxStartDistance = 10 * 365 * 24 * time.Hour
 
 // arm sets the start of the assignment, on this machine's clock, and begins to wait for it. Arming twice changes
 // nothing. The error says what the coordinator has wrong about this agent.
-func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	a := d.current
+func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.current
 	switch {
-	case d.closed || a == nil && d.over != nil && sameStage(d.over.ref, ref):
+	case r.closed || a == nil && r.finished != nil && sameStage(r.finished.ref, ref):
 		return nil
 	case a == nil || !sameStage(a.ref, ref):
 		return fmt.Errorf("%s was armed, but is not assigned", describe(ref))
-	case a.share == nil:
+	case a.ready == nil:
 		return fmt.Errorf("%s was armed before it was ready", describe(ref))
 	case a.load != nil:
 		return nil
-	case clock.Until(start) > longestAway || clock.Until(start) < -longestAway:
+	case clock.Until(start) > maxStartDistance || clock.Until(start) < -maxStartDistance:
 		return fmt.Errorf("%s was armed for a start %v from now", describe(ref), clock.Until(start))
 	}
-	a.load = newLoad(a.share, start, uncertainty, func(s *spatev1.Snapshot) { d.emit(a, s) })
-	a.load.lapsed, a.load.account.hurry = d.checkLease, d.hurry
-	d.watchLease()
+	a.load = newLoad(a.ready, start, uncertainty, func(s *spatev1.Snapshot) { r.emit(a, s) })
+	a.load.expire, a.load.account.requestHeartbeat = r.checkLease, r.requestHeartbeat
+	r.watchLease()
 	if a.rate == 0 { // the schedule does not tell the rate
-		a.load.pace.most = d.kit.limits.maxRate
+		a.load.rateCheck.max = r.resources.limits.maxRate
 	}
 	if a.from != nil {
 		a.load.measure(*a.from)
 	}
-	d.work.Go(func() {
-		defer a.share.close()
+	r.work.Go(func() {
+		defer a.ready.close()
 		a.load.run()
 	})
 	return nil
@@ -47,38 +47,38 @@ func (d *desk) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty 
 
 // emit puts a snapshot of an assignment into the outbox. The assignment is over with its totals, and the next one may
 // start.
-func (d *desk) emit(a *assignment, s *spatev1.Snapshot) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tell(a, d.outbox.add(a.ref, s))
+func (r *runner) emit(a *assignment, s *spatev1.Snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logPressure(a, r.outbox.add(a.ref, s))
 	if s.GetTotals() == nil {
 		return
 	}
-	d.current, d.over = nil, a
-	if r := d.next; r != nil {
-		d.next = nil
-		d.take(r.assign, r.by)
+	r.current, r.finished = nil, a
+	if next := r.next; next != nil {
+		r.next = nil
+		r.startPreparing(next.assign, next.responder)
 	}
 }
 
-// tell logs once for an assignment that the outbox is too small. The caller holds d.mu.
-func (d *desk) tell(a *assignment, p pressure) {
-	if a.pressed || p == (pressure{}) {
+// logPressure logs once for an assignment that the outbox is too small. The caller holds r.mu.
+func (r *runner) logPressure(a *assignment, p pressure) {
+	if a.pressureLogged || p == (pressure{}) {
 		return
 	}
-	a.pressed = true
-	d.logger.Warn("the coordinator receives measurements too slowly: windows are merged, and request rows are "+
+	a.pressureLogged = true
+	r.logger.Warn("the coordinator receives measurements too slowly: windows are merged, and request rows are "+
 		"dropped if merging is not enough",
-		"assignment", describe(a.ref), "waiting_bytes", d.outbox.size(), "limit_bytes", d.outbox.limit,
+		"assignment", describe(a.ref), "waiting_bytes", r.outbox.size(), "limit_bytes", r.outbox.limit,
 		"dropped_rows", p.rows)
 }
 
 // measure sets when measuring begins for the current assignment, before its start or after. It may be called again, to
 // no effect. It ignores an assignment that is not current.
-func (d *desk) measure(m *spatev1.Measure) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	a, from := d.current, time.Duration(m.GetFromNs())
+func (r *runner) measure(m *spatev1.Measure) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, from := r.current, time.Duration(m.GetFromNs())
 	switch {
 	case a == nil || !sameStage(a.ref, m.GetRef()):
 	case a.load != nil:
@@ -88,16 +88,16 @@ func (d *desk) measure(m *spatev1.Measure) {
 	}
 }
 
-// stoodStill ends a load that was armed before this machine's clock stood still: the load would continue in windows
-// that are over for all others.
-func (d *desk) stoodStill(leap time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.current == nil || d.current.load == nil || d.current.ending {
+// clockStoodStill ends a load that was armed before this machine's clock stood still: the load would continue in
+// windows that are over for all others.
+func (r *runner) clockStoodStill(leap time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current == nil || r.current.load == nil || r.current.ending {
 		return
 	}
-	d.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(d.current.ref))
-	d.finish(func(l *load) {
+	r.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(r.current.ref))
+	r.finish(func(l *load) {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("this machine's clock stood still for %v, as after a suspend: later measurements would "+
 				"belong to other seconds", leap.Round(time.Millisecond)))
@@ -105,73 +105,73 @@ func (d *desk) stoodStill(leap time.Duration) {
 }
 
 // stop ends an assignment because the coordinator said so, or drops one that waits.
-func (d *desk) stop(m *spatev1.Stop) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.next != nil && sameStage(d.next.assign.GetRef(), m.GetRef()) {
-		d.next = nil
+func (r *runner) stop(m *spatev1.Stop) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next != nil && sameStage(r.next.assign.GetRef(), m.GetRef()) {
+		r.next = nil
 	}
-	d.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately(), m.GetEnough()) })
+	r.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately(), m.GetEnough()) })
 }
 
 // refused ends the assignment of a snapshot that the coordinator refused: its result cannot become complete.
-func (d *desk) refused(s *spatev1.Snapshot, reason string) {
+func (r *runner) refused(s *spatev1.Snapshot, reason string) {
 	ref := &spatev1.AssignmentRef{RunId: s.GetKey().GetRunId(), StageIndex: s.GetStageIndex(),
 		Revision: s.GetRevision()}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tellRefused(ref, s, reason)
-	d.end(ref, func(l *load) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logRefused(ref, s, reason)
+	r.end(ref, func(l *load) {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true,
 			fmt.Sprintf("the coordinator refused the snapshot of window %d: %s", s.GetWindow(), reason))
 	})
 }
 
-// tellRefused logs once for an assignment that a snapshot was refused, because all later ones will be, too. The caller
-// holds d.mu.
-func (d *desk) tellRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reason string) {
-	for _, a := range []*assignment{d.current, d.over} {
+// logRefused logs once for an assignment that a snapshot was refused, because all later ones will be, too. The caller
+// holds r.mu.
+func (r *runner) logRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reason string) {
+	for _, a := range []*assignment{r.current, r.finished} {
 		if a == nil || !sameStage(a.ref, ref) {
 			continue
 		}
-		if a.refused {
+		if a.refusalLogged {
 			return
 		}
-		a.refused = true
+		a.refusalLogged = true
 	}
-	d.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref),
-		"window", s.GetWindow(),
+	r.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref), "window",
+		s.GetWindow(),
 		"sequence", s.GetKey().GetSequence(), "reason", reason)
 }
 
 // close ends the current assignment, and accepts nothing more.
-func (d *desk) close(reason string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	if d.alarm != nil {
-		d.alarm.Stop()
+func (r *runner) close(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.alarm != nil {
+		r.alarm.Stop()
 	}
-	if r := d.next; r != nil {
-		d.next = nil
-		go r.by.rejected(r.assign.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, reason)
+	if next := r.next; next != nil {
+		r.next = nil
+		go next.responder.rejected(next.assign.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, reason)
 	}
-	d.finish(func(l *load) { l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
+	r.finish(func(l *load) { l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
 }
 
-// end ends the assignment if it is the current one. The caller holds d.mu.
-func (d *desk) end(ref *spatev1.AssignmentRef, stop func(*load)) {
-	if d.current != nil && sameStage(d.current.ref, ref) {
-		d.finish(stop)
+// end ends the assignment if it is the current one. The caller holds r.mu.
+func (r *runner) end(ref *spatev1.AssignmentRef, stop func(*load)) {
+	if r.current != nil && sameStage(r.current.ref, ref) {
+		r.finish(stop)
 	}
 }
 
-// finish stops the load, or drops an assignment that has no load. The caller holds d.mu.
-func (d *desk) finish(stop func(*load)) {
-	if d.current != nil && d.current.load != nil {
-		d.current.ending = true
-		stop(d.current.load)
+// finish stops the load, or drops an assignment that has no load. The caller holds r.mu.
+func (r *runner) finish(stop func(*load)) {
+	if r.current != nil && r.current.load != nil {
+		r.current.ending = true
+		stop(r.current.load)
 		return
 	}
-	d.drop()
+	r.drop()
 }

@@ -19,8 +19,8 @@ type Watch interface {
 	Ended(o *stream.Observation)
 }
 
-// watched makes a watch see the worker's requests.
-func (w *worker) watched(by Watch) {
+// attachWatch makes a watch see the worker's requests.
+func (w *worker) attachWatch(by Watch) {
 	record := w.onToken
 	w.watch, w.onFrame = by, by.Frame
 	w.onToken = func(at clock.Instant, tokens int) {

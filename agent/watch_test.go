@@ -49,7 +49,7 @@ func TestWatchSeesEachRequest(t *testing.T) {
 	} {
 		var mu sync.Mutex
 		var all []*watchLog
-		k := kitOf(limits{})
+		k := resourcesOf(limits{})
 		k.newWatch = func() Watch {
 			mu.Lock()
 			defer mu.Unlock()
@@ -93,7 +93,7 @@ func TestShareBeyondTheCapacity(t *testing.T) {
 		"streams not measured": {&spatev1.LoadPoint{Concurrency: 5, Requests: 5}, &spatev1.Capacity{StartsPerSecond: 1},
 			""},
 	} {
-		k := kitOf(limits{})
+		k := resourcesOf(limits{})
 		k.name, k.capacity = "a", c.capacity
 		for range 2 { // the second gets the first one's findings, without its note
 			s, err := prepare(t.Context(), assignOf(stageOf(c.load, server), 0), k)

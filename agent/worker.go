@@ -25,7 +25,7 @@ type worker struct {
 	answers     [][]byte // of the session's turns so far
 	body, id    []byte
 	observation stream.Observation
-	broken      error         // why the request could not be made
+	buildErr    error         // why the request could not be made
 	pause       time.Duration // after the last failure to connect; 0: the last request did not fail so
 	alarm       *time.Timer   // nil: not needed yet
 	watch       Watch         // nil: requests are not watched
@@ -40,14 +40,14 @@ func (l *load) newWorker(i int) *worker {
 	w := &worker{load: l, shard: l.recorder.Shard(i)}
 	form := l.client.Form()
 	w.appendPrompt = func(dst []byte) []byte {
-		dst, w.broken = l.content.AppendPrompt(dst, workload.Request{
+		dst, w.buildErr = l.content.AppendPrompt(dst, workload.Request{
 			Index: w.request.Index, Turn: w.request.Turn, Form: form, Answers: w.answers,
 		})
 		return dst
 	}
 	w.onToken = w.token
 	if l.newWatch != nil {
-		w.watched(l.newWatch())
+		w.attachWatch(l.newWatch())
 	}
 	return w
 }
@@ -60,26 +60,26 @@ func (w *worker) token(at clock.Instant, tokens int) {
 	o.Lags = o.Lags[:0]
 }
 
-// Room for frames: made in advance for as many frames as tokens are requested, at most mostRoom, plus spareRoom for
+// Room for frames: made in advance for as many frames as tokens are requested, at most maxFrameRoom, plus spareRoom for
 // frames without tokens.
 const (
-	mostRoom  = 1024
-	spareRoom = 4
-	// mostAnswer is how many bytes of an answer's memory are reused for the next one.
-	mostAnswer = 64 << 10
+	maxFrameRoom = 1024
+	spareRoom    = 4
+	// maxAnswer is how many bytes of an answer's memory are reused for the next one.
+	maxAnswer = 64 << 10
 )
 
 // makeRoom makes room for the frames of an answer of the requested length: a list that grows could take up to twice as
 // much. It releases the memory of an answer that was longer than requested.
 func (w *worker) makeRoom() {
 	o := &w.observation
-	if cap(o.Frames) > 2*int(w.ask.OSL)+mostRoom {
+	if cap(o.Frames) > 2*int(w.ask.OSL)+maxFrameRoom {
 		o.Frames = nil
 	}
-	if cap(o.Answer) > mostAnswer {
+	if cap(o.Answer) > maxAnswer {
 		o.Answer = nil
 	}
-	o.Frames = slices.Grow(o.Frames[:0], int(min(w.ask.OSL, mostRoom))+spareRoom)
+	o.Frames = slices.Grow(o.Frames[:0], int(min(w.ask.OSL, maxFrameRoom))+spareRoom)
 }
 
 // prepare makes the first request of an arrival. The request depends only on the stage's seed and the arrival's index,
@@ -92,8 +92,8 @@ func (w *worker) prepare(a arrival.Arrival) bool {
 		Unmeasured: a.Unmeasured,
 	}
 	var err error
-	if w.request.Endpoint, err = w.load.balance.of(a.Index); err != nil {
-		return w.unmade(err)
+	if w.request.Endpoint, err = w.load.balance.endpointOf(a.Index); err != nil {
+		return w.failLoad(err)
 	}
 	return w.prepareTurn(0)
 }
@@ -106,8 +106,8 @@ func (w *worker) prepareTurn(turn int) bool {
 	if err == nil {
 		w.body = w.load.client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
 	}
-	if err := cmp.Or(err, w.broken); err != nil {
-		return w.unmade(err)
+	if err := cmp.Or(err, w.buildErr); err != nil {
+		return w.failLoad(err)
 	}
 	w.makeRoom()
 	if w.load.records {
@@ -118,8 +118,8 @@ func (w *worker) prepareTurn(turn int) bool {
 	return true
 }
 
-// unmade ends the load because a request cannot be made. It returns false.
-func (w *worker) unmade(err error) bool {
+// failLoad ends the load because a request cannot be made. It returns false.
+func (w *worker) failLoad(err error) bool {
 	w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
 	return false
 }
@@ -127,13 +127,13 @@ func (w *worker) unmade(err error) bool {
 // send sends the prepared request and records what became of it. It blocks until the response has ended.
 func (w *worker) send(scheduled clock.Instant) {
 	w.request.Scheduled = scheduled
-	if w.load.balance.live() {
+	if w.load.balance.chosenAtSend() {
 		w.request.Endpoint = w.load.balance.take()
 		defer w.load.balance.done(w.request.Endpoint)
 	}
-	first := w.load.firsts.begin()
+	first := w.load.hopelessCheck.countStart()
 	now := clock.Now()
-	w.load.paced(now)
+	w.load.countInSecond(now)
 	w.shard.RecordStart(&w.request, now)
 	if w.watch != nil {
 		w.watch.Began(scheduled, now)
@@ -187,23 +187,23 @@ func (w *worker) wait(ctx context.Context, until clock.Instant) bool {
 
 // Pauses of a closed loop's slot after a failure.
 const (
-	firstPause = 100 * time.Millisecond
-	lastPause  = time.Second
+	minPause = 100 * time.Millisecond
+	maxPause = time.Second
 	// A failed request holds its slot for at least this long. A server that refuses at once still gets load, as a
 	// closed loop requires, but at most a thousand requests a second from each slot.
 	shortestFailure = time.Millisecond
 )
 
-// rest returns when the worker's slot is free again: at the end of the response, or later after a failure. Pauses grow
-// while connections fail, so that an unreachable server is not flooded.
-func (w *worker) rest() clock.Instant {
+// freeAt returns when the worker's slot is free again: at the end of the response, or later after a failure. Pauses
+// grow while connections fail, so that an unreachable server is not flooded.
+func (w *worker) freeAt() clock.Instant {
 	o := &w.observation
 	switch {
 	case o.Err == nil:
 		w.pause = 0
 		return o.End
 	case unreachable(o.Err):
-		w.pause = min(max(2*w.pause, firstPause), lastPause)
+		w.pause = min(max(2*w.pause, minPause), maxPause)
 		return o.End.Add(w.pause)
 	default:
 		w.pause = 0

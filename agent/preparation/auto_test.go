@@ -205,7 +205,7 @@ func TestTemplateBeyondTheISL(t *testing.T) {
 		stage := stageOf(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: "auto"})
 		stage.Workload.GetRandom().Isl = isl
 		f, err := found(t, &fakeServer{template: 8, usage: true}, stage)
-		note := Short(stage.GetWorkload(), f.Template)
+		note := ShortPrompts(stage.GetWorkload(), f.Template)
 		if err != nil || strings.Contains(note,
 			"The server adds 8 tokens to each prompt, so no prompt can have fewer than 9") != told {
 			t.Errorf("%d: %q, %v", isl, note, err)
@@ -321,17 +321,17 @@ func TestLongText(t *testing.T) {
 	defer client.Close()
 	few, _ := verses(false)()
 	var lines []workload.Line
-	for i := range 5 * mostLines {
+	for i := range 5 * maxLines {
 		lines = append(lines, workload.Line{Text: strings.Repeat("a ", i/len(few)) + few[i%len(few)].Text})
 	}
 	f, err := Find(t.Context(), client, sonnetStage(&spatev1.Target{Api: "chat", Model: "m", Tokenizer: "server"}, 400),
 		func() ([]workload.Line, error) { return lines, nil })
-	if err != nil || len(f.Lines) != len(lines) || s.tokenized.Load() > mostLines+tokenizeRequests {
+	if err != nil || len(f.Lines) != len(lines) || s.tokenized.Load() > maxLines+tokenizeRequests {
 		t.Errorf("%d lengths after %d requests: %v", len(f.Lines), s.tokenized.Load(), err)
 	}
 }
 
-// TestOwnText: a note says that given texts are not counted, and their template is weighed if a file counted them.
+// TestOwnText: a note says that given texts are not counted, and their template is counted if a file counted them.
 func TestOwnText(t *testing.T) {
 	rows := &spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: &spatev1.FileContent{}}}
 	for tokenizer, tt := range map[string]struct {

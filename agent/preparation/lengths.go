@@ -20,25 +20,25 @@ func (f *finder) lengths(ctx context.Context) error {
 	tokenizer := f.stage.GetTarget().GetTokenizer()
 	switch {
 	case KindOf(f.stage.GetWorkload()) == Own:
-		f.own(ctx, tokenizer)
+		f.ownLengths(ctx, tokenizer)
 		return nil
 	case f.client.Form() == workload.TokenIDs:
 		f.found.Preparation.Lengths = "token_ids"
 		return nil
 	case tokenizer == "auto":
-		f.auto(ctx)
+		f.autoLengths(ctx)
 		return nil
 	case tokenizer == "server", tokenizer == "usage":
-		if f.silent {
+		if f.unreachable {
 			return fmt.Errorf("tokenizer %s: the endpoint cannot be reached: %s", tokenizer,
 				strings.Join(f.found.Preparation.GetNotes(), " "))
 		}
-		if err := f.verified(ctx, tokenizer); err != nil {
+		if err := f.useVerified(ctx, tokenizer); err != nil {
 			return fmt.Errorf("tokenizer %s: %w", tokenizer, err)
 		}
 		return f.countLines(ctx, tokenizer)
 	case strings.HasPrefix(tokenizer, "file:"):
-		if err := f.fromFile(ctx); err != nil {
+		if err := f.useFile(ctx); err != nil {
 			return err
 		}
 		if err := f.countLines(ctx, "file"); err != nil {
@@ -46,13 +46,13 @@ func (f *finder) lengths(ctx context.Context) error {
 		}
 		return nil
 	}
-	f.byWords("")
+	f.useUncounted("")
 	return nil
 }
 
-// own handles rows with given texts. Only a tokenizer file counts their tokens, and then the tokens that the server
-// adds are part of the length.
-func (f *finder) own(ctx context.Context, tokenizer string) {
+// ownLengths handles rows with given texts. Only a tokenizer file counts their tokens, and then the tokens that the
+// server adds are part of the length.
+func (f *finder) ownLengths(ctx context.Context, tokenizer string) {
 	f.found.Preparation.Lengths = "own"
 	switch {
 	case tokenizer == "server", tokenizer == "usage":
@@ -61,25 +61,25 @@ func (f *finder) own(ctx context.Context, tokenizer string) {
 			"tokenizer to file:PATH.", tokenizer)
 	case strings.HasPrefix(tokenizer, "file:") && f.client.Form() != workload.TokenIDs &&
 		len(f.stage.GetLexicon().GetWords()) > 0:
-		f.weighTemplate(ctx, f.stage.GetLexicon().GetWords())
+		f.countTemplate(ctx, f.stage.GetLexicon().GetWords())
 	}
 }
 
-// auto uses the first way that works. If none does, prompts are made of unchecked words.
-func (f *finder) auto(ctx context.Context) {
-	if f.silent || f.api() == "triton" { // Triton counts no tokens
-		f.byWords("")
+// autoLengths uses the first way that works. If none does, prompts are made of unchecked words.
+func (f *finder) autoLengths(ctx context.Context) {
+	if f.unreachable || f.api() == "triton" { // Triton counts no tokens
+		f.useUncounted("")
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, lengthsLimit)
 	defer cancel()
 	var why []string
 	for _, way := range []string{"server", "usage"} {
-		if way == "usage" && f.broken {
+		if way == "usage" && f.requestsFail {
 			why = append(why, "short requests fail")
 			break
 		}
-		err := f.verified(within, way)
+		err := f.useVerified(within, way)
 		if err == nil {
 			if err := f.countLines(within, way); err != nil {
 				f.note("The lengths of the text's lines are estimated from their words: %v.", err)
@@ -88,7 +88,7 @@ func (f *finder) auto(ctx context.Context) {
 		}
 		why = append(why, fmt.Sprintf("by %s: %v", way, brief(err)))
 	}
-	f.byWords(strings.Join(why, "; "))
+	f.useUncounted(strings.Join(why, "; "))
 }
 
 // brief returns an error's text without advice that only a plan with that tokenizer needs.
@@ -101,8 +101,8 @@ func brief(err error) string {
 	return text
 }
 
-// byWords makes prompts of words that nobody has counted. why is the reason, or "" if the plan wants it so.
-func (f *finder) byWords(why string) {
+// useUncounted makes prompts of words that nobody has counted. why is the reason, or "" if the plan wants it so.
+func (f *finder) useUncounted(why string) {
 	f.found.Preparation.Lengths = "words"
 	switch {
 	case why != "":
@@ -115,9 +115,9 @@ func (f *finder) byWords(why string) {
 	}
 }
 
-// verified uses those of the workload's own words that the server counts as one token each.
-func (f *finder) verified(ctx context.Context, way string) error {
-	s, err := f.scale(ctx, way)
+// useVerified uses those of the workload's own words that the server counts as one token each.
+func (f *finder) useVerified(ctx context.Context, way string) error {
+	s, err := f.newWordFinder(ctx, way)
 	if err != nil {
 		return err
 	}
@@ -130,26 +130,39 @@ func (f *finder) verified(ctx context.Context, way string) error {
 	return nil
 }
 
-// scale returns a scale that counts by the server's tokenizer (as chats, if the tokenizer accepts chats), or by usage.
-func (f *finder) scale(ctx context.Context, way string) (*scale, error) {
+// newWordFinder returns a finder that counts by the server's tokenizer (as chats, if the tokenizer accepts chats), or
+// by usage.
+func (f *finder) newWordFinder(ctx context.Context, way string) (*wordFinder, error) {
 	if way == "usage" {
-		return &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: singles,
-			words: f.fitting()}, nil
+		return &wordFinder{
+			countPrompt:  f.measure,
+			countList:    f.measure,
+			sameCount:    true,
+			requestsLeft: usageRequests,
+			perRound:     singlesPerRound,
+			words:        f.fitting(),
+		}, nil
 	}
-	s := &scale{prompt: f.tokenize, list: f.tokenize, same: true, left: tokenizeRequests, looks: singles,
-		words: workload.Words()}
+	s := &wordFinder{
+		countPrompt:  f.tokenize,
+		countList:    f.tokenize,
+		sameCount:    true,
+		requestsLeft: tokenizeRequests,
+		perRound:     singlesPerRound,
+		words:        workload.Words(),
+	}
 	if f.client.Form() != workload.Messages {
 		return s, nil
 	}
 	_, err := f.tokenizeChat(ctx, s.words[0])
 	if err == nil {
-		s.prompt, s.list = f.tokenizeChat, f.tokenizeChat
+		s.countPrompt, s.countList = f.tokenizeChat, f.tokenizeChat
 		return s, nil
 	}
 	if _, err := f.tokenize(ctx, s.words[0]); err != nil {
 		return nil, err
 	}
-	s.prompt, s.same, s.words = f.measureChat, false, f.fitting()
+	s.countPrompt, s.sameCount, s.words = f.measureChat, false, f.fitting()
 	return s, nil
 }
 
@@ -171,7 +184,7 @@ func (f *finder) fitting() []string {
 	if limit == 0 {
 		return words
 	}
-	return words[:min(max(fewest, (limit-template)/each), len(words))]
+	return words[:min(max(minWords, (limit-template)/each), len(words))]
 }
 
 // template records how many tokens the server adds to a prompt.
@@ -180,49 +193,55 @@ func (f *finder) template(tokens uint32) {
 	f.found.Preparation.TemplateTokens = &tokens
 }
 
-// tokenize weighs a text with the server's tokenizer.
+// tokenize counts a text with the server's tokenizer.
 func (f *finder) tokenize(ctx context.Context, text string) (uint64, error) {
-	f.ask()
+	f.countRequest()
 	t, err := f.client.Tokenize(ctx, endpoint, text)
-	f.most(t.MaxModelTokens)
+	f.setMaxTokens(t.MaxModelTokens)
 	return t.Count, err
 }
 
-// tokenizeChat weighs a chat with the server's tokenizer.
+// tokenizeChat counts a chat with the server's tokenizer.
 func (f *finder) tokenizeChat(ctx context.Context, text string) (uint64, error) {
-	f.ask()
+	f.countRequest()
 	t, err := f.client.TokenizeChat(ctx, endpoint, text)
-	f.most(t.MaxModelTokens)
+	f.setMaxTokens(t.MaxModelTokens)
 	return t.Count, err
 }
 
-// measure weighs a text by the server's usage.
+// measure counts a text by the server's usage.
 func (f *finder) measure(ctx context.Context, text string) (uint64, error) {
-	f.ask()
+	f.countRequest()
 	return f.client.Measure(ctx, endpoint, text)
 }
 
-// fromFile uses the words of a tokenizer file, and weighs the template with them if the server can count.
-func (f *finder) fromFile(ctx context.Context) error {
+// useFile uses the words of a tokenizer file, and counts the template with them if the server can count.
+func (f *finder) useFile(ctx context.Context) error {
 	f.found.Preparation.Lengths = "file"
 	words := f.stage.GetLexicon().GetWords()
 	if len(words) == 0 {
 		return errors.New("tokenizer file: its words are missing from the assignment")
 	}
 	f.found.Words = words
-	f.weighTemplate(ctx, words)
+	f.countTemplate(ctx, words)
 	return nil
 }
 
-// weighTemplate finds out what the server adds to a prompt, with words that are one token each in all places.
-func (f *finder) weighTemplate(ctx context.Context, words []string) {
-	if f.silent {
+// countTemplate finds out what the server adds to a prompt, with words that are one token each in all places.
+func (f *finder) countTemplate(ctx context.Context, words []string) {
+	if f.unreachable {
 		return
 	}
 	const known = 3 // words are known to be one token each: a few are enough to see what else a prompt has
-	s := &scale{prompt: f.measure, list: f.measure, same: true, left: usageRequests, looks: min(known, len(words)),
-		words: words}
-	err := s.starts(ctx)
+	s := &wordFinder{
+		countPrompt:  f.measure,
+		countList:    f.measure,
+		sameCount:    true,
+		requestsLeft: usageRequests,
+		perRound:     min(known, len(words)),
+		words:        words,
+	}
+	err := s.findFirst(ctx)
 	if err == nil {
 		err = s.confirm(ctx)
 	}

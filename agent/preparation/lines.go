@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// mostLines is how many lines of a text are counted one by one. Other lines of a longer text are estimated by their
+	// maxLines is how many lines of a text are counted one by one. Other lines of a longer text are estimated by their
 	// bytes.
-	mostLines = 2000
+	maxLines = 2000
 	// blocks is how many parts of a text are counted if each costs a request to the model, and blockLines their maximum
 	// number of lines.
 	blocks, blockLines = 12, 32
-	// proofs is how many whole prompts are counted, and proofTokens their maximum length.
-	proofs, proofTokens = 4, 2048
+	// checkedPrompts is how many whole prompts are counted, and checkedTokens their maximum length.
+	checkedPrompts, checkedTokens = 4, 2048
 )
 
-// countLines finds out the lengths of the lines of a sonnet's text, and what whole prompts of such lines weigh in
-// addition. For other workloads it does nothing.
+// countLines finds out the lengths of the lines of a sonnet's text, and how many tokens whole prompts of such lines
+// have in addition. For other workloads it does nothing.
 func (f *finder) countLines(ctx context.Context, way string) error {
 	content, ok := f.stage.GetWorkload().GetContent().(*spatev1.Workload_Sonnet)
 	if !ok || f.lines == nil || f.client.Form() == workload.TokenIDs {
@@ -46,7 +46,7 @@ func (f *finder) countLines(ctx context.Context, way string) error {
 	if err != nil {
 		return err
 	}
-	return t.prove(ctx, way)
+	return t.checkPrompts(ctx, way)
 }
 
 // text is the text of a sonnet.
@@ -71,18 +71,18 @@ func (t *text) fromFile() {
 	}
 }
 
-// countEach weighs each line with the server's tokenizer, in its normal place: after the end of another line.
+// countEach counts each line with the server's tokenizer, in its normal place: after the end of another line.
 func (t *text) countEach(ctx context.Context) error {
 	base, err := t.tokenize(ctx, before)
 	if err != nil {
 		return err
 	}
 	counts := make(map[string]uint32)
-	step := max(1, (len(t.lines)+mostLines-1)/mostLines)
+	step := max(1, (len(t.lines)+maxLines-1)/maxLines)
 	for i := 0; i < len(t.lines); i += step {
 		counts[t.lines[i].Text] = 0
 	}
-	if err := t.weighLines(ctx, counts, base); err != nil {
+	if err := t.countLineTokens(ctx, counts, base); err != nil {
 		return err
 	}
 	rate := t.rate(counts)
@@ -99,28 +99,28 @@ func (t *text) countEach(ctx context.Context) error {
 // before is a line that precedes each counted line.
 const before = "the\n"
 
-// weighLines weighs the lines of a map, several at a time.
-func (t *text) weighLines(ctx context.Context, counts map[string]uint32, base uint64) error {
+// countLineTokens counts the lines of a map, several at a time.
+func (t *text) countLineTokens(ctx context.Context, counts map[string]uint32, base uint64) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(askers)
+	group.SetLimit(maxParallel)
 	var distinct []string
 	for line := range counts {
 		distinct = append(distinct, line)
 	}
-	weights := make([]uint32, len(distinct))
+	tokens := make([]uint32, len(distinct))
 	for i, line := range distinct {
 		group.Go(func() error {
 			w, err := t.tokenize(ctx, before+line)
 			if err == nil && w < base {
 				err = fmt.Errorf("the server counts fewer tokens with the line %q than without it", line)
 			}
-			weights[i] = uint32(w - base)
+			tokens[i] = uint32(w - base)
 			return err
 		})
 	}
 	err := group.Wait()
 	for i, line := range distinct {
-		counts[line] = weights[i]
+		counts[line] = tokens[i]
 	}
 	return err
 }
@@ -140,7 +140,7 @@ func estimated(line string, rate float64) uint32 {
 	return max(1, uint32(float64(len(line))*rate+0.5))
 }
 
-// estimate weighs blocks of lines by usage, and estimates lines by their bytes.
+// estimate counts blocks of lines by usage, and estimates lines by their bytes.
 func (t *text) estimate(ctx context.Context) error {
 	counts := make(map[string]uint32)
 	for i := range blocks {
@@ -173,40 +173,41 @@ func joined(lines []workload.Line) string {
 	return all.String()
 }
 
-// prove weighs whole prompts of lines. What they weigh more than their lines is the template of such prompts. If the
-// prompts differ in it, the lengths of prompts are off by that much.
-func (t *text) prove(ctx context.Context, way string) error {
-	if t.lengths == nil || t.silent {
+// checkPrompts counts whole prompts of lines. Their tokens beyond those of their lines are the template of such
+// prompts. If the prompts differ in it, the lengths of prompts are off by that much.
+func (t *text) checkPrompts(ctx context.Context, way string) error {
+	if t.lengths == nil || t.unreachable {
 		return nil
 	}
-	s, err := t.scale(ctx, way)
+	s, err := t.newWordFinder(ctx, way)
 	if way == "file" {
-		s, err = &scale{prompt: t.measure}, nil
+		s, err = &wordFinder{countPrompt: t.measure}, nil
 	}
 	if err != nil {
 		return err
 	}
-	extra := make([]int64, proofs)
+	extra := make([]int64, checkedPrompts)
 	for i := range extra {
-		prompt, tokens := t.drawn(uint64(i))
-		w, err := s.prompt(ctx, prompt)
+		prompt, tokens := t.randomPrompt(uint64(i))
+		w, err := s.countPrompt(ctx, prompt)
 		if err != nil {
 			return err
 		}
 		extra[i] = int64(w) - int64(tokens)
 	}
-	t.settle(extra)
+	t.recordLengths(extra)
 	return nil
 }
 
-// drawn returns a random prompt of lines, always the same for a number, and its length without what the server adds.
-func (t *text) drawn(number uint64) (string, uint32) {
-	lots := draw.New(1, "preparation", "lines").Sub(number)
-	room := min(t.isl, proofTokens)
+// randomPrompt returns a random prompt of lines, always the same for a number, and its length without what the server
+// adds.
+func (t *text) randomPrompt(number uint64) (string, uint32) {
+	random := draw.New(1, "preparation", "lines").Sub(number)
+	room := min(t.isl, checkedTokens)
 	var prompt strings.Builder
 	sum := uint32(0)
 	for j := uint64(0); ; j++ {
-		i := lots.Below(j, uint64(len(t.lines)))
+		i := random.Below(j, uint64(len(t.lines)))
 		if j > 0 && sum+t.lengths[i] > room {
 			return prompt.String(), sum
 		}
@@ -215,8 +216,8 @@ func (t *text) drawn(number uint64) (string, uint32) {
 	}
 }
 
-// settle records what prompts of lines weigh in addition to their lines.
-func (t *text) settle(extra []int64) {
+// recordLengths records the tokens that prompts of lines have in addition to their lines.
+func (t *text) recordLengths(extra []int64) {
 	least, most := extra[0], extra[0]
 	for _, e := range extra {
 		least, most = min(least, e), max(most, e)

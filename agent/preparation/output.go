@@ -49,10 +49,10 @@ func (f *finder) output(ctx context.Context) {
 	open, running := f.exactByPlan(), f.runningByPlan()
 	exact := open && f.stage.GetTarget().GetExactOutput() == "auto"
 	own := f.owner == ownSimulator
-	if tries(f.api()) && !f.silent && !own && (exact || running) {
+	if canTry(f.api()) && !f.unreachable && !own && (exact || running) {
 		ctx, cancel := context.WithTimeout(ctx, trialLimit)
 		defer cancel()
-		f.tryOutput(ctx, wishes{open, exact, running})
+		f.tryOutput(ctx, trialGoals{open, exact, running})
 		return
 	}
 	if running {
@@ -63,15 +63,15 @@ func (f *finder) output(ctx context.Context) {
 	}
 }
 
-// wishes are what a trial must find out.
-type wishes struct {
+// trialGoals are what a trial must find out.
+type trialGoals struct {
 	open    bool // the plan leaves open whether outputs are forced
 	exact   bool // and that may be tried
 	running bool
 }
 
-// tries reports whether an API's requests can be tried.
-func tries(api string) bool {
+// canTry reports whether an API's requests can be tried.
+func canTry(api string) bool {
 	return slices.Contains([]string{"", "chat", "completions", "responses", "anthropic"}, api)
 }
 
@@ -111,25 +111,25 @@ func (f *finder) runningByPlan() (open bool) {
 
 // exactByName decides from the server's name. why says why nothing better is known; empty: not worth a note.
 func (f *finder) exactByName(why string) {
-	if f.takesLength() {
+	if f.acceptsLength() {
 		f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byName
 		return
 	}
 	if why == "" {
 		why = "the server is not known to accept " + lengthFields(f.api())
 	}
-	f.inexact(why)
+	f.noteInexact(why)
 }
 
-// inexact notes why outputs are not forced.
-func (f *finder) inexact(why string) {
+// noteInexact notes why outputs are not forced.
+func (f *finder) noteInexact(why string) {
 	f.note("Outputs can be shorter than their OSL: %s. If the server does generate outputs of the requested "+
 		"length, set the target's exact_output to always.", why)
 }
 
-// takesLength reports whether the server is known to make outputs of exactly the requested length: by the API if only
+// acceptsLength reports whether the server is known to make outputs of exactly the requested length: by the API if only
 // one server has it, and else by the server's name.
-func (f *finder) takesLength() bool {
+func (f *finder) acceptsLength() bool {
 	switch f.api() {
 	case "sglang", "triton":
 		return true
@@ -162,45 +162,45 @@ const (
 // attempt sends one trial.
 func (f *finder) attempt(ctx context.Context, a stream.Attempt) (stream.Trial, error) {
 	a.Text, a.Tokens = trialText, trialTokens
-	f.ask()
+	f.countRequest()
 	return f.client.Try(ctx, endpoint, a)
 }
 
 // tryOutput finds out what the server accepts.
-func (f *finder) tryOutput(ctx context.Context, w wishes) {
-	taken, trial, err := f.taken(ctx, w.exact, w.running)
+func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
+	accepted, trial, err := f.firstAccepted(ctx, w.exact, w.running)
 	if err != nil {
-		f.broken = true
+		f.requestsFail = true
 		f.note("A short request to the server failed: %v.", err)
 		if w.open {
 			f.exactByName("the short request that shows what the server accepts failed")
 		}
 		return
 	}
-	f.name(trial.Software)
+	f.setSoftware(trial.Software)
 	if w.running {
-		f.found.Preparation.RunningUsage = taken.Running && trial.Running
+		f.found.Preparation.RunningUsage = accepted.Running && trial.Running
 	}
 	switch {
 	case !w.open:
 	case !w.exact:
 		f.exactByName("")
-	case !taken.Exact:
-		f.inexact("the server rejects " + lengthFields(f.api()))
+	case !accepted.Exact:
+		f.noteInexact("the server rejects " + lengthFields(f.api()))
 	case trial.Output == 0:
 		f.exactByName("the server does not report how many tokens it generated")
 	case trial.Output != trialTokens:
 		f.note("Outputs can be shorter than their OSL: asked for exactly %d tokens with %s, the server generated %d.",
 			trialTokens, lengthFields(f.api()), trial.Output)
-	case f.takesLength():
+	case f.acceptsLength():
 		f.exactByName("")
 	default:
 		f.proveExact(ctx)
 	}
 }
 
-// taken tries both wishes, then each alone, then none, until the server accepts a request.
-func (f *finder) taken(ctx context.Context, exact, running bool) (stream.Attempt, stream.Trial, error) {
+// firstAccepted tries both wishes, then each alone, then none, until the server accepts a request.
+func (f *finder) firstAccepted(ctx context.Context, exact, running bool) (stream.Attempt, stream.Trial, error) {
 	var refused error
 	var before []stream.Attempt
 	for _, a := range []stream.Attempt{{Exact: exact, Running: running}, {Exact: exact}, {Running: running}, {}} {
@@ -225,12 +225,12 @@ func (f *finder) proveExact(ctx context.Context) {
 			return
 		}
 	}
-	f.inexact("the server accepts any value for " + lengthFields(f.api()) + ", so it may ignore them")
+	f.noteInexact("the server accepts any value for " + lengthFields(f.api()) + ", so it may ignore them")
 }
 
-// name records the software that an answer names. The name that the server gave itself is more exact and stays, unless
-// the answer came through LiteLLM.
-func (f *finder) name(software []string) {
+// setSoftware records the software that an answer names. The name that the server gave itself is more exact and stays,
+// unless the answer came through LiteLLM.
+func (f *finder) setSoftware(software []string) {
 	p := f.found.Preparation
 	if p.Server != "" && !strings.HasPrefix(strings.Join(software, " "), "LiteLLM") {
 		return

@@ -80,22 +80,22 @@ func Find(
 	if err := f.lengths(ctx); err != nil {
 		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
-	f.found.Preparation.Requests = f.asked
+	f.found.Preparation.Requests = f.requests
 	return f.found, nil
 }
 
 // finder is one call of Find.
 type finder struct {
-	client Client
-	stage  *spatev1.Stage
-	lines  func() ([]workload.Line, error)
-	owner  string // of the model, according to the server
-	silent bool   // the endpoint cannot be reached
-	broken bool   // a plain request fails
-	found  Found
+	client       Client
+	stage        *spatev1.Stage
+	lines        func() ([]workload.Line, error)
+	owner        string // of the model, according to the server
+	unreachable  bool   // the endpoint cannot be reached
+	requestsFail bool   // a plain request fails
+	found        Found
 
-	mu    sync.Mutex // guards the fields below, and found.Preparation.MaxModelTokens
-	asked uint32     // requests so far
+	mu       sync.Mutex // guards the fields below, and found.Preparation.MaxModelTokens
+	requests uint32     // requests so far
 }
 
 // note adds a note for people.
@@ -103,11 +103,11 @@ func (f *finder) note(format string, args ...any) {
 	f.found.Preparation.Notes = append(f.found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
-// ask counts a request that is about to be sent.
-func (f *finder) ask() {
+// countRequest counts a request that is about to be sent.
+func (f *finder) countRequest() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked++
+	f.requests++
 }
 
 // api returns the API of the target.
@@ -118,9 +118,9 @@ func (f *finder) bodyField(name string) any {
 	return f.stage.GetTarget().GetBody().AsMap()[name]
 }
 
-// Short returns a note if a workload asks for prompts that are shorter than possible where the server adds template
-// tokens. It returns "" if there are none, or if that is not known.
-func Short(w *spatev1.Workload, template uint32) string {
+// ShortPrompts returns a note if a workload asks for prompts that are shorter than possible where the server adds
+// template tokens. It returns "" if there are none, or if that is not known.
+func ShortPrompts(w *spatev1.Workload, template uint32) string {
 	least := template + 1
 	if shortest, known := workload.ShortestPrompt(w); !known || shortest >= least {
 		return ""

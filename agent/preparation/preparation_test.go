@@ -362,7 +362,7 @@ func TestSilence(t *testing.T) {
 		if err == nil && !strings.Contains(fmt.Sprint(f.Preparation.GetNotes()), "does not list its models") {
 			t.Errorf("%s: notes %q", tokenizer, f.Preparation.GetNotes())
 		}
-		if errors.Is(err, errSpent) {
+		if errors.Is(err, errNoRequestsLeft) {
 			t.Errorf("%s: %v", tokenizer, err)
 		}
 	}

@@ -29,9 +29,9 @@ const ownSimulator = "spate"
 
 // server finds out what the server is, which model it serves, and how its endpoints differ.
 func (f *finder) server(ctx context.Context) {
-	first := f.introduce(ctx, endpoint)
+	first := f.askEndpoint(ctx, endpoint)
 	if first.err != nil {
-		f.silent = stream.Unreachable(first.err)
+		f.unreachable = stream.Unreachable(first.err)
 		f.note("The server does not list its models (%v), so its software and its maximum context length are not "+
 			"known.",
 			first.err)
@@ -40,51 +40,51 @@ func (f *finder) server(ctx context.Context) {
 	f.compare(ctx, first)
 	model := f.model(first.models)
 	f.owner = model.Owner
-	f.most(model.MaxModelTokens)
+	f.setMaxTokens(model.MaxModelTokens)
 	f.found.Preparation.Server = first.software
 }
 
-// introduction is what an endpoint reports about itself.
-type introduction struct {
+// endpointInfo is what an endpoint reports about itself.
+type endpointInfo struct {
 	models   []stream.Model
 	software string // with its version; empty: not known
 	err      error  // why there are no models
 }
 
-// introduce asks an endpoint for its models and its version.
-func (f *finder) introduce(ctx context.Context, endpoint int) introduction {
-	f.ask()
+// askEndpoint asks an endpoint for its models and its version.
+func (f *finder) askEndpoint(ctx context.Context, endpoint int) endpointInfo {
+	f.countRequest()
 	models, err := f.client.Models(ctx, endpoint)
 	if err != nil || len(models) == 0 {
-		return introduction{err: err}
+		return endpointInfo{err: err}
 	}
 	owner := models[0].Owner
 	name := cmp.Or(engines[owner], others[owner])
 	if name == "" || owner == "nvidia" { // Dynamo reports no version
-		return introduction{models: models, software: name}
+		return endpointInfo{models: models, software: name}
 	}
-	f.ask()
+	f.countRequest()
 	if version, err := f.client.Version(ctx, endpoint); err == nil && version != "" {
 		name += " " + version
 	}
-	return introduction{models: models, software: name}
+	return endpointInfo{models: models, software: name}
 }
 
-// mostEndpoints is how many endpoints are asked what they are, and askers how many at once.
+// maxEndpoints is how many endpoints are asked what they are, and maxParallel how many at once.
 const (
-	mostEndpoints = 64
-	askers        = 8
+	maxEndpoints = 64
+	maxParallel  = 8
 )
 
 // compare asks the other endpoints, too, and notes how they differ from the first.
-func (f *finder) compare(ctx context.Context, first introduction) {
+func (f *finder) compare(ctx context.Context, first endpointInfo) {
 	endpoints := f.stage.GetTarget().GetEndpoints()
-	all := make([]introduction, min(len(endpoints), mostEndpoints))
+	all := make([]endpointInfo, min(len(endpoints), maxEndpoints))
 	var group errgroup.Group
-	group.SetLimit(askers)
+	group.SetLimit(maxParallel)
 	for i := 1; i < len(all); i++ {
 		group.Go(func() error {
-			all[i] = f.introduce(ctx, i)
+			all[i] = f.askEndpoint(ctx, i)
 			return nil
 		})
 	}
@@ -97,7 +97,7 @@ func (f *finder) compare(ctx context.Context, first introduction) {
 }
 
 // difference says how an endpoint differs from the first, or returns "".
-func (f *finder) difference(first, other introduction) string {
+func (f *finder) difference(first, other endpointInfo) string {
 	if other.err != nil {
 		return fmt.Sprintf("it does not list its models (%v)", other.err)
 	}
@@ -112,7 +112,7 @@ func (f *finder) difference(first, other introduction) string {
 		return fmt.Sprintf("it is %s, the first is %s", cmp.Or(other.software, "unknown software"),
 			cmp.Or(first.software, "unknown software"))
 	case a != nil && a.MaxModelTokens != b.MaxModelTokens:
-		f.mostIsLeast(b.MaxModelTokens)
+		f.lowerMaxTokens(b.MaxModelTokens)
 		return fmt.Sprintf("it accepts at most %d tokens, the first %d", b.MaxModelTokens, a.MaxModelTokens)
 	}
 	return ""
@@ -166,8 +166,8 @@ func listed(models []stream.Model) string {
 	return strings.Join(names, ", ")
 }
 
-// most records the maximum length of prompt and output together, unless it is already known.
-func (f *finder) most(tokens uint32) {
+// setMaxTokens records the maximum length of prompt and output together, unless it is already known.
+func (f *finder) setMaxTokens(tokens uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if tokens > 0 && f.found.Preparation.MaxModelTokens == nil {
@@ -175,8 +175,8 @@ func (f *finder) most(tokens uint32) {
 	}
 }
 
-// mostIsLeast lowers that maximum to an endpoint's smaller one. 0: the endpoint reports none.
-func (f *finder) mostIsLeast(tokens uint32) {
+// lowerMaxTokens lowers that maximum to an endpoint's smaller one. 0: the endpoint reports none.
+func (f *finder) lowerMaxTokens(tokens uint32) {
 	if p := f.found.Preparation; tokens > 0 && (p.MaxModelTokens == nil || *p.MaxModelTokens > tokens) {
 		p.MaxModelTokens = &tokens
 	}

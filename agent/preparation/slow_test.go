@@ -60,7 +60,7 @@ func TestSlowServer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &slowClient{takes: 500 * time.Millisecond}
 			f, err := Find(t.Context(), c, stageOf(&spatev1.Target{Model: "m", Tokenizer: tokenizer}), nil)
-			if err != nil || len(f.Words) < fewest || c.asked.Load() <= 10 {
+			if err != nil || len(f.Words) < minWords || c.asked.Load() <= 10 {
 				t.Errorf("%s: %d words after %d questions: %v", tokenizer, len(f.Words), c.asked.Load(), err)
 			}
 		})

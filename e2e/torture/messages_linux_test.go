@@ -108,7 +108,7 @@ func (m *midst) join(ctx context.Context, i int) {
 	m.noises = append(m.noises, noise)
 	a, err := agent.New(agent.Config{
 		Name: config.Name, Region: config.Region, Weight: uint32(config.Weight), Version: "torture",
-		FileShares: len(m.script.Agents), Logger: m.log.With("agent", config.Name),
+		AgentsInProcess: len(m.script.Agents), Logger: m.log.With("agent", config.Name),
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///" + m.address, nil },
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()), noise.Option()},
 	})

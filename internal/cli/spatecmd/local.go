@@ -149,8 +149,8 @@ func (l *local) startAgents(
 func (l *local) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
 	return agent.Config{
 		Name: who.name, Region: who.region, Version: daemon.Version(version), Weight: 1, Logger: logger,
-		DatasetDir: settings.DatasetDir(),
-		FileShares: l.fileShares(), SourceAddresses: l.sources,
+		DatasetDir:      settings.DatasetDir(),
+		AgentsInProcess: l.fileShares(), SourceAddresses: l.sources,
 		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
 		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
 	}

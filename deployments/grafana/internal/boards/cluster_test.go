@@ -94,9 +94,9 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 		for _, name := range names {
 			a, err := agent.New(agent.Config{
 				Name: name, Region: region, Version: "test", Weight: 1, Logger: quiet, DatasetDir: dataDir,
-				FileShares:  10,
-				Coordinator: func(context.Context) (string, error) { return "passthrough:///test", nil },
-				DialOptions: []grpc.DialOption{dialer, credentials},
+				AgentsInProcess: 10,
+				Coordinator:     func(context.Context) (string, error) { return "passthrough:///test", nil },
+				DialOptions:     []grpc.DialOption{dialer, credentials},
 			})
 			if err != nil {
 				t.Fatal(err)
