@@ -54,7 +54,7 @@ func requestsOf(t *testing.T, accounts []*spatev1.ServerAccount) uint64 {
 
 // An agent takes its last reading only when the load of all agents has ended. It does not read each second unless the
 // plan asks for that.
-func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
+func TestLastReadingFollowsTheLastRequestOfAllAgents(t *testing.T) {
 	c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
 	e.counts = true
 	c.start(Config{})
@@ -91,7 +91,7 @@ func TestTheLastReadingIsAfterTheLastRequestOfAll(t *testing.T) {
 }
 
 // Requests of a warm-up are not in the account, except those in flight at its end.
-func TestTheAccountBeginsBehindTheWarmUp(t *testing.T) {
+func TestAccountStartsAfterTheWarmUp(t *testing.T) {
 	e := newEngine(t, 100*time.Millisecond, 0)
 	e.counts = true
 	u := begin(t, reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)),
@@ -106,7 +106,7 @@ func TestTheAccountBeginsBehindTheWarmUp(t *testing.T) {
 }
 
 // An agent that reads servers does not keep waiting if its coordinator is gone, or if its load has failed.
-func TestTheWaitForTheOthersEnds(t *testing.T) {
+func TestWaitForOtherAgentsEnds(t *testing.T) {
 	t.Run("with the lease", func(t *testing.T) {
 		c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
 		c.lease, e.counts = 300*time.Millisecond, true

@@ -104,7 +104,7 @@ func TestUnackedSnapshotsAreSentAgain(t *testing.T) {
 	c.once()
 }
 
-func TestLoadGoesOnWithoutTheCoordinator(t *testing.T) {
+func TestLoadContinuesWithoutTheCoordinator(t *testing.T) {
 	c := newCoordinator(t)
 	shutdown := c.start(Config{})
 	c.next()
@@ -185,7 +185,7 @@ func TestRefusedSnapshotEndsTheStage(t *testing.T) {
 	}
 }
 
-func TestAssignmentsThatAreNotTakenOn(t *testing.T) {
+func TestRejectedAssignments(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{AllowedTargets: []string{"127.0.0.1"}})
 	c.next()
@@ -219,7 +219,7 @@ func TestAssignmentsThatAreNotTakenOn(t *testing.T) {
 	}
 }
 
-func TestAssignmentThatWasNotArmedMakesWay(t *testing.T) {
+func TestUnarmedAssignmentIsReplaced(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
@@ -236,7 +236,7 @@ func TestAssignmentThatWasNotArmedMakesWay(t *testing.T) {
 	}
 }
 
-func TestConfigSaysAllThatIsWrong(t *testing.T) {
+func TestConfigReportsAllErrors(t *testing.T) {
 	_, err := New(Config{AllowedTargets: []string{"[", "*.ok"}})
 	if err == nil {
 		t.Fatal("taken")

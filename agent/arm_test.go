@@ -32,7 +32,7 @@ func TestArmedWithoutAnAssignment(t *testing.T) {
 }
 
 // The agent neither waits for an impossible start nor catches up on it second by second.
-func TestArmedForNoTimeAtAll(t *testing.T) {
+func TestArmedForAnImpossibleTime(t *testing.T) {
 	for name, start := range map[string]int64{"before all": math.MinInt64, "after all": math.MaxInt64,
 		"long ago": -1 << 60} {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func complaintOf(t *testing.T, address string, creds credentials.TransportCreden
 	return err.Error()
 }
 
-func TestWhyThereIsNoConnection(t *testing.T) {
+func TestConnectErrors(t *testing.T) {
 	coordinator, agent, _ := cluster(t)
 	foreign, stranger, _ := cluster(t)
 	refuse := func(net.Addr, error) {}
@@ -148,7 +148,7 @@ func TestPlainAddress(t *testing.T) {
 }
 
 // If several coordinators fail in turn, each reason is logged once.
-func TestComplaintsAreSaidOnce(t *testing.T) {
+func TestReasonsAreLoggedOnce(t *testing.T) {
 	var c loggedReasons
 	said := 0
 	for range 5 {

@@ -96,8 +96,8 @@ func TestDatasetIsFetchedOnce(t *testing.T) {
 	}
 }
 
-// TestDatasetThatCannotBeHad: the reason is reported, and nothing waits forever.
-func TestDatasetThatCannotBeHad(t *testing.T) {
+// TestUnavailableDatasets: the reason is reported, and nothing waits forever.
+func TestUnavailableDatasets(t *testing.T) {
 	data := []byte("rows")
 	right := &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))}
 	gone, cancel := context.WithCancelCause(context.Background())

@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func TestFirsts(t *testing.T) {
+func TestHopelessCheck(t *testing.T) {
 	status := func(n int) *stream.Observation {
 		return &stream.Observation{Err: &stream.Error{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, HTTPStatus: n,
 			Message: "no"}}

@@ -23,7 +23,7 @@ func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
 
 // A request whose prompt is not ready when it is due delays no other: the loop waits only for workers that have nothing
 // left to do but send.
-func TestPromptThatIsNotMadeHoldsUpNoOther(t *testing.T) {
+func TestUnfinishedPromptDelaysNoOther(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
 	s, err := prepare(t.Context(), assignOf(stage, 0, 1), resourcesOf(limits{}))

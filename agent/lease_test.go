@@ -20,7 +20,7 @@ type answered struct{ sent, came time.Duration }
 
 // However late and in whatever order answers come, the lease ends at the first moment at which every heartbeat answered
 // by then is older than the lease. It never starts again.
-func TestLeaseEndsByWhatWasAnswered(t *testing.T) {
+func TestLeaseCountsFromAnsweredHeartbeats(t *testing.T) {
 	const step, last = time.Millisecond, 400
 	rapid.Check(t, func(rt *rapid.T) {
 		session := time.Duration(rapid.IntRange(20, 60).Draw(rt, "session's lease")) * step
@@ -141,7 +141,7 @@ func TestAssignmentShortensTheLease(t *testing.T) {
 }
 
 // A session in which nothing is heard ends, and the load survives that.
-func TestSilentSessionIsGivenUp(t *testing.T) {
+func TestSilentSessionIsClosed(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

@@ -245,7 +245,7 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 
 // A server that serves one request at a time gets requests faster than that: the wait of its users shows only in times
 // from the schedule. All times are a tenth of those of the published case.
-func TestWaitingForAPlaceIsNoSecret(t *testing.T) {
+func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
 	e := newEngine(t, 50*time.Millisecond, 0)
 	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
 	o := begin(t, assignOf(stage, 0), limits{maxStreams: 1}).wait(t)
@@ -453,7 +453,7 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreLoadAndNoReasonToStop(t *testing.T) {
+func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
 	e := newEngine(t, 0, 429)
 	o := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0), limits{}).wait(t)
 	if c := o.totals.GetCounters(); c.GetFailed() != 50 || o.totals.GetFailure() != "" {

@@ -19,7 +19,7 @@ func ended(from, to int, class spatev1.ErrorClass) *stream.Observation {
 	return o
 }
 
-func TestPulse(t *testing.T) {
+func TestDeadCheck(t *testing.T) {
 	const connect, tls, http = spatev1.ErrorClass_ERROR_CLASS_CONNECT, spatev1.ErrorClass_ERROR_CLASS_TLS,
 		spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS
 	repeat := func(n int, o *stream.Observation) (all []*stream.Observation) {

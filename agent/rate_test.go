@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func TestShareOfTheRate(t *testing.T) {
+func TestPartOfTheRate(t *testing.T) {
 	for name, c := range map[string]struct {
 		stripe *spatev1.Stripe
 		want   float64
@@ -36,7 +36,7 @@ func TestShareOfTheRate(t *testing.T) {
 	}
 }
 
-func TestRateBeyondTheAgentsOwn(t *testing.T) {
+func TestRateBeyondTheAgentsLimit(t *testing.T) {
 	stripe := &spatev1.Stripe{Weights: []uint32{1, 1}}
 	if err := (limits{maxRate: 50}).checkRate(100, stripe); err != nil {
 		t.Error(err)
@@ -51,7 +51,7 @@ func TestRateBeyondTheAgentsOwn(t *testing.T) {
 	}
 }
 
-func TestAgentKeepsItsOwnRate(t *testing.T) {
+func TestAgentKeepsItsRateLimit(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{MaxRate: 20})
 	if got := c.next().GetHello().GetAgent().GetMaxRate(); got != 20 {
@@ -79,7 +79,7 @@ func TestAgentKeepsItsOwnRate(t *testing.T) {
 }
 
 // The load must end at the first request that is one too many in its second, and only one reason is returned.
-func TestPaceAgainstCounting(t *testing.T) {
+func TestRateCheckAgainstCounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]float64{0, 0.5, 1, 3, 3.5}).Draw(t, "most")
 		p := rateCheck{max: most}
@@ -97,7 +97,7 @@ func TestPaceAgainstCounting(t *testing.T) {
 	})
 }
 
-func TestPaceOfStragglers(t *testing.T) {
+func TestRateCheckOfStragglers(t *testing.T) {
 	p := rateCheck{max: 2}
 	for i, at := range []time.Duration{5 * time.Second, 4 * time.Second, -time.Second} {
 		if why := p.countStart(at); (why != "") != (i == 2) {
@@ -106,7 +106,7 @@ func TestPaceOfStragglers(t *testing.T) {
 	}
 }
 
-func BenchmarkPace(b *testing.B) {
+func BenchmarkRateCheck(b *testing.B) {
 	p := rateCheck{max: 1e9}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -174,7 +174,7 @@ func TestWindowsBeforeAJoin(t *testing.T) {
 	}
 }
 
-func TestGiverHearsInTime(t *testing.T) {
+func TestLateHandoverIsRejected(t *testing.T) {
 	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80}, newEngine(t, 0, 0))
 	u := begin(t, assignOf(stage, 0, 1, 1), limits{})
 	u.at(t, 100*ms)

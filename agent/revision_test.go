@@ -82,7 +82,7 @@ func TestRevisionOfAnotherStage(t *testing.T) {
 }
 
 // Each repeated message is answered again and done once.
-func TestAllIsSaidTwice(t *testing.T) {
+func TestRepeatedMessages(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

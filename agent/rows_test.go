@@ -123,7 +123,7 @@ func TestRowThatCannotBeReadFailsTheLoad(t *testing.T) {
 	}
 }
 
-func TestDatasetsThatAreNotTakenOn(t *testing.T) {
+func TestRejectedDatasets(t *testing.T) {
 	e := newEngine(t, 0, 0)
 	for name, c := range map[string]struct {
 		change func(*spatev1.Stage, *resources)
@@ -211,8 +211,8 @@ func TestTargetIsAskedOnceARun(t *testing.T) {
 	}
 }
 
-// TestWhatIsFoundOutOnce: stages that reach a server in the same way share findings, whatever else differs.
-func TestWhatIsFoundOutOnce(t *testing.T) {
+// TestSharedFindings: stages that reach a server in the same way share findings, whatever else differs.
+func TestSharedFindings(t *testing.T) {
 	random := func(isl uint32) *spatev1.Workload {
 		return &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl, Osl: 1}}}
 	}

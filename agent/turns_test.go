@@ -211,7 +211,7 @@ func TestDrainTimeoutCountsFromTheLastTurn(t *testing.T) {
 	}
 }
 
-func TestSessionsThatWereNotBegunOweAllTheirTurns(t *testing.T) {
+func TestUnstartedSessionsCountAllTurnsAsNeverSent(t *testing.T) {
 	const sessions = 20
 	for name, c := range map[string]struct {
 		load   *spatev1.LoadPoint

@@ -74,7 +74,7 @@ func TestWatchSeesEachRequest(t *testing.T) {
 	}
 }
 
-func TestShareBeyondTheCapacity(t *testing.T) {
+func TestStageBeyondTheCapacity(t *testing.T) {
 	server := newEngine(t, 0, 0)
 	capacity := &spatev1.Capacity{Streams: 4, FramesPerSecond: 100, StartsPerSecond: 50}
 	for name, c := range map[string]struct {

@@ -33,7 +33,7 @@ var world = names{
 	"localhost": {"127.0.0.1", "::1"},
 }
 
-func TestWhoIsAllowed(t *testing.T) {
+func TestAllowedHosts(t *testing.T) {
 	for _, c := range []struct {
 		entry, url string
 		want       bool
@@ -99,7 +99,7 @@ func TestWhoIsAllowed(t *testing.T) {
 	}
 }
 
-func TestEntriesThatAreNone(t *testing.T) {
+func TestInvalidEntries(t *testing.T) {
 	for _, entry := range []string{"", "[", "[::1", "[::1]8000", "[::1]:", "host:", "host:0", "host:65536", "host:http",
 		"10.0.0.0/33", "::ffff:10.0.0.0/104",
 		"a b", "http://host", "host/path", "a..b", "1.2.3", "12345", "10.0.0.[0-9]", "ho*st.1", "::1:x:8000"} {

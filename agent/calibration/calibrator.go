@@ -105,8 +105,8 @@ func splitCores(usable []int, forAgent, count int) (Cores, error) {
 	return c, nil
 }
 
-// Plan returns where the processes of a configuration run.
-func (c *Config) Plan() (Cores, error) { return splitCores(usableCores(), c.Cores, countCores()) }
+// SplitCores returns where the processes of a configuration run.
+func (c *Config) SplitCores() (Cores, error) { return splitCores(usableCores(), c.Cores, countCores()) }
 
 // calibrator measures one load after another. Calibrate makes it.
 type calibrator struct {
@@ -129,7 +129,7 @@ func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	}
 	c := &calibrator{config: config}
 	var err error
-	if c.cores, err = config.Plan(); err != nil {
+	if c.cores, err = config.SplitCores(); err != nil {
 		return Limit{}, err
 	}
 	if config.MaxDuration > 0 {

@@ -63,7 +63,7 @@ func TestCalibrateStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestCalibrateSaysWhyAProcessEnded(t *testing.T) {
+func TestCalibrateReportsWhyAProcessEnded(t *testing.T) {
 	for _, broken := range []string{"agent", "simulator"} {
 		config := small(t)
 		command := []string{os.Args[0], "calibrated-mute"}
@@ -79,7 +79,7 @@ func TestCalibrateSaysWhyAProcessEnded(t *testing.T) {
 	}
 }
 
-func TestConfigSaysAllThatIsWrong(t *testing.T) {
+func TestConfigReportsAllErrors(t *testing.T) {
 	config := small(t)
 	if err := config.Validate(); err != nil {
 		t.Fatal(err)

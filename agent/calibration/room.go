@@ -27,5 +27,5 @@ func (r room) check(streams int) error {
 	return nil
 }
 
-// Room returns an error if this machine has no room for that many streams at once, regardless of its agent.
-func Room(streams int) error { return machineRoom().check(streams) }
+// CheckRoom returns an error if this machine has no room for that many streams at once, regardless of its agent.
+func CheckRoom(streams int) error { return machineRoom().check(streams) }

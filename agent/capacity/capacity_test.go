@@ -38,7 +38,7 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-func TestReadRefusesOtherMachines(t *testing.T) {
+func TestReadRejectsOtherMachines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
 	if err := Write(path, found()); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestReadRefusesOtherMachines(t *testing.T) {
 	}
 }
 
-func TestReadRefusesWhatNoCalibrationWrites(t *testing.T) {
+func TestReadRejectsImpossibleValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "capacity.json")
 	if _, err := Read(path, machine); !errors.Is(err, ErrNotFound) ||
 		!strings.Contains(err.Error(), "spate calibrate creates it") {

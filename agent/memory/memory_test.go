@@ -32,7 +32,7 @@ func pacing() uint64 {
 }
 
 // The pace follows the live heap with each collection: down when the heap has grown, and up again when it is small.
-func TestPaceFollowsTheHeap(t *testing.T) {
+func TestPercentFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "") // a GOGC from the environment would take precedence
 	CollectLess()
 	CollectLess() // has no effect

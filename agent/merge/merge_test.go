@@ -209,7 +209,7 @@ func checkSeries(
 	}
 }
 
-func TestWhatIsTooMuchIsNotMerged(t *testing.T) {
+func TestTooLargeSumsAreNotMerged(t *testing.T) {
 	many := func(n uint64) *spatev1.Snapshot {
 		return &spatev1.Snapshot{Series: []*spatev1.Series{{Counters: &spatev1.Counters{TokenFrames: n}}}}
 	}

@@ -115,7 +115,7 @@ func drawText(t *rapid.T, name string) string {
 
 // The coordinator accepts everything that is recorded: as it is, and merged by an agent whose coordinator was gone.
 // Nothing is lost in between.
-func TestWhateverIsRecordedIsTaken(t *testing.T) {
+func TestCoordinatorAcceptsAllRecorded(t *testing.T) {
 	const endpoints = 2
 	j := newJudge(endpoints)
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // Sealing a window in pieces gives the same result.
-func TestSealingGivesWay(t *testing.T) {
+func TestSealingYields(t *testing.T) {
 	const requests, gaps = 1000, 20
 	for _, records := range []bool{false, true} {
 		var sealed [2][]*spatev1.Snapshot

@@ -316,7 +316,7 @@ func oneBody(_ *Request, o *stream.Observation) {
 	o.Whole, o.FirstToken = true, o.LastToken
 }
 
-func TestNothingIsMissedThatWasNotAsked(t *testing.T) {
+func TestUnrequestedLengthsAreNotMissed(t *testing.T) {
 	tape := newTape(2, 1, false)
 	q, o := fullRequest()
 	q.ISL, o.HasCachedTokens, o.CachedTokens = 0, false, 0

@@ -49,7 +49,7 @@ func newCounting(t *testing.T) (*counting, *Scraper, *words) {
 }
 
 // The account covers the time from the last ReadBaseline until the counts have settled.
-func TestAccountsCountFromBeginUntilTheyHaveSettled(t *testing.T) {
+func TestAccountsCountFromBaselineUntilSettled(t *testing.T) {
 	c, s, _ := newCounting(t)
 	start := clock.Now()
 	c.requests.Store(1000)

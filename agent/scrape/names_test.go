@@ -13,7 +13,7 @@ import (
 )
 
 // Of too many series, those that the defaults name stay, then those that the plan names first.
-func TestTheMostWorthStays(t *testing.T) {
+func TestMostImportantSeriesAreKept(t *testing.T) {
 	page := "vllm:num_requests_running 1\nz_first 1\n"
 	for i := range plans.MaxServerSeries {
 		page += fmt.Sprintf("a_many{i=\"%d\"} 1\n", i)
@@ -32,7 +32,7 @@ func TestTheMostWorthStays(t *testing.T) {
 }
 
 // Filtering a page before it is parsed does not affect the result.
-func TestFilterLeavesOutNothingThatIsWanted(t *testing.T) {
+func TestFilterKeepsAllWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.SampledFrom([]string{"a", "b", "a_b", "c:d"})
 		var page strings.Builder

@@ -165,7 +165,7 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 }
 
 // A server that accepts connections but lets TLS hang is asked again in each window, and read again once it works.
-func TestHangingHandshakesHoldUpNothing(t *testing.T) {
+func TestHangingHandshakesDelayNothing(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		fmt.Fprintln(w, "a 1")
@@ -233,7 +233,7 @@ func TestSameHost(t *testing.T) {
 }
 
 // If a server puts a key into a label, only that line is dropped.
-func TestLinesWithSecretsArePassedOver(t *testing.T) {
+func TestLinesWithSecretsAreSkipped(t *testing.T) {
 	s := New(Config{Secret: func(text string) bool { return strings.Contains(text, "sk-") }})
 	page := s.withoutSecrets([]byte("a 1\nb{key=\"sk-1\"} 2\nc 3"))
 	if string(page) != "a 1\nc 3" {

@@ -52,7 +52,7 @@ func TestWindow(t *testing.T) {
 
 // Data on a yielding connection over a slow link leaves room for other connections: their round trips stay far shorter
 // than the queue, which TCP would fill. All of the data arrives.
-func TestOthersComeThrough(t *testing.T) {
+func TestOtherConnectionsStayPrompt(t *testing.T) {
 	lab := netlab.New(t)
 	a, b := lab.Host("a"), lab.Host("b")
 	const perSecond, bytes = 16_000, 100_000

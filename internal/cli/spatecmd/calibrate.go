@@ -119,7 +119,7 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return badInput(err)
 	}
-	cores, err := config.Plan()
+	cores, err := config.SplitCores()
 	if err != nil {
 		return badInput(err)
 	}
@@ -203,7 +203,7 @@ func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) 
 // fit drops loads that the machine has no room for, with a message. If the loads were given by flags, it fails instead.
 func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
 	for i, n := range c.Streams {
-		err := calibration.Room(n)
+		err := calibration.CheckRoom(n)
 		switch {
 		case err == nil:
 		case c.MeasureAll || i == 0:
