@@ -138,7 +138,8 @@ func TestUnavailableDatasets(t *testing.T) {
 func TestDatasetsKeepToTheLimits(t *testing.T) {
 	data := bytes.Repeat([]byte("row\n"), 1000)
 	d, s := shelved(t, data)
-	d.limits, d.log = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}, slog.New(slog.DiscardHandler)
+	d.limits = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}
+	d.log = slog.New(slog.DiscardHandler)
 	put := func(digit string, size int, ago time.Duration) {
 		path, used := filepath.Join(d.dir, strings.Repeat(digit, 64)+".rows"), time.Now().Add(-ago)
 		if err := errors.Join(os.WriteFile(path, make([]byte, size), 0o600), os.Chtimes(path, used, used)); err != nil {

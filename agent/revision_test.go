@@ -179,7 +179,9 @@ func TestNextAssignmentWaitsForTheEnd(t *testing.T) {
 	e := newEngine(t, 700*time.Millisecond, 0)
 	c.begin(endless(e))
 	eventually(t, "load", func() bool { return len(e.requests()) == 2 })
-	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{Ref: endless(e).GetRef()}}})
+	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{
+		Stop: &spatev1.Stop{Ref: endless(e).GetRef()},
+	}})
 	stage := closedStage(1, newEngine(t, 0, 0))
 	c.assign(stage)
 	c.applied(stage.GetRef())

@@ -76,7 +76,8 @@ func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
 		o := beginWith(t, assignOf(stage, rank, 1, 2), resourcesIn(dir)).wait(t)
 		for _, row := range o.rows {
 			seen[row.GetIndex()]++
-			if want := 5 * time.Millisecond * time.Duration(row.GetIndex()); row.GetScheduledNs() != want.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
+			want := 5 * time.Millisecond * time.Duration(row.GetIndex())
+			if row.GetScheduledNs() != want.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
 				t.Errorf("row %d scheduled at %d and started at %d, it came at %v", row.GetIndex(),
 					row.GetScheduledNs(), row.GetStartNs(), want)
 			}
@@ -129,10 +130,11 @@ func TestRejectedDatasets(t *testing.T) {
 		change func(*spatev1.Stage, *resources)
 		want   string
 	}{
-		"no directory":   {func(_ *spatev1.Stage, k *resources) { k.datasets.dir = "" }, "no directory for datasets"},
-		"another length": {func(s *spatev1.Stage, _ *resources) { s.Dataset.Rows++ }, "has 5 rows, but the stage was made for 6"},
-		"another size":   {func(s *spatev1.Stage, _ *resources) { s.Dataset.Size++ }, "damaged"},
-		"no rows":        {func(s *spatev1.Stage, _ *resources) { s.Dataset = nil }, "trace has no rows"},
+		"no directory": {func(_ *spatev1.Stage, k *resources) { k.datasets.dir = "" }, "no directory for datasets"},
+		"another length": {func(s *spatev1.Stage, _ *resources) { s.Dataset.Rows++ },
+			"has 5 rows, but the stage was made for 6"},
+		"another size": {func(s *spatev1.Stage, _ *resources) { s.Dataset.Size++ }, "damaged"},
+		"no rows":      {func(s *spatev1.Stage, _ *resources) { s.Dataset = nil }, "trace has no rows"},
 		"replay of words": {func(s *spatev1.Stage, _ *resources) {
 			s.Dataset, s.Workload = nil, stageOf(nil, e).Workload
 		}, "a replay needs a workload with a trace, but 4:2 has no rows"},
@@ -231,8 +233,10 @@ func TestSharedFindings(t *testing.T) {
 		"another header": {func(s *spatev1.Stage) { s.Target.Headers["X-A"] = "2" }, true},
 		"another load, seed": {func(s *spatev1.Stage) { s.Load, s.Seed = &spatev1.LoadPoint{Concurrency: 3}, 9 },
 			true},
-		"another length":  {func(s *spatev1.Stage) { s.Workload = random(500) }, true},
-		"a trace":         {func(s *spatev1.Stage) { s.Workload = &spatev1.Workload{Content: &spatev1.Workload_Azure{}} }, true},
+		"another length": {func(s *spatev1.Stage) { s.Workload = random(500) }, true},
+		"a trace": {func(s *spatev1.Stage) {
+			s.Workload = &spatev1.Workload{Content: &spatev1.Workload_Azure{}}
+		}, true},
 		"other timeouts":  {func(s *spatev1.Stage) { s.Target.RequestTimeout = durationpb.New(time.Second) }, true},
 		"one header more": {func(s *spatev1.Stage) { s.Target.Headers["X-B"] = "1" }, false},
 		"another key":     {func(s *spatev1.Stage) { s.Target.ApiKey = "env:L" }, false},

@@ -94,7 +94,8 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	}
 	var log strings.Builder
 	s := &readyStage{stage: &spatev1.Stage{Target: target}}
-	if err := s.watchServers(t.Context(), assign, resources{logger: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
+	res := resources{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := s.watchServers(t.Context(), assign, res); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

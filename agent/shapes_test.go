@@ -218,7 +218,8 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 				o.totals.GetStopped() {
 				t.Errorf("totals %v", o.totals)
 			}
-			if want := span(50*ms - load.GetCooldown().AsDuration()).AsDuration(); o.totals.GetSteadyToNs() != want.Nanoseconds() {
+			want := span(50*ms - load.GetCooldown().AsDuration()).AsDuration()
+			if o.totals.GetSteadyToNs() != want.Nanoseconds() {
 				t.Errorf("steady to %v, not %v", time.Duration(o.totals.GetSteadyToNs()), want)
 			}
 		})

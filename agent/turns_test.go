@@ -21,8 +21,10 @@ func sessionStage(load *spatev1.LoadPoint, play *spatev1.SessionPlay, engines ..
 	stage.Target.Api = "chat"
 	stage.Workload = &spatev1.Workload{Name: "chats",
 		Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
-			TurnCounts: &spatev1.Lengths{Distribution: &spatev1.Lengths_Empirical{Empirical: &spatev1.EmpiricalLengths{Values: []uint32{1, 2, 3}}}},
-			Isl:        4, Osl: 2, System: 3, Play: play,
+			TurnCounts: &spatev1.Lengths{Distribution: &spatev1.Lengths_Empirical{
+				Empirical: &spatev1.EmpiricalLengths{Values: []uint32{1, 2, 3}},
+			}},
+			Isl: 4, Osl: 2, System: 3, Play: play,
 		}}}
 	return stage
 }

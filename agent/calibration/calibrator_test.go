@@ -13,7 +13,8 @@ import (
 func small(t *testing.T) Config {
 	return Config{
 		Agent: []string{os.Args[0], "calibrated-agent"}, Simulator: []string{os.Args[0], "calibrated-simulator"},
-		Step: 20 * time.Millisecond, Streams: []int{5, 10}, Starts: []float64{50}, MeasureAll: true, Window: time.Second,
+		Step: 20 * time.Millisecond, Streams: []int{5, 10}, Starts: []float64{50}, MeasureAll: true,
+		Window:  time.Second,
 		Rules:   rules,
 		OnStart: func(Load, time.Duration) {}, OnMeasured: func(r Row) { t.Logf("%v: %+v", r.Load, r) },
 	}

@@ -86,8 +86,8 @@ func (t *tally) add(o *tally) {
 		_ = into[i].Merge(h) // both have the same layout, and far too few values to overflow
 	}
 	c, d := &t.counts, &o.counts
-	c.Frames, c.Coalesced, c.Unstamped, c.WithoutTruth = c.Frames+d.Frames, c.Coalesced+d.Coalesced, c.Unstamped+d.Unstamped,
-		c.WithoutTruth+d.WithoutTruth
+	c.Frames, c.Coalesced = c.Frames+d.Frames, c.Coalesced+d.Coalesced
+	c.Unstamped, c.WithoutTruth = c.Unstamped+d.Unstamped, c.WithoutTruth+d.WithoutTruth
 	c.Started, c.Completed, c.Failed = c.Started+d.Started, c.Completed+d.Completed, c.Failed+d.Failed
 	if d.Failure != "" {
 		c.Failure = d.Failure
@@ -96,16 +96,16 @@ func (t *tally) add(o *tally) {
 
 func (t *tally) histograms() []*histogram.Histogram {
 	return []*histogram.Histogram{
-		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program, t.itlWithoutLast.stamp,
-		t.itlWithoutLast.program,
+		t.frame.stamp, t.frame.program, t.ttft.stamp, t.ttft.program, t.itl.stamp, t.itl.program,
+		t.itlWithoutLast.stamp, t.itlWithoutLast.program,
 		t.e2e.stamp, t.e2e.program, t.lag, t.lateness,
 	}
 }
 
 func (t *tally) reading() Reading {
 	r := t.counts
-	r.Frame, r.TTFT, r.ITL, r.ITLWithoutLast, r.E2E = t.frame.errors(), t.ttft.errors(), t.itl.errors(), t.itlWithoutLast.errors(),
-		t.e2e.errors()
+	r.Frame, r.TTFT, r.E2E = t.frame.errors(), t.ttft.errors(), t.e2e.errors()
+	r.ITL, r.ITLWithoutLast = t.itl.errors(), t.itlWithoutLast.errors()
 	r.Lag, r.Lateness = spreadOf(t.lag), spreadOf(t.lateness)
 	return r
 }

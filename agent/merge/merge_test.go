@@ -219,7 +219,9 @@ func TestTooLargeSumsAreNotMerged(t *testing.T) {
 	full := func(n uint64) *spatev1.Snapshot {
 		h := histogram.New(histogram.Times)
 		h.RecordN(5000, n)
-		return &spatev1.Snapshot{Series: []*spatev1.Series{{Distributions: []*spatev1.Distribution{h.Proto(spatev1.Metric_METRIC_ITL)}}}}
+		return &spatev1.Snapshot{Series: []*spatev1.Series{{
+			Distributions: []*spatev1.Distribution{h.Proto(spatev1.Metric_METRIC_ITL)},
+		}}}
 	}
 	if _, fits := Snapshots(full(measure.MaxValues), full(1)); fits {
 		t.Error("more values than the coordinator takes")

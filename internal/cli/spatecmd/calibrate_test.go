@@ -27,7 +27,8 @@ func sampleSheet() *calibrationSheet {
 			Program: spread(1000, 450_000, 7_800_000*scale, 9_000_000*scale, 11_000_000*scale),
 		}
 		return calibration.Reading{
-			Frame: both, TTFT: both, ITL: both, ITLWithoutLast: both, E2E: both, Lag: spread(900, 1000, 7_000_000*scale, 0, 0),
+			Frame: both, TTFT: both, ITL: both, ITLWithoutLast: both, E2E: both,
+			Lag:      spread(900, 1000, 7_000_000*scale, 0, 0),
 			Lateness: spread(1000, 32_000, 104_000*scale, 0, 0),
 			Frames:   100_000, Coalesced: uint64(scale * scale), Started: 1000, Completed: 1000,
 		}
