@@ -37,7 +37,7 @@ func (s *readyStage) watchServers(ctx context.Context, a *spatev1.Assign, res re
 	}
 	trust, proxy, err := config.Connection.Beside()
 	if err != nil {
-		return fmt.Errorf("target %s: connection: %w", s.target().GetName(), err)
+		return fmt.Errorf("target %s: %w", s.target().GetName(), err)
 	}
 	metrics := s.target().GetServerMetrics()
 	s.servers = scrape.New(scrape.Config{

@@ -192,7 +192,7 @@ func TestServersOfABadCertificate(t *testing.T) {
 	err := s.watchServers(t.Context(),
 		&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, resources{})
 	if err == nil || !strings.Contains(err.Error(),
-		"target t: connection: the authorities' file holds no certificate in PEM") {
+		"target t: connection.ca contains no certificate in PEM") {
 		t.Errorf("it says %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func TestHopelessTargetsFailFast(t *testing.T) {
 		"wrong key":  {401, "application/json", `{"error":{"message":"Unauthorized"}}`, "Unauthorized"},
 		"no model":   {404, "application/json", `{"error":{"message":"The model m does not exist"}}`, "does not exist"},
 		"a gateway":  {502, "text/html", "<html><body>Bad Gateway</body></html>", "502"},
-		"a web page": {200, "text/html", "<html><body>Hello</body></html>", "no part of an event"},
+		"a web page": {200, "text/html", "<html><body>Hello</body></html>", "invalid line in the event stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -160,7 +160,7 @@ func TestLengthsThatCannotBeExact(t *testing.T) {
 		want      string
 	}{
 		"no tokenizer": {"server", &fakeServer{usage: true}, "/tokenize: 404"},
-		"no usage":     {"usage", &fakeServer{}, "no usage with the tokens of the prompt"},
+		"no usage":     {"usage", &fakeServer{}, "no usage with prompt tokens"},
 		"no way to a chat": {"server", &fakeServer{tokenizer: true},
 			"the tokens that the chat template adds cannot be counted"},
 		"every word is split": {"server", &fakeServer{tokenizer: true, chats: true, feed: 1, extra: split(1, anywhere)},

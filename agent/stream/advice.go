@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	errOnlyHTTP2 = errors.New(`the endpoint speaks only HTTP/2: say connection: {http: "2"}`)
-	errNoHTTP2   = errors.New(`the endpoint does not speak HTTP/2: leave connection.http out, or say "1.1"`)
+	errOnlyHTTP2 = errors.New(`the endpoint speaks only HTTP/2: set connection: {http: "2"}`)
+	errNoHTTP2   = errors.New(`the endpoint does not speak HTTP/2: remove connection.http, or set it to "1.1"`)
 )
 
 // advised adds to a connection error what to do about it, if that is known. name is the name that the certificate was
@@ -32,16 +32,17 @@ func adviceFor(err error, name string) string {
 	var other x509.HostnameError
 	switch {
 	case errors.As(err, &plain):
-		return "does the server speak plain http?"
+		return "the server may speak plain HTTP: check whether the endpoint's URL must start with http://"
 	case errors.As(err, &unknown):
-		return "give the authority's certificate as connection.ca, or to the agent's system"
+		return "set connection.ca to the authority's certificate, or install that certificate on the agent's machine"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "have it renewed, and look whether the agent's clock is right"
+		return "renew the certificate, and check the agent's clock"
 	case errors.As(err, &other):
-		return fmt.Sprintf("if it is the right server, say connection.server_name with a name of its certificate in place of %s", name)
+		return fmt.Sprintf("if this is the right server, set connection.server_name to a name in its certificate "+
+			"instead of %s", name)
 	case noPort(err):
-		return "no local port is free, or a source address is not this machine's: give the agent more source addresses, widen " +
-			"net.ipv4.ip_local_port_range, or keep connections open"
+		return "no local port is free, or a source address does not belong to this machine: give the agent more source " +
+			"addresses, widen net.ipv4.ip_local_port_range, or keep connections open"
 	}
 	return alertAdvice(err)
 }
@@ -55,9 +56,10 @@ func alertAdvice(err error) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "certificate required"), strings.Contains(text, "handshake failure"):
-		return "the server may want a certificate of the client: give connection.certificate and connection.key"
+		return "the server may require a client certificate: set connection.certificate and connection.key"
 	case strings.Contains(text, "unknown certificate authority"), strings.Contains(text, "bad certificate"):
-		return "the server does not take the client's certificate: is connection.certificate signed by an authority that the server knows?"
+		return "the server rejected the client certificate: use a connection.certificate that is signed by an authority " +
+			"that the server trusts"
 	}
 	return ""
 }

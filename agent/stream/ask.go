@@ -160,7 +160,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 	}
 	var f frame
 	if err := c.dialect.frame(answer, &f); err != nil {
-		return 0, c.unusable(path, "the answer is not as this API has it: "+err.Error())
+		return 0, c.unusable(path, "the answer does not match this API: "+err.Error())
 	}
 	if f.failed {
 		return 0, c.unusable(path, f.fault)
@@ -198,7 +198,7 @@ func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (
 func (c *Client) counted(tokens uint64) (uint64, error) {
 	if tokens == 0 {
 		return 0, c.unusable(c.dialect.traits().at(c.model),
-			"the answer is not as this API has it: no usage with the tokens of the prompt")
+			"the answer does not match this API: no usage with prompt tokens")
 	}
 	return tokens, nil
 }

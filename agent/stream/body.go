@@ -40,7 +40,7 @@ func newTemplate(d dialect, model string, fields map[string]any, asks wishes) (t
 	askRunning(body, asks.running)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if slices.Contains(t.prompts, name) || name == "messages" || name == "prompt" {
-			return nil, fmt.Errorf("body field %q: the workload makes the prompt, take the field out", name)
+			return nil, fmt.Errorf("body field %q: the workload generates the prompt: remove the field", name)
 		}
 		if given, ok := fields[name].(map[string]any); ok && name == t.options {
 			maps.Copy(t.of(body), given)

@@ -51,7 +51,7 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, errors.New("the answer is not JSON"+page))
 	case err != nil:
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
-			fmt.Errorf("the answer is not as this API has it: %s", oddity(err)))
+			fmt.Errorf("the answer does not match this API: %s", oddity(err)))
 	}
 	return nil
 }
@@ -59,7 +59,10 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 // oddity describes a JSON error without naming Go types.
 func oddity(err error) string {
 	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Sprintf("a %s where none belongs, in %q", odd.Value, strings.TrimPrefix(odd.Field, "."))
+		if field := strings.TrimPrefix(odd.Field, "."); field != "" {
+			return fmt.Sprintf("unexpected %s in %q", odd.Value, field)
+		}
+		return "unexpected " + odd.Value
 	}
 	return err.Error()
 }

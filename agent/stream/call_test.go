@@ -167,7 +167,7 @@ func TestCallsThatFail(t *testing.T) {
 		"redirected": {307, "", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "307"},
 		"no JSON":    {200, "<html>", spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "it is a web page (HTML)"},
 		"odd JSON": {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
-			"the answer is not as this API has it: "},
+			"the answer does not match this API: "},
 		"too long": {200, `{"x":"` + strings.Repeat("x", callLimit) + `"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
 			"longer than 4 MiB"},
 	} {
@@ -190,7 +190,7 @@ func TestCallsThatFail(t *testing.T) {
 	base, _ := callServer(t, 200, `{"choices":[]}`)
 	c := newTestClient(t, Config{Endpoints: []string{base}})
 	if _, err := c.Measure(t.Context(), 0, "a"); err == nil ||
-		!strings.Contains(err.Error(), "no usage with the tokens of the prompt") {
+		!strings.Contains(err.Error(), "no usage with prompt tokens") {
 		t.Errorf("no usage: %v", err)
 	}
 	if _, err := c.Tokenize(t.Context(), 0, "a"); err == nil ||

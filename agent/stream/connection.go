@@ -68,13 +68,13 @@ func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, 
 func (c *Connection) check() error {
 	switch {
 	case (c.Certificate == "") != (c.Key == ""):
-		return errors.New("the client's certificate and its key go together: give both or none")
+		return errors.New("connection.certificate and connection.key belong together: set both or neither")
 	case c.CA != "" && c.InsecureSkipVerify:
-		return errors.New("certificates are either checked by the authorities given or not at all: leave out one of them")
+		return errors.New("connection.ca and connection.insecure_skip_verify contradict each other: remove one of them")
 	case c.ProxyAuth != "" && c.Proxy == "":
-		return errors.New("there is a password for a proxy, and no proxy")
+		return errors.New("connection.proxy_auth is set without connection.proxy: set the proxy, or remove proxy_auth")
 	case c.ProxyAuth != "" && (!sound(c.ProxyAuth) || !strings.Contains(c.ProxyAuth, ":")):
-		return errors.New(`the proxy's user and password must be written "user:password", without line breaks`)
+		return errors.New(`connection.proxy_auth must be written "user:password", without line breaks`)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (c *Connection) secure(config *tls.Config) error {
 	if c.CA != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(c.CA)) {
-			return errors.New("the authorities' file holds no certificate in PEM (-----BEGIN CERTIFICATE-----)")
+			return errors.New("connection.ca contains no certificate in PEM (-----BEGIN CERTIFICATE-----)")
 		}
 	}
 	if c.Certificate == "" {
@@ -124,7 +124,7 @@ func (c *Connection) secure(config *tls.Config) error {
 	}
 	pair, err := tls.X509KeyPair([]byte(c.Certificate), []byte(c.Key))
 	if err != nil {
-		return fmt.Errorf("the client's certificate: %w", err)
+		return fmt.Errorf("connection.certificate and connection.key: %w", err)
 	}
 	config.Certificates = []tls.Certificate{pair}
 	return nil
@@ -144,7 +144,7 @@ func proxyOf(c *Connection) (*proxy, error) {
 	}
 	u, err := url.Parse(c.Proxy)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("the proxy must be given as http://host:port, without user and path")
+		return nil, errors.New("connection.proxy must be given as http://host:port, without user and path")
 	}
 	p := &proxy{url: &url.URL{Scheme: u.Scheme, Host: u.Host}, address: dialAddress(u)}
 	if user, password, given := strings.Cut(c.ProxyAuth, ":"); given {

@@ -120,7 +120,7 @@ func TestCertificates(t *testing.T) {
 		"unknown":    {a.serves("127.0.0.1", later()), Connection{}, "connection.ca"},
 		"of another": {a.serves("127.0.0.1", later()), Connection{CA: other.pem}, "connection.ca"},
 		"expired": {a.serves("127.0.0.1", time.Now().Add(-time.Minute)), Connection{CA: a.pem},
-			"have it renewed"},
+			"renew the certificate"},
 		"another name": {a.serves("llm.example", later()), Connection{CA: a.pem}, "connection.server_name"},
 		"that name":    {a.serves("llm.example", later()), Connection{CA: a.pem, ServerName: "llm.example"}, ""},
 		"not checked": {a.serves("llm.example", time.Now().Add(-time.Minute)),
@@ -275,14 +275,14 @@ func TestHostOverride(t *testing.T) {
 
 func TestConnectionsThatAreRefused(t *testing.T) {
 	for want, c := range map[string]Connection{
-		"go together":             {Certificate: "x"},
-		"leave out one of them":   {CA: "x", InsecureSkipVerify: true},
-		"and no proxy":            {ProxyAuth: "u:p"},
-		`must be written "user:`:  {ProxyAuth: "hunter2", Proxy: "http://p"},
-		"no certificate in PEM":   {CA: "hunter2"},
-		"the client's certif":     {Certificate: "hunter2", Key: "hunter2"},
-		"given as http://host":    {Proxy: "http://hunter2:hunter2@p"},
-		"given as http://host:po": {Proxy: "socks5://p"},
+		"set both or neither":        {Certificate: "x"},
+		"remove one of them":         {CA: "x", InsecureSkipVerify: true},
+		"without connection.proxy":   {ProxyAuth: "u:p"},
+		`must be written "user:`:     {ProxyAuth: "hunter2", Proxy: "http://p"},
+		"no certificate in PEM":      {CA: "hunter2"},
+		"connection.certificate and": {Certificate: "hunter2", Key: "hunter2"},
+		"given as http://host":       {Proxy: "http://hunter2:hunter2@p"},
+		"given as http://host:po":    {Proxy: "socks5://p"},
 	} {
 		_, err := New(Config{Endpoints: []string{"http://h"}, Connection: c})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

@@ -51,10 +51,9 @@ func (triton) describe(ctx context.Context, c *Client, endpoint int) ([]Model, s
 }
 
 // count always fails: Triton counts no tokens.
-//
-//nolint:unparam // it implements counter
-func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Tokens, error) {
-	return Tokens{}, c.unusable("/tokenize", "this API counts no tokens")
+func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Tokens,
+	error) { //nolint:unparam // it is a counter
+	return Tokens{}, c.unusable("/tokenize", "this API cannot count tokens")
 }
 
 // count implements counter by POST /v1/messages/count_tokens. It always counts a chat: the API cannot count a text

@@ -81,7 +81,7 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	}
 	defer d.dials.Done()
-	p := &phases{begun: clock.Now(), phase: "of TCP"}
+	p := &phases{begun: clock.Now(), phase: "the TCP handshake"}
 	ctx, cancel := context.WithTimeout(within, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)()
@@ -117,7 +117,7 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 		return nil, err
 	}
 	if tunnel {
-		p.phase = "of the proxy's CONNECT"
+		p.phase = "the proxy's CONNECT"
 		if err := d.proxy.tunnel(ctx, s, addr); err != nil {
 			s.Close()
 			return nil, err
@@ -207,7 +207,7 @@ func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error)
 		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
-			fmt.Errorf("connect to %s: connect timeout after %v, in the time %s", addr, d.timeout, p.present())}
+			fmt.Errorf("connect to %s: connect timeout after %v, during %s", addr, d.timeout, p.present())}
 	case errors.As(err, &known):
 		return &dialError{known.class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
 	}

@@ -93,7 +93,7 @@ func dialectOf(name, prompts string) (dialect, error) {
 	}
 	d, known := dialects[name]
 	if !known {
-		return nil, fmt.Errorf("api %q is not known: say \"chat\", \"completions\", \"responses\", \"sglang\", \"tgi\", \"triton\" or \"anthropic\"", name)
+		return nil, fmt.Errorf("unknown api %q: use \"chat\", \"completions\", \"responses\", \"sglang\", \"tgi\", \"triton\" or \"anthropic\"", name)
 	}
 	form := d.forms[0]
 	switch prompts {
@@ -103,13 +103,13 @@ func dialectOf(name, prompts string) (dialect, error) {
 	case "text":
 		form = workload.Text
 	default:
-		return nil, fmt.Errorf("prompts %q are not known: say \"token_ids\" or \"text\"", prompts)
+		return nil, fmt.Errorf("unknown prompts %q: use \"token_ids\" or \"text\"", prompts)
 	}
 	switch {
 	case d.forms[0] == workload.Messages:
 		form = workload.Messages
 	case !slices.Contains(d.forms, form):
-		return nil, fmt.Errorf("prompts %q do not go with api %q: it takes only text", prompts, name)
+		return nil, fmt.Errorf("prompts %q are not supported by api %q, which takes only text", prompts, name)
 	}
 	return d.make(form), nil
 }

@@ -303,7 +303,7 @@ func TestMeasureByAStream(t *testing.T) {
 		"token":            {forms["tgi"].stream(), promptTokens, ""},
 		"token of no text": {[]event{special}, promptTokens, ""},
 		"older server": {[]event{tgiChunk(1, `"a"`, "false", `"a"`,
-			`{"finish_reason":"length","generated_tokens":1}`)}, 0, "no usage with the tokens of the prompt"},
+			`{"finish_reason":"length","generated_tokens":1}`)}, 0, "no usage with prompt tokens"},
 		"error": {[]event{forms["tgi"].failure}, 0, "out of memory"},
 	} {
 		s := newRawServer(t, answer(chunkedHead, chunk(sse(tt.events, "\n", "")), lastChunk))

@@ -100,17 +100,17 @@ func TestWhatBecomesOfAResponse(t *testing.T) {
 		{"done without an empty line", chunkedHead + tokens + chunk("data: [DONE]") + lastChunk, none, "", 2},
 		{"done and no more", chunkedHead + tokens + chunk(doneFrame), none, "", 2},
 		{"garbage after done", chunkedHead + tokens + chunk(doneFrame+"<html>") + lastChunk, none, "", 2},
-		{"no done, no finish reason", chunkedHead + tokens + lastChunk, cut, "without a finish reason; 2 frames", 2},
-		{"close-delimited, cut", closing + tokenFrame("a"), cut, "1 frames", 1},
+		{"no done, no finish reason", chunkedHead + tokens + lastChunk, cut, "without a finish reason; token frames received: 2", 2},
+		{"close-delimited, cut", closing + tokenFrame("a"), cut, "token frames received: 1", 1},
 		{"cut in a frame", chunkedHead + chunk(tokenFrame("a")) + chunk(tokenFrame("b"))[:50], cut, "", 1},
 		{"cut behind the finish reason", chunkedHead + tokens + chunk(finishFrame), cut, "", 2},
-		{"cut head", "HTTP/1.1 200 OK\r\nContent-", cut, "no response had begun", 0},
-		{"no head", "", cut, "no response had begun", 0},
-		{"no HTTP", "220 mail ESMTP\r\n", bad, "no sound HTTP", 0},
+		{"cut head", "HTTP/1.1 200 OK\r\nContent-", cut, "no response received", 0},
+		{"no head", "", cut, "no response received", 0},
+		{"no HTTP", "220 mail ESMTP\r\n", bad, "not valid HTTP", 0},
 		{"no chunk", chunkedHead + tokens + "zz\r\n", bad, "", 2},
 		{"no JSON", chunkedHead + tokens + chunk("data: {\"choices\":[\n\n"), bad, "invalid frame: ", 2},
 		{"no object", chunkedHead + chunk("data: 7\n\n"), bad, "invalid frame: ", 0},
-		{"no events", closing + "<html><body>hello</body></html>\n", bad, "no part of an event", 0},
+		{"no events", closing + "<html><body>hello</body></html>\n", bad, "invalid line in the event stream", 0},
 		{"huge frame", closing + "data: " + strings.Repeat("x", frameLimit+1), bad, "longer than", 0},
 		{"compressed", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", bad, "gzip", 0},
 		{"error in the stream", chunkedHead + tokens + chunk("data: {\"error\":{\"message\":\"out of memory\"}}\n\n") +
@@ -232,10 +232,10 @@ func TestConnectTimeout(t *testing.T) {
 
 func TestRequestTimeout(t *testing.T) {
 	for name, tt := range map[string]struct{ before, message string }{
-		"before the head":     {"", "no response had begun"},
-		"before a token":      {chunkedHead + chunk(roleFrame), "no token had come"},
-		"among tokens":        {chunkedHead + chunk(tokenFrame("a")), "1 frames with tokens"},
-		"inside a large head": {"HTTP/1.1 200 OK\r\nX: y\r\n", "no response had begun"},
+		"before the head":     {"", "no response received"},
+		"before a token":      {chunkedHead + chunk(roleFrame), "no token received"},
+		"among tokens":        {chunkedHead + chunk(tokenFrame("a")), "token frames received: 1"},
+		"inside a large head": {"HTTP/1.1 200 OK\r\nX: y\r\n", "no response received"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {

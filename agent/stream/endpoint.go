@@ -14,15 +14,15 @@ import (
 func endpointOf(base, path string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil {
-		return nil, errors.New("is no URL") // url.Parse's own error would show a password
+		return nil, errors.New("not a valid URL") // url.Parse's own error would show a password
 	}
 	switch {
 	case u.User != nil:
-		return nil, fmt.Errorf("%s holds a password: send it as a header instead", u.Redacted())
+		return nil, fmt.Errorf("%s contains a password: send it as a header instead", u.Redacted())
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%s does not begin with http:// or https://", u)
+		return nil, fmt.Errorf("%s does not start with http:// or https://", u)
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("%s names no host", u)
+		return nil, fmt.Errorf("%s has no host", u)
 	}
 	prefix := strings.TrimRight(u.EscapedPath(), "/")
 	prefix = strings.TrimSuffix(prefix, path)
@@ -31,7 +31,7 @@ func endpointOf(base, path string) (*url.URL, error) {
 	}
 	u.Fragment = ""
 	if u.Path, err = url.PathUnescape(prefix + path); err != nil {
-		return nil, fmt.Errorf("%s has a path that cannot be read", u)
+		return nil, fmt.Errorf("%s has an invalid path", u)
 	}
 	u.RawPath = prefix + path
 	return u, nil
@@ -57,7 +57,7 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 		"User-Agent":   {"spate"},
 	}
 	if !sound(c.APIKey) {
-		return nil, "", errors.New("the API key holds a line break or another control character: take it out")
+		return nil, "", errors.New("the API key contains a line break or another control character: remove it")
 	}
 	if a, ok := d.(authorizer); ok {
 		a.authorize(h, c.APIKey)
@@ -66,7 +66,7 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	}
 	for name, value := range c.Headers {
 		if !isToken(name) || !sound(value) {
-			return nil, "", fmt.Errorf("header %q: the name or the value holds characters that a header cannot", name)
+			return nil, "", fmt.Errorf("header %q: the name or the value contains a character that is not allowed in a header", name)
 		}
 		if strings.EqualFold(name, "Host") {
 			host = value

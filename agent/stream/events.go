@@ -36,7 +36,7 @@ const (
 	pooledSpace  = 64 << 10 // larger buffers are not kept between streams
 )
 
-var errFrameTooLong = fmt.Errorf("a frame longer than %d bytes", frameLimit)
+var errFrameTooLong = fmt.Errorf("a frame is longer than %d bytes", frameLimit)
 
 // reset prepares for another stream.
 func (e *events) reset() {
@@ -235,7 +235,7 @@ func (e *events) field(line []byte) {
 	case "", "id", "retry": // a comment, or only for clients that reconnect
 	default:
 		if !isFieldName(name) {
-			e.err = fmt.Errorf("a line that is no part of an event: %.80q", line)
+			e.err = fmt.Errorf("invalid line in the event stream: %.80q", line)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 		w, alert = x.conn.record(x.wire), x.conn.refusal()
 	}
 	if x.conn != nil && x.conn.silent() {
-		err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, say connection: {http: \"2\"}", err)
+		err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, set connection: {http: \"2\"}", err)
 	}
 	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {
@@ -69,7 +69,7 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 			x.progress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
 	}
 	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
-		x.progress(fmt.Sprintf("the response is no sound %s: %v", x.protocol(), err))
+		x.progress(fmt.Sprintf("the response is not valid %s: %v", x.protocol(), err))
 }
 
 // oddStatus returns a status that does not have three digits, from net/http's error. Empty: err is another error.
@@ -84,7 +84,7 @@ func oddStatus(err error) string {
 
 // noStatus returns the message for an invalid status.
 func noStatus(status string) string {
-	return fmt.Sprintf("the response has status %.40s, which HTTP does not have", status)
+	return fmt.Sprintf("the response has the invalid HTTP status %.40s", status)
 }
 
 // impatience returns which timeout ended the request. Empty: none did.
@@ -96,7 +96,7 @@ func (x *exchange) impatience() string {
 	case errors.Is(cause, errFirstTokenTimeout):
 		return fmt.Sprintf("first token timeout after %v", limits.first)
 	case errors.Is(cause, errGapTimeout):
-		return fmt.Sprintf("gap timeout: nothing came for %v", limits.gap)
+		return fmt.Sprintf("gap timeout: no event for %v", limits.gap)
 	}
 	return ""
 }
@@ -121,9 +121,9 @@ func (x *exchange) protocol() string {
 func (x *exchange) progress(message string) string {
 	switch {
 	case x.o.HTTPStatus == 0:
-		return message + "; no response had begun"
+		return message + "; no response received"
 	case x.o.TokenFrames == 0:
-		return message + "; no token had come"
+		return message + "; no token received"
 	}
-	return fmt.Sprintf("%s; %d frames with tokens had come", message, x.o.TokenFrames)
+	return fmt.Sprintf("%s; token frames received: %d", message, x.o.TokenFrames)
 }

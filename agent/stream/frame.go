@@ -357,7 +357,7 @@ func (c *cursor) count() (uint64, bool) {
 	return n, !c.bad
 }
 
-var errNoObject = errors.New("no JSON object")
+var errNoObject = errors.New("not a JSON object")
 
 // decodeFrame parses a frame with encoding/json. Values that are not of the API's type are treated as absent.
 func decodeFrame(data []byte, f *frame) error {

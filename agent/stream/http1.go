@@ -58,7 +58,7 @@ const (
 
 var (
 	errHeadTooLong = errors.New("the head of the response is longer than 256 KiB")
-	errNoEndOf1xx  = errors.New("only interim responses came")
+	errNoEndOf1xx  = errors.New("the server sent only interim responses (1xx)")
 )
 
 func newHTTP1Pool(d *dialer, fresh bool) *http1Pool {
@@ -226,7 +226,7 @@ func (c *http1Conn) receive(w *wire) (*http.Response, error) {
 			return response, nil
 		}
 		if response.StatusCode == http.StatusSwitchingProtocols {
-			return nil, fmt.Errorf("the server goes over to another protocol, %.40q", response.Header.Get("Upgrade"))
+			return nil, fmt.Errorf("the server switched to another protocol, %.40q", response.Header.Get("Upgrade"))
 		}
 	}
 	return nil, errNoEndOf1xx

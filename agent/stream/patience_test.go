@@ -49,19 +49,19 @@ func TestWaitsThatEnd(t *testing.T) {
 	for name, with := range map[string]func(short time.Duration) times{
 		"no head": func(short time.Duration) times {
 			return times{Config{FirstTokenTimeout: short}, long, nil,
-				"first token timeout after %v; no response had begun"}
+				"first token timeout after %v; no response received"}
 		},
 		"no token": func(short time.Duration) times {
 			return times{Config{FirstTokenTimeout: short, GapTimeout: 1}, 0, []time.Duration{long},
-				"first token timeout after %v; no token had come"}
+				"first token timeout after %v; no token received"}
 		},
 		"a gap": func(short time.Duration) times {
 			return times{Config{FirstTokenTimeout: long, GapTimeout: short}, 0, []time.Duration{0, 0, long},
-				"gap timeout: nothing came for %v; 2 frames with tokens had come"}
+				"gap timeout: no event for %v; token frames received: 2"}
 		},
 		"a gap, nothing else": func(short time.Duration) times {
 			return times{Config{GapTimeout: short}, 0, []time.Duration{0, long},
-				"gap timeout: nothing came for %v; 1 frames with tokens had come"}
+				"gap timeout: no event for %v; token frames received: 1"}
 		},
 		"slow, but in time": func(short time.Duration) times {
 			return times{Config{FirstTokenTimeout: long, GapTimeout: short}, 0,
@@ -73,7 +73,7 @@ func TestWaitsThatEnd(t *testing.T) {
 		},
 		"the whole": func(short time.Duration) times {
 			return times{Config{RequestTimeout: short, FirstTokenTimeout: long, GapTimeout: long}, 0,
-				[]time.Duration{0, long}, "request timeout after %v; 1 frames with tokens had come"}
+				[]time.Duration{0, long}, "request timeout after %v; token frames received: 1"}
 		},
 	} {
 		for _, http2 := range []bool{false, true} {

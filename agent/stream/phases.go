@@ -38,7 +38,7 @@ func (p *phases) watch(ctx context.Context) context.Context {
 
 // connected records the end of the name lookup and of TCP.
 func (p *phases) connected() {
-	p.ended, p.phase = clock.Now(), "of TLS"
+	p.ended, p.phase = clock.Now(), "the TLS handshake"
 	p.whole, p.dns = p.ended.Sub(p.begun), time.Duration(p.lookups.Load())
 	p.tcp = p.whole - p.dns
 }
@@ -53,7 +53,7 @@ func (p *phases) secured() {
 // present returns the current phase, in words.
 func (p *phases) present() string {
 	if p.lookup.Load() != 0 && p.lookups.Load() == 0 {
-		return "of the name lookup"
+		return "the name lookup"
 	}
 	return p.phase
 }

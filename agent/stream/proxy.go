@@ -22,7 +22,7 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 		ask.Header.Set("Proxy-Authorization", p.header)
 	}
 	if err := ask.Write(c); err != nil {
-		return fmt.Errorf("the proxy %s hung up: %w", p.address, cause(err))
+		return fmt.Errorf("send CONNECT to the proxy %s: %w", p.address, cause(err))
 	}
 	// Bytes after the head come from the endpoint and must not be read here.
 	//nolint:bodyclose // it has no body: the tunnel follows
@@ -31,11 +31,11 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the proxy %s gave no answer to CONNECT: %w", p.address, cause(err))
+		return fmt.Errorf("the proxy %s did not answer CONNECT: %w", p.address, cause(err))
 	case response.StatusCode == http.StatusProxyAuthRequired:
 		return p.unauthorised()
 	case response.StatusCode/100 != 2:
-		return fmt.Errorf("the proxy %s makes no way to %s: %s", p.address, address, response.Status)
+		return fmt.Errorf("the proxy %s refused a tunnel to %s: %s", p.address, address, response.Status)
 	}
 	return nil
 }
@@ -43,10 +43,10 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 // unauthorised returns the error for a proxy's status 407.
 func (p *proxy) unauthorised() error {
 	if p.header == "" {
-		return fmt.Errorf("the proxy %s wants a user and a password (407): give them as connection.proxy_auth",
+		return fmt.Errorf("the proxy %s requires a user and a password (407): set connection.proxy_auth",
 			p.address)
 	}
-	return fmt.Errorf("the proxy %s refuses the user and password of connection.proxy_auth (407)", p.address)
+	return fmt.Errorf("the proxy %s rejected the user and password in connection.proxy_auth (407)", p.address)
 }
 
 // refused returns the status of a response for an error message. For a proxy's 407 it says what to do.
@@ -63,7 +63,7 @@ type oneByOne struct{ io.Reader }
 // Read implements io.Reader.
 func (r oneByOne) Read(p []byte) (int, error) {
 	if len(p) == 0 {
-		return 0, errors.New("nothing to read into")
+		return 0, errors.New("empty read buffer")
 	}
 	return r.Reader.Read(p[:1])
 }

@@ -142,14 +142,14 @@ func TestProxiesThatRefuse(t *testing.T) {
 		class                 spatev1.ErrorClass
 		want                  string
 	}{
-		{plain.URL, p.URL, "", status, "give them as connection.proxy_auth"},
-		{secure.URL, p.URL, "", connect, "give them as connection.proxy_auth"},
-		{plain.URL, p.URL, "user:hunter2", status, "refuses the user and password"},
-		{secure.URL, p.URL, "user:hunter2", connect, "refuses the user and password"},
+		{plain.URL, p.URL, "", status, "set connection.proxy_auth"},
+		{secure.URL, p.URL, "", connect, "set connection.proxy_auth"},
+		{plain.URL, p.URL, "user:hunter2", status, "rejected the user and password"},
+		{secure.URL, p.URL, "user:hunter2", connect, "rejected the user and password"},
 		{plain.URL, gone.URL, "", connect, "connection refused"},
 		{secure.URL, gone.URL, "", connect, "connection refused"},
-		{secure.URL, silent.URL, "", connect, "gave no answer to CONNECT"},
-		{"https://127.0.0.1:1", newTestProxy(t, "").URL, "", connect, "makes no way to 127.0.0.1:1: 502"},
+		{secure.URL, silent.URL, "", connect, "did not answer CONNECT"},
+		{"https://127.0.0.1:1", newTestProxy(t, "").URL, "", connect, "refused a tunnel to 127.0.0.1:1: 502"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c := newTestClient(t, Config{Endpoints: []string{tt.endpoint},
@@ -175,5 +175,5 @@ func TestProxyThatKeepsSilent(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"https://h"}, ConnectTimeout: hold,
 		Connection: Connection{Proxy: "http://" + l.Addr().String()}})
 	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT,
-		"connect timeout after 80ms, in the time of the proxy's CONNECT")
+		"connect timeout after 80ms, during the proxy's CONNECT")
 }

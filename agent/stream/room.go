@@ -76,7 +76,7 @@ func (c *Client) roomFor(tokens uint32) room {
 func (x *exchange) admit() bool {
 	switch n := len(x.o.Frames); {
 	case n >= x.room.frames:
-		x.runaway(fmt.Sprintf("the answer went on beyond %d frames, the target's max_output", x.room.frames))
+		x.runaway(fmt.Sprintf("the answer exceeded %d frames, the target's max_output", x.room.frames))
 		return false
 	case n == cap(x.o.Frames):
 		return x.weigh(frameBytes * n)
@@ -89,7 +89,7 @@ func (x *exchange) came(n int) bool {
 	if x.room.bytes -= int64(n); x.room.bytes >= 0 {
 		return true
 	}
-	x.runaway(fmt.Sprintf("the answer went on beyond %d KiB, which is more than max_output, %d frames, can take",
+	x.runaway(fmt.Sprintf("the answer exceeded %d KiB, the limit for a max_output of %d frames",
 		(bodyShare+x.room.frames*frameShare)>>10, x.room.frames))
 	return false
 }
@@ -104,7 +104,7 @@ func (x *exchange) weigh(more int) bool {
 	}
 	m := x.client.memory
 	if !m.take(want) {
-		x.runaway(fmt.Sprintf("answers that are longer than asked for fill the agent's %d MiB for them: lower the target's max_output, or add agents",
+		x.runaway(fmt.Sprintf("the agent's %d MiB for answers longer than requested are used up: lower the target's max_output, or add agents",
 			m.limit>>20))
 		return false
 	}
@@ -124,7 +124,7 @@ func (x *exchange) believe(f *frame) bool {
 		return true
 	}
 	x.failed(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE,
-		fmt.Sprintf("the server's usage tells %d tokens: one answer cannot have more than %d", n, measure.MaxTokens))
+		fmt.Sprintf("the server's usage reports %d tokens: one answer cannot have more than %d", n, measure.MaxTokens))
 	return false
 }
 

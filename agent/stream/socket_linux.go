@@ -45,11 +45,11 @@ func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	defer c.Close()
 	sc, ok := c.(syscall.Conn)
 	if !ok {
-		return nil, fmt.Errorf("%T gives no access to its socket", c)
+		return nil, fmt.Errorf("%T does not give access to its file descriptor", c)
 	}
 	fd, err := duplicate(sc)
 	if err != nil {
-		return nil, fmt.Errorf("get at the socket: %w", err)
+		return nil, fmt.Errorf("duplicate the socket's file descriptor: %w", err)
 	}
 	s := &socket{
 		fd: fd, rtt: roundTrip(fd), local: c.LocalAddr(), remote: c.RemoteAddr(),
@@ -60,7 +60,7 @@ func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("wait for the socket: %w", err)
+		return nil, fmt.Errorf("register the socket with epoll: %w", err)
 	}
 	return s, nil
 }
@@ -109,7 +109,7 @@ func (s *socket) Read(p []byte) (int, error) {
 }
 
 // errAgain means that there is nothing to read, or no room to write, yet.
-var errAgain = errors.New("not yet")
+var errAgain = errors.New("the socket is not ready")
 
 // tryRead reads what is available, or fails with errAgain.
 func (s *socket) tryRead(p []byte) (int, error) {

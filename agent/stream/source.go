@@ -52,7 +52,7 @@ func (s *sources) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if s == nil {
 		return d.DialContext(ctx, "tcp", addr)
 	}
-	err := errors.New("none of the source addresses fits")
+	err := errors.New("no source address has the endpoint's address family (IPv4 or IPv6)")
 	for _, from := range s.towards(addr) {
 		if len(from) == 0 {
 			continue

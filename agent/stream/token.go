@@ -59,7 +59,7 @@ func (x *exchange) finished(reason []byte) {
 func (x *exchange) keep(answer []byte) bool {
 	switch grown := len(x.o.Answer) + len(answer); {
 	case grown > answerLimit:
-		x.runaway(fmt.Sprintf("the answer's text went on beyond %d MiB", answerLimit>>20))
+		x.runaway(fmt.Sprintf("the answer's text exceeded %d MiB", answerLimit>>20))
 		return false
 	case grown > cap(x.o.Answer) && !x.weigh(grown):
 		return false

@@ -166,7 +166,7 @@ func (t *Trial) take(f *trialFrame) error {
 // webPage returns words for an error message if an answer looks like an HTML page, else "".
 func webPage(data []byte) string {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
-		return ": it is a web page (HTML), so the address is not that of an API"
+		return ": it is a web page (HTML), so the URL is not that of an API"
 	}
 	return ""
 }

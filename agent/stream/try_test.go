@@ -46,7 +46,7 @@ data: [DONE]
 	"an error": {"chat", "", `data: {"error":{"message":"CUDA out of memory"}}`, Trial{},
 		"the answer is an error: {\"message\":\"CUDA"},
 	"a web page": {"chat", "", "\n<!DOCTYPE html><title>Welcome</title>", Trial{},
-		"it is a web page (HTML), so the address is not that of an API"},
+		"it is a web page (HTML), so the URL is not that of an API"},
 	"nothing": {"chat", "", "", Trial{}, "neither a stream of events nor JSON"},
 }
 
