@@ -125,10 +125,15 @@ func (s *readyStage) checkEndpoints(ctx context.Context) error {
 	group.SetLimit(maxChecks)
 	for i, endpoint := range s.target().GetEndpoints() {
 		group.Go(func() error {
-			if err := s.client.Check(ctx, i); err != nil {
-				return &deadTargetError{fmt.Errorf("target %s: endpoint %s: %w", s.target().GetName(), endpoint, err)}
+			err := s.client.Check(ctx, i)
+			if err == nil {
+				return nil
 			}
-			return nil
+			named := fmt.Errorf("target %s: endpoint %s: %w", s.target().GetName(), endpoint, err)
+			if _, dead := errors.AsType[*stream.Error](err); dead {
+				return &deadTargetError{named}
+			}
+			return named // ctx has ended, which says nothing about the endpoint
 		})
 	}
 	return group.Wait()

@@ -41,8 +41,8 @@ func adviceFor(err error, name string) string {
 		return fmt.Sprintf("if this is the right server, set connection.server_name to a name in its certificate "+
 			"instead of %s", name)
 	case noPort(err):
-		return "no local port is free, or a source address does not belong to this machine: give the agent more source " +
-			"addresses, widen net.ipv4.ip_local_port_range, or keep connections open"
+		return "no local port is free, or a source address does not belong to this machine: give the agent more " +
+			"source addresses, widen net.ipv4.ip_local_port_range, or keep connections open"
 	}
 	return alertAdvice(err)
 }
@@ -58,8 +58,8 @@ func alertAdvice(err error) string {
 	case strings.Contains(text, "certificate required"), strings.Contains(text, "handshake failure"):
 		return "the server may require a client certificate: set connection.certificate and connection.key"
 	case strings.Contains(text, "unknown certificate authority"), strings.Contains(text, "bad certificate"):
-		return "the server rejected the client certificate: use a connection.certificate that is signed by an authority " +
-			"that the server trusts"
+		return "the server rejected the client certificate: use a connection.certificate that is signed by an " +
+			"authority that the server trusts"
 	}
 	return ""
 }

@@ -139,11 +139,15 @@ func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []by
 
 // Check connects to an endpoint, TLS included, and disconnects. Nil: the endpoint accepts connections, and speaks
 // HTTP/2 if Config asks for it. For requests that go to a proxy in absolute form, nil means that the proxy accepts
-// connections. Check blocks for at most the connect timeout, twice that for HTTP/2.
-func (c *Client) Check(ctx context.Context, endpoint int) *Error {
+// connections. Otherwise the error is an *Error, or ctx's error if ctx has ended. Check blocks for at most the connect
+// timeout, twice that for HTTP/2.
+func (c *Client) Check(ctx context.Context, endpoint int) error {
 	err := c.check(ctx, c.endpoints[endpoint])
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
 	}
 	e := &Error{Class: spatev1.ErrorClass_ERROR_CLASS_CONNECT, Message: c.secrets.clean(err.Error())}
 	if known, ok := errors.AsType[*dialError](err); ok {

@@ -200,7 +200,7 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 		p := newPeer(t, "127.0.0.1:0", true, false, nil, reply)
 		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})
 		checkRefusal(t, ask(t, c), badFrame, "does not speak HTTP/2")
-		if err := c.Check(t.Context(), 0); err == nil || err.Class != connect ||
+		if err := checkError(t, c); err == nil || err.Class != connect ||
 			!strings.Contains(err.Message, "does not speak HTTP/2") {
 			t.Errorf("the check says %v", err)
 		}

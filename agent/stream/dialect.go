@@ -93,7 +93,8 @@ func dialectOf(name, prompts string) (dialect, error) {
 	}
 	d, known := dialects[name]
 	if !known {
-		return nil, fmt.Errorf("unknown api %q: use \"chat\", \"completions\", \"responses\", \"sglang\", \"tgi\", \"triton\" or \"anthropic\"", name)
+		return nil, fmt.Errorf("unknown api %q: use \"chat\", \"completions\", \"responses\", \"sglang\", \"tgi\", "+
+			"\"triton\" or \"anthropic\"", name)
 	}
 	form := d.forms[0]
 	switch prompts {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -207,7 +208,7 @@ func TestNobodyThere(t *testing.T) {
 	l.Close()
 	c := newTestClient(t, Config{Endpoints: []string{"http://" + l.Addr().String()}})
 	o := ask(t, c)
-	for _, e := range []*Error{o.Err, c.Check(t.Context(), 0)} {
+	for _, e := range []*Error{o.Err, checkError(t, c)} {
 		if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT || !strings.Contains(e.Message, "refused") {
 			t.Errorf("%v", e)
 		}
@@ -222,7 +223,7 @@ func TestConnectTimeout(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
 	c := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)},
 		ConnectTimeout: 30 * time.Millisecond})
-	for _, e := range []*Error{ask(t, c).Err, c.Check(t.Context(), 0)} {
+	for _, e := range []*Error{ask(t, c).Err, checkError(t, c)} {
 		if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_CONNECT ||
 			!strings.Contains(e.Message, "connect timeout after 30ms") {
 			t.Errorf("%v", e)
@@ -376,7 +377,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("check: %v", e)
 	}
 	stranger := newTestClient(t, Config{Endpoints: []string{s.URL}})
-	for _, e := range []*Error{ask(t, stranger).Err, stranger.Check(t.Context(), 0)} {
+	for _, e := range []*Error{ask(t, stranger).Err, checkError(t, stranger)} {
 		if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_TLS || !strings.Contains(e.Message, "certificate") {
 			t.Errorf("%v", e)
 		}
@@ -385,10 +386,44 @@ func TestTLS(t *testing.T) {
 
 func TestTLSWithAPlainServer(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) { io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\n") })
-	e := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)}}).Check(t.Context(),
-		0)
+	e := checkError(t, newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)}}))
 	if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_TLS {
 		t.Errorf("%v", e)
+	}
+}
+
+// TestCheckEndsWithItsContext checks that a check whose context ends returns the context's error, which says nothing
+// about the endpoint.
+func TestCheckEndsWithItsContext(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scheme string
+		http2  bool
+	}{
+		"TLS":    {"https:", false},
+		"HTTP/2": {"http:", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+				_, _ = r.ReadByte() // the client now waits for an answer
+				cancel()
+				io.Copy(io.Discard, r)
+			})
+			c := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", tt.scheme, 1)},
+				Connection: Connection{HTTP2: tt.http2}})
+			if err := c.Check(ctx, 0); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled while it waits: %v", err)
+			}
+			if err := c.Check(ctx, 0); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled before the start: %v", err)
+			}
+			over, end := context.WithDeadline(t.Context(), time.Now())
+			defer end()
+			if err := c.Check(over, 0); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("after the deadline: %v", err)
+			}
+		})
 	}
 }
 
@@ -415,7 +450,7 @@ func TestIPv6(t *testing.T) {
 func TestClosedClient(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://127.0.0.1:1"}})
 	c.Close()
-	for _, e := range []*Error{ask(t, c).Err, c.Check(t.Context(), 0)} {
+	for _, e := range []*Error{ask(t, c).Err, checkError(t, c)} {
 		if e == nil || !strings.Contains(e.Message, "closed") {
 			t.Errorf("%v", e)
 		}

@@ -66,7 +66,8 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	}
 	for name, value := range c.Headers {
 		if !isToken(name) || !sound(value) {
-			return nil, "", fmt.Errorf("header %q: the name or the value contains a character that is not allowed in a header", name)
+			return nil, "", fmt.Errorf("header %q: its name or value contains a character that is not allowed in headers",
+				name)
 		}
 		if strings.EqualFold(name, "Host") {
 			host = value

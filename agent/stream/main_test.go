@@ -39,6 +39,17 @@ func body(c *Client) []byte {
 	return c.AppendBody(nil, 8, func(dst []byte) []byte { return append(dst, `"hello"`...) })
 }
 
+// checkError returns the *Error of a check. Nil: the check succeeded.
+func checkError(t testing.TB, c *Client) *Error {
+	t.Helper()
+	err := c.Check(t.Context(), 0)
+	e, ok := asError(err)
+	if ok != (err != nil) {
+		t.Fatalf("the check's error is no *Error: %v", err)
+	}
+	return e
+}
+
 // rawServer serves each connection with a function of the test, which controls every byte.
 type rawServer struct {
 	net.Listener

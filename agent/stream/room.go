@@ -104,8 +104,8 @@ func (x *exchange) weigh(more int) bool {
 	}
 	m := x.client.memory
 	if !m.take(want) {
-		x.runaway(fmt.Sprintf("the agent's %d MiB for answers longer than requested are used up: lower the target's max_output, or add agents",
-			m.limit>>20))
+		x.runaway(fmt.Sprintf("the agent's %d MiB for answers longer than requested are used up: lower the target's "+
+			"max_output, or add agents", m.limit>>20))
 		return false
 	}
 	x.room.taken += want
