@@ -35,7 +35,7 @@ func (s *readyStage) watchServers(ctx context.Context, a *spatev1.Assign, res re
 	for i := range sources {
 		s.setAccess(&sources[i], config)
 	}
-	trust, proxy, err := config.Connection.Beside()
+	trust, proxy, err := config.Connection.TLSAndProxy()
 	if err != nil {
 		return fmt.Errorf("target %s: %w", s.target().GetName(), err)
 	}

@@ -160,7 +160,7 @@ const (
 )
 
 // attempt sends one trial.
-func (f *finder) attempt(ctx context.Context, a stream.Attempt) (stream.Trial, error) {
+func (f *finder) attempt(ctx context.Context, a stream.TrialRequest) (stream.TrialResult, error) {
 	a.Text, a.Tokens = trialText, trialTokens
 	f.countRequest()
 	return f.client.Try(ctx, endpoint, a)
@@ -199,11 +199,11 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 	}
 }
 
-// firstAccepted tries both wishes, then each alone, then none, until the server accepts a request.
-func (f *finder) firstAccepted(ctx context.Context, exact, running bool) (stream.Attempt, stream.Trial, error) {
+// taken tries both wishes, then each alone, then none, until the server accepts a request.
+func (f *finder) taken(ctx context.Context, exact, running bool) (stream.TrialRequest, stream.TrialResult, error) {
 	var refused error
-	var before []stream.Attempt
-	for _, a := range []stream.Attempt{{Exact: exact, Running: running}, {Exact: exact}, {Running: running}, {}} {
+	var before []stream.TrialRequest
+	for _, a := range []stream.TrialRequest{{Exact: exact, Running: running}, {Exact: exact}, {Running: running}, {}} {
 		if slices.Contains(before, a) {
 			continue
 		}
@@ -214,13 +214,13 @@ func (f *finder) firstAccepted(ctx context.Context, exact, running bool) (stream
 		}
 		refused = err
 	}
-	return stream.Attempt{}, stream.Trial{}, refused
+	return stream.TrialRequest{}, stream.TrialResult{}, refused
 }
 
 // proveExact checks whether the server reads the fields that request exact outputs.
 func (f *finder) proveExact(ctx context.Context) {
 	for field := range strings.SplitSeq(lengthFields(f.api()), " and ") {
-		if _, err := f.attempt(ctx, stream.Attempt{Wrong: field}); stream.Refused(err) {
+		if _, err := f.attempt(ctx, stream.TrialRequest{BadField: field}); stream.Refused(err) {
 			f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byTrial
 			return
 		}

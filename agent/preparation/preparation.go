@@ -35,7 +35,7 @@ type Client interface {
 	// Measure sends a request and returns the length of its prompt by the server's usage.
 	Measure(ctx context.Context, endpoint int, text string) (uint64, error)
 	// Try sends a short request and returns what the server made of it.
-	Try(ctx context.Context, endpoint int, a stream.Attempt) (stream.Trial, error)
+	Try(ctx context.Context, endpoint int, a stream.TrialRequest) (stream.TrialResult, error)
 }
 
 // Found is what is known about a target.

@@ -342,8 +342,8 @@ func (d *deaf) Tokenize(ctx context.Context, _ int, _ string) (stream.Tokens, er
 func (d *deaf) TokenizeChat(ctx context.Context, _ int, _ string) (stream.Tokens, error) {
 	return stream.Tokens{}, d.wait(ctx)
 }
-func (d *deaf) Try(ctx context.Context, _ int, _ stream.Attempt) (stream.Trial, error) {
-	return stream.Trial{}, d.wait(ctx)
+func (d *deaf) Try(ctx context.Context, _ int, _ stream.TrialRequest) (stream.TrialResult, error) {
+	return stream.TrialResult{}, d.wait(ctx)
 }
 func (d *deaf) Measure(ctx context.Context, _ int, _ string) (uint64, error) { return 0, d.wait(ctx) }
 

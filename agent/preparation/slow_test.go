@@ -50,8 +50,8 @@ func (c *slowClient) Measure(ctx context.Context, _ int, text string) (uint64, e
 	return uint64(len(strings.Fields(text)) + strings.Count(text, "q")), c.wait(ctx)
 }
 
-func (c *slowClient) Try(ctx context.Context, _ int, a stream.Attempt) (stream.Trial, error) {
-	return stream.Trial{Output: uint64(a.Tokens)}, c.wait(ctx)
+func (c *slowClient) Try(ctx context.Context, _ int, a stream.TrialRequest) (stream.TrialResult, error) {
+	return stream.TrialResult{Output: uint64(a.Tokens)}, c.wait(ctx)
 }
 
 // TestSlowServer: a slow server is asked to the end.

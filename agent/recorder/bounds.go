@@ -30,9 +30,9 @@ func (s *Shard) impossible(o *stream.Observation) string {
 	frames := max(uint64(len(o.Frames)), o.TokenFrames, o.CoalescedReads, o.UnstampedFrames)
 	switch {
 	case tokens > measure.MaxTokens:
-		return fmt.Sprintf("%d tokens in one request: at most %d are possible", tokens, measure.MaxTokens)
-	case o.HeadTokens < stream.TokensUntold || o.HeadTokens > measure.MaxTokens:
-		return fmt.Sprintf("%d tokens in the first frame: at most %d are possible", o.HeadTokens, measure.MaxTokens)
+		return fmt.Sprintf("%d tokens in one request: more than %d cannot be", tokens, measure.MaxTokens)
+	case o.HeadTokens < stream.TokensUnknown || o.HeadTokens > measure.MaxTokens:
+		return fmt.Sprintf("%d tokens in the first frame: more than %d cannot be", o.HeadTokens, measure.MaxTokens)
 	case frames > measure.MaxFrames:
 		return fmt.Sprintf("%d frames in one answer: at most %d are kept", frames, measure.MaxFrames)
 	case o.TextBytes > measure.MaxAnswer:

@@ -87,8 +87,8 @@ func drawObservation(t *rapid.T) *stream.Observation {
 		TextBytes: drawNumber(t, "bytes"), CoalescedReads: drawNumber(t, "coalesced"),
 		UnstampedFrames: drawNumber(t, "unstamped"),
 		HeadTokens:      rapid.OneOf(rapid.IntRange(-1, 5), rapid.Int()).Draw(t, "head"),
-		Whole:           rapid.Bool().Draw(t, "whole"), Undecided: rapid.Bool().Draw(t, "undecided"),
-		OneRead:    rapid.Bool().Draw(t, "one read"),
+		WholeAnswer:     rapid.Bool().Draw(t, "whole"), Undecided: rapid.Bool().Draw(t, "undecided"),
+		InOneRead:  rapid.Bool().Draw(t, "one read"),
 		HTTPStatus: rapid.IntRange(-5, 2000).Draw(t, "status"), FinishReason: drawText(t, "finish"),
 		Cancelled: rapid.IntRange(0, 9).Draw(t, "cancelled") == 0,
 	}

@@ -313,7 +313,7 @@ func TestGoodRequestsKeepEachLimit(t *testing.T) {
 
 // oneBody makes the answer one that was not streamed.
 func oneBody(_ *Request, o *stream.Observation) {
-	o.Whole, o.FirstToken = true, o.LastToken
+	o.WholeAnswer, o.FirstToken = true, o.LastToken
 }
 
 func TestUnrequestedLengthsAreNotMissed(t *testing.T) {
@@ -333,9 +333,9 @@ func TestUnrequestedLengthsAreNotMissed(t *testing.T) {
 
 func TestTokensOfUnmeasuredRequestsAreCountedApart(t *testing.T) {
 	tape := newTape(1, 1, false)
-	tape.Shard(0).RecordToken(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
-	tape.Shard(0).RecordToken(&Request{}, at(1600*time.Millisecond), 2)
-	tape.Shard(0).RecordToken(&Request{}, at(1700*time.Millisecond), stream.TokensUntold)
+	tape.Shard(0).Token(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
+	tape.Shard(0).Token(&Request{}, at(1600*time.Millisecond), 2)
+	tape.Shard(0).Token(&Request{}, at(1700*time.Millisecond), stream.TokensUnknown)
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 	want := &spatev1.Counters{UnmeasuredFrames: 1, Frames: 2, TokensArrived: 2, UncountedFrames: 1}
@@ -369,7 +369,7 @@ func TestSharesOfEarlierWindows(t *testing.T) {
 		},
 	})
 	end(1, &stream.Observation{
-		Start: at(2 * second), End: at(2 * second), OutputTokens: 3, Whole: true,
+		Start: at(2 * second), End: at(2 * second), OutputTokens: 3, WholeAnswer: true,
 		Frames: []stream.Frame{frame(2*second, "tc")},
 	})
 	end(1, &stream.Observation{Start: at(0), End: at(2 * second), Cancelled: true,

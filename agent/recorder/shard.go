@@ -78,7 +78,7 @@ func (s *Shard) RecordToken(q *Request, at clock.Instant, tokens int, lags ...in
 	s.count(c, measure.Frames, 1)
 	if s.plausible(tokens) {
 		s.count(c, measure.TokensArrived, uint64(tokens))
-	} else { // tokens is stream.TokensUntold, or nonsense
+	} else { // tokens is stream.TokensUnknown, or nonsense
 		s.count(c, measure.UncountedFrames, 1)
 	}
 	s.lags(c, lags)

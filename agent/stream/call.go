@@ -46,7 +46,7 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 		return err
 	}
 	err = json.Unmarshal(data, answer)
-	switch page := webPage(data); {
+	switch page := webPageHint(data); {
 	case err != nil && page != "":
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, errors.New("the answer is not JSON"+page))
 	case err != nil:
@@ -94,7 +94,7 @@ func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, e
 
 // saidWith returns the start of an answer's body for an error message. The text of a web page is left out.
 func saidWith(data []byte) string {
-	if webPage(data) != "" {
+	if webPageHint(data) != "" {
 		return " (a web page)"
 	}
 	return fmt.Sprintf(": %.*s", 8*messageLimit, bytes.TrimSpace(data))

@@ -105,7 +105,7 @@ type told struct {
 
 func toldBy(o *Observation) told {
 	s := told{
-		o.TokenFrames, o.InputTokens, o.OutputTokens, o.CachedTokens, o.Usage, o.HasCachedTokens, o.Whole,
+		o.TokenFrames, o.InputTokens, o.OutputTokens, o.CachedTokens, o.Usage, o.HasCachedTokens, o.WholeAnswer,
 		o.FinishReason, string(o.Answer), "", 0,
 	}
 	if o.Err != nil {

@@ -79,10 +79,10 @@ func (c *Connection) check() error {
 	return nil
 }
 
-// Beside returns how other clients reach the target's hosts over HTTP/1.1 for traffic that is not load: a TLS
+// TLSAndProxy returns how other clients reach the target's hosts over HTTP/1.1 for traffic that is not load: a TLS
 // configuration, and the proxy, nil if there is none. The proxy's URL contains its password. It fails if the settings
 // contradict each other or a certificate cannot be parsed.
-func (c *Connection) Beside() (config *tls.Config, through *url.URL, err error) {
+func (c *Connection) TLSAndProxy() (config *tls.Config, proxy *url.URL, err error) {
 	if err := c.check(); err != nil {
 		return nil, nil, err
 	}

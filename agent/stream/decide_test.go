@@ -407,10 +407,10 @@ func TestAnswersInOneRead(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://h"}})
 	all := chatRole + "\n\ndata: " + chatText("a") + "\n\ndata: " + chatText("b") + "\n\ndata: " + delta("", stop, "")
 	o := play(c, []byte("data: "+all+"\n\ndata: [DONE]\n\n"), io.EOF)
-	if !o.OneRead || o.TokenFrames != 2 {
-		t.Errorf("one read %v, %d frames", o.OneRead, o.TokenFrames)
+	if !o.InOneRead || o.TokenFrames != 2 {
+		t.Errorf("one read %v, %d frames", o.InOneRead, o.TokenFrames)
 	}
-	if o := play(c, []byte("data: "+chatText("a")+"\n\ndata: [DONE]\n\n"), io.EOF); o.OneRead {
+	if o := play(c, []byte("data: "+chatText("a")+"\n\ndata: [DONE]\n\n"), io.EOF); o.InOneRead {
 		t.Error("one frame is no news")
 	}
 }

@@ -33,7 +33,7 @@ func TestStreamOnAKeptConnection(t *testing.T) {
 			t.Fatalf("failed: %v", o.Err)
 		}
 		if o.TokenFrames != 2 || len(o.Gaps(nil)) != 1 || !o.Usage || o.OutputTokens != 7 || o.InputTokens != 11 ||
-			o.FinishReason != "stop" || o.HTTPStatus != 200 || o.Whole {
+			o.FinishReason != "stop" || o.HTTPStatus != 200 || o.WholeAnswer {
 			t.Fatalf("%+v", o)
 		}
 		if o.Connected != (i == 0) || (o.Connect > 0) != (i == 0) {
@@ -163,7 +163,7 @@ func TestOneJSONBody(t *testing.T) {
 	}))
 	defer s.Close()
 	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
-	if o.Err != nil || !o.Whole || o.OutputTokens != 3 || o.InputTokens != 2 || len(o.Gaps(nil)) != 0 {
+	if o.Err != nil || !o.WholeAnswer || o.OutputTokens != 3 || o.InputTokens != 2 || len(o.Gaps(nil)) != 0 {
 		t.Fatalf("%+v", o)
 	}
 	if o.FirstToken == 0 || o.FirstToken != o.LastToken || o.End != o.LastToken {
@@ -185,7 +185,7 @@ func TestRunningUsage(t *testing.T) {
 			t.Errorf("told %d, noted %d", at, o.LastToken)
 		}
 	}}, &o)
-	if !slices.Equal(tokens, []int{1, 3, TokensUntold, TokensUntold, TokensUntold}) || o.OutputTokens != 7 ||
+	if !slices.Equal(tokens, []int{1, 3, TokensUnknown, TokensUnknown, TokensUnknown}) || o.OutputTokens != 7 ||
 		!o.Usage || o.InputTokens != 9 {
 		t.Errorf("%v, %+v", tokens, o)
 	}

@@ -66,8 +66,7 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	}
 	for name, value := range c.Headers {
 		if !isToken(name) || !sound(value) {
-			return nil, "", fmt.Errorf("header %q: its name or value contains a character that is not allowed in headers",
-				name)
+			return nil, "", fmt.Errorf("header %q: the name or value contains a character not allowed in headers", name)
 		}
 		if strings.EqualFold(name, "Host") {
 			host = value

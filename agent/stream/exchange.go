@@ -183,7 +183,7 @@ func (x *exchange) whole(body io.Reader) {
 	data, err := x.readAll(body, x.room.whole)
 	defer recycle(data)
 	read := x.conn.arrival(x.wire)
-	x.o.Whole = true
+	x.o.WholeAnswer = true
 	switch {
 	case x.o.Err != nil:
 		return

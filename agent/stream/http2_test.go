@@ -111,7 +111,7 @@ func TestBodiesByHTTP2(t *testing.T) {
 		for id, check := range map[string]func(o *Observation) bool{
 			"stream": func(o *Observation) bool { return o.Err == nil && o.TokenFrames == 2 && o.InputTokens == 11 },
 			"whole": func(o *Observation) bool {
-				return o.Err == nil && o.Whole &&
+				return o.Err == nil && o.WholeAnswer &&
 					o.OutputTokens == uint64(len(request))
 			},
 			"refused": func(o *Observation) bool { return o.Err != nil && o.HTTPStatus == http.StatusTooManyRequests },

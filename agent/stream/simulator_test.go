@@ -100,9 +100,9 @@ func TestSimulatedFaults(t *testing.T) {
 		o := simulated(t, api, func(c *simulator.Config) {
 			c.Faults = []simulator.Fault{{Kind: simulator.FaultJSONBody, Probability: 1}}
 		})
-		if o.Err != nil || !o.Whole || o.Usage != (api != "triton") || o.Usage && o.OutputTokens != 7 ||
+		if o.Err != nil || !o.WholeAnswer || o.Usage != (api != "triton") || o.Usage && o.OutputTokens != 7 ||
 			len(o.Answer) == 0 {
-			t.Errorf("%s, in one piece: whole %v, %d tokens, answer %q, error %v", api, o.Whole, o.OutputTokens,
+			t.Errorf("%s, in one piece: whole %v, %d tokens, answer %q, error %v", api, o.WholeAnswer, o.OutputTokens,
 				o.Answer, o.Err)
 		}
 	}

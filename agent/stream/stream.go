@@ -84,7 +84,7 @@ type Request struct {
 	// Output tokens that the request asks for. They bound the memory of its answer.
 	Tokens uint32
 	// Called, before Do returns, for each frame that may carry a token, with the frame's time and its number of tokens
-	// by the server's running usage, or TokensUntold if that is not known. It must not block: the goroutine that calls
+	// by the server's running usage, or TokensUnknown if that is not known. It must not block: the goroutine that calls
 	// it reads other streams too. It may consume Observation.Lags and empty that list. May be nil.
 	OnToken func(at clock.Instant, tokens int)
 	// Called for the data of each event except [DONE], before the data is parsed, on the goroutine that calls OnToken.
@@ -95,8 +95,8 @@ type Request struct {
 	KeepAnswer bool
 }
 
-// TokensUntold is passed to OnToken for a frame whose number of tokens is not known from running usage.
-const TokensUntold = -1
+// TokensUnknown is passed to OnToken for a frame whose number of tokens is not known from running usage.
+const TokensUnknown = -1
 
 // Observation is what became of one request. Do fills it, and reuses its slices when it is passed to Do again. The
 // fields that each frame changes come first.
@@ -126,8 +126,8 @@ type Observation struct {
 	// Token frames of reasoning, before FirstAnswer.
 	ReasoningFrames uint64
 	// All token frames came in one read.
-	OneRead bool
-	// Tokens of the first token frame by running usage. TokensUntold: not known.
+	InOneRead bool
+	// Tokens of the first token frame by running usage. TokensUnknown: not known.
 	HeadTokens int
 	// When Do was called.
 	Start clock.Instant
@@ -171,7 +171,7 @@ type Observation struct {
 	HasCachedTokens bool
 	// The server answered with one JSON body instead of a stream. FirstToken and LastToken are then the arrival of that
 	// body; ITL and TTFT are not known.
-	Whole bool
+	WholeAnswer bool
 	// The server's own timings from the stream, as Dynamo sends them.
 	Server ServerTiming
 	// Status of the response. 0: no response.

@@ -111,18 +111,18 @@ func (x *exchange) place(f *frame, read reading) {
 	x.begun = x.begun || f.chunk
 }
 
-// added returns how many tokens a frame brought by the server's running usage, or TokensUntold. Usage counts as running
+// added returns how many tokens a frame brought by the server's running usage, or TokensUnknown. Usage counts as running
 // if every frame of the output so far had it, except a role frame. Usage in the last frame alone is not running usage.
 func (x *exchange) added(f *frame) int {
 	switch {
 	case !f.chunk:
-		return TokensUntold
+		return TokensUnknown
 	case f.one && !f.usage:
 		x.counted++
 		return 1
 	case !f.usage || x.silent:
 		x.silent = x.silent || !f.role
-		return TokensUntold
+		return TokensUnknown
 	}
 	tokens := max(f.output, x.counted) - x.counted
 	x.counted += tokens
@@ -217,7 +217,7 @@ func (x *exchange) decide() {
 	if x.blanks > 0 || x.closing > 0 {
 		x.settle()
 	}
-	o.OneRead = o.TokenFrames > 1 && x.reads == 1
+	o.InOneRead = o.TokenFrames > 1 && x.reads == 1
 	x.reasoning()
 }
 
@@ -296,7 +296,7 @@ func (x *exchange) giveClosing() {
 	}
 	x.read(x.closingRead)
 	if x.onToken != nil {
-		x.onToken(x.closingRead.at, TokensUntold)
+		x.onToken(x.closingRead.at, TokensUnknown)
 	}
 }
 

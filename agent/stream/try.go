@@ -12,8 +12,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Attempt is a short streamed request that shows how a server treats fields of its body.
-type Attempt struct {
+// TrialRequest is a short streamed request that shows how a server treats fields of its body.
+type TrialRequest struct {
 	// Text of the prompt: the only user message of a chat, or the whole prompt.
 	Text string
 	// Tokens is the number of output tokens to ask for.
@@ -22,12 +22,12 @@ type Attempt struct {
 	Exact bool
 	// Running asks for running usage, as Config.RunningUsage does.
 	Running bool
-	// Wrong names a field of the body that gets a value of the wrong type, a string. Empty: no field.
-	Wrong string
+	// BadField names a field of the body that gets a value of the wrong type, a string. Empty: no field.
+	BadField string
 }
 
-// Trial is the outcome of an Attempt.
-type Trial struct {
+// TrialResult is the outcome of a TrialRequest.
+type TrialResult struct {
 	// Output is the number of output tokens that the server reports. 0: not reported.
 	Output uint64
 	// Running is true if at least two frames with choices had running usage, with different counts.
@@ -37,25 +37,25 @@ type Trial struct {
 	Software []string
 }
 
-// Try sends an attempt to an endpoint, with those of the plan's fields that affect neither the length nor the end of
-// the output. It is for the APIs chat, completions, responses and anthropic. If the server refuses, the error is an
+// Try sends a trial request to an endpoint, with those of the plan's fields that affect neither the length nor the end
+// of the output. It is for the APIs chat, completions, responses and anthropic. If the server refuses, the error is an
 // *Error with its HTTPStatus. Try blocks for at most 10 s.
-func (c *Client) Try(ctx context.Context, endpoint int, a Attempt) (Trial, error) {
+func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialResult, error) {
 	u := c.endpoints[endpoint]
-	body, err := c.attemptBody(a)
+	body, err := c.trialBody(a)
 	if err != nil {
-		return Trial{}, c.unusable(u.Path, err.Error())
+		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
 	q := c.callRequest(u, body)
 	q.headers = c.headers
 	q.lines = c.lines
 	header, data, err := c.fetch(ctx, q)
 	if err != nil {
-		return Trial{}, err
+		return TrialResult{}, err
 	}
-	t := Trial{Software: softwareOf(header)}
+	t := TrialResult{Software: softwareOf(header)}
 	if err := t.read(data); err != nil {
-		return Trial{}, c.unusable(u.Path, err.Error())
+		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
 	for i, name := range t.Software {
 		t.Software[i] = c.secrets.clean(name)
@@ -63,8 +63,8 @@ func (c *Client) Try(ctx context.Context, endpoint int, a Attempt) (Trial, error
 	return t, nil
 }
 
-// attemptBody writes the body of an attempt.
-func (c *Client) attemptBody(a Attempt) ([]byte, error) {
+// trialBody writes the body of a trial request.
+func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	fields := maps.Clone(c.extra)
 	if fields == nil {
 		fields = make(map[string]any)
@@ -75,8 +75,8 @@ func (c *Client) attemptBody(a Attempt) ([]byte, error) {
 			delete(fields, name)
 		}
 	}
-	if a.Wrong != "" {
-		fields[a.Wrong] = "spate"
+	if a.BadField != "" {
+		fields[a.BadField] = "spate"
 	}
 	body, err := newTemplate(c.dialect, c.model, fields, wishes{exact: a.Exact, running: a.Running})
 	if err != nil {
@@ -115,7 +115,7 @@ type trialFrame struct {
 }
 
 // read parses an answer: events, or one JSON value.
-func (t *Trial) read(data []byte) error {
+func (t *TrialResult) read(data []byte) error {
 	running := make(map[uint64]bool)
 	frames := 0
 	for line := range bytes.Lines(data) {
@@ -128,7 +128,7 @@ func (t *Trial) read(data []byte) error {
 			continue // [DONE], or an invalid frame
 		}
 		frames++
-		if err := t.take(&f); err != nil {
+		if err := t.addFrame(&f); err != nil {
 			return err
 		}
 		if n := f.Usage.CompletionTokens; n > 0 && len(f.Choices) > 0 {
@@ -141,13 +141,13 @@ func (t *Trial) read(data []byte) error {
 	}
 	var whole trialFrame
 	if err := json.Unmarshal(data, &whole); err != nil {
-		return fmt.Errorf("the answer is neither a stream of events nor JSON%s", webPage(data))
+		return fmt.Errorf("the answer is neither a stream of events nor JSON%s", webPageHint(data))
 	}
-	return t.take(&whole)
+	return t.addFrame(&whole)
 }
 
-// take records what one frame reports.
-func (t *Trial) take(f *trialFrame) error {
+// addFrame records what one frame reports.
+func (t *TrialResult) addFrame(f *trialFrame) error {
 	if len(f.Error) > 0 && string(f.Error) != "null" {
 		return fmt.Errorf("the answer is an error: %.*s", messageLimit, f.Error)
 	}
@@ -163,8 +163,8 @@ func (t *Trial) take(f *trialFrame) error {
 	return nil
 }
 
-// webPage returns words for an error message if an answer looks like an HTML page, else "".
-func webPage(data []byte) string {
+// webPageHint returns words for an error message if an answer looks like an HTML page, else "".
+func webPageHint(data []byte) string {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")) {
 		return ": it is a web page (HTML), so the URL is not that of an API"
 	}

@@ -15,7 +15,7 @@ import (
 // error, and others.
 var trials = map[string]struct {
 	api, header, answer string
-	want                Trial
+	want                TrialResult
 	fails               string
 }{
 	"vLLM": {"chat", "", `data: {"choices":[{"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":12,"completion_tokens":0}}
@@ -27,7 +27,7 @@ data: {"choices":[{"delta":{"content":" base"},"finish_reason":"length"}],"usage
 data: {"choices":[],"usage":{"prompt_tokens":12,"completion_tokens":2},"system_fingerprint":"vllm-0.32.0-392f7c81"}
 
 data: [DONE]
-`, Trial{Output: 2, Running: true, Software: []string{"vLLM 0.32.0"}}, ""},
+`, TrialResult{Output: 2, Running: true, Software: []string{"vLLM 0.32.0"}}, ""},
 	"LiteLLM": {"chat", "1.106.2", `data: {"choices":[{"delta":{"content":"ild"}}]}
 
 data: {"choices":[{"delta":{},"finish_reason":"length"}],"system_fingerprint":"vllm-0.32.0-392f7c81"}
@@ -35,19 +35,19 @@ data: {"choices":[{"delta":{},"finish_reason":"length"}],"system_fingerprint":"v
 data: {"choices":[{"delta":{}}],"usage":{"completion_tokens":4,"prompt_tokens":23},"system_fingerprint":"vllm-0.32.0-392f7c81"}
 
 data: [DONE]
-`, Trial{Output: 4, Software: []string{"LiteLLM 1.106.2", "vLLM 0.32.0"}}, ""},
+`, TrialResult{Output: 4, Software: []string{"LiteLLM 1.106.2", "vLLM 0.32.0"}}, ""},
 	"responses": {"responses", "",
-		"event: response.completed\ndata: {\"response\":{\"usage\":{\"output_tokens\":3},\"error\":null},\"error\":null}\n", Trial{Output: 3}, ""},
+		"event: response.completed\ndata: {\"response\":{\"usage\":{\"output_tokens\":3},\"error\":null},\"error\":null}\n", TrialResult{Output: 3}, ""},
 	"anthropic": {"anthropic", "",
 		"event: message_delta\r\ndata: {\"usage\":{\"input_tokens\":11,\"output_tokens\":3}}\r\n",
-		Trial{Output: 3}, ""},
+		TrialResult{Output: 3}, ""},
 	"in one piece": {"completions", "", `{"choices":[{"text":"a"}],"usage":{"completion_tokens":16}}`,
-		Trial{Output: 16}, ""},
-	"an error": {"chat", "", `data: {"error":{"message":"CUDA out of memory"}}`, Trial{},
+		TrialResult{Output: 16}, ""},
+	"an error": {"chat", "", `data: {"error":{"message":"CUDA out of memory"}}`, TrialResult{},
 		"the answer is an error: {\"message\":\"CUDA"},
-	"a web page": {"chat", "", "\n<!DOCTYPE html><title>Welcome</title>", Trial{},
+	"a web page": {"chat", "", "\n<!DOCTYPE html><title>Welcome</title>", TrialResult{},
 		"it is a web page (HTML), so the URL is not that of an API"},
-	"nothing": {"chat", "", "", Trial{}, "neither a stream of events nor JSON"},
+	"nothing": {"chat", "", "", TrialResult{}, "neither a stream of events nor JSON"},
 }
 
 func TestTry(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTry(t *testing.T) {
 			_, _ = io.WriteString(w, tt.answer)
 		}))
 		c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: tt.api, Model: "m"})
-		got, err := c.Try(t.Context(), 0, Attempt{Text: "hi", Tokens: 4})
+		got, err := c.Try(t.Context(), 0, TrialRequest{Text: "hi", Tokens: 4})
 		failed := tt.fails != "" && err != nil && strings.Contains(err.Error(), tt.fails)
 		if got.Output != tt.want.Output || got.Running != tt.want.Running ||
 			!slices.Equal(got.Software, tt.want.Software) || (err != nil) != failed {
@@ -67,28 +67,28 @@ func TestTry(t *testing.T) {
 	}
 }
 
-func TestAttemptBodies(t *testing.T) {
+func TestTrialBodies(t *testing.T) {
 	body := map[string]any{"temperature": 0.0, "max_completion_tokens": 9.0, "ignore_eos": true, "n": 1.0,
 		"stream_options": map[string]any{"x": 1.0}}
 	for name, tt := range map[string]struct {
 		api     string
-		attempt Attempt
+		request TrialRequest
 		want    string
 	}{
-		"plain": {"chat", Attempt{},
+		"plain": {"chat", TrialRequest{},
 			`{"max_tokens":4,"messages":[{"content":"hi","role":"user"}],"model":"m","stream":true,"stream_options":{"include_usage":true},"temperature":0}`},
-		"exact, running": {"chat", Attempt{Exact: true, Running: true},
+		"exact, running": {"chat", TrialRequest{Exact: true, Running: true},
 			`{"ignore_eos":true,"max_tokens":4,"messages":[{"content":"hi","role":"user"}],"min_tokens":4,"model":"m","stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0}`},
-		"wrong end": {"completions", Attempt{Wrong: "ignore_eos"},
+		"wrong end": {"completions", TrialRequest{BadField: "ignore_eos"},
 			`{"ignore_eos":"spate","max_tokens":4,"model":"m","prompt":"hi","stream":true,"stream_options":{"include_usage":true},"temperature":0}`},
-		"wrong least": {"chat", Attempt{Wrong: "min_tokens"},
+		"wrong least": {"chat", TrialRequest{BadField: "min_tokens"},
 			`{"max_tokens":4,"messages":[{"content":"hi","role":"user"}],"min_tokens":"spate","model":"m","stream":true,"stream_options":{"include_usage":true},"temperature":0}`},
-		"responses": {"responses", Attempt{Exact: true, Running: true},
+		"responses": {"responses", TrialRequest{Exact: true, Running: true},
 			`{"ignore_eos":true,"input":[{"content":"hi","role":"user"}],"max_completion_tokens":9,"max_output_tokens":4,"model":"m","store":false,"stream":true,"temperature":0}`},
 	} {
 		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Model: "m", Body: body})
-		tt.attempt.Text, tt.attempt.Tokens = "hi", 4
-		got, err := c.attemptBody(tt.attempt)
+		tt.request.Text, tt.request.Tokens = "hi", 4
+		got, err := c.trialBody(tt.request)
 		if err != nil || !sameJSON(t, string(got), tt.want) {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
@@ -109,19 +109,19 @@ func TestTryTheSimulator(t *testing.T) {
 	defer server.Close()
 	for _, api := range []string{"chat", "completions", "responses", "anthropic"} {
 		c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: api, Model: "m"})
-		a := Attempt{Text: "hi", Tokens: 16, Exact: true, Running: true}
+		a := TrialRequest{Text: "hi", Tokens: 16, Exact: true, Running: true}
 		got, err := c.Try(t.Context(), 0, a)
 		if running := api == "chat" || api == "completions"; err != nil || got.Output != 16 || got.Running != running {
 			t.Errorf("%s: %+v, %v", api, got, err)
 		}
-		a.Wrong = "ignore_eos"
+		a.BadField = "ignore_eos"
 		if _, err := c.Try(t.Context(), 0, a); !Refused(err) || Unreachable(err) || StatusOf(err) != 400 {
 			t.Errorf("%s: a wrong type was taken: %v", api, err)
 		}
 	}
 	server.Close()
 	c := newTestClient(t, Config{Endpoints: []string{server.URL}})
-	if _, err := c.Try(t.Context(), 0, Attempt{Text: "hi", Tokens: 1}); Refused(err) || !Unreachable(err) {
+	if _, err := c.Try(t.Context(), 0, TrialRequest{Text: "hi", Tokens: 1}); Refused(err) || !Unreachable(err) {
 		t.Errorf("nobody is there: %v", err)
 	}
 }
