@@ -15,9 +15,9 @@ var (
 	errNoHTTP2   = errors.New(`the endpoint does not speak HTTP/2: remove connection.http, or set it to "1.1"`)
 )
 
-// advised adds to a connection error what to do about it, if that is known. name is the name that the certificate was
-// verified for.
-func advised(err error, name string) error {
+// withAdvice adds to a connection error what to do about it, if that is known. name is the name that the certificate
+// was verified for.
+func withAdvice(err error, name string) error {
 	what := adviceFor(err, name)
 	if what == "" {
 		return err

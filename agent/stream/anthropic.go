@@ -13,8 +13,8 @@ type anthropic struct{}
 
 var anthropicTraits = traits{
 	path: "/v1/messages", model: "model", prompts: []string{"messages", "system"},
-	fixed:   map[string]any{"stream": true},
-	lengths: []string{"max_tokens"}, eos: "ignore_eos", least: []string{"min_tokens"},
+	defaults:  map[string]any{"stream": true},
+	maxFields: []string{"max_tokens"}, ignoreEOS: "ignore_eos", minFields: []string{"min_tokens"},
 }
 
 func (anthropic) traits() *traits     { return &anthropicTraits }
@@ -59,19 +59,19 @@ func (anthropic) frame(data []byte, f *frame) error {
 		f.close()
 	case "message_start":
 		part(message, anthropicInner, inner[:])
-		f.spent(inner[0])
-		f.output, f.usage = 0, false // an estimate until the end
+		f.setAnthropicUsage(inner[0])
+		f.output, f.hasOutput = 0, false // an estimate until the end
 	case "message_delta":
 		part(delta, anthropicDelta, inner[:])
 		f.finish = word(inner[0])
 		f.close()
-		f.spent(usage)
+		f.setAnthropicUsage(usage)
 	case "message_stop":
 		f.end = true
 	case "message":
 		f.blocks(v[6])
 		f.finish, f.chunk = word(v[7]), true
-		f.spent(usage)
+		f.setAnthropicUsage(usage)
 	default:
 		if filled(fault) {
 			f.fail(nil, fault)
@@ -84,9 +84,9 @@ func (anthropic) frame(data []byte, f *frame) error {
 func (f *frame) block(data []byte) {
 	var v [4][]byte
 	part(data, anthropicBlock, v[:])
-	f.answer = within(v[0])
+	f.answer = unquoted(v[0])
 	for i, value := range v {
-		f.said(value, anthropicBlock[i] == "thinking")
+		f.addOutput(value, anthropicBlock[i] == "thinking")
 	}
 }
 
@@ -102,22 +102,23 @@ func (f *frame) blocks(data []byte) {
 	f.answer = answer
 }
 
-// spent records a usage. Its input_tokens do not include tokens read from the cache or written to it.
-func (f *frame) spent(usage []byte) {
+// setAnthropicUsage records a usage. Its input_tokens do not include tokens read from the cache or written to it.
+func (f *frame) setAnthropicUsage(usage []byte) {
 	var v [4][]byte
 	part(usage, anthropicUsage, v[:])
-	f.told(v[0], v[1], v[2])
+	f.setUsage(v[0], v[1], v[2])
 	written, _ := number(v[3])
-	if f.inputTold {
+	if f.hasInput {
 		f.input += f.cached + written
 	}
 }
 
-// messageRole are the members of a message that arrange reads.
+// messageRole are the members of a message that rewritePrompt reads.
 var messageRole = []string{"role", "content"}
 
-// arrange moves a system prompt from the messages, where this API does not allow it, to a separate field after them.
-func (anthropic) arrange(dst []byte, from int) []byte {
+// rewritePrompt moves a system prompt from the messages, where this API does not allow it, to a separate field after
+// them.
+func (anthropic) rewritePrompt(dst []byte, from int) []byte {
 	c := cursor{b: dst, i: from}
 	c.eat('[')
 	c.peek()

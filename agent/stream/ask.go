@@ -52,13 +52,14 @@ func (c *Client) Models(ctx context.Context, endpoint int) ([]Model, error) {
 	}
 	models := make([]Model, len(answer.Data))
 	for i, m := range answer.Data {
-		models[i] = Model{ID: m.ID, Owner: m.OwnedBy, MaxModelTokens: cmp.Or(length(m.Longest), length(m.Window))}
+		models[i] = Model{ID: m.ID, Owner: m.OwnedBy,
+			MaxModelTokens: cmp.Or(tokenLimit(m.Longest), tokenLimit(m.Window))}
 	}
 	return models, nil
 }
 
-// length returns a token limit, or 0 for none. Some servers write -1 or 10^30 for no limit.
-func length(n json.Number) uint32 {
+// tokenLimit returns a token limit, or 0 for none. Some servers write -1 or 10^30 for no limit.
+func tokenLimit(n json.Number) uint32 {
 	v, ok := decodeCount([]byte(n))
 	if !ok || v > math.MaxInt32 {
 		return 0
@@ -87,7 +88,7 @@ func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 // Tokenize asks an endpoint how many tokens a text has as a prompt of completions: first in its API's own way, if there
 // is one, then by POST /tokenize (vLLM, SGLang). It blocks for at most 20 s.
 func (c *Client) Tokenize(ctx context.Context, endpoint int, text string) (Tokens, error) {
-	if d, ok := c.dialect.(counter); ok {
+	if d, ok := c.dialect.(tokenCounter); ok {
 		if t, err := d.count(ctx, c, endpoint, text, false); !refused(err) {
 			return t, err
 		}
@@ -103,7 +104,7 @@ var templateFields = []string{"add_generation_prompt", "add_special_tokens", "ch
 // template adds: POST /tokenize, as vLLM has it. Servers that take no messages there answer with an error. It blocks
 // for at most 10 s.
 func (c *Client) TokenizeChat(ctx context.Context, endpoint int, text string) (Tokens, error) {
-	if d, ok := c.dialect.(counter); ok {
+	if d, ok := c.dialect.(tokenCounter); ok {
 		if t, err := d.count(ctx, c, endpoint, text, true); !refused(err) {
 			return t, err
 		}
@@ -131,7 +132,7 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 	if err := c.ask(ctx, endpoint, "/tokenize", false, fields, &answer); err != nil {
 		return Tokens{}, err
 	}
-	t := Tokens{Count: uint64(len(answer.Tokens)), MaxModelTokens: length(answer.Longest)}
+	t := Tokens{Count: uint64(len(answer.Tokens)), MaxModelTokens: tokenLimit(answer.Longest)}
 	switch {
 	case answer.Count != nil:
 		t.Count = *answer.Count
@@ -145,13 +146,13 @@ func (c *Client) tokenize(ctx context.Context, endpoint int, fields map[string]a
 // of the text and those that the server adds. The request has those of the plan's fields that can change the prompt. It
 // blocks for at most 10 s.
 func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64, error) {
-	path := c.dialect.traits().at(c.model)
+	path := c.dialect.traits().pathFor(c.model)
 	encoded, err := c.promptOf(text)
 	if err != nil {
 		return 0, c.unusable(path, err.Error())
 	}
-	body := c.probe.append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.arranger)
-	if c.dialect.traits().streamed {
+	body := c.countBody.append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.rewriter)
+	if c.dialect.traits().streamOnly {
 		return c.measureStream(ctx, endpoint, body)
 	}
 	var answer json.RawMessage
@@ -165,7 +166,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 	if f.failed {
 		return 0, c.unusable(path, f.fault)
 	}
-	return c.counted(f.input)
+	return c.promptCount(f.input)
 }
 
 // promptOf returns a text as the prompt of a request: the only message of a chat, or the text itself.
@@ -189,15 +190,15 @@ func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (
 		return 0, o.Err
 	case o.Cancelled:
 		return 0, &Error{Class: spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, Message: "POST " +
-			c.dialect.traits().at(c.model) + ": no answer in time"}
+			c.dialect.traits().pathFor(c.model) + ": no answer in time"}
 	}
-	return c.counted(0)
+	return c.promptCount(0)
 }
 
-// counted returns the server's count of a prompt's tokens, or an error if there is none.
-func (c *Client) counted(tokens uint64) (uint64, error) {
+// promptCount returns the server's count of a prompt's tokens, or an error if there is none.
+func (c *Client) promptCount(tokens uint64) (uint64, error) {
 	if tokens == 0 {
-		return 0, c.unusable(c.dialect.traits().at(c.model),
+		return 0, c.unusable(c.dialect.traits().pathFor(c.model),
 			"the answer does not match this API: no usage with prompt tokens")
 	}
 	return tokens, nil

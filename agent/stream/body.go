@@ -27,23 +27,23 @@ type piece struct {
 // template is a body encoded once, with its slots open. Keys are sorted, so equal requests are equal byte for byte.
 type template []piece
 
-// wishes are what a body asks for in addition to what its API needs.
-type wishes struct {
+// bodyOptions are what a body asks for in addition to what its API needs.
+type bodyOptions struct {
 	exact   bool // exactly the output tokens asked for
 	running bool // running usage
 }
 
 // newTemplate encodes the dialect's default body, overridden by the plan's fields.
-func newTemplate(d dialect, model string, fields map[string]any, asks wishes) (template, error) {
+func newTemplate(d dialect, model string, fields map[string]any, options bodyOptions) (template, error) {
 	t := d.traits()
-	body := t.body(d.prompt(), model, fields, asks.exact)
-	askRunning(body, asks.running)
+	body := t.body(d.prompt(), model, fields, options.exact)
+	requestRunningUsage(body, options.running)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if slices.Contains(t.prompts, name) || name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload generates the prompt: remove the field", name)
 		}
 		if given, ok := fields[name].(map[string]any); ok && name == t.options {
-			maps.Copy(t.of(body), given)
+			maps.Copy(t.optionsOf(body), given)
 			continue
 		}
 		if name == t.options {
@@ -57,7 +57,7 @@ func newTemplate(d dialect, model string, fields map[string]any, asks wishes) (t
 		}
 		body[name] = fields[name]
 	}
-	t.oneLength(t.of(body), t.of(fields))
+	t.dropOwnLength(t.optionsOf(body), t.optionsOf(fields))
 	if _, named := fields[streamOptions]; !named && body["stream"] == false {
 		delete(body, streamOptions) // servers refuse the two together
 	}
@@ -71,8 +71,8 @@ func newTemplate(d dialect, model string, fields map[string]any, asks wishes) (t
 // streamOptions is the field that configures what streams of OpenAI's chat and completions contain besides tokens.
 const streamOptions = "stream_options"
 
-// askRunning replaces the body's stream options, if it has any, by a copy, and asks there for running usage.
-func askRunning(body map[string]any, running bool) {
+// requestRunningUsage replaces the body's stream options, if it has any, by a copy, and asks there for running usage.
+func requestRunningUsage(body map[string]any, running bool) {
 	options, ok := body[streamOptions].(map[string]any)
 	if !ok {
 		return
@@ -86,26 +86,26 @@ func askRunning(body map[string]any, running bool) {
 
 // body returns the default body, before the plan's fields override it.
 func (t *traits) body(prompt, model string, fields map[string]any, exact bool) map[string]any {
-	body := maps.Clone(t.fixed)
+	body := maps.Clone(t.defaults)
 	if t.model != "" {
 		body[t.model] = model
 	}
 	body[prompt] = promptSlot
 	options := body
 	if t.options != "" {
-		options = maps.Clone(t.of(t.fixed))
+		options = maps.Clone(t.optionsOf(t.defaults))
 		body[t.options] = options
 	}
-	options[t.lengths[0]] = lengthSlot
+	options[t.maxFields[0]] = lengthSlot
 	if exact {
-		t.askExactly(options, t.of(fields))
+		t.requestExact(options, t.optionsOf(fields))
 	}
 	return body
 }
 
-// of returns the object of a body that holds the length and related options. If the body has no such object, it returns
-// an empty one that is not part of the body.
-func (t *traits) of(body map[string]any) map[string]any {
+// optionsOf returns the object of a body that holds the length and related options. If the body has no such object, it
+// returns an empty one that is not part of the body.
+func (t *traits) optionsOf(body map[string]any) map[string]any {
 	if t.options == "" {
 		return body
 	}
@@ -115,65 +115,65 @@ func (t *traits) of(body map[string]any) map[string]any {
 	return map[string]any{}
 }
 
-// oneLength removes the client's own length if the plan gives the length under another name.
-func (t *traits) oneLength(options, given map[string]any) {
-	if _, same := given[t.lengths[0]]; same {
+// dropOwnLength removes the client's own length if the plan gives the length under another name.
+func (t *traits) dropOwnLength(options, given map[string]any) {
+	if _, same := given[t.maxFields[0]]; same {
 		return
 	}
-	for _, name := range t.lengths[1:] {
+	for _, name := range t.maxFields[1:] {
 		if _, ok := given[name]; ok {
-			delete(options, t.lengths[0])
+			delete(options, t.maxFields[0])
 		}
 	}
 }
 
-// askExactly asks for as many output tokens as the length says, and not fewer. The plan's fields override that. If they
-// set the length or the end-of-output field, no minimum is set: servers refuse a minimum above the maximum.
-func (t *traits) askExactly(options, given map[string]any) {
-	if t.eos != "" {
-		options[t.eos] = true
+// requestExact asks for as many output tokens as the length says, and not fewer. The plan's fields override that. If
+// they set the length or the end-of-output field, no minimum is set: servers refuse a minimum above the maximum.
+func (t *traits) requestExact(options, given map[string]any) {
+	if t.ignoreEOS != "" {
+		options[t.ignoreEOS] = true
 	}
-	for _, name := range append(slices.Clone(t.lengths), t.eos) {
+	for _, name := range append(slices.Clone(t.maxFields), t.ignoreEOS) {
 		if _, named := given[name]; named {
 			return
 		}
 	}
-	for _, name := range t.least {
+	for _, name := range t.minFields {
 		options[name] = lengthSlot
 	}
 }
 
-// probe returns the plan's fields for a request that counts the prompt's tokens: one output token, in one piece if the
-// API can. It keeps the fields that can change the prompt.
-func (t *traits) probe(fields map[string]any) map[string]any {
-	probe := maps.Clone(fields)
-	if probe == nil {
-		probe = make(map[string]any)
+// countFields returns the plan's fields for a request that counts the prompt's tokens: one output token, in one piece
+// if the API can. It keeps the fields that can change the prompt.
+func (t *traits) countFields(fields map[string]any) map[string]any {
+	body := maps.Clone(fields)
+	if body == nil {
+		body = make(map[string]any)
 	}
-	options := probe
+	options := body
 	if t.options != "" {
-		options = maps.Clone(t.of(fields))
-		probe[t.options] = options
+		options = maps.Clone(t.optionsOf(fields))
+		body[t.options] = options
 	}
-	for _, name := range []string{"n", "best_of", t.eos} {
+	for _, name := range []string{"n", "best_of", t.ignoreEOS} {
 		delete(options, name)
 	}
-	for _, name := range t.least {
+	for _, name := range t.minFields {
 		delete(options, name)
 	}
-	delete(probe, streamOptions)
-	if !t.streamed {
-		probe["stream"] = false
+	delete(body, streamOptions)
+	if !t.streamOnly {
+		body["stream"] = false
 	}
-	one := t.lengths[0]
-	for _, name := range t.lengths {
+	one := t.maxFields[0]
+	for _, name := range t.maxFields {
 		if _, given := options[name]; given {
 			one = name
 		}
 		delete(options, name)
 	}
 	options[one] = 1
-	return probe
+	return body
 }
 
 // write appends constant text.
@@ -240,7 +240,7 @@ func (t *template) addArray(a []any) error {
 }
 
 // append writes one body. a, if not nil, rearranges the prompt into the API's form.
-func (t template) append(dst []byte, osl uint32, prompt func(dst []byte) []byte, a arranger) []byte {
+func (t template) append(dst []byte, osl uint32, prompt func(dst []byte) []byte, a promptRewriter) []byte {
 	for _, p := range t {
 		dst = append(dst, p.text...)
 		switch p.slot {
@@ -248,7 +248,7 @@ func (t template) append(dst []byte, osl uint32, prompt func(dst []byte) []byte,
 			from := len(dst)
 			dst = prompt(dst)
 			if a != nil {
-				dst = a.arrange(dst, from)
+				dst = a.rewritePrompt(dst, from)
 			}
 		case lengthSlot:
 			dst = strconv.AppendUint(dst, uint64(osl), 10)

@@ -27,7 +27,7 @@ const (
 // at returns the URL of another path of an endpoint. The path is under /v1 if versioned, else next to /v1.
 func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
 	u := *c.endpoints[endpoint]
-	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.traits().at(c.model))
+	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.traits().pathFor(c.model))
 	if versioned {
 		u.RawPath += "/v1"
 	}
@@ -51,18 +51,18 @@ func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) 
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, errors.New("the answer is not JSON"+page))
 	case err != nil:
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
-			fmt.Errorf("the answer does not match this API: %s", oddity(err)))
+			fmt.Errorf("the answer does not match this API: %s", describeJSONError(err)))
 	}
 	return nil
 }
 
-// oddity describes a JSON error without naming Go types.
-func oddity(err error) string {
-	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		if field := strings.TrimPrefix(odd.Field, "."); field != "" {
-			return fmt.Sprintf("unexpected %s in %q", odd.Value, field)
+// describeJSONError describes a JSON error without naming Go types.
+func describeJSONError(err error) string {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if field := strings.TrimPrefix(mismatch.Field, "."); field != "" {
+			return fmt.Sprintf("unexpected %s in %q", mismatch.Value, field)
 		}
-		return "unexpected " + odd.Value
+		return "unexpected " + mismatch.Value
 	}
 	return err.Error()
 }
@@ -82,7 +82,7 @@ func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, e
 		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
 	case response.StatusCode != http.StatusOK:
 		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
-			fmt.Errorf("%s%s", c.refused(response), saidWith(data)))
+			fmt.Errorf("%s%s", c.refused(response), bodyExcerpt(data)))
 		e.HTTPStatus = response.StatusCode
 		return nil, nil, e
 	case len(data) > callLimit:
@@ -92,8 +92,8 @@ func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, e
 	return response.Header, data, nil
 }
 
-// saidWith returns the start of an answer's body for an error message. The text of a web page is left out.
-func saidWith(data []byte) string {
+// bodyExcerpt returns the start of an answer's body for an error message. The text of a web page is left out.
+func bodyExcerpt(data []byte) string {
 	if webPageHint(data) != "" {
 		return " (a web page)"
 	}

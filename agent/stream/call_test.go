@@ -227,9 +227,9 @@ type lateContext struct{ context.Context }
 
 func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
 
-// TestCallersDeadlineIsNoConnectTimeout checks that the caller's deadline is not reported as the connect timeout when
+// TestCallersDeadlineIsNotAConnectTimeout checks that the caller's deadline is not reported as the connect timeout when
 // net notices that deadline before the caller's context does.
-func TestCallersDeadlineIsNoConnectTimeout(t *testing.T) {
+func TestCallersDeadlineIsNotAConnectTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, err := newTestClient(t, Config{Endpoints: []string{newRawServer(t, answer()).URL}}).Models(lateContext{ctx}, 0)

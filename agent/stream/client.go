@@ -16,13 +16,13 @@ import (
 // Client sends requests to one target. It is safe for concurrent use.
 type Client struct {
 	dialect   dialect
-	arranger  arranger // the dialect, if it is one
+	rewriter  promptRewriter // the dialect, if it is one
 	endpoints []*url.URL
 	headers   http.Header
 	lines     []byte // the headers in HTTP/1.1's wire form
 	host      string
 	body      template
-	probe     template // body of a request whose tokens are counted; it is not timed
+	countBody template // body of a request whose tokens are counted; it is not timed
 	model     string   // model name in bodies, after the plan's fields
 	extra     map[string]any
 	secrets   secrets
@@ -53,7 +53,7 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 		return nil, errors.New("no endpoint: give at least one URL")
 	}
 	for i, base := range config.Endpoints {
-		u, err := endpointOf(base, d.traits().at(modelOf(config)))
+		u, err := endpointOf(base, d.traits().pathFor(modelOf(config)))
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %d: %w", i, err)
 		}
@@ -99,12 +99,12 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 // writeBodies encodes the parts that all bodies share.
 func (c *Client) writeBodies(config Config) (err error) {
 	c.model, c.extra = modelOf(config), config.Body
-	c.arranger, _ = c.dialect.(arranger)
+	c.rewriter, _ = c.dialect.(promptRewriter)
 	if c.body, err = newTemplate(c.dialect, config.Model, config.Body,
-		wishes{config.ExactOutput, config.RunningUsage}); err != nil {
+		bodyOptions{config.ExactOutput, config.RunningUsage}); err != nil {
 		return err
 	}
-	c.probe, err = newTemplate(c.dialect, config.Model, c.dialect.traits().probe(config.Body), wishes{})
+	c.countBody, err = newTemplate(c.dialect, config.Model, c.dialect.traits().countFields(config.Body), bodyOptions{})
 	return err
 }
 
@@ -134,7 +134,7 @@ func (c *Client) Form() workload.Form { return c.dialect.form() }
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in
 // the client's Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
-	return c.body.append(dst, osl, prompt, c.arranger)
+	return c.body.append(dst, osl, prompt, c.rewriter)
 }
 
 // Check connects to an endpoint, TLS included, and disconnects. Nil: the endpoint accepts connections, and speaks
@@ -158,7 +158,7 @@ func (c *Client) Check(ctx context.Context, endpoint int) error {
 
 func (c *Client) check(ctx context.Context, u *url.URL) error {
 	if c.http2 != nil {
-		return c.http2.probe(ctx, u)
+		return c.http2.check(ctx, u)
 	}
 	address, secure := c.dialer.toward(u)
 	conn, err := c.dialer.dial(ctx, address, secure)

@@ -34,7 +34,7 @@ func TestEndpointURLs(t *testing.T) {
 	}
 }
 
-func TestConfigsThatAreRefused(t *testing.T) {
+func TestInvalidConfigs(t *testing.T) {
 	ok := "http://h"
 	for want, c := range map[string]Config{
 		"no endpoint":              {},

@@ -85,7 +85,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	case x.done:
 		x.complete(o.End)
 	case errors.Is(err, io.EOF):
-		x.ended(err, reading{at: at.Add(1 + 1), number: 1 << 20})
+		x.bodyEnded(err, reading{at: at.Add(1 + 1), number: 1 << 20})
 	}
 	x.decide()
 	if !o.Usage {
@@ -95,16 +95,16 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	return o
 }
 
-// told is what an observation reports, except times.
-type told struct {
+// outcome is what an observation reports, except times.
+type outcome struct {
 	Tokens, Input, Output, Cached uint64
 	Usage, HasCached, Whole       bool
 	Finish, Answer, Err           string
 	Class                         spatev1.ErrorClass
 }
 
-func toldBy(o *Observation) told {
-	s := told{
+func outcomeOf(o *Observation) outcome {
+	s := outcome{
 		o.TokenFrames, o.InputTokens, o.OutputTokens, o.CachedTokens, o.Usage, o.HasCachedTokens, o.WholeAnswer,
 		o.FinishReason, string(o.Answer), "", 0,
 	}
@@ -115,8 +115,8 @@ func toldBy(o *Observation) told {
 }
 
 // good returns what a whole answer of two words reports.
-func (f form) good() told {
-	s := told{Tokens: 2 + f.ending, Output: 2 + f.ending, Finish: f.finish, Answer: "one two", Usage: f.usage,
+func (f form) good() outcome {
+	s := outcome{Tokens: 2 + f.ending, Output: 2 + f.ending, Finish: f.finish, Answer: "one two", Usage: f.usage,
 		HasCached: f.hasCached, Cached: f.cached}
 	if f.usage {
 		s.Input = promptTokens
@@ -127,19 +127,19 @@ func (f form) good() told {
 // streamCase is a stream and what must be reported for it. Nil events: the API cannot have such a stream.
 type streamCase struct {
 	name string
-	make func(f form) (events []event, want told)
+	make func(f form) (events []event, want outcome)
 }
 
 // streamCases are the cases of the suite. Each is played in all writings, and split at any byte.
 var streamCases = []streamCase{
-	{"plain", func(f form) ([]event, told) { return f.stream(), f.good() }},
-	{"lead", func(f form) ([]event, told) {
+	{"plain", func(f form) ([]event, outcome) { return f.stream(), f.good() }},
+	{"lead", func(f form) ([]event, outcome) {
 		if len(f.lead) == 0 {
-			return nil, told{}
+			return nil, outcome{}
 		}
 		return append(slices.Clone(f.lead[:1]), f.stream()...), f.good()
 	}},
-	{"empty content", func(f form) ([]event, told) {
+	{"empty content", func(f form) ([]event, outcome) {
 		s := []string{"one", " two"}
 		events := append(f.body("one"), f.empty(s[:1]), f.token(" two", s[:1]), f.empty(s))
 		want := f.good()
@@ -151,15 +151,15 @@ var streamCases = []streamCase{
 		}
 		return append(append(events, f.tail(s)...), f.end()...), want
 	}},
-	{"odd events", func(f form) ([]event, told) {
+	{"odd events", func(f form) ([]event, outcome) {
 		if len(f.odd) == 0 {
-			return nil, told{}
+			return nil, outcome{}
 		}
 		return slices.Insert(f.stream(), len(f.lead)+1, f.odd...), f.good()
 	}},
-	{"reasoning", func(f form) ([]event, told) { return f.aside(f.reasoning) }},
-	{"tool calls", func(f form) ([]event, told) { return f.aside(f.tool) }},
-	{"several tokens in a frame", func(f form) ([]event, told) {
+	{"reasoning", func(f form) ([]event, outcome) { return f.aside(f.reasoning) }},
+	{"tool calls", func(f form) ([]event, outcome) { return f.aside(f.tool) }},
+	{"several tokens in a frame", func(f form) ([]event, outcome) {
 		want := f.good()
 		want.Tokens, want.Output = 1+f.ending, 1
 		if f.usage {
@@ -171,42 +171,42 @@ var streamCases = []streamCase{
 		events := append(slices.Clone(f.lead), f.token("one two", nil))
 		return append(append(events, f.tail([]string{"one", " two"})...), f.end()...), want
 	}},
-	{"escapes", func(f form) ([]event, told) {
+	{"escapes", func(f form) ([]event, outcome) {
 		want := f.good()
 		want.Answer = `\"\\\n世`
 		events := append(f.body("\"\\", "\n世"), f.tail([]string{"\"\\", "\n世"})...)
 		return append(events, f.end()...), want
 	}},
-	{"running usage", func(f form) ([]event, told) {
+	{"running usage", func(f form) ([]event, outcome) {
 		if !f.running && f.cannot["running usage"] != "" {
-			return nil, told{}
+			return nil, outcome{}
 		}
 		return f.runningStream(), f.good()
 	}},
-	{"error in the stream", func(f form) ([]event, told) {
-		want := told{Tokens: 1, Output: 1, Answer: "one", Err: f.fault,
+	{"error in the stream", func(f form) ([]event, outcome) {
+		want := outcome{Tokens: 1, Output: 1, Answer: "one", Err: f.fault,
 			Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
 		return append(f.body("one"), f.failure), f.early(want)
 	}},
-	{"finish without a mark", func(f form) ([]event, told) {
+	{"finish without a mark", func(f form) ([]event, outcome) {
 		if f.cannot["finish without a mark"] != "" {
-			return nil, told{}
+			return nil, outcome{}
 		}
 		return append(f.body("one", " two"), f.tail([]string{"one", " two"})...), f.good()
 	}},
-	{"missing mark and finish", func(f form) ([]event, told) {
+	{"missing mark and finish", func(f form) ([]event, outcome) {
 		if f.cannot["missing mark and finish"] != "" {
-			return nil, told{}
+			return nil, outcome{}
 		}
-		return f.body("one"), f.early(told{Tokens: 1, Output: 1, Answer: "one",
+		return f.body("one"), f.early(outcome{Tokens: 1, Output: 1, Answer: "one",
 			Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
 	}},
-	{"an invalid frame", func(f form) ([]event, told) {
+	{"an invalid frame", func(f form) ([]event, outcome) {
 		return append(f.body("one"), event{data: "{oops"}),
-			f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME})
+			f.early(outcome{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME})
 	}},
-	{"no token", func(f form) ([]event, told) {
-		want := f.early(told{Class: spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT})
+	{"no token", func(f form) ([]event, outcome) {
+		want := f.early(outcome{Class: spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT})
 		if f.finish == "" {
 			return append(slices.Clone(f.lead), f.empty(nil)), want
 		}
@@ -224,9 +224,9 @@ var streamCases = []streamCase{
 }
 
 // aside returns a stream with a token that is not part of the answer.
-func (f form) aside(e event) ([]event, told) {
+func (f form) aside(e event) ([]event, outcome) {
 	if e.data == "" {
-		return nil, told{}
+		return nil, outcome{}
 	}
 	want := f.good()
 	want.Tokens++
@@ -234,7 +234,7 @@ func (f form) aside(e event) ([]event, told) {
 }
 
 // early adds the token counts of the first frames, for a stream that does not reach its end.
-func (f form) early(s told) told {
+func (f form) early(s outcome) outcome {
 	switch {
 	case f.running:
 		s.Usage, s.Input, s.Cached, s.HasCached = true, promptTokens, f.cached, f.hasCached
@@ -280,8 +280,8 @@ var writings = map[string]func(events []event) string{
 	"no last line end": func(e []event) string { return strings.TrimRight(sse(e, "\n", " "), "\n") },
 }
 
-// checkTold compares what was reported. If want has no message, only the class is compared.
-func checkTold(t *testing.T, where string, got, want told) {
+// checkOutcome compares what was reported. If want has no message, only the class is compared.
+func checkOutcome(t *testing.T, where string, got, want outcome) {
 	t.Helper()
 	if want.Err == "" && want.Class != 0 {
 		got.Err = ""
@@ -312,17 +312,17 @@ func TestStreams(t *testing.T) {
 				}
 				for how, write := range writings {
 					body := []byte(write(events))
-					checkTold(t, how, toldBy(play(c, body, io.EOF)), want)
+					checkOutcome(t, how, outcomeOf(play(c, body, io.EOF)), want)
 				}
 				body := []byte(writings["CRLF"](events))
 				for i := range body {
-					checkTold(t, fmt.Sprintf("split at %d", i), toldBy(play(c, body, io.EOF, i)), want)
+					checkOutcome(t, fmt.Sprintf("split at %d", i), outcomeOf(play(c, body, io.EOF, i)), want)
 				}
 				every := make([]int, len(body))
 				for i := range every {
 					every[i] = i
 				}
-				checkTold(t, "split everywhere", toldBy(play(c, body, io.EOF, every...)), want)
+				checkOutcome(t, "split everywhere", outcomeOf(play(c, body, io.EOF, every...)), want)
 			})
 		}
 	}
@@ -347,28 +347,28 @@ func TestRunningTokens(t *testing.T) {
 // answers are responses as a server writes them, byte for byte.
 type answerCase struct {
 	name string
-	make func(f form) (response string, want told)
+	make func(f form) (response string, want outcome)
 }
 
 const plainHead = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
 
 var answerCases = []answerCase{
-	{"chunks", func(f form) (string, told) {
+	{"chunks", func(f form) (string, outcome) {
 		var b strings.Builder
 		for _, e := range f.stream() {
 			b.WriteString(chunk(sse([]event{e}, "\n", " ")))
 		}
 		return chunkedHead + b.String() + lastChunk, f.good()
 	}},
-	{"trailers", func(f form) (string, told) {
+	{"trailers", func(f form) (string, outcome) {
 		return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrailer: X-Usage\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			chunk(sse(f.stream(), "\n", " ")) + "0\r\nX-Usage: 7\r\n\r\n", f.good()
 	}},
-	{"until the connection closes", func(f form) (string, told) {
+	{"until the connection closes", func(f form) (string, outcome) {
 		return plainHead + "Content-Type: text/event-stream; charset=utf-8\r\n\r\n" + sse(f.stream(), "\r\n", ""),
 			f.good()
 	}},
-	{"an answer in one piece", func(f form) (string, told) {
+	{"an answer in one piece", func(f form) (string, outcome) {
 		want := f.good()
 		want.Whole, want.Tokens = true, 1
 		if !f.usage {
@@ -376,39 +376,39 @@ var answerCases = []answerCase{
 		}
 		return plainHead + "Content-Type: application/json\r\n\r\n" + f.whole, want
 	}},
-	{"an error in one piece", func(f form) (string, told) {
+	{"an error in one piece", func(f form) (string, outcome) {
 		return plainHead + "Content-Type: application/json\r\n\r\n" + f.refusal,
-			told{Whole: true, Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
+			outcome{Whole: true, Class: spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR}
 	}},
-	{"gzip", func(form) (string, told) {
-		return plainHead + "Content-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b", told{
+	{"gzip", func(form) (string, outcome) {
+		return plainHead + "Content-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b", outcome{
 			Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
 			Err:   "the response is compressed (gzip), which was not asked for",
 		}
 	}},
-	{"a stream that is cut", func(f form) (string, told) {
+	{"a stream that is cut", func(f form) (string, outcome) {
 		return chunkedHead + chunk(sse(f.body("one"), "\n", " ")),
-			f.early(told{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
+			f.early(outcome{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
 	}},
-	{"an HTTP error", func(f form) (string, told) {
+	{"an HTTP error", func(f form) (string, outcome) {
 		return "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" +
 				f.refusal,
-			told{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + f.refusal}
+			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + f.refusal}
 	}},
-	{"a very long frame", func(f form) (string, told) {
+	{"a very long frame", func(f form) (string, outcome) {
 		long := strings.Repeat("x", frameLimit/4)
 		want := f.good()
 		want.Answer = long + " two"
 		events := append(f.body(long, " two"), f.tail([]string{long, " two"})...)
 		return chunkedHead + chunk(sse(append(events, f.end()...), "\n", " ")) + lastChunk, want
 	}},
-	{"a frame too long", func(f form) (string, told) {
+	{"a frame too long", func(f form) (string, outcome) {
 		return chunkedHead + chunk("data: "+strings.Repeat("x", 2*frameLimit)),
-			told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
+			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
 	}},
-	{"a page", func(form) (string, told) {
+	{"a page", func(form) (string, outcome) {
 		return plainHead + "Content-Type: text/html\r\n\r\n<html>busy</html>\n",
-			told{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME}
+			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME}
 	}},
 }
 
@@ -417,11 +417,11 @@ func TestAnswersOfServers(t *testing.T) {
 		for _, ac := range answerCases {
 			t.Run(api+"/"+ac.name, func(t *testing.T) {
 				response, want := ac.make(f)
-				s := newRawServer(t, once(response))
+				s := newRawServer(t, respondOnce(response))
 				c := f.client(t, api, s.URL)
 				var o Observation
 				c.Do(t.Context(), Request{Body: body(c), KeepAnswer: true}, &o)
-				checkTold(t, ac.name, toldBy(&o), want)
+				checkOutcome(t, ac.name, outcomeOf(&o), want)
 				if want.Class == spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS &&
 					o.Err.HTTPStatus != http.StatusTooManyRequests {
 					t.Errorf("status %d", o.Err.HTTPStatus)

@@ -44,7 +44,7 @@ type Connection struct {
 // ConnectionOf returns the connections that a plan asks for. reveal returns the secret that a reference stands for, or
 // "" for an empty reference. Its error is returned with the field's name.
 func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, error)) (Connection, error) {
-	said := Connection{
+	connection := Connection{
 		New: c.GetReuse() == "new", HTTP2: c.GetHttp() == "2", Proxy: c.GetProxy(), ServerName: c.GetServerName(),
 		InsecureSkipVerify: c.GetInsecureSkipVerify(),
 	}
@@ -52,8 +52,8 @@ func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, 
 		name, reference string
 		value           *string
 	}{
-		{"proxy_auth", c.GetProxyAuth(), &said.ProxyAuth}, {"ca", c.GetCa(), &said.CA},
-		{"certificate", c.GetCertificate(), &said.Certificate}, {"key", c.GetKey(), &said.Key},
+		{"proxy_auth", c.GetProxyAuth(), &connection.ProxyAuth}, {"ca", c.GetCa(), &connection.CA},
+		{"certificate", c.GetCertificate(), &connection.Certificate}, {"key", c.GetKey(), &connection.Key},
 	} {
 		value, err := reveal(field.reference)
 		if err != nil {
@@ -61,7 +61,7 @@ func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, 
 		}
 		*field.value = value
 	}
-	return said, nil
+	return connection, nil
 }
 
 // check returns an error for settings that contradict each other.
@@ -73,7 +73,7 @@ func (c *Connection) check() error {
 		return errors.New("connection.ca and connection.insecure_skip_verify contradict each other: remove one of them")
 	case c.ProxyAuth != "" && c.Proxy == "":
 		return errors.New("connection.proxy_auth is set without connection.proxy: set the proxy, or remove proxy_auth")
-	case c.ProxyAuth != "" && (!sound(c.ProxyAuth) || !strings.Contains(c.ProxyAuth, ":")):
+	case c.ProxyAuth != "" && (!validHeaderValue(c.ProxyAuth) || !strings.Contains(c.ProxyAuth, ":")):
 		return errors.New(`connection.proxy_auth must be written "user:password", without line breaks`)
 	}
 	return nil

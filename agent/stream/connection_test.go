@@ -273,7 +273,7 @@ func TestHostOverride(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatAreRefused(t *testing.T) {
+func TestInvalidConnections(t *testing.T) {
 	for want, c := range map[string]Connection{
 		"set both or neither":        {Certificate: "x"},
 		"remove one of them":         {CA: "x", InsecureSkipVerify: true},

@@ -34,7 +34,7 @@ func playTimed(t *testing.T, api string, events []timed) (o *Observation, live [
 	case x.done:
 		x.complete(o.End)
 	default:
-		x.ended(io.EOF, x.last)
+		x.bodyEnded(io.EOF, x.last)
 	}
 	return o, live
 }
@@ -323,7 +323,7 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 }
 
 // The tokens of each frame by running usage as the frame arrives, and frames whose tokens are not known.
-func TestTokensAreToldAsTheyCome(t *testing.T) {
+func TestTokensAreReportedAsTheyArrive(t *testing.T) {
 	for name, c := range map[string]struct {
 		api    string
 		events []timed

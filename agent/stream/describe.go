@@ -13,8 +13,8 @@ type describer interface {
 	describe(ctx context.Context, c *Client, endpoint int) ([]Model, string, error)
 }
 
-// counter is a dialect whose servers count tokens other than by POST /tokenize.
-type counter interface {
+// tokenCounter is a dialect whose servers count tokens other than by POST /tokenize.
+type tokenCounter interface {
 	// count counts the tokens of a text or, if chat, of a chat with the text as its one message.
 	count(ctx context.Context, c *Client, endpoint int, text string, chat bool) (Tokens, error)
 }
@@ -29,7 +29,7 @@ func (tgi) describe(ctx context.Context, c *Client, endpoint int) ([]Model, stri
 	if err := c.call(ctx, c.at(endpoint, "/info", false), nil, &answer); err != nil {
 		return nil, "", err
 	}
-	return []Model{{ID: answer.Model, Owner: "tgi", MaxModelTokens: length(answer.Longest)}}, answer.Version, nil
+	return []Model{{ID: answer.Model, Owner: "tgi", MaxModelTokens: tokenLimit(answer.Longest)}}, answer.Version, nil
 }
 
 // count implements counter by POST /tokenize, which answers with a list of the text's tokens.

@@ -194,7 +194,7 @@ func (d *dialer) handshake(ctx context.Context, s *socket, addr string) (*tls.Co
 		err = errNoHTTP2
 	}
 	if err != nil {
-		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_TLS, advised(err, config.ServerName)}
+		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_TLS, withAdvice(err, config.ServerName)}
 	}
 	return t, nil
 }
@@ -212,7 +212,7 @@ func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error)
 		return &dialError{known.class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
 	}
 	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
-		fmt.Errorf("connect to %s: %w", addr, advised(cause(err), ""))}
+		fmt.Errorf("connect to %s: %w", addr, withAdvice(cause(err), ""))}
 }
 
 // cause strips net's operation and address, which the message contains already. DNS errors stay whole: they name the

@@ -12,7 +12,8 @@ import (
 
 // dialect is one API: where its requests go, how a request is encoded and what an answer's frames mean. A dialect has
 // no state; many goroutines call its methods at once. To add one, write a file with these four methods and a line in
-// dialects. authorizer, arranger, describer and counter are for APIs that differ from OpenAI's in that respect.
+// dialects. authorizer, promptRewriter, describer and tokenCounter are for APIs that differ from OpenAI's in that
+// respect.
 type dialect interface {
 	// traits returns the API's constants. Callers must not change them.
 	traits() *traits
@@ -33,25 +34,25 @@ type traits struct {
 	model string
 	// prompts are the body's fields that can hold a prompt.
 	prompts []string
-	// fixed are the body's other fields and their defaults, which the plan can override.
-	fixed map[string]any
+	// defaults are the body's other fields and their defaults, which the plan can override.
+	defaults map[string]any
 	// options is the field of the object that holds the fields below. Empty: the body itself holds them.
 	options string
-	// lengths are the fields for the maximum of output tokens. The client fills in the first, unless the plan sets
+	// maxFields are the fields for the maximum of output tokens. The client fills in the first, unless the plan sets
 	// another.
-	lengths []string
-	// eos is the field that makes the server ignore the end-of-sequence token. least are the fields for the minimum of
-	// output tokens.
-	eos   string
-	least []string
-	// unmarked: only the end of the response marks the end of a stream.
-	unmarked bool
-	// streamed: the API has no answers in one piece.
-	streamed bool
+	maxFields []string
+	// ignoreEOS is the field that makes the server ignore the end-of-sequence token. minFields are the fields for the
+	// minimum of output tokens.
+	ignoreEOS string
+	minFields []string
+	// noEndMark: only the end of the response marks the end of a stream.
+	noEndMark bool
+	// streamOnly: the API has no answers in one piece.
+	streamOnly bool
 }
 
-// at returns the path for a model.
-func (t *traits) at(model string) string {
+// pathFor returns the path for a model.
+func (t *traits) pathFor(model string) string {
 	return strings.ReplaceAll(t.path, "MODEL", url.PathEscape(model))
 }
 
@@ -61,10 +62,11 @@ type authorizer interface {
 	authorize(h http.Header, key string)
 }
 
-// arranger is a dialect whose prompts differ in form from OpenAI's messages.
-type arranger interface {
-	// arrange rewrites the prompt, dst[from:], which is the value of a body's field, and returns the extended dst.
-	arrange(dst []byte, from int) []byte
+// promptRewriter is a dialect whose prompts differ in form from OpenAI's messages.
+type promptRewriter interface {
+	// rewritePrompt rewrites the prompt, dst[from:], which is the value of a body's field, and returns the extended
+	// dst.
+	rewritePrompt(dst []byte, from int) []byte
 }
 
 // api creates a dialect. forms are the forms of prompts that it accepts, the default first.

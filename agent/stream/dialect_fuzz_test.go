@@ -211,10 +211,10 @@ func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), d
 	}
 	var want meaning
 	read(jsonValue{top}, &want)
-	token := f.token || f.span != aPiece && len(f.answer) > 0 // the exchange removes what earlier frames had
+	token := f.token || f.span != spanPiece && len(f.answer) > 0 // the exchange removes what earlier frames had
 	got := meaning{
-		token, f.end, f.failed, f.chunk, f.closes, f.reasoning, f.thoughtTold, string(f.finish), want.answer,
-		f.usage, f.inputTold, f.cacheTold, f.output, f.input, f.cached,
+		token, f.end, f.failed, f.chunk, f.closes, f.reasoning, f.hasReasoningTokens, string(f.finish), want.answer,
+		f.hasOutput, f.hasInput, f.hasCached, f.output, f.input, f.cached,
 	}
 	if got != want {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
@@ -311,8 +311,8 @@ var oddFrames = map[string][]string{
 	},
 }
 
-// TestOddFrames checks odd and valid frames, whole and truncated at each byte.
-func TestOddFrames(t *testing.T) {
+// TestUnusualFrames checks odd and valid frames, whole and truncated at each byte.
+func TestUnusualFrames(t *testing.T) {
 	for api, read := range meanings {
 		d, err := dialectOf(api, "")
 		if err != nil {
@@ -350,15 +350,15 @@ func fuzzStream(f *testing.F, api string) {
 			cuts = append(cuts, i)
 		}
 		whole, cut := play(c, body, io.EOF), play(c, body, io.EOF, cuts...)
-		if toldBy(whole) != toldBy(cut) {
-			t.Fatalf("%q cut at %v:\n got %+v\nwant %+v", body, cuts, toldBy(cut), toldBy(whole))
+		if outcomeOf(whole) != outcomeOf(cut) {
+			t.Fatalf("%q cut at %v:\n got %+v\nwant %+v", body, cuts, outcomeOf(cut), outcomeOf(whole))
 		}
-		checkSound(t, cut)
+		checkInvariants(t, cut)
 	})
 }
 
-// checkSound checks invariants of any observation.
-func checkSound(t *testing.T, o *Observation) {
+// checkInvariants checks invariants of any observation.
+func checkInvariants(t *testing.T, o *Observation) {
 	t.Helper()
 	switch {
 	case len(o.Gaps(nil)) != max(int(o.TokenFrames), 1)-1, (o.TokenFrames == 0) != (o.FirstToken == 0):
@@ -366,7 +366,7 @@ func checkSound(t *testing.T, o *Observation) {
 	case !slices.IsSorted(o.Frames) &&
 		!slices.IsSortedFunc(o.Frames, func(a, b Frame) int { return cmp.Compare(a.At(), b.At()) }):
 		t.Fatalf("frames out of order: %v", o.Frames)
-	case slices.ContainsFunc(o.Frames, func(f Frame) bool { return f&frameBlank != 0 }):
+	case slices.ContainsFunc(o.Frames, func(f Frame) bool { return f&frameUndecided != 0 }):
 		t.Fatal("a frame is not decided")
 	case o.Err == nil && o.TokenFrames == 0:
 		t.Fatal("complete without a token")

@@ -75,7 +75,7 @@ func TestResponseCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestWhatBecomesOfAResponse(t *testing.T) {
+func TestOutcomesOfResponses(t *testing.T) {
 	const closing = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 	jsonHead := func(body string) string {
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
@@ -200,7 +200,7 @@ func TestTokensAreFramesWithoutUsage(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestConnectionRefused(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
 	}
 }
 
-func TestSecretsAreInNoMessage(t *testing.T) {
+func TestMessagesHoldNoSecrets(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprintf(w, "no such key: %s %s", r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))

@@ -56,7 +56,7 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 		"Accept":       {"text/event-stream"},
 		"User-Agent":   {"spate"},
 	}
-	if !sound(c.APIKey) {
+	if !validHeaderValue(c.APIKey) {
 		return nil, "", errors.New("the API key contains a line break or another control character: remove it")
 	}
 	if a, ok := d.(authorizer); ok {
@@ -65,7 +65,7 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 		h.Set("Authorization", "Bearer "+c.APIKey)
 	}
 	for name, value := range c.Headers {
-		if !isToken(name) || !sound(value) {
+		if !isToken(name) || !validHeaderValue(value) {
 			return nil, "", fmt.Errorf("header %q: the name or value contains a character not allowed in headers", name)
 		}
 		if strings.EqualFold(name, "Host") {
@@ -77,8 +77,8 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	return h, host, nil
 }
 
-// sound reports whether value is valid for a header.
-func sound(value string) bool {
+// validHeaderValue reports whether value is valid for a header.
+func validHeaderValue(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 

@@ -10,29 +10,29 @@ import (
 //
 //	buf:  | given out | keep ... line ... scan ... | end | free
 type events struct {
-	line   int  // start of the current line
-	end    int  // end of the bytes read
-	lines  int  // data lines of the current event
-	afterR bool // the previous line ended with a carriage return; a following line feed belongs to it
-	begun  bool // a line was read; no byte order mark can follow
-	named  bool // the current event is named "error"
-	failed bool // the event returned last was named "error"
-	lent   bool
-	err    error
-	buf    []byte
-	own    []byte // own buffer while buf is lent
-	stop   int    // end of the previous line
-	scan   int    // where to continue the search for the current line's end
-	from   int    // start of the event's first data line
-	to     int
-	joined []byte // the event's data lines, if there are several
-	limit  int    // longest event, in bytes
+	line     int  // start of the current line
+	end      int  // end of the bytes read
+	lines    int  // data lines of the current event
+	afterR   bool // the previous line ended with a carriage return; a following line feed belongs to it
+	begun    bool // a line was read; no byte order mark can follow
+	named    bool // the current event is named "error"
+	failed   bool // the event returned last was named "error"
+	attached bool
+	err      error
+	buf      []byte
+	own      []byte // own buffer while attached
+	stop     int    // end of the previous line
+	scan     int    // where to continue the search for the current line's end
+	from     int    // start of the event's first data line
+	to       int
+	joined   []byte // the event's data lines, if there are several
+	limit    int    // longest event, in bytes
 }
 
 const (
 	frameLimit   = 1 << 20
 	initialSpace = 2 << 10
-	leastSpace   = 512
+	minSpace     = 512
 	pooledSpace  = 64 << 10 // larger buffers are not kept between streams
 )
 
@@ -65,10 +65,10 @@ func (e *events) space() []byte {
 	if keep == e.end {
 		e.move(e.buf, keep)
 	}
-	if len(e.buf)-e.end < leastSpace && keep > 0 {
+	if len(e.buf)-e.end < minSpace && keep > 0 {
 		e.move(e.buf, keep)
 	}
-	if len(e.buf)-e.end < leastSpace {
+	if len(e.buf)-e.end < minSpace {
 		old := e.buf
 		e.move(block(max(2*len(old), initialSpace)), e.keep())
 		recycle(old)
@@ -76,9 +76,9 @@ func (e *events) space() []byte {
 	return e.buf[e.end:]
 }
 
-// whole is the fast path for a read that is exactly one event with one data line, as most servers write them. It
+// singleEvent is the fast path for a read that is exactly one event with one data line, as most servers write them. It
 // returns that line's data. False: p is not such an event, or an earlier event is incomplete.
-func (e *events) whole(p []byte) ([]byte, bool) {
+func (e *events) singleEvent(p []byte) ([]byte, bool) {
 	const begin, end = "data: ", "\n\n"
 	if !e.begun || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
 		string(p[:len(begin)]) != begin || string(p[len(p)-len(end):]) != end {
@@ -92,10 +92,10 @@ func (e *events) whole(p []byte) ([]byte, bool) {
 	return p, true
 }
 
-// lend makes next read events in place from p until settle is called. If an earlier event is incomplete, p is copied.
-func (e *events) lend(p []byte) {
+// attach makes next read events in place from p until detach is called. If an earlier event is incomplete, p is copied.
+func (e *events) attach(p []byte) {
 	if keep := e.keep(); keep == e.end {
-		e.own, e.lent = e.buf, true
+		e.own, e.attached = e.buf, true
 		e.buf, e.line, e.scan, e.stop, e.end = p, 0, 0, 0, len(p)
 		return
 	}
@@ -106,12 +106,12 @@ func (e *events) lend(p []byte) {
 	}
 }
 
-// settle ends a lend and copies the part of p that is still needed.
-func (e *events) settle() {
-	if !e.lent {
+// detach ends the effect of attach and copies the part of p that is still needed.
+func (e *events) detach() {
+	if !e.attached {
 		return
 	}
-	e.lent = false
+	e.attached = false
 	keep, own := e.keep(), e.own
 	if e.end-keep > len(own) {
 		recycle(own)

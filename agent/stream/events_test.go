@@ -31,8 +31,8 @@ func readEvents(stream []byte, cuts ...int) (data []string, err error) {
 	return data, e.err
 }
 
-// readLent is readEvents with lent pieces, which are overwritten after settle. If copied > 0, every copied-th piece is
-// copied.
+// readLent is readEvents with attached pieces, which are overwritten after detach. If copied > 0, every copied-th piece
+// is copied.
 func readLent(stream []byte, copied int, cuts ...int) (data []string, err error) {
 	var e events
 	e.reset()
@@ -46,15 +46,15 @@ func readLent(stream []byte, copied int, cuts ...int) (data []string, err error)
 				e.read(n)
 				piece = piece[n:]
 			}
-		} else if d, ok := e.whole(piece); ok {
+		} else if d, ok := e.singleEvent(piece); ok {
 			data = append(data, string(d))
 		} else {
-			e.lend(piece)
+			e.attach(piece)
 		}
 		for d, ok := e.next(); ok; d, ok = e.next() {
 			data = append(data, string(d))
 		}
-		e.settle()
+		e.detach()
 		copy(piece, strings.Repeat("?", len(piece)))
 		if e.err != nil {
 			return data, e.err
@@ -144,7 +144,7 @@ func TestEventsCutAnywhere(t *testing.T) {
 	}
 }
 
-func TestEventIsGivenOutWithItsLastByte(t *testing.T) {
+func TestEventIsReturnedWithItsLastByte(t *testing.T) {
 	for _, s := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r"} {
 		var e events
 		e.reset()

@@ -19,27 +19,27 @@ import (
 // exchange is one request in flight. The fields that each frame touches come first, next to each other: with a thousand
 // streams they are not in the cache, so each cache line counts.
 type exchange struct {
-	o       *Observation
-	dialect dialect
-	onToken func(at clock.Instant, tokens int)
-	onFrame func(data []byte, at, seen clock.Instant)
-	watch   *watch // nil: only the request timeout bounds the request
-	lastAt  uint64 // number of the read that brought the last token frame
-	counted uint64 // output tokens so far, by running usage
-	reads   uint64 // reads that brought token frames
-	blanks  uint64 // frames without text that may carry a token
-	closing int    // position in Frames, from 1, of the first closing frame; 0: none, or a token followed it
+	o         *Observation
+	dialect   dialect
+	onToken   func(at clock.Instant, tokens int)
+	onFrame   func(data []byte, at, seen clock.Instant)
+	watch     *watch // nil: only the request timeout bounds the request
+	lastRead  uint64 // number of the read that brought the last token frame
+	counted   uint64 // output tokens so far, by running usage
+	reads     uint64 // reads that brought token frames
+	undecided uint64 // frames without text that may carry a token
+	closing   int    // position in Frames, from 1, of the first closing frame; 0: none, or a token followed it
 
-	shared       bool // read lastAt is counted as coalesced
-	done         bool // the end of the stream was received
-	begun        bool // a frame of output came
-	silent       bool // a frame of output came without running usage
-	decided      bool // decide has run
-	inputTold    bool // the server reported the prompt tokens
-	outputTold   bool // and the output tokens
-	thoughtTold  bool // and the reasoning tokens
-	keepAnswer   bool
-	closingBlank bool // the closing frame has a field for text
+	coalesced          bool // read lastRead is counted as coalesced
+	done               bool // the end of the stream was received
+	begun              bool // a frame of output was received
+	noRunningUsage     bool // a frame of output was received without running usage
+	decided            bool // decide has run
+	hasInput           bool // the server reported the prompt tokens
+	hasOutput          bool // and the output tokens
+	hasReasoningTokens bool // and the reasoning tokens
+	keepAnswer         bool
+	closingEmptyText   bool // the closing frame has a field for text
 
 	last   reading // the read that brought the last bytes of the stream
 	events events
@@ -117,7 +117,7 @@ func (x *exchange) release() {
 	exchanges.Put(x)
 }
 
-// finish records what the connection saw and returns what the exchange has taken.
+// finish records what the connection saw and releases the memory that the exchange has reserved.
 func (x *exchange) finish() {
 	o := x.o
 	all := x.payload.drop()
@@ -138,14 +138,14 @@ func (x *exchange) finish() {
 	if o.End == 0 {
 		o.End = clock.Now()
 	}
-	x.client.memory.give(x.room.taken)
+	x.client.memory.release(x.room.reserved)
 }
 
 // receive handles the response.
 func (x *exchange) receive(r *http.Response) {
 	coding := r.Header.Get("Content-Encoding")
 	if r.StatusCode < measure.MinStatus || r.StatusCode > measure.MaxStatus {
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, noStatus(fmt.Sprintf("%03d", r.StatusCode)))
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, invalidStatusMessage(fmt.Sprintf("%03d", r.StatusCode)))
 		return
 	}
 	x.o.HTTPStatus = r.StatusCode
@@ -153,10 +153,10 @@ func (x *exchange) receive(r *http.Response) {
 	case r.StatusCode != http.StatusOK:
 		x.refusal(r)
 	case coding != "" && !strings.EqualFold(coding, "identity"):
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the response is compressed ("+coding+
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the response is compressed ("+coding+
 			"), which was not asked for")
 	case strings.Contains(r.Header.Get("Content-Type"), "json"):
-		x.whole(r.Body)
+		x.wholeAnswer(r.Body)
 	default:
 		x.stream(r.Body)
 	}
@@ -171,16 +171,16 @@ func (x *exchange) refusal(r *http.Response) {
 		x.fail(err)
 		return
 	}
-	x.failed(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.refused(r)+": "+string(message[:n]))
+	x.setError(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.refused(r)+": "+string(message[:n]))
 	x.o.Err.HTTPStatus = r.StatusCode
 	if err == nil {
 		x.discard(r.Body)
 	}
 }
 
-// whole handles an answer that is one JSON body, from a server that does not stream.
-func (x *exchange) whole(body io.Reader) {
-	data, err := x.readAll(body, x.room.whole)
+// wholeAnswer handles an answer that is one JSON body, from a server that does not stream.
+func (x *exchange) wholeAnswer(body io.Reader) {
+	data, err := x.readAll(body, x.room.maxBody)
 	defer recycle(data)
 	read := x.conn.arrival(x.wire)
 	x.o.WholeAnswer = true
@@ -190,8 +190,8 @@ func (x *exchange) whole(body io.Reader) {
 	case err != nil:
 		x.fail(err)
 		return
-	case len(data) > x.room.whole:
-		x.runaway(fmt.Sprintf("the answer, in one piece, is longer than %d KiB", x.room.whole>>10))
+	case len(data) > x.room.maxBody:
+		x.runaway(fmt.Sprintf("the answer, in one piece, is longer than %d KiB", x.room.maxBody>>10))
 		return
 	}
 	x.done = true
@@ -213,7 +213,7 @@ func (x *exchange) stream(body io.Reader) {
 	case x.done:
 		x.complete(x.o.End)
 	default:
-		x.ended(err, x.last)
+		x.bodyEnded(err, x.last)
 	}
 }
 
@@ -224,7 +224,7 @@ func (x *exchange) pull(body io.Reader) error {
 		x.events.read(n)
 		x.last = x.conn.arrival(x.wire)
 		switch {
-		case !x.came(n), !x.frames(x.last), !x.weigh(0):
+		case !x.countBytes(n), !x.frames(x.last), !x.reserve(0):
 			x.discard(body)
 			return nil
 		case err != nil:
@@ -236,16 +236,16 @@ func (x *exchange) pull(body io.Reader) error {
 // take implements follower.
 func (x *exchange) take(data []byte, by reading) (more bool) {
 	x.last = by
-	if !x.came(len(data)) {
+	if !x.countBytes(len(data)) {
 		return false
 	}
-	if event, ok := x.events.whole(data); ok {
+	if event, ok := x.events.singleEvent(data); ok {
 		return x.event(event, by) && !x.done
 	}
-	x.events.lend(data)
+	x.events.attach(data)
 	more = x.frames(by)
-	x.events.settle()
-	return more && x.weigh(0)
+	x.events.detach()
+	return more && x.reserve(0)
 }
 
 // drain implements follower.
@@ -266,7 +266,7 @@ func (x *exchange) frames(by reading) (more bool) {
 		}
 	}
 	if err := x.events.err; err != nil {
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, err.Error())
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, err.Error())
 		return false
 	}
 	return true
@@ -291,9 +291,9 @@ func (x *exchange) event(data []byte, read reading) bool {
 	return sound
 }
 
-// ended handles the end of a body without [DONE]. The stream is complete if the body ended in order and a finish reason
-// came, or if the API has neither [DONE] nor finish reasons.
-func (x *exchange) ended(err error, read reading) {
+// bodyEnded handles the end of a body without [DONE]. The stream is complete if the body ended in order and a finish
+// reason came, or if the API has neither [DONE] nor finish reasons.
+func (x *exchange) bodyEnded(err error, read reading) {
 	if !errors.Is(err, io.EOF) {
 		x.fail(err)
 		return
@@ -303,12 +303,12 @@ func (x *exchange) ended(err error, read reading) {
 	}
 	switch {
 	case x.events.err != nil:
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
-	case x.done || x.o.FinishReason != "" || x.dialect.traits().unmarked:
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
+	case x.done || x.o.FinishReason != "" || x.dialect.traits().noEndMark:
 		x.complete(read.at)
 	default:
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
-			x.progress("the response ended without [DONE] and without a finish reason"))
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
+			x.withProgress("the response ended without [DONE] and without a finish reason"))
 	}
 }
 
@@ -321,7 +321,7 @@ func (x *exchange) complete(at clock.Instant) {
 		if reason == "" {
 			reason = "none"
 		}
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, "the stream ended without a token; finish reason: "+
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, "the stream ended without a token; finish reason: "+
 			reason)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// failed records that the request has failed.
-func (x *exchange) failed(class spatev1.ErrorClass, message string) {
+// setError records that the request has failed.
+func (x *exchange) setError(class spatev1.ErrorClass, message string) {
 	x.o.Err = &Error{Class: class, Message: x.client.secrets.clean(message)}
 	if x.o.End == 0 {
 		x.o.End = clock.Now()
@@ -30,14 +30,14 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	class, message := x.classify(err)
-	x.failed(class, message)
+	x.setError(class, message)
 }
 
 // classify returns the class and the message of an error. It goes by what happened on the connection, since net/http's
 // errors are only texts.
 func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
-	if message := x.impatience(); message != "" {
-		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.progress(message)
+	if message := x.timeoutMessage(); message != "" {
+		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.withProgress(message)
 	}
 	if dial, ok := errors.AsType[*dialError](err); ok {
 		return dial.class, dial.Error()
@@ -52,28 +52,28 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	}
 	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {
-	case oddStatus(err) != "":
-		return spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, noStatus(oddStatus(err))
+	case invalidStatus(err) != "":
+		return spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, invalidStatusMessage(invalidStatus(err))
 	case x.conn != nil && x.conn.spokeOther():
-		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.otherHTTP()
+		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.otherHTTPMessage()
 	case alert != nil:
-		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.progress(advised(alert, "").Error())
+		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.withProgress(withAdvice(alert, "").Error())
 	case x.o.HTTPStatus == 0 && w.written == 0:
 		return spatev1.ErrorClass_ERROR_CLASS_CONNECT,
 			fmt.Sprintf("the connection ended before the request was sent: %v", err)
 	case w.broken:
 		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
-			x.progress(fmt.Sprintf("the server ended the connection: %v", err))
+			x.withProgress(fmt.Sprintf("the server ended the connection: %v", err))
 	case wasReset:
 		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
-			x.progress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
+			x.withProgress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
 	}
 	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
-		x.progress(fmt.Sprintf("the response is not valid %s: %v", x.protocol(), err))
+		x.withProgress(fmt.Sprintf("the response is not valid %s: %v", x.protocol(), err))
 }
 
-// oddStatus returns a status that does not have three digits, from net/http's error. Empty: err is another error.
-func oddStatus(err error) string {
+// invalidStatus returns a status that does not have three digits, from net/http's error. Empty: err is another error.
+func invalidStatus(err error) string {
 	_, quoted, _ := strings.Cut(err.Error(), "malformed HTTP status code ")
 	status, err := strconv.Unquote(quoted)
 	if err != nil || strings.Trim(status, "0123456789") != "" {
@@ -82,13 +82,13 @@ func oddStatus(err error) string {
 	return status
 }
 
-// noStatus returns the message for an invalid status.
-func noStatus(status string) string {
+// invalidStatusMessage returns the message for an invalid status.
+func invalidStatusMessage(status string) string {
 	return fmt.Sprintf("the response has the invalid HTTP status %.40s", status)
 }
 
-// impatience returns which timeout ended the request. Empty: none did.
-func (x *exchange) impatience() string {
+// timeoutMessage returns which timeout ended the request. Empty: none did.
+func (x *exchange) timeoutMessage() string {
 	cause, limits := context.Cause(x.ctx), &x.client.patience
 	switch {
 	case errors.Is(cause, errRequestTimeout):
@@ -101,8 +101,8 @@ func (x *exchange) impatience() string {
 	return ""
 }
 
-// otherHTTP returns the message that the endpoint speaks the other version of HTTP.
-func (x *exchange) otherHTTP() string {
+// otherHTTPMessage returns the message that the endpoint speaks the other version of HTTP.
+func (x *exchange) otherHTTPMessage() string {
 	if x.client.http2 != nil {
 		return errNoHTTP2.Error()
 	}
@@ -117,8 +117,8 @@ func (x *exchange) protocol() string {
 	return "HTTP/1.1"
 }
 
-// progress appends to a message how far the request had come.
-func (x *exchange) progress(message string) string {
+// withProgress appends to a message how far the request had come.
+func (x *exchange) withProgress(message string) string {
 	switch {
 	case x.o.HTTPStatus == 0:
 		return message + "; no response received"

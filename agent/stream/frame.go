@@ -14,54 +14,49 @@ import (
 type frame struct {
 	token     bool // it carries a token: it has text or token ids
 	chunk     bool // it is part of the output; vLLM's benchmark client timestamps such frames
-	blank     bool // it has an empty field for text
+	emptyText bool // it has an empty field for text
 	role      bool // it names the role of the message
 	closes    bool // it ends the output, or a part of it
-	one       bool // it holds exactly one token
+	oneToken  bool // it holds exactly one token
 	reasoning bool // some of its text is reasoning
-	answered  bool // some of it is the answer: text, a tool call or a refusal
+	hasAnswer bool // some of it is the answer: text, a tool call or a refusal
 	end       bool // it marks the end of the stream
 	failed    bool // it reports an error
 
 	finish []byte // finish reason, if any; points into the event's data
-	usage  bool   // output is known
-	output uint64
-	input  uint64 // prompt tokens, if inputTold
-	// inputTold: the usage has input.
-	inputTold bool
-	cached    uint64 // prompt tokens that came from a prefix cache, if cacheTold
-	// cacheTold: the usage has cached.
-	cacheTold bool
-	thought   uint64 // output tokens that were reasoning, if thoughtTold
-	// thoughtTold: the usage has thought.
-	thoughtTold bool
-	text        int    // bytes of text of any kind, as encoded in JSON
-	answer      []byte // content of the first choice, as between the JSON quotes; points into the event's data
-	span        span   // which part of the answer that is
-	timing      []byte // JSON object with the server's own timings, if any; points into the event's data
-	fault       string // the error's message
+
+	// Token counts of the usage, each 0 unless its flag below is set: output, prompt, prompt tokens from a prefix
+	// cache, output tokens that were reasoning.
+	output, input, cached, reasoningTokens             uint64
+	hasOutput, hasInput, hasCached, hasReasoningTokens bool
+
+	text   int    // bytes of text of any kind, as encoded in JSON
+	answer []byte // content of the first choice, as between the JSON quotes; points into the event's data
+	span   span   // which part of the answer that is
+	timing []byte // JSON object with the server's own timings, if any; points into the event's data
+	fault  string // the error's message
 }
 
-// spread removes from a frame the part of the answer that earlier frames had.
-func (f *frame) spread(g *growth) {
+// trimAnswer removes from a frame the part of the answer that earlier frames had.
+func (f *frame) trimAnswer(g *growth) {
 	f.answer = g.added(f.answer, f.span)
 	f.token = len(f.answer) > 0
-	f.answered, f.text = f.token, len(f.answer)
+	f.hasAnswer, f.text = f.token, len(f.answer)
 }
 
 // close marks a frame as the end of a part of the output, in an API that sends no frame for a last token without text.
-func (f *frame) close() { f.closes, f.blank = true, true }
+func (f *frame) close() { f.closes, f.emptyText = true, true }
 
-// said records a JSON value with generated output.
-func (f *frame) said(value []byte, reasoning bool) {
+// addOutput records a JSON value with generated output.
+func (f *frame) addOutput(value []byte, reasoning bool) {
 	if !filled(value) {
-		f.blank = f.blank || len(value) == 2 && value[0] == '"'
+		f.emptyText = f.emptyText || len(value) == 2 && value[0] == '"'
 		return
 	}
 	f.token = true
 	f.text += len(value) - 2
 	f.reasoning = f.reasoning || reasoning
-	f.answered = f.answered || !reasoning
+	f.hasAnswer = f.hasAnswer || !reasoning
 }
 
 // openAIFrame parses one frame, or a whole answer, of the chat or the completions API. It makes one pass over the text
@@ -77,8 +72,8 @@ func openAIFrame(data []byte, f *frame) error {
 	return decodeFrame(data, f)
 }
 
-// once sets bad if a name occurs twice in an object: encoding/json decides which of the two counts.
-func (c *cursor) once(seen *uint, bit uint) {
+// rejectRepeat sets bad if a name occurs twice in an object: encoding/json decides which of the two counts.
+func (c *cursor) rejectRepeat(seen *uint, bit uint) {
 	c.bad = c.bad || *seen&bit != 0
 	*seen |= bit
 }
@@ -94,16 +89,16 @@ func (c *cursor) frame(f *frame) {
 		}
 		switch string(name) {
 		case "choices":
-			c.once(&seen, 1)
+			c.rejectRepeat(&seen, 1)
 			c.choices(f)
 		case "usage":
-			c.once(&seen, 2)
+			c.rejectRepeat(&seen, 2)
 			c.usage(f)
 		case "error":
 			value := c.skip(1)
 			c.bad = c.bad || string(value) != "null"
 		case "nvext":
-			c.once(&seen, 4)
+			c.rejectRepeat(&seen, 4)
 			f.timing = c.skip(1)
 		case "object":
 			value := c.skip(1)
@@ -135,7 +130,7 @@ func (c *cursor) choice(f *frame) {
 	}
 	c.i++
 	var seen uint
-	said, first := said{}, true
+	content, first := choiceContent{}, true
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
@@ -143,40 +138,41 @@ func (c *cursor) choice(f *frame) {
 		}
 		switch string(name) {
 		case "delta":
-			c.once(&seen, 1)
-			said.delta = c.delta(f)
+			c.rejectRepeat(&seen, 1)
+			content.delta = c.delta(f)
 		case "message":
-			c.once(&seen, 2)
-			said.message = c.delta(f)
+			c.rejectRepeat(&seen, 2)
+			content.message = c.delta(f)
 		case "text":
-			c.once(&seen, 4)
-			said.text = c.skip(3)
-			f.said(said.text, false)
+			c.rejectRepeat(&seen, 4)
+			content.text = c.skip(3)
+			f.addOutput(content.text, false)
 		case "finish_reason":
-			c.once(&seen, 8)
+			c.rejectRepeat(&seen, 8)
 			c.finish(f)
 		case "index":
-			c.once(&seen, 16)
+			c.rejectRepeat(&seen, 16)
 			number, given := c.count()
 			first = !given || number == 0
 		case "token_ids":
-			c.once(&seen, 32)
+			c.rejectRepeat(&seen, 32)
 			f.token = filled(c.skip(3)) || f.token
 		default:
 			c.skip(3)
 		}
 	}
 	if first {
-		f.setAnswer(said)
+		f.setAnswer(content)
 	}
 }
 
-// said holds the places where a choice can have its content, as JSON values. A valid choice has only one of them.
-type said struct{ delta, message, text []byte }
+// choiceContent holds the places where a choice can have its content, as JSON values. A valid choice has only one of
+// them.
+type choiceContent struct{ delta, message, text []byte }
 
 // setAnswer records the content of the first choice. If several choices have index 0, the first one with content
 // counts.
-func (f *frame) setAnswer(s said) {
+func (f *frame) setAnswer(s choiceContent) {
 	for _, content := range [...][]byte{s.delta, s.message, s.text} {
 		if len(f.answer) == 0 && len(content) > 2 && content[0] == '"' {
 			f.answer = content[1 : len(content)-1]
@@ -199,8 +195,8 @@ func (c *cursor) delta(f *frame) (content []byte) {
 		}
 		value := c.skip(4)
 		if bit := tokenField(name); bit != 0 {
-			c.once(&seen, bit)
-			f.part(bit, value)
+			c.rejectRepeat(&seen, bit)
+			f.setDeltaField(bit, value)
 			if bit == contentBit {
 				content = value
 			}
@@ -208,13 +204,13 @@ func (c *cursor) delta(f *frame) (content []byte) {
 	}
 }
 
-// part records a field of a delta.
-func (f *frame) part(bit uint, value []byte) {
+// setDeltaField records a field of a delta.
+func (f *frame) setDeltaField(bit uint, value []byte) {
 	if bit == roleBit {
 		f.role = f.role || filled(value)
 		return
 	}
-	f.said(value, bit&reasoningBits != 0)
+	f.addOutput(value, bit&reasoningBits != 0)
 }
 
 // Bits of a delta's fields.
@@ -282,7 +278,7 @@ func (c *cursor) usage(f *frame) {
 	}
 	c.i++
 	var seen uint
-	f.cacheTold, f.thoughtTold = false, false
+	f.hasCached, f.hasReasoningTokens = false, false
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
@@ -290,17 +286,17 @@ func (c *cursor) usage(f *frame) {
 		}
 		switch string(name) {
 		case "prompt_tokens":
-			c.once(&seen, 1)
-			f.input, f.inputTold = c.count()
+			c.rejectRepeat(&seen, 1)
+			f.input, f.hasInput = c.count()
 		case "completion_tokens":
-			c.once(&seen, 2)
-			f.output, f.usage = c.count()
+			c.rejectRepeat(&seen, 2)
+			f.output, f.hasOutput = c.count()
 		case "prompt_tokens_details":
-			c.once(&seen, 4)
-			f.cached, f.cacheTold = c.detail("cached_tokens")
+			c.rejectRepeat(&seen, 4)
+			f.cached, f.hasCached = c.detail("cached_tokens")
 		case "completion_tokens_details":
-			c.once(&seen, 8)
-			f.thought, f.thoughtTold = c.detail("reasoning_tokens")
+			c.rejectRepeat(&seen, 8)
+			f.reasoningTokens, f.hasReasoningTokens = c.detail("reasoning_tokens")
 		default:
 			c.skip(2)
 		}
@@ -309,7 +305,7 @@ func (c *cursor) usage(f *frame) {
 }
 
 // detail parses one number of an object with details of a usage's tokens.
-func (c *cursor) detail(wanted string) (number uint64, told bool) {
+func (c *cursor) detail(wanted string) (number uint64, given bool) {
 	if c.peek() != '{' {
 		c.skip(2)
 		return 0, false
@@ -319,11 +315,11 @@ func (c *cursor) detail(wanted string) (number uint64, told bool) {
 	for n := 0; ; n++ {
 		name, ok := c.key(n)
 		if !ok {
-			return number, told
+			return number, given
 		}
 		if string(name) == wanted {
-			c.once(&seen, 1)
-			number, told = c.count()
+			c.rejectRepeat(&seen, 1)
+			number, given = c.count()
 		} else {
 			c.skip(3)
 		}
@@ -332,14 +328,14 @@ func (c *cursor) detail(wanted string) (number uint64, told bool) {
 
 // onlyWithOutput clears the numbers that the usage does not have, and all of them if it has no output tokens.
 func (f *frame) onlyWithOutput() {
-	if !f.usage || !f.inputTold {
-		f.input, f.inputTold = 0, false
+	if !f.hasOutput || !f.hasInput {
+		f.input, f.hasInput = 0, false
 	}
-	if !f.usage || !f.cacheTold {
-		f.cached, f.cacheTold = 0, false
+	if !f.hasOutput || !f.hasCached {
+		f.cached, f.hasCached = 0, false
 	}
-	if !f.usage || !f.thoughtTold {
-		f.thought, f.thoughtTold = 0, false
+	if !f.hasOutput || !f.hasReasoningTokens {
+		f.reasoningTokens, f.hasReasoningTokens = 0, false
 	}
 }
 
@@ -357,7 +353,7 @@ func (c *cursor) count() (uint64, bool) {
 	return n, !c.bad
 }
 
-var errNoObject = errors.New("not a JSON object")
+var errNotObject = errors.New("not a JSON object")
 
 // decodeFrame parses a frame with encoding/json. Values that are not of the API's type are treated as absent.
 func decodeFrame(data []byte, f *frame) error {
@@ -366,7 +362,7 @@ func decodeFrame(data []byte, f *frame) error {
 		return err
 	}
 	if top == nil {
-		return errNoObject
+		return errNotObject
 	}
 	decodeUsage(top["usage"], f)
 	decodeChoices(top["choices"], f)
@@ -401,17 +397,18 @@ func decodeChoices(data json.RawMessage, f *frame) {
 	for _, c := range choices {
 		f.chunk = true
 		choice := object(c)
-		f.said(choice["text"], false)
+		f.addOutput(choice["text"], false)
 		f.token = f.token || filled(choice["token_ids"])
 		for _, part := range []string{"delta", "message"} {
 			for name, value := range object(choice[part]) {
 				if bit := tokenField([]byte(name)); bit != 0 {
-					f.part(bit, value)
+					f.setDeltaField(bit, value)
 				}
 			}
 		}
 		if number, given := decodeCount(choice["index"]); !given || number == 0 {
-			f.setAnswer(said{object(choice["delta"])["content"], object(choice["message"])["content"], choice["text"]})
+			f.setAnswer(choiceContent{
+				object(choice["delta"])["content"], object(choice["message"])["content"], choice["text"]})
 		}
 		if reason := text(choice["finish_reason"]); reason != "" {
 			f.finish = []byte(reason)
@@ -421,10 +418,11 @@ func decodeChoices(data json.RawMessage, f *frame) {
 
 func decodeUsage(data json.RawMessage, f *frame) {
 	usage := object(data)
-	f.output, f.usage = decodeCount(usage["completion_tokens"])
-	f.input, f.inputTold = decodeCount(usage["prompt_tokens"])
-	f.cached, f.cacheTold = decodeCount(object(usage["prompt_tokens_details"])["cached_tokens"])
-	f.thought, f.thoughtTold = decodeCount(object(usage["completion_tokens_details"])["reasoning_tokens"])
+	f.output, f.hasOutput = decodeCount(usage["completion_tokens"])
+	f.input, f.hasInput = decodeCount(usage["prompt_tokens"])
+	f.cached, f.hasCached = decodeCount(object(usage["prompt_tokens_details"])["cached_tokens"])
+	f.reasoningTokens, f.hasReasoningTokens = decodeCount(
+		object(usage["completion_tokens_details"])["reasoning_tokens"])
 	f.onlyWithOutput()
 }
 

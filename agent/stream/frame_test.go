@@ -21,15 +21,15 @@ func oracle(data []byte) (f frame, sound bool) {
 	}
 	if usage, ok := top["usage"].(map[string]any); ok {
 		if out, ok := usage["completion_tokens"].(json.Number); ok {
-			if f.output, f.usage = decodeCount([]byte(out)); f.usage {
+			if f.output, f.hasOutput = decodeCount([]byte(out)); f.hasOutput {
 				in, _ := usage["prompt_tokens"].(json.Number)
 				f.input, _ = decodeCount([]byte(in))
 				details, _ := usage["prompt_tokens_details"].(map[string]any)
 				cached, _ := details["cached_tokens"].(json.Number)
-				f.cached, f.cacheTold = decodeCount([]byte(cached))
+				f.cached, f.hasCached = decodeCount([]byte(cached))
 				more, _ := usage["completion_tokens_details"].(map[string]any)
 				thought, _ := more["reasoning_tokens"].(json.Number)
-				f.thought, f.thoughtTold = decodeCount([]byte(thought))
+				f.reasoningTokens, f.hasReasoningTokens = decodeCount([]byte(thought))
 			}
 		}
 	}
@@ -37,21 +37,21 @@ func oracle(data []byte) (f frame, sound bool) {
 	for _, c := range choices {
 		f.chunk = true
 		choice, _ := c.(map[string]any)
-		f.answered = f.answered || holdsSomething(choice["text"])
-		f.blank = f.blank || choice["text"] == ""
+		f.hasAnswer = f.hasAnswer || holdsSomething(choice["text"])
+		f.emptyText = f.emptyText || choice["text"] == ""
 		for _, part := range []any{choice["delta"], choice["message"]} {
 			delta, _ := part.(map[string]any)
 			for _, name := range []string{"content", "tool_calls", "function_call", "refusal"} {
-				f.answered = f.answered || holdsSomething(delta[name])
-				f.blank = f.blank || delta[name] == ""
+				f.hasAnswer = f.hasAnswer || holdsSomething(delta[name])
+				f.emptyText = f.emptyText || delta[name] == ""
 			}
 			for _, name := range []string{"reasoning_content", "reasoning"} {
 				f.reasoning = f.reasoning || holdsSomething(delta[name])
-				f.blank = f.blank || delta[name] == ""
+				f.emptyText = f.emptyText || delta[name] == ""
 			}
 			f.role = f.role || holdsSomething(delta["role"])
 		}
-		f.token = f.token || f.answered || f.reasoning || holdsSomething(choice["token_ids"])
+		f.token = f.token || f.hasAnswer || f.reasoning || holdsSomething(choice["token_ids"])
 		if len(f.answer) == 0 {
 			f.answer = []byte(answerOracle(choice))
 		}
@@ -103,19 +103,19 @@ func checkFrame(t *testing.T, data []byte) {
 		return
 	}
 	if got.token != want.token || string(got.finish) != string(want.finish) || got.failed != want.failed ||
-		got.usage != want.usage || got.input != want.input || got.output != want.output {
+		got.hasOutput != want.hasOutput || got.input != want.input || got.output != want.output {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
-	if got.chunk != want.chunk || got.role != want.role || got.answered != want.answered ||
+	if got.chunk != want.chunk || got.role != want.role || got.hasAnswer != want.hasAnswer ||
 		got.reasoning != want.reasoning ||
-		got.blank != want.blank || got.thought != want.thought || got.thoughtTold != want.thoughtTold {
+		got.emptyText != want.emptyText || got.reasoningTokens != want.reasoningTokens || got.hasReasoningTokens != want.hasReasoningTokens {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
-	if got.text > len(data) || (got.text > 0) != (got.answered || got.reasoning) {
+	if got.text > len(data) || (got.text > 0) != (got.hasAnswer || got.reasoning) {
 		t.Fatalf("%q: %d bytes of text", data, got.text)
 	}
-	if got.cached != want.cached || got.cacheTold != want.cacheTold {
-		t.Fatalf("%q: cached %d (%v), want %d (%v)", data, got.cached, got.cacheTold, want.cached, want.cacheTold)
+	if got.cached != want.cached || got.hasCached != want.hasCached {
+		t.Fatalf("%q: cached %d (%v), want %d (%v)", data, got.cached, got.hasCached, want.cached, want.hasCached)
 	}
 	checkAnswer(t, got.answer, string(want.answer))
 }
@@ -229,7 +229,7 @@ func TestFaultMessages(t *testing.T) {
 	}
 }
 
-func TestOddJSON(t *testing.T) {
+func TestUnusualJSON(t *testing.T) {
 	for _, data := range []string{
 		``, `null`, `[]`, `7`, `"x"`, `{`, `{}`, `{"a":01}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`,
 		`{"a":1e+5,"b":-0.5E-3}`, `{,}`, `{"a":1,}`, `{"a" 1}`,
@@ -272,7 +272,7 @@ func BenchmarkScanRunningUsage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var f frame
-		if openAIFrame(data, &f) != nil || !f.usage {
+		if openAIFrame(data, &f) != nil || !f.hasOutput {
 			b.Fatal("no usage")
 		}
 	}

@@ -6,13 +6,13 @@ import "hash/maphash"
 type span uint8
 
 const (
-	// aPiece is only the new text.
-	aPiece span = iota
-	// soFar is usually the whole answer so far. Some servers are configured to send pieces.
-	soFar
-	// unsure is usually a piece. Some servers send the whole answer so far. A text that extends the previous one shows
-	// that; a text equal to the previous one does not.
-	unsure
+	// spanPiece is only the new text.
+	spanPiece span = iota
+	// spanSoFar is usually the whole answer so far. Some servers are configured to send pieces.
+	spanSoFar
+	// spanUnsure is usually a piece. Some servers send the whole answer so far. A text that extends the previous one
+	// shows that; a text equal to the previous one does not.
+	spanUnsure
 )
 
 // growth finds out what a frame adds to an answer, for APIs whose frames can hold the whole answer so far. It keeps no
@@ -37,7 +37,7 @@ func (g *growth) added(text []byte, s span) []byte {
 		g.pieces = true
 		return text
 	}
-	if before > 0 && len(text) == before && s == unsure && !g.grew {
+	if before > 0 && len(text) == before && s == spanUnsure && !g.grew {
 		return text
 	}
 	g.grew = g.grew || before > 0 && len(text) > before

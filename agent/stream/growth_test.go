@@ -14,7 +14,7 @@ func TestGrowth(t *testing.T) {
 		pieces := rapid.SliceOf(piece).Draw(t, "pieces")
 		var g growth
 		for i, p := range pieces {
-			if got := g.added([]byte(strings.Join(pieces[:i+1], "")), soFar); string(got) != p {
+			if got := g.added([]byte(strings.Join(pieces[:i+1], "")), spanSoFar); string(got) != p {
 				t.Fatalf("%q: piece %d is %q", pieces, i, got)
 			}
 		}
@@ -27,7 +27,7 @@ func TestGrowthOfPieces(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "b", "c", "ab", "世"})
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOf(piece).Draw(t, "pieces")
-		s := rapid.SampledFrom([]span{soFar, unsure}).Draw(t, "span")
+		s := rapid.SampledFrom([]span{spanSoFar, spanUnsure}).Draw(t, "span")
 		var g growth
 		before, apart := "", false
 		for _, p := range pieces {
@@ -45,10 +45,10 @@ func TestGrowthUnsure(t *testing.T) {
 		span         span
 		texts, wants []string
 	}{
-		{unsure, []string{"a", "a", "a"}, []string{"a", "a", "a"}},                          // usually pieces
-		{unsure, []string{"a", "ab", "ab", "abc"}, []string{"a", "b", "", "c"}},             // all so far
-		{soFar, []string{"a", "a", "ab"}, []string{"a", "", "b"}},                           // usually all so far
-		{soFar, []string{" one", " two", " two", ""}, []string{" one", " two", " two", ""}}, // pieces
+		{spanUnsure, []string{"a", "a", "a"}, []string{"a", "a", "a"}},                          // usually pieces
+		{spanUnsure, []string{"a", "ab", "ab", "abc"}, []string{"a", "b", "", "c"}},             // all so far
+		{spanSoFar, []string{"a", "a", "ab"}, []string{"a", "", "b"}},                           // usually all so far
+		{spanSoFar, []string{" one", " two", " two", ""}, []string{" one", " two", " two", ""}}, // pieces
 	} {
 		var g growth
 		for i, text := range tt.texts {
@@ -68,7 +68,7 @@ func BenchmarkGrowth(b *testing.B) {
 	for b.Loop() {
 		var g growth
 		for i := 5; i <= len(whole); i += 5 {
-			if len(g.added(whole[:i], soFar)) != 5 {
+			if len(g.added(whole[:i], spanSoFar)) != 5 {
 				b.Fatal("a piece is lost")
 			}
 		}

@@ -97,8 +97,8 @@ func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*htt
 	return &http2Conn{ClientConn: c, wire: w, address: address}, nil
 }
 
-// probe checks that an endpoint speaks HTTP/2, and disconnects.
-func (p *http2Pool) probe(ctx context.Context, u *url.URL) error {
+// check checks that an endpoint speaks HTTP/2, and disconnects.
+func (p *http2Pool) check(ctx context.Context, u *url.URL) error {
 	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")
 	if err != nil {
 		return err

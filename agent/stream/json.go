@@ -13,8 +13,8 @@ type cursor struct {
 	bad bool
 }
 
-// deepest is how far values may nest before the text is left to encoding/json.
-const deepest = 64
+// maxDepth is how far values may nest before the text is left to encoding/json.
+const maxDepth = 64
 
 // peek skips white space and returns the byte that follows, or 0.
 func (c *cursor) peek() byte {
@@ -174,7 +174,7 @@ func (c *cursor) skip(depth int) []byte {
 	first := c.peek()
 	from := c.i
 	switch {
-	case c.bad || depth > deepest:
+	case c.bad || depth > maxDepth:
 		c.bad = true
 	case first == '"':
 		c.text()
@@ -219,29 +219,29 @@ func (c *cursor) word(first byte) {
 
 // number consumes a number.
 func (c *cursor) number() {
-	if c.at('-') {
+	if c.nextIs('-') {
 		c.i++
 	}
-	if c.at('0') {
+	if c.nextIs('0') {
 		c.i++
 	} else {
 		c.digits()
 	}
-	if c.at('.') {
+	if c.nextIs('.') {
 		c.i++
 		c.digits()
 	}
-	if c.at('e') || c.at('E') {
+	if c.nextIs('e') || c.nextIs('E') {
 		c.i++
-		if c.at('+') || c.at('-') {
+		if c.nextIs('+') || c.nextIs('-') {
 			c.i++
 		}
 		c.digits()
 	}
 }
 
-// at reports whether the next byte is b. It does not skip white space.
-func (c *cursor) at(b byte) bool { return c.i < len(c.b) && c.b[c.i] == b }
+// nextIs reports whether the next byte is b. It does not skip white space.
+func (c *cursor) nextIs(b byte) bool { return c.i < len(c.b) && c.b[c.i] == b }
 
 // digits consumes one digit or more.
 func (c *cursor) digits() {

@@ -123,8 +123,8 @@ func answer(parts ...string) func(net.Conn, *bufio.Reader) {
 	}
 }
 
-// once sends the bytes for the first request of a connection, and closes it.
-func once(response string) func(net.Conn, *bufio.Reader) {
+// respondOnce sends the bytes for the first request of a connection, and closes it.
+func respondOnce(response string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, r *bufio.Reader) {
 		if takeRequest(r) {
 			_, _ = io.WriteString(c, response)

@@ -49,7 +49,7 @@ func decodeMembers(data []byte, names []string, values [][]byte) error {
 		return err
 	}
 	if all == nil {
-		return errNoObject
+		return errNotObject
 	}
 	for i, name := range names {
 		values[i] = all[name]
@@ -66,8 +66,9 @@ func list(data json.RawMessage) []json.RawMessage {
 	return all
 }
 
-// within returns what is between the quotes of a JSON string. It returns nil for an empty string and for anything else.
-func within(value []byte) []byte {
+// unquoted returns what is between the quotes of a JSON string. It returns nil for an empty string and for anything
+// else.
+func unquoted(value []byte) []byte {
 	if len(value) < 3 || value[0] != '"' {
 		return nil
 	}
@@ -77,7 +78,7 @@ func within(value []byte) []byte {
 // word decodes a JSON string. It returns an empty slice for anything else. It allocates only for escapes and invalid
 // UTF-8.
 func word(value []byte) []byte {
-	raw := within(value)
+	raw := unquoted(value)
 	if bytes.IndexByte(raw, '\\') >= 0 || !utf8.Valid(raw) {
 		return []byte(text(value))
 	}
@@ -117,9 +118,9 @@ func (f *frame) fail(kind, value []byte) {
 	}
 }
 
-// told records the tokens of a prompt, those of them that came from a prefix cache, and the output tokens.
-func (f *frame) told(input, cached, output []byte) {
-	f.input, f.inputTold = number(input)
-	f.cached, f.cacheTold = number(cached)
-	f.output, f.usage = number(output)
+// setUsage records the tokens of a prompt, those of them that came from a prefix cache, and the output tokens.
+func (f *frame) setUsage(input, cached, output []byte) {
+	f.input, f.hasInput = number(input)
+	f.cached, f.hasCached = number(cached)
+	f.output, f.hasOutput = number(output)
 }

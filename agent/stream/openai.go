@@ -9,8 +9,9 @@ var usageInStream = map[string]any{"stream": true, "stream_options": map[string]
 type chat struct{}
 
 var chatTraits = traits{
-	path: "/v1/chat/completions", model: "model", prompts: []string{"messages"}, fixed: usageInStream,
-	lengths: []string{"max_tokens", "max_completion_tokens"}, eos: "ignore_eos", least: []string{"min_tokens"},
+	path: "/v1/chat/completions", model: "model", prompts: []string{"messages"}, defaults: usageInStream,
+	maxFields: []string{"max_tokens", "max_completion_tokens"}, ignoreEOS: "ignore_eos",
+	minFields: []string{"min_tokens"},
 }
 
 func (chat) traits() *traits                   { return &chatTraits }
@@ -24,8 +25,9 @@ type completions struct {
 }
 
 var completionsTraits = traits{
-	path: "/v1/completions", model: "model", prompts: []string{"prompt"}, fixed: usageInStream,
-	lengths: []string{"max_tokens", "max_completion_tokens"}, eos: "ignore_eos", least: []string{"min_tokens"},
+	path: "/v1/completions", model: "model", prompts: []string{"prompt"}, defaults: usageInStream,
+	maxFields: []string{"max_tokens", "max_completion_tokens"}, ignoreEOS: "ignore_eos",
+	minFields: []string{"min_tokens"},
 }
 
 func (completions) traits() *traits                   { return &completionsTraits }

@@ -128,7 +128,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-func TestProxiesThatRefuse(t *testing.T) {
+func TestProxyErrors(t *testing.T) {
 	a := newAuthority(t)
 	const status, connect = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, spatev1.ErrorClass_ERROR_CLASS_CONNECT
 	plain := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
@@ -166,7 +166,7 @@ func TestProxiesThatRefuse(t *testing.T) {
 }
 
 // A proxy that does not answer runs into the connect timeout, and the error names the phase.
-func TestProxyThatKeepsSilent(t *testing.T) {
+func TestSilentProxy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // the backlog accepts connections
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ type responses struct{}
 
 var responsesTraits = traits{
 	path: "/v1/responses", model: "model", prompts: []string{"input"},
-	fixed:   map[string]any{"stream": true, "store": false},
-	lengths: []string{"max_output_tokens"}, eos: "ignore_eos",
+	defaults:  map[string]any{"stream": true, "store": false},
+	maxFields: []string{"max_output_tokens"}, ignoreEOS: "ignore_eos",
 }
 
 func (responses) traits() *traits     { return &responsesTraits }
@@ -39,12 +39,12 @@ func (responses) frame(data []byte, f *frame) error {
 	kind, delta, response, item, fault := word(v[0]), v[1], v[2], v[3], v[4]
 	switch string(kind) {
 	case "response.output_text.delta":
-		f.chunk, f.answer = true, within(delta)
-		f.said(delta, false)
+		f.chunk, f.answer = true, unquoted(delta)
+		f.addOutput(delta, false)
 	case "response.output_item.added":
 		var name [1][]byte
 		part(item, responsesToolName, name[:])
-		f.said(name[0], false)
+		f.addOutput(name[0], false)
 	case "response.completed", "response.incomplete", "response.failed":
 		f.end = true
 		f.close()
@@ -74,7 +74,7 @@ func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 		f.fail(nil, fault)
 	case bytes.HasSuffix(kind, []byte(".delta")):
 		f.chunk = string(kind) == "response.reasoning_text.delta"
-		f.said(delta, bytes.Contains(kind, []byte("reasoning")))
+		f.addOutput(delta, bytes.Contains(kind, []byte("reasoning")))
 	case bytes.HasSuffix(kind, []byte(".done")):
 		f.close()
 	}
@@ -101,8 +101,8 @@ func (f *frame) response(data []byte, failed bool) {
 	var cached, thought [1][]byte
 	part(u[2], responsesDetails, cached[:])
 	part(u[3], responsesThought, thought[:])
-	f.told(u[0], cached[0], u[1])
-	f.thought, f.thoughtTold = number(thought[0])
+	f.setUsage(u[0], cached[0], u[1])
+	f.reasoningTokens, f.hasReasoningTokens = number(thought[0])
 }
 
 // outputs records the output of a whole answer: messages, reasoning and tool calls. Its first text counts as the
@@ -110,13 +110,13 @@ func (f *frame) response(data []byte, failed bool) {
 func (f *frame) outputs(data []byte) {
 	for _, item := range list(data) {
 		item := object(item)
-		f.said(item["arguments"], false)
+		f.addOutput(item["arguments"], false)
 		for _, part := range list(item["content"]) {
 			part := object(part)
-			f.said(part["text"], text(item["type"]) == "reasoning")
-			f.said(part["refusal"], false)
+			f.addOutput(part["text"], text(item["type"]) == "reasoning")
+			f.addOutput(part["refusal"], false)
 			if len(f.answer) == 0 && text(part["type"]) == "output_text" {
-				f.answer = within(part["text"])
+				f.answer = unquoted(part["text"])
 			}
 		}
 	}

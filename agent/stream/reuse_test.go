@@ -14,7 +14,7 @@ import (
 
 // The next request gets its own response, however the previous one was framed and whatever came before and after it. It
 // uses the same connection only if nothing was left there.
-func TestNextRequestBehindAnyResponse(t *testing.T) {
+func TestNextRequestAfterAnyResponse(t *testing.T) {
 	stream := tokenFrame("a") + tokenFrame("b") + doneFrame
 	sized := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s",
 		len(stream), stream)
@@ -75,7 +75,7 @@ func TestNextRequestBehindAnyResponse(t *testing.T) {
 }
 
 // Bytes after a response that TLS has read but not returned count as left on the connection too.
-func TestSurplusThatTLSHolds(t *testing.T) {
+func TestSurplusHeldByTLS(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
 	config := &tls.Config{Certificates: certified.TLS.Certificates, DynamicRecordSizingDisabled: true}

@@ -20,8 +20,8 @@ type Memory struct {
 // NewMemory returns a Memory with a limit in bytes.
 func NewMemory(bytes int64) *Memory { return &Memory{limit: bytes} }
 
-// take takes n bytes if that stays within the limit, and reports whether it did. A nil Memory has no limit.
-func (m *Memory) take(n int64) bool {
+// reserve reserves n bytes if that stays within the limit, and reports whether it did. A nil Memory has no limit.
+func (m *Memory) reserve(n int64) bool {
 	if m == nil || m.used.Add(n) <= m.limit {
 		return true
 	}
@@ -29,17 +29,17 @@ func (m *Memory) take(n int64) bool {
 	return false
 }
 
-// give returns n bytes that were taken.
-func (m *Memory) give(n int64) {
+// release returns n bytes that were reserved.
+func (m *Memory) release(n int64) {
 	if m != nil && n > 0 {
 		m.used.Add(-n)
 	}
 }
 
 const (
-	// outputFactor and leastOutput determine the default of Config.MaxOutput. Servers that send a frame for each
+	// outputFactor and minOutput determine the default of Config.MaxOutput. Servers that send a frame for each
 	// character need about five frames for a token.
-	outputFactor, leastOutput = 8, 4096
+	outputFactor, minOutput = 8, 4096
 	// frameShare, for each frame allowed, and bodyShare bound the bytes of a body. Log probabilities of 20 tokens take
 	// 3 KiB a frame.
 	frameShare, bodyShare = 16 << 10, 1 << 20
@@ -51,24 +51,24 @@ const (
 
 // room bounds one answer: how many frames and bytes may still come, and how much memory it may hold.
 type room struct {
-	frames int   // maximum of frames kept
-	bytes  int64 // bytes of the body that may still come
-	free   int   // bytes of memory not counted against the agent's Memory
-	taken  int64 // bytes taken from the agent's Memory
-	whole  int   // longest body in one piece, in bytes
-	body   int   // size of the buffer for a body in one piece
+	frames     int   // maximum of frames kept
+	bytes      int64 // bytes of the body that may still come
+	free       int   // bytes of memory not counted against the agent's Memory
+	reserved   int64 // bytes reserved of the agent's Memory
+	maxBody    int   // longest body in one piece, in bytes
+	bodyBuffer int   // size of the buffer for a body in one piece
 }
 
 // roomFor returns the room of an answer to a request for that many output tokens.
 func (c *Client) roomFor(tokens uint32) room {
 	most := c.maxOutput
 	if most == 0 {
-		most = max(outputFactor*int(min(tokens, measure.MaxFrames)), leastOutput)
+		most = max(outputFactor*int(min(tokens, measure.MaxFrames)), minOutput)
 	}
 	most = min(most, measure.MaxFrames)
 	asked := frameBytes * 2 * int(min(tokens, measure.MaxFrames))
 	whole := bodyShare + max(int(min(tokens, measure.MaxFrames)), c.maxOutput)*wholeShare
-	return room{frames: most, bytes: bodyShare + int64(most)*frameShare, whole: min(whole, bodyLimit),
+	return room{frames: most, bytes: bodyShare + int64(most)*frameShare, maxBody: min(whole, bodyLimit),
 		free: asked + freeBytes}
 }
 
@@ -79,13 +79,13 @@ func (x *exchange) admit() bool {
 		x.runaway(fmt.Sprintf("the answer exceeded %d frames, the target's max_output", x.room.frames))
 		return false
 	case n == cap(x.o.Frames):
-		return x.weigh(frameBytes * n)
+		return x.reserve(frameBytes * n)
 	}
 	return true
 }
 
-// came counts n received bytes of the body. It returns false, and fails the stream, if there are too many.
-func (x *exchange) came(n int) bool {
+// countBytes counts n received bytes of the body. It returns false, and fails the stream, if there are too many.
+func (x *exchange) countBytes(n int) bool {
 	if x.room.bytes -= int64(n); x.room.bytes >= 0 {
 		return true
 	}
@@ -94,36 +94,37 @@ func (x *exchange) came(n int) bool {
 	return false
 }
 
-// weigh reports whether there is memory for what the answer holds and for more bytes. If not, it fails the stream.
-func (x *exchange) weigh(more int) bool {
+// reserve reserves memory for what the answer holds and for more bytes. It returns false, and fails the stream, if
+// there is not enough.
+func (x *exchange) reserve(more int) bool {
 	o, e := x.o, &x.events
-	holds := frameBytes*cap(o.Frames) + cap(o.Answer) + len(e.buf) + cap(e.joined) + x.room.body + more
-	want := int64(holds-x.room.free) - x.room.taken
+	holds := frameBytes*cap(o.Frames) + cap(o.Answer) + len(e.buf) + cap(e.joined) + x.room.bodyBuffer + more
+	want := int64(holds-x.room.free) - x.room.reserved
 	if want <= 0 {
 		return true
 	}
 	m := x.client.memory
-	if !m.take(want) {
+	if !m.reserve(want) {
 		x.runaway(fmt.Sprintf("the agent's %d MiB for answers longer than requested are used up: lower the target's "+
 			"max_output, or add agents", m.limit>>20))
 		return false
 	}
-	x.room.taken += want
+	x.room.reserved += want
 	return true
 }
 
 // runaway fails the stream because it exceeds a bound.
 func (x *exchange) runaway(why string) {
-	x.failed(spatev1.ErrorClass_ERROR_CLASS_RUNAWAY, x.progress(why))
+	x.setError(spatev1.ErrorClass_ERROR_CLASS_RUNAWAY, x.withProgress(why))
 }
 
-// believe reports whether a frame's token counts are possible. If not, it fails the stream.
-func (x *exchange) believe(f *frame) bool {
-	n := max(f.input, f.output, f.cached, f.thought)
+// checkCounts reports whether a frame's token counts are possible. If not, it fails the stream.
+func (x *exchange) checkCounts(f *frame) bool {
+	n := max(f.input, f.output, f.cached, f.reasoningTokens)
 	if n <= measure.MaxTokens {
 		return true
 	}
-	x.failed(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE,
+	x.setError(spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE,
 		fmt.Sprintf("the server's usage reports %d tokens: one answer cannot have more than %d", n, measure.MaxTokens))
 	return false
 }
@@ -133,11 +134,11 @@ func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 	data := make([]byte, 0, 4<<10)
 	for len(data) <= limit {
 		if len(data) == cap(data) {
-			if !x.weigh(2 * cap(data)) {
+			if !x.reserve(2 * cap(data)) {
 				return data, nil
 			}
 			data = grown(data, 2*cap(data))
-			x.room.body = cap(data)
+			x.room.bodyBuffer = cap(data)
 		}
 		n, err := body.Read(data[len(data):min(cap(data), limit+1)])
 		data = data[:len(data)+n]

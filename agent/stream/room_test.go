@@ -112,7 +112,7 @@ func classOf(o *Observation) spatev1.ErrorClass {
 }
 
 // A server that sends faster than its bytes are parsed delays neither its own timeout nor other streams.
-func TestAFloodHoldsNobodyUp(t *testing.T) {
+func TestFloodDoesNotDelayOthers(t *testing.T) {
 	const timeout = time.Second
 	flood := newRawServer(t, forever(endlessHead, "\n"))
 	good := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(finishFrame),
@@ -142,7 +142,7 @@ func TestAFloodHoldsNobodyUp(t *testing.T) {
 }
 
 // Impossible numbers fail their request, in any notation.
-func TestNumbersThatCannotBe(t *testing.T) {
+func TestImpossibleNumbers(t *testing.T) {
 	const outOfRange = spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE
 	usage := func(fields string) string {
 		return chunkedHead + chunk(tokenFrame("a")) + chunk(finishFrame) +
@@ -166,7 +166,7 @@ func TestNumbersThatCannotBe(t *testing.T) {
 		usage(`"prompt_tokens":1,"completion_tokens":1,"completion_tokens_details":{"reasoning_tokens":1e10}`):     outOfRange,
 		usage(`"prompt_tokens":16777216,"completion_tokens":16777216,"prompt_tokens_details":{"cached_tokens":0}`): 0,
 	} {
-		s := newRawServer(t, once(response))
+		s := newRawServer(t, respondOnce(response))
 		o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
 		if class := classOf(o); class != want {
 			t.Errorf("%.300q: %v, want %v", response, o.Err, want)

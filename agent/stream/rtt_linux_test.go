@@ -7,7 +7,7 @@ import (
 )
 
 // The round trip of a connection without that socket option is not known.
-func TestRoundTripIsUnknownWhereNobodySays(t *testing.T) {
+func TestUnknownRoundTrip(t *testing.T) {
 	l, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

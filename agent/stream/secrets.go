@@ -118,14 +118,14 @@ func formsOf(secret string) []string {
 // maskPieces masks the pieces of secrets, even with white space or control characters within them.
 func (s secrets) maskPieces(text string) string {
 	plain, places := visible(text)
-	least := shortestPiece
-	if shortest := s.values[len(s.values)-1]; len(shortest) <= least {
-		least = max(len(shortest)-1, shortestSecret)
+	minimum := shortestPiece
+	if shortest := s.values[len(s.values)-1]; len(shortest) <= minimum {
+		minimum = max(len(shortest)-1, shortestSecret)
 	}
 	var out strings.Builder
 	from := 0 // start of the part of text not written yet
-	for i := 0; i+least <= len(plain); {
-		n := least
+	for i := 0; i+minimum <= len(plain); {
+		n := minimum
 		if !s.mayBegin(plain[i:]) || !strings.Contains(s.forms, plain[i:i+n]) {
 			i++
 			continue

@@ -15,9 +15,9 @@ type sglang struct {
 }
 
 var sglangTraits = traits{
-	path: "/generate", prompts: []string{"text", "input_ids", "input_embeds"}, fixed: map[string]any{"stream": true},
-	options: "sampling_params", lengths: []string{"max_new_tokens"}, eos: "ignore_eos",
-	least: []string{"min_new_tokens"},
+	path: "/generate", prompts: []string{"text", "input_ids", "input_embeds"}, defaults: map[string]any{"stream": true},
+	options: "sampling_params", maxFields: []string{"max_new_tokens"}, ignoreEOS: "ignore_eos",
+	minFields: []string{"min_new_tokens"},
 }
 
 func (sglang) traits() *traits       { return &sglangTraits }
@@ -49,16 +49,16 @@ func (sglang) frame(data []byte, f *frame) error {
 		return nil
 	}
 	f.chunk = true
-	f.answer, f.span = within(said), soFar
+	f.answer, f.span = unquoted(said), spanSoFar
 	if len(said) == 0 { // the server has no tokenizer
-		f.token, f.span = filled(ids), aPiece
+		f.token, f.span = filled(ids), spanPiece
 	}
 	var m [4][]byte
 	part(meta, sglangMeta, m[:])
-	f.told(m[0], m[1], m[2])
-	f.stopped(m[3])
-	if f.span == soFar && f.newIDs(ids) {
-		f.span = unsure
+	f.setUsage(m[0], m[1], m[2])
+	f.setSGLangFinish(m[3])
+	if f.span == spanSoFar && f.newIDs(ids) {
+		f.span = spanUnsure
 	}
 	return nil
 }
@@ -67,11 +67,12 @@ func (sglang) frame(data []byte, f *frame) error {
 // for the frame with which the model ends an answer: the end token has no text, so a text equal to the previous one is
 // the whole answer.
 func (f *frame) newIDs(ids []byte) bool {
-	return filled(ids) && f.usage && string(f.finish) != "stop" && uint64(bytes.Count(ids, []byte{','})+1) < f.output
+	return filled(ids) && f.hasOutput && string(f.finish) != "stop" &&
+		uint64(bytes.Count(ids, []byte{','})+1) < f.output
 }
 
-// stopped records SGLang's finish reason: an object with a type, or a string. An aborted request has failed.
-func (f *frame) stopped(reason []byte) {
+// setSGLangFinish records SGLang's finish reason: an object with a type, or a string. An aborted request has failed.
+func (f *frame) setSGLangFinish(reason []byte) {
 	f.finish = word(reason)
 	var v [2][]byte
 	part(reason, sglangFinish, v[:])

@@ -151,7 +151,7 @@ func TestPush(t *testing.T) {
 }
 
 // The peer may have closed before push is called.
-func TestPushBehindTheEnd(t *testing.T) {
+func TestPushAfterTheEnd(t *testing.T) {
 	one, other := newSockets(t)
 	io.WriteString(other, "0123456789")
 	other.Close()
@@ -266,7 +266,7 @@ func TestManyStreamsAtATime(t *testing.T) {
 }
 
 // Closing a client ends its requests in flight, and leaves nothing behind.
-func TestClientIsClosedUnderWay(t *testing.T) {
+func TestCloseDuringRequests(t *testing.T) {
 	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
 		takeRequest(r)
 		io.WriteString(c, chunkedHead+chunk(tokenFrame("a")))

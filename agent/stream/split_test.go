@@ -50,7 +50,7 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 }
 
 // FirstByte is the first byte of the final response's head, not of an interim one.
-func TestFirstByteIsNoInterimHeads(t *testing.T) {
+func TestFirstByteIsNotOfAnInterimResponse(t *testing.T) {
 	for name, between := range map[string]string{"apart": "HTTP/1.1 103 Early Hints\r\n\r\n",
 		"in one read with another": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func (p *stalePool) roundTrip(_ context.Context, q *outgoing, by borrower) (*htt
 }
 
 // Once a request has ended, its body belongs to the caller again, even if something still writes the first attempt.
-func TestBodyOfAnAttemptThatWasGivenUp(t *testing.T) {
+func TestBodyOfAnAbandonedAttempt(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://127.0.0.1:1"}})
 	p := new(stalePool)
 	c.pool = p

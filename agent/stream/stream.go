@@ -213,10 +213,10 @@ func (o *Observation) Gaps(to []int64) []int64 {
 type Frame int64
 
 const (
-	frameToken Frame = 1 << iota // it carries a token
-	frameChunk                   // vLLM's benchmark client timestamps it
-	frameBlank                   // it has no text; whether it carries a token is decided at the end of the stream
-	frameBits  = iota
+	frameToken     Frame = 1 << iota // it carries a token
+	frameChunk                       // vLLM's benchmark client timestamps it
+	frameUndecided                   // it has no text; whether it carries a token is decided at the end of the stream
+	frameBits      = iota
 )
 
 // NewFrame returns a frame. token: it carries a token. chunk: vLLM's benchmark client timestamps it.

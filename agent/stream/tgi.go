@@ -8,8 +8,8 @@ type tgi struct{}
 
 var tgiTraits = traits{
 	path: "/generate_stream", prompts: []string{"inputs"}, options: "parameters",
-	fixed:   map[string]any{"parameters": map[string]any{"details": true}},
-	lengths: []string{"max_new_tokens"}, eos: "ignore_eos_token", streamed: true,
+	defaults:  map[string]any{"parameters": map[string]any{"details": true}},
+	maxFields: []string{"max_new_tokens"}, ignoreEOS: "ignore_eos_token", streamOnly: true,
 }
 
 func (tgi) traits() *traits     { return &tgiTraits }
@@ -39,17 +39,17 @@ func (tgi) frame(data []byte, f *frame) error {
 	part(token, tgiToken, t[:])
 	switch {
 	case len(token) == 0: // an answer in one piece
-		f.answer = within(all)
+		f.answer = unquoted(all)
 	case string(t[1]) != "true": // the end-of-sequence token has no text
-		f.answer = within(t[0])
+		f.answer = unquoted(t[0])
 	}
-	f.one = filled(token)
+	f.oneToken = filled(token)
 	f.text = len(f.answer)
-	f.answered, f.token = f.text > 0, f.text > 0 || f.one
+	f.hasAnswer, f.token = f.text > 0, f.text > 0 || f.oneToken
 	f.chunk = f.token
 	var d [3][]byte
 	part(details, tgiDetails, d[:])
 	f.finish = word(d[0])
-	f.told(d[2], nil, d[1])
+	f.setUsage(d[2], nil, d[1])
 	return nil
 }

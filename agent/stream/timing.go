@@ -9,7 +9,7 @@ import (
 // read parses Dynamo's timings: {"timing": {"ttft_ms": 12.3, ...}}. Dynamo sends them in "nvext" if the request's own
 // "nvext" has "extra_fields": ["timing"]. Values that are missing or implausible stay nil.
 func (t *ServerTiming) read(nvext []byte) {
-	var said struct {
+	var reported struct {
 		Timing struct {
 			TTFT    *float64 `json:"ttft_ms"`
 			Queue   *float64 `json:"prefill_wait_time_ms"`
@@ -17,15 +17,15 @@ func (t *ServerTiming) read(nvext []byte) {
 			Total   *float64 `json:"total_time_ms"`
 		} `json:"timing"`
 	}
-	if json.Unmarshal(nvext, &said) != nil {
+	if json.Unmarshal(nvext, &reported) != nil {
 		return
 	}
 	for _, part := range []struct {
 		ms   *float64
 		into **time.Duration
 	}{
-		{said.Timing.TTFT, &t.TTFT}, {said.Timing.Queue, &t.Queue},
-		{said.Timing.Prefill, &t.Prefill}, {said.Timing.Total, &t.Total},
+		{reported.Timing.TTFT, &t.TTFT}, {reported.Timing.Queue, &t.Queue},
+		{reported.Timing.Prefill, &t.Prefill}, {reported.Timing.Total, &t.Total},
 	} {
 		if d, ok := milliseconds(part.ms); ok {
 			*part.into = &d

@@ -16,26 +16,26 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	f := scratch.Get().(*frame) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratch.Put(f)
 	if err := x.dialect.frame(data, f); err != nil {
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "invalid frame: "+err.Error()+": "+start(data))
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "invalid frame: "+err.Error()+": "+excerpt(data))
 		return false
 	}
-	if f.span != aPiece {
-		f.spread(&x.growth)
+	if f.span != spanPiece {
+		f.trimAnswer(&x.growth)
 	}
 	if f.failed || x.events.failed {
 		if x.client.secrets.clean(f.fault) == "" { // no readable message
-			f.fault = start(data)
+			f.fault = excerpt(data)
 		}
-		x.failed(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
 		return false
 	}
-	if !x.believe(f) || !x.admit() {
+	if !x.checkCounts(f) || !x.admit() {
 		return false
 	}
-	x.usage(f)
-	x.finished(f.finish)
-	x.place(f, read)
-	if x.keepAnswer && !x.keep(f.answer) {
+	x.setUsage(f)
+	x.setFinishReason(f.finish)
+	x.recordFrame(f, read)
+	if x.keepAnswer && !x.appendAnswer(f.answer) {
 		return false
 	}
 	if len(f.timing) > 0 {
@@ -47,53 +47,53 @@ func (x *exchange) frame(data []byte, read reading) bool {
 	return true
 }
 
-// finished records a finish reason that is not empty.
-func (x *exchange) finished(reason []byte) {
+// setFinishReason records a finish reason that is not empty.
+func (x *exchange) setFinishReason(reason []byte) {
 	if len(reason) > 0 && x.o.FinishReason != string(reason) {
 		x.o.FinishReason = x.client.secrets.clean(string(reason))
 	}
 }
 
-// keep keeps a piece of the answer for later turns. It returns false, and fails the stream, if there is no memory for
-// the piece.
-func (x *exchange) keep(answer []byte) bool {
+// appendAnswer keeps a piece of the answer for later turns. It returns false, and fails the stream, if there is no
+// memory for the piece.
+func (x *exchange) appendAnswer(answer []byte) bool {
 	switch grown := len(x.o.Answer) + len(answer); {
 	case grown > answerLimit:
 		x.runaway(fmt.Sprintf("the answer's text exceeded %d MiB", answerLimit>>20))
 		return false
-	case grown > cap(x.o.Answer) && !x.weigh(grown):
+	case grown > cap(x.o.Answer) && !x.reserve(grown):
 		return false
 	}
 	x.o.Answer = append(x.o.Answer, answer...)
 	return true
 }
 
-// usage records a frame's token counts. Some APIs report the prompt's and the output's tokens in different frames.
-func (x *exchange) usage(f *frame) {
-	if !f.inputTold && !f.cacheTold && !f.usage {
+// setUsage records a frame's token counts. Some APIs report the prompt's and the output's tokens in different frames.
+func (x *exchange) setUsage(f *frame) {
+	if !f.hasInput && !f.hasCached && !f.hasOutput {
 		return
 	}
-	if f.inputTold {
-		x.inputTold, x.o.InputTokens = true, f.input
+	if f.hasInput {
+		x.hasInput, x.o.InputTokens = true, f.input
 	}
-	if f.cacheTold {
+	if f.hasCached {
 		x.o.HasCachedTokens, x.o.CachedTokens = true, f.cached
 	}
-	if f.usage {
-		x.outputTold, x.o.OutputTokens = true, f.output
+	if f.hasOutput {
+		x.hasOutput, x.o.OutputTokens = true, f.output
 	}
-	if f.thoughtTold {
-		x.thoughtTold, x.o.ReasoningTokens = true, f.thought
+	if f.hasReasoningTokens {
+		x.hasReasoningTokens, x.o.ReasoningTokens = true, f.reasoningTokens
 	}
-	x.o.Usage = x.inputTold && x.outputTold
+	x.o.Usage = x.hasInput && x.hasOutput
 }
 
-// start returns the start of a frame, for an error message.
-func start(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
+// excerpt returns the start of a frame, for an error message.
+func excerpt(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
 
-// place classifies a frame, and records its time if it carries or may carry a token.
-func (x *exchange) place(f *frame, read reading) {
-	tokens := x.added(f)
+// recordFrame classifies a frame, and records its time if it carries or may carry a token.
+func (x *exchange) recordFrame(f *frame, read reading) {
+	tokens := x.tokensAdded(f)
 	switch {
 	case f.token || tokens > 0:
 		x.closing = 0 // the earlier closing frame did not close the stream
@@ -105,23 +105,24 @@ func (x *exchange) place(f *frame, read reading) {
 	case f.role && !x.begun:
 		x.append(f, read, 0)
 	default:
-		x.blanks++
-		x.arrived(f, read, frameBlank, tokens)
+		x.undecided++
+		x.arrived(f, read, frameUndecided, tokens)
 	}
 	x.begun = x.begun || f.chunk
 }
 
-// added returns how many tokens a frame brought by the server's running usage, or TokensUnknown. Usage counts as running
-// if every frame of the output so far had it, except a role frame. Usage in the last frame alone is not running usage.
-func (x *exchange) added(f *frame) int {
+// tokensAdded returns how many tokens a frame brought by the server's running usage, or TokensUnknown. Usage counts as
+// running if every frame of the output so far had it, except a role frame. Usage in the last frame alone is not running
+// usage.
+func (x *exchange) tokensAdded(f *frame) int {
 	switch {
 	case !f.chunk:
 		return TokensUnknown
-	case f.one && !f.usage:
+	case f.oneToken && !f.hasOutput:
 		x.counted++
 		return 1
-	case !f.usage || x.silent:
-		x.silent = x.silent || !f.role
+	case !f.hasOutput || x.noRunningUsage:
+		x.noRunningUsage = x.noRunningUsage || !f.role
 		return TokensUnknown
 	}
 	tokens := max(f.output, x.counted) - x.counted
@@ -143,7 +144,7 @@ func (x *exchange) append(f *frame, read reading, kind Frame) {
 func (x *exchange) close(f *frame, read reading) {
 	x.append(f, read, 0)
 	if x.closing == 0 {
-		x.closing, x.closingRead, x.closingBlank = len(x.o.Frames), read, f.blank
+		x.closing, x.closingRead, x.closingEmptyText = len(x.o.Frames), read, f.emptyText
 	}
 }
 
@@ -154,7 +155,7 @@ func (x *exchange) token(f *frame, read reading, tokens int) {
 		o.FirstText = read.at
 	}
 	switch {
-	case f.answered && o.FirstAnswer == 0:
+	case f.hasAnswer && o.FirstAnswer == 0:
 		o.FirstAnswer, x.beforeAnswer = read.at, x.counted-uint64(max(tokens, 0))
 	case f.reasoning && o.FirstAnswer == 0:
 		o.ReasoningFrames++
@@ -175,28 +176,28 @@ func (x *exchange) arrived(f *frame, read reading, kind Frame, tokens int) {
 		o.FirstToken = read.at
 	}
 	o.LastToken = read.at
-	x.read(read)
+	x.countRead(read)
 	if x.onToken != nil {
 		x.onToken(read.at, tokens)
 	}
 }
 
-// read records the read that completed such a frame.
-func (x *exchange) read(read reading) {
+// countRead records the read that completed such a frame.
+func (x *exchange) countRead(read reading) {
 	o := x.o
 	if !read.stamped {
 		o.UnstampedFrames++
 	}
-	if read.number != x.lastAt {
+	if read.number != x.lastRead {
 		x.reads++
-		x.lastAt, x.shared = read.number, false
+		x.lastRead, x.coalesced = read.number, false
 		if read.stamped {
 			o.Lags = append(o.Lags, read.lag())
 		}
 		return
 	}
-	if !x.shared {
-		x.shared = true
+	if !x.coalesced {
+		x.coalesced = true
 		o.CoalescedReads++
 	}
 }
@@ -214,35 +215,35 @@ func (x *exchange) decide() {
 	}
 	x.decided = true
 	o := x.o
-	if x.blanks > 0 || x.closing > 0 {
-		x.settle()
+	if x.undecided > 0 || x.closing > 0 {
+		x.decideUndecided()
 	}
 	o.InOneRead = o.TokenFrames > 1 && x.reads == 1
 	x.reasoning()
 }
 
-// settle implements decide for a stream with frames without text or a closing frame.
-func (x *exchange) settle() {
+// decideUndecided implements decide for a stream with frames without text or a closing frame.
+func (x *exchange) decideUndecided() {
 	o := x.o
 	left := int64(o.OutputTokens) - int64(o.TokenFrames)
-	if !x.outputTold {
-		x.settleUntold()
+	if !x.hasOutput {
+		x.decideWithoutUsage()
 		return
 	}
-	switch blanks := int64(x.blanks); {
-	case blanks == 0:
-	case left >= blanks:
-		x.mark(func(int) bool { return true })
-		left -= blanks
+	switch undecided := int64(x.undecided); {
+	case undecided == 0:
+	case left >= undecided:
+		x.decideFrames(func(int) bool { return true })
+		left -= undecided
 	default:
 		o.Undecided = left > 0
-		x.mark(func(int) bool { return false })
+		x.decideFrames(func(int) bool { return false })
 	}
-	x.settleClosing(left)
+	x.decideClosing(left)
 }
 
-// settleUntold implements settle for a stream without usage.
-func (x *exchange) settleUntold() {
+// decideWithoutUsage implements decideUndecided for a stream without usage.
+func (x *exchange) decideWithoutUsage() {
 	first, last := -1, -1
 	for i, f := range x.o.Frames {
 		if f.Token() {
@@ -252,14 +253,14 @@ func (x *exchange) settleUntold() {
 			}
 		}
 	}
-	x.mark(func(i int) bool { return i > first && i < last })
+	x.decideFrames(func(i int) bool { return i > first && i < last })
 }
 
-// settleClosing lets the closing frame carry a token that the usage leaves over, if the frame was timed like a token:
+// decideClosing lets the closing frame carry a token that the usage leaves over, if the frame was timed like a token:
 // at least a quarter of the mean gap after the frame before it. If exactly one token is left over, that suffices, since
 // most frames carry one. If more are left over, frames carry several tokens; then the model must also have ended the
 // output itself, and the frame must have a field for text.
-func (x *exchange) settleClosing(left int64) {
+func (x *exchange) decideClosing(left int64) {
 	o := x.o
 	if x.closing == 0 || left <= 0 {
 		return
@@ -271,13 +272,13 @@ func (x *exchange) settleClosing(left int64) {
 			return
 		}
 	}
-	if left == 1 || o.TokenFrames > 0 && x.closingBlank && natural(o.FinishReason) {
-		x.giveClosing()
+	if left == 1 || o.TokenFrames > 0 && x.closingEmptyText && endedByModel(o.FinishReason) {
+		x.countClosing()
 	}
 }
 
-// natural reports whether a finish reason means that the model itself ended the output by a token.
-func natural(reason string) bool {
+// endedByModel reports whether a finish reason means that the model itself ended the output by a token.
+func endedByModel(reason string) bool {
 	switch reason {
 	case "stop", "eos_token", "end_turn", "completed", "stop_sequence", "tool_calls", "tool_use":
 		return true
@@ -285,8 +286,8 @@ func natural(reason string) bool {
 	return false
 }
 
-// giveClosing counts the closing frame as a token frame.
-func (x *exchange) giveClosing() {
+// countClosing counts the closing frame as a token frame.
+func (x *exchange) countClosing() {
 	o := x.o
 	o.Frames[x.closing-1] |= frameToken
 	o.TokenFrames++
@@ -294,29 +295,29 @@ func (x *exchange) giveClosing() {
 	if o.FirstToken == 0 {
 		o.FirstToken = o.LastToken
 	}
-	x.read(x.closingRead)
+	x.countRead(x.closingRead)
 	if x.onToken != nil {
 		x.onToken(x.closingRead.at, TokensUnknown)
 	}
 }
 
-// mark decides each frame without text by its index in Frames.
-func (x *exchange) mark(carries func(i int) bool) {
+// decideFrames decides each frame without text by its index in Frames.
+func (x *exchange) decideFrames(carries func(i int) bool) {
 	for i, f := range x.o.Frames {
-		if f&frameBlank == 0 {
+		if f&frameUndecided == 0 {
 			continue
 		}
-		x.o.Frames[i] &^= frameBlank
+		x.o.Frames[i] &^= frameUndecided
 		if carries(i) {
 			x.o.Frames[i] |= frameToken
 			x.o.TokenFrames++
 		}
 	}
-	x.bound()
+	x.setTokenTimes()
 }
 
-// bound sets the first and the last token from Frames.
-func (x *exchange) bound() {
+// setTokenTimes sets the first and the last token from Frames.
+func (x *exchange) setTokenTimes() {
 	o := x.o
 	o.FirstToken, o.LastToken = 0, 0
 	for _, f := range o.Frames {
@@ -333,12 +334,12 @@ func (x *exchange) bound() {
 func (x *exchange) reasoning() {
 	o := x.o
 	switch {
-	case x.thoughtTold:
+	case x.hasReasoningTokens:
 		o.HasReasoningTokens = o.ReasoningTokens > 0
 	case o.ReasoningFrames == 0:
-	case !x.silent && o.FirstAnswer != 0:
+	case !x.noRunningUsage && o.FirstAnswer != 0:
 		o.ReasoningTokens, o.HasReasoningTokens = x.beforeAnswer, true
-	case !x.outputTold || o.OutputTokens == o.TokenFrames:
+	case !x.hasOutput || o.OutputTokens == o.TokenFrames:
 		o.ReasoningTokens, o.HasReasoningTokens = o.ReasoningFrames, true
 	}
 }

@@ -8,11 +8,11 @@ type triton struct{}
 
 var tritonTraits = traits{
 	path: "/v2/models/MODEL/generate_stream", prompts: []string{"text_input"},
-	fixed:   map[string]any{"stream": true, "bad_words": "", "stop_words": ""}, // older versions require them all
-	lengths: []string{"max_tokens"},
+	defaults:  map[string]any{"stream": true, "bad_words": "", "stop_words": ""}, // older versions require them all
+	maxFields: []string{"max_tokens"},
 	// Older versions call it min_length. Triton treats a field without a model input as a parameter and ignores it.
-	least:    []string{"min_tokens", "min_length"},
-	unmarked: true, streamed: true,
+	minFields: []string{"min_tokens", "min_length"},
+	noEndMark: true, streamOnly: true,
 }
 
 func (triton) traits() *traits     { return &tritonTraits }
@@ -32,6 +32,6 @@ func (triton) frame(data []byte, f *frame) error {
 		return nil
 	}
 	f.chunk = len(v[0]) > 0
-	f.answer, f.span = within(v[0]), unsure
+	f.answer, f.span = unquoted(v[0]), spanUnsure
 	return nil
 }

@@ -70,7 +70,7 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 		fields = make(map[string]any)
 	}
 	t := c.dialect.traits()
-	for _, own := range [][]string{{"n", "best_of", "stream", streamOptions, t.eos}, t.lengths, t.least} {
+	for _, own := range [][]string{{"n", "best_of", "stream", streamOptions, t.ignoreEOS}, t.maxFields, t.minFields} {
 		for _, name := range own {
 			delete(fields, name)
 		}
@@ -78,7 +78,7 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	if a.BadField != "" {
 		fields[a.BadField] = "spate"
 	}
-	body, err := newTemplate(c.dialect, c.model, fields, wishes{exact: a.Exact, running: a.Running})
+	body, err := newTemplate(c.dialect, c.model, fields, bodyOptions{exact: a.Exact, running: a.Running})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return body.append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.arranger), nil
+	return body.append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.rewriter), nil
 }
 
 // softwareOf returns the name and version that a gateway puts into the head of an answer.
