@@ -123,7 +123,7 @@ func BenchmarkFrame(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		body.take(frame, reading{at: clock.Instant(i + 1), seen: clock.Instant(i + 2), number: uint64(i + 1),
+		body.consume(frame, reading{at: clock.Instant(i + 1), seen: clock.Instant(i + 2), number: uint64(i + 1),
 			stamped: true})
 	}
 	if o.Err != nil || o.TokenFrames != uint64(b.N) {

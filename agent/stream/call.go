@@ -71,7 +71,7 @@ func describeJSONError(err error) string {
 func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	response, err := c.pool.roundTrip(ctx, q, caller{})
+	response, err := c.pool.roundTrip(ctx, q, untimedUser{})
 	if err != nil {
 		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
 	}
@@ -114,15 +114,15 @@ func (c *Client) callRequest(u *url.URL, body []byte) *outgoing {
 	return q
 }
 
-// caller is the borrower of calls. It discards what its connection records. The connection counts as used afterwards,
-// so the first timed request on it does not count as having opened it.
-type caller struct{}
+// untimedUser is the connUser of calls. It discards what its connection records. The connection counts as used
+// afterwards, so the first timed request on it does not count as having opened it.
+type untimedUser struct{}
 
-// lent implements borrower.
-func (caller) lent(c *conn, _ bool) *wire {
-	w := new(wire)
-	c.lend(w)
-	c.take(w)
+// gotConn implements connUser.
+func (untimedUser) gotConn(c *conn, _ bool) *requestIO {
+	w := new(requestIO)
+	c.startRequest(w)
+	c.endRequest(w)
 	return w
 }
 

@@ -160,7 +160,7 @@ func (c *Client) check(ctx context.Context, u *url.URL) error {
 	if c.http2 != nil {
 		return c.http2.check(ctx, u)
 	}
-	address, secure := c.dialer.toward(u)
+	address, secure := c.dialer.addressFor(u)
 	conn, err := c.dialer.dial(ctx, address, secure)
 	if err == nil {
 		conn.Close()

@@ -69,7 +69,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 		for from < to && o.Err == nil && !x.done {
 			if n%3 > 0 { // as by push: the piece is invalid afterwards
 				piece := bytes.Clone(body[from:to])
-				x.take(piece, by)
+				x.consume(piece, by)
 				clear(piece)
 				from = to
 				continue

@@ -11,29 +11,29 @@ import (
 
 // conn is a connection of a pool, with or without TLS. It records what the current request does on it.
 type conn struct {
-	net.Conn              // the socket, or TLS over it
-	socket   *socket      // what Conn reads from
-	frames   *http2Frames // nil: it speaks HTTP/1.1
-	opened   opened
-	rtt      time.Duration // see socket
-	forget   func(*conn)
-	closing  sync.Once
-	mu       sync.Mutex
-	used     bool
-	heard    bool          // some bytes were received
-	agreed   bool          // TLS has settled the version of HTTP, or there is no TLS
-	foreign  bool          // and they were of the other version of HTTP
-	mute     chan struct{} // closed when reading has failed; nil: HTTP/1.1, where nothing waits for it
-	muting   sync.Once
-	alert    error // the peer's TLS alert; nil: none
-	wire     *wire // of the current request; nil between requests
+	net.Conn                   // the socket, or TLS over it
+	socket        *socket      // what Conn reads from
+	frames        *http2Frames // nil: it speaks HTTP/1.1
+	openTimes     openTimes
+	rtt           time.Duration // see socket
+	remove        func(*conn)
+	closeOnce     sync.Once
+	mu            sync.Mutex
+	used          bool
+	received      bool          // some bytes were received
+	otherHTTP     bool          // the first bytes were of the other version of HTTP
+	httpAgreed    bool          // the TLS handshake agreed on a version of HTTP, or there is no TLS
+	readEnded     chan struct{} // closed when reading has failed; nil: HTTP/1.1, where nothing waits for it
+	readEndedOnce sync.Once
+	alert         error      // the peer's TLS alert; nil: none
+	current       *requestIO // nil between requests
 }
 
-// wire records one request on its connection. The connection's lock guards it: goroutines that write a request, or
-// those of HTTP/2, can outlive the request.
-type wire struct {
+// requestIO records what one request does on its connection. The connection's lock guards it: goroutines that write a
+// request, or those of HTTP/2, can outlive the request.
+type requestIO struct {
 	connected bool          // the request is the first on the connection
-	opened    opened        // of the first request
+	openTimes openTimes     // of the first request
 	rtt       time.Duration // of the first request; 0: not known
 	first     clock.Instant // first byte of the response
 	last      reading       // read that brought the last bytes of the response
@@ -45,7 +45,7 @@ type wire struct {
 
 // end returns when the kernel had all of a request whose body was read to its end. A response can arrive before the
 // writing goroutine has noticed that its write is done. Then the first byte of the response is the time.
-func (w *wire) end() clock.Instant {
+func (w *requestIO) end() clock.Instant {
 	switch {
 	case w.first != 0 && (w.unwritten || w.sent > w.first):
 		return w.first
@@ -55,27 +55,27 @@ func (w *wire) end() clock.Instant {
 	return w.sent
 }
 
-// lend makes w the connection's record from now on.
-func (c *conn) lend(w *wire) {
+// startRequest makes the connection record in w from now on.
+func (c *conn) startRequest(w *requestIO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.used {
-		w.connected, w.opened, w.rtt = true, c.opened, c.rtt
+		w.connected, w.openTimes, w.rtt = true, c.openTimes, c.rtt
 	}
 	if c.frames != nil {
 		c.frames.reset()
 		w.unwritten = true
 	}
 	c.used = true
-	c.wire = w
+	c.current = w
 }
 
-// take ends w's record, unless another request already has the connection.
-func (c *conn) take(w *wire) {
+// endRequest ends recording in w, unless another request already has the connection.
+func (c *conn) endRequest(w *requestIO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wire == w {
-		c.wire = nil
+	if c.current == w {
+		c.current = nil
 	}
 }
 
@@ -85,9 +85,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n > 0 {
-		c.hear(p[:n])
+		c.inspect(p[:n])
 	}
-	if w := c.wire; w != nil {
+	if w := c.current; w != nil {
 		if n > 0 {
 			w.last = c.socket.last
 		}
@@ -96,20 +96,20 @@ func (c *conn) Read(p []byte) (int, error) {
 	if isAlert(err) {
 		c.alert = err
 	}
-	if err != nil && c.mute != nil {
-		c.muting.Do(func() { close(c.mute) })
+	if err != nil && c.readEnded != nil {
+		c.readEndedOnce.Do(func() { close(c.readEnded) })
 	}
 	return n, err
 }
 
-// hear inspects received bytes. The connection is locked.
-func (c *conn) hear(p []byte) {
+// inspect inspects received bytes. The connection is locked.
+func (c *conn) inspect(p []byte) {
 	if c.frames != nil {
 		c.frames.arrived(p, c.socket.last)
 	}
-	if !c.heard {
-		c.heard = true
-		c.foreign = c.frames == nil && beginsHTTP2(p) || c.frames != nil && beginsHTTP1(p)
+	if !c.received {
+		c.received = true
+		c.otherHTTP = c.frames == nil && beginsHTTP2(p) || c.frames != nil && beginsHTTP1(p)
 	}
 }
 
@@ -138,13 +138,13 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	at := clock.Now()
 	if err != nil {
-		c.hearOut()
+		c.awaitReadEnd()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wrote := c.frames.out.scan(p[:n])
 	c.frames.sent = c.frames.sent || wrote.ended
-	if w := c.wire; w != nil {
+	if w := c.current; w != nil {
 		if wrote.message {
 			w.written += int64(n)
 		}
@@ -156,56 +156,56 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	return n, err
 }
 
-// lastWords is how long the reader may take to reach the end of a connection after a write has failed.
-const lastWords = 100 * time.Millisecond
+// readEndWait is how long the reader may take to reach the end of a connection after a write has failed.
+const readEndWait = 100 * time.Millisecond
 
-// hearOut waits until the reader has reached the end of a connection that the peer has closed. The library closes the
-// connection when a write fails; without the wait, the peer's last bytes, such as the reason for a refusal, would be
-// lost.
-func (c *conn) hearOut() {
-	timer := time.NewTimer(lastWords)
+// awaitReadEnd waits until the reader has reached the end of a connection that the peer has closed. The library closes
+// the connection when a write fails; without the wait, the peer's last bytes, such as the reason for a refusal, would
+// be lost.
+func (c *conn) awaitReadEnd() {
+	timer := time.NewTimer(readEndWait)
 	defer timer.Stop()
 	select {
-	case <-c.mute:
+	case <-c.readEnded:
 	case <-timer.C:
 	}
 }
 
-// beginWrite marks the start of a write and returns the record it belongs to, nil for none.
-func (c *conn) beginWrite() *wire {
+// beginWrite marks the start of a write and returns the current requestIO, nil for none.
+func (c *conn) beginWrite() *requestIO {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.wire != nil {
-		c.wire.unwritten = true
+	if c.current != nil {
+		c.current.unwritten = true
 	}
-	return c.wire
+	return c.current
 }
 
 // Close closes the connection. It may be called again.
 func (c *conn) Close() error {
-	c.closing.Do(func() { c.forget(c) })
+	c.closeOnce.Do(func() { c.remove(c) })
 	return c.Conn.Close()
 }
 
 // gotFirstByte records that the last read brought the first byte of the response.
-func (c *conn) gotFirstByte(w *wire) {
+func (c *conn) gotFirstByte(w *requestIO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.first = w.last.at
 }
 
-// record returns a copy of w.
-func (c *conn) record(w *wire) wire {
+// stateOf returns a copy of w.
+func (c *conn) stateOf(w *requestIO) requestIO {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return *w
 }
 
 // arrival returns when the last bytes came.
-func (c *conn) arrival(w *wire) reading {
+func (c *conn) arrival(w *requestIO) reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.frames != nil && c.frames.given > 0 {
+	if c.frames != nil && c.frames.returned > 0 {
 		return c.frames.last
 	}
 	return w.last
@@ -219,9 +219,9 @@ func (c *conn) unread() bool {
 	return ahead || c.socket.unread()
 }
 
-// push passes the bytes of a connection without TLS to a taker, and blocks until the taker wants no more. See
+// push passes the bytes of a connection without TLS to a consumer, and blocks until the consumer wants no more. See
 // socket.push.
-func (c *conn) push(ctx context.Context, w *wire, t taker) error {
+func (c *conn) push(ctx context.Context, w *requestIO, t consumer) error {
 	err := c.socket.push(ctx, t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,11 +236,11 @@ func (c *conn) refusal() error {
 	return c.alert
 }
 
-// spokeOther reports whether the peer speaks the other version of HTTP.
-func (c *conn) spokeOther() bool {
+// speaksOtherHTTP reports whether the peer speaks the other version of HTTP.
+func (c *conn) speaksOtherHTTP() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.foreign
+	return c.otherHTTP
 }
 
 // silent reports whether the peer has sent nothing since the TLS handshake, in which it did not agree on a version of
@@ -248,21 +248,21 @@ func (c *conn) spokeOther() bool {
 func (c *conn) silent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.heard && !c.agreed
+	return !c.received && !c.httpAgreed
 }
 
-// mayGive returns how many bytes one Read of an HTTP/2 body may return.
-func (c *conn) mayGive() int {
+// readLimit returns how many bytes one Read of an HTTP/2 body may return.
+func (c *conn) readLimit() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.frames.next()
+	return c.frames.readLimit()
 }
 
-// gave records that the body returned n bytes.
-func (c *conn) gave(n int) {
+// countReturned records that the body returned n bytes.
+func (c *conn) countReturned(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.frames.gave(n)
+	c.frames.countReturned(n)
 }
 
 // sentAll reports whether all of the current request was sent.

@@ -45,8 +45,8 @@ func TestRequestIsWrittenInParts(t *testing.T) {
 	} {
 		p := &pipe{room: tt.room}
 		c := &conn{Conn: p}
-		w := new(wire)
-		c.lend(w)
+		w := new(requestIO)
+		c.startRequest(w)
 		part := append(make([]byte, 0, len("headbody and")), "head"...)
 		err := writeParts(c, &payload{left: []byte(tt.body)}, &part)
 		if !slices.Equal(p.writes, tt.writes) {
@@ -61,15 +61,15 @@ func TestRequestIsWrittenInParts(t *testing.T) {
 }
 
 func TestConnectionBelongsToOneRequest(t *testing.T) {
-	c := &conn{opened: opened{whole: 7}}
-	first, second := new(wire), new(wire)
-	c.lend(first)
-	c.lend(second)
-	c.take(first)
-	if c.wire != second || !first.connected || first.opened.whole != 7 || second.connected {
+	c := &conn{openTimes: openTimes{total: 7}}
+	first, second := new(requestIO), new(requestIO)
+	c.startRequest(first)
+	c.startRequest(second)
+	c.endRequest(first)
+	if c.current != second || !first.connected || first.openTimes.total != 7 || second.connected {
 		t.Errorf("%+v, %+v", first, second)
 	}
-	if c.take(second); c.wire != nil {
+	if c.endRequest(second); c.current != nil {
 		t.Error("still lent")
 	}
 }

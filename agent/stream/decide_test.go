@@ -27,7 +27,7 @@ func playTimed(t *testing.T, api string, events []timed) (o *Observation, live [
 	x.onToken = func(_ clock.Instant, n int) { live = append(live, n) }
 	for i, e := range events {
 		at := clock.Instant(e.at) * clock.Instant(time.Millisecond)
-		x.take([]byte("data: "+e.data+"\n\n"), reading{at: at, seen: at, number: uint64(i + 1), stamped: true})
+		x.consume([]byte("data: "+e.data+"\n\n"), reading{at: at, seen: at, number: uint64(i + 1), stamped: true})
 	}
 	switch {
 	case o.Err != nil:

@@ -18,19 +18,19 @@ import (
 
 // dialer opens timestamped connections, and closes those still open when the client is closed.
 type dialer struct {
-	timeout time.Duration
-	tls     *tls.Config
-	proxy   *proxy   // nil: none
-	sources *sources // nil: the system picks
-	pins    allow.Pins
-	pinned  atomic.Uint64 // number of dials to pinned hosts
-	http2   bool
-	life    context.Context // ends with the client
-	end     context.CancelFunc
-	dials   sync.WaitGroup
-	sweep   sweepers
-	mu      sync.Mutex
-	open    map[*conn]struct{} // nil: closed
+	timeout  time.Duration
+	tls      *tls.Config
+	proxy    *proxy   // nil: none
+	sources  *sources // nil: the system picks
+	pins     allow.Pins
+	pinned   atomic.Uint64 // number of dials to pinned hosts
+	http2    bool
+	lifetime context.Context // ends with the client
+	end      context.CancelFunc
+	dials    sync.WaitGroup
+	sweep    sweepers
+	mu       sync.Mutex
+	open     map[*conn]struct{} // nil: closed
 }
 
 func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *proxy) *dialer {
@@ -39,22 +39,22 @@ func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *prox
 		timeout: timeout, tls: config, proxy: p, sources: newSources(c.Sources), pins: c.Pins, http2: c.HTTP2,
 		open: make(map[*conn]struct{}),
 	}
-	d.life, d.end = context.WithCancel(context.Background())
+	d.lifetime, d.end = context.WithCancel(context.Background())
 	return d
 }
 
-// way returns where to dial for a connection to an address, and whether to open a tunnel there by CONNECT. HTTP/1.1
+// nextHop returns where to dial for a connection to an address, and whether to open a tunnel there by CONNECT. HTTP/1.1
 // without TLS needs no tunnel: addr is the proxy's already, and requests name their endpoint in absolute form.
-func (d *dialer) way(addr string, secure bool) (hop string, tunnel bool) {
+func (d *dialer) nextHop(addr string, secure bool) (hop string, tunnel bool) {
 	if d.proxy == nil || !secure && !d.http2 {
 		return addr, false
 	}
 	return d.proxy.address, true
 }
 
-// toward returns the address for requests to a URL, and whether TLS is used. It is the proxy's address for HTTP/1.1
+// addressFor returns the address for requests to a URL, and whether TLS is used. It is the proxy's address for HTTP/1.1
 // without TLS, which a proxy takes without a tunnel.
-func (d *dialer) toward(u *url.URL) (address string, secure bool) {
+func (d *dialer) addressFor(u *url.URL) (address string, secure bool) {
 	secure = u.Scheme == "https"
 	if d.proxy != nil && !secure && !d.http2 {
 		return d.proxy.address, false
@@ -81,10 +81,10 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	}
 	defer d.dials.Done()
-	p := &phases{begun: clock.Now(), phase: "the TCP handshake"}
+	p := &phases{start: clock.Now(), phase: "the TCP handshake"}
 	ctx, cancel := context.WithTimeout(within, d.timeout)
 	defer cancel()
-	defer context.AfterFunc(d.life, cancel)()
+	defer context.AfterFunc(d.lifetime, cancel)()
 	c, err := d.connect(ctx, addr, secure, p)
 	if at, ok := within.Deadline(); err != nil && ok && time.Until(at) <= 0 {
 		// net compares with the deadline itself and can be ahead of the context's timer; only the context tells which
@@ -97,8 +97,8 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 	case err != nil:
 		return nil, d.explain(ctx, addr, p, err)
 	}
-	c.opened = p.opened
-	if !d.keep(c) {
+	c.openTimes = p.openTimes
+	if !d.add(c) {
 		c.Conn.Close()
 		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	}
@@ -107,8 +107,8 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 
 // connect opens the socket, through a proxy if there is one, and TLS over it if secure.
 func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phases) (*conn, error) {
-	hop, tunnel := d.way(addr, secure)
-	tcp, err := d.reach(p.watch(ctx), hop)
+	hop, tunnel := d.nextHop(addr, secure)
+	tcp, err := d.dialTCP(p.watch(ctx), hop)
 	if err != nil {
 		return nil, err
 	}
@@ -124,9 +124,9 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 		}
 	}
 	p.connected()
-	c := &conn{Conn: s, socket: s, rtt: s.rtt, forget: d.forget, agreed: true}
+	c := &conn{Conn: s, socket: s, rtt: s.rtt, remove: d.remove, httpAgreed: true}
 	if d.http2 {
-		c.frames, c.mute = newHTTP2Frames(), make(chan struct{})
+		c.frames, c.readEnded = newHTTP2Frames(), make(chan struct{})
 	}
 	if !secure {
 		return c, nil
@@ -136,14 +136,14 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 		s.Close()
 		return nil, err
 	}
-	c.Conn, c.agreed = secured, secured.ConnectionState().NegotiatedProtocol != ""
+	c.Conn, c.httpAgreed = secured, secured.ConnectionState().NegotiatedProtocol != ""
 	p.secured()
 	return c, nil
 }
 
-// reach opens a TCP connection to a host. For a pinned host it tries the pinned addresses, starting with the next one
+// dialTCP opens a TCP connection to a host. For a pinned host it tries the pinned addresses, starting with the next one
 // each time, until one of them accepts.
-func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
+func (d *dialer) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -156,15 +156,15 @@ func (d *dialer) reach(ctx context.Context, addr string) (net.Conn, error) {
 	for i := range addresses {
 		a := addresses[(first+i)%len(addresses)]
 		var c net.Conn
-		if c, err = d.reachOne(ctx, net.JoinHostPort(a.String(), port), len(addresses)-i); err == nil {
+		if c, err = d.dialWithin(ctx, net.JoinHostPort(a.String(), port), len(addresses)-i); err == nil {
 			return c, nil
 		}
 	}
 	return nil, err
 }
 
-// reachOne opens a TCP connection. It divides the time left evenly by the number of addresses left to try.
-func (d *dialer) reachOne(ctx context.Context, addr string, left int) (net.Conn, error) {
+// dialWithin opens a TCP connection. It divides the time left evenly by the number of addresses left to try.
+func (d *dialer) dialWithin(ctx context.Context, addr string, left int) (net.Conn, error) {
 	if at, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(at)/time.Duration(left))
@@ -203,21 +203,21 @@ func (d *dialer) handshake(ctx context.Context, s *socket, addr string) (*tls.Co
 func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error) *dialError {
 	var known *dialError
 	switch {
-	case d.life.Err() != nil:
+	case d.lifetime.Err() != nil:
 		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
-			fmt.Errorf("connect to %s: connect timeout after %v, during %s", addr, d.timeout, p.present())}
+			fmt.Errorf("connect to %s: connect timeout after %v, during %s", addr, d.timeout, p.current())}
 	case errors.As(err, &known):
 		return &dialError{known.class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
 	}
 	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
-		fmt.Errorf("connect to %s: %w", addr, withAdvice(cause(err), ""))}
+		fmt.Errorf("connect to %s: %w", addr, withAdvice(innerError(err), ""))}
 }
 
-// cause strips net's operation and address, which the message contains already. DNS errors stay whole: they name the
-// DNS server.
-func cause(err error) error {
+// innerError strips net's operation and address, which the message contains already. DNS errors stay whole: they name
+// the DNS server.
+func innerError(err error) error {
 	var operation *net.OpError
 	var lookup *net.DNSError
 	if errors.As(err, &operation) && !errors.As(err, &lookup) {
@@ -238,8 +238,8 @@ func (d *dialer) enter() bool {
 	return true
 }
 
-// keep registers an open connection. It returns false if the dialer is closed.
-func (d *dialer) keep(c *conn) bool {
+// add registers an open connection. It returns false if the dialer is closed.
+func (d *dialer) add(c *conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open == nil {
@@ -249,7 +249,7 @@ func (d *dialer) keep(c *conn) bool {
 	return true
 }
 
-func (d *dialer) forget(c *conn) {
+func (d *dialer) remove(c *conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.open, c)

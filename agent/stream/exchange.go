@@ -56,8 +56,8 @@ type exchange struct {
 	timer   *time.Timer // ends ctx at the request timeout
 	payload *payload
 	conn    *conn // nil: none yet
-	wire    *wire
-	kept    bool // the connection had been used before
+	io      *requestIO
+	reused  bool // the connection had been used before
 }
 
 const (
@@ -122,10 +122,10 @@ func (x *exchange) finish() {
 	o := x.o
 	all := x.payload.drop()
 	if x.conn != nil {
-		w := x.conn.record(x.wire)
-		x.conn.take(x.wire)
+		w := x.conn.stateOf(x.io)
+		x.conn.endRequest(x.io)
 		o.Connected, o.RTT, o.FirstByte = w.connected, w.rtt, w.first
-		o.Connect, o.DNS, o.TCP, o.TLS = w.opened.whole, w.opened.dns, w.opened.tcp, w.opened.tls
+		o.Connect, o.DNS, o.TCP, o.TLS = w.openTimes.total, w.openTimes.dns, w.openTimes.tcp, w.openTimes.tls
 		if all {
 			o.Sent = w.end()
 		}
@@ -166,7 +166,7 @@ func (x *exchange) receive(r *http.Response) {
 func (x *exchange) refusal(r *http.Response) {
 	message := make([]byte, 8*messageLimit) // more than is kept: a secret cut in half would not be found
 	n, err := io.ReadFull(r.Body, message)
-	x.o.End = x.conn.arrival(x.wire).at
+	x.o.End = x.conn.arrival(x.io).at
 	if x.caller.Err() != nil {
 		x.fail(err)
 		return
@@ -182,7 +182,7 @@ func (x *exchange) refusal(r *http.Response) {
 func (x *exchange) wholeAnswer(body io.Reader) {
 	data, err := x.readAll(body, x.room.maxBody)
 	defer recycle(data)
-	read := x.conn.arrival(x.wire)
+	read := x.conn.arrival(x.io)
 	x.o.WholeAnswer = true
 	switch {
 	case x.o.Err != nil:
@@ -204,7 +204,7 @@ func (x *exchange) wholeAnswer(body io.Reader) {
 func (x *exchange) stream(body io.Reader) {
 	var err error
 	if b, ok := body.(*http1Body); ok {
-		err = b.follow(x.wire, x)
+		err = b.follow(x.io, x)
 	} else {
 		err = x.pull(body)
 	}
@@ -222,7 +222,7 @@ func (x *exchange) pull(body io.Reader) error {
 	for {
 		n, err := body.Read(x.events.space())
 		x.events.read(n)
-		x.last = x.conn.arrival(x.wire)
+		x.last = x.conn.arrival(x.io)
 		switch {
 		case !x.countBytes(n), !x.frames(x.last), !x.reserve(0):
 			x.discard(body)
@@ -233,8 +233,8 @@ func (x *exchange) pull(body io.Reader) error {
 	}
 }
 
-// take implements follower.
-func (x *exchange) take(data []byte, by reading) (more bool) {
+// consume implements follower.
+func (x *exchange) consume(data []byte, by reading) (more bool) {
 	x.last = by
 	if !x.countBytes(len(data)) {
 		return false
@@ -286,7 +286,7 @@ func (x *exchange) event(data []byte, read reading) bool {
 	}
 	sound := x.frame(data, read)
 	if x.watch != nil && x.o.FirstToken != 0 {
-		x.watch.heard(read.seen)
+		x.watch.sawEvent(read.seen)
 	}
 	return sound
 }

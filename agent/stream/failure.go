@@ -42,10 +42,10 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	if dial, ok := errors.AsType[*dialError](err); ok {
 		return dial.class, dial.Error()
 	}
-	var w wire
+	var w requestIO
 	var alert error
 	if x.conn != nil {
-		w, alert = x.conn.record(x.wire), x.conn.refusal()
+		w, alert = x.conn.stateOf(x.io), x.conn.refusal()
 	}
 	if x.conn != nil && x.conn.silent() {
 		err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, set connection: {http: \"2\"}", err)
@@ -54,7 +54,7 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	switch {
 	case invalidStatus(err) != "":
 		return spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, invalidStatusMessage(invalidStatus(err))
-	case x.conn != nil && x.conn.spokeOther():
+	case x.conn != nil && x.conn.speaksOtherHTTP():
 		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.otherHTTPMessage()
 	case alert != nil:
 		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.withProgress(withAdvice(alert, "").Error())

@@ -23,19 +23,19 @@ import (
 // scheduled, one after another, before a request is sent. Here the caller's goroutine opens the connection, writes the
 // request and reads the head of the response. Idle connections are reused, the last used first.
 type http1Pool struct {
-	dialer *dialer
-	fresh  bool // each request opens a connection
-	idle   idle[place, *http1Conn]
+	dialer    *dialer
+	alwaysNew bool // each request opens a connection
+	idle      idle[origin, *http1Conn]
 }
 
-// place is where a connection leads.
-type place struct{ scheme, host string }
+// origin is where a connection leads.
+type origin struct{ scheme, host string }
 
 // http1Conn is a connection of the pool. Between requests nothing reads it.
 type http1Conn struct {
 	*conn
 	reader      *bufio.Reader
-	place       place
+	origin      origin
 	interrupted func() // method value of interrupt
 	headLeft    int64  // bytes left for the head of the response
 }
@@ -48,30 +48,30 @@ const (
 	writeBuffer = 16 << 10
 	// headLimit is the longest head of a response.
 	headLimit = 256 << 10
-	// mostInformed is how many responses are read before a request fails for want of a final one.
-	mostInformed = 5
-	// mostStale is how many idle connections that have ended a request may close before it opens a new one.
-	mostStale = 4
+	// maxInterim is how many responses are read before a request fails for want of a final one.
+	maxInterim = 5
+	// maxStale is how many idle connections that have ended a request may close before it opens a new one.
+	maxStale = 4
 	// idHeader carries a request's ID.
 	idHeader = "X-Request-Id"
 )
 
 var (
 	errHeadTooLong = errors.New("the head of the response is longer than 256 KiB")
-	errNoEndOf1xx  = errors.New("the server sent only interim responses (1xx)")
+	errOnlyInterim = errors.New("the server sent only interim responses (1xx)")
 )
 
-func newHTTP1Pool(d *dialer, fresh bool) *http1Pool {
-	return &http1Pool{dialer: d, fresh: fresh}
+func newHTTP1Pool(d *dialer, alwaysNew bool) *http1Pool {
+	return &http1Pool{dialer: d, alwaysNew: alwaysNew}
 }
 
 // roundTrip implements pool.
-func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error) {
-	c, kept, err := p.get(ctx, q.url)
+func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, user connUser) (*http.Response, error) {
+	c, reused, err := p.get(ctx, q.url)
 	if err != nil {
 		return nil, err
 	}
-	w := by.lent(c.conn, kept)
+	w := user.gotConn(c.conn, reused)
 	b := &http1Body{conn: c, pool: p, ctx: ctx, stop: context.AfterFunc(ctx, c.interrupted)}
 	// A server that disconnects while the request is being written may have sent a reason.
 	unsent := p.send(b, q)
@@ -79,9 +79,9 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 	if err != nil {
 		b.Close()
 		b.writer.Wait() // whether any byte was written decides whether the request may be retried
-		return nil, b.because(cmp.Or(unsent, err))
+		return nil, b.cause(cmp.Or(unsent, err))
 	}
-	b.body, b.last = response.Body, p.fresh || response.Close || unsent != nil
+	b.body, b.noReuse = response.Body, p.alwaysNew || response.Close || unsent != nil
 	b.framing.reset(len(response.TransferEncoding) > 0, response.ContentLength)
 	response.Body = b
 	return response, nil
@@ -91,11 +91,11 @@ func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*h
 func (c *http1Conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
 
 // get returns an idle connection that is still open, or opens one.
-func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept bool, err error) {
-	at := place{u.Scheme, u.Host}
-	for range mostStale {
-		c, waits := p.idle.take(at)
-		if !waits {
+func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, reused bool, err error) {
+	at := origin{u.Scheme, u.Host}
+	for range maxStale {
+		c, ok := p.idle.take(at)
+		if !ok {
 			break
 		}
 		if c.quiet() {
@@ -109,12 +109,12 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, kept boo
 
 // open dials a new connection.
 func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
-	address, secure := p.dialer.toward(u)
+	address, secure := p.dialer.addressFor(u)
 	w, err := p.dialer.dial(ctx, address, secure)
 	if err != nil {
 		return nil, err
 	}
-	c := &http1Conn{conn: w, place: place{u.Scheme, u.Host}}
+	c := &http1Conn{conn: w, origin: origin{u.Scheme, u.Host}}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
 	return c, nil
 }
@@ -194,7 +194,7 @@ func (p *http1Pool) appendHead(dst []byte, q *outgoing) []byte {
 	if absolute && proxy.header != "" {
 		dst = appendHeader(dst, "Proxy-Authorization", proxy.header)
 	}
-	if p.fresh {
+	if p.alwaysNew {
 		dst = appendHeader(dst, "Connection", "close")
 	}
 	if q.body != nil {
@@ -210,9 +210,9 @@ func appendHeader(dst []byte, name, value string) []byte {
 }
 
 // receive blocks until the final response's head has been read.
-func (c *http1Conn) receive(w *wire) (*http.Response, error) {
+func (c *http1Conn) receive(w *requestIO) (*http.Response, error) {
 	c.headLeft = headLimit
-	for range mostInformed {
+	for range maxInterim {
 		if _, err := c.reader.Peek(1); err != nil {
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func (c *http1Conn) receive(w *wire) (*http.Response, error) {
 			return nil, fmt.Errorf("the server switched to another protocol, %.40q", response.Header.Get("Upgrade"))
 		}
 	}
-	return nil, errNoEndOf1xx
+	return nil, errOnlyInterim
 }
 
 // Read reads for the buffer. It limits the length of a response's head while the head is being read.
@@ -245,30 +245,30 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 // http1Body is the body of a response. It is either read, and then net/http decodes its framing, or followed, and then
 // framing does.
 type http1Body struct {
-	follower follower
-	framing  framing
-	left     bool  // the follower needs no more
-	rest     int   // bytes that may still come after that
-	failed   error // the body's framing is invalid
+	follower     follower
+	framing      framing
+	followerDone bool  // the follower needs no more
+	drainLeft    int   // bytes that may still come after that
+	failed       error // the body's framing is invalid
 
-	body   io.Reader
-	conn   *http1Conn // nil: closed
-	pool   *http1Pool
-	ctx    context.Context // the request's
-	stop   func() bool     // detaches from ctx
-	wrote  chan struct{}   // closed when all of a long request was written; nil: a short one, written by send
-	writer sync.WaitGroup  // the goroutine that writes the request, if there is one
-	last   bool            // the connection is not reused
-	whole  bool            // the body was read to its end
+	body    io.Reader
+	conn    *http1Conn // nil: closed
+	pool    *http1Pool
+	ctx     context.Context // the request's
+	stop    func() bool     // detaches from ctx
+	wrote   chan struct{}   // closed when all of a long request was written; nil: a short one, written by send
+	writer  sync.WaitGroup  // the goroutine that writes the request, if there is one
+	noReuse bool            // the connection is not reused
+	whole   bool            // the body was read to its end
 }
 
 // follower receives a body as it arrives.
 type follower interface {
-	// take receives a piece of the body, which it must not keep. It returns false if it needs no more. It must not
+	// consume receives a piece of the body, which it must not keep. It returns false if it needs no more. It must not
 	// block and must not use the connection.
-	take(data []byte, by reading) (more bool)
-	// drain is called once take has returned false. The rest of the body is then read only so that the connection can
-	// be kept. It returns how many bytes that rest may have.
+	consume(data []byte, by reading) (more bool)
+	// drain is called once consume has returned false. The rest of the body is then read only so that the connection
+	// can be kept. It returns how many bytes that rest may have.
 	drain() int
 }
 
@@ -279,12 +279,12 @@ func (b *http1Body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	b.whole = b.whole || errors.Is(err, io.EOF)
-	return n, b.because(err)
+	return n, b.cause(err)
 }
 
 // follow passes the body to a follower, each piece with the read that brought it, and blocks until the body has ended.
 // The error is io.EOF if it ended in order. A follower that needs no more gets no more pieces.
-func (b *http1Body) follow(w *wire, f follower) error {
+func (b *http1Body) follow(w *requestIO, f follower) error {
 	b.follower = f
 	err := b.feed(w)
 	b.whole = b.framing.whole
@@ -296,13 +296,13 @@ func (b *http1Body) follow(w *wire, f follower) error {
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	}
-	return b.because(err)
+	return b.cause(err)
 }
 
 // feed handles received bytes until no more are needed or the connection ends.
-func (b *http1Body) feed(w *wire) error {
+func (b *http1Body) feed(w *requestIO) error {
 	c := b.conn
-	for b.takeBuffered(w) {
+	for b.consumeBuffered(w) {
 		if c.Conn == net.Conn(c.socket) {
 			return c.push(b.ctx, w, b)
 		}
@@ -313,17 +313,17 @@ func (b *http1Body) feed(w *wire) error {
 	return nil
 }
 
-// takeBuffered handles what the connection's buffer holds. It returns false if no more is needed.
-func (b *http1Body) takeBuffered(w *wire) (more bool) {
+// consumeBuffered handles what the connection's buffer holds. It returns false if no more is needed.
+func (b *http1Body) consumeBuffered(w *requestIO) (more bool) {
 	r := b.conn.reader
 	p, _ := r.Peek(r.Buffered()) // cannot fail
-	more = b.take(p, b.conn.arrival(w))
+	more = b.consume(p, b.conn.arrival(w))
 	_, _ = r.Discard(len(p))
 	return more
 }
 
-// take implements taker.
-func (b *http1Body) take(p []byte, by reading) (more bool) {
+// consume implements consumer.
+func (b *http1Body) consume(p []byte, by reading) (more bool) {
 	for !b.framing.whole {
 		data, rest, err := b.framing.next(p)
 		switch {
@@ -332,29 +332,29 @@ func (b *http1Body) take(p []byte, by reading) (more bool) {
 			return false
 		case len(data) == 0 && len(rest) == 0 && !b.framing.whole:
 			return true
-		case len(data) > 0 && !b.give(data, by):
+		case len(data) > 0 && !b.deliver(data, by):
 			return false
 		}
 		p = rest
 	}
-	b.last = b.last || len(p) > 0 // bytes that answer no request
+	b.noReuse = b.noReuse || len(p) > 0 // bytes that answer no request
 	return false
 }
 
-// give passes a piece of the body to the follower until that needs no more. It returns false once more bytes have come
-// after that than drain allows.
-func (b *http1Body) give(data []byte, by reading) bool {
+// deliver passes a piece of the body to the follower until that needs no more. It returns false once more bytes have
+// come after that than drain allows.
+func (b *http1Body) deliver(data []byte, by reading) bool {
 	switch {
-	case b.left:
-		b.rest -= len(data)
-	case !b.follower.take(data, by):
-		b.left, b.rest = true, b.follower.drain()
+	case b.followerDone:
+		b.drainLeft -= len(data)
+	case !b.follower.consume(data, by):
+		b.followerDone, b.drainLeft = true, b.follower.drain()
 	}
-	return !b.left || b.rest > 0
+	return !b.followerDone || b.drainLeft > 0
 }
 
-// because returns why the request failed: the context's error if the context ended it, else err.
-func (b *http1Body) because(err error) error {
+// cause returns why the request failed: the context's error if the context ended it, else err.
+func (b *http1Body) cause(err error) error {
 	if ended := b.ctx.Err(); ended != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		return ended
 	}
@@ -368,8 +368,8 @@ func (b *http1Body) Close() error {
 		return nil
 	}
 	b.conn = nil
-	if b.stop() && b.whole && !b.last && b.written() && c.reader.Buffered() == 0 {
-		b.pool.idle.put(c.place, c)
+	if b.stop() && b.whole && !b.noReuse && b.written() && c.reader.Buffered() == 0 {
+		b.pool.idle.put(c.origin, c)
 		return nil
 	}
 	return c.Close()

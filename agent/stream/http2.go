@@ -17,19 +17,19 @@ import (
 type http2Pool struct {
 	dialer    *dialer
 	transport http2.Transport          //nolint:staticcheck // net/http's own makes the connections itself
-	fresh     bool                     // each request opens a connection
+	alwaysNew bool                     // each request opens a connection
 	idle      idle[string, *http2Conn] // by address
 }
 
 // http2Conn is a connection of the pool.
 type http2Conn struct {
 	*http2.ClientConn
-	wire    *conn
+	conn    *conn
 	address string
 }
 
-func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
-	p := &http2Pool{dialer: d, fresh: fresh}
+func newHTTP2Pool(d *dialer, alwaysNew bool) *http2Pool {
+	p := &http2Pool{dialer: d, alwaysNew: alwaysNew}
 	p.transport.DisableCompression = true     //nolint:staticcheck // as above
 	p.transport.MaxHeaderListSize = headLimit //nolint:staticcheck // as above
 	// The library may still count the previous stream when the next request takes the connection.
@@ -38,15 +38,15 @@ func newHTTP2Pool(d *dialer, fresh bool) *http2Pool {
 }
 
 // roundTrip implements pool.
-func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error) {
-	c, kept, err := p.get(ctx, q.url)
+func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, user connUser) (*http.Response, error) {
+	c, reused, err := p.get(ctx, q.url)
 	if err != nil {
 		return nil, err
 	}
-	w := by.lent(c.wire, kept)
+	w := user.gotConn(c.conn, reused)
 	// The trace is called on a goroutine of the library, perhaps after the request has failed.
 	ctx = httptrace.WithClientTrace(ctx,
-		&httptrace.ClientTrace{GotFirstResponseByte: func() { c.wire.gotFirstByte(w) }})
+		&httptrace.ClientTrace{GotFirstResponseByte: func() { c.conn.gotFirstByte(w) }})
 	response, err := c.RoundTrip(q.request(ctx))
 	if err != nil {
 		c.Close()
@@ -71,9 +71,9 @@ func (q *outgoing) request(ctx context.Context) *http.Request {
 }
 
 // get returns an idle connection that is still open, or opens one.
-func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, kept bool, err error) {
+func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, reused bool, err error) {
 	address := dialAddress(u)
-	for c, waits := p.idle.take(address); waits; c, waits = p.idle.take(address) {
+	for c, ok := p.idle.take(address); ok; c, ok = p.idle.take(address) {
 		if c.CanTakeNewRequest() {
 			return c, true, nil
 		}
@@ -94,7 +94,7 @@ func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*htt
 		w.Close()
 		return nil, err
 	}
-	return &http2Conn{ClientConn: c, wire: w, address: address}, nil
+	return &http2Conn{ClientConn: c, conn: w, address: address}, nil
 }
 
 // check checks that an endpoint speaks HTTP/2, and disconnects.
@@ -107,7 +107,7 @@ func (p *http2Pool) check(ctx context.Context, u *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, p.dialer.timeout)
 	defer cancel()
 	if err := c.Ping(ctx); err != nil {
-		if c.wire.spokeOther() || errors.Is(err, context.DeadlineExceeded) {
+		if c.conn.speaksOtherHTTP() || errors.Is(err, context.DeadlineExceeded) {
 			return errNoHTTP2
 		}
 		return err
@@ -125,8 +125,8 @@ type http2Body struct {
 
 // Read implements io.Reader.
 func (b *http2Body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.conn.wire.mayGive())])
-	b.conn.wire.gave(n)
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.conn.conn.readLimit())])
+	b.conn.conn.countReturned(n)
 	b.whole = b.whole || errors.Is(err, io.EOF)
 	return n, err
 }
@@ -137,7 +137,7 @@ func (b *http2Body) Close() error {
 	if b.pool == nil {
 		return err
 	}
-	if b.whole && !b.pool.fresh && b.conn.wire.sentAll() {
+	if b.whole && !b.pool.alwaysNew && b.conn.conn.sentAll() {
 		b.pool.idle.put(b.conn.address, b.conn)
 	} else {
 		b.conn.Close()

@@ -97,13 +97,13 @@ func (s *frameScanner) endIfDone(in *scanned) {
 // so the bytes that a body returns need not be from the last read. Each read is therefore marked with the number of
 // body bytes received so far, and the body returns no bytes beyond the next mark.
 type http2Frames struct {
-	in, out frameScanner
-	marks   []mark  // of reads whose bytes the body has not all returned yet
-	first   int     // index of the first mark left
-	came    int64   // bytes of the body received
-	given   int64   // bytes that the body has returned
-	sent    bool    // the request was sent to its end
-	last    reading // the read that brought the last byte returned
+	in, out  frameScanner
+	marks    []mark  // of reads whose bytes the body has not all returned yet
+	first    int     // index of the first mark left
+	received int64   // bytes of the body received
+	returned int64   // bytes that the body has returned
+	sent     bool    // the request was sent to its end
+	last     reading // the read that brought the last byte returned
 }
 
 // newHTTP2Frames returns the frames of a new connection.
@@ -129,27 +129,27 @@ func (f *http2Frames) arrived(p []byte, by reading) {
 	if f.first == len(f.marks) {
 		f.marks, f.first = f.marks[:0], 0
 	}
-	f.came += int64(data)
-	f.marks = append(f.marks, mark{f.came, by})
+	f.received += int64(data)
+	f.marks = append(f.marks, mark{f.received, by})
 }
 
-// next returns how many bytes the next Read of the body may return: those up to the next mark, or one byte if nothing
-// has been received yet.
-func (f *http2Frames) next() int {
+// readLimit returns how many bytes the next Read of the body may return: those up to the next mark, or one byte if
+// nothing has been received yet.
+func (f *http2Frames) readLimit() int {
 	if f.first == len(f.marks) {
 		return 1
 	}
-	return int(f.marks[f.first].end - f.given)
+	return int(f.marks[f.first].end - f.returned)
 }
 
-// gave records that the body returned n bytes, at most as many as next allowed.
-func (f *http2Frames) gave(n int) {
+// countReturned records that the body returned n bytes, at most as many as readLimit allowed.
+func (f *http2Frames) countReturned(n int) {
 	if n == 0 || f.first == len(f.marks) {
 		return
 	}
-	f.given += int64(n)
+	f.returned += int64(n)
 	f.last = f.marks[f.first].by
-	if f.given >= f.marks[f.first].end {
+	if f.returned >= f.marks[f.first].end {
 		f.first++
 	}
 }

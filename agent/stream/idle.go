@@ -10,7 +10,7 @@ type idle[K comparable, C any] struct {
 }
 
 // take removes and returns an idle connection. False: there is none.
-func (i *idle[K, C]) take(to K) (c C, waits bool) {
+func (i *idle[K, C]) take(to K) (c C, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	conns := i.conns[to]

@@ -24,26 +24,27 @@ var (
 // fires it looks at the time of the last event, and waits on if that is recent.
 type watch struct {
 	patience
-	ctx   context.Context // ends with errFirstTokenTimeout or errGapTimeout
-	end   context.CancelCauseFunc
-	timer *time.Timer
-	late  time.Duration        // how long the program has been behind; only look uses it
-	last  atomic.Int64         // time of the last event, from the first token on; 0: none
-	conn  atomic.Pointer[conn] // of the request; nil: none yet
+	ctx    context.Context // ends with errFirstTokenTimeout or errGapTimeout
+	end    context.CancelCauseFunc
+	timer  *time.Timer
+	behind time.Duration        // how long the program has been behind; only onTimer uses it
+	last   atomic.Int64         // time of the last event, from the first token on; 0: none
+	conn   atomic.Pointer[conn] // of the request; nil: none yet
 }
 
-// whileUnread is how long look waits for a program that is behind with reading before it looks again, and mostUnread is
-// the sum of such waits: a server that sends bytes without end, but no event, must not prevent the timeout.
+// unreadWait is how long onTimer waits for a program that is behind with reading before it looks again, and
+// maxUnreadWait is the limit of the sum of such waits: a server that sends bytes without end, but no event, must not
+// prevent the timeout.
 const (
-	whileUnread = 5 * time.Millisecond
-	mostUnread  = time.Second
+	unreadWait    = 5 * time.Millisecond
+	maxUnreadWait = time.Second
 )
 
 // watch starts a watch for a request. The caller stops it.
 func (p patience) watch(ctx context.Context, start clock.Instant) *watch {
 	w := &watch{patience: p}
 	w.ctx, w.end = context.WithCancelCause(ctx)
-	w.timer = time.AfterFunc(time.Hour, w.look)
+	w.timer = time.AfterFunc(time.Hour, w.onTimer)
 	if p.first > 0 {
 		w.timer.Reset(clock.Until(start.Add(p.first)))
 	} else {
@@ -52,8 +53,8 @@ func (p patience) watch(ctx context.Context, start clock.Instant) *watch {
 	return w
 }
 
-// heard records that an event came at or after the first token.
-func (w *watch) heard(at clock.Instant) {
+// sawEvent records that an event came at or after the first token.
+func (w *watch) sawEvent(at clock.Instant) {
 	first := w.last.Swap(int64(at)) == 0
 	switch {
 	case !first:
@@ -64,16 +65,16 @@ func (w *watch) heard(at clock.Instant) {
 	}
 }
 
-// look runs when the timer fires, which may be while the request ends.
-func (w *watch) look() {
+// onTimer runs when the timer fires, which may be while the request ends.
+func (w *watch) onTimer() {
 	unread := w.unread()
 	last := clock.Instant(w.last.Load()) // loaded after unread: what a sweeper has read is recorded by now
 	switch {
 	case w.ctx.Err() != nil:
 		return
-	case unread && w.late < mostUnread:
-		w.late += whileUnread
-		w.timer.Reset(whileUnread)
+	case unread && w.behind < maxUnreadWait:
+		w.behind += unreadWait
+		w.timer.Reset(unreadWait)
 		return
 	case last == 0:
 		w.end(errFirstTokenTimeout)

@@ -22,11 +22,11 @@ func TestPatienceWhileASweeperReads(t *testing.T) {
 			w.conn.Store(&conn{socket: one})
 			one.mu.Lock() // as the sweeper does while it reads
 			looked := make(chan struct{})
-			go func() { w.look(); close(looked) }()
-			for range 1000 { // until look has started
+			go func() { w.onTimer(); close(looked) }()
+			for range 1000 { // until onTimer has started
 				runtime.Gosched()
 			}
-			w.heard(clock.Now())
+			w.sawEvent(clock.Now())
 			one.mu.Unlock()
 			<-looked
 			if w.ctx.Err() != nil {
@@ -46,7 +46,7 @@ func TestPatienceEnds(t *testing.T) {
 		runtime.Gosched()
 	}
 	w.stop()
-	w.look() // as if the timer had already fired
+	w.onTimer() // as if the timer had already fired
 	if w.timer.Stop() {
 		t.Error("it will look again")
 	}

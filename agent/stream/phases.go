@@ -9,9 +9,9 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// opened is how long a connection took to open.
-type opened struct {
-	whole time.Duration // DNS, TCP and TLS together
+// openTimes is how long a connection took to open.
+type openTimes struct {
+	total time.Duration // DNS, TCP and TLS together
 	dns   time.Duration // 0: no name to look up
 	tcp   time.Duration // with a proxy's CONNECT
 	tls   time.Duration // 0: no TLS
@@ -19,40 +19,40 @@ type opened struct {
 
 // phases records the times of the phases of opening a connection, which follow each other.
 type phases struct {
-	opened
-	phase   string // current phase, in words
-	begun   clock.Instant
-	ended   clock.Instant // end of the last phase
-	lookup  atomic.Int64  // start of the name lookup; 0: none
-	lookups atomic.Int64  // duration of the name lookup
+	openTimes
+	phase       string // current phase, in words
+	start       clock.Instant
+	ended       clock.Instant // end of the last phase
+	lookupStart atomic.Int64  // start of the name lookup; 0: none
+	lookupTime  atomic.Int64  // duration of the name lookup
 }
 
 // watch returns a context with which a name lookup records its times. package net may continue a lookup after its
 // caller has returned, hence the atomics.
 func (p *phases) watch(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSStart: func(httptrace.DNSStartInfo) { p.lookup.Store(int64(clock.Now())) },
-		DNSDone:  func(httptrace.DNSDoneInfo) { p.lookups.Store(int64(clock.Now()) - p.lookup.Load()) },
+		DNSStart: func(httptrace.DNSStartInfo) { p.lookupStart.Store(int64(clock.Now())) },
+		DNSDone:  func(httptrace.DNSDoneInfo) { p.lookupTime.Store(int64(clock.Now()) - p.lookupStart.Load()) },
 	})
 }
 
 // connected records the end of the name lookup and of TCP.
 func (p *phases) connected() {
 	p.ended, p.phase = clock.Now(), "the TLS handshake"
-	p.whole, p.dns = p.ended.Sub(p.begun), time.Duration(p.lookups.Load())
-	p.tcp = p.whole - p.dns
+	p.total, p.dns = p.ended.Sub(p.start), time.Duration(p.lookupTime.Load())
+	p.tcp = p.total - p.dns
 }
 
 // secured records the end of TLS.
 func (p *phases) secured() {
 	now := clock.Now()
 	p.tls = now.Sub(p.ended)
-	p.whole = now.Sub(p.begun)
+	p.total = now.Sub(p.start)
 }
 
-// present returns the current phase, in words.
-func (p *phases) present() string {
-	if p.lookup.Load() != 0 && p.lookups.Load() == 0 {
+// current returns the current phase, in words.
+func (p *phases) current() string {
+	if p.lookupStart.Load() != 0 && p.lookupTime.Load() == 0 {
 		return "the name lookup"
 	}
 	return p.phase

@@ -22,7 +22,7 @@ func (c *Client) Preconnect(ctx context.Context, endpoint int) error {
 
 // preconnect implements pool.
 func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
-	if p.fresh {
+	if p.alwaysNew {
 		return nil
 	}
 	c, err := p.open(ctx, u)
@@ -31,7 +31,7 @@ func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 	}
 	t, secure := c.Conn.(*tls.Conn)
 	if !secure || t.ConnectionState().Version < tls.VersionTLS13 {
-		p.idle.put(c.place, c)
+		p.idle.put(c.origin, c)
 		return nil
 	}
 	if !p.dialer.enter() {
@@ -40,7 +40,7 @@ func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 	go func() {
 		defer p.dialer.dials.Done()
 		if c.takeTickets(t) {
-			p.idle.put(c.place, c)
+			p.idle.put(c.origin, c)
 		} else {
 			c.Close()
 		}
@@ -65,7 +65,7 @@ func (c *http1Conn) takeTickets(t *tls.Conn) bool {
 
 // preconnect implements pool.
 func (p *http2Pool) preconnect(ctx context.Context, u *url.URL) error {
-	if p.fresh {
+	if p.alwaysNew {
 		return nil
 	}
 	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")

@@ -22,7 +22,7 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 		ask.Header.Set("Proxy-Authorization", p.header)
 	}
 	if err := ask.Write(c); err != nil {
-		return fmt.Errorf("send CONNECT to the proxy %s: %w", p.address, cause(err))
+		return fmt.Errorf("send CONNECT to the proxy %s: %w", p.address, innerError(err))
 	}
 	// Bytes after the head come from the endpoint and must not be read here.
 	//nolint:bodyclose // it has no body: the tunnel follows
@@ -31,7 +31,7 @@ func (p *proxy) tunnel(ctx context.Context, c net.Conn, address string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the proxy %s did not answer CONNECT: %w", p.address, cause(err))
+		return fmt.Errorf("the proxy %s did not answer CONNECT: %w", p.address, innerError(err))
 	case response.StatusCode == http.StatusProxyAuthRequired:
 		return p.unauthorised()
 	case response.StatusCode/100 != 2:

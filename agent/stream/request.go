@@ -57,17 +57,17 @@ type outgoing struct {
 
 // pool sends requests, one at a time on each connection.
 type pool interface {
-	// roundTrip sends a request and blocks until it has the head of the response. It tells by which connection it uses,
-	// as soon as it has one. The caller closes the response's body.
-	roundTrip(ctx context.Context, q *outgoing, by borrower) (*http.Response, error)
+	// roundTrip sends a request and blocks until it has the head of the response. It calls user.gotConn as soon as it
+	// has a connection. The caller closes the response's body.
+	roundTrip(ctx context.Context, q *outgoing, user connUser) (*http.Response, error)
 	// preconnect opens a connection and leaves it idle in the pool. It does nothing if each request opens a connection.
 	preconnect(ctx context.Context, u *url.URL) error
 }
 
-// borrower is told which connection a request uses.
-type borrower interface {
-	// lent returns the record that the connection writes to. kept: the connection had been used before.
-	lent(c *conn, kept bool) *wire
+// connUser is told which connection a request uses.
+type connUser interface {
+	// gotConn starts the request on c and returns what c records in. reused: c had been used before.
+	gotConn(c *conn, reused bool) *requestIO
 }
 
 // linesOf returns headers in HTTP/1.1's wire form.
@@ -90,7 +90,7 @@ func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 		if err == nil || !x.untouched() {
 			return response, err
 		}
-		x.conn.take(x.wire)
+		x.conn.endRequest(x.io)
 		x.payload.drop()
 	}
 }
@@ -98,7 +98,7 @@ func (x *exchange) roundTrip(r Request) (*http.Response, error) {
 // attempt sends the request on one connection.
 func (x *exchange) attempt(r Request) (*http.Response, error) {
 	c := x.client
-	x.conn, x.wire = nil, nil
+	x.conn, x.io = nil, nil
 	x.payload = &payload{left: r.Body}
 	response, err := c.pool.roundTrip(x.ctx, &outgoing{
 		method: http.MethodPost, url: c.endpoints[r.Endpoint], host: c.host, id: r.ID, headers: c.headers,
@@ -108,17 +108,17 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 	return response, err
 }
 
-// lent implements borrower.
-func (x *exchange) lent(c *conn, kept bool) *wire {
-	x.conn, x.wire, x.kept = c, new(wire), kept
-	c.lend(x.wire)
+// gotConn implements connUser.
+func (x *exchange) gotConn(c *conn, reused bool) *requestIO {
+	x.conn, x.io, x.reused = c, new(requestIO), reused
+	c.startRequest(x.io)
 	if x.watch != nil {
 		x.watch.conn.Store(c)
 	}
-	return x.wire
+	return x.io
 }
 
 // untouched reports whether the request failed on a kept connection before any byte of it was written.
 func (x *exchange) untouched() bool {
-	return x.conn != nil && x.kept && x.ctx.Err() == nil && x.conn.record(x.wire).written == 0
+	return x.conn != nil && x.reused && x.ctx.Err() == nil && x.conn.stateOf(x.io).written == 0
 }

@@ -15,9 +15,9 @@ type reading struct {
 // lag returns how long the bytes waited for the program, in nanoseconds.
 func (r reading) lag() int64 { return int64(r.seen.Sub(r.at)) }
 
-// taker receives the bytes that a connection's reads return.
-type taker interface {
-	// take receives the bytes of one read, which it must not keep. It returns false if it wants no more. It must not
+// consumer receives the bytes that a connection's reads return.
+type consumer interface {
+	// consume receives the bytes of one read, which it must not keep. It returns false if it wants no more. It must not
 	// block and must not use the connection.
-	take(p []byte, by reading) (more bool)
+	consume(p []byte, by reading) (more bool)
 }

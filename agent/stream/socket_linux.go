@@ -20,21 +20,21 @@ import (
 // read, and one may write.
 //
 // Its file descriptor is not registered with Go's runtime, which would wake a goroutine for every frame; a sweeper
-// polls it. Received bytes are either returned by Read, as by any connection, or pushed to a taker by the sweeper.
+// polls it. Received bytes are either returned by Read, as by any connection, or pushed to a consumer by the sweeper.
 type socket struct {
-	mu     sync.Mutex
-	fd     int     // -1: closed
-	taker  taker   // receives what the sweeper reads; nil: Read returns the bytes
-	last   reading // of the last read
-	failed error   // why pushing ended
+	mu       sync.Mutex
+	fd       int      // -1: closed
+	consumer consumer // receives what the sweeper reads; nil: Read returns the bytes
+	last     reading  // of the last read
+	failed   error    // why pushing ended
 
-	sweeper *sweeper
-	slot    int32
-	news    chan struct{} // holds one: there may be something to read, or pushing has ended
-	room    chan struct{} // holds one: the kernel accepts more to send
-	gone    chan struct{} // closed when the socket is
-	reads   limit
-	writes  limit
+	sweeper  *sweeper
+	slot     int32
+	readable chan struct{} // holds one: there may be something to read, or pushing has ended
+	writable chan struct{} // holds one: the kernel accepts more to send
+	closed   chan struct{} // closed when the socket is
+	reads    limit
+	writes   limit
 
 	rtt           time.Duration // round trip of the TCP handshake as the kernel measured it; 0: not known
 	local, remote net.Addr
@@ -53,7 +53,7 @@ func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	}
 	s := &socket{
 		fd: fd, rtt: roundTrip(fd), local: c.LocalAddr(), remote: c.RemoteAddr(),
-		news: make(chan struct{}, 1), room: make(chan struct{}, 1), gone: make(chan struct{}),
+		readable: make(chan struct{}, 1), writable: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	if s.sweeper, err = sweepers.next(); err == nil {
 		err = s.sweeper.add(s)
@@ -102,7 +102,7 @@ func (s *socket) Read(p []byte) (int, error) {
 		if !errors.Is(err, errAgain) {
 			return n, err
 		}
-		if err := s.wait(s.news, &s.reads); err != nil {
+		if err := s.wait(s.readable, &s.reads); err != nil {
 			return 0, err
 		}
 	}
@@ -120,7 +120,7 @@ func (s *socket) tryRead(p []byte) (int, error) {
 	n, err := r.Receive(s.fd, p)
 	switch {
 	case err != 0:
-		return 0, s.because("recvmsg", err)
+		return 0, s.errorOf("recvmsg", err)
 	case n == 0:
 		return 0, io.EOF
 	}
@@ -135,8 +135,8 @@ func (s *socket) mark(r *receiver) {
 	s.last = reading{at: max(at, s.last.at), seen: seen, number: s.last.number + 1, stamped: stamped}
 }
 
-// because returns the error that a system call's error number means. The socket is locked.
-func (s *socket) because(call string, err syscall.Errno) error {
+// errorOf returns the error that a system call's error number means. The socket is locked.
+func (s *socket) errorOf(call string, err syscall.Errno) error {
 	switch {
 	case s.fd < 0:
 		return net.ErrClosed
@@ -155,7 +155,7 @@ func (s *socket) Write(p []byte) (n int, err error) {
 		sent, err := s.tryWrite(p[n:])
 		n += sent
 		if errors.Is(err, errAgain) {
-			err = s.wait(s.room, &s.writes)
+			err = s.wait(s.writable, &s.writes)
 		}
 		if err != nil {
 			return n, err
@@ -165,7 +165,7 @@ func (s *socket) Write(p []byte) (n int, err error) {
 }
 
 // tryWrite writes what the kernel accepts without blocking. If that is nothing, it fails with errAgain, and the sweeper
-// signals s.room when there is room.
+// signals s.writable when it accepts more.
 func (s *socket) tryWrite(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,50 +174,50 @@ func (s *socket) tryWrite(p []byte) (int, error) {
 		return n, nil
 	}
 	if err == unix.EAGAIN {
-		if failed := s.sweeper.awaitRoom(s); failed != nil {
+		if failed := s.sweeper.awaitWritable(s); failed != nil {
 			return 0, failed
 		}
 	}
-	return 0, s.because("send", err)
+	return 0, s.errorOf("send", err)
 }
 
-// wait blocks until news is signalled, the limit has passed or the socket is closed.
-func (s *socket) wait(news <-chan struct{}, l *limit) error {
+// wait blocks until ready is signalled, the limit has passed or the socket is closed.
+func (s *socket) wait(ready <-chan struct{}, l *limit) error {
 	select {
-	case <-news:
+	case <-ready:
 		return nil
 	case <-l.passed():
 		return os.ErrDeadlineExceeded
-	case <-s.gone:
+	case <-s.closed:
 		return net.ErrClosed
 	}
 }
 
-// push passes received bytes to a taker, and blocks until the taker wants no more, reading fails or ctx ends. It
-// returns the read error, io.EOF when the peer has closed, or the context's error. The taker is called on the sweeper's
-// goroutine, and on this one for bytes already received.
-func (s *socket) push(ctx context.Context, t taker) error {
-	if err := s.begin(t); err != nil {
+// push passes received bytes to a consumer, and blocks until the consumer wants no more, reading fails or ctx ends. It
+// returns the read error, io.EOF when the peer has closed, or the context's error. The consumer is called on the
+// sweeper's goroutine, and on this one for bytes already received.
+func (s *socket) push(ctx context.Context, t consumer) error {
+	if err := s.beginPush(t); err != nil {
 		return err
 	}
 	for {
-		if over, err := s.pushed(); over {
+		if over, err := s.pushEnded(); over {
 			return err
 		}
 		select {
-		case <-s.news:
+		case <-s.readable:
 		case <-ctx.Done():
 			s.mu.Lock()
-			s.taker = nil
+			s.consumer = nil
 			s.mu.Unlock()
 			return ctx.Err()
 		}
 	}
 }
 
-// begin makes the sweeper push to t. It reads what has come already, and the peer's close: epoll may have reported
+// beginPush makes the sweeper push to t. It reads what has come already, and the peer's close: epoll may have reported
 // these before and does not report them again.
-func (s *socket) begin(t taker) error {
+func (s *socket) beginPush(t consumer) error {
 	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
 	defer receivers.Put(r)
 	s.mu.Lock()
@@ -225,73 +225,74 @@ func (s *socket) begin(t taker) error {
 	if s.fd < 0 {
 		return net.ErrClosed
 	}
-	s.taker, s.failed = t, nil
-	s.pour(r, true)
+	s.consumer, s.failed = t, nil
+	s.pushAvailable(r, true)
 	return nil
 }
 
-// pushed reports whether pushing has ended, and why.
-func (s *socket) pushed() (over bool, err error) {
+// pushEnded reports whether pushing has ended, and why.
+func (s *socket) pushEnded() (over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taker == nil, s.failed
+	return s.consumer == nil, s.failed
 }
 
-// pourAtOnce is how many full buffers are read from a socket in a row. Without a limit, a server that sends faster than
-// its bytes are parsed would occupy the sweeper for ever, and hold the lock that a request needs to end.
-const pourAtOnce = 4
+// maxPushReads is how many full buffers are read from a socket in a row. Without a limit, a server that sends faster
+// than its bytes are parsed would occupy the sweeper for ever, and hold the lock that a request needs to end.
+const maxPushReads = 4
 
-// pour pushes what is available. A read that does not fill the buffer has emptied the socket: epoll reports what comes
-// later. If the peer may have closed, pour reads on until the end, as epoll does not report the close again. What is
-// left after pourAtOnce full buffers is read when the sweeper comes round again. The socket is locked.
-func (s *socket) pour(r *receiver, ended bool) {
-	for range pourAtOnce {
+// pushAvailable pushes what is available. A read that does not fill the buffer has emptied the socket: epoll reports
+// what comes later. If the peer may have closed, pushAvailable reads on until the end, as epoll does not report the
+// close again. What is left after maxPushReads full buffers is read when the sweeper handles it again. The socket is
+// locked.
+func (s *socket) pushAvailable(r *receiver, ended bool) {
+	for range maxPushReads {
 		n, err := r.Receive(s.fd, r.buffer)
 		switch {
 		case err == unix.EAGAIN:
 			return
 		case err != 0:
-			s.stop(os.NewSyscallError("recvmsg", err))
+			s.endPush(os.NewSyscallError("recvmsg", err))
 			return
 		case n == 0:
-			s.stop(io.EOF)
+			s.endPush(io.EOF)
 			return
 		}
 		s.mark(r)
-		if !s.taker.take(r.buffer[:n], s.last) {
-			s.stop(nil)
+		if !s.consumer.consume(r.buffer[:n], s.last) {
+			s.endPush(nil)
 			return
 		}
 		if n < len(r.buffer) && !ended {
 			return
 		}
 	}
-	if err := s.sweeper.again(s); err != nil {
-		s.stop(err)
+	if err := s.sweeper.rearm(s); err != nil {
+		s.endPush(err)
 	}
 }
 
-// stop ends pushing. The socket is locked.
-func (s *socket) stop(err error) {
-	s.taker, s.failed = nil, err
-	notify(s.news)
+// endPush ends pushing. The socket is locked.
+func (s *socket) endPush(err error) {
+	s.consumer, s.failed = nil, err
+	notify(s.readable)
 }
 
-// notice handles epoll's events of the socket. The sweeper calls it.
-func (s *socket) notice(events uint32, r *receiver) {
+// handle handles epoll's events of the socket. The sweeper calls it.
+func (s *socket) handle(events uint32, r *receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
 		return
 	}
 	if events&unix.EPOLLOUT != 0 {
-		notify(s.room)
+		notify(s.writable)
 	}
-	if s.taker == nil {
-		notify(s.news)
+	if s.consumer == nil {
+		notify(s.readable)
 		return
 	}
-	s.pour(r, events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
+	s.pushAvailable(r, events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0)
 }
 
 // notify sends to a channel with a buffer of one, unless the buffer is full.
@@ -328,12 +329,12 @@ func (s *socket) Close() error {
 	s.sweeper.drop(s)
 	err := unix.Close(s.fd)
 	s.fd = -1
-	if s.taker != nil {
-		s.stop(net.ErrClosed)
+	if s.consumer != nil {
+		s.endPush(net.ErrClosed)
 	}
 	s.reads.end()
 	s.writes.end()
-	close(s.gone)
+	close(s.closed)
 	return os.NewSyscallError("close", err)
 }
 

@@ -79,7 +79,7 @@ func TestClosedSocket(t *testing.T) {
 		runtime.Gosched()
 	}
 	one.Close()
-	go func() { errs <- one.push(t.Context(), takes(func([]byte, reading) bool { return true })) }()
+	go func() { errs <- one.push(t.Context(), consumerFunc(func([]byte, reading) bool { return true })) }()
 	for range cap(errs) {
 		if err := <-errs; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
@@ -101,12 +101,12 @@ func (s *socket) stillWriting() bool {
 	return err == 0
 }
 
-// takes is a function as a taker.
-type takes func(p []byte, by reading) bool
+// consumerFunc is a function as a consumer.
+type consumerFunc func(p []byte, by reading) bool
 
-func (f takes) take(p []byte, by reading) bool { return f(p, by) }
+func (f consumerFunc) consume(p []byte, by reading) bool { return f(p, by) }
 
-// Exactly the sent bytes are pushed, including those that came before push, until the taker wants no more, the peer
+// Exactly the sent bytes are pushed, including those that came before push, until the consumer wants no more, the peer
 // closes or the context ends.
 func TestPush(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -130,7 +130,7 @@ func TestPush(t *testing.T) {
 			}()
 			var got strings.Builder
 			number := uint64(0)
-			err := one.push(ctx, takes(func(p []byte, by reading) bool {
+			err := one.push(ctx, consumerFunc(func(p []byte, by reading) bool {
 				got.Write(p)
 				if by.number != number+1 || by.at == 0 || by.seen < by.at {
 					t.Errorf("%+v behind read %d", by, number)
@@ -171,7 +171,7 @@ func TestPushAfterTheEnd(t *testing.T) {
 		runtime.Gosched()
 	}
 	got := ""
-	err := one.push(t.Context(), takes(func(p []byte, _ reading) bool {
+	err := one.push(t.Context(), consumerFunc(func(p []byte, _ reading) bool {
 		got += string(p)
 		return true
 	}))
@@ -187,7 +187,7 @@ func TestPushAndRead(t *testing.T) {
 		text := fmt.Sprintf("piece %d.", i)
 		go io.WriteString(other, text+"read")
 		got := ""
-		if err := one.push(t.Context(), takes(func(p []byte, _ reading) bool {
+		if err := one.push(t.Context(), consumerFunc(func(p []byte, _ reading) bool {
 			got += string(p)
 			return !strings.Contains(got, ".")
 		})); err != nil {

@@ -43,15 +43,15 @@ func (s *socket) Read(p []byte) (int, error) {
 // otherBuffer is the buffer size of push.
 const otherBuffer = 4 << 10
 
-// push passes received bytes to a taker, and blocks until the taker wants no more, reading fails or ctx ends. It
+// push passes received bytes to a consumer, and blocks until the consumer wants no more, reading fails or ctx ends. It
 // returns the read error, io.EOF when the peer has closed, or the context's error.
-func (s *socket) push(ctx context.Context, t taker) error {
+func (s *socket) push(ctx context.Context, to consumer) error {
 	defer context.AfterFunc(ctx, func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })()
 	buffer := make([]byte, otherBuffer)
 	for {
 		n, err := s.Read(buffer)
 		switch {
-		case n > 0 && !t.take(buffer[:n], s.last):
+		case n > 0 && !to.consume(buffer[:n], s.last):
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()

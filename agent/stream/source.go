@@ -33,9 +33,9 @@ func newSources(all []netip.Addr) *sources {
 	return s
 }
 
-// towards returns the addresses that a connection to addr can be made from, in groups in the order in which to try
+// candidates returns the addresses that a connection to addr can be made from, in groups in the order in which to try
 // them. For a name both families are returned, as it is not known yet to which its addresses belong.
-func (s *sources) towards(addr string) [][]netip.Addr {
+func (s *sources) candidates(addr string) [][]netip.Addr {
 	to, err := netip.ParseAddrPort(addr)
 	switch {
 	case err != nil:
@@ -53,7 +53,7 @@ func (s *sources) dial(ctx context.Context, addr string) (net.Conn, error) {
 		return d.DialContext(ctx, "tcp", addr)
 	}
 	err := errors.New("no source address has the endpoint's address family (IPv4 or IPv6)")
-	for _, from := range s.towards(addr) {
+	for _, from := range s.candidates(addr) {
 		if len(from) == 0 {
 			continue
 		}

@@ -19,17 +19,21 @@ func (h hangsUp) Read([]byte) (int, error) { <-h.begun; return 0, io.EOF }
 
 func (h hangsUp) Write([]byte) (int, error) {
 	close(h.begun)
-	<-h.gone
+	<-h.closed
 	for range 1000 { // the kernel had accepted some bytes before the close
 		runtime.Gosched()
 	}
 	return 5, net.ErrClosed
 }
 
-// lender is a borrower that keeps the record of its request.
-type lender struct{ *wire }
+// keepingUser is a connUser that keeps the requestIO of its request.
+type keepingUser struct{ io *requestIO }
 
-func (l *lender) lent(c *conn, _ bool) *wire { l.wire = new(wire); c.lend(l.wire); return l.wire }
+func (u *keepingUser) gotConn(c *conn, _ bool) *requestIO {
+	u.io = new(requestIO)
+	c.startRequest(u.io)
+	return u.io
+}
 
 // When a long request has failed, nothing writes it any more. Else it might be retried although the server has a part
 // of it.
@@ -38,14 +42,14 @@ func TestFailedRequestIsNotBeingWritten(t *testing.T) {
 	u := &url.URL{Scheme: "http", Host: "a"}
 	client := newTestClient(t, Config{Endpoints: []string{"http://127.0.0.1:1"}})
 	p := newHTTP1Pool(client.dialer, false)
-	c := &http1Conn{conn: &conn{Conn: hangsUp{one, make(chan struct{})}, socket: one, forget: client.dialer.forget},
-		place: place{"http", "a"}}
+	c := &http1Conn{conn: &conn{Conn: hangsUp{one, make(chan struct{})}, socket: one, remove: client.dialer.remove},
+		origin: origin{"http", "a"}}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReader(c)
-	p.idle.put(c.place, c)
-	body, by := &payload{left: make([]byte, 4*writeBuffer)}, new(lender)
-	//nolint:bodyclose // there is no response
-	_, err := p.roundTrip(t.Context(), &outgoing{method: "POST", url: u, body: body, length: 4 * writeBuffer}, by)
-	if w := c.record(by.wire); err == nil || w.written != 5 {
+	p.idle.put(c.origin, c)
+	body, user := &payload{left: make([]byte, 4*writeBuffer)}, new(keepingUser)
+	// nolint:bodyclose // there is no response
+	_, err := p.roundTrip(t.Context(), &outgoing{method: "POST", url: u, body: body, length: 4 * writeBuffer}, user)
+	if w := c.stateOf(user.io); err == nil || w.written != 5 {
 		t.Errorf("%v, %d bytes were written", err, w.written)
 	}
 }

@@ -86,9 +86,9 @@ type stalePool struct {
 	bodies []io.Reader
 }
 
-func (p *stalePool) roundTrip(_ context.Context, q *outgoing, by borrower) (*http.Response, error) {
+func (p *stalePool) roundTrip(_ context.Context, q *outgoing, user connUser) (*http.Response, error) {
 	p.bodies = append(p.bodies, q.body)
-	by.lent(&conn{}, len(p.bodies) == 1)
+	user.gotConn(&conn{}, len(p.bodies) == 1)
 	return nil, io.EOF
 }
 

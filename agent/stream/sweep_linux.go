@@ -55,15 +55,15 @@ func (s *sweepers) close() {
 // than the reading itself. The sweeper's epoll instance is registered with Go's runtime poller, which wakes the sweeper
 // when a socket is ready. The sweeper then reads until none is.
 type sweeper struct {
-	file     *os.File // the epoll instance
-	raw      syscall.RawConn
-	epoll    int
-	done     chan struct{} // closed when the goroutine has ended
-	events   [sweepBatch]unix.EpollEvent
-	batch    [sweepBatch]*socket
-	receiver receiver
-	longest  int // sockets read before it yields
-	read     int // sockets read since it yielded
+	file       *os.File // the epoll instance
+	raw        syscall.RawConn
+	epoll      int
+	done       chan struct{} // closed when the goroutine has ended
+	events     [sweepBatch]unix.EpollEvent
+	batch      [sweepBatch]*socket
+	receiver   receiver
+	yieldAfter int // sockets read before it yields
+	sinceYield int // sockets read since it yielded
 
 	mu    sync.Mutex
 	slots []*socket // by the number that is registered with epoll; nil: free
@@ -92,11 +92,11 @@ func newSweeper() (*sweeper, error) {
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), unix.Close(fd))
 	}
 	s := &sweeper{
-		file: os.NewFile(uintptr(fd), "epoll"), epoll: fd, done: make(chan struct{}), longest: sweepTurn,
+		file: os.NewFile(uintptr(fd), "epoll"), epoll: fd, done: make(chan struct{}), yieldAfter: sweepTurn,
 		receiver: receiver{buffer: make([]byte, sweepBuffer)},
 	}
 	if runtime.GOMAXPROCS(0) > 1 {
-		s.longest = sweepTurnOfMany
+		s.yieldAfter = sweepTurnOfMany
 	}
 	if s.raw, err = s.file.SyscallConn(); err != nil {
 		return nil, errors.Join(fmt.Errorf("epoll: %w", err), s.file.Close())
@@ -123,7 +123,7 @@ func (s *sweeper) sweep(epoll uintptr) bool {
 		switch {
 		case err == unix.EINTR:
 		case err != 0 || n == 0:
-			s.read = 0
+			s.sinceYield = 0
 			return false
 		default:
 			s.readBatch(int(n))
@@ -140,17 +140,17 @@ func (s *sweeper) readBatch(n int) {
 	s.mu.Unlock()
 	for i, socket := range s.batch[:n] {
 		if socket != nil { // nil: closed in the meantime
-			socket.notice(s.events[i].Events, &s.receiver)
+			socket.handle(s.events[i].Events, &s.receiver)
 		}
-		if s.read++; s.read == s.longest {
-			s.read = 0
+		if s.sinceYield++; s.sinceYield == s.yieldAfter {
+			s.sinceYield = 0
 			runtime.Gosched()
 		}
 	}
 	clear(s.batch[:n])
 }
 
-const sweepFor = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
+const sweepEvents = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
 
 // add registers a socket.
 func (s *sweeper) add(k *socket) error {
@@ -163,22 +163,22 @@ func (s *sweeper) add(k *socket) error {
 		k.slot = int32(len(s.slots))
 		s.slots = append(s.slots, k)
 	}
-	if err := s.control(unix.EPOLL_CTL_ADD, k, sweepFor); err != nil {
+	if err := s.control(unix.EPOLL_CTL_ADD, k, sweepEvents); err != nil {
 		s.release(k)
 		return err
 	}
 	return nil
 }
 
-// awaitRoom makes epoll report when the kernel accepts more to send on a socket.
-func (s *sweeper) awaitRoom(k *socket) error {
-	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
+// awaitWritable makes epoll report when the kernel accepts more to send on a socket.
+func (s *sweeper) awaitWritable(k *socket) error {
+	return s.control(unix.EPOLL_CTL_MOD, k, sweepEvents|unix.EPOLLOUT)
 }
 
-// again makes epoll report a socket again, after the others, for what is still unread. The flags include EPOLLOUT
-// because a write may wait for room; if none does, the report has no effect.
-func (s *sweeper) again(k *socket) error {
-	return s.control(unix.EPOLL_CTL_MOD, k, sweepFor|unix.EPOLLOUT)
+// rearm makes epoll report a socket again, after the others, for what is still unread. The flags include EPOLLOUT
+// because a write may wait; if none does, the report has no effect.
+func (s *sweeper) rearm(k *socket) error {
+	return s.control(unix.EPOLL_CTL_MOD, k, sweepEvents|unix.EPOLLOUT)
 }
 
 // control changes what epoll watches.
