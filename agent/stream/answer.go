@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// mend makes the joined text of several JSON strings valid as the text of one JSON string. The cursor or encoding/json
-// has parsed each string, so escapes are complete and quotes are escaped. What can still be broken is what frames split
-// and never completed: UTF-8 characters and pairs of escaped surrogates, both of which servers refuse in requests. mend
-// changes text in place and allocates only for invalid UTF-8.
-func mend(text []byte) []byte {
-	pair(text)
+// repairText makes the joined text of several JSON strings valid as the text of one JSON string. The cursor or
+// encoding/json has parsed each string, so escapes are complete and quotes are escaped. What can still be broken is
+// what frames split and never completed: UTF-8 characters and pairs of escaped surrogates, both of which servers refuse
+// in requests. repairText changes text in place and allocates only for invalid UTF-8.
+func repairText(text []byte) []byte {
+	repairSurrogates(text)
 	if utf8.Valid(text) {
 		return text
 	}
 	return []byte(string([]rune(string(text)))) // one U+FFFD for each bad byte, as encoding/json does
 }
 
-// pair replaces escaped surrogates without their other half by \ufffd.
-func pair(text []byte) {
+// repairSurrogates replaces escaped surrogates without their other half by \ufffd.
+func repairSurrogates(text []byte) {
 	const length = len(`\ud83d`)
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')

@@ -65,8 +65,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// mendOracle decodes a text with encoding/json, which replaces what is invalid.
-func mendOracle(t *rapid.T, text []byte) string {
+// repairOracle decodes a text with encoding/json, which replaces what is invalid.
+func repairOracle(t *rapid.T, text []byte) string {
 	var s string
 	if err := json.Unmarshal(slices.Concat([]byte{'"'}, text, []byte{'"'}), &s); err != nil {
 		t.Fatal(err)
@@ -74,21 +74,21 @@ func mendOracle(t *rapid.T, text []byte) string {
 	return s
 }
 
-// TestMend checks that any text of valid pieces decodes to what encoding/json decodes, and is valid UTF-8 without lone
-// surrogates.
-func TestMend(t *testing.T) {
+// TestRepairText checks that any text of valid pieces decodes to what encoding/json decodes, and is valid UTF-8 without
+// lone surrogates.
+func TestRepairText(t *testing.T) {
 	pieces := rapid.SampledFrom([]string{"a", "u", "d", "8", `\\`, `\n`, `\"`, `\/`, `\ud83d`, `\uDE00`, `\ude00`,
 		`\u0041`, `\ufffd`, `\uFFFF`, "é", "😀", "\xc3", "\xa9", "\xff"})
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(pieces, 0, 12).Draw(t, "pieces"), "")
-		got := mend([]byte(text))
-		if want := mendOracle(t, []byte(text)); mendOracle(t, got) != want {
-			t.Fatalf("%q: %q means %q, want %q", text, got, mendOracle(t, got), want)
+		got := repairText([]byte(text))
+		if want := repairOracle(t, []byte(text)); repairOracle(t, got) != want {
+			t.Fatalf("%q: %q means %q, want %q", text, got, repairOracle(t, got), want)
 		}
 		if !utf8.Valid(got) {
 			t.Fatalf("%q: %q is no UTF-8", text, got)
 		}
-		if again := mend(slices.Clone(got)); string(again) != string(got) {
+		if again := repairText(slices.Clone(got)); string(again) != string(got) {
 			t.Fatalf("%q: %q and then %q", text, got, again)
 		}
 		checkSurrogates(t, got)
@@ -111,20 +111,20 @@ func TestCachedTokens(t *testing.T) {
 			details + "}}\n\n")
 	}
 	for name, tt := range map[string]struct {
-		frames string
-		cached uint64
-		told   bool
+		frames   string
+		cached   uint64
+		reported bool
 	}{
-		"told":      {usage(`{"cached_tokens":4}`), 4, true},
-		"none":      {usage(`{"cached_tokens":0}`), 0, true},
-		"null":      {usage(`null`), 0, false},
-		"unknown":   {usage(`{"cached_tokens":null}`), 0, false},
-		"told once": {usage(`{"cached_tokens":4}`) + usage(`null`), 4, true},
-		"no usage":  {"", 0, false},
+		"reported":      {usage(`{"cached_tokens":4}`), 4, true},
+		"none":          {usage(`{"cached_tokens":0}`), 0, true},
+		"null":          {usage(`null`), 0, false},
+		"unknown":       {usage(`{"cached_tokens":null}`), 0, false},
+		"reported once": {usage(`{"cached_tokens":4}`) + usage(`null`), 4, true},
+		"no usage":      {"", 0, false},
 	} {
 		s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), tt.frames, chunk(doneFrame), lastChunk))
 		o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
-		if o.Err != nil || o.CachedTokens != tt.cached || o.HasCachedTokens != tt.told {
+		if o.Err != nil || o.CachedTokens != tt.cached || o.HasCachedTokens != tt.reported {
 			t.Errorf("%s: %d, %v (%v)", name, o.CachedTokens, o.HasCachedTokens, o.Err)
 		}
 	}

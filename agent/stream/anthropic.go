@@ -48,29 +48,29 @@ func (anthropic) frame(data []byte, f *frame) error {
 	}
 	delta, usage, message, block, fault := v[1], v[2], v[3], v[4], v[5]
 	var inner [1][]byte
-	switch string(word(v[0])) {
+	switch string(stringBytes(v[0])) {
 	case "content_block_delta":
-		f.block(delta)
+		f.contentBlock(delta)
 		f.chunk = true
 	case "content_block_start":
-		f.block(block)
+		f.contentBlock(block)
 		f.chunk = f.token
 	case "content_block_stop":
 		f.close()
 	case "message_start":
-		part(message, anthropicInner, inner[:])
+		nestedMembers(message, anthropicInner, inner[:])
 		f.setAnthropicUsage(inner[0])
 		f.output, f.hasOutput = 0, false // an estimate until the end
 	case "message_delta":
-		part(delta, anthropicDelta, inner[:])
-		f.finish = word(inner[0])
+		nestedMembers(delta, anthropicDelta, inner[:])
+		f.finish = stringBytes(inner[0])
 		f.close()
 		f.setAnthropicUsage(usage)
 	case "message_stop":
 		f.end = true
 	case "message":
-		f.blocks(v[6])
-		f.finish, f.chunk = word(v[7]), true
+		f.contentBlocks(v[6])
+		f.finish, f.chunk = stringBytes(v[7]), true
 		f.setAnthropicUsage(usage)
 	default:
 		if filled(fault) {
@@ -80,21 +80,21 @@ func (anthropic) frame(data []byte, f *frame) error {
 	return nil
 }
 
-// block records the start of a content block, or its delta: text, thinking, a tool's name or its input.
-func (f *frame) block(data []byte) {
+// contentBlock records the start of a content block, or its delta: text, thinking, a tool's name or its input.
+func (f *frame) contentBlock(data []byte) {
 	var v [4][]byte
-	part(data, anthropicBlock, v[:])
+	nestedMembers(data, anthropicBlock, v[:])
 	f.answer = unquoted(v[0])
 	for i, value := range v {
 		f.addOutput(value, anthropicBlock[i] == "thinking")
 	}
 }
 
-// blocks records the content of a whole message. Its first text counts as the answer.
-func (f *frame) blocks(data []byte) {
+// contentBlocks records the content of a whole message. Its first text counts as the answer.
+func (f *frame) contentBlocks(data []byte) {
 	var answer []byte
 	for _, block := range list(data) {
-		f.block(block)
+		f.contentBlock(block)
 		if len(answer) == 0 {
 			answer = f.answer
 		}
@@ -105,7 +105,7 @@ func (f *frame) blocks(data []byte) {
 // setAnthropicUsage records a usage. Its input_tokens do not include tokens read from the cache or written to it.
 func (f *frame) setAnthropicUsage(usage []byte) {
 	var v [4][]byte
-	part(usage, anthropicUsage, v[:])
+	nestedMembers(usage, anthropicUsage, v[:])
 	f.setUsage(v[0], v[1], v[2])
 	written, _ := number(v[3])
 	if f.hasInput {
@@ -128,9 +128,9 @@ func (anthropic) rewritePrompt(dst []byte, from int) []byte {
 		return dst
 	}
 	var v [2][]byte
-	part(first, messageRole, v[:])
+	nestedMembers(first, messageRole, v[:])
 	system := v[1]
-	if string(word(v[0])) != "system" || len(system) == 0 {
+	if string(stringBytes(v[0])) != "system" || len(system) == 0 {
 		return dst
 	}
 	if c.peek() == ',' {

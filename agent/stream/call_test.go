@@ -166,7 +166,7 @@ func TestCallsThatFail(t *testing.T) {
 			"401 Unauthorized: bad key ***"},
 		"redirected": {307, "", spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, "307"},
 		"no JSON":    {200, "<html>", spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "it is a web page (HTML)"},
-		"odd JSON": {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+		"unexpected JSON": {200, `{"data":7,"usage":7,"count":"x"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
 			"the answer does not match this API: "},
 		"too long": {200, `{"x":"` + strings.Repeat("x", callLimit) + `"}`, spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
 			"longer than 4 MiB"},

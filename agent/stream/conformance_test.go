@@ -91,7 +91,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	if !o.Usage {
 		o.OutputTokens = o.TokenFrames
 	}
-	o.Answer = mend(o.Answer)
+	o.Answer = repairText(o.Answer)
 	return o
 }
 
@@ -151,11 +151,11 @@ var streamCases = []streamCase{
 		}
 		return append(append(events, f.tail(s)...), f.end()...), want
 	}},
-	{"odd events", func(f form) ([]event, outcome) {
-		if len(f.odd) == 0 {
+	{"unusual events", func(f form) ([]event, outcome) {
+		if len(f.unusual) == 0 {
 			return nil, outcome{}
 		}
-		return slices.Insert(f.stream(), len(f.lead)+1, f.odd...), f.good()
+		return slices.Insert(f.stream(), len(f.lead)+1, f.unusual...), f.good()
 	}},
 	{"reasoning", func(f form) ([]event, outcome) { return f.aside(f.reasoning) }},
 	{"tool calls", func(f form) ([]event, outcome) { return f.aside(f.tool) }},

@@ -229,8 +229,8 @@ func (c *conn) push(ctx context.Context, w *requestIO, t consumer) error {
 	return err
 }
 
-// refusal returns the peer's TLS alert. Nil: none.
-func (c *conn) refusal() error {
+// tlsAlert returns the peer's TLS alert. Nil: none.
+func (c *conn) tlsAlert() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.alert

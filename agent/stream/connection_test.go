@@ -18,7 +18,7 @@ import (
 // later returns the expiry of certificates that have not expired.
 func later() time.Time { return time.Now().Add(time.Hour) }
 
-func TestPartsOfConnecting(t *testing.T) {
+func TestConnectTimes(t *testing.T) {
 	a := newAuthority(t)
 	for name, tt := range map[string]struct {
 		secure *tls.Config

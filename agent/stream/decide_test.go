@@ -316,7 +316,7 @@ func TestWhichFramesCarryATokenIsDecidedByTheWholeStream(t *testing.T) {
 				t.Errorf("first token at %d, last at %d", o.FirstToken/ms, o.LastToken/ms)
 			}
 			if len(live) < len(tokens) {
-				t.Errorf("%d frames were told as they came, of %d", len(live), len(tokens))
+				t.Errorf("%d frames were reported as they arrived, of %d", len(live), len(tokens))
 			}
 		})
 	}
@@ -375,7 +375,7 @@ func TestReasoningTokens(t *testing.T) {
 		}, "2 true 1"},
 		"by frames": {[]timed{{90, chatRole}, {100, think("a")}, {105, think("b")}, {110, chatText("c")},
 			{111, delta("", stop, "")}, {111, chatUsage(3)}}, "2 true 2"},
-		"not to be told": {[]timed{{90, chatRole}, {100, think("a b")}, {110, chatText("c d")},
+		"unknown": {[]timed{{90, chatRole}, {100, think("a b")}, {110, chatText("c d")},
 			{111, delta("", stop, "")}, {111, chatUsage(4)}}, "0 false 1"},
 		"none": {[]timed{
 			{90, chatRole}, {110, chatText("c")}, {111, delta("", stop, "")},

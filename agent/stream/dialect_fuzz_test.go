@@ -36,17 +36,17 @@ func (v jsonValue) count() (n uint64, given bool) {
 
 // meaning is what a frame means.
 type meaning struct {
-	token, end, failed bool
-	chunk, closes      bool
-	reasoning, thought bool
-	finish, answer     string
-	usage, told, hits  bool
-	output, input      uint64
-	cached             uint64
+	token, end, failed    bool
+	chunk, closes         bool
+	reasoning, thought    bool
+	finish, answer        string
+	usage, hasInput, hits bool
+	output, input         uint64
+	cached                uint64
 }
 
 func (m *meaning) tokens(input, cached, output jsonValue) {
-	m.input, m.told = input.count()
+	m.input, m.hasInput = input.count()
 	m.cached, m.hits = cached.count()
 	m.output, m.usage = output.count()
 }
@@ -189,7 +189,7 @@ func (m *meaning) block(v jsonValue) {
 
 func (m *meaning) spent(v jsonValue) {
 	m.tokens(v.at("input_tokens"), v.at("cache_read_input_tokens"), v.at("output_tokens"))
-	if written, _ := v.at("cache_creation_input_tokens").count(); m.told {
+	if written, _ := v.at("cache_creation_input_tokens").count(); m.hasInput {
 		m.input += m.cached + written
 	}
 }
@@ -200,13 +200,13 @@ func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), d
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.UseNumber()
 	var top map[string]any
-	sound := json.Valid(data) && decoder.Decode(&top) == nil && top != nil
+	valid := json.Valid(data) && decoder.Decode(&top) == nil && top != nil
 	var f frame
 	err := d.frame(data, &f)
-	if (err == nil) != sound {
-		t.Fatalf("%q: error %v, sound %v", data, err, sound)
+	if (err == nil) != valid {
+		t.Fatalf("%q: error %v, sound %v", data, err, valid)
 	}
-	if !sound {
+	if !valid {
 		return
 	}
 	var want meaning
@@ -241,7 +241,7 @@ func fuzzFrames(f *testing.F, api string) {
 
 // allEvents returns events of each kind.
 func allEvents(f form) []event {
-	all := append(append(f.stream(), f.odd...), f.empty([]string{"a"}), f.failure)
+	all := append(append(f.stream(), f.unusual...), f.empty([]string{"a"}), f.failure)
 	for _, e := range []event{f.reasoning, f.tool} {
 		if e.data != "" {
 			all = append(all, e)
@@ -311,7 +311,7 @@ var oddFrames = map[string][]string{
 	},
 }
 
-// TestUnusualFrames checks odd and valid frames, whole and truncated at each byte.
+// TestUnusualFrames checks unusual frames, whole and truncated at each byte.
 func TestUnusualFrames(t *testing.T) {
 	for api, read := range meanings {
 		d, err := dialectOf(api, "")

@@ -268,8 +268,8 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestDescriptionsElsewhere checks servers that have only another API's routes.
-func TestDescriptionsElsewhere(t *testing.T) {
+// TestDescriptionsByOtherRoutes checks servers that have only another API's routes.
+func TestDescriptionsByOtherRoutes(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v1/models":

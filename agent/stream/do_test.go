@@ -182,7 +182,7 @@ func TestRunningUsage(t *testing.T) {
 	c.Do(t.Context(), Request{Body: body(c), OnToken: func(at clock.Instant, n int) {
 		tokens = append(tokens, n)
 		if at != o.LastToken {
-			t.Errorf("told %d, noted %d", at, o.LastToken)
+			t.Errorf("reported %d, recorded %d", at, o.LastToken)
 		}
 	}}, &o)
 	if !slices.Equal(tokens, []int{1, 3, TokensUnknown, TokensUnknown, TokensUnknown}) || o.OutputTokens != 7 ||

@@ -68,7 +68,7 @@ func readLent(stream []byte, copied int, cuts ...int) (data []string, err error)
 
 // eventOracle parses a whole stream as the standard describes it, with the deviations of events: the end of the stream
 // ends an event, and lines that are no part of an event are refused.
-func eventOracle(stream string) (data []string, sound bool) {
+func eventOracle(stream string) (data []string, valid bool) {
 	stream = strings.TrimPrefix(stream, "\ufeff")
 	stream = strings.ReplaceAll(stream, "\r\n", "\n")
 	stream = strings.ReplaceAll(stream, "\r", "\n")
@@ -114,17 +114,17 @@ var eventStreams = []string{
 
 func checkEvents(t *testing.T, stream []byte, cuts ...int) {
 	t.Helper()
-	want, sound := eventOracle(string(stream))
+	want, valid := eventOracle(string(stream))
 	got, err := readEvents(stream, cuts...)
-	if (err == nil) != sound {
-		t.Fatalf("%q cut at %v: error %v, sound %v", stream, cuts, err, sound)
+	if (err == nil) != valid {
+		t.Fatalf("%q cut at %v: error %v, sound %v", stream, cuts, err, valid)
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("%q cut at %v:\n got %q\nwant %q", stream, cuts, got, want)
 	}
 	for copied := range 4 {
 		lent, err := readLent(stream, copied, cuts...)
-		if (err == nil) != sound || !slices.Equal(lent, want) {
+		if (err == nil) != valid || !slices.Equal(lent, want) {
 			t.Fatalf("%q lent, cut at %v: %v\n got %q\nwant %q", stream, cuts, err, lent, want)
 		}
 	}
@@ -162,7 +162,7 @@ func TestLongEvents(t *testing.T) {
 	long := strings.Repeat("x", frameLimit-100)
 	for name, tt := range map[string]struct {
 		stream string
-		sound  bool
+		valid  bool
 	}{
 		"just short enough": {"data: " + long + "\n\ndata: b\n\n", true},
 		"endless line":      {"data: " + long + long, false},
@@ -171,10 +171,10 @@ func TestLongEvents(t *testing.T) {
 		"many short":        {strings.Repeat("data: a\n\n", 300_000), true},
 	} {
 		data, err := readEvents([]byte(tt.stream))
-		if (err == nil) != tt.sound {
+		if (err == nil) != tt.valid {
 			t.Errorf("%s: error %v", name, err)
 		}
-		if want, _ := eventOracle(tt.stream); tt.sound && !slices.Equal(data, want) {
+		if want, _ := eventOracle(tt.stream); tt.valid && !slices.Equal(data, want) {
 			t.Errorf("%s: %d events", name, len(data))
 		}
 	}

@@ -19,16 +19,16 @@ import (
 // exchange is one request in flight. The fields that each frame touches come first, next to each other: with a thousand
 // streams they are not in the cache, so each cache line counts.
 type exchange struct {
-	o         *Observation
-	dialect   dialect
-	onToken   func(at clock.Instant, tokens int)
-	onFrame   func(data []byte, at, seen clock.Instant)
-	watch     *watch // nil: only the request timeout bounds the request
-	lastRead  uint64 // number of the read that brought the last token frame
-	counted   uint64 // output tokens so far, by running usage
-	reads     uint64 // reads that brought token frames
-	undecided uint64 // frames without text that may carry a token
-	closing   int    // position in Frames, from 1, of the first closing frame; 0: none, or a token followed it
+	o             *Observation
+	dialect       dialect
+	onToken       func(at clock.Instant, tokens int)
+	onFrame       func(data []byte, at, seen clock.Instant)
+	watch         *watch // nil: only the request timeout bounds the request
+	lastRead      uint64 // number of the read that brought the last token frame
+	runningTokens uint64 // output tokens so far, by running usage
+	reads         uint64 // reads that brought token frames
+	undecided     uint64 // frames without text that may carry a token
+	closing       int    // position in Frames, from 1, of the first closing frame; 0: none, or a token followed it
 
 	coalesced          bool // read lastRead is counted as coalesced
 	done               bool // the end of the stream was received
@@ -134,7 +134,7 @@ func (x *exchange) finish() {
 	if !o.Usage {
 		o.OutputTokens = o.TokenFrames
 	}
-	o.Answer = mend(o.Answer)
+	o.Answer = repairText(o.Answer)
 	if o.End == 0 {
 		o.End = clock.Now()
 	}
@@ -284,11 +284,11 @@ func (x *exchange) event(data []byte, read reading) bool {
 	if x.onFrame != nil {
 		x.onFrame(data, read.at, read.seen)
 	}
-	sound := x.frame(data, read)
+	ok := x.frame(data, read)
 	if x.watch != nil && x.o.FirstToken != 0 {
 		x.watch.sawEvent(read.seen)
 	}
-	return sound
+	return ok
 }
 
 // bodyEnded handles the end of a body without [DONE]. The stream is complete if the body ended in order and a finish

@@ -45,7 +45,7 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	var w requestIO
 	var alert error
 	if x.conn != nil {
-		w, alert = x.conn.stateOf(x.io), x.conn.refusal()
+		w, alert = x.conn.stateOf(x.io), x.conn.tlsAlert()
 	}
 	if x.conn != nil && x.conn.silent() {
 		err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, set connection: {http: \"2\"}", err)

@@ -27,8 +27,8 @@ type form struct {
 	running bool
 	// ending is how many tokens the last frame has in addition to those of the text.
 	ending uint64
-	// odd are other events that must change nothing.
-	odd []event
+	// unusual are other events that must change nothing.
+	unusual []event
 	// failure is an error within the stream, fault its message.
 	failure event
 	fault   string
@@ -109,8 +109,8 @@ var forms = map[string]form{
 		whole:   `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"one two"},"finish_reason":"length"}],"usage":{"prompt_tokens":11,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`,
 		refusal: `{"error":{"message":"too long","type":"BadRequestError","param":null,"code":400}}`,
 		finish:  "length", usage: true, cached: 4, hasCached: true,
-		odd:    []event{{data: `{"id":"1","object":"chat.completion.chunk","choices":[],"prompt_filter_results":[]}`}},
-		cannot: map[string]string{},
+		unusual: []event{{data: `{"id":"1","object":"chat.completion.chunk","choices":[],"prompt_filter_results":[]}`}},
+		cannot:  map[string]string{},
 	},
 	"completions": {
 		config: Config{Prompts: "text"},
@@ -123,7 +123,7 @@ var forms = map[string]form{
 		refusal: `{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`,
 		finish:  "length", usage: true, cached: 4, hasCached: true,
 		cannot: map[string]string{"lead": "the API has no role frame", "reasoning": noReasoning, "tool calls": noTools,
-			"odd events": "the API has one kind of event"},
+			"unusual events": "the API has one kind of event"},
 	},
 	"responses": {
 		lead: []event{
@@ -159,7 +159,7 @@ var forms = map[string]form{
 		whole:   `{"id":"resp_1","object":"response","status":"incomplete","error":null,"incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}],"summary":[]},{"type":"message","role":"assistant","content":[{"type":"output_text","annotations":[],"text":"one two"}]}],"usage":{"input_tokens":11,"input_tokens_details":{"cached_tokens":4},"output_tokens":2,"total_tokens":13}}`,
 		refusal: `{"error":{"message":"too long","type":"invalid_request_error","param":"input","code":null}}`,
 		finish:  "max_output_tokens", usage: true, cached: 4, hasCached: true,
-		odd: []event{
+		unusual: []event{
 			typed("response.output_text.annotation.added", `"annotation":{}`),
 			typed("response.queued", `"response":{"status":"queued"}`),
 			typed("response.reasoning_text.done", `"text":"hm"`),
@@ -179,7 +179,7 @@ var forms = map[string]form{
 		refusal: `{"error":{"message":"too long"}}`,
 		finish:  "length", usage: true, cached: 4, hasCached: true, running: true,
 		cannot: map[string]string{"lead": "each frame has text", "reasoning": noReasoning, "tool calls": noTools,
-			"odd events": "the API has one kind of event"},
+			"unusual events": "the API has one kind of event"},
 	},
 	"tgi": {
 		token: func(word string, s []string) event {
@@ -199,7 +199,7 @@ var forms = map[string]form{
 		cannot: map[string]string{
 			"lead": "each frame has a token", "reasoning": noReasoning, "tool calls": noTools,
 			"running usage":         noRunning,
-			"finish without a mark": "the last token is the mark", "odd events": "the API has one kind of event",
+			"finish without a mark": "the last token is the mark", "unusual events": "the API has one kind of event",
 		},
 	},
 	"triton": {
@@ -213,7 +213,7 @@ var forms = map[string]form{
 		cannot: map[string]string{
 			"lead": "each frame has text", "reasoning": noReasoning, "tool calls": noTools, "running usage": noUsage,
 			"missing mark and finish": noMark, "finish without a mark": noMark,
-			"odd events": "the API has one kind of event",
+			"unusual events": "the API has one kind of event",
 		},
 	},
 	"anthropic": {
@@ -243,7 +243,7 @@ var forms = map[string]form{
 		whole:   `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"x"},{"type":"text","text":"one two"}],"stop_reason":"max_tokens","usage":{"input_tokens":7,"cache_read_input_tokens":4,"output_tokens":2}}`,
 		refusal: `{"type":"error","error":{"type":"invalid_request_error","message":"too long"}}`,
 		finish:  "max_tokens", usage: true, cached: 4, hasCached: true,
-		odd: []event{
+		unusual: []event{
 			{"ping", `{"type":"ping"}`},
 			typed("content_block_delta", `"index":0,"delta":{"type":"signature_delta","signature":"EqQ"}`),
 			typed("something_new", `"x":{"text":"y"}`),

@@ -12,7 +12,7 @@ import (
 )
 
 // oracle parses a frame the slow and obvious way, from plain decoded values and independent of decodeFrame.
-func oracle(data []byte) (f frame, sound bool) {
+func oracle(data []byte) (f frame, valid bool) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
 	var top map[string]any
@@ -93,11 +93,11 @@ func holdsSomething(v any) bool {
 // checkFrame compares openAIFrame with the oracle.
 func checkFrame(t *testing.T, data []byte) {
 	t.Helper()
-	want, sound := oracle(data)
+	want, valid := oracle(data)
 	var got frame
 	err := openAIFrame(data, &got)
-	if (err == nil) != sound {
-		t.Fatalf("%q: error %v, sound %v", data, err, sound)
+	if (err == nil) != valid {
+		t.Fatalf("%q: error %v, sound %v", data, err, valid)
 	}
 	if err != nil {
 		return
@@ -107,8 +107,8 @@ func checkFrame(t *testing.T, data []byte) {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
 	if got.chunk != want.chunk || got.role != want.role || got.hasAnswer != want.hasAnswer ||
-		got.reasoning != want.reasoning ||
-		got.emptyText != want.emptyText || got.reasoningTokens != want.reasoningTokens || got.hasReasoningTokens != want.hasReasoningTokens {
+		got.reasoning != want.reasoning || got.emptyText != want.emptyText ||
+		got.reasoningTokens != want.reasoningTokens || got.hasReasoningTokens != want.hasReasoningTokens {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
 	if got.text > len(data) || (got.text > 0) != (got.hasAnswer || got.reasoning) {
@@ -120,10 +120,10 @@ func checkFrame(t *testing.T, data []byte) {
 	checkAnswer(t, got.answer, string(want.answer))
 }
 
-// checkAnswer checks the text between the quotes of a JSON string, before and after mend.
+// checkAnswer checks the text between the quotes of a JSON string, before and after repairText.
 func checkAnswer(t *testing.T, answer []byte, want string) {
 	t.Helper()
-	for _, a := range [][]byte{answer, mend(bytes.Clone(answer))} {
+	for _, a := range [][]byte{answer, repairText(bytes.Clone(answer))} {
 		var got string
 		if err := json.Unmarshal(slices.Concat([]byte{'"'}, a, []byte{'"'}), &got); err != nil || got != want {
 			t.Fatalf("answer %q: %q, want %q: %v", a, got, want, err)

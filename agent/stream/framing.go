@@ -88,8 +88,8 @@ func (f *framing) step(b byte) bool {
 	case inSize:
 		return f.size(b)
 	case inExtension:
-		f.to(b == '\r', sizeEnd)
-		return b != '\n' && f.short()
+		f.moveIf(b == '\r', sizeEnd)
+		return b != '\n' && f.lineFits()
 	case sizeEnd:
 		return b == '\n' && f.begin()
 	case dataEnd:
@@ -104,8 +104,8 @@ func (f *framing) step(b byte) bool {
 		}
 		return b != '\n'
 	case inTrailer:
-		f.to(b == '\r', trailerEnd)
-		return b != '\n' && f.short()
+		f.moveIf(b == '\r', trailerEnd)
+		return b != '\n' && f.lineFits()
 	case trailerEnd:
 		f.place = trailerBegin
 		return b == '\n'
@@ -115,15 +115,15 @@ func (f *framing) step(b byte) bool {
 	}
 }
 
-// to moves to a place if time is true.
-func (f *framing) to(time bool, place chunkPlace) {
-	if time {
+// moveIf moves to a place if time is true.
+func (f *framing) moveIf(condition bool, place chunkPlace) {
+	if condition {
 		f.place = place
 	}
 }
 
-// short counts a byte of a line and reports whether the line is within longestLine.
-func (f *framing) short() bool {
+// lineFits counts a byte of a line and reports whether the line is within longestLine.
+func (f *framing) lineFits() bool {
 	f.line++
 	return f.line <= longestLine
 }

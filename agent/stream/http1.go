@@ -134,16 +134,16 @@ func (c *http1Conn) quiet() bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// parts pools write buffers.
-var parts = sync.Pool{New: func() any { b := make([]byte, 0, writeBuffer); return &b }}
+// writeBuffers pools write buffers.
+var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, writeBuffer); return &b }}
 
 // send writes a request. A short one is written in one system call. A long one is written by its own goroutine, since
 // the server may answer before it has read all of the request.
 func (p *http1Pool) send(b *http1Body, q *outgoing) error {
-	part := parts.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	part := writeBuffers.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
 	*part = p.appendHead((*part)[:0], q)
 	if len(*part)+q.length <= writeBuffer {
-		defer parts.Put(part)
+		defer writeBuffers.Put(part)
 		return writeParts(b.conn.conn, q.body, part)
 	}
 	if !p.dialer.enter() {
@@ -153,7 +153,7 @@ func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 	b.wrote = wrote
 	b.writer.Go(func() {
 		defer p.dialer.dials.Done()
-		defer parts.Put(part)
+		defer writeBuffers.Put(part)
 		if writeParts(c, q.body, part) == nil {
 			close(wrote)
 		}

@@ -45,25 +45,25 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true, CA: a.pem}})
 			for range 50 {
 				var o Observation
-				var came, seen []clock.Instant
+				var arrivals, seen []clock.Instant
 				c.Do(t.Context(), Request{
 					Body: body(c),
 					OnFrame: func(_ []byte, at, read clock.Instant) {
-						came, seen = append(came, at),
+						arrivals, seen = append(arrivals, at),
 							append(seen, read)
 					},
 					OnToken: func(clock.Instant, int) {
-						if len(came) == 1 {
+						if len(arrivals) == 1 {
 							read <- struct{}{}
 							<-time.After(2 * hold)
 						}
 					},
 				}, &o)
-				if o.Err != nil || len(came) != frames+1 {
-					t.Fatalf("%v, %d frames", o.Err, len(came))
+				if o.Err != nil || len(arrivals) != frames+1 {
+					t.Fatalf("%v, %d frames", o.Err, len(arrivals))
 				}
 				worst := time.Duration(0)
-				for _, at := range came[1:] {
+				for _, at := range arrivals[1:] {
 					off := at.Sub(<-sent)
 					if off < 0 {
 						t.Errorf("a frame came %v before it was sent", -off)

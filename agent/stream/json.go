@@ -193,7 +193,7 @@ func (c *cursor) skip(depth int) []byte {
 	case first == '-' || isDigit(first):
 		c.number()
 	default:
-		c.word(first)
+		c.literal(first)
 	}
 	if c.bad {
 		return nil
@@ -201,8 +201,8 @@ func (c *cursor) skip(depth int) []byte {
 	return c.b[from:c.i]
 }
 
-// word consumes true, false or null.
-func (c *cursor) word(first byte) {
+// literal consumes true, false or null.
+func (c *cursor) literal(first byte) {
 	word := "null"
 	switch first {
 	case 't':

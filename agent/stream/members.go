@@ -18,8 +18,8 @@ func members(data []byte, names []string, values [][]byte) error {
 	return decodeMembers(data, names, values)
 }
 
-// part is members for the value of a member. If the value is absent or not an object, all values become nil.
-func part(data []byte, names []string, values [][]byte) {
+// nestedMembers is members for the value of a member. If the value is absent or not an object, all values become nil.
+func nestedMembers(data []byte, names []string, values [][]byte) {
 	if len(data) == 0 || data[0] != '{' || members(data, names, values) != nil {
 		clear(values)
 	}
@@ -75,9 +75,9 @@ func unquoted(value []byte) []byte {
 	return value[1 : len(value)-1]
 }
 
-// word decodes a JSON string. It returns an empty slice for anything else. It allocates only for escapes and invalid
-// UTF-8.
-func word(value []byte) []byte {
+// stringBytes decodes a JSON string. It returns an empty slice for anything else. It allocates only for escapes and
+// invalid UTF-8.
+func stringBytes(value []byte) []byte {
 	raw := unquoted(value)
 	if bytes.IndexByte(raw, '\\') >= 0 || !utf8.Valid(raw) {
 		return []byte(text(value))
@@ -105,9 +105,9 @@ func (f *frame) fail(kind, value []byte) {
 	f.failed, f.fault = true, text(value)
 	if o := object(value); o != nil {
 		f.fault = text(o["message"])
-		kind = word(o["type"])
+		kind = stringBytes(o["type"])
 		if len(kind) == 0 {
-			kind = word(o["code"])
+			kind = stringBytes(o["code"])
 		}
 	}
 	if len(kind) > 0 && f.fault != "" {

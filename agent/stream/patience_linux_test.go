@@ -12,7 +12,7 @@ import (
 
 // The server is not reported as late while the sweeper handles bytes that it has just read, when the kernel has none
 // left.
-func TestPatienceWhileASweeperReads(t *testing.T) {
+func TestNoTimeoutWhileASweeperReads(t *testing.T) {
 	for name, last := range map[string]clock.Instant{"first token": 0, "gap": 1} {
 		t.Run(name, func(t *testing.T) {
 			one, _ := newSockets(t)
@@ -37,7 +37,7 @@ func TestPatienceWhileASweeperReads(t *testing.T) {
 }
 
 // A request that has ended is not looked at again, even if its connection has unread bytes.
-func TestPatienceEnds(t *testing.T) {
+func TestTimerOfAnEndedRequest(t *testing.T) {
 	one, other := newSockets(t)
 	w := patience{first: time.Hour}.watch(t.Context(), clock.Now())
 	w.conn.Store(&conn{socket: one})

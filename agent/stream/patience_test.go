@@ -38,7 +38,7 @@ func pausing(head time.Duration, pauses ...time.Duration) http.HandlerFunc {
 	}
 }
 
-func TestWaitsThatEnd(t *testing.T) {
+func TestStreamTimeouts(t *testing.T) {
 	const long = time.Hour // longer than any test
 	type times struct {
 		config Config
@@ -100,7 +100,7 @@ func TestWaitsThatEnd(t *testing.T) {
 }
 
 // If the program is late, the server is not reported as late: bytes that came in time are still unread.
-func TestPatienceOfABusyProgram(t *testing.T) {
+func TestNoTimeoutOfABusyProgram(t *testing.T) {
 	for name, config := range map[string]Config{"gap": {GapTimeout: hold / 2},
 		"gap, HTTP/2": {GapTimeout: hold / 2, Connection: Connection{HTTP2: true}}} {
 		t.Run(name, func(t *testing.T) {

@@ -138,13 +138,13 @@ func TestPreconnectRefused(t *testing.T) {
 // TestPreconnectedAndClosed: if a server closes an idle connection before its first request, with or without a reason,
 // the request opens another connection and completes.
 func TestPreconnectedAndClosed(t *testing.T) {
-	for name, said := range map[string]string{"silent": "",
+	for name, sent := range map[string]string{"silent": "",
 		"says why": "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			var connections atomic.Int32
 			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
 				if connections.Add(1) == 1 {
-					io.WriteString(c, said)
+					io.WriteString(c, sent)
 				} else {
 					answer(chunkedHead, chunk(tokenFrame("a")), chunk(doneFrame), lastChunk)(c, r)
 				}

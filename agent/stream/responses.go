@@ -36,14 +36,14 @@ func (responses) frame(data []byte, f *frame) error {
 	if err := members(data, responsesEvent, v[:]); err != nil {
 		return err
 	}
-	kind, delta, response, item, fault := word(v[0]), v[1], v[2], v[3], v[4]
+	kind, delta, response, item, fault := stringBytes(v[0]), v[1], v[2], v[3], v[4]
 	switch string(kind) {
 	case "response.output_text.delta":
 		f.chunk, f.answer = true, unquoted(delta)
 		f.addOutput(delta, false)
 	case "response.output_item.added":
 		var name [1][]byte
-		part(item, responsesToolName, name[:])
+		nestedMembers(item, responsesToolName, name[:])
 		f.addOutput(name[0], false)
 	case "response.completed", "response.incomplete", "response.failed":
 		f.end = true
@@ -55,7 +55,7 @@ func (responses) frame(data []byte, f *frame) error {
 		}
 		f.fail(nil, fault)
 	default:
-		f.other(kind, data, delta, fault, string(word(v[5])) == "response")
+		f.other(kind, data, delta, fault, string(stringBytes(v[5])) == "response")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 		f.response(data, false)
 		f.chunk = true
 		var v [5][]byte
-		part(data, responsesAnswer, v[:])
+		nestedMembers(data, responsesAnswer, v[:])
 		f.outputs(v[4])
 	case filled(fault):
 		f.fail(nil, fault)
@@ -84,23 +84,23 @@ func (f *frame) other(kind, data, delta, fault []byte, whole bool) {
 // incomplete response is the reason why it is incomplete.
 func (f *frame) response(data []byte, failed bool) {
 	var v [5][]byte
-	part(data, responsesAnswer, v[:])
-	status, details, usage, fault := word(v[0]), v[1], v[2], v[3]
+	nestedMembers(data, responsesAnswer, v[:])
+	status, details, usage, fault := stringBytes(v[0]), v[1], v[2], v[3]
 	if failed || string(status) == "failed" || filled(fault) {
 		f.fail(nil, fault)
 		return
 	}
 	f.finish = status
 	var reason [1][]byte
-	part(details, responsesReason, reason[:])
-	if why := word(reason[0]); len(why) > 0 {
+	nestedMembers(details, responsesReason, reason[:])
+	if why := stringBytes(reason[0]); len(why) > 0 {
 		f.finish = why
 	}
 	var u [4][]byte
-	part(usage, responsesUsage, u[:])
+	nestedMembers(usage, responsesUsage, u[:])
 	var cached, thought [1][]byte
-	part(u[2], responsesDetails, cached[:])
-	part(u[3], responsesThought, thought[:])
+	nestedMembers(u[2], responsesDetails, cached[:])
+	nestedMembers(u[3], responsesThought, thought[:])
 	f.setUsage(u[0], cached[0], u[1])
 	f.reasoningTokens, f.hasReasoningTokens = number(thought[0])
 }

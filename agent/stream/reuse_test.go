@@ -35,10 +35,10 @@ func TestNextRequestAfterAnyResponse(t *testing.T) {
 		"chunked, no chunk":  {chunked + "-1\r\n", 2, false, false},
 		"refused":            {refused, 0, true, false},
 		"refused, surplus":   {refused + "x", 0, false, false},
-		"told to go on":      {"HTTP/1.1 100 Continue\r\n\r\n" + chunked + lastChunk, 2, true, false},
+		"100 Continue":       {"HTTP/1.1 100 Continue\r\n\r\n" + chunked + lastChunk, 2, true, false},
 		"hints":              {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + sized, 2, true, false},
 		"old":                {"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + stream, 2, false, true},
-		"told to close": {"HTTP/1.1 200 OK\r\nConnection: close\r\n" + sized[len("HTTP/1.1 200 OK\r\n"):], 2,
+		"Connection: close": {"HTTP/1.1 200 OK\r\nConnection: close\r\n" + sized[len("HTTP/1.1 200 OK\r\n"):], 2,
 			false, false},
 		"done, end cut short": {chunked, 2, false, true},
 	} {

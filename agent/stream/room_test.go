@@ -16,8 +16,8 @@ import (
 
 const runawayClass = spatev1.ErrorClass_ERROR_CLASS_RUNAWAY
 
-// forever sends a head and then the same bytes, until the client disconnects.
-func forever(head, again string) func(net.Conn, *bufio.Reader) {
+// endlessResponse sends a head and then the same bytes, until the client disconnects.
+func endlessResponse(head, again string) func(net.Conn, *bufio.Reader) {
 	block := []byte(strings.Repeat(again, max(1, (1<<20)/len(again))))
 	return func(c net.Conn, r *bufio.Reader) {
 		if !takeRequest(r) {
@@ -66,7 +66,7 @@ func TestEndlessAnswersAreEnded(t *testing.T) {
 	const budget = 4 << 20
 	for name, e := range endless {
 		t.Run(name, func(t *testing.T) {
-			s := newRawServer(t, forever(e.head, e.again))
+			s := newRawServer(t, endlessResponse(e.head, e.again))
 			memory := NewMemory(budget)
 			c := newTestClient(t, Config{Endpoints: []string{s.URL}, RequestTimeout: 20 * time.Second, Memory: memory,
 				MaxOutput: 256})
@@ -114,7 +114,7 @@ func classOf(o *Observation) spatev1.ErrorClass {
 // A server that sends faster than its bytes are parsed delays neither its own timeout nor other streams.
 func TestFloodDoesNotDelayOthers(t *testing.T) {
 	const timeout = time.Second
-	flood := newRawServer(t, forever(endlessHead, "\n"))
+	flood := newRawServer(t, endlessResponse(endlessHead, "\n"))
 	good := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(finishFrame),
 		chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{
@@ -197,7 +197,8 @@ func TestLongAnswersLeaveLittleGarbage(t *testing.T) {
 				}
 			}
 			runtime.ReadMemStats(&after)
-			if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 2*size { // 3 to 4 times it without reuse
+			// Without reuse it would be 3 to 4 times the size.
+			if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 2*size {
 				t.Errorf("an answer of %d KiB took %d KiB", size>>10, each>>10)
 			}
 		})

@@ -26,19 +26,19 @@ func TestEchoedKeysAreMasked(t *testing.T) {
 			func(k string) string { return hex.EncodeToString([]byte(k)) },
 			func(k string) string { return base64.StdEncoding.EncodeToString([]byte(k)) },
 		}).Draw(t, "echo")
-		said := s.clean("invalid key: " + echo(key) + ", sorry")
+		message := s.clean("invalid key: " + echo(key) + ", sorry")
 		for i := 0; i+shortestPiece <= len(key); i++ {
-			plain, _ := visible(said)
+			plain, _ := visible(message)
 			if strings.Contains(plain, key[i:i+shortestPiece]) {
-				t.Fatalf("%q shows %q of %q", said, key[i:i+shortestPiece], key)
+				t.Fatalf("%q shows %q of %q", message, key[i:i+shortestPiece], key)
 			}
 		}
 		if decoded, err := base64.StdEncoding.DecodeString(echo(key)); err == nil && string(decoded) == key &&
-			strings.Contains(said, echo(key)[:12]) {
-			t.Fatalf("%q shows the key in base64", said)
+			strings.Contains(message, echo(key)[:12]) {
+			t.Fatalf("%q shows the key in base64", message)
 		}
-		if !strings.HasPrefix(said, "invalid key: ") {
-			t.Fatalf("%q lost what is no secret", said)
+		if !strings.HasPrefix(message, "invalid key: ") {
+			t.Fatalf("%q lost what is no secret", message)
 		}
 	})
 }
@@ -48,9 +48,9 @@ func TestKeysInBase64AreMaskedAtEachPlace(t *testing.T) {
 	const key = "sk-0123456789abcdef"
 	s := secretsOf(Config{APIKey: key})
 	for _, before := range []string{"", "u", "us", "use", "user:"} {
-		said := s.clean("authorization: " + base64.StdEncoding.EncodeToString([]byte(before+key+":x")))
-		if !strings.Contains(said, masked) {
-			t.Errorf("%q: %q", before, said)
+		message := s.clean("authorization: " + base64.StdEncoding.EncodeToString([]byte(before+key+":x")))
+		if !strings.Contains(message, masked) {
+			t.Errorf("%q: %q", before, message)
 		}
 	}
 }

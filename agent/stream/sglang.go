@@ -43,18 +43,18 @@ func (sglang) frame(data []byte, f *frame) error {
 	if err := members(data, sglangFrame, v[:]); err != nil {
 		return err
 	}
-	said, ids, meta, fault := v[0], v[1], v[2], v[3]
+	answer, ids, meta, fault := v[0], v[1], v[2], v[3]
 	if filled(fault) {
 		f.fail(nil, fault)
 		return nil
 	}
 	f.chunk = true
-	f.answer, f.span = unquoted(said), spanSoFar
-	if len(said) == 0 { // the server has no tokenizer
+	f.answer, f.span = unquoted(answer), spanSoFar
+	if len(answer) == 0 { // the server has no tokenizer
 		f.token, f.span = filled(ids), spanPiece
 	}
 	var m [4][]byte
-	part(meta, sglangMeta, m[:])
+	nestedMembers(meta, sglangMeta, m[:])
 	f.setUsage(m[0], m[1], m[2])
 	f.setSGLangFinish(m[3])
 	if f.span == spanSoFar && f.newIDs(ids) {
@@ -73,10 +73,10 @@ func (f *frame) newIDs(ids []byte) bool {
 
 // setSGLangFinish records SGLang's finish reason: an object with a type, or a string. An aborted request has failed.
 func (f *frame) setSGLangFinish(reason []byte) {
-	f.finish = word(reason)
+	f.finish = stringBytes(reason)
 	var v [2][]byte
-	part(reason, sglangFinish, v[:])
-	switch kind := word(v[0]); {
+	nestedMembers(reason, sglangFinish, v[:])
+	switch kind := stringBytes(v[0]); {
 	case string(kind) == "abort":
 		f.fail(kind, v[1])
 	case len(kind) > 0:

@@ -43,7 +43,7 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 				t.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
 			}
 			if late, gap := o.FirstToken.Sub(<-sent), time.Duration(o.Gaps(nil)[0]); late > gap/2 || gap < hold {
-				t.Errorf("the first token is said to have come %v late, the second %v later", late, gap)
+				t.Errorf("the first token was reported as arriving %v late, the second %v later", late, gap)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestFirstByteIsNotOfAnInterimResponse(t *testing.T) {
 				t.Fatal(o.Err)
 			}
 			if begun := <-sent; o.FirstByte < begun {
-				t.Errorf("the first byte is said to have come %v before it was sent", begun.Sub(o.FirstByte))
+				t.Errorf("the first byte was reported as arriving %v before it was sent", begun.Sub(o.FirstByte))
 			}
 		})
 	}

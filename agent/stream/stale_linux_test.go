@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// hangsUp is a connection that the peer closes while the first bytes of a request are being written.
-type hangsUp struct {
+// closingConn is a connection that the peer closes while the first bytes of a request are being written.
+type closingConn struct {
 	*socket
 	begun chan struct{}
 }
 
-func (h hangsUp) Read([]byte) (int, error) { <-h.begun; return 0, io.EOF }
+func (h closingConn) Read([]byte) (int, error) { <-h.begun; return 0, io.EOF }
 
-func (h hangsUp) Write([]byte) (int, error) {
+func (h closingConn) Write([]byte) (int, error) {
 	close(h.begun)
 	<-h.closed
 	for range 1000 { // the kernel had accepted some bytes before the close
@@ -42,7 +42,7 @@ func TestFailedRequestIsNotBeingWritten(t *testing.T) {
 	u := &url.URL{Scheme: "http", Host: "a"}
 	client := newTestClient(t, Config{Endpoints: []string{"http://127.0.0.1:1"}})
 	p := newHTTP1Pool(client.dialer, false)
-	c := &http1Conn{conn: &conn{Conn: hangsUp{one, make(chan struct{})}, socket: one, remove: client.dialer.remove},
+	c := &http1Conn{conn: &conn{Conn: closingConn{one, make(chan struct{})}, socket: one, remove: client.dialer.remove},
 		origin: origin{"http", "a"}}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReader(c)
 	p.idle.put(c.origin, c)

@@ -75,7 +75,7 @@ func checkHeldBack(t *testing.T, o *Observation, truth clock.Instant) {
 	t.Helper()
 	wrong := o.LastToken.Sub(truth)
 	if wrong < 0 || wrong > hold/4 {
-		t.Errorf("frame sent at %d is said to have come %v later; it was read %v later", truth, wrong, hold)
+		t.Errorf("frame sent at %d was reported as arriving %v later; it was read %v later", truth, wrong, hold)
 	}
 	if len(o.Lags) != 2 || time.Duration(o.Lags[1]) < hold/2 {
 		t.Errorf("receive lags %v, of which the second is to be about %v", o.Lags, hold)

@@ -31,12 +31,12 @@ func (tgi) frame(data []byte, f *frame) error {
 	}
 	token, all, details, fault := v[0], v[1], v[2], v[3]
 	if filled(fault) {
-		f.fail(word(v[4]), fault)
+		f.fail(stringBytes(v[4]), fault)
 		return nil
 	}
 	f.end = len(all) > 0 && all[0] == '"'
 	var t [2][]byte
-	part(token, tgiToken, t[:])
+	nestedMembers(token, tgiToken, t[:])
 	switch {
 	case len(token) == 0: // an answer in one piece
 		f.answer = unquoted(all)
@@ -48,8 +48,8 @@ func (tgi) frame(data []byte, f *frame) error {
 	f.hasAnswer, f.token = f.text > 0, f.text > 0 || f.oneToken
 	f.chunk = f.token
 	var d [3][]byte
-	part(details, tgiDetails, d[:])
-	f.finish = word(d[0])
+	nestedMembers(details, tgiDetails, d[:])
+	f.finish = stringBytes(d[0])
 	f.setUsage(d[2], nil, d[1])
 	return nil
 }

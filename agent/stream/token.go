@@ -119,14 +119,14 @@ func (x *exchange) tokensAdded(f *frame) int {
 	case !f.chunk:
 		return TokensUnknown
 	case f.oneToken && !f.hasOutput:
-		x.counted++
+		x.runningTokens++
 		return 1
 	case !f.hasOutput || x.noRunningUsage:
 		x.noRunningUsage = x.noRunningUsage || !f.role
 		return TokensUnknown
 	}
-	tokens := max(f.output, x.counted) - x.counted
-	x.counted += tokens
+	tokens := max(f.output, x.runningTokens) - x.runningTokens
+	x.runningTokens += tokens
 	return int(min(tokens, 1<<31))
 }
 
@@ -156,7 +156,7 @@ func (x *exchange) token(f *frame, read reading, tokens int) {
 	}
 	switch {
 	case f.hasAnswer && o.FirstAnswer == 0:
-		o.FirstAnswer, x.beforeAnswer = read.at, x.counted-uint64(max(tokens, 0))
+		o.FirstAnswer, x.beforeAnswer = read.at, x.runningTokens-uint64(max(tokens, 0))
 	case f.reasoning && o.FirstAnswer == 0:
 		o.ReasoningFrames++
 	}
