@@ -51,8 +51,9 @@ func (triton) describe(ctx context.Context, c *Client, endpoint int) ([]Model, s
 }
 
 // count always fails: Triton counts no tokens.
-func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Tokens,
-	error) { //nolint:unparam // it is a counter
+//
+//nolint:unparam // it is a tokenCounter
+func (triton) count(_ context.Context, c *Client, _ int, _ string, _ bool) (Tokens, error) {
 	return Tokens{}, c.unusable("/tokenize", "this API cannot count tokens")
 }
 

@@ -47,7 +47,7 @@ func TestFailedRequestIsNotBeingWritten(t *testing.T) {
 	c.interrupted, c.reader = c.interrupt, bufio.NewReader(c)
 	p.idle.put(c.origin, c)
 	body, user := &payload{left: make([]byte, 4*writeBuffer)}, new(keepingUser)
-	// nolint:bodyclose // there is no response
+	//nolint:bodyclose // there is no response
 	_, err := p.roundTrip(t.Context(), &outgoing{method: "POST", url: u, body: body, length: 4 * writeBuffer}, user)
 	if w := c.stateOf(user.io); err == nil || w.written != 5 {
 		t.Errorf("%v, %d bytes were written", err, w.written)
