@@ -111,7 +111,7 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 		case err == nil:
 		case ctx.Err() != nil:
 			return "", fmt.Errorf("dataset %s: %w after %d of %d bytes", ds.GetSha256(), context.Cause(ctx),
-				in.Have(), ds.GetSize())
+				in.Written(), ds.GetSize())
 		case !transient(err):
 			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), reason.Plain(err.Error()))
 		default:
@@ -152,8 +152,8 @@ func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1
 
 // checkComplete returns an error if the coordinator's file ended too soon.
 func checkComplete(in *store.Incoming, ds *spatev1.Dataset) error {
-	if in.Have() < ds.GetSize() {
-		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Have(), ds.GetSize())
+	if in.Written() < ds.GetSize() {
+		return fmt.Errorf("the coordinator's file ends after %d of %d bytes", in.Written(), ds.GetSize())
 	}
 	return nil
 }

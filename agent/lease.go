@@ -80,8 +80,8 @@ func (r *runner) expireLease() {
 	if clock.Now() < end {
 		return
 	}
-	r.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length, "assignment",
-		describe(a.ref))
+	r.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length,
+		"assignment", describe(a.ref))
 	r.finish(func(l *load) {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))

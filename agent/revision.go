@@ -23,8 +23,9 @@ func (r *runner) revise(m *spatev1.Revise, to responder) {
 
 // reviseUnarmed handles everything that needs no load under way. If there is such a load, it returns the load's
 // assignment. found is nil if the answer follows when the preparation ends.
-func (r *runner) reviseUnarmed(m *spatev1.Revise, to responder) (underWay *assignment, found *spatev1.Preparation,
-	err error) {
+func (r *runner) reviseUnarmed(
+	m *spatev1.Revise, to responder,
+) (underWay *assignment, found *spatev1.Preparation, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, ref := r.current, m.GetRef()

@@ -223,7 +223,7 @@ func (s *readyStage) makeContent() (err error) {
 
 // checkLongest returns an error if the longest request exceeds the server's limit, as far as both are known.
 func (s *readyStage) checkLongest() error {
-	longest, known := workload.Longest(s.stage.GetWorkload(), s.stage.GetDataset())
+	longest, known := workload.LongestRequest(s.stage.GetWorkload(), s.stage.GetDataset())
 	most := s.found.Preparation.MaxModelTokens
 	if !known || most == nil || longest <= *most {
 		return nil

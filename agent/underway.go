@@ -139,8 +139,8 @@ func (r *runner) logRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, rea
 		}
 		a.refusalLogged = true
 	}
-	r.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref), "window",
-		s.GetWindow(),
+	r.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref),
+		"window", s.GetWindow(),
 		"sequence", s.GetKey().GetSequence(), "reason", reason)
 }
 

@@ -199,8 +199,8 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 	}
 }
 
-// taken tries both wishes, then each alone, then none, until the server accepts a request.
-func (f *finder) taken(ctx context.Context, exact, running bool) (stream.TrialRequest, stream.TrialResult, error) {
+// firstAccepted tries both goals, then each alone, then none, until the server accepts a request.
+func (f *finder) firstAccepted(ctx context.Context, exact, running bool) (stream.TrialRequest, stream.TrialResult, error) {
 	var refused error
 	var before []stream.TrialRequest
 	for _, a := range []stream.TrialRequest{{Exact: exact, Running: running}, {Exact: exact}, {Running: running}, {}} {

@@ -188,9 +188,9 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
-	s.count(c, measure.InOneFrame, when(!o.WholeAnswer && o.TokenFrames == 1 && o.OutputTokens >= several))
-	s.count(c, measure.InOneRead, when(!o.WholeAnswer && o.InOneRead && o.TokenFrames >= several))
-	s.count(c, measure.Undecided, when(o.Undecided))
+	s.count(c, measure.InOneFrame, oneIf(!o.WholeAnswer && o.TokenFrames == 1 && o.OutputTokens >= suspiciousTokens))
+	s.count(c, measure.InOneRead, oneIf(!o.WholeAnswer && o.InOneRead && o.TokenFrames >= suspiciousTokens))
+	s.count(c, measure.Undecided, oneIf(o.Undecided))
 	if !o.WholeAnswer && o.HeadTokens != stream.TokensUnknown {
 		s.count(c, measure.WithHeadTokens, 1)
 		s.count(c, measure.HeadTokens, uint64(o.HeadTokens))

@@ -333,9 +333,9 @@ func TestUnrequestedLengthsAreNotMissed(t *testing.T) {
 
 func TestTokensOfUnmeasuredRequestsAreCountedApart(t *testing.T) {
 	tape := newTape(1, 1, false)
-	tape.Shard(0).Token(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
-	tape.Shard(0).Token(&Request{}, at(1600*time.Millisecond), 2)
-	tape.Shard(0).Token(&Request{}, at(1700*time.Millisecond), stream.TokensUnknown)
+	tape.Shard(0).RecordToken(&Request{Unmeasured: true}, at(1500*time.Millisecond), 3)
+	tape.Shard(0).RecordToken(&Request{}, at(1600*time.Millisecond), 2)
+	tape.Shard(0).RecordToken(&Request{}, at(1700*time.Millisecond), stream.TokensUnknown)
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
 	want := &spatev1.Counters{UnmeasuredFrames: 1, Frames: 2, TokensArrived: 2, UncountedFrames: 1}

@@ -33,9 +33,9 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		TextBytes:    o.TextBytes,
 		FinishReason: clip(o.FinishReason, measure.MaxText),
 	}
-	known(row, o)
+	setOptional(row, o)
 	if !o.WholeAnswer { // the only frame of a whole answer says nothing about the first token
-		streamed(row, start, o)
+		setStreamed(row, start, o)
 	}
 	return row
 }

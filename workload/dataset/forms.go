@@ -89,8 +89,9 @@ func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
 }
 
 // trace reads rows with times by a function, and adds them in the order of their times.
-func (b *builder) trace(c *spatev1.TraceContent, parse func(text []byte) (timedRow, error),
-	fill func(timedRow, *Row) error) {
+func (b *builder) trace(
+	c *spatev1.TraceContent, parse func(text []byte) (timedRow, error), fill func(timedRow, *Row) error,
+) {
 	b.setMaxSkipped(c.MaxSkipped)
 	b.flags |= hasTimes
 	sorter := &timeSorter{limit: sorterBytes, unit: "line"}
