@@ -114,7 +114,7 @@ func TestUnavailableDatasets(t *testing.T) {
 		"shorter than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 9}, nil,
 			"ends after 4 of 9"},
 		"longer than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil,
-			"more than the 3 bytes"},
+			"more than the announced 3 bytes"},
 		"coordinator is gone": {gone, right, func(d *datasets) { d.setService(nil) },
 			"the stage was given up after 0 of 4 bytes"},
 		"no directory": {context.Background(), right, func(d *datasets) { d.dir = "" }, "no directory"},
