@@ -65,7 +65,7 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
 	{ all=0; go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... || all=$$?; \
-		go test -json -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution)' ./coordinator/membership ./agent/arrival || all=$$?; exit $$all; } | go run ./internal/testsummary
+		go test -json -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution)' ./coordinator/membership ./schedule || all=$$?; exit $$all; } | go run ./internal/testsummary
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
 # A vLLM on loopback that nobody else uses, and the ID of the token that ends its outputs (0: do not test natural ends).

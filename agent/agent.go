@@ -1,7 +1,7 @@
 // Package agent generates one agent's load of a stage and reports what it measured to the coordinator.
 //
 // A session holds the connection to the coordinator: assignments come in, snapshots go out. A ready stage turns an
-// assignment into requests: agent/arrival gives the schedule, package workload the content, and agent/stream the
+// assignment into requests: schedule gives the schedule, package workload the content, and agent/stream the
 // client. The recorder measures the requests, and the outbox keeps each snapshot until the coordinator has it for good.
 // A load under way does not need the connection: the agent continues for the length of its lease, and drains when the
 // lease ends.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/schedule"
 )
 
 // closedLoop keeps slots busy. One goroutine waits for them; each slot runs on its own goroutine.
@@ -31,10 +31,10 @@ type closedLoop struct {
 type slot struct {
 	*worker
 	number   int
-	gate     chan struct{}   // closed when it is known whether the load starts
-	next     arrival.Arrival // prepared
-	free     clock.Instant   // when the slot is or was free for its next arrival
-	ramped   bool            // it has played a measured arrival
+	gate     chan struct{}    // closed when it is known whether the load starts
+	next     schedule.Arrival // prepared
+	free     clock.Instant    // when the slot is or was free for its next arrival
+	ramped   bool             // it has played a measured arrival
 	running  bool
 	revision int // revision of the stripe whose arrivals it last looked for
 }
@@ -54,7 +54,7 @@ func (l *load) runClosed() {
 	c.wait()
 	c.setRevised(nil)
 	l.closed.Measure(0) // so that a pending warm-up does not hide arrivals that were never begun
-	l.countRestNeverSent(func() (arrival.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
+	l.countRestNeverSent(func() (schedule.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
 }
 
 // releasedAtOnce is how many slots are released at a time. The scheduler runs ready goroutines in turn: with 20,000
@@ -239,7 +239,7 @@ func (s *slot) think() {
 
 // take returns the closed loop's next arrival, and marks where the measured ones end. If there is none, the load
 // drains.
-func (l *load) take(now clock.Instant) (arrival.Arrival, bool) {
+func (l *load) take(now clock.Instant) (schedule.Arrival, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	elapsed := max(now.Sub(l.start), 0)

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 )
 
 // outcome is everything that a load emitted.
@@ -212,11 +212,11 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 		}
 	}
 	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
-	alone, err := arrival.NewShare(&spatev1.Stripe{Weights: []uint32{1}})
+	alone, err := schedule.NewShare(&spatev1.Stripe{Weights: []uint32{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := arrival.NewOpen(stage.GetLoad(), stage.GetSeed(), alone)
+	plan, err := schedule.NewOpen(stage.GetLoad(), stage.GetSeed(), alone)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/timer"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 )
 
 // How far ahead of their start requests are prepared, so that building a long prompt does not delay a request.
@@ -35,12 +35,12 @@ type openLoop struct {
 
 	lastMeasured clock.Instant // last start of a measured arrival; 0: none
 
-	next     arrival.Arrival // first arrival that is not in ahead
-	more     bool            // next is valid
-	ahead    []*openWorker   // arrivals being prepared, in order
-	scouted  arrival.Arrival // the scout's position
-	passed   arrival.Arrival // latest arrival that the scout has passed
-	scouting bool            // the scout has not reached the end of the schedule
+	next     schedule.Arrival // first arrival that is not in ahead
+	more     bool             // next is valid
+	ahead    []*openWorker    // arrivals being prepared, in order
+	scouted  schedule.Arrival // the scout's position
+	passed   schedule.Arrival // latest arrival that the scout has passed
+	scouting bool             // the scout has not reached the end of the schedule
 
 	workerCount int // number of workers
 	noticed     func(data []byte, at, seen clock.Instant)
@@ -228,7 +228,7 @@ func (o *openLoop) checkEnd() (tookOver, over bool) {
 }
 
 // commandFor returns how an arrival is sent, and marks where the measured arrivals end.
-func (o *openLoop) commandFor(a arrival.Arrival) command {
+func (o *openLoop) commandFor(a schedule.Arrival) command {
 	switch {
 	case !a.Unmeasured:
 		o.lastMeasured = o.last
@@ -240,7 +240,7 @@ func (o *openLoop) commandFor(a arrival.Arrival) command {
 }
 
 // due returns when an arrival is due.
-func (o *openLoop) due(a arrival.Arrival) clock.Instant { return o.start.Add(a.Offset) }
+func (o *openLoop) due(a schedule.Arrival) clock.Instant { return o.start.Add(a.Offset) }
 
 // prepareAhead hands the arrivals of the near future to workers.
 func (o *openLoop) prepareAhead(now clock.Instant) {
@@ -324,7 +324,7 @@ func (o *openLoop) dropRest(now clock.Instant) {
 		o.countIfNeverSent(o.following())
 	}
 	o.noteRest()
-	o.countRestNeverSent(func() (arrival.Arrival, bool) { more := o.more; return o.following(), more })
+	o.countRestNeverSent(func() (schedule.Arrival, bool) { more := o.more; return o.following(), more })
 	if o.restUnknown() {
 		o.countRest()
 	}
@@ -358,14 +358,14 @@ func (o *openLoop) countRest() {
 }
 
 // countIfNeverSent counts an arrival as never sent if it lies within the schedule.
-func (o *openLoop) countIfNeverSent(a arrival.Arrival) {
+func (o *openLoop) countIfNeverSent(a schedule.Arrival) {
 	if a, within := o.open.Settle(a); within {
 		o.countNeverSent(a)
 	}
 }
 
 // following takes the next arrival from the schedule.
-func (o *openLoop) following() arrival.Arrival {
+func (o *openLoop) following() schedule.Arrival {
 	a := o.next
 	o.next, o.more = o.open.Next()
 	return a

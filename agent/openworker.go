@@ -3,16 +3,16 @@ package agent
 import (
 	"sync/atomic"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/schedule"
 )
 
 // openWorker is a worker on a goroutine of its own.
 type openWorker struct {
 	*worker
-	arrivals chan arrival.Arrival
+	arrivals chan schedule.Arrival
 	fire     chan command
-	at       arrival.Arrival
+	at       schedule.Arrival
 	prepared atomic.Bool // ready to be sent
 	awaited  bool        // the loop waits until this worker has started
 }
@@ -37,7 +37,7 @@ func (o *openLoop) takeWorker() *openWorker {
 	}
 	w := &openWorker{
 		worker:   o.newWorker(o.workerCount),
-		arrivals: make(chan arrival.Arrival, 1),
+		arrivals: make(chan schedule.Arrival, 1),
 		fire:     make(chan command, 1),
 	}
 	w.onFrame = chainOnFrame(w.onFrame, o.noticed)
@@ -69,7 +69,7 @@ func (o *openLoop) serve(w *openWorker) {
 }
 
 // playOne plays an arrival that holds a place, and releases the place.
-func (o *openLoop) playOne(w *openWorker, a arrival.Arrival, ready bool) {
+func (o *openLoop) playOne(w *openWorker, a schedule.Arrival, ready bool) {
 	defer func() {
 		<-o.places
 		notify(o.placeFreed)

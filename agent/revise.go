@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 )
 
 // errEnded is returned when a load can take over nothing more.
@@ -72,8 +72,8 @@ func (s *readyStage) revise(stripe *spatev1.Stripe) error {
 }
 
 // reviseClosed changes a closed loop, unless it would have more slots than the agent may hold.
-func (s *readyStage) reviseClosed(part arrival.Share) error {
-	next, err := arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), part)
+func (s *readyStage) reviseClosed(part schedule.Share) error {
+	next, err := schedule.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), part)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 )
 
 // lostTwo hands the rank of the second of two agents over to the first.
@@ -38,11 +38,11 @@ func indicesOf(rows []*spatev1.RequestRecord) (all []uint64) {
 // scheduleOf returns the arrivals of a stripe from the schedule alone.
 func scheduleOf(t *testing.T, stage *spatev1.Stage, stripe *spatev1.Stripe) (all []uint64) {
 	t.Helper()
-	s, err := arrival.NewShare(stripe)
+	s, err := schedule.NewShare(stripe)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := arrival.NewOpen(stage.GetLoad(), stage.GetSeed(), s)
+	o, err := schedule.NewOpen(stage.GetLoad(), stage.GetSeed(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

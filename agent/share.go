@@ -7,11 +7,11 @@ import (
 	"runtime"
 
 	"github.com/spate-load/spate/agent/allow"
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/dataset"
 )
@@ -36,11 +36,11 @@ type readyStage struct {
 
 	counted bool // the load says how many measured arrivals the agent must start
 
-	stripe *spatev1.Stripe // latest revision
-	part   arrival.Share   // parsed from stripe
-	closed *arrival.Closed // nil for an open loop
+	stripe *spatev1.Stripe  // latest revision
+	part   schedule.Share   // parsed from stripe
+	closed *schedule.Closed // nil for an open loop
 	// Open loop: the schedule, and a copy that finds its end without taking arrivals from it.
-	open, scout arrival.Open
+	open, scout schedule.Open
 	maxStreams  int
 	limits      limits
 	newWatch    func() Watch // nil: requests are not watched
@@ -147,11 +147,11 @@ func (s *readyStage) openRows(ctx context.Context, d *datasets) error {
 
 // schedule makes the schedule of a stripe's arrivals.
 func (s *readyStage) schedule(stripe *spatev1.Stripe, l limits) (err error) {
-	if s.part, err = arrival.NewShare(stripe); err != nil {
+	if s.part, err = schedule.NewShare(stripe); err != nil {
 		return fmt.Errorf("stripe: %w", err)
 	}
 	s.stripe, s.limits = stripe, l
-	s.counted = arrival.Counted(s.stage.GetLoad())
+	s.counted = schedule.Counted(s.stage.GetLoad())
 	if s.stage.GetLoad().GetConcurrency() > 0 {
 		return s.scheduleClosed(l)
 	}
@@ -159,7 +159,7 @@ func (s *readyStage) schedule(stripe *spatev1.Stripe, l limits) (err error) {
 }
 
 func (s *readyStage) scheduleClosed(l limits) (err error) {
-	if s.closed, err = arrival.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.part); err != nil {
+	if s.closed, err = schedule.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), s.part); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	if err := l.checkStreams(s.closed.Slots(), countFiles()); err != nil {
@@ -169,7 +169,7 @@ func (s *readyStage) scheduleClosed(l limits) (err error) {
 }
 
 func (s *readyStage) scheduleOpen(l limits) (err error) {
-	for _, o := range []*arrival.Open{&s.open, &s.scout} {
+	for _, o := range []*schedule.Open{&s.open, &s.scout} {
 		if *o, err = s.newOpen(); err != nil {
 			return fmt.Errorf("load: %w", err)
 		}
@@ -183,16 +183,16 @@ func (s *readyStage) scheduleOpen(l limits) (err error) {
 }
 
 // newOpen returns an open loop's schedule, from its start.
-func (s *readyStage) newOpen() (arrival.Open, error) {
+func (s *readyStage) newOpen() (schedule.Open, error) {
 	load := s.stage.GetLoad()
 	switch {
 	case load.GetReplaySpeed() == 0:
-		return arrival.NewOpen(load, s.stage.GetSeed(), s.part)
+		return schedule.NewOpen(load, s.stage.GetSeed(), s.part)
 	case s.rows == nil:
 		return nil, fmt.Errorf("a replay needs a workload with a trace, but %s has no rows",
 			s.stage.GetWorkload().GetName())
 	default:
-		return arrival.NewReplay(load, s.stage.GetSeed(), s.rows, s.part)
+		return schedule.NewReplay(load, s.stage.GetSeed(), s.rows, s.part)
 	}
 }
 

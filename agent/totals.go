@@ -4,10 +4,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 )
 
 // totals returns the totals that the recorder does not know.
@@ -53,7 +53,7 @@ func (l *load) notStarted() uint64 {
 	case l.restUnknown():
 		return l.rest
 	default:
-		required, _ = arrival.Owed(l.stage.GetLoad(), l.part)
+		required, _ = schedule.Owed(l.stage.GetLoad(), l.part)
 	}
 	return required - min(l.arrivals.Load()+l.neverStarted.arrivals, required)
 }
@@ -76,7 +76,7 @@ type firstUnsent struct {
 }
 
 // add adds an arrival that was not started, if it is a measured one.
-func (u *firstUnsent) add(a arrival.Arrival) {
+func (u *firstUnsent) add(a schedule.Arrival) {
 	switch {
 	case a.Unmeasured:
 	case !u.known:
@@ -93,7 +93,7 @@ type unstarted struct{ arrivals, requests uint64 }
 func (u unstarted) each() uint64 { return max(u.requests/max(u.arrivals, 1), 1) }
 
 // countNeverSent counts an arrival that will never be started, if it is a measured one.
-func (l *load) countNeverSent(a arrival.Arrival) {
+func (l *load) countNeverSent(a schedule.Arrival) {
 	if a.Unmeasured {
 		return
 	}
@@ -124,7 +124,7 @@ const walkLimit = 1 << 20
 
 // countRestNeverSent counts the requests of the sessions left in an abandoned schedule. Beyond walkLimit, sessions are
 // assumed to have the average length of those before them: a count of millions must not delay the totals.
-func (l *load) countRestNeverSent(next func() (arrival.Arrival, bool)) {
+func (l *load) countRestNeverSent(next func() (schedule.Arrival, bool)) {
 	for range walkLimit {
 		if !l.mustCountSessions() {
 			return
@@ -150,7 +150,7 @@ func (l *load) restUnknown() bool {
 	if !l.counted || l.closed != nil {
 		return false
 	}
-	_, known := arrival.Owed(l.stage.GetLoad(), l.part)
+	_, known := schedule.Owed(l.stage.GetLoad(), l.part)
 	return !known
 }
 

@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -85,7 +85,7 @@ func (w *worker) makeRoom() {
 // prepare makes the first request of an arrival. The request depends only on the stage's seed and the arrival's index,
 // however many agents there are. The only exception is the endpoint with least_outstanding. prepare returns false if
 // the request cannot be made; the load has then failed.
-func (w *worker) prepare(a arrival.Arrival) bool {
+func (w *worker) prepare(a schedule.Arrival) bool {
 	w.answers = w.answers[:0]
 	w.request = recorder.Request{
 		Index:      a.Index,

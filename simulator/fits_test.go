@@ -15,9 +15,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	arrivals "github.com/spate-load/spate/agent/arrival"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	arrivals "github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/spate-load/spate/agent/arrival"
+	"github.com/spate-load/spate/schedule"
 )
 
 // maxWeights is the largest sum of weights that is used unchanged. A larger sum makes stripe patterns longer than many
@@ -39,7 +39,7 @@ func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 
 // byRegion rounds parts to weights region by region, so that rounding among the agents of a region does not change the
 // region's part. If the agents of a small region would get less than one each, the sum of weights is raised, up to
-// arrival.MaxCycle.
+// schedule.MaxCycle.
 func byRegion(agents []*agent, parts []float64) []uint32 {
 	members, shares, sum := map[string][]int{}, map[string]float64{}, 0.0
 	for i, a := range agents {
@@ -52,7 +52,7 @@ func byRegion(agents []*agent, parts []float64) []uint32 {
 		of[i] = shares[name]
 		total = max(total, math.Ceil(float64(len(members[name]))*sum/shares[name]))
 	}
-	totals, err := arrival.Quantise(of, uint32(min(total, arrival.MaxCycle)))
+	totals, err := schedule.Quantise(of, uint32(min(total, schedule.MaxCycle)))
 	if err != nil {
 		return rounded(parts)
 	}
@@ -62,7 +62,7 @@ func byRegion(agents []*agent, parts []float64) []uint32 {
 		for k, place := range members[name] {
 			own[k] = parts[place]
 		}
-		weights, err := arrival.Quantise(own, max(totals[i], uint32(len(own))))
+		weights, err := schedule.Quantise(own, max(totals[i], uint32(len(own))))
 		if err != nil {
 			return rounded(parts)
 		}
@@ -109,7 +109,7 @@ func ownWeights(agents []*agent, own func(*agent) float64) []uint32 {
 // rounded returns weights that sum up to maxWeights, or to the number of agents if that is larger. If there are more
 // agents than a pattern can hold, the agents reject their assignments.
 func rounded(parts []float64) []uint32 {
-	out, err := arrival.Quantise(parts, max(maxWeights, uint32(len(parts))))
+	out, err := schedule.Quantise(parts, max(maxWeights, uint32(len(parts))))
 	if err != nil {
 		return integers(parts)
 	}

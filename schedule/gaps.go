@@ -1,0 +1,137 @@
+package schedule
+
+import (
+	"fmt"
+	"math"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/draw"
+)
+
+// gaps are independent gaps between arrivals, in units of their mean.
+type gaps interface {
+	// gap returns the gap before arrival i. It is a pure function of the seed and i, and never negative.
+	gap(i uint64) float64
+}
+
+// newGaps returns the gaps of a load's arrival process, nil for constant ones.
+func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
+	if b := load.GetBurstiness(); load.GetArrival() != "gamma" && b != 0 && b != 1 {
+		return nil, fmt.Errorf("schedule: a burstiness of %v is for gamma arrivals, not for %q", b, load.GetArrival())
+	}
+	random := draw.New(seed, "arrivals")
+	switch load.GetArrival() {
+	case "constant":
+		return nil, nil
+	case "poisson":
+		return exponentialGaps{random}, nil
+	case "gamma":
+		return newGammaGaps(load.GetBurstiness(), random)
+	default:
+		return nil, fmt.Errorf("schedule: no arrival process is called %q: use poisson, constant or gamma",
+			load.GetArrival())
+	}
+}
+
+// exponentialGaps are the gaps of a Poisson process: gap i is -ln(1 - U_i), where U_i is number i of the sequence.
+type exponentialGaps struct{ random draw.Sequence }
+
+func (e exponentialGaps) gap(i uint64) float64 { return exponential(e.random.At(i)) }
+
+// gammaGaps have the gamma distribution of shape k and mean 1, so scale 1/k. At a rate r the gaps have shape k and
+// scale 1/(r k), as with vLLM's --burstiness k. Their variance is 1/k: k = 1 is the exponential distribution, a smaller
+// k is burstier, a larger k smoother.
+//
+// Arrivals with such gaps are a renewal process. Its counts in long windows also have an index of dispersion of 1/k.
+// The first gap begins at the start of the stage, each later gap at the previous arrival.
+type gammaGaps struct {
+	random  draw.Sequence
+	d, c    float64 // of Marsaglia and Tsang
+	boost   float64 // 1/k if k < 1; 0: none
+	inverse float64 // 1/k
+}
+
+// Accepted shapes of gamma gaps. Below them nearly all gaps are 0, above them all gaps are nearly equal.
+const (
+	minBurstiness = 1e-6
+	maxBurstiness = 1e6
+)
+
+// newGammaGaps computes what all gaps have in common.
+func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
+	if !(shape >= minBurstiness && shape <= maxBurstiness) {
+		return nil, fmt.Errorf("schedule: gamma arrivals of burstiness %v cannot be: it must be from %v to %.0e", shape,
+			minBurstiness, float64(maxBurstiness))
+	}
+	g := &gammaGaps{random: random, inverse: 1 / shape}
+	if shape < 1 {
+		g.boost = 1 / shape
+		shape++
+	}
+	g.d = shape - 1.0/3
+	g.c = 1 / math.Sqrt(9*g.d)
+	return g, nil
+}
+
+// gap uses the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000). With d = k -
+// 1/3, c = 1/sqrt(9d), x normal and v = (1 + cx)^3, d v has the gamma distribution of shape k >= 1 if it is accepted
+// with probability exp(x^2/2 + d - dv + d ln v), which is above 1 - 0.0331 x^4. For k < 1, a value of shape k + 1 times
+// U^(1/k) has shape k.
+//
+// Each arrival has its own random sequence, from which gap takes as many numbers as it needs, so that no gap depends on
+// another.
+func (g *gammaGaps) gap(i uint64) float64 {
+	random := stream{sequence: g.random.Sub(i)}
+	v := g.cube(&random)
+	gap := g.d * v * g.inverse
+	if g.boost != 0 {
+		gap *= power(-exponential(random.next()) * g.boost)
+	}
+	return gap
+}
+
+// cube returns an accepted v.
+func (g *gammaGaps) cube(random *stream) float64 {
+	for {
+		x := random.normal()
+		root := 1 + float64(g.c*x)
+		if root <= 0 {
+			continue
+		}
+		v := float64(root * root * root)
+		u := random.fraction()
+		square := x * x
+		if u < 1-float64(0.0331*square*square) || logarithm(u) < float64(0.5*square)+float64(g.d*(1-v+logarithm(v))) {
+			return v
+		}
+	}
+}
+
+// stream reads a sequence from its start.
+type stream struct {
+	sequence draw.Sequence
+	read     uint64
+}
+
+func (s *stream) next() uint64 {
+	n := s.sequence.At(s.read)
+	s.read++
+	return n
+}
+
+// normal returns a standard normal number, by Marsaglia's polar method: a sqrt(-2 ln s / s) with s = a^2 + b^2, for
+// points (a, b) uniform in the unit disc.
+func (s *stream) normal() float64 {
+	for {
+		a, b := s.signed(), s.signed()
+		if q := float64(a*a) + float64(b*b); q < 1 && q > 0 {
+			return a * math.Sqrt(-2*logarithm(q)/q)
+		}
+	}
+}
+
+// signed returns a uniform number from -1 to 1.
+func (s *stream) signed() float64 { return float64(int64(s.next())) * (1.0 / (1 << 63)) }
+
+// fraction returns a uniform number between 0 and 1, exclusive.
+func (s *stream) fraction() float64 { return float64(s.next()>>12|1) * (1.0 / (1 << 52)) }

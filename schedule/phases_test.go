@@ -1,0 +1,318 @@
+package schedule
+
+import (
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// rateAt returns the value of a phase, by definition, at a share of its length.
+func rateAt(p *spatev1.Phase, share float64) float64 {
+	from, to := p.GetFrom(), p.GetFrom()
+	if p.To != nil {
+		to = p.GetTo()
+	}
+	switch p.GetShape() {
+	case "exponential":
+		return from * math.Pow(to/from, share)
+	case "steps":
+		n := float64(p.GetSteps())
+		return from + (to-from)*min(math.Floor(share*n), n-1)/(n-1)
+	default:
+		return from + (to-from)*share
+	}
+}
+
+// integrated returns the integral of the rate over the first t seconds of a phase, by Simpson's rule in each step
+// separately.
+func integrated(p *spatev1.Phase, t float64) float64 {
+	d := p.GetDuration().AsDuration().Seconds()
+	parts := 1.0
+	if p.GetShape() == "steps" {
+		parts = float64(p.GetSteps())
+	}
+	const panels = 400
+	sum := 0.0
+	for part := range int(parts) {
+		begin := d * float64(part) / parts
+		width := min(t-begin, d/parts)
+		if width <= 0 {
+			break
+		}
+		for i := range panels + 1 {
+			weight := []float64{2, 4}[i%2]
+			if i == 0 || i == panels {
+				weight = 1
+			}
+			// Slightly inside, so that x is on the right side of a step's end.
+			x := begin + width*(1e-12+(1-2e-12)*float64(i)/panels)
+			sum += weight * rateAt(p, x/d) * width / panels / 3
+		}
+	}
+	return sum
+}
+
+// TestRampsAgainstNumericIntegration: whatever the phases, arrival i of a constant process is where the integral of the
+// rate reaches i, and the number of arrivals matches the integral.
+func TestRampsAgainstNumericIntegration(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		load := &spatev1.LoadPoint{Arrival: "constant"}
+		for range rapid.IntRange(1, 5).Draw(t, "phases") {
+			load.Phases = append(load.Phases, phaseOf(t, rapid.Float64Range(1e-3, 100), time.Millisecond,
+				20*time.Second))
+		}
+		all, err := NewOpen(load, 0, sole(whole))
+		if err != nil {
+			t.Skip("all of value 0")
+		}
+		index, before := uint64(0), 0.0
+		begin, last := time.Duration(0), time.Duration(0)
+		a, more := all.Next()
+		for _, p := range load.Phases {
+			end := begin + p.GetDuration().AsDuration()
+			for ; more && a.Offset < end; a, more = all.Next() {
+				at := (a.Offset - begin).Seconds()
+				got := before + integrated(p, at)
+				if slack := 1e-7*got + 1e-7; math.Abs(got-float64(index)) > slack || a.Offset < last ||
+					a.Index != index {
+					t.Fatalf("%v: arrival %d (%+v) after %v is where %v are expected", load.Phases, index, a, last, got)
+				}
+				index++
+				last = a.Offset
+			}
+			before += integrated(p, p.GetDuration().AsDuration().Seconds())
+			begin = end
+		}
+		if math.Abs(float64(index)-before) > 1+1e-7*before {
+			t.Fatalf("%v: %d arrivals, %v expected", load.Phases, index, before)
+		}
+	})
+}
+
+// TestRampIsExact compares linear phases of up to a week with exact fractions. The integral up to half a nanosecond
+// plus 2^-50 of the phase before an arrival is below the arrival's number, and up to as much after the arrival above
+// it. 2^-50 of the phase's arrivals and 2^-63 of an arrival are allowed.
+func TestRampIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rates := rapid.OneOf(rapid.Float64Range(0, 1e6), rapid.Float64Range(0, 1),
+			rapid.SampledFrom([]float64{0, 1e-300, 1e7}))
+		from, to := rates.Draw(t, "from"), rates.Draw(t, "to")
+		length := time.Duration(rapid.Int64Range(1, int64(7*24*time.Hour)).Draw(t, "length"))
+		g := newSegment(0, length, from, to, linear)
+		mass := g.mass.float()
+		if mass == 0 {
+			t.Skip("no arrivals")
+		}
+		u := newExpected(rapid.OneOf(rapid.Float64Range(0, mass), rapid.Just(math.Nextafter(mass, 0))).Draw(t, "u"))
+		at := g.at(u)
+		slack := new(big.Rat).SetFloat64(0.5000001 + math.Ldexp(float64(length), -50))
+		offset := new(big.Rat).SetInt64(int64(at))
+		low := integral(from, to, length, new(big.Rat).Sub(offset, slack))
+		high := integral(from, to, length, new(big.Rat).Add(offset, slack))
+		tolerance := new(big.Rat).SetFloat64(math.Ldexp(mass, -50) + math.Ldexp(1, -63))
+		exact := new(big.Rat).SetFloat64(u.float())
+		if new(big.Rat).Sub(low, tolerance).Cmp(exact) > 0 || new(big.Rat).Add(high, tolerance).Cmp(exact) < 0 {
+			t.Fatalf("%v of %v arrivals at %v of %v", u.float(), mass, at, length)
+		}
+	})
+}
+
+// integral returns the integral of a linear rate over the first ns nanoseconds of a phase: t (from + (to - from) t /
+// 2D).
+func integral(from, to float64, length time.Duration, ns *big.Rat) *big.Rat {
+	d := new(big.Rat).SetInt64(int64(length))
+	if ns.Sign() < 0 {
+		ns = new(big.Rat)
+	}
+	if ns.Cmp(d) > 0 {
+		ns = d
+	}
+	f, e := new(big.Rat).SetFloat64(from), new(big.Rat).SetFloat64(to)
+	mean := new(big.Rat).Quo(ns, new(big.Rat).Add(d, d))
+	mean.Mul(mean, e.Sub(e, f)).Add(mean, f)
+	return mean.Mul(mean, ns).Quo(mean, new(big.Rat).SetInt64(int64(time.Second)))
+}
+
+// TestHoldIsTheConstantRate: one phase with a constant rate has the arrivals of that rate, and the schedule ends with
+// the phase.
+func TestHoldIsTheConstantRate(t *testing.T) {
+	for _, arrival := range []string{"constant", "poisson"} {
+		held := drain(t, &spatev1.LoadPoint{
+			Arrival: arrival, Phases: []*spatev1.Phase{{From: 70, Duration: durationpb.New(time.Hour)}},
+		}, 3, whole)
+		rate := drain(t, &spatev1.LoadPoint{Arrival: arrival, Rate: 70, Duration: durationpb.New(time.Hour)}, 3, whole)
+		if len(held) != len(rate) {
+			t.Fatalf("%s: %d arrivals, want %d", arrival, len(held), len(rate))
+		}
+		for i := range held {
+			if d := held[i].Offset - rate[i].Offset; d < -1 || d > 1 {
+				t.Fatalf("%s: arrival %d at %d, want %d", arrival, i, held[i].Offset, rate[i].Offset)
+			}
+		}
+	}
+}
+
+// TestNothingArrivesAtRateZero: an arrival that falls on the end of a phase comes after a following phase of rate 0.
+func TestNothingArrivesAtRateZero(t *testing.T) {
+	second := durationpb.New(time.Second)
+	all := drain(t, &spatev1.LoadPoint{Arrival: "constant", Phases: []*spatev1.Phase{
+		{From: 0, Duration: second}, {From: 2, Duration: second}, {From: 0, Duration: second},
+		{From: 1, Duration: second}, {From: 0, Duration: second},
+	}}, 0, whole)
+	want := []time.Duration{time.Second, 1500 * time.Millisecond, 3 * time.Second}
+	if len(all) != len(want) {
+		t.Fatalf("%v, want %v", all, want)
+	}
+	for i, a := range all {
+		if a.Offset != want[i] {
+			t.Errorf("arrival %d at %v, want %v", i, a.Offset, want[i])
+		}
+	}
+}
+
+// TestWake compares with a check of each nanosecond. If the value is within rounding of a whole number, both answers
+// are right.
+func TestWake(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const most = 5
+		load := &spatev1.LoadPoint{Concurrency: most}
+		for range rapid.IntRange(1, 4).Draw(t, "phases") {
+			values := rapid.OneOf(rapid.Float64Range(0.1, most),
+				rapid.Map(rapid.IntRange(1, most), func(n int) float64 { return float64(n) }))
+			load.Phases = append(load.Phases, phaseOf(t, values, 10, 60))
+		}
+		s, err := NewStripe([]uint32{2, 3}, rapid.IntRange(0, 1).Draw(t, "rank"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := NewClosed(load, 1, sole(s))
+		if err != nil {
+			t.Skip("all of value 0")
+		}
+		slot := rapid.IntRange(0, c.Slots()-1).Draw(t, "slot")
+		elapsed := time.Duration(rapid.Int64Range(0, 300).Draw(t, "elapsed"))
+		at, more := c.Wake(slot, elapsed)
+		if more {
+			if again, still := c.Wake(slot, at); !still || again != at {
+				t.Fatalf("awake at %v, then only at %v", at, again)
+			}
+		}
+		u := float64(s.At(uint64(slot)))
+		begin := time.Duration(0)
+		for _, p := range load.Phases {
+			end := begin + p.GetDuration().AsDuration()
+			for now := max(begin, elapsed); now < end; now++ {
+				share := float64(now-begin) / float64(end-begin)
+				value := rateAt(p, share)
+				if p.GetShape() == "steps" &&
+					math.Abs(share*float64(p.GetSteps())-math.Round(share*float64(p.GetSteps()))) < 1/float64(end-begin)*float64(p.GetSteps()) {
+					return // between two steps, rounded to a nanosecond
+				}
+				if math.Abs(value-u) < 1e-9 {
+					if more && at == now {
+						return
+					}
+					continue
+				}
+				if value > u {
+					if !more || at != now {
+						t.Fatalf("slot %v from %v: %v, %v, want %v", u, elapsed, at, more, now)
+					}
+					return
+				}
+			}
+			begin = end
+		}
+		if more {
+			t.Fatalf("slot %v from %v: %v, want never", u, elapsed, at)
+		}
+	})
+}
+
+// TestWakeUp tests the documented meaning: concurrency is rounded up.
+func TestWakeUp(t *testing.T) {
+	ten := durationpb.New(10 * time.Second)
+	c := closed(t, &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{
+		{From: 0, To: proto.Float64(4), Duration: ten}, {From: 2.5, Duration: ten},
+		{From: 4, To: proto.Float64(1), Duration: ten, Shape: "steps", Steps: 2},
+	}}, whole)
+	never := time.Duration(-1)
+	for _, w := range []struct {
+		slot       int
+		from, want time.Duration
+	}{
+		{0, 0, 1}, {1, 0, 2500*time.Millisecond + 1}, {3, 0, 7500*time.Millisecond + 1},
+		{3, 8 * time.Second, 8 * time.Second},
+		{2, 15 * time.Second, 15 * time.Second}, {3, 10 * time.Second, 20 * time.Second}, {3, 25 * time.Second, never},
+		{0, 30*time.Second - 1, 30*time.Second - 1}, {0, 30 * time.Second, never},
+	} {
+		at, more := c.Wake(w.slot, w.from)
+		if !more {
+			at = never
+		}
+		if at != w.want {
+			t.Errorf("slot %d from %v: %v, want %v", w.slot, w.from, at, w.want)
+		}
+	}
+	if _, more := c.Next(30*time.Second - 1); !more {
+		t.Error("nothing starts before the phases' end")
+	}
+	if _, more := c.Next(30 * time.Second); more {
+		t.Error("something starts at the phases' end")
+	}
+	if at, more := closed(t, &spatev1.LoadPoint{Concurrency: 1, Requests: 1}, whole).Wake(0,
+		time.Hour); at != time.Hour || !more {
+		t.Error("a slot without phases sleeps")
+	}
+}
+
+func TestPhasesRefuse(t *testing.T) {
+	second := durationpb.New(time.Second)
+	for name, p := range map[string]*spatev1.Phase{
+		"nothing":                 nil,
+		"no duration":             {From: 1},
+		"negative duration":       {From: 1, Duration: durationpb.New(-1)},
+		"too long":                {From: 1, Duration: &durationpb.Duration{Seconds: 315_576_000_000}},
+		"negative":                {From: -1, Duration: second},
+		"negative end":            {From: 1, To: proto.Float64(-1), Duration: second},
+		"no number":               {From: math.NaN(), Duration: second},
+		"too much":                {From: 11, Duration: second},
+		"nothing at all times":    {From: 0, Duration: second},
+		"unknown shape":           {From: 1, Duration: second, Shape: "sine"},
+		"exponential from 0":      {From: 0, To: proto.Float64(1), Duration: second, Shape: "exponential"},
+		"exponential to 0":        {From: 1, To: proto.Float64(0), Duration: second, Shape: "exponential"},
+		"one step":                {From: 1, Duration: second, Shape: "steps", Steps: 1},
+		"too many steps":          {From: 1, Duration: second, Shape: "steps", Steps: mostSteps + 1},
+		"more steps than moments": {From: 1, Duration: durationpb.New(2), Shape: "steps", Steps: 3},
+	} {
+		if _, err := newPhases([]*spatev1.Phase{p}, 10); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// TestStepBoundaries: the step at an offset is the last that has begun, to the nanosecond.
+func TestStepBoundaries(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := phase{begin: time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "begin")), from: 1, to: 2, shape: steps}
+		p.length = time.Duration(rapid.Int64Range(1000, int64(time.Hour)).Draw(t, "length"))
+		p.steps = rapid.IntRange(2, 1000).Draw(t, "steps")
+		j := rapid.IntRange(0, p.steps-1).Draw(t, "step")
+		begin, end := p.stepBegin(j), p.stepBegin(j+1)
+		if p.stepAt(begin) != j || p.stepAt(end-1) != j {
+			t.Fatalf("step %d of %+v from %d to %d is %d at its begin and %d at its end", j, p, begin, end,
+				p.stepAt(begin), p.stepAt(end-1))
+		}
+		if p.stepBegin(0) != p.begin || p.stepBegin(p.steps) != p.end() || p.step(0) != p.from ||
+			p.step(p.steps-1) != p.to {
+			t.Fatal("the ends are not the phase's")
+		}
+	})
+}

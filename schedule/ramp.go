@@ -1,0 +1,218 @@
+package schedule
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// ramp generates arrivals at a rate r(t) that changes over time, from a process of rate 1.
+//
+// Let L(t) be the integral of r from 0 to t: the number of arrivals expected by t. If the base process of rate 1 has
+// arrivals at u0, u1 and so on ("operational time"), the arrivals at t = L^-1(u) have the rate r(t), and their gaps
+// measured in L are those of the base. A Poisson base gives the inhomogeneous Poisson process, whole numbers give
+// arrivals that are one expected arrival apart, and gamma gaps keep their burstiness at each rate (Cinlar,
+// "Introduction to Stochastic Processes", 1975, 4.7). Where r is 0 for a time, L is flat. The inverse is then the end
+// of the flat part, so nothing arrives in it.
+//
+// Operational time is summed exactly, in whole units of 2^-64 of an arrival, and each phase inverts its own L in closed
+// form (see segment), so errors do not accumulate over arrivals. The remaining errors: a phase's number of expected
+// arrivals has a float's rounding error, 2^-50 of the number and 2^-63 of an arrival. Its times are within 2^-50 of the
+// phase's length, and rounded to the nearest nanosecond.
+type ramp struct {
+	base       base
+	cursor     cursor
+	segment    segment
+	begin, end expected // the segment's range in operational time
+	last       time.Duration
+}
+
+// newRamp returns the ramp of a load's phases and its base process.
+func newRamp(phases []phase, b base) *ramp {
+	return &ramp{base: b, cursor: cursor{phases: phases}}
+}
+
+// next returns the offset of the next arrival.
+func (r *ramp) next() (time.Duration, error) {
+	u, ok := r.base.next()
+	if !ok {
+		return 0, errOver
+	}
+	for !u.less(r.end) {
+		if r.segment, ok = r.cursor.next(); !ok {
+			return 0, errOver
+		}
+		r.begin, r.end = r.end, r.end.plus(r.segment.mass)
+	}
+	// A segment's times ascend with u except in the last bit.
+	r.last = max(r.last, r.segment.at(u.minus(r.begin)))
+	return r.last, nil
+}
+
+func (r *ramp) copyTo(used process) process {
+	old, _ := used.(*ramp)
+	if old == nil {
+		old = new(ramp)
+	}
+	b := r.base.copyTo(old.base)
+	*old = *r
+	old.base = b
+	return old
+}
+
+// expected is a number of expected arrivals: a whole number plus a fraction in units of 2^-64.
+type expected struct{ whole, fraction uint64 }
+
+// newExpected converts a number from 0 to 2^63. It truncates what is below 2^-64.
+func newExpected(x float64) expected {
+	whole := uint64(x)
+	return expected{whole, uint64((x - float64(whole)) * (1 << 64))}
+}
+
+func (e expected) plus(x expected) expected {
+	fraction, carry := bits.Add64(e.fraction, x.fraction, 0)
+	return expected{e.whole + x.whole + carry, fraction}
+}
+
+func (e expected) minus(x expected) expected {
+	fraction, borrow := bits.Sub64(e.fraction, x.fraction, 0)
+	return expected{e.whole - x.whole - borrow, fraction}
+}
+
+func (e expected) less(x expected) bool {
+	return e.whole < x.whole || e.whole == x.whole && e.fraction < x.fraction
+}
+
+// float returns the nearest float or a neighbour of it.
+func (e expected) float() float64 {
+	return float64(e.whole) + float64(float64(e.fraction)*(1.0/(1<<64)))
+}
+
+// base is an arrival process of rate 1.
+type base interface {
+	// next returns the time of the next arrival, and false if the time is out of range.
+	next() (expected, bool)
+	// copyTo returns a copy of the process in its current state. It may reuse the memory of used, an earlier copy.
+	copyTo(used base) base
+}
+
+// newBase returns the base process with the gaps, or the process of whole numbers if g is nil.
+func newBase(g gaps) base {
+	if g == nil {
+		return new(wholes)
+	}
+	return &sums{gaps: g}
+}
+
+// wholes is the base process with arrival i at i.
+type wholes struct{ index uint64 }
+
+func (w *wholes) next() (expected, bool) {
+	e := expected{whole: w.index}
+	w.index++
+	return e, true
+}
+
+func (w *wholes) copyTo(used base) base { return copied(w, used) }
+
+// sums is the base process with arrival i at the sum of gaps 0 to i.
+type sums struct {
+	gaps  gaps
+	index uint64
+	sum   expected
+}
+
+func (s *sums) next() (expected, bool) {
+	const beyond = 1 << 62
+	gap := s.gaps.gap(s.index)
+	s.index++
+	if !(gap < beyond) {
+		return expected{}, false
+	}
+	s.sum = s.sum.plus(newExpected(gap))
+	return s.sum, s.sum.whole < beyond
+}
+
+func (s *sums) copyTo(used base) base { return copied(s, used) }
+
+// cursor iterates over the segments of phases: each step of a phase, or the whole phase if it has no steps.
+type cursor struct {
+	phases []phase
+	phase  int
+	step   int
+}
+
+// next returns the next segment, or false after the last one.
+func (c *cursor) next() (segment, bool) {
+	if c.phase == len(c.phases) {
+		return segment{}, false
+	}
+	p := &c.phases[c.phase]
+	if p.shape != steps {
+		c.phase++
+		return newSegment(p.begin, p.length, p.from, p.to, p.shape), true
+	}
+	begin, end := p.stepBegin(c.step), p.stepBegin(c.step+1)
+	value := p.step(c.step)
+	if c.step++; c.step == p.steps {
+		c.phase, c.step = c.phase+1, 0
+	}
+	return newSegment(begin, end-begin, value, value, linear), true
+}
+
+// segment is a span in which the rate rises or falls by one formula. A falling segment is computed backwards from its
+// end, as a rising one, so that no formula subtracts nearly equal numbers.
+type segment struct {
+	begin, length time.Duration
+	low, high     float64 // rates
+	falling       bool
+	exponential   bool
+	slope         float64 // linear: a; exponential: g, each per second
+	mass          expected
+}
+
+// newSegment computes the number of expected arrivals, the integral of the rate over the length D. Linear: D (low +
+// high) / 2. Exponential, at the rate low e^(g t) with g = ln(high/low) / D: D (high - low) / ln(high/low).
+func newSegment(begin, length time.Duration, from, to float64, s shape) segment {
+	g := segment{begin: begin, length: length, low: min(from, to), high: max(from, to), falling: to < from}
+	seconds, difference := float64(length)/float64(time.Second), g.high-g.low
+	mass := (g.low + g.high) * float64(length) / (2 * float64(time.Second))
+	g.slope = difference / seconds
+	if s == exponentially && difference > 0 {
+		growth := logarithm1p(difference / g.low)
+		mass = difference * seconds / growth
+		g.exponential, g.slope = true, growth/seconds
+	}
+	g.mass = newExpected(mass)
+	return g
+}
+
+// at returns the offset at which u arrivals are expected since the segment's start. u must be below the segment's mass.
+func (g *segment) at(u expected) time.Duration {
+	if !g.falling {
+		return g.begin + min(nanoseconds(g.after(u.float())), g.length)
+	}
+	return g.begin + max(g.length-nanoseconds(g.after(g.mass.minus(u).float())), 0)
+}
+
+// after returns after how many seconds the rising rate has u expected arrivals.
+//
+// Linear, at the rate low + a t with a = (high - low) / D: low t + a t^2 / 2 = u. The root without cancellation is 2u /
+// (low + sqrt(low^2 + 2 a u)). Exponential: low (e^(g t) - 1) / g = u, so t = ln(1 + u g / low) / g.
+func (g *segment) after(u float64) float64 {
+	switch {
+	case u == 0:
+		return 0
+	case g.exponential:
+		return logarithm1p(u*g.slope/g.low) / g.slope
+	case g.slope == 0:
+		return u / g.low
+	default:
+		return 2 * u / (g.low + math.Sqrt(float64(g.low*g.low)+float64(2*g.slope*u)))
+	}
+}
+
+// nanoseconds converts seconds, which must be below 2^63 ns, and rounds to the nearest nanosecond.
+func nanoseconds(seconds float64) time.Duration {
+	return time.Duration(math.RoundToEven(seconds * float64(time.Second)))
+}

@@ -1,0 +1,275 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Share is one agent's part of a schedule. Parts may change hands during the stage. A Share is immutable: it may be
+// copied and read concurrently.
+//
+// The owner of item i is a fold over the handovers. At first the pattern of all weights gives the item to a place p, as
+// item k of p's list, counted from 0. Each handover in order passes the item on if the handover takes from p and the
+// item is due at or after the handover's moment. The pattern of the handover's weights then gives item k to a new place
+// p', and the new k is the number of items below k that it gives to p'. So a handover maps a list onto lists without
+// gaps or overlaps, and all places together own each item exactly once, whatever changed hands and in whatever order
+// the moments come.
+//
+// This is about open loops. Closed describes who owns what in a closed loop.
+//
+// If the load is split at random, the place is drawn instead: first by all weights, then once for each handover that
+// passes the arrival on, by the handover's weights.
+type Share struct {
+	stripe    *spatev1.Stripe
+	rank      uint32
+	base      Stripe        // the place's numbers by the weights alone
+	pattern   *pattern      // pattern of the weights; nil: not needed, there are no handovers
+	handovers []handover    // in order
+	seats     uint64        // sum of the cycles of all handovers' rounds
+	gives     [][]int       // indices of handovers by giving place
+	changed   time.Duration // arrivals before it never changed hands
+	settled   time.Duration // from this moment on no more handovers
+	keeps     bool          // the place has arrivals from settled on
+	draws     *draws        // nil: arrivals are dealt in turn
+}
+
+// handover splits the rest of one place's list over other places.
+type handover struct {
+	from      uint32
+	pattern   *pattern
+	at        time.Duration
+	fromItems []uint64
+}
+
+const (
+	// mostItems bounds the item numbers that a handover may name.
+	mostItems = 1 << 62
+	// latestMoment bounds the moments of handovers. Nothing is due that late, and sums with it do not overflow.
+	latestMoment = time.Duration(math.MaxInt64 / 2)
+	// mostSeats bounds the memory of handovers, whatever a coordinator sends: 8 bytes per seat.
+	mostSeats = 16 * MaxCycle
+)
+
+// NewShare reads a stripe. A place that is not in the stripe's weights has what handovers give it, which may be nothing
+// yet. It fails if weights are not valid for NewStripe, if a handover's moment is negative or beyond latestMoment, or
+// if a handover takes from a place that never had anything.
+func NewShare(m *spatev1.Stripe) (Share, error) {
+	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(),
+		changed: math.MaxInt64}
+	if int(s.rank) < len(m.GetWeights()) {
+		var err error
+		if s.base, err = NewStripe(m.GetWeights(), int(s.rank)); err != nil {
+			return Share{}, err
+		}
+	}
+	if len(m.GetHandovers()) == 0 && s.base.cycle != 0 {
+		return s, nil
+	}
+	return s.append(m.GetHandovers())
+}
+
+// Revised returns the share of a later revision of the stripe. The revision may only append handovers; any other change
+// is an error.
+func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
+	old, list := s.stripe.GetHandovers(), m.GetHandovers()
+	switch {
+	case m.GetRank() != s.rank || !slices.Equal(m.GetWeights(), s.stripe.GetWeights()):
+		return Share{}, fmt.Errorf("schedule: a revision for place %d cannot have other weights or another place than the one before, for place %d: "+
+			"shares change by handovers only", m.GetRank(), s.rank)
+	case len(list) < len(old):
+		return Share{}, fmt.Errorf("schedule: a revision of %d handovers cannot follow one of %d: handovers are only added", len(list), len(old))
+	}
+	for i, h := range old {
+		if !sameHandover(h, list[i]) {
+			return Share{}, fmt.Errorf("schedule: handover %d was changed from {%v} to {%v}: handovers are only added",
+				i, h, list[i])
+		}
+	}
+	return s.append(list[len(old):])
+}
+
+// sameHandover reports whether two handovers are equal, whatever their revisions. It compares field by field, because
+// large stages have many handovers, each with all places.
+func sameHandover(a, b *spatev1.Handover) bool {
+	return a.GetFromRank() == b.GetFromRank() && a.GetFromNs() == b.GetFromNs() &&
+		slices.Equal(a.GetWeights(), b.GetWeights()) && slices.Equal(a.GetFromItems(), b.GetFromItems())
+}
+
+// Joined reports whether the place is not in the weights, because its agent joined later, and from which offset it has
+// something: math.MaxInt64 if it has nothing yet.
+func (s *Share) Joined() (from time.Duration, joined bool) {
+	if int(s.rank) < len(s.stripe.GetWeights()) {
+		return 0, false
+	}
+	from = math.MaxInt64
+	for i := range s.handovers {
+		if h := &s.handovers[i]; h.pattern.gives(s.rank) {
+			from = min(from, h.at)
+		}
+	}
+	return from, true
+}
+
+// nothing reports whether the place never has anything.
+func (s *Share) nothing() bool {
+	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.gives(s.rank) })
+}
+
+// settle computes whether the place has anything after all moments have passed. A giving place then has only what a
+// handover gives back to it.
+func (s *Share) settle() {
+	has := map[uint32]bool{}
+	for _, rank := range s.pattern.ranks {
+		has[rank] = true
+	}
+	for i := range s.handovers {
+		h := &s.handovers[i]
+		s.settled = max(s.settled, h.at)
+		if !has[h.from] {
+			continue
+		}
+		has[h.from] = false
+		for _, rank := range h.pattern.ranks {
+			has[rank] = true
+		}
+	}
+	s.keeps = has[s.rank]
+}
+
+// over reports whether the place has nothing from an offset on, by the known handovers.
+func (s *Share) over(from time.Duration) bool { return from >= s.settled && !s.keeps }
+
+// Changed reports whether there are handovers, of this place or of others.
+func (s *Share) Changed() bool { return len(s.handovers) > 0 }
+
+// append returns a share with more handovers. It does not change s.
+func (s *Share) append(list []*spatev1.Handover) (Share, error) {
+	n := *s
+	if n.pattern == nil {
+		var err error
+		if n.pattern, err = newPattern(s.stripe.GetWeights(), nil); err != nil {
+			return Share{}, err
+		}
+	}
+	n.stripe = &spatev1.Stripe{Weights: s.stripe.GetWeights(), Rank: s.rank,
+		Handovers: slices.Concat(s.stripe.GetHandovers(), list)}
+	n.handovers = slices.Clone(s.handovers)
+	holders := n.holders()
+	for i, m := range list {
+		if err := n.add(m, holders); err != nil {
+			return Share{}, fmt.Errorf("schedule: handover %d: %w", len(s.handovers)+i, err)
+		}
+	}
+	n.index()
+	n.settle()
+	return n, nil
+}
+
+// holders returns the places that have a part by the weights or were given one.
+func (s *Share) holders() map[uint32]bool {
+	all := map[uint32]bool{}
+	for _, rank := range s.pattern.ranks {
+		all[rank] = true
+	}
+	for i := range s.handovers {
+		for _, rank := range s.handovers[i].pattern.ranks {
+			all[rank] = true
+		}
+	}
+	return all
+}
+
+// add appends a handover, and adds the places that it gives to to holders.
+func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
+	h := handover{from: m.GetFromRank(), at: time.Duration(m.GetFromNs()), fromItems: m.GetFromItems()}
+	switch {
+	case h.at < 0 || h.at > latestMoment:
+		return fmt.Errorf("its moment is %v: it must be from 0 to %v after the start", h.at, latestMoment)
+	case !holders[h.from]:
+		return fmt.Errorf("place %d has nothing to give", h.from)
+	case slices.ContainsFunc(h.fromItems, func(n uint64) bool { return n > mostItems }):
+		return errors.New("it names an item beyond all counting")
+	}
+	last := s.pattern
+	if n := len(s.handovers); n > 0 {
+		last = s.handovers[n-1].pattern // handovers of one loss or one newcomer are often alike
+	}
+	var err error
+	if h.pattern, err = newPattern(m.GetWeights(), last); err != nil {
+		return err
+	}
+	if h.pattern.round != last.round {
+		s.seats += h.pattern.cycle
+	}
+	if s.seats > mostSeats {
+		return fmt.Errorf("the weights of all handovers sum up to more than %d: round them with Quantise", mostSeats)
+	}
+	for _, rank := range h.pattern.ranks {
+		holders[rank] = true
+	}
+	s.handovers = append(s.handovers, h)
+	s.changed = min(s.changed, h.at)
+	return nil
+}
+
+// index lists the handovers by giving place.
+func (s *Share) index() {
+	s.gives = nil
+	for i := range s.handovers {
+		from := int(s.handovers[i].from)
+		for from >= len(s.gives) {
+			s.gives = append(s.gives, nil)
+		}
+		s.gives[from] = append(s.gives[from], i)
+	}
+}
+
+// owns reports whether arrival i of an open loop, due at an offset, is the place's.
+func (s *Share) owns(i uint64, due time.Duration) bool {
+	if due < s.changed {
+		return s.dealt(i)
+	}
+	rank, k := s.pattern.owner(s.draws.seat(0, i, i, s.pattern.cycle))
+	for h := s.following(rank, 0, due); h < len(s.handovers); h = s.following(rank, h+1, due) {
+		p := s.handovers[h].pattern
+		rank, k = p.owner(s.draws.seat(h+1, i, k, p.cycle))
+	}
+	return rank == s.rank
+}
+
+// count returns how many arrivals with indices in [from, below) are the place's, if all are due after the last
+// handover.
+func (s *Share) count(from, below uint64) (n uint64) {
+	if s.draws != nil && !s.Changed() {
+		return s.draws.count(&s.base, from, below)
+	}
+	for i := from; i < below; i++ {
+		if s.owns(i, latestMoment) {
+			n++
+		}
+	}
+	return n
+}
+
+// dealt reports whether arrival i of an open loop is the place's by the weights, before any handover.
+func (s *Share) dealt(i uint64) bool {
+	return !s.base.Empty() && s.base.has(s.draws.seat(0, i, i, s.base.cycle))
+}
+
+// following returns the first handover from h on in which a place gives what is due at an offset, len(s.handovers) if
+// there is none.
+func (s *Share) following(rank uint32, h int, due time.Duration) int {
+	if int(rank) < len(s.gives) {
+		for _, next := range s.gives[rank] {
+			if next >= h && due >= s.handovers[next].at {
+				return next
+			}
+		}
+	}
+	return len(s.handovers)
+}

@@ -1,0 +1,116 @@
+// Package schedule computes when requests start: the schedule of a whole stage, and one agent's part of it.
+//
+// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay uses
+// the times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All have the same
+// warm-up, measured part and cool-down.
+//
+// Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until
+// steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
+// turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
+// there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
+// asks it what comes next.
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// MaxCycle is the largest sum of a stripe's weights in lowest terms.
+const MaxCycle = 1 << 20
+
+// Stripe is one agent's share of the whole numbers. The length of a cycle is the sum of the weights, and of each cycle
+// the agent owns as many numbers as its weight, spread evenly. A Stripe is a value and may be copied and read
+// concurrently.
+type Stripe struct {
+	own   []uint32 // owned numbers of a cycle, ascending
+	cycle uint64   // length of a cycle
+}
+
+// NewStripe returns the stripe of the agent at index rank of the weights. An agent of weight 0 owns nothing. It fails
+// if no weight is positive, or if the weights, divided by their greatest common divisor, sum up to more than MaxCycle.
+func NewStripe(weights []uint32, rank int) (Stripe, error) {
+	if rank < 0 || rank >= len(weights) {
+		return Stripe{}, fmt.Errorf("schedule: rank %d is not one of %d weights", rank, len(weights))
+	}
+	lowest, cycle, err := reduce(weights)
+	if err != nil {
+		return Stripe{}, err
+	}
+	own := make([]uint32, 0, lowest[rank])
+	for place, owner := range owners(lowest, cycle) {
+		if owner == uint32(rank) {
+			own = append(own, uint32(place))
+		}
+	}
+	return Stripe{own: own, cycle: cycle}, nil
+}
+
+// Next returns the smallest owned number of at least i, and false if the stripe is empty.
+func (s Stripe) Next(i uint64) (uint64, bool) {
+	if s.Empty() {
+		return 0, false
+	}
+	return s.At(s.Below(i)), true
+}
+
+// Below returns how many numbers below n the stripe owns.
+func (s Stripe) Below(n uint64) uint64 {
+	if s.Empty() {
+		return 0
+	}
+	within, _ := slices.BinarySearch(s.own, uint32(n%s.cycle))
+	return n/s.cycle*uint64(len(s.own)) + uint64(within)
+}
+
+// At returns owned number k, counted from 0. The stripe must not be empty.
+func (s Stripe) At(k uint64) uint64 {
+	n := uint64(len(s.own))
+	return k/n*s.cycle + uint64(s.own[k%n])
+}
+
+// has reports whether the stripe owns number i.
+func (s Stripe) has(i uint64) bool {
+	return !s.Empty() && s.hasSeat(i%s.cycle)
+}
+
+// hasSeat reports whether the stripe owns a number of the cycle.
+func (s *Stripe) hasSeat(seat uint64) bool {
+	_, found := slices.BinarySearch(s.own, uint32(seat))
+	return found
+}
+
+// Empty reports whether the stripe owns no numbers.
+func (s Stripe) Empty() bool { return len(s.own) == 0 }
+
+// complete reports whether the stripe owns all numbers.
+func (s Stripe) complete() bool { return !s.Empty() && uint64(len(s.own)) == s.cycle }
+
+// reduce divides the weights by their greatest common divisor and returns the results and their sum.
+func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {
+	var divisor uint32
+	for _, w := range weights {
+		divisor = gcd(divisor, w)
+	}
+	if divisor == 0 {
+		return nil, 0, errors.New("schedule: no agent has a positive weight: give one at least 1")
+	}
+	lowest = make([]uint32, len(weights))
+	for i, w := range weights {
+		lowest[i] = w / divisor
+		cycle += uint64(lowest[i])
+	}
+	if cycle > MaxCycle {
+		return nil, 0, fmt.Errorf("schedule: the weights sum up to %d in lowest terms, more than %d: round them with Quantise", cycle, MaxCycle)
+	}
+	return lowest, cycle, nil
+}
+
+// gcd returns the greatest common divisor. gcd(0, n) is n.
+func gcd(a, b uint32) uint32 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
