@@ -150,7 +150,7 @@ func authority(dir string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	}
 	key, err := x509.ParseECPrivateKey(block)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: is no key of an authority", path)
+		return nil, nil, fmt.Errorf("%s: not the key of an authority", path)
 	}
 	return cert, key, nil
 }
@@ -179,7 +179,7 @@ func readPEM(path, kind string) ([]byte, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != kind {
-		return nil, fmt.Errorf("%s: is no PEM file of a %s", path, kind)
+		return nil, fmt.Errorf("%s: not a PEM file of a %s", path, kind)
 	}
 	return block.Bytes, nil
 }
@@ -192,7 +192,7 @@ func save(certPath, keyPath string, cert []byte, key *ecdsa.PrivateKey) error {
 	}
 	for _, path := range []string{certPath, keyPath} {
 		if _, err := os.Stat(path); err == nil {
-			return fmt.Errorf("%s is there already: name another one, or move it away", path)
+			return fmt.Errorf("%s exists already: choose another name, or move it away", path)
 		}
 	}
 	if err := writeNew(keyPath, 0o600,

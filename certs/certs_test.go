@@ -205,7 +205,7 @@ func TestFilesAreChecked(t *testing.T) {
 	}{
 		"key of another": {mixed, "private key does not match"},
 		"missing":        {gone, "no such file"},
-		"no authority":   {swapped, "no PEM file of a CERTIFICATE"},
+		"no authority":   {swapped, "not a PEM file of a CERTIFICATE"},
 		"expired":        {old, "expired"},
 		"wrong role": {client, "is the certificate of client c (valid until " + day(client) +
 			"): an agent needs one of its own"},

@@ -32,7 +32,7 @@ func (f Files) Server(refused func(from net.Addr, why error)) (credentials.Trans
 		VerifyConnection: func(s tls.ConnectionState) error {
 			id, err := verify(pool, s.PeerCertificates, time.Now())
 			if err == nil && id.Role == Coordinator {
-				err = fmt.Errorf("%s has no business with a coordinator", id.Role.article())
+				err = fmt.Errorf("%s cannot call a coordinator", id.Role.article())
 			}
 			return err
 		},
@@ -54,7 +54,7 @@ func (f Files) Dial(role Role) (credentials.TransportCredentials, error) {
 		VerifyConnection: func(s tls.ConnectionState) error {
 			id, err := verify(pool, s.PeerCertificates, time.Now())
 			if err == nil && id.Role != Coordinator {
-				err = fmt.Errorf("who answers is no coordinator but %s", id)
+				err = fmt.Errorf("the server is not a coordinator but %s", id)
 			}
 			return err
 		},

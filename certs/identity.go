@@ -38,7 +38,7 @@ func identityOf(cert *x509.Certificate) (Identity, error) {
 			return Identity{role, name}, nil
 		}
 	}
-	return Identity{}, fmt.Errorf("the certificate of %q says no role of Spate's: make it with `spate certs`",
+	return Identity{}, fmt.Errorf("the certificate of %q states no role: make one with `spate certs`",
 		cert.Subject.CommonName)
 }
 

@@ -50,7 +50,7 @@ func (c *Coordinator) closeSink(r *run) {
 	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
 	defer cancel()
 	slow := time.AfterFunc(sinkPatience, func() {
-		c.log.Warn("not all points are written yet: waiting for their database", "run", r.id, "at_most", sinkDeadline)
+		c.log.Warn("not all points are written yet: waiting for the database", "run", r.id, "at_most", sinkDeadline)
 	})
 	defer slow.Stop()
 	if err := r.sink.Close(ctx); err != nil {

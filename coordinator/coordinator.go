@@ -250,7 +250,7 @@ func (c *Coordinator) setAside() {
 	if r == nil {
 		return
 	}
-	c.log.Info("run is left to the coordinator that is started next", "run", r.id)
+	c.log.Info("run is left in progress for the next coordinator", "run", r.id)
 	c.active = nil
 	c.queue = append(c.queue, r) // so that closeWaiting closes its ledger
 	c.later(r, r.over)           // after what it decided is written and told

@@ -37,7 +37,7 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 	}
 	if most := s.c.cfg.MaxDataset; most > 0 && first.GetSize() > most {
 		return status.Errorf(codes.InvalidArgument,
-			"the dataset has %d bytes, and this coordinator takes at most %d: see --max-dataset-size",
+			"the dataset has %d bytes, and this coordinator accepts at most %d: see --max-dataset-size",
 			first.GetSize(), most)
 	}
 	in, err := s.c.store.Create(first.GetSha256(), first.GetSize())
@@ -103,7 +103,7 @@ func (c *Coordinator) haveDatasets(datasets map[string]*spatev1.Dataset) error {
 			return fmt.Errorf("workload %s: %w", workload, err)
 		}
 		if !found {
-			return fmt.Errorf("workload %s: its dataset %s is not here: it has to be handed over before the plan",
+			return fmt.Errorf("workload %s: dataset %s is not in the coordinator's store: upload it before the plan",
 				workload, d.GetSha256())
 		}
 	}

@@ -42,7 +42,7 @@ func (c *Coordinator) faulted(r *run, fault any) {
 func (c *Coordinator) abortFaulted(r *run, reason string) {
 	defer func() {
 		if again := recover(); again != nil {
-			c.log.Error("the end of the run cannot be worked out", "run", r.id, "fault", again)
+			c.log.Error("the run cannot be ended in order", "run", r.id, "fault", again)
 		}
 	}()
 	r.machine.Abort(clock.Now(), reason)

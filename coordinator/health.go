@@ -64,7 +64,7 @@ func (h *health) bound(all []sink.AgentPoint) []sink.AgentPoint {
 		return all
 	}
 	if !h.said {
-		h.c.log.Warn("more agents than health is written of; the first by name are", "run", h.run.id,
+		h.c.log.Warn("too many agents: health is written only of the first by name", "run", h.run.id,
 			"agents", len(all), "written", maxHealth)
 		h.said = true
 	}

@@ -74,7 +74,7 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 
 // errGivenUp refuses a snapshot that comes too late: other agents have been told to take the work over, or the result
 // was computed without the snapshot.
-var errGivenUp = errors.New("the agent was lost, and its part of the stage was given up or taken over")
+var errGivenUp = errors.New("the agent was lost, and its part of the stage was dropped or taken over")
 
 // take adds one snapshot to the ledger and the merge, and returns the answer. who is the authenticated peer. An error
 // ends the stream: the agent keeps the snapshot and sends it again.

@@ -94,7 +94,7 @@ func (l limitError) GRPCStatus() *status.Status {
 func (l *limits) admit(ctx context.Context) error {
 	if p, ok := peer.FromContext(ctx); ok {
 		if _, crowded := p.Addr.(crowdedAddr); crowded {
-			return l.refuse(ctx, "the coordinator has %d connections, as many as it takes: try again later",
+			return l.refuse(ctx, "the coordinator has %d connections, the most it accepts: try again later",
 				l.Connections)
 		}
 	}
@@ -108,7 +108,7 @@ func (l *limits) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	}
 	defer l.streams.Add(-1)
 	if n := l.streams.Add(1); n > int64(l.Streams) {
-		return l.refuse(stream.Context(), "the coordinator serves %d streams, as many as it takes: try again later",
+		return l.refuse(stream.Context(), "the coordinator serves %d streams, the most it accepts: try again later",
 			l.Streams)
 	}
 	switch info.FullMethod {

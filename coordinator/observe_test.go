@@ -134,7 +134,7 @@ func TestErrorsEndAStage(t *testing.T) {
 	}
 	a.acked(s)
 	if stop := a.stopped(); stop.GetEnough() || !stop.GetImmediately() ||
-		stop.GetReason() != "given up: 3 of 3 requests failed, 100 % > 50 %" {
+		stop.GetReason() != "aborted: 3 of 3 requests failed, 100 % > 50 %" {
 		t.Errorf("stop: %v", stop)
 	}
 	last := a.snapshot(1)
@@ -142,7 +142,7 @@ func TestErrorsEndAStage(t *testing.T) {
 	last.Totals = &spatev1.Totals{Snapshots: 2, Counters: &spatev1.Counters{Started: 3, Failed: 3}, Stopped: true}
 	a.acked(last)
 	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED ||
-		!strings.HasPrefix(end.GetReason(), "given up: 3 of 3") {
+		!strings.HasPrefix(end.GetReason(), "aborted: 3 of 3") {
 		t.Errorf("end: %v", end)
 	}
 }

@@ -34,7 +34,7 @@ func (c *Coordinator) submit(ctx context.Context, s submission) (r *run, waiting
 	r, err = c.newRun(s, time.Now())
 	waiting, written, err := c.enqueue(r, err)
 	if err != nil {
-		return nil, 0, status.Errorf(codes.Internal, "the run's ledger cannot be made: %v", err)
+		return nil, 0, status.Errorf(codes.Internal, "the run's ledger cannot be created: %v", err)
 	}
 	return r, waiting, await(ctx, written)
 }
@@ -57,8 +57,8 @@ func (c *Coordinator) expect() error {
 		return errClosing
 	}
 	if waiting := len(c.queue) + c.expected; waiting >= c.cfg.MaxWaiting {
-		return status.Errorf(codes.ResourceExhausted, "%d runs are waiting, as many as there may be: "+
-			"submit it again when some have ended, or stop some", waiting)
+		return status.Errorf(codes.ResourceExhausted, "%d runs are waiting, the most allowed: "+
+			"submit the run again when some have ended, or stop some", waiting)
 	}
 	c.expected++
 	return nil
@@ -230,7 +230,7 @@ func (c *Coordinator) openSink(id string) sink.Sink {
 	}
 	s, err := c.cfg.OpenSink(c.runDir(id))
 	if err != nil {
-		c.log.Error("nothing will be written while the run goes on", "run", id, "error", err)
+		c.log.Error("the sink cannot be opened: no live results are written", "run", id, "error", err)
 		return sink.Discard
 	}
 	return s

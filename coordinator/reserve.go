@@ -22,7 +22,7 @@ func (r reserve) hold(log *slog.Logger) {
 		return
 	}
 	if err := r.take(); err != nil {
-		log.Warn("no room is held for the end of a run, should the disk become full", "error", err)
+		log.Warn("no disk space is reserved for the end of the run", "error", err)
 	}
 }
 

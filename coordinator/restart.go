@@ -56,7 +56,7 @@ func (c *Coordinator) takeUpRuns() error {
 	for _, id := range ids {
 		l, err := c.leftover(id)
 		if err != nil {
-			c.log.Error("a run cannot be read, it is left as it is", "run", id, "error", err)
+			c.log.Error("run cannot be read and is left unchanged", "run", id, "error", err)
 		} else if l != nil {
 			left = append(left, l)
 		}
@@ -114,7 +114,7 @@ func (c *Coordinator) leftover(id string) (*leftover, error) {
 		goes = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
 		if goes && submission.GetLocal() {
 			goes = false
-			c.log.Info("an interrupted local run is left alone: spate resume continues it", "directory", c.runDir(id))
+			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.runDir(id))
 		}
 		return errors.Join(err1, err2)
 	})
@@ -169,7 +169,7 @@ func (c *Coordinator) takeUp(l *leftover) {
 		err = c.restore(l, clock.Now(), time.Now())
 	}
 	if err != nil {
-		c.log.Error("a run cannot go on, it is left as it is", "run", id, "error", errors.Join(err, l.ledger.Close()))
+		c.log.Error("run cannot be resumed and is left unchanged", "run", id, "error", errors.Join(err, l.ledger.Close()))
 	}
 }
 
@@ -211,12 +211,12 @@ func (c *Coordinator) waitOn(l *leftover) error {
 	c.remember(r)
 	if refs := l.submission.GetReferences(); len(refs) > len(l.secrets) {
 		c.endWaiting(r, spatev1.Outcome_OUTCOME_FAILED,
-			fmt.Sprintf("the coordinator was started anew while the run waited, and the values of %s, "+
-				"which it keeps in memory only, are gone: submit it again", strings.Join(refs, ", ")))
+			fmt.Sprintf("the coordinator was restarted while the run waited, and the values of %s, "+
+				"which it keeps in memory only, are gone: submit the run again", strings.Join(refs, ", ")))
 		return nil
 	}
 	c.queue = append(c.queue, r)
-	c.log.Info("run waits on", "run", r.id)
+	c.log.Info("run still waits", "run", r.id)
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 		return errors.Join(err, r.sink.Close(context.Background()))
 	}
 	c.restarts.Add(1)
-	c.log.Log(context.Background(), l.level(), "a run is continued", "run", r.id, "phase", l.checkpoint.GetPhase(),
+	c.log.Log(context.Background(), l.level(), "run resumed", "run", r.id, "phase", l.checkpoint.GetPhase(),
 		"stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +274,7 @@ func (l *leftover) news() string {
 	if l.submission.GetLocal() {
 		return "the run was interrupted and is resumed"
 	}
-	return "the coordinator was started anew; the run continues as soon as its agents are back"
+	return "the coordinator was restarted; the run continues as soon as its agents are back"
 }
 
 // memory collects what the machine needs to be restored, and puts the stage records into the run.

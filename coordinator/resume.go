@@ -67,7 +67,7 @@ func (l *leftover) resumable() error {
 	case l.record.GetEndTime() != nil:
 		return errors.New("the run has ended: nothing is left to resume")
 	case l.submission == nil:
-		return errors.New("the run was killed before it was taken in: run its plan again")
+		return errors.New("the run was killed before it was accepted: run its plan again")
 	case !l.submission.GetLocal():
 		return errors.New("the run belongs to a coordinator: start spate-coordinator with the same --data-dir, and it continues the run")
 	}

@@ -116,23 +116,23 @@ func (c *Coordinator) remove(id string) error {
 		return err
 	}
 	if c.cfg.Local {
-		return status.Error(codes.FailedPrecondition, "an embedded coordinator removes nothing")
+		return status.Error(codes.FailedPrecondition, "the coordinator of a local run removes no runs")
 	}
 	if c.going(id) {
-		return status.Errorf(codes.FailedPrecondition, "run %s goes on or waits: stop it first", id)
+		return status.Errorf(codes.FailedPrecondition, "run %s is waiting or in progress: stop it first", id)
 	}
 	switch err := ledger.Peek(c.ledgerPath(id), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
 		return status.Errorf(codes.NotFound, "there is no run %s here", id)
 	case errors.Is(err, ledger.ErrLocked):
-		return status.Errorf(codes.FailedPrecondition, "another process writes run %s", id)
+		return status.Errorf(codes.FailedPrecondition, "another process is writing run %s", id)
 	}
 	gone := filepath.Join(c.cfg.DataDir, removedPrefix+id)
 	if err := c.hide(id, gone); err != nil {
 		return status.Errorf(codes.Internal, "run %s cannot be removed: %v", id, err)
 	}
 	if err := os.RemoveAll(gone); err != nil {
-		return status.Errorf(codes.Internal, "run %s is removed, and not all its files can be deleted: %v", id, err)
+		return status.Errorf(codes.Internal, "run %s is removed, but some of its files cannot be deleted: %v", id, err)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (c *Coordinator) forget(id string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r := c.runs[id]; r != nil && (r == c.active || slices.Contains(c.queue, r)) {
-		return errors.New("it goes on")
+		return errors.New("it is waiting or in progress")
 	}
 	delete(c.runs, id)
 	delete(c.listed, id)

@@ -359,7 +359,7 @@ func (c *Coordinator) do(r *run, b batch) {
 // that.
 func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	if err := r.ledger.Close(); err != nil {
-		c.log.Error("ledger did not close", "run", r.id, "error", err)
+		c.log.Error("the ledger cannot be closed", "run", r.id, "error", err)
 	}
 	c.reserveOf(r.id).giveUp()
 	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(),

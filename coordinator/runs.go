@@ -80,7 +80,7 @@ func (c *Coordinator) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	if err := cluster.Stable(ctx, quietMembers); err != nil {
-		c.log.Info("the cluster does not settle: the run begins with the agents that are there", "error", err)
+		c.log.Info("cluster membership keeps changing: the run begins with the agents found so far", "error", err)
 	}
 }
 
@@ -205,7 +205,7 @@ func (s runService) replay(q *spatev1.FollowRunRequest, stream spatev1.RunServic
 	}
 	if !ended {
 		return status.Errorf(codes.FailedPrecondition,
-			"run %s was cut short, and nobody goes on with it: what it measured can be fetched", q.GetRunId())
+			"run %s was interrupted and is not in progress: what it measured can be fetched", q.GetRunId())
 	}
 	return nil
 }
@@ -244,10 +244,10 @@ func (c *Coordinator) stop(id string, immediately bool) (written <-chan struct{}
 	case r == nil:
 		return nil, false
 	case c.active == r:
-		c.log.Info("run is to stop", "run", id, "immediately", immediately)
+		c.log.Info("run is asked to stop", "run", id, "immediately", immediately)
 		c.feed(func(r *run, at clock.Instant) { r.machine.Stop(at, immediately) })
 	case !c.closed && c.stopWaiting(r):
-		c.log.Info("run that waited is stopped", "run", id)
+		c.log.Info("waiting run stopped", "run", id)
 	}
 	return c.written(r), true
 }
@@ -263,7 +263,7 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 	}
 	if s.c.going(id) {
 		return status.Errorf(codes.FailedPrecondition,
-			"run %s goes on or waits: follow it to its end, or stop it, and fetch then", id)
+			"run %s is waiting or in progress: follow it to its end, or stop it, then fetch it", id)
 	}
 	f, err := os.Open(s.c.ledgerPath(id))
 	if errors.Is(err, os.ErrNotExist) {

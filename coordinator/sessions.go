@@ -112,7 +112,7 @@ func checkNumbers(a *spatev1.AgentInfo) error {
 	}
 	if at := a.GetCapacity().GetMeasuredAt(); at != nil && !at.IsValid() {
 		return status.Errorf(codes.InvalidArgument,
-			"agent %s: its capacity.measured_at is no time: run spate calibrate again", a.GetName())
+			"agent %s: its capacity.measured_at is not a time: run spate calibrate again", a.GetName())
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (c *Coordinator) tellVersion(r *run, who, version string, at clock.Instant)
 	}
 	r.skewed[who] = true
 	c.log.Warn("program of another version", "who", who, "version", version, "coordinator_version", c.cfg.Version)
-	r.machine.Warn(at, fmt.Sprintf("%s is of version %s, the coordinator of %s: they can work together, but may differ in what they have mended",
+	r.machine.Warn(at, fmt.Sprintf("%s has version %s, the coordinator has %s: they work together, but may differ in bug fixes",
 		who, version, c.cfg.Version))
 }
 
@@ -211,7 +211,7 @@ func (c *Coordinator) supersede(old, s *session) error {
 	name := s.info.GetName()
 	silent := clock.Now().Sub(old.heard)
 	if old.incarnation == s.incarnation {
-		old.end(status.Error(codes.Aborted, "the agent has connected anew"))
+		old.end(status.Error(codes.Aborted, "the agent has reconnected"))
 		return nil
 	}
 	if silent < c.cfg.Run.Silence {
@@ -272,7 +272,7 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 		return
 	}
 	if size := proto.Size(m); size > maxSaid {
-		s.end(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are taken",
+		s.end(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are accepted",
 			size, maxSaid))
 		return
 	}

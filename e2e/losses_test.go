@@ -75,7 +75,7 @@ func TestDegradeGoesOnWithoutTheKilled(t *testing.T) {
 	awaitAnswers(t, server, 40)
 	c.agents["south"].Signal(syscall.SIGKILL)
 	second := r.Await(`! agent south \(here\) was lost \(control stream broken; no heartbeat for 3\.\ds\): 33.3 % of the load is missing from second (\d+) on`)[1]
-	r.Await(`✗ agent south is given up \(lost: .*\): 33.3 % of the load is missing from second ` + second + ` on`)
+	r.Await(`✗ agent south is dropped \(lost: .*\): 33.3 % of the load is missing from second ` + second + ` on`)
 	r.MustExit(3)
 	r.Await(`20 req/s constant .* \(incomplete\)`)
 	r.mustSayIncomplete(`agent south \(33.3 % of the load\) lost: seconds ` + second +
@@ -106,7 +106,7 @@ func TestReassignReplacesTheKilled(t *testing.T) {
 	awaitAnswers(t, server, 40)
 	c.agents["south"].Signal(syscall.SIGKILL)
 	lost := r.Await(`! agent south \(here\) was lost \(.*\): 33.3 % of the load is missing from second (\d+) on; unless it is back by second \d+ the others take it over`)[1]
-	said := r.Await(`agent south is given up \(.*\): its 33.3 % of the load is missing from second ` + lost +
+	said := r.Await(`agent south is dropped \(.*\): its 33.3 % of the load is missing from second ` + lost +
 		` on, until it is taken over by north and west in second (\d+)`)
 	c.agent("east", 1, "--coordinator", c.address)
 	joins := r.Await(`agent east \(here\) joined: .*`)[0]

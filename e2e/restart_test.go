@@ -56,7 +56,7 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	}
 	c.startCoordinator()
 	for _, p := range []*process.Process{r.Process, follower.Process} {
-		p.Await(`! coordinator back\n! the coordinator was started anew; the run continues`)
+		p.Await(`! coordinator back\n! the coordinator was restarted; the run continues`)
 	}
 	r.MustExit(0)
 	follower.MustExit(0)

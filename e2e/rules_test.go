@@ -138,13 +138,13 @@ loads:
 	r.MustExit(3)
 	result := r.results()
 	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome != "failed" ||
-		!strings.Contains(*result.Run.Reason, "given up: ") {
+		!strings.Contains(*result.Run.Reason, "aborted: ") {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
 	}
 	for i, want := range []string{"requests failed", "took longer than 1.5s"} {
 		stage := result.Stages[i]
 		if missing := strings.Join(stage.Missing, "; "); stage.Complete || stage.Enough != nil ||
-			!strings.Contains(missing, "given up: ") || !strings.Contains(missing, want) {
+			!strings.Contains(missing, "aborted: ") || !strings.Contains(missing, want) {
 			t.Errorf("stage %d: complete %v, missing %q", i, stage.Complete, missing)
 		}
 		if q := stage.Requests; q.Started == 0 || q.Started != uint64(len(r.rows()[stage.Index])) ||
@@ -156,10 +156,10 @@ loads:
 		}
 	}
 	if q := result.Stages[0].Requests; q.Completed+q.Failed < 30 {
-		t.Errorf("given up after %+v", q)
+		t.Errorf("aborted after %+v", q)
 	}
 	if last := result.Stages[2]; !last.Complete || last.Requests.Started != 40 {
-		t.Errorf("the stage after those given up: complete %v, %+v", last.Complete, last.Requests)
+		t.Errorf("the stage after the aborted ones: complete %v, %+v", last.Complete, last.Requests)
 	}
 }
 

@@ -272,7 +272,7 @@ func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 	r := &aggregate.Result{Stages: []aggregate.StageResult{
 		stage(0, 9, nil), stage(1, 2, probe), stage(2, 8, probe), stage(3, 4, probe), stage(4, 1, nil),
 	}}
-	r.Stages[2].Enough = ptr("given up: 5 of 9 requests failed")
+	r.Stages[2].Enough = ptr("aborted: 5 of 9 requests failed")
 	var b strings.Builder
 	if err := Table(&b, r, 0); err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 		t.Errorf("%s in\n%s", got, b.String())
 	}
 	if !strings.Contains(b.String(), "8 !") ||
-		!strings.Contains(b.String(), "! 8: ended early: given up: 5 of 9 requests failed\n") {
+		!strings.Contains(b.String(), "! 8: ended early: aborted: 5 of 9 requests failed\n") {
 		t.Errorf("no note in\n%s", b.String())
 	}
 }

@@ -55,7 +55,7 @@ func (r *Run) Connected(
 
 // supersede loses a process whose name another process has taken. The process may have been lost before.
 func (r *Run) supersede(at clock.Instant, old *agent) {
-	const reason = "its process was started anew"
+	const reason = "its process was restarted"
 	old.replaced = true
 	r.lose(at, old, reason)
 	p := r.shareOf(old)
@@ -75,12 +75,12 @@ func (r *Run) welcome(at clock.Instant, a *agent) {
 	case !eligible(a, r.regions()):
 		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO,
-			"agent %s came during the run and takes no part in it: the plan has no region %q", a.name(),
+			"agent %s connected during the run and takes no part: the plan has no region %q", a.name(),
 			a.info.GetRegion())
 	default:
 		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO,
-			"agent %s came during the run: it takes part from the next stage on", a.name())
+			"agent %s connected during the run: it takes part from the next stage", a.name())
 	}
 }
 
@@ -152,7 +152,7 @@ func (r *Run) patienceWith(a *agent) time.Duration {
 func silence(a *agent, silent time.Duration) string {
 	switch {
 	case a.absent:
-		return fmt.Sprintf("it did not come back within %v of the coordinator's new start", silent)
+		return fmt.Sprintf("it did not come back within %v after the coordinator restarted", silent)
 	case a.broken != "":
 		return fmt.Sprintf("%s; no heartbeat for %v", a.broken, silent)
 	default:
@@ -184,7 +184,7 @@ func (r *Run) lostInPause(at clock.Instant, a *agent) {
 	}
 	follows := "the run ends unless it is back when the pause is over"
 	if policyOf(r.pending) != fail || observersOf(r.roster, r.pending)[a] {
-		follows = "the run goes on without it unless it is back when the pause is over"
+		follows = "the run continues without it unless it is back when the pause is over"
 	}
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)
 }

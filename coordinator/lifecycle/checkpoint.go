@@ -132,7 +132,7 @@ func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
 // absent returns an agent that has not come back yet.
 func (r *Run) absent(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
 	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true,
-		broken: "the coordinator was started anew"}
+		broken: "the coordinator was restarted"}
 }
 
 // restoreSeries restores the sweep or search in progress.
@@ -219,7 +219,7 @@ func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Inst
 		return a
 	}
 	a := r.absent(info, incarnation, at)
-	a.lost = "its process was started anew"
+	a.lost = "its process was restarted"
 	return a
 }
 

@@ -27,7 +27,7 @@ func (r *Run) checkStalled(at clock.Instant) {
 		case p.away() || p.agent.lost != "" || p.agent.broken != "" || p.delivered == 0:
 			p.delivered = max(at, r.stage.start.Add(p.joined)) // restarts the count until it can deliver
 		case at.Sub(max(p.delivered, r.deaf)) >= r.cfg.Stall:
-			r.endFaulty(at, p, fmt.Sprintf("it was heard, but delivered no measurements for %v: look at its log, and at what stands between", r.cfg.Stall))
+			r.endFaulty(at, p, fmt.Sprintf("it sends heartbeats, but delivered no measurements for %v: check its log and the network between", r.cfg.Stall))
 		}
 		if r.phase != running {
 			return

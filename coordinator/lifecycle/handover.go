@@ -31,9 +31,9 @@ func (r *Run) takeOver(at clock.Instant, p *share) {
 	h, since := r.handoverOf(at, p, takers, from)
 	r.writeOff(p)
 	p.loss.TakenOverNs = proto.Int64(since.Nanoseconds())
-	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is given up (%s): %s", p.agent.name(), p.failure,
+	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is dropped (%s): %s", p.agent.name(), p.failure,
 		takenOver(takers, p, since))
-	r.dismiss(p, "others have taken its part over")
+	r.dismiss(p, "other agents have taken its part over")
 	r.revise(at, since, h)
 }
 
@@ -72,7 +72,7 @@ func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
 	h, since := r.handoverOf(at, p, takers, 0)
 	p.lost = ""
 	r.notice(at, spatev1.Severity_SEVERITY_INFO,
-		"agent %s had ended its share before it heard that it was given more: others do that", p.agent.name())
+		"agent %s had ended its assignment before it learned of a handover: other agents take that over", p.agent.name())
 	r.revise(at, since, h)
 	return true
 }
@@ -182,11 +182,11 @@ func (r *Run) checkAnswers(at clock.Instant) {
 		switch {
 		case r.phase == closing || !p.active() || p.agent.absent:
 		case r.stage.overdue(at, p):
-			r.putOut(p, "did not take on a change of its share before a part of it changed hands")
+			r.putOut(p, "did not apply a change of its assignment before a handover took effect")
 			r.sayLost(at, p, p.lost, "%s", r.outlook(p))
 			r.decide(at, p)
 		case r.phase == running && p.answerBy != 0 && at >= p.answerBy:
-			r.sendOff(at, p, "did not take on a change of its share in time")
+			r.sendOff(at, p, "did not apply a change of its assignment in time")
 		}
 	}
 }

@@ -126,14 +126,14 @@ func (r *Run) returned(at clock.Instant, a *agent) {
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s is back: nothing is missing", a.name())
 	} else {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
-			"agent %s is back after its lease of %v: what it measured until then is taken in", a.name(), r.lease())
+			"agent %s is back after its lease of %v: what it measured until then counts", a.name(), r.lease())
 	}
 }
 
 // assignAnew assigns a stage that was not armed yet to the remaining agents.
 func (r *Run) assignAnew(at clock.Instant, lost *share, reason string) {
 	st, revision := r.stage.record.GetStage(), r.stage.ref.GetRevision()
-	r.sayLost(at, lost, reason, "the stage is assigned anew without it")
+	r.sayLost(at, lost, reason, "the stage is assigned again without it")
 	if why := r.call(at, st); why != "" {
 		lost.failure = "lost: " + reason
 		r.failRun(at, why)
@@ -174,7 +174,7 @@ func (r *Run) giveUpShare(at clock.Instant, p *share) {
 	r.writeOff(p)
 	r.do(PutStage{r.stage.snapshot()})
 	r.sayMissing(at, p)
-	r.dismiss(p, "it was given up: "+p.failure)
+	r.dismiss(p, "it was dropped: "+p.failure)
 	r.settle(at)
 }
 
@@ -211,12 +211,12 @@ func (r *Run) lossText(p *share) string {
 func (r *Run) sayMissing(at clock.Instant, p *share) {
 	if p.observer {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
-			"observer %s is given up (%s): its observations are missing from second %d on", p.agent.name(), p.failure,
+			"observer %s is dropped (%s): its observations are missing from second %d on", p.agent.name(), p.failure,
 			p.loss.GetFromWindow())
 		return
 	}
 	r.notice(at, spatev1.Severity_SEVERITY_ERROR,
-		"agent %s is given up (%s): %s of the load is missing from second %d on%s",
+		"agent %s is dropped (%s): %s of the load is missing from second %d on%s",
 		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.sayUnsent())
 }
 
@@ -250,7 +250,7 @@ func (r *Run) sayCut(at clock.Instant, p *share) {
 // endShare checks whether a share whose snapshots are all merged has done all that it should.
 func (r *Run) endShare(at clock.Instant, p *share) {
 	if p.totals.GetStopped() && r.phase == running && !p.observer && !p.out {
-		r.putOut(p, "was stopped, and not by its run") // else nobody would know of the loss
+		r.putOut(p, "was stopped, but not by its run") // else nobody would know of the loss
 		if !r.bears(p) {
 			r.failShare(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
 			return
@@ -262,7 +262,7 @@ func (r *Run) endShare(at clock.Instant, p *share) {
 		r.handOn(at, p)
 	case r.phase == running && r.stage.owes(p):
 		if !r.passOnUnheard(at, p) {
-			r.putOut(p, cmp.Or(p.lost, "ended its share before it heard of a change of it"))
+			r.putOut(p, cmp.Or(p.lost, "ended its assignment before it learned of a change"))
 			r.handOn(at, p)
 		}
 	default:
@@ -324,7 +324,7 @@ func (r *Run) dismiss(p *share, reason string) {
 // leaveOut continues the stage without an observer that is not ready.
 func (r *Run) leaveOut(at clock.Instant, p *share, reason string) {
 	p.failure = reason
-	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage goes on without it",
+	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage continues without it",
 		p.agent.name(), reason)
 	r.dismiss(p, reason)
 }

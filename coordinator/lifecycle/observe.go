@@ -147,7 +147,7 @@ func (r *Run) checkRules(at clock.Instant) {
 }
 
 // givenUp is the prefix of the reasons of abort rules.
-const givenUp = "given up: "
+const givenUp = "aborted: "
 
 // GaveUp returns why an abort rule ended a probe of a search, from the probe's record. Empty: no rule did.
 func GaveUp(rec *spatev1.StageRecord) string {

@@ -35,7 +35,7 @@ func (r *Run) forsake(a *agent, resume *spatev1.AssignmentRef) {
 	}
 	r.do(Send{Agent: a.name(),
 		Message: &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
-			Ref: clone(resume), Immediately: true, Reason: "its part was given up while it was away",
+			Ref: clone(resume), Immediately: true, Reason: "its assignment was dropped while it was disconnected",
 		}}}})
 }
 
@@ -90,10 +90,10 @@ func (r *Run) catchUp(at clock.Instant, p *share) {
 	}
 }
 
-// lacks handles an agent that came back without its share. Either the agent has ended the share, and its totals are on
+// lacks handles an agent that came back without its assignment. Either the agent has ended the share, and its totals are on
 // their way, or it has lost the share.
 func (r *Run) lacks(at clock.Instant, p *share) {
-	r.putOut(p, "came back without its share")
+	r.putOut(p, "came back without its assignment")
 	r.leave(p, p.lost, at.Add(r.cfg.StopGrace))
 	r.checkAway(at)
 }

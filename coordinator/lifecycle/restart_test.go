@@ -178,7 +178,7 @@ func (s *scenario) settled() {
 		switch line := s.describe(e); e.(type) {
 		case lifecycle.Send, lifecycle.PutCheckpoint, lifecycle.CloseStage:
 		default:
-			if !strings.Contains(line, "came during the run") &&
+			if !strings.Contains(line, "connected during the run") &&
 				!losesAgents.MatchString(s.t.Name()) { // agents that are not of the run come back too
 				s.t.Errorf("a machine that was restored makes news: %s", line)
 			}
@@ -339,7 +339,7 @@ func TestRestoredMachinesComeToTheSame(t *testing.T) {
 
 // Times, progress, and notices while the run waits for agents.
 var (
-	times   = regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d+)?|(control stream broken; no heartbeat for|no heartbeat for|it did not come back within) [0-9.]+m?s( of the coordinator's new start)?`)
+	times   = regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d+)?|(control stream broken; no heartbeat for|no heartbeat for|it did not come back within) [0-9.]+m?s( after the coordinator restarted)?`)
 	between = regexp.MustCompile(`(?m)^(progress:|event: .*(waiting for agents|lost in the pause)).*\n`)
 )
 
@@ -396,8 +396,8 @@ func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
 	commands := strings.Count(text, "> ")
 	for n := commands - 4; n <= commands; n++ {
 		got := play(t, text, func(c int) bool { return c == n })
-		if strings.Contains(got, "agent a is given up") || strings.Contains(got, "agent b is given up") ||
-			!strings.Contains(got, "agent c is given up") {
+		if strings.Contains(got, "agent a is dropped") || strings.Contains(got, "agent b is dropped") ||
+			!strings.Contains(got, "agent c is dropped") {
 			t.Errorf("restarted behind command %d:\n%s", n, got)
 		}
 	}
@@ -411,7 +411,7 @@ func TestWhoGaveAwayUnheardIsOutWhenItIsBack(t *testing.T) {
 	restarted := strings.Count(text, "> ") - 1
 	for _, how := range []string{"> back b\n", "> back b resume=none\n"} {
 		got := play(t, text+how, func(c int) bool { return c == restarted })
-		if _, back, _ := strings.Cut(got, how); !strings.Contains(back, "agent b is given up") {
+		if _, back, _ := strings.Cut(got, how); !strings.Contains(back, "agent b is dropped") {
 			t.Error(got)
 		}
 	}

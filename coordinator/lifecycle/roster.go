@@ -99,7 +99,7 @@ func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
 	for _, old := range r.roster {
 		if !observers[old] && !slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
-			return "agent " + old.name() + " lost: " + cmp.Or(r.whyGone(old), "it is not there")
+			return "agent " + old.name() + " lost: " + cmp.Or(r.whyGone(old), "it is not connected")
 		}
 	}
 	return ""

@@ -16,7 +16,7 @@ import (
 //	                        v  |
 //	                        away -> given up (failure): what it sends from then on is refused
 //	                        ^
-//	   active, but did not apply a change in time, or came back without its share: sent off (out), never back
+//	   active, but did not apply a change in time, or came back without its assignment: sent off (out), never back
 type share struct {
 	agent       *agent
 	observer    bool

@@ -213,7 +213,7 @@ func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 		return
 	}
 	if c := r.joining; c != nil && c.agent.name() == name {
-		r.dropJoining(at, c.agent, "rejected its share: "+m.GetReason())
+		r.dropJoining(at, c.agent, "rejected its assignment: "+m.GetReason())
 		return
 	}
 	p := r.shareOf(r.agents[name])
@@ -225,14 +225,14 @@ func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	case r.phase == applying && r.stage.matches(m.GetRef()):
 		r.rejectedShare(at, p, m)
 	case r.phase == running && p.active() && m.GetRef().GetRevision() > 1:
-		r.sendOff(at, p, "rejected a change of its share: "+m.GetReason())
+		r.sendOff(at, p, "rejected a change of its assignment: "+m.GetReason())
 	}
 }
 
-// rejectedShare fails the stage because an agent rejected its share.
+// rejectedShare fails the stage because an agent rejected its assignment.
 func (r *Run) rejectedShare(at clock.Instant, p *share, m *spatev1.Rejected) {
 	p.failure = "rejected: " + m.GetReason()
-	reason := "agent " + p.agent.name() + " rejected its share: " + m.GetReason()
+	reason := "agent " + p.agent.name() + " rejected its assignment: " + m.GetReason()
 	kind, target := m.GetKind(), r.stage.target()
 	if r.rejected[target] == reason {
 		kind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD

@@ -147,8 +147,8 @@ func (r *Run) giveUp(at clock.Instant) {
 		case p.away():
 			r.giveUpShare(at, p)
 		default:
-			p.failure = "did not end its share after it was told to stop"
-			r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s %s: what it measured last is missing",
+			p.failure = "did not end its assignment after it was told to stop"
+			r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s %s: its last measurements are missing",
 				p.agent.name(), p.failure)
 		}
 	}

@@ -173,7 +173,7 @@ func (w *storm) send(e lifecycle.Send) {
 		for _, x := range w.current().GetAgents() {
 			if x.GetAgent().GetName() == e.Agent && x.GetIncarnation() == a.incarnation &&
 				(x.GetFailure() != "" || x.GetLoss() != nil) {
-				w.t.Fatalf("%s is given up (%s) and is sent %v", e.Agent, x.GetFailure(), e.Message)
+				w.t.Fatalf("%s is dropped (%s) and is sent %v", e.Agent, x.GetFailure(), e.Message)
 			}
 		}
 	}

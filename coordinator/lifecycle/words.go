@@ -28,7 +28,7 @@ func began(st *spatev1.Stage) *spatev1.StageBegan {
 // waitedInVain returns why the run did not get its agents, and what to do.
 func waitedInVain(ready []*agent, missing []string, cfg Config) string {
 	if len(ready) >= cfg.MinAgents {
-		return fmt.Sprintf("no agent of region %s is there after %v: start one there (--region), or take the region out of the plan",
+		return fmt.Sprintf("no agent of region %s is connected after %v: start one there (--region), or remove the region from the plan",
 			strings.Join(missing, ", "), cfg.AgentsTimeout)
 	}
 	names := make([]string, len(ready))
@@ -39,13 +39,13 @@ func waitedInVain(ready []*agent, missing []string, cfg Config) string {
 	if len(names) > 0 {
 		who = strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("only %d of %d agents are there after %v (%s): start more agents, or ask for fewer",
+	return fmt.Sprintf("only %d of %d agents are ready after %v (%s): start more agents, or ask for fewer",
 		len(ready), cfg.MinAgents, cfg.AgentsTimeout, who)
 }
 
 // awaited returns how many agents are ready, and which regions have none.
 func awaited(ready []*agent, missing []string, cfg Config) string {
-	text := fmt.Sprintf("%d of %d are there", len(ready), cfg.MinAgents)
+	text := fmt.Sprintf("%d of %d are ready", len(ready), cfg.MinAgents)
 	if len(missing) > 0 {
 		text += ", none of region " + strings.Join(missing, ", ")
 	}

@@ -77,11 +77,11 @@ func (c Config) advertise(of interfaces) (netip.AddrPort, error) {
 func checkAdvertised(ip netip.Addr) error {
 	switch {
 	case ip.IsUnspecified():
-		return errors.New("nobody can be reached at the unspecified address; name the IP at which others reach this machine")
+		return errors.New("the unspecified address cannot be reached; give the IP at which others reach this machine")
 	case ip.IsMulticast():
-		return errors.New("this is a multicast address; name the IP at which others reach this machine")
+		return errors.New("this is a multicast address; give the IP at which others reach this machine")
 	case ip.IsLinkLocalUnicast():
-		return errors.New("link-local addresses mean something else on each link; name an IP that all members can reach")
+		return errors.New("link-local addresses mean something else on each link; give an IP that all members can reach")
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func parseIPPort(s string, port uint16) (netip.AddrPort, error) {
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%q is not an IP; host names are not possible here, as others must see one fixed address", host)
+		return netip.AddrPort{}, fmt.Errorf("%q is not an IP; host names are not allowed here, because others must see one fixed address", host)
 	}
 	n, err := strconv.ParseUint(p, 10, 16)
 	if err != nil {

@@ -128,7 +128,7 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	mc.Delegate, mc.Events, mc.Ping = metaDelegate(c.cfg.Meta.Encode()), c.roster, c.datagrams
 	mc.Logger = debugLogger(c.log, c.datagrams.line)
 	if c.cfg.Advertise != "" && foreign(adv.Addr(), net.InterfaceAddrs) {
-		c.log.Warn("the advertised gossip address is none of this machine's: right behind NAT, else a mistake",
+		c.log.Warn("the advertised gossip address is not one of this machine's: correct behind NAT, otherwise a mistake",
 			"address", adv.Addr().String())
 	}
 	return mc, nil
@@ -257,7 +257,7 @@ func (c *Cluster) Close() error {
 		c.halt()
 		c.stopped.Wait()
 		if lerr := c.list.Leave(leaveTimeout); lerr != nil {
-			c.log.Debug("gossip farewell did not spread", "error", lerr)
+			c.log.Debug("the leave message did not spread", "error", lerr)
 		}
 		if err = c.list.Shutdown(); err != nil {
 			err = fmt.Errorf("membership: shutdown: %w", err)

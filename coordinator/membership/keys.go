@@ -59,7 +59,7 @@ func (c *Cluster) rotate() {
 		switch {
 		case err != nil && err.Error() != said:
 			said = err.Error()
-			c.log.Warn("gossip keys stay as they are", "error", err)
+			c.log.Warn("gossip keys cannot be renewed and stay unchanged", "error", err)
 		case err == nil:
 			said = ""
 		}
@@ -76,7 +76,7 @@ func (c *Cluster) renewKeys() (changed bool, err error) {
 		return false, err
 	}
 	if len(keys) == 0 {
-		return false, errors.New("membership: there are no gossip keys any more, and encryption cannot be switched off while gossip runs: restart for that")
+		return false, errors.New("membership: no gossip keys are left, and encryption cannot be switched off while the program runs: restart it for that")
 	}
 	return install(c.ring, keys)
 }

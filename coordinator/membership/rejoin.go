@@ -60,7 +60,7 @@ func (c *Cluster) rejoin(ctx context.Context) {
 func (c *Cluster) report(err error, said string) string {
 	switch {
 	case err != nil && err.Error() != said:
-		c.log.Warn("gossip seeds cannot be joined, trying on", "error", err)
+		c.log.Warn("gossip seeds cannot be joined; retrying", "error", err)
 		return err.Error()
 	case err == nil && said != "":
 		c.log.Info("gossip seeds joined", "members", c.roster.size())
@@ -99,7 +99,7 @@ func (c *Cluster) joinSeed(ctx context.Context, seed string, known map[string]bo
 	if joined > 0 || len(missing) < len(addrs) {
 		return nil
 	}
-	return errors.Join(err, fmt.Errorf("membership: join %s (another cluster or key, or nobody there?): %s",
+	return errors.Join(err, fmt.Errorf("membership: join %s (another cluster or key, or nothing listening there?): %s",
 		strings.Join(missing, ", "), reasons(jerr)))
 }
 

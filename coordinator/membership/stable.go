@@ -27,7 +27,7 @@ func settle(ctx context.Context, stop <-chan struct{}, changed func() <-chan str
 		case <-stop:
 			return errors.New("membership: closed")
 		case <-ctx.Done():
-			return fmt.Errorf("membership: members still come and go: %w", ctx.Err())
+			return fmt.Errorf("membership: members keep changing: %w", ctx.Err())
 		}
 	}
 }

@@ -39,7 +39,7 @@ func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
 		return false, o.GaveUp
 	}
 	if o.Completed == 0 {
-		return false, fmt.Sprintf("no request completed, %d failed, %d were cut off", o.Failed, o.Cancelled)
+		return false, fmt.Sprintf("no request completed, %d failed, %d were cancelled", o.Failed, o.Cancelled)
 	}
 	for i, limit := range keep.GetLatencies() {
 		var value *time.Duration
@@ -73,7 +73,7 @@ func overLimit(limit *spatev1.Limit, value *time.Duration, o Outcome) string {
 	case value != nil:
 		return fmt.Sprintf("%s %s > %s", name, Milliseconds(*value), Milliseconds(most))
 	case o.Cancelled > 0:
-		return fmt.Sprintf("%s is not known: %d of %d requests were cut off at the end of the drain",
+		return fmt.Sprintf("%s is not known: %d of %d requests were cancelled at the end of the drain",
 			name, o.Cancelled, o.Completed+o.Failed+o.Cancelled)
 	}
 	return name + " is not known: no request has one"

@@ -39,15 +39,15 @@ func TestJudge(t *testing.T) {
 			func(o *Outcome) { o.Latencies = []*time.Duration{latency(700e6), latency(9e9)} }},
 		{"no values", "p99 TTFT is not known: no request has one", func(o *Outcome) { o.Latencies[0] = nil }},
 		{"no values at all", "p99 TTFT is not known: no request has one", func(o *Outcome) { o.Latencies = nil }},
-		{"cut off", "p99 TTFT is not known: 4 of 104 requests were cut off at the end of the drain",
+		{"cut off", "p99 TTFT is not known: 4 of 104 requests were cancelled at the end of the drain",
 			func(o *Outcome) { o.Latencies[0], o.Cancelled = nil, 4 }},
 		{"errors", "error share 20 % > 10 %", func(o *Outcome) { o.Completed, o.Failed, o.Good = 80, 20, 80 }},
 		{"goodput", "goodput 89 % < 90 %", func(o *Outcome) { o.Good = 89 }},
 		{"cut off requests are not good", "goodput 86.67 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
 		{"nothing completed", "no request completed, 7 failed, 2 were cut off",
 			func(o *Outcome) { *o = Outcome{Failed: 7, Cancelled: 2} }},
-		{"given up", "given up: it took longer than 1m0s",
-			func(o *Outcome) { o.GaveUp = "given up: it took longer than 1m0s" }},
+		{"given up", "aborted: it took longer than 1m0s",
+			func(o *Outcome) { o.GaveUp = "aborted: it took longer than 1m0s" }},
 	} {
 		o := well()
 		c.change(&o)

@@ -188,7 +188,7 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 func (s *search) takeInvalid(stageIndex uint32, step Step, o Outcome, why string) string {
 	s.invalid = append(s.invalid, probe{value: step.Value, stage: stageIndex, reason: why, outcome: o})
 	if s.again = step.Purpose != Again; s.again {
-		return fmt.Sprintf("%s could not be measured (%s): once more", s.words(step.Value), why)
+		return fmt.Sprintf("%s could not be measured (%s): it is measured again", s.words(step.Value), why)
 	}
 	s.ended = fmt.Sprintf("%s could not be measured twice (%s): give the run more agents or cores",
 		s.words(step.Value), why)

@@ -22,7 +22,7 @@ func AskForStamps(c syscall.RawConn) error {
 		err = failed
 	}
 	if err != nil {
-		return fmt.Errorf("ask for receive stamps: %w", err)
+		return fmt.Errorf("enable receive timestamps: %w", err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ var meanings = []struct{ text, meaning string }{
 	{"network is unreachable", "there is no route to it: check the address, the network and firewalls"},
 	{"signed by unknown authority",
 		"its certificate is of another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
-	{"who answers is no coordinator",
+	{"the server is not a coordinator",
 		"its certificate is none of a coordinator: check the address, and the certificate it was started with"},
 	{"says no role of Spate's",
 		"its certificate is none of Spate's: check the address, and make certificates with `spate certs`"},

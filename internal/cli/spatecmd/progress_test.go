@@ -60,10 +60,10 @@ func TestPlainProgress(t *testing.T) {
 func TestProgressSaysWhatWasNotRun(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{w: &out, width: func() int { return 0 }}
-	for i, failure := range []string{"agent a rejected its share: no", "skipped: agent a rejected its share: no"} {
+	for i, failure := range []string{"agent a rejected its assignment: no", "skipped: agent a rejected its assignment: no"} {
 		p.show(&spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: uint32(i), Failure: failure}}})
 	}
-	if want := "✗ stage 1 was not run: agent a rejected its share: no\n"; out.String() != want {
+	if want := "✗ stage 1 was not run: agent a rejected its assignment: no\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
