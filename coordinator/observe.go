@@ -96,9 +96,9 @@ func faultOf(r aggregate.StageResult) string {
 // requests due are therefore the requests that started.
 func backlog(f aggregate.Flow, st *spatev1.Stage) *series.Backlog {
 	b := &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
-	b.Owed = st.GetLoad().GetRate() * f.Seconds
+	b.Due = st.GetLoad().GetRate() * f.Seconds
 	if plans.PlaysSessions(st.GetWorkload()) {
-		b.Owed = float64(f.Started)
+		b.Due = float64(f.Started)
 	}
 	return b
 }

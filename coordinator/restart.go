@@ -313,7 +313,7 @@ func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
 		return series.Outcome{}, err
 	}
 	o := outcomeOf(merged, merged.Result(rec), rec, l.checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep())
-	o.GaveUp = lifecycle.GaveUp(rec)
+	o.Aborted = lifecycle.AbortReason(rec)
 	return o, nil
 }
 

@@ -55,7 +55,8 @@ func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 	}
 }
 
-// A snapshot that is sent again while its run ends is acked, although the ledger that has it is closed and still locked.
+// A snapshot that is sent again while its run ends is acked, although the ledger that has it is closed and still
+// locked.
 func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	h := serve(t, local(t, dir), "")

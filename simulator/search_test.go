@@ -99,7 +99,7 @@ func (p *probe) outcome(
 	o.Backlog = &series.Backlog{
 		Level: level / float64(times), InFlight: inFlight(half), Started: within(began, half, end),
 		Ended: within(last, half, end),
-		Owed:  rate * seconds, Seconds: seconds,
+		Due:  rate * seconds, Seconds: seconds,
 	}
 	throughput := float64(within(last, from, end)) / end.Sub(from).Seconds()
 	o.Throughput = &throughput

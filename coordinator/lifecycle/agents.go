@@ -13,14 +13,14 @@ import (
 
 // agent is one process of an agent, as the run sees it.
 type agent struct {
-	info        *spatev1.AgentInfo
-	incarnation uint64
-	broken      string        // why its control stream is broken; empty: it is not
-	lost        string        // why the agent is lost; empty: it is not
-	replaced    bool          // another process has its name, so it cannot come back
-	heard       clock.Instant // last message over its control stream
-	absent      bool          // it has not come back since the coordinator restarted
-	inFlight    uint32        // by its last heartbeat
+	info         *spatev1.AgentInfo
+	incarnation  uint64
+	disconnected string        // why its control stream is broken; empty: it is connected
+	lost         string        // why the agent is lost; empty: it is not
+	replaced     bool          // another process has its name, so it cannot come back
+	heard        clock.Instant // last message over its control stream
+	notBack      bool          // it has not come back since the coordinator restarted
+	inFlight     uint32        // by its last heartbeat
 }
 
 func (a *agent) name() string { return a.info.GetName() }
@@ -41,7 +41,7 @@ func (r *Run) Connected(
 		a = &agent{incarnation: incarnation}
 		r.agents[info.GetName()] = a
 	}
-	a.info, a.heard, a.broken, a.absent = info, at, "", false
+	a.info, a.heard, a.disconnected, a.notBack = info, at, "", false
 	switch {
 	case old == nil:
 		r.welcome(at, a)
@@ -50,7 +50,7 @@ func (r *Run) Connected(
 	default:
 		r.returned(at, a)
 	}
-	r.remind(at, a, resume, armed)
+	r.resendMissed(at, a, resume, armed)
 }
 
 // supersede loses a process whose name another process has taken. The process may have been lost before.
@@ -58,8 +58,8 @@ func (r *Run) supersede(at clock.Instant, old *agent) {
 	const reason = "its process was restarted"
 	old.replaced = true
 	r.lose(at, old, reason)
-	p := r.shareOf(old)
-	if p != nil && p.away() && !p.out && (r.phase == running || r.phase == stopping) && r.replaceable(p) {
+	p := r.assignmentOf(old)
+	if p != nil && p.isLost() && !p.toldToEnd && (r.phase == running || r.phase == stopping) && r.replaceable(p) {
 		r.replace(at, p, reason)
 	}
 }
@@ -91,7 +91,7 @@ func (r *Run) Disconnected(_ clock.Instant, name string, incarnation uint64, rea
 	if a == nil || a.incarnation != incarnation {
 		return
 	}
-	a.broken = cmp.Or(reason, "control stream broken")
+	a.disconnected = cmp.Or(reason, "control stream broken")
 	if !r.takesPart(a) {
 		delete(r.agents, name)
 	}
@@ -111,38 +111,38 @@ func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 	a.heard, a.inFlight = at, h.GetInFlight()
 	if a.lost != "" {
 		r.returned(at, a)
-		r.catchUp(at, r.shareOf(a))
+		r.catchUp(at, r.assignmentOf(a))
 	}
 }
 
 // heldUp is how long the machine may go without a tick before it blames itself, not the agents, for silence.
 const heldUp = time.Second
 
-// listen notes the time of a tick. If the coordinator was held up, agents' messages may be waiting to be read, so their
-// silence counts from now.
-func (r *Run) listen(at clock.Instant) {
+// noteTick notes the time of a tick. If the coordinator was held up, agents' messages may be waiting to be read, so
+// their silence counts from now.
+func (r *Run) noteTick(at clock.Instant) {
 	if r.ticked != 0 && at.Sub(r.ticked) > heldUp {
-		r.deaf = at
+		r.heldUpAt = at
 	}
 	r.ticked = at
 }
 
 // heardOf returns the instant from which an agent's silence counts.
-func (r *Run) heardOf(a *agent) clock.Instant { return max(a.heard, r.deaf) }
+func (r *Run) heardOf(a *agent) clock.Instant { return max(a.heard, r.heldUpAt) }
 
 // loseSilent loses the agents that have been silent for too long.
 func (r *Run) loseSilent(at clock.Instant) {
 	for _, a := range r.byName() {
-		if silent := at.Sub(r.heardOf(a)); a.lost == "" && silent >= r.patienceWith(a) {
+		if silent := at.Sub(r.heardOf(a)); a.lost == "" && silent >= r.silenceLimit(a) {
 			r.lose(at, a, silence(a, silent.Round(100*time.Millisecond)))
 		}
 	}
 }
 
-// patienceWith returns how long an agent may be silent. An agent that was connected before the coordinator restarted
+// silenceLimit returns how long an agent may be silent. An agent that was connected before the coordinator restarted
 // continues for its lease, and may take as long to come back.
-func (r *Run) patienceWith(a *agent) time.Duration {
-	if a.absent {
+func (r *Run) silenceLimit(a *agent) time.Duration {
+	if a.notBack {
 		return max(r.lease(), r.cfg.Silence)
 	}
 	return r.cfg.Silence
@@ -151,16 +151,16 @@ func (r *Run) patienceWith(a *agent) time.Duration {
 // silence returns, for people, how an agent was lost.
 func silence(a *agent, silent time.Duration) string {
 	switch {
-	case a.absent:
+	case a.notBack:
 		return fmt.Sprintf("it did not come back within %v after the coordinator restarted", silent)
-	case a.broken != "":
-		return fmt.Sprintf("%s; no heartbeat for %v", a.broken, silent)
+	case a.disconnected != "":
+		return fmt.Sprintf("%s; no heartbeat for %v", a.disconnected, silent)
 	default:
 		return fmt.Sprintf("no heartbeat for %v", silent)
 	}
 }
 
-// lose marks an agent as lost. The stage's policy decides about the agent's share.
+// lose marks an agent as lost. The stage's policy decides about the agent's assignment.
 func (r *Run) lose(at clock.Instant, a *agent, reason string) {
 	if a.lost != "" {
 		return
@@ -171,8 +171,8 @@ func (r *Run) lose(at clock.Instant, a *agent, reason string) {
 	case pausing:
 		r.lostInPause(at, a)
 	case applying, running, stopping:
-		if p := r.shareOf(a); p != nil && !p.done() {
-			r.loseShare(at, p, reason)
+		if p := r.assignmentOf(a); p != nil && !p.done() {
+			r.loseAssignment(at, p, reason)
 		}
 	}
 }
@@ -199,8 +199,8 @@ func (r *Run) byName() []*agent {
 	return out
 }
 
-// there reports whether an agent can be given work. An agent of the run whose stream is broken counts as there until it
-// is lost.
-func (r *Run) there(at clock.Instant, a *agent) bool {
-	return a.lost == "" && at.Sub(r.heardOf(a)) < r.patienceWith(a) && (a.broken == "" || r.takesPart(a))
+// available reports whether an agent can be given work. A disconnected agent of the run counts as available until it is
+// lost.
+func (r *Run) available(at clock.Instant, a *agent) bool {
+	return a.lost == "" && at.Sub(r.heardOf(a)) < r.silenceLimit(a) && (a.disconnected == "" || r.takesPart(a))
 }

@@ -47,17 +47,17 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	}
 	if s := r.stage; r.inStage() {
 		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()
-		c.Immediately, c.GaveUp = s.immediate, s.gaveUp
-		c.SentOff = s.sentOff()
+		c.Immediately, c.GaveUp = s.immediate, s.abortedBy
+		c.SentOff = s.endReasons()
 	}
 	return c
 }
 
-// sentOff returns why agents were told to end their shares, by the share's index in the record.
-func (s *stage) sentOff() map[uint32]string {
+// endReasons returns why agents were told to end their assignments, by the assignment's index in the record.
+func (s *stage) endReasons() map[uint32]string {
 	out := map[uint32]string{}
-	for i, p := range s.shares {
-		if p.out && p.lost != "" {
+	for i, p := range s.assignments {
+		if p.toldToEnd && p.lost != "" {
 			out[uint32(i)] = p.lost
 		}
 	}
@@ -92,7 +92,7 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 		r.noted[text] = true
 	}
 	for i, info := range c.GetRoster() {
-		a := r.absent(info, c.GetIncarnations()[i], at)
+		a := r.agentNotBack(info, c.GetIncarnations()[i], at)
 		r.agents[info.GetName()] = a
 		r.roster = append(r.roster, a)
 	}
@@ -129,10 +129,10 @@ func (r *Run) restorePhase(c *spatev1.Checkpoint) error {
 	return nil
 }
 
-// absent returns an agent that has not come back yet.
-func (r *Run) absent(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
-	return &agent{info: clone(info), incarnation: incarnation, heard: at, absent: true,
-		broken: "the coordinator was restarted"}
+// agentNotBack returns an agent that has not come back yet.
+func (r *Run) agentNotBack(info *spatev1.AgentInfo, incarnation uint64, at clock.Instant) *agent {
+	return &agent{info: clone(info), incarnation: incarnation, heard: at, notBack: true,
+		disconnected: "the coordinator was restarted"}
 }
 
 // restoreSeries restores the sweep or search in progress.
@@ -145,7 +145,7 @@ func (r *Run) restoreSeries(c *spatev1.Checkpoint, outcomes []series.Outcome) er
 		return fmt.Errorf("checkpoint: series %d with %d outcomes of %d probes", c.GetBegunSeries(), len(outcomes),
 			len(c.GetProbes()))
 	}
-	e := &expansion{template: clone(c.GetTemplate()), number: c.GetBegunSeries() - 1, steps: steps}
+	e := &activeSeries{template: clone(c.GetTemplate()), number: c.GetBegunSeries() - 1, steps: steps}
 	for i, probe := range c.GetProbes() {
 		if _, ok := steps.Next(); !ok {
 			return fmt.Errorf("checkpoint: probe %d of a series that has ended", i)
@@ -166,45 +166,45 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(),
 			Revision: c.GetRevision()},
 		start:     clock.Instant(c.GetStartClockNs()),
-		immediate: c.GetImmediately(), gaveUp: c.GetGaveUp(), declined: map[string][]uint64{},
+		immediate: c.GetImmediately(), abortedBy: c.GetGaveUp(), declined: map[string][]uint64{},
 	}
 	s.progress = s.start
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {
 		s.progress = s.start.Add(passed.Truncate(progressInterval))
 	}
 	for _, a := range s.record.GetAgents() {
-		p := &share{
+		p := &assignment{
 			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(),
 			failure: a.GetFailure(),
 			loss:    a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()),
 			revision: c.GetRevision(),
 		}
 		p.rank, p.covered.next = uint32(len(s.places())), uint32(p.joined/time.Second)
-		s.shares = append(s.shares, p)
+		s.assignments = append(s.assignments, p)
 	}
 	r.stage = s
-	for i, p := range s.shares {
+	for i, p := range s.assignments {
 		p.knows = s.initially(p)
 		if p.agent.lost != "" && p.failure == "" {
-			r.leave(p, p.agent.lost, r.fenceOf(p.agent))
+			r.markLost(p, p.agent.lost, r.fenceOf(p.agent))
 		}
 		if reason, out := c.GetSentOff()[uint32(i)]; out {
-			r.putOut(p, reason)
-			r.leave(p, reason, r.fenceOf(p.agent))
+			r.markToldToEnd(p, reason)
+			r.markLost(p, reason, r.fenceOf(p.agent))
 		}
 	}
 	switch r.phase {
 	case applying:
 		s.deadline = at.Add(r.applyTimeout(rec.GetStage()))
 	case stopping:
-		s.deadline = at.Add(r.patience(s.immediate))
+		s.deadline = at.Add(r.totalsTimeout(s.immediate))
 	}
 	return nil
 }
 
-// initially returns the revision with which a share began. Its agent must confirm later revisions again, unless its
-// snapshots show that it has applied them.
-func (s *stage) initially(p *share) uint32 {
+// initially returns the revision with which an assignment began. Its agent must confirm later revisions again, unless
+// its snapshots show that it has applied them.
+func (s *stage) initially(p *assignment) uint32 {
 	for _, h := range s.record.GetHandovers() {
 		if p.joined == 0 || int(p.rank) < len(h.GetWeights()) {
 			return h.GetRevision() - 1 // before the first handover, or before the one by which it joined
@@ -218,14 +218,14 @@ func (r *Run) process(info *spatev1.AgentInfo, incarnation uint64, at clock.Inst
 	if a := r.agents[info.GetName()]; a != nil && a.incarnation == incarnation {
 		return a
 	}
-	a := r.absent(info, incarnation, at)
+	a := r.agentNotBack(info, incarnation, at)
 	a.lost = "its process was restarted"
 	return a
 }
 
 // Recall tells a restored machine that a snapshot of the stage in progress is in the ledger.
 func (r *Run) Recall(snapshot *spatev1.Snapshot) {
-	p := r.shareIn(snapshot)
+	p := r.senderOf(snapshot)
 	if p == nil {
 		return
 	}
@@ -235,18 +235,64 @@ func (r *Run) Recall(snapshot *spatev1.Snapshot) {
 	}
 }
 
-// Resume is called after Restore and Recall. It continues what the machine was doing when its process ended, and acts on the
-// ledger's last snapshots.
+// Resume is called after Restore and Recall. It continues what the machine was doing when its process ended, and acts
+// on the ledger's last snapshots.
 func (r *Run) Resume(at clock.Instant) {
 	switch r.phase {
 	case running, stopping:
-		for _, p := range r.stage.shares {
+		for _, p := range r.stage.assignments {
 			if r.phase != closing && p.failure == "" {
-				r.heed(at, p)
+				r.actOnTotals(at, p)
 			}
 		}
 		r.settle(at)
 	case closing:
 		r.do(CloseStage{Record: r.stage.snapshot(), Keep: r.objectives()})
 	}
+}
+
+// Rewind takes a run back to before the stage in progress, or before the pause in progress. The run's agents died with
+// its coordinator, so new agents measure that stage again from its start. After Rewind, Restore waits for agents like a
+// new run. Dead targets are tried again, and a requested stop is forgotten. Rewind returns the stage that was in
+// progress, nil if there was none. The caller must discard the stage's record and snapshots from the ledger.
+func (m *Memory) Rewind() (again *spatev1.Stage) {
+	c, next := m.Checkpoint, m.Checkpoint.GetPending()
+	begun, failure := c.GetBegun(), c.GetFailure()
+	if rec := m.Stage; rec != nil && inStage(c) {
+		again, next = rec.GetStage(), rec.GetStage()
+		begun--
+		if failure == rec.GetFailure() {
+			failure = ""
+		}
+	}
+	place := c.GetNext()
+	if next != nil && next.GetProbe() == nil {
+		place-- // a probe comes again from its sweep or search
+	}
+	m.Stage = nil
+	m.Checkpoint = &spatev1.Checkpoint{
+		Phase: phases[gathering], Next: place, Begun: begun, BegunSeries: c.GetBegunSeries(), Probes: c.GetProbes(),
+		Template: c.GetTemplate(), Noted: c.GetNoted(), Failure: failure, Incomplete: c.GetIncomplete(),
+	}
+	return again
+}
+
+// inStage reports whether a checkpoint was written while a stage was in progress.
+func inStage(c *spatev1.Checkpoint) bool {
+	for p, name := range phases {
+		if name == c.GetPhase() {
+			return p >= applying && p <= closing
+		}
+	}
+	return false
+}
+
+// Left returns the stages and templates still to be run after Rewind, in order. The template of the sweep or search in
+// progress comes first.
+func (m *Memory) Left() []*spatev1.Stage {
+	left := m.Submission.GetPlan()[min(int(m.Checkpoint.GetNext()), len(m.Submission.GetPlan())):]
+	if t := m.Checkpoint.GetTemplate(); t != nil {
+		return append([]*spatev1.Stage{t}, left...)
+	}
+	return left
 }

@@ -16,16 +16,16 @@ import (
 // openLoop reports whether a load is not a closed loop: its arrivals have scheduled times.
 func openLoop(l *spatev1.LoadPoint) bool { return l.GetConcurrency() == 0 }
 
-// takeOver hands the rest of a share to other agents. If all who could take it are away but may come back, it waits
-// until that is decided.
-func (r *Run) takeOver(at clock.Instant, p *share) {
+// takeOver hands the rest of an assignment to other agents. If all agents that could take it are lost but may come
+// back, it waits until that is decided.
+func (r *Run) takeOver(at clock.Instant, p *assignment) {
 	takers := r.takers(p)
 	from := r.changeFrom(at, r.lead())
 	switch {
 	case len(takers) == 0 && r.stage.mayReturn(at) && !p.whole() && r.stage.givesAt(p) == 0:
 		return
 	case len(takers) == 0 || openLoop(r.stage.record.GetStage().GetLoad()) && r.overBy(from):
-		r.giveUpShare(at, p)
+		r.dropAssignment(at, p)
 		return
 	}
 	h, since := r.handoverOf(at, p, takers, from)
@@ -33,25 +33,25 @@ func (r *Run) takeOver(at clock.Instant, p *share) {
 	p.loss.TakenOverNs = proto.Int64(since.Nanoseconds())
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s is dropped (%s): %s", p.agent.name(), p.failure,
 		takenOver(takers, p, since))
-	r.dismiss(p, "other agents have taken its part over")
+	r.stopDropped(p, "other agents have taken its part over")
 	r.revise(at, since, h)
 }
 
 // takenOver returns, for people, which agents take over what, and what is missing.
-func takenOver(takers []*share, p *share, since time.Duration) string {
+func takenOver(takers []*assignment, p *assignment, since time.Duration) string {
 	names := make([]string, len(takers))
 	for i, q := range takers {
 		names[i] = q.agent.name()
 	}
 	return fmt.Sprintf("its %s of the load is missing from second %d on, until it is taken over by %s in second %.0f%s",
 		percent(p.loss.GetShare()), p.loss.GetFromWindow(), strings.Join(names, " and "), math.Floor(since.Seconds()),
-		p.sayUnsent())
+		p.unsentText())
 }
 
-// handoverOf returns the handover of the rest of a share, and the offset from which it counts. In an open loop it
+// handoverOf returns the handover of the rest of an assignment, and the offset from which it counts. In an open loop it
 // covers the arrivals from an offset on, in a closed loop all items not yet begun, at once.
 func (r *Run) handoverOf(
-	at clock.Instant, p *share, takers []*share, from time.Duration,
+	at clock.Instant, p *assignment, takers []*assignment, from time.Duration,
 ) (*spatev1.Handover, time.Duration) {
 	h := &spatev1.Handover{FromRank: p.rank, Weights: weightsAt(takers)}
 	if openLoop(r.stage.record.GetStage().GetLoad()) {
@@ -62,38 +62,43 @@ func (r *Run) handoverOf(
 	return h, max(0, at.Sub(r.stage.start))
 }
 
-// passOnUnheard hands on what a share was given in a closed loop after its agent had already ended: none of it has
-// begun, and nothing is missing. It reports whether it could.
-func (r *Run) passOnUnheard(at clock.Instant, p *share) bool {
+// passOnUnapplied hands on what an assignment was given in a closed loop after its agent had already ended: none of it
+// has begun, and nothing is missing. It reports whether it could.
+func (r *Run) passOnUnapplied(at clock.Instant, p *assignment) bool {
 	takers := r.takers(p)
 	if openLoop(r.stage.record.GetStage().GetLoad()) || len(takers) == 0 || p.totals.GetStopped() {
 		return false
 	}
 	h, since := r.handoverOf(at, p, takers, 0)
 	p.lost = ""
-	r.notice(at, spatev1.Severity_SEVERITY_INFO,
-		"agent %s had ended its assignment before it learned of a handover: other agents take that over", p.agent.name())
+	r.notice(
+		at,
+		spatev1.Severity_SEVERITY_INFO,
+		"agent %s had ended its assignment before it learned of a handover: other agents take that over",
+		p.agent.name(),
+	)
 	r.revise(at, since, h)
 	return true
 }
 
-// takers returns the shares that can take a share over: the active ones in its region, or else all active ones.
-func (r *Run) takers(p *share) []*share {
-	active := func(q *share) bool { return q != p && !q.observer && q.active() }
-	near := r.stage.those(func(q *share) bool {
+// takers returns the assignments that can take an assignment over: the active ones in its region, or else all active
+// ones.
+func (r *Run) takers(p *assignment) []*assignment {
+	active := func(q *assignment) bool { return q != p && !q.observer && q.active() }
+	near := r.stage.where(func(q *assignment) bool {
 		return active(q) &&
 			q.agent.info.GetRegion() == p.agent.info.GetRegion()
 	})
 	if len(near) > 0 {
 		return near
 	}
-	return r.stage.those(active)
+	return r.stage.where(active)
 }
 
-// weightsAt returns the weights of shares, indexed by rank. Other ranks have weight 0.
-func weightsAt(shares []*share) []uint32 {
+// weightsAt returns the weights of assignments, indexed by rank. Other ranks have weight 0.
+func weightsAt(assignments []*assignment) []uint32 {
 	var out []uint32
-	for _, p := range shares {
+	for _, p := range assignments {
 		for len(out) <= int(p.rank) {
 			out = append(out, 0)
 		}
@@ -133,7 +138,7 @@ func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1
 }
 
 // sendRevise sends an agent its current stripe.
-func (r *Run) sendRevise(p *share) {
+func (r *Run) sendRevise(p *assignment) {
 	p.revision = r.stage.ref.GetRevision()
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Revise{Revise: &spatev1.Revise{
 		Ref: r.stage.refTo(p), Stripe: r.stage.stripe(p),
@@ -141,7 +146,7 @@ func (r *Run) sendRevise(p *share) {
 }
 
 // agreed notes a revision that an agent has applied, as its answer or its snapshots show.
-func (p *share) agreed(revision uint32) {
+func (p *assignment) agreed(revision uint32) {
 	if revision > p.revision {
 		return // it was never sent that revision
 	}
@@ -150,9 +155,9 @@ func (p *share) agreed(revision uint32) {
 	}
 }
 
-// givesAt returns an instant shortly before the first handover that takes a part from the share and that the share has
-// not applied. 0: there is none.
-func (s *stage) givesAt(p *share) (at clock.Instant) {
+// givesAt returns an instant shortly before the first handover that takes a part from the assignment and that the
+// assignment has not applied. 0: there is none.
+func (s *stage) givesAt(p *assignment) (at clock.Instant) {
 	if p.observer {
 		return 0
 	}
@@ -167,26 +172,26 @@ func (s *stage) givesAt(p *share) (at clock.Instant) {
 	return at
 }
 
-// overdue reports whether a part of a share is about to change hands, or has, without its agent having applied the
-// change.
-func (s *stage) overdue(at clock.Instant, p *share) bool {
+// overdue reports whether a part of an assignment is about to change hands, or has, without its agent having applied
+// the change.
+func (s *stage) overdue(at clock.Instant, p *assignment) bool {
 	gives := s.givesAt(p)
 	return gives != 0 && at >= gives
 }
 
-// checkAnswers ends the shares that did not apply a change in time. A share that did not apply a handover that takes a
-// part from it ends just before the part changes hands, even if the stage is being stopped, so that nothing is counted
-// twice. Other shares have longer, by Silence.
+// checkAnswers ends the assignments that did not apply a change in time. An assignment that did not apply a handover
+// that takes a part from it ends just before the part changes hands, even if the stage is being stopped, so that
+// nothing is counted twice. Other assignments have longer, by Silence.
 func (r *Run) checkAnswers(at clock.Instant) {
 	for _, p := range r.stage.places() {
 		switch {
-		case r.phase == closing || !p.active() || p.agent.absent:
+		case r.phase == closing || !p.active() || p.agent.notBack:
 		case r.stage.overdue(at, p):
-			r.putOut(p, "did not apply a change of its assignment before a handover took effect")
-			r.sayLost(at, p, p.lost, "%s", r.outlook(p))
+			r.markToldToEnd(p, "did not apply a change of its assignment before a handover took effect")
+			r.sayLost(at, p, p.lost, "%s", r.consequence(p))
 			r.decide(at, p)
 		case r.phase == running && p.answerBy != 0 && at >= p.answerBy:
-			r.sendOff(at, p, "did not apply a change of its assignment in time")
+			r.tellToEnd(at, p, "did not apply a change of its assignment in time")
 		}
 	}
 }

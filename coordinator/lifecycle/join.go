@@ -27,7 +27,7 @@ func (r *Run) mayJoin(st *spatev1.Stage) bool {
 	return r.phase == running && policyOf(st) == reassign && openLoop(st.GetLoad())
 }
 
-// admit lets agents join the stage, one after another. A newcomer is first assigned an empty share, and gets its part
+// admit lets agents join the stage, one after another. A newcomer first gets an empty assignment, and its part
 // when it is ready.
 func (r *Run) admit(at clock.Instant) {
 	st := r.stage.record.GetStage()
@@ -35,7 +35,8 @@ func (r *Run) admit(at clock.Instant) {
 		return
 	}
 	for _, a := range r.byName() {
-		if r.there(at, a) && a.broken == "" && eligible(a, st.GetRegions()) && r.shareOf(a) == nil && r.mayAsk(at, a) {
+		if r.available(at, a) && a.disconnected == "" && eligible(a, st.GetRegions()) && r.assignmentOf(a) == nil &&
+			r.mayAsk(at, a) {
 			r.invite(at, a)
 			return
 		}
@@ -52,7 +53,7 @@ func (r *Run) mayAsk(at clock.Instant, a *agent) bool {
 	if slices.Contains(declined, a.incarnation) {
 		return false
 	}
-	had := len(declined) + len(r.stage.those(func(p *share) bool { return p.agent.name() == a.name() }))
+	had := len(declined) + len(r.stage.where(func(p *assignment) bool { return p.agent.name() == a.name() }))
 	if had == mostPlaces {
 		r.stage.declined[a.name()] = append(declined, a.incarnation)
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
@@ -77,7 +78,7 @@ func (r *Run) checkJoining(at clock.Instant) {
 func (r *Run) invite(at clock.Instant, a *agent) {
 	s := r.stage
 	a.inFlight = 0
-	r.joining = &share{
+	r.joining = &assignment{
 		agent: a, rank: uint32(len(s.places())), weight: weightBeside(a, r.beside(a)), revision: s.ref.GetRevision(),
 		knows: s.ref.GetRevision(),
 	}
@@ -87,9 +88,9 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 
 // beside returns the places by which a newcomer's weight is scaled: those of its region if the plan splits by region
 // and there are any, else all.
-func (r *Run) beside(a *agent) []*share {
+func (r *Run) beside(a *agent) []*assignment {
 	if len(r.stage.record.GetStage().GetRegions()) > 0 {
-		if near := r.stage.those(func(p *share) bool {
+		if near := r.stage.where(func(p *assignment) bool {
 			return !p.observer &&
 				p.agent.info.GetRegion() == a.info.GetRegion()
 		}); len(near) > 0 {
@@ -101,21 +102,21 @@ func (r *Run) beside(a *agent) []*share {
 
 // givers returns the active places that give a newcomer its part: those of its region if the plan splits by region and
 // there are any, else all.
-func (r *Run) givers(c *share) []*share {
-	active := func(p *share) bool { return !p.observer && p.active() }
+func (r *Run) givers(c *assignment) []*assignment {
+	active := func(p *assignment) bool { return !p.observer && p.active() }
 	if c != nil && len(r.stage.record.GetStage().GetRegions()) > 0 {
-		if near := r.stage.those(func(p *share) bool {
+		if near := r.stage.where(func(p *assignment) bool {
 			return active(p) &&
 				p.agent.info.GetRegion() == c.agent.info.GetRegion()
 		}); len(near) > 0 {
 			return near
 		}
 	}
-	return r.stage.those(active)
+	return r.stage.where(active)
 }
 
-// join gives a newcomer that is ready its part of each giver's share.
-func (r *Run) join(at clock.Instant, c *share) {
+// join gives a newcomer that is ready its part of each giver's assignment.
+func (r *Run) join(at clock.Instant, c *assignment) {
 	s := r.stage
 	givers, from := r.givers(c), max(time.Second, r.changeFrom(at, r.joinLead()))
 	if r.phase != running || len(givers) == 0 || r.overBy(from) {
@@ -124,10 +125,10 @@ func (r *Run) join(at clock.Instant, c *share) {
 	}
 	r.joining = nil
 	c.joined, c.covered.next = from, uint32(from/time.Second)
-	handovers := shareOut(givers, c)
-	s.shares = append(s.shares, c)
+	handovers := handoversTo(givers, c)
+	s.assignments = append(s.assignments, c)
 	s.enter(c)
-	r.enrol(c.agent)
+	r.roster = append(r.roster, c.agent)
 	r.revise(at, from, handovers...)
 	r.sendArm(c)
 	r.sendMeasure(c)
@@ -135,9 +136,9 @@ func (r *Run) join(at clock.Instant, c *share) {
 		from/time.Second))
 }
 
-// shareOut returns handovers that give a newcomer the same fraction of each giver's share: its weight over the sum of
-// all weights, its own included.
-func shareOut(givers []*share, c *share) []*spatev1.Handover {
+// handoversTo returns handovers that give a newcomer the same fraction of each giver's assignment: its weight over the
+// sum of all weights, its own included.
+func handoversTo(givers []*assignment, c *assignment) []*spatev1.Handover {
 	sum := uint32(0)
 	for _, p := range givers {
 		sum += p.weight
@@ -162,10 +163,10 @@ func (r *Run) dropJoining(at clock.Instant, a *agent, reason string) {
 	}
 	r.joining = nil
 	r.stage.declined[a.name()] = append(r.stage.declined[a.name()], a.incarnation)
-	if a.lost == "" && a.broken == "" {
+	if a.lost == "" && a.disconnected == "" {
 		r.sendStopTo(c, true, reason)
 	}
-	if a.broken != "" {
+	if a.disconnected != "" {
 		delete(r.agents, a.name())
 	}
 	r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s does not join stage %d: %s", a.name(),

@@ -36,17 +36,17 @@ func (r *Run) lease() time.Duration {
 // sent the last heartbeat that was answered, which was before that heartbeat was heard.
 func (r *Run) fenceOf(a *agent) clock.Instant { return r.heardOf(a).Add(r.lease()) }
 
-// bears reports whether the stage continues without a share.
-func (r *Run) bears(p *share) bool {
+// toleratesLossOf reports whether the stage continues without an assignment.
+func (r *Run) toleratesLossOf(p *assignment) bool {
 	return p.observer || r.policy() != fail && p.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 }
 
-// loseShare applies the policy when the agent of a share is lost.
-func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
+// loseAssignment applies the policy when the agent of an assignment is lost.
+func (r *Run) loseAssignment(at clock.Instant, p *assignment, reason string) {
 	switch {
-	case p.out && r.bears(p): // will be given up anyway
+	case p.toldToEnd && r.toleratesLossOf(p): // will be dropped anyway
 	case r.phase == applying && p.observer:
-		r.leaveOut(at, p, "lost: "+reason)
+		r.continueWithout(at, p, "lost: "+reason)
 		r.armIfReady(at)
 	case p.agent.replaced && r.phase != applying && r.replaceable(p):
 		r.replace(at, p, reason)
@@ -58,41 +58,43 @@ func (r *Run) loseShare(at clock.Instant, p *share, reason string) {
 		p.failure = "lost: " + reason
 		r.failRun(at, "agent "+p.agent.name()+" lost: "+reason)
 	case r.phase == applying:
-		r.assignAnew(at, p, reason)
+		r.assignAgain(at, p, reason)
 	default:
-		r.leave(p, reason, r.fenceOf(p.agent))
-		r.sayLost(at, p, reason, "%s", r.outlook(p))
+		r.markLost(p, reason, r.fenceOf(p.agent))
+		r.sayLost(at, p, reason, "%s", r.consequence(p))
 	}
 }
 
-// replace gives up the share of a process whose name another process has taken. The old process cannot deliver what is
-// missing, and no agent takes the share over, so there is no reason to wait for the end of the lease.
-func (r *Run) replace(at clock.Instant, p *share, reason string) {
-	r.putOut(p, reason)
+// replace drops the assignment of a process whose name another process has taken. The old process cannot deliver what
+// is missing, and no agent takes the assignment over, so there is no reason to wait for the end of the lease.
+func (r *Run) replace(at clock.Instant, p *assignment, reason string) {
+	r.markToldToEnd(p, reason)
 	p.fence = at
-	r.sayLost(at, p, reason, "%s", r.outlook(p))
-	r.giveUpShare(at, p)
+	r.sayLost(at, p, reason, "%s", r.consequence(p))
+	r.dropAssignment(at, p)
 }
 
-// replaceable reports whether a share can be given up as soon as its process is known to be gone.
-func (r *Run) replaceable(p *share) bool { return r.bears(p) && (p.observer || r.policy() == degrade) }
+// replaceable reports whether an assignment can be dropped as soon as its process is known to be gone.
+func (r *Run) replaceable(p *assignment) bool {
+	return r.toleratesLossOf(p) && (p.observer || r.policy() == degrade)
+}
 
-// leave marks a share as away until its agent comes back. If a handover takes a part from the share without its agent
-// knowing, the wait ends before the part changes hands, since then two agents could have it.
-func (r *Run) leave(p *share, reason string, fence clock.Instant) {
+// markLost marks an assignment as lost until its agent comes back. If a handover takes a part from the assignment
+// without its agent knowing, the wait ends before the part changes hands, since then two agents could have it.
+func (r *Run) markLost(p *assignment, reason string, fence clock.Instant) {
 	p.lost, p.fence = reason, fence
 	if gives := r.stage.givesAt(p); gives != 0 {
 		p.fence = min(p.fence, gives)
 	}
 }
 
-// outlook returns, for people, the consequence of a loss.
-func (r *Run) outlook(p *share) string {
+// consequence returns, for people, the consequence of a loss.
+func (r *Run) consequence(p *assignment) string {
 	missing := fmt.Sprintf("%s of the load is missing from second %d on", percent(r.stage.part(p)), p.covered.next)
 	switch {
-	case p.out && r.phase == running && r.policy() == reassign:
+	case p.toldToEnd && r.phase == running && r.policy() == reassign:
 		return missing + "; the others take it over"
-	case p.out:
+	case p.toldToEnd:
 		return missing
 	case r.phase == stopping:
 		return missing + " unless it sends the rest in time"
@@ -116,12 +118,12 @@ func (r *Run) returned(at clock.Instant, a *agent) {
 		return
 	}
 	a.lost = ""
-	p := r.shareOf(a)
-	if p == nil || !p.away() || p.out || r.phase != running && r.phase != stopping {
+	p := r.assignmentOf(a)
+	if p == nil || !p.isLost() || p.toldToEnd || r.phase != running && r.phase != stopping {
 		return
 	}
 	inTime := at < p.fence
-	p.lost, p.fence, p.said = "", 0, false
+	p.lost, p.fence, p.lossTold = "", 0, false
 	if inTime {
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s is back: nothing is missing", a.name())
 	} else {
@@ -130,11 +132,11 @@ func (r *Run) returned(at clock.Instant, a *agent) {
 	}
 }
 
-// assignAnew assigns a stage that was not armed yet to the remaining agents.
-func (r *Run) assignAnew(at clock.Instant, lost *share, reason string) {
+// assignAgain assigns a stage that was not armed yet to the remaining agents.
+func (r *Run) assignAgain(at clock.Instant, lost *assignment, reason string) {
 	st, revision := r.stage.record.GetStage(), r.stage.ref.GetRevision()
 	r.sayLost(at, lost, reason, "the stage is assigned again without it")
-	if why := r.call(at, st); why != "" {
+	if why := r.updateRoster(at, st); why != "" {
 		lost.failure = "lost: " + reason
 		r.failRun(at, why)
 		return
@@ -142,21 +144,22 @@ func (r *Run) assignAnew(at clock.Instant, lost *share, reason string) {
 	r.assign(at, st, revision+1)
 }
 
-// checkAway decides about shares that are still away at their fence.
-func (r *Run) checkAway(at clock.Instant) {
-	for _, p := range r.stage.shares {
-		if (r.phase == running || r.phase == stopping) && p.away() && at >= p.fence {
+// checkLost decides about assignments that are still lost at their fence.
+func (r *Run) checkLost(at clock.Instant) {
+	for _, p := range r.stage.assignments {
+		if (r.phase == running || r.phase == stopping) && p.isLost() && at >= p.fence {
 			r.decide(at, p)
 		}
 	}
 }
 
-// decide applies the policy to a share that is away beyond its fence: the run fails, others take the share over, or the
-// share is given up. It is given up once nothing else is waited for, at the latest StopGrace after its fence.
-func (r *Run) decide(at clock.Instant, p *share) {
-	over := r.stage.all(func(q *share) bool { return q == p || q.done() || q.away() && at >= q.fence })
-	if !p.said {
-		r.sayLost(at, p, p.lost, "%s", r.outlook(p))
+// decide applies the policy to an assignment that is lost beyond its fence: the run fails, others take the assignment
+// over, or the assignment is dropped. It is dropped once nothing else is waited for, at the latest StopGrace after its
+// fence.
+func (r *Run) decide(at clock.Instant, p *assignment) {
+	over := r.stage.all(func(q *assignment) bool { return q == p || q.done() || q.isLost() && at >= q.fence })
+	if !p.lossTold {
+		r.sayLost(at, p, p.lost, "%s", r.consequence(p))
 	}
 	switch {
 	case r.policy() == fail && !p.observer:
@@ -164,31 +167,31 @@ func (r *Run) decide(at clock.Instant, p *share) {
 		r.failRun(at, "agent "+p.agent.name()+" "+p.failure)
 	case r.phase == running && r.policy() == reassign && !p.observer:
 		r.takeOver(at, p)
-	case over || p.out || r.stage.givesAt(p) != 0 || at >= p.fence.Add(r.cfg.StopGrace):
-		r.giveUpShare(at, p)
+	case over || p.toldToEnd || r.stage.givesAt(p) != 0 || at >= p.fence.Add(r.cfg.StopGrace):
+		r.dropAssignment(at, p)
 	}
 }
 
-// giveUpShare gives up a share that is away: what it measures from now on does not count.
-func (r *Run) giveUpShare(at clock.Instant, p *share) {
+// dropAssignment drops an assignment that is lost: what it measures from now on does not count.
+func (r *Run) dropAssignment(at clock.Instant, p *assignment) {
 	r.writeOff(p)
 	r.do(PutStage{r.stage.snapshot()})
 	r.sayMissing(at, p)
-	r.dismiss(p, "it was dropped: "+p.failure)
+	r.stopDropped(p, "it was dropped: "+p.failure)
 	r.settle(at)
 }
 
-// writeOff records what is missing because of a share.
-func (r *Run) writeOff(p *share) {
+// writeOff records what is missing because of an assignment.
+func (r *Run) writeOff(p *assignment) {
 	p.failure = cmp.Or(p.failure, p.totals.GetFailure(), r.lossText(p))
 	p.loss = &spatev1.Loss{FromWindow: p.covered.next, Share: r.stage.part(p), UnsentFromWindow: p.unsentFrom()}
 	r.incomplete = r.incomplete || !p.observer
 }
 
-// unsentFrom returns the first window in which requests of a share were due and never sent, if it is before the first
-// window that is missing entirely: the process stalled, and sent its later windows when it resumed. It returns nil if
-// there is no such window or it is not known.
-func (p *share) unsentFrom() *uint32 {
+// unsentFrom returns the first window in which requests of an assignment were due and never sent, if it is before the
+// first window that is missing entirely: the process stalled, and sent its later windows when it resumed. It returns
+// nil if there is no such window or it is not known.
+func (p *assignment) unsentFrom() *uint32 {
 	from := p.totals.GetUnsentFromNs()
 	if p.totals.GetNeverSent() == 0 || p.totals.UnsentFromNs == nil || from < 0 {
 		return nil
@@ -200,15 +203,15 @@ func (p *share) unsentFrom() *uint32 {
 	return &window
 }
 
-func (r *Run) lossText(p *share) string {
-	if p.out {
+func (r *Run) lossText(p *assignment) string {
+	if p.toldToEnd {
 		return p.lost
 	}
 	return "lost: " + p.lost
 }
 
 // sayMissing tells followers what is missing for good.
-func (r *Run) sayMissing(at clock.Instant, p *share) {
+func (r *Run) sayMissing(at clock.Instant, p *assignment) {
 	if p.observer {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
 			"observer %s is dropped (%s): its observations are missing from second %d on", p.agent.name(), p.failure,
@@ -217,11 +220,11 @@ func (r *Run) sayMissing(at clock.Instant, p *share) {
 	}
 	r.notice(at, spatev1.Severity_SEVERITY_ERROR,
 		"agent %s is dropped (%s): %s of the load is missing from second %d on%s",
-		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.sayUnsent())
+		p.agent.name(), p.failure, percent(p.loss.GetShare()), p.loss.GetFromWindow(), p.unsentText())
 }
 
-// sayUnsent returns, for people, what was due before the missing windows and never sent. Empty: nothing.
-func (p *share) sayUnsent() string {
+// unsentText returns, for people, what was due before the missing windows and never sent. Empty: nothing.
+func (p *assignment) unsentText() string {
 	if p.loss.UnsentFromWindow == nil {
 		return ""
 	}
@@ -229,12 +232,14 @@ func (p *share) sayUnsent() string {
 		p.loss.GetUnsentFromWindow())
 }
 
-// cut reports whether the share ended by a failure of its own agent.
-func (p *share) cut() bool { return p.totals.GetFailure() != "" && !p.totals.GetStopped() }
+// failedItself reports whether the assignment ended by a failure of its own agent.
+func (p *assignment) failedItself() bool {
+	return p.totals.GetFailure() != "" && !p.totals.GetStopped()
+}
 
-// sayCut tells followers, once, that an agent has ended its share early.
-func (r *Run) sayCut(at clock.Instant, p *share) {
-	if p.said {
+// sayFailedItself tells followers, once, that an agent has ended its assignment early.
+func (r *Run) sayFailedItself(at clock.Instant, p *assignment) {
+	if p.lossTold {
 		return
 	}
 	follows := "its part of the load is missing from then on"
@@ -247,31 +252,32 @@ func (r *Run) sayCut(at clock.Instant, p *share) {
 	r.sayLost(at, p, p.totals.GetFailure(), "%s", follows)
 }
 
-// endShare checks whether a share whose snapshots are all merged has done all that it should.
-func (r *Run) endShare(at clock.Instant, p *share) {
-	if p.totals.GetStopped() && r.phase == running && !p.observer && !p.out {
-		r.putOut(p, "was stopped, but not by its run") // else nobody would know of the loss
-		if !r.bears(p) {
-			r.failShare(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
+// endAssignment checks whether an assignment whose snapshots are all merged has done all that it should.
+func (r *Run) endAssignment(at clock.Instant, p *assignment) {
+	if p.totals.GetStopped() && r.phase == running && !p.observer && !p.toldToEnd {
+		r.markToldToEnd(p, "was stopped, but not by its run") // else the loss would go unnoticed
+		if !r.toleratesLossOf(p) {
+			r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_AGENT, "agent "+p.agent.name()+" "+p.lost)
 			return
 		}
-		r.sayLost(at, p, p.lost, "%s", r.outlook(p))
+		r.sayLost(at, p, p.lost, "%s", r.consequence(p))
 	}
 	switch {
-	case p.cut(), p.out && p.totals.GetStopped():
+	case p.failedItself(), p.toldToEnd && p.totals.GetStopped():
 		r.handOn(at, p)
-	case r.phase == running && r.stage.owes(p):
-		if !r.passOnUnheard(at, p) {
-			r.putOut(p, cmp.Or(p.lost, "ended its assignment before it learned of a change"))
+	case r.phase == running && r.stage.hasUnappliedHandover(p):
+		if !r.passOnUnapplied(at, p) {
+			r.markToldToEnd(p, cmp.Or(p.lost, "ended its assignment before it learned of a change"))
 			r.handOn(at, p)
 		}
 	default:
-		p.lost, r.unsaved = "", r.unsaved || p.out
+		p.lost, r.unsaved = "", r.unsaved || p.toldToEnd
 	}
 }
 
-// owes reports whether a share was given a part that its agent has not applied, and that was not passed on since.
-func (s *stage) owes(p *share) (owes bool) {
+// hasUnappliedHandover reports whether an assignment was given a part that its agent has not applied, and that was not
+// passed on since.
+func (s *stage) hasUnappliedHandover(p *assignment) (unapplied bool) {
 	if p.observer {
 		return false
 	}
@@ -279,16 +285,16 @@ func (s *stage) owes(p *share) (owes bool) {
 		gets := int(p.rank) < len(h.GetWeights()) && h.GetWeights()[p.rank] > 0
 		switch {
 		case h.GetFromRank() == p.rank:
-			owes = owes && gets
+			unapplied = unapplied && gets
 		case gets && h.GetRevision() > p.knows:
-			owes = true
+			unapplied = true
 		}
 	}
-	return owes
+	return unapplied
 }
 
-// handOn applies the policy to a share that has ended early and whose snapshots are all merged.
-func (r *Run) handOn(at clock.Instant, p *share) {
+// handOn applies the policy to an assignment that has ended early and whose snapshots are all merged.
+func (r *Run) handOn(at clock.Instant, p *assignment) {
 	if r.phase == running && r.policy() == reassign && !p.observer {
 		r.takeOver(at, p)
 		return
@@ -298,39 +304,39 @@ func (r *Run) handOn(at clock.Instant, p *share) {
 	r.sayMissing(at, p)
 }
 
-// sendOff ends the share of an agent that is running but does not do what it should. Its totals are waited for as for a
-// lost agent.
-func (r *Run) sendOff(at clock.Instant, p *share, reason string) {
-	r.putOut(p, reason)
-	r.leave(p, reason, at.Add(r.lease()))
-	r.sayLost(at, p, reason, "%s", r.outlook(p))
+// tellToEnd ends the assignment of an agent that is running but does not do what it should. Its totals are waited for
+// as for a lost agent.
+func (r *Run) tellToEnd(at clock.Instant, p *assignment, reason string) {
+	r.markToldToEnd(p, reason)
+	r.markLost(p, reason, at.Add(r.lease()))
+	r.sayLost(at, p, reason, "%s", r.consequence(p))
 	r.sendStopTo(p, false, reason)
 }
 
-// putOut notes that an agent is told, or should be told, to end its share. The note is in the checkpoint, so that a
-// restarted coordinator does not take the share's end for a regular one.
-func (r *Run) putOut(p *share, reason string) {
-	p.lost, p.out, p.answerBy = reason, true, 0
+// markToldToEnd notes that an agent is told, or should be told, to end its assignment. The note is in the checkpoint,
+// so that a restarted coordinator does not take the assignment's end for a regular one.
+func (r *Run) markToldToEnd(p *assignment, reason string) {
+	p.lost, p.toldToEnd, p.answerBy = reason, true, 0
 	r.unsaved = true
 }
 
-// dismiss tells the agent of a share that was given up to stop, if the agent can be reached.
-func (r *Run) dismiss(p *share, reason string) {
-	if p.agent.lost == "" && p.agent.broken == "" && !p.whole() {
+// stopDropped tells the agent of an assignment that was dropped to stop, if the agent can be reached.
+func (r *Run) stopDropped(p *assignment, reason string) {
+	if p.agent.lost == "" && p.agent.disconnected == "" && !p.whole() {
 		r.sendStopTo(p, true, reason)
 	}
 }
 
-// leaveOut continues the stage without an observer that is not ready.
-func (r *Run) leaveOut(at clock.Instant, p *share, reason string) {
+// continueWithout continues the stage without an observer that is not ready.
+func (r *Run) continueWithout(at clock.Instant, p *assignment, reason string) {
 	p.failure = reason
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "observer %s %s: the stage continues without it",
 		p.agent.name(), reason)
-	r.dismiss(p, reason)
+	r.stopDropped(p, reason)
 }
 
-// part returns a share's current part of the load, from 0 to 1.
-func (s *stage) part(p *share) float64 {
+// part returns an assignment's current part of the load, from 0 to 1.
+func (s *stage) part(p *assignment) float64 {
 	if p.observer {
 		return 0
 	}
@@ -360,10 +366,10 @@ func passPart(parts []float64, h *spatev1.Handover) {
 	}
 }
 
-// mayReturn reports whether any share of the load that is away may still come back.
+// mayReturn reports whether any lost assignment of the load may still come back.
 func (s *stage) mayReturn(at clock.Instant) bool {
-	return slices.ContainsFunc(s.shares, func(p *share) bool {
-		return !p.observer && p.away() && !p.out &&
+	return slices.ContainsFunc(s.assignments, func(p *assignment) bool {
+		return !p.observer && p.isLost() && !p.toldToEnd &&
 			at < p.fence
 	})
 }

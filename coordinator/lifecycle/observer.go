@@ -42,6 +42,6 @@ func observerSeed(seed uint64, region string) uint64 {
 func (r *Run) stopObservers(at clock.Instant) {
 	s := r.stage
 	r.phase, r.unsaved = stopping, true
-	s.deadline = at.Add(r.patience(false))
+	s.deadline = at.Add(r.totalsTimeout(false))
 	r.sendStop(false)
 }

@@ -148,7 +148,7 @@ func (s *scenario) restart() {
 	}
 	for _, p := range s.checkpoint.GetProbes() {
 		o := s.outcomes[p.GetStageIndex()]
-		o.GaveUp = lifecycle.GaveUp(s.records[p.GetStageIndex()])
+		o.Aborted = lifecycle.AbortReason(s.records[p.GetStageIndex()])
 		m.Outcomes = append(m.Outcomes, o)
 	}
 	var err error
@@ -202,24 +202,24 @@ func (s *scenario) reapply() {
 // waitsAnew are the scripts with a wait that has a deadline. In a restored machine the deadline starts again, since
 // agents must come back first. The same happens, only later.
 var waitsAnew = map[string]string{
-	"agent_killed":   "an agent that was away has a lease to come back",
+	"agent_killed":   "an agent that was lost has a lease to come back",
 	"agent_silent":   "an agent that was silent has a lease to come back",
-	"agents_missing": "agents are waited for anew",
-	"apply_dataset":  "agents may fetch the dataset anew",
-	"apply_timeout":  "agents may get ready anew",
-	"drain_bounded":  "agents may drain anew",
-	"pause":          "the pause is made anew",
+	"agents_missing": "agents are waited for again",
+	"apply_dataset":  "agents may fetch the dataset again",
+	"apply_timeout":  "agents may get ready again",
+	"drain_bounded":  "agents may drain again",
+	"pause":          "the pause is made again",
 
-	"search_interrupted": "an agent that was away has a lease to come back",
+	"search_interrupted": "an agent that was lost has a lease to come back",
 }
 
-// awaysForgotten are the commands after which an agent is away that has no share of the stage in progress. A restored
-// machine gives the agent a lease to come back, like all others. If it does not come back, the run fails at the next
-// stage: TestWhoIsAwayHasALeaseToComeBack.
-var awaysForgotten = map[string][]int{"lost_between": {5, 6, 7}}
+// lostForgotten are the commands after which an agent is lost that has no assignment of the stage in progress. A
+// restored machine gives the agent a lease to come back, like all others. If it does not come back, the run fails at
+// the next stage: TestWhoIsAwayHasALeaseToComeBack.
+var lostForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 
-// losesAgents matches the scripts about leases that end, newcomers that get ready, and moments at which shares change
-// hands. After a restart leases start again, newcomers are invited again, and moments are later.
+// losesAgents matches the scripts about leases that end, newcomers that get ready, and moments at which assignments
+// change hands. After a restart leases start again, newcomers are invited again, and moments are later.
 // TestRestoredMachinesComeToTheSame checks their results.
 var losesAgents = regexp.MustCompile("(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)")
 
@@ -229,7 +229,7 @@ func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(text), "The same, but")
-	for _, n := range awaysForgotten["lost_between"] {
+	for _, n := range lostForgotten["lost_between"] {
 		got := play(t, first+"> apply a\n\n> tick 5s\n\n> closed missing\n", func(c int) bool { return c == n })
 		if !strings.Contains(got,
 			"run ended OUTCOME_FAILED complete=false agent b lost: it did not come back within 3.5s") {
@@ -259,7 +259,7 @@ func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 			}
 			commands := strings.Count("\n"+string(text), "\n> ")
 			for n := 1; n <= commands; n++ {
-				if slices.Contains(awaysForgotten[name], n) {
+				if slices.Contains(lostForgotten[name], n) {
 					continue
 				}
 				if got := play(t, string(text), func(c int) bool { return c == n }); !same(got) {
@@ -267,7 +267,7 @@ func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 				}
 			}
 			if got := play(t, string(text),
-				func(n int) bool { return !slices.Contains(awaysForgotten[name], n) }); !same(got) {
+				func(n int) bool { return !slices.Contains(lostForgotten[name], n) }); !same(got) {
 				t.Errorf("restarted behind each command:\n%s", difference(string(text), got))
 			}
 		})
@@ -291,21 +291,21 @@ var comesToOther = map[string]struct {
 	commands []int
 	why      string
 }{
-	"degrade":       {[]int{8, 9}, "one that is away takes part in the next stage, with a lease to come back"},
-	"join_flapping": {[]int{5}, "the newcomer is asked anew, and the script does not let it answer again"},
-	"join_missed":   {[]int{20, 21}, "the newcomer is asked anew, and the script does not let it answer again"},
+	"degrade":       {[]int{8, 9}, "one that is lost takes part in the next stage, with a lease to come back"},
+	"join_flapping": {[]int{5}, "the newcomer is asked again, and the script does not let it answer again"},
+	"join_missed":   {[]int{20, 21}, "the newcomer is asked again, and the script does not let it answer again"},
 	"join_open": {[]int{7, 11, 12},
-		"the newcomer is asked anew, and the script does not let it answer again"},
+		"the newcomer is asked again, and the script does not let it answer again"},
 	"join_stopped":          {[]int{7, 8, 9, 10, 11}, "agents have what they were sent, and say so when they are back"},
 	"reassign_part_unheard": {[]int{7}, "agents have what they were sent, and say so when they are back"},
-	"lost_applying":         {[]int{4, 13, 18}, "agents get ready anew, and the script does not let them say so again"},
-	"lost_stopping":         {[]int{17}, "agents may drain anew"},
-	"observers":             {[]int{10, 11, 12, 17, 18, 19}, "an observer that is away has a lease to come back"},
-	"observers_lost":        {[]int{5, 6, 7, 8}, "an observer that is away has a lease to come back"},
-	"rearm":                 {[]int{25}, "a share that is missing is waited for anew"},
-	"reassign_all":          {[]int{9, 10, 20}, "who is away has a lease to come back, longer than the script goes on"},
+	"lost_applying":         {[]int{4, 13, 18}, "agents get ready again, and the script does not let them say so again"},
+	"lost_stopping":         {[]int{17}, "agents may drain again"},
+	"observers":             {[]int{10, 11, 12, 17, 18, 19}, "an observer that is lost has a lease to come back"},
+	"observers_lost":        {[]int{5, 6, 7, 8}, "an observer that is lost has a lease to come back"},
+	"rearm":                 {[]int{25}, "an assignment that is missing is waited for again"},
+	"reassign_all":          {[]int{9, 10, 20}, "a lost agent has a lease to come back, longer than the script lasts"},
 	"reassign_open": {[]int{8},
-		"who is away has a lease to come back, and the others' totals come before it has ended"},
+		"a lost agent has a lease to come back, and the others' totals come before it has ended"},
 }
 
 // A restart of the coordinator may delay losses and handovers, but it does not change the results of the stages.
@@ -361,7 +361,7 @@ func difference(want, got string) string {
 	return "one is longer"
 }
 
-// A restarted coordinator knows that a share was sent off: its end is a loss, not a regular end.
+// A restarted coordinator knows that an assignment was told to end: its end is a loss, not a regular end.
 func TestWhoWasSentOffStaysOut(t *testing.T) {
 	text := joinedByC + "> apply a c ref=r/0/2\n\n> reject b too late ref=r/0/2\n\n> snapshot a b\n\n> totals b stopped snapshots=2\n\n> tick 12s\n"
 	commands := strings.Count(text, "> ")
@@ -403,8 +403,8 @@ func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
 	}
 }
 
-// An agent that never heard that it gave a part away is out as soon as it is back, with its share or without, before
-// any of its snapshots are accepted: others have that part by now.
+// An agent that never heard that it gave a part away is out as soon as it is back, with its assignment or without,
+// before any of its snapshots are accepted: others have that part by now.
 func TestWhoGaveAwayUnheardIsOutWhenItIsBack(t *testing.T) {
 	text := strings.Replace(joinedByC, "> apply c", "> kill b\n\n> apply c", 1) +
 		"> apply a c ref=r/0/2\n\n> tick 3s\n\n> tick 3s\n\n"

@@ -116,7 +116,7 @@ func (o others) runTheRest(first uint32) (ran int) {
 	return ran
 }
 
-// answer plays an agent that is ready at once, and whose share is done when it is armed or told to stop.
+// answer plays an agent that is ready at once, and whose assignment is done when it is armed or told to stop.
 func (o others) answer(e lifecycle.Send) {
 	switch m := e.Message.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Assign:

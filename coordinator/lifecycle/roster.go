@@ -26,13 +26,13 @@ func (r *Run) gather(at clock.Instant) {
 		r.sayObservers(at)
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:
-		r.fatal = waitedInVain(ready, missing, r.cfg)
+		r.fatal = tooFewAgents(ready, missing, r.cfg)
 		r.incomplete = true
 		r.finish(at)
 	case at.Sub(r.begin) >= quietWait && r.awaited != len(ready)+1:
 		r.awaited = len(ready) + 1
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout,
-			awaited(ready, missing, r.cfg))
+			readyText(ready, missing, r.cfg))
 	}
 }
 
@@ -57,7 +57,7 @@ func eligible(a *agent, regions map[string]float64) bool {
 func (r *Run) ready(at clock.Instant, regions map[string]float64) []*agent {
 	var out []*agent
 	for _, a := range r.byName() {
-		if r.there(at, a) && eligible(a, regions) {
+		if r.available(at, a) && eligible(a, regions) {
 			out = append(out, a)
 		}
 	}
@@ -73,9 +73,9 @@ func withoutAgents(agents []*agent, regions map[string]float64) []string {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// call updates the roster for a stage: all agents that are ready take part. It returns why the stage cannot begin,
-// empty if it can.
-func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
+// updateRoster updates the roster for a stage: all agents that are ready take part. It returns why the stage cannot
+// begin, empty if it can.
+func (r *Run) updateRoster(at clock.Instant, st *spatev1.Stage) string {
 	ready := r.ready(at, st.GetRegions())
 	if policyOf(st) == fail {
 		if why := r.missing(ready, observersOf(r.roster, st)); why != "" {
@@ -83,14 +83,17 @@ func (r *Run) call(at clock.Instant, st *spatev1.Stage) string {
 		}
 	}
 	if len(ready) == 0 {
-		return "no agent is left: " + cmp.Or(r.lastWords(), "start agents, and run again what is missing")
+		return "no agent is left: " + cmp.Or(r.whyAllGone(), "start agents, and run again what is missing")
 	}
 	if gone := withoutAgents(ready, st.GetRegions()); len(gone) > 0 {
 		r.notice(at, spatev1.Severity_SEVERITY_WARNING,
 			"no agent of region %s is left: its part of the load goes to the other regions", strings.Join(gone, ", "))
 	}
 	r.roster = ready
-	maps.DeleteFunc(r.agents, func(_ string, a *agent) bool { return a.broken != "" && !slices.Contains(ready, a) })
+	maps.DeleteFunc(
+		r.agents,
+		func(_ string, a *agent) bool { return a.disconnected != "" && !slices.Contains(ready, a) },
+	)
 	return ""
 }
 
@@ -108,13 +111,13 @@ func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
 // whyGone returns why an agent is gone, empty if it is there.
 func (r *Run) whyGone(a *agent) string {
 	if now := r.agents[a.name()]; now != nil {
-		return cmp.Or(now.lost, now.broken)
+		return cmp.Or(now.lost, now.disconnected)
 	}
-	return cmp.Or(a.lost, a.broken)
+	return cmp.Or(a.lost, a.disconnected)
 }
 
-// lastWords returns why the agents of the roster are gone.
-func (r *Run) lastWords() string {
+// whyAllGone returns why the agents of the roster are gone.
+func (r *Run) whyAllGone() string {
 	var out []string
 	for _, a := range r.roster {
 		if why := r.whyGone(a); why != "" {
@@ -184,4 +187,34 @@ func infos(agents []*agent) []*spatev1.AgentInfo {
 		out[i] = clone(a.info)
 	}
 	return out
+}
+
+// tooFewAgents returns why the run did not get its agents, and what to do.
+func tooFewAgents(ready []*agent, missing []string, cfg Config) string {
+	if len(ready) >= cfg.MinAgents {
+		return fmt.Sprintf(
+			"no agent of region %s is connected after %v: start one there (--region), or remove the region from the plan",
+			strings.Join(missing, ", "),
+			cfg.AgentsTimeout,
+		)
+	}
+	names := make([]string, len(ready))
+	for i, a := range ready {
+		names[i] = a.info.GetName()
+	}
+	who := "none"
+	if len(names) > 0 {
+		who = strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("only %d of %d agents are ready after %v (%s): start more agents, or ask for fewer",
+		len(ready), cfg.MinAgents, cfg.AgentsTimeout, who)
+}
+
+// readyText returns how many agents are ready, and which regions have none.
+func readyText(ready []*agent, missing []string, cfg Config) string {
+	text := fmt.Sprintf("%d of %d are ready", len(ready), cfg.MinAgents)
+	if len(missing) > 0 {
+		text += ", none of region " + strings.Join(missing, ", ")
+	}
+	return text
 }

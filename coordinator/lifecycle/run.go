@@ -7,9 +7,9 @@
 //
 // An agent is lost when it has been silent for too long, or when another process has its name. A broken stream alone is
 // not a loss. The stage's policy then decides: the stage fails, continues without the agent's part, or hands that part
-// to the other agents once the lost agent can start nothing more. From the moment a share is given up, nothing that it
-// measures counts. The record says so before any agent is told to take the part over, and the shell must refuse later
-// snapshots. So no request is counted twice.
+// to the other agents once the lost agent can start nothing more. From the moment an assignment is dropped, nothing
+// that it measures counts. The record says so before any agent is told to take the part over, and the shell must refuse
+// later snapshots. So no request is counted twice.
 //
 // The machine is fed events, each with its time, and returns effects. It does no I/O, reads no clock and starts no
 // goroutine, so that each scenario can be written as a script (testdata/) and played instantly. The coordinator is its
@@ -45,8 +45,8 @@ type Config struct {
 	ReassignLease time.Duration
 	// Silence is how long an agent may be silent before it is lost. Default 3.5 s: three and a half heartbeats of 1 s.
 	Silence time.Duration
-	// Stall is how long an agent that sends heartbeats may deliver no snapshots before its share ends. Agents send a
-	// snapshot a second. Default 60 s.
+	// Stall is how long an agent that sends heartbeats may deliver no snapshots before its assignment ends. Agents send
+	// a snapshot a second. Default 60 s.
 	Stall time.Duration
 	// NearLead is the time from arming to the start if no agent's clock is more uncertain than NearUncertainty, as with
 	// agents on this machine or close to it. Defaults 200 ms and 1 ms.
@@ -110,22 +110,22 @@ type Run struct {
 	agents map[string]*agent // newest process of each agent that is connected or of the run, by name
 	roster []*agent          // agents that take part, by name; those that joined during the stage come last
 	// 1 + number of ready agents in the last notice of waiting; 0: no notice yet
-	awaited int
-	ticked  clock.Instant // last tick
-	deaf    clock.Instant // when the coordinator last noticed that it had been held up; 0: never
-	stage   *stage        // stage in progress
-	joining *share        // newcomer that is getting ready to join the stage; has no part yet
-	joinBy  clock.Instant // deadline for joining
+	awaited  int
+	ticked   clock.Instant // last tick
+	heldUpAt clock.Instant // when the coordinator last noticed that it had been held up; 0: never
+	stage    *stage        // stage in progress
+	joining  *assignment   // newcomer that is getting ready to join the stage; has no part yet
+	joinBy   clock.Instant // deadline for joining
 
 	next        int            // index in the plan of the first entry not begun
 	begun       uint32         // stages begun or skipped
-	series      *expansion     // sweep or search in progress
+	series      *activeSeries  // sweep or search in progress
 	begunSeries uint32         // sweeps and searches begun
 	pending     *spatev1.Stage // stage that follows the pause
 	resume      clock.Instant  // end of the pause
 
 	noted      map[string]bool   // notes on targets that followers were told
-	greeted    map[string]bool   // agents whose arrival during the run was told
+	greeted    map[string]bool   // agents whose arrival during the run was announced
 	dead       map[string]string // why a target's remaining stages are skipped
 	rejected   map[string]string // why a target's last stage was rejected
 	stopped    bool              // a person asked to stop the run
@@ -175,7 +175,7 @@ func (r *Run) Busy(name string) bool {
 
 // Tick tells the machine the time. The shell calls it several times a second.
 func (r *Run) Tick(at clock.Instant) {
-	r.listen(at)
+	r.noteTick(at)
 	if r.phase == gathering {
 		r.gather(at)
 		return
@@ -189,7 +189,7 @@ func (r *Run) Tick(at clock.Instant) {
 		r.armWaiting(at)
 	case running, stopping:
 		r.checkAnswers(at)
-		r.checkAway(at)
+		r.checkLost(at)
 		r.checkStalled(at)
 		r.checkDeadline(at)
 		r.checkRules(at)

@@ -34,7 +34,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4; observers=2 (req/s)
 //	agents a b=3 c@eu   connect agents, with weights and regions; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
-//	reject a TEXT       an agent rejects its share; dead: because nothing answers at the target
+//	reject a TEXT       an agent rejects its assignment; dead: because nothing answers at the target
 //	refused a TEXT      the shell refuses an agent's next snapshot
 //	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list)
 //	totals a b          the agents' last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead,

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// expansion is a template of the plan that becomes stages one after another.
-type expansion struct {
+// activeSeries is a template of the plan that becomes stages one after another.
+type activeSeries struct {
 	template *spatev1.Stage
 	number   uint32
 	steps    series.Series
@@ -44,13 +44,13 @@ func (r *Run) upcoming(at clock.Instant) *spatev1.Stage {
 		if _, dead := r.dead[st.GetTarget().GetName()]; steps == nil || dead {
 			return clone(st)
 		}
-		r.series = &expansion{template: st, number: r.begunSeries, steps: steps}
+		r.series = &activeSeries{template: st, number: r.begunSeries, steps: steps}
 		r.begunSeries++
 	}
 }
 
 // stage makes the stage for a step.
-func (e *expansion) stage(step series.Step) *spatev1.Stage {
+func (e *activeSeries) stage(step series.Step) *spatev1.Stage {
 	st := clone(e.template)
 	st.Load = step.Load
 	st.Probe = &spatev1.Probe{Series: e.number, Number: step.Number, Purpose: step.Purpose}
@@ -90,7 +90,7 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 	case !complete:
 		r.series.steps.End(fmt.Sprintf("the result of stage %d is not complete", rec.GetStage().GetIndex()+1))
 	default:
-		o.GaveUp = r.stage.gaveUp
+		o.Aborted = r.stage.abortedBy
 		if text := r.series.take(rec.GetStage().GetIndex(), o); text != "" {
 			r.notice(at, spatev1.Severity_SEVERITY_INFO, "%s: %s", r.series.name(), text)
 		}
@@ -98,7 +98,7 @@ func (r *Run) takeOutcome(at clock.Instant, complete bool, o series.Outcome) {
 }
 
 // take records the outcome of a stage and returns what a person should know about it.
-func (e *expansion) take(stageIndex uint32, o series.Outcome) string {
+func (e *activeSeries) take(stageIndex uint32, o series.Outcome) string {
 	e.probes = append(e.probes, stageIndex)
 	return e.steps.Take(stageIndex, o)
 }
@@ -140,7 +140,7 @@ func (r *Run) endSeries(at clock.Instant, reason string) {
 }
 
 // name returns the name of the series for people.
-func (e *expansion) name() string {
+func (e *activeSeries) name() string {
 	kind := "sweep"
 	if e.template.GetLoad().GetSearch() != nil {
 		kind = "search"

@@ -17,15 +17,15 @@ func TestEachSourceHasOneReader(t *testing.T) {
 		target := &spatev1.Target{Endpoints: make([]string, sources), ServerMetrics: &spatev1.ServerMetrics{}}
 		s := &stage{record: &spatev1.StageRecord{Stage: &spatev1.Stage{Target: target}}}
 		for range rapid.IntRange(1, 9).Draw(t, "agents") {
-			s.shares = append(s.shares, &share{})
+			s.assignments = append(s.assignments, &assignment{})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "others") {
-			s.shares = append(s.shares, &share{observer: true}, &share{joined: 1})
+			s.assignments = append(s.assignments, &assignment{observer: true}, &assignment{joined: 1})
 		}
-		s.shares[0].failure = "lost"
+		s.assignments[0].failure = "lost"
 		var all []uint32
 		least, most := sources, 0
-		for _, p := range s.shares {
+		for _, p := range s.assignments {
 			of := s.serverSources(p)
 			all = append(all, of...)
 			if p.observer || p.joined > 0 {
@@ -40,18 +40,73 @@ func TestEachSourceHasOneReader(t *testing.T) {
 		if len(all) != min(sources, 64) || len(slices.Compact(all)) != len(all) || most-least > 1 {
 			t.Fatalf("%v, from %d to %d each", all, least, most)
 		}
-		if of := s.serverSources(&share{}); of != nil {
+		if of := s.serverSources(&assignment{}); of != nil {
 			t.Fatalf("%v for a newcomer", of)
 		}
 	})
 }
 
 func TestNobodyReadsWhatIsNotAskedFor(t *testing.T) {
-	p := &share{}
+	p := &assignment{}
 	s := &stage{record: &spatev1.StageRecord{Stage: &spatev1.Stage{Target: &spatev1.Target{
 		Endpoints: []string{"http://e"}, ServerMetrics: &spatev1.ServerMetrics{Read: "never"},
-	}}}, shares: []*share{p}}
+	}}}, assignments: []*assignment{p}}
 	if of := s.serverSources(p); of != nil {
 		t.Errorf("%v", of)
+	}
+}
+
+// An agent is told that the load of all has ended when each other agent has delivered its totals, was dropped, or
+// waits too.
+func TestLoadEnded(t *testing.T) {
+	ref := &spatev1.AssignmentRef{RunId: "r", StageIndex: 1, Revision: 1}
+	whole := func(p *assignment) { p.totals, p.snapshots = &spatev1.Totals{Snapshots: 1}, 1 }
+	for name, c := range map[string]struct {
+		other func(*assignment)
+		ref   *spatev1.AssignmentRef
+		phase phase
+		want  bool
+	}{
+		"the other goes on":   {func(*assignment) {}, ref, running, false},
+		"the other has ended": {whole, ref, running, true},
+		"it has ended, not all came": {func(p *assignment) { p.totals = &spatev1.Totals{Snapshots: 2} }, ref,
+			running, false},
+		"the other waits":             {func(p *assignment) { p.ended = true }, ref, running, true},
+		"the other was dropped":       {func(p *assignment) { p.failure = "lost" }, ref, running, true},
+		"the other is lost":           {func(p *assignment) { p.lost = "silent" }, ref, running, false},
+		"the other observes":          {func(p *assignment) { p.observer = true }, ref, running, true},
+		"the stage is being stopped":  {whole, ref, stopping, true},
+		"another stage":               {whole, &spatev1.AssignmentRef{RunId: "r"}, running, false},
+		"a stage that has ended":      {whole, ref, closing, false},
+		"an older revision's message": {whole, &spatev1.AssignmentRef{RunId: "r", StageIndex: 1}, running, true},
+	} {
+		a := &agent{info: &spatev1.AgentInfo{Name: "a"}}
+		b := &agent{info: &spatev1.AgentInfo{Name: "b"}}
+		p, q := &assignment{agent: a}, &assignment{agent: b, rank: 1}
+		c.other(q)
+		r := &Run{phase: c.phase, agents: map[string]*agent{"a": a, "b": b},
+			stage: &stage{ref: ref, record: &spatev1.StageRecord{}, assignments: []*assignment{p, q}}}
+		if got := r.LoadEnded("a", c.ref); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if p.active() == (c.phase != closing && c.ref.GetStageIndex() == 1) {
+			t.Errorf("%s: active %v", name, p.active())
+		}
+	}
+}
+
+// An agent that was given something it never applied must end at once, so that others get that part.
+func TestLoadEndedOfOneThatOwes(t *testing.T) {
+	a, b := &agent{info: &spatev1.AgentInfo{Name: "a"}}, &agent{info: &spatev1.AgentInfo{Name: "b"}}
+	ref := &spatev1.AssignmentRef{RunId: "r", Revision: 2}
+	r := &Run{phase: running, agents: map[string]*agent{"a": a, "b": b}, stage: &stage{
+		ref: ref, assignments: []*assignment{{agent: a, knows: 1}, {agent: b, rank: 1}},
+		record: &spatev1.StageRecord{Handovers: []*spatev1.Handover{{FromRank: 2, Weights: []uint32{1}, Revision: 2}}},
+	}}
+	if !r.LoadEnded("a", ref) {
+		t.Error("it is to wait")
+	}
+	if r.LoadEnded("nobody", ref) {
+		t.Error("an agent without an assignment")
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -21,7 +22,7 @@ func (s *stage) fail(reason string) { s.record.Failure = cmp.Or(s.record.Failure
 
 // snapshot returns a copy of the record, updated with what is known about each agent.
 func (s *stage) snapshot() *spatev1.StageRecord {
-	for i, p := range s.shares {
+	for i, p := range s.assignments {
 		a := s.record.Agents[i]
 		a.Failure, a.Preparation, a.Loss = cmp.Or(p.failure, p.totals.GetFailure()), p.preparation, p.loss
 	}
@@ -70,7 +71,7 @@ func (r *Run) endPause(at clock.Instant) {
 
 // beginPending begins the pending stage, or ends the run if there are no agents for it.
 func (r *Run) beginPending(at clock.Instant) {
-	if why := r.call(at, r.pending); why != "" {
+	if why := r.updateRoster(at, r.pending); why != "" {
 		r.fatal, r.incomplete = why, true
 		r.finish(at)
 		return
@@ -96,7 +97,7 @@ func (r *Run) skip(at clock.Instant, st *spatev1.Stage, reason string) {
 	r.emitEnded(at, &spatev1.StageEnded{StageIndex: st.GetIndex(), Failure: reason})
 }
 
-// assign gives each agent of the roster its share and starts the applying phase.
+// assign gives each agent of the roster its assignment and starts the applying phase.
 func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	s := &stage{
 		record: &spatev1.StageRecord{Stage: st}, deadline: at.Add(r.applyTimeout(st)), declined: map[string][]uint64{},
@@ -105,20 +106,23 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 	observers := observersOf(r.roster, st)
 	for _, a := range r.roster {
 		a.inFlight = 0
-		s.shares = append(s.shares, &share{agent: a, observer: observers[a], revision: revision, knows: revision})
+		s.assignments = append(
+			s.assignments,
+			&assignment{agent: a, observer: observers[a], revision: revision, knows: revision},
+		)
 	}
 	s.weigh(st.GetRegions())
-	for _, p := range s.shares {
+	for _, p := range s.assignments {
 		s.enter(p)
 	}
 	r.stage, r.phase = s, applying
 	r.do(PutStage{s.snapshot()})
-	for _, p := range s.shares {
+	for _, p := range s.assignments {
 		r.sendAssign(p)
 	}
 }
 
-// weigh sets rank and weight of the shares of the load.
+// weigh sets rank and weight of the assignments of the load.
 func (s *stage) weigh(regions map[string]float64) {
 	places := s.places()
 	agents := make([]*agent, len(places))
@@ -130,16 +134,16 @@ func (s *stage) weigh(regions map[string]float64) {
 	}
 }
 
-// enter adds a share to the record.
-func (s *stage) enter(p *share) {
+// enter adds an assignment to the record.
+func (s *stage) enter(p *assignment) {
 	s.record.Agents = append(s.record.Agents, &spatev1.AssignedAgent{
 		Agent: clone(p.agent.info), Incarnation: p.agent.incarnation, Weight: p.weight, Observer: p.observer,
 		JoinedNs: p.joined.Nanoseconds(),
 	})
 }
 
-// sendAssign sends an agent its current share.
-func (r *Run) sendAssign(p *share) {
+// sendAssign sends an agent its current assignment.
+func (r *Run) sendAssign(p *assignment) {
 	s := r.stage
 	m := &spatev1.Assign{Ref: s.refTo(p), Stage: s.record.GetStage(), Records: r.cfg.Records, Stripe: s.stripe(p)}
 	if p.observer {
@@ -163,39 +167,39 @@ func (r *Run) applyTimeout(st *spatev1.Stage) time.Duration {
 	return r.cfg.ApplyTimeout + time.Duration(st.GetDataset().GetSize()/slowTransfer)*time.Second
 }
 
-// Applied handles an agent's message that it has applied its share or a change of its share.
+// Applied handles an agent's message that it has applied its assignment or a change of its assignment.
 func (r *Run) Applied(at clock.Instant, name string, m *spatev1.Applied) {
 	if !r.stage.concerns(m.GetRef()) {
 		return
 	}
 	if c := r.joining; c != nil && c.agent.name() == name && c.revision == m.GetRef().GetRevision() {
-		c.get(m)
-		r.passOn(at, m.GetPreparation().GetNotes())
+		c.markApplied(m)
+		r.tellNotes(at, m.GetPreparation().GetNotes())
 		r.join(at, c)
 		return
 	}
-	p := r.shareOf(r.agents[name])
+	p := r.assignmentOf(r.agents[name])
 	switch {
 	case p == nil || p.failure != "":
 	case r.phase == applying && r.stage.matches(m.GetRef()):
-		p.get(m)
-		r.passOn(at, m.GetPreparation().GetNotes())
+		p.markApplied(m)
+		r.tellNotes(at, m.GetPreparation().GetNotes())
 		r.armIfReady(at)
 	case r.phase == running || r.phase == stopping:
 		p.agreed(m.GetRef().GetRevision())
 	}
 }
 
-// get stores what an agent reports when it is ready.
-func (p *share) get(m *spatev1.Applied) {
+// markApplied stores what an agent reports when it is ready.
+func (p *assignment) markApplied(m *spatev1.Applied) {
 	p.applied, p.uncertainty, p.preparation = true, time.Duration(m.GetClockUncertaintyNs()), m.GetPreparation()
 }
 
 // maxNoted bounds the notes that a run passes on. Agents find the same things, so there are few.
 const maxNoted = 256
 
-// passOn tells followers what agents found out about the target, each note once.
-func (r *Run) passOn(at clock.Instant, notes []string) {
+// tellNotes tells followers what agents found out about the target, each note once.
+func (r *Run) tellNotes(at clock.Instant, notes []string) {
 	for _, note := range notes {
 		text := r.stage.target() + ": " + note
 		if !r.noted[text] && len(r.noted) < maxNoted {
@@ -205,9 +209,9 @@ func (r *Run) passOn(at clock.Instant, notes []string) {
 	}
 }
 
-// Rejected handles an agent's message that it rejects its share or a change of its share. If it rejects its share, the
-// stage fails. Unless the target is dead, another load may be possible, so the target's next stage is tried. If that is
-// rejected for the same reason, the target's remaining stages are skipped.
+// Rejected handles an agent's message that it rejects its assignment or a change of its assignment. If it rejects its
+// assignment, the stage fails. Unless the target is dead, another load may be possible, so the target's next stage is
+// tried. If that is rejected for the same reason, the target's remaining stages are skipped.
 func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 	if !r.stage.concerns(m.GetRef()) {
 		return
@@ -216,21 +220,21 @@ func (r *Run) Rejected(at clock.Instant, name string, m *spatev1.Rejected) {
 		r.dropJoining(at, c.agent, "rejected its assignment: "+m.GetReason())
 		return
 	}
-	p := r.shareOf(r.agents[name])
+	p := r.assignmentOf(r.agents[name])
 	switch {
 	case p == nil || p.done():
 	case r.phase == applying && r.stage.matches(m.GetRef()) && p.observer:
-		r.leaveOut(at, p, "rejected: "+m.GetReason())
+		r.continueWithout(at, p, "rejected: "+m.GetReason())
 		r.armIfReady(at)
 	case r.phase == applying && r.stage.matches(m.GetRef()):
-		r.rejectedShare(at, p, m)
+		r.assignmentRejected(at, p, m)
 	case r.phase == running && p.active() && m.GetRef().GetRevision() > 1:
-		r.sendOff(at, p, "rejected a change of its assignment: "+m.GetReason())
+		r.tellToEnd(at, p, "rejected a change of its assignment: "+m.GetReason())
 	}
 }
 
-// rejectedShare fails the stage because an agent rejected its assignment.
-func (r *Run) rejectedShare(at clock.Instant, p *share, m *spatev1.Rejected) {
+// assignmentRejected fails the stage because an agent rejected its assignment.
+func (r *Run) assignmentRejected(at clock.Instant, p *assignment, m *spatev1.Rejected) {
 	p.failure = "rejected: " + m.GetReason()
 	reason := "agent " + p.agent.name() + " rejected its assignment: " + m.GetReason()
 	kind, target := m.GetKind(), r.stage.target()
@@ -238,7 +242,7 @@ func (r *Run) rejectedShare(at clock.Instant, p *share, m *spatev1.Rejected) {
 		kind = spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
 	}
 	r.rejected[target] = reason
-	r.failShare(at, kind, reason)
+	r.failAssignment(at, kind, reason)
 }
 
 // armWaiting checks again whether the stage can be armed.
@@ -252,7 +256,7 @@ func (r *Run) armWaiting(at clock.Instant) {
 // stage waits until that agent is back or lost. The stage waits for observers only for ObserverPatience.
 func (r *Run) armIfReady(at clock.Instant) {
 	s := r.stage
-	set := func(p *share) bool { return p.failure != "" || p.applied && p.agent.broken == "" }
+	set := func(p *assignment) bool { return p.failure != "" || p.applied && p.agent.disconnected == "" }
 	if !s.all(set) {
 		s.ready = 0
 		return
@@ -260,12 +264,12 @@ func (r *Run) armIfReady(at clock.Instant) {
 	if s.ready == 0 {
 		s.ready = at
 	}
-	late := s.those(func(p *share) bool { return p.observer && !set(p) })
+	late := s.where(func(p *assignment) bool { return p.observer && !set(p) })
 	if len(late) > 0 && at.Sub(s.ready) < r.cfg.ObserverPatience {
 		return
 	}
 	for _, p := range late {
-		r.leaveOut(at, p, "was not ready when the others were")
+		r.continueWithout(at, p, "was not ready when the others were")
 	}
 	r.arm(at)
 }
@@ -278,15 +282,15 @@ func (r *Run) arm(at clock.Instant) {
 	s.record.StartTime = timestamppb.New(r.wallTime(s.start))
 	r.phase = running
 	r.do(PutStage{s.snapshot()})
-	for _, p := range s.shares {
+	for _, p := range s.assignments {
 		if p.failure == "" {
 			r.sendArm(p)
 		}
 	}
-	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: began(s.record.GetStage())}})
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: stageBegan(s.record.GetStage())}})
 }
 
-func (r *Run) sendArm(p *share) {
+func (r *Run) sendArm(p *assignment) {
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
 		Ref: r.stage.refTo(p), StartClockNs: int64(r.stage.start),
 	}}})
@@ -297,7 +301,7 @@ func (r *Run) sendArm(p *share) {
 func (r *Run) lead() time.Duration {
 	var worst time.Duration
 	near := true
-	for _, p := range r.stage.shares {
+	for _, p := range r.stage.assignments {
 		if p.failure != "" {
 			continue
 		}
@@ -336,39 +340,39 @@ func (s *stage) opening() time.Duration {
 	return min(openingLeast+time.Duration(slots)*openingEach, openingMost)
 }
 
-// Merged tells the machine that a new snapshot is in the ledger. Snapshots of shares that were given up must have been
-// refused by the shell.
+// Merged tells the machine that a new snapshot is in the ledger. Snapshots of assignments that were dropped must have
+// been refused by the shell.
 func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
-	p := r.shareIn(snapshot)
+	p := r.senderOf(snapshot)
 	if p == nil || p.failure != "" {
 		return
 	}
 	p.take(snapshot)
 	p.delivered = at
-	r.heed(at, p)
+	r.actOnTotals(at, p)
 	r.settle(at)
 }
 
-// shareIn returns the share that sent a snapshot, nil if the snapshot is not of the stage in progress.
-func (r *Run) shareIn(snapshot *spatev1.Snapshot) *share {
+// senderOf returns the assignment that sent a snapshot, nil if the snapshot is not of the stage in progress.
+func (r *Run) senderOf(snapshot *spatev1.Snapshot) *assignment {
 	s := r.stage
 	if s == nil || snapshot.GetStageIndex() != s.ref.GetStageIndex() || r.phase != running && r.phase != stopping {
 		return nil
 	}
-	return s.share(snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation())
+	return s.assignment(snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation())
 }
 
-// heed acts on a share's totals, if they are here: a failure, or the share's end.
-func (r *Run) heed(at clock.Instant, p *share) {
-	if p.cut() {
-		if !r.bears(p) {
-			r.failShare(at, p.totals.GetFailureKind(), "agent "+p.agent.name()+": "+p.totals.GetFailure())
+// actOnTotals acts on an assignment's totals, if they are here: a failure, or the assignment's end.
+func (r *Run) actOnTotals(at clock.Instant, p *assignment) {
+	if p.failedItself() {
+		if !r.toleratesLossOf(p) {
+			r.failAssignment(at, p.totals.GetFailureKind(), "agent "+p.agent.name()+": "+p.totals.GetFailure())
 			return
 		}
-		r.sayCut(at, p)
+		r.sayFailedItself(at, p)
 	}
 	if p.whole() {
-		r.endShare(at, p)
+		r.endAssignment(at, p)
 	}
 }
 
@@ -391,13 +395,13 @@ func (r *Run) Closed(at clock.Instant, complete bool, outcome series.Outcome) {
 	r.nextStage(at)
 }
 
-// settle closes the stage when no share is waited for any more. Observers, whose load has no end, are stopped when all
-// others are done.
+// settle closes the stage when no assignment is waited for any more. Observers, whose load has no end, are stopped when
+// all others are done.
 func (r *Run) settle(at clock.Instant) {
 	s := r.stage
 	switch {
-	case r.phase != running && r.phase != stopping || !s.all((*share).done):
-	case len(s.those(func(p *share) bool { return !p.done() })) == 0:
+	case r.phase != running && r.phase != stopping || !s.all((*assignment).done):
+	case len(s.where(func(p *assignment) bool { return !p.done() })) == 0:
 		r.closeStage(at)
 	case r.phase == running:
 		r.stopObservers(at)
@@ -416,7 +420,7 @@ func (r *Run) closeStage(at clock.Instant) {
 	r.do(CloseStage{Record: rec, Keep: r.objectives()})
 }
 
-func (r *Run) send(p *share, m *spatev1.ConnectResponse) {
+func (r *Run) send(p *assignment, m *spatev1.ConnectResponse) {
 	r.do(Send{Agent: p.agent.name(), Message: m})
 }
 
@@ -425,15 +429,30 @@ func (r *Run) emitEnded(at clock.Instant, ended *spatev1.StageEnded) {
 }
 
 // sayLost tells followers that an agent is lost, and the consequence.
-func (r *Run) sayLost(at clock.Instant, p *share, reason, format string, args ...any) {
-	p.said = true
+func (r *Run) sayLost(at clock.Instant, p *assignment, reason, format string, args ...any) {
+	p.lossTold = true
 	r.changed(at, p, false, reason, fmt.Sprintf(format, args...))
 }
 
 // changed tells followers that an agent was lost or joined, and the consequence.
-func (r *Run) changed(at clock.Instant, p *share, joined bool, reason, consequence string) {
+func (r *Run) changed(at clock.Instant, p *assignment, joined bool, reason, consequence string) {
 	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
 		StageIndex: r.stage.ref.GetStageIndex(), Agent: clone(p.agent.info), Joined: joined, Reason: reason,
 		Consequence: consequence,
 	}}})
+}
+
+// stageBegan returns the event data for the start of a stage.
+func stageBegan(st *spatev1.Stage) *spatev1.StageBegan {
+	b := &spatev1.StageBegan{
+		StageIndex: st.GetIndex(), Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(),
+		Load: plans.LoadWords(st.GetLoad()),
+	}
+	if d, known := plans.ExpectedDuration(st); known {
+		b.Expected = durationpb.New(d)
+	}
+	if n, counted := plans.ExpectedRequests(st); counted {
+		b.ExpectedRequests = n
+	}
+	return b
 }

@@ -19,9 +19,9 @@ func (r *Run) failRun(at clock.Instant, reason string) {
 	r.failStage(at, reason, false)
 }
 
-// failShare ends the stage in progress because an agent cannot do its share. If the target is dead, its remaining
-// stages are skipped.
-func (r *Run) failShare(at clock.Instant, kind spatev1.FailureKind, reason string) {
+// failAssignment ends the stage in progress because an agent cannot do its assignment. If the target is dead, its
+// remaining stages are skipped.
+func (r *Run) failAssignment(at clock.Instant, kind spatev1.FailureKind, reason string) {
 	if target := r.stage.target(); kind == spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 		r.dead[target] = cmp.Or(r.dead[target], reason)
 	}
@@ -35,10 +35,10 @@ func (r *Run) failStage(at clock.Instant, reason string, immediately bool) {
 	r.endStage(at, immediately)
 }
 
-// stopStage ends the stage in progress on request. A stage whose shares are all done is not marked as stopped. Nor is a
-// stage that is ending because it has measured enough, unless immediately is set.
+// stopStage ends the stage in progress on request. A stage whose assignments are all done is not marked as stopped. Nor
+// is a stage that is ending because it has measured enough, unless immediately is set.
 func (r *Run) stopStage(at clock.Instant, immediately bool) {
-	if (r.stage.record.GetEnough() == "" || immediately) && !r.stage.all((*share).done) {
+	if (r.stage.record.GetEnough() == "" || immediately) && !r.stage.all((*assignment).done) {
 		r.stage.record.Stopped = true
 	}
 	r.endStage(at, immediately)
@@ -53,7 +53,7 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 	if !told {
 		s.immediate = immediately
 		r.sendStop(immediately)
-		s.deadline = at.Add(r.patience(immediately))
+		s.deadline = at.Add(r.totalsTimeout(immediately))
 	}
 	if r.phase == applying {
 		r.incomplete = true
@@ -69,7 +69,7 @@ func (r *Run) endStage(at clock.Instant, immediately bool) {
 
 // sendStop tells the agents that still work on the stage to end it.
 func (r *Run) sendStop(immediately bool) {
-	for _, p := range r.stage.shares {
+	for _, p := range r.stage.assignments {
 		if p.agent.lost == "" && !p.done() {
 			r.sendStopTo(p, immediately, r.whyStopped())
 		}
@@ -91,19 +91,19 @@ func (r *Run) whyStopped() string {
 	}
 }
 
-// sendStopTo tells an agent to end its share. Enough says that this is the regular end, of a stage that has measured
-// enough or of an observer's share.
-func (r *Run) sendStopTo(p *share, immediately bool, reason string) {
+// sendStopTo tells an agent to end its assignment. Enough says that this is the regular end, of a stage that has
+// measured enough or of an observer's assignment.
+func (r *Run) sendStopTo(p *assignment, immediately bool, reason string) {
 	rec := r.stage.record
 	r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{Stop: &spatev1.Stop{
 		Ref: r.stage.refTo(p), Immediately: immediately, Reason: reason,
-		Enough: p.failure == "" && !p.out && rec.GetFailure() == "" && !rec.GetStopped() &&
+		Enough: p.failure == "" && !p.toldToEnd && rec.GetFailure() == "" && !rec.GetStopped() &&
 			(p.observer || rec.GetEnough() != ""),
 	}}})
 }
 
-// patience returns how long totals are waited for after a stop.
-func (r *Run) patience(immediately bool) time.Duration {
+// totalsTimeout returns how long totals are waited for after a stop.
+func (r *Run) totalsTimeout(immediately bool) time.Duration {
 	if immediately {
 		return r.cfg.StopGrace
 	}
@@ -119,7 +119,7 @@ func (r *Run) checkDeadline(at clock.Instant) {
 	case applying:
 		r.applyTimedOut(at)
 	case stopping:
-		r.giveUp(at)
+		r.closeWithoutTotals(at)
 	}
 }
 
@@ -139,13 +139,13 @@ func (r *Run) applyTimedOut(at clock.Instant) {
 	}
 }
 
-// giveUp closes the stage without the totals that did not arrive.
-func (r *Run) giveUp(at clock.Instant) {
-	for _, p := range r.stage.shares {
+// closeWithoutTotals closes the stage without the totals that did not arrive.
+func (r *Run) closeWithoutTotals(at clock.Instant) {
+	for _, p := range r.stage.assignments {
 		switch {
 		case p.done():
-		case p.away():
-			r.giveUpShare(at, p)
+		case p.isLost():
+			r.dropAssignment(at, p)
 		default:
 			p.failure = "did not end its assignment after it was told to stop"
 			r.notice(at, spatev1.Severity_SEVERITY_ERROR, "agent %s %s: its last measurements are missing",
@@ -168,9 +168,9 @@ func (r *Run) progress(at clock.Instant) {
 	p := &spatev1.StageProgress{
 		StageIndex: s.ref.GetStageIndex(), Elapsed: durationpb.New(at.Sub(s.start)),
 	}
-	for _, share := range s.shares {
-		if !share.done() && !share.observer {
-			p.InFlight += share.agent.inFlight
+	for _, assignment := range s.assignments {
+		if !assignment.done() && !assignment.observer {
+			p.InFlight += assignment.agent.inFlight
 		}
 	}
 	r.do(Progress{Time: r.wallTime(at), State: p})

@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// worker is a model of an agent's process. It keeps its lease, changes its share when told, starts the items of its
-// share, and delivers snapshots when it can. Requests take no time.
+// worker is a model of an agent's process. It keeps its lease, changes its assignment when told, starts the items of
+// its assignment, and delivers snapshots when it can. Requests take no time.
 type worker struct {
 	w           *storm
 	info        *spatev1.AgentInfo
@@ -18,7 +18,7 @@ type worker struct {
 	dead        bool
 	connected   bool
 	stalled     bool          // its control stream is open but carries nothing
-	deaf        bool          // its snapshots do not get through
+	deaf    bool          // its snapshots do not get through
 	slow        time.Duration // extra delay of messages to it
 	pace        int           // items of a closed loop per step
 	late        time.Duration // delay of its snapshots
@@ -98,7 +98,7 @@ func (a *worker) read(m *spatev1.ConnectResponse) {
 	case m.GetArm() != nil && j != nil && proto.Equal(j.ref, m.GetArm().GetRef()) && j.start == 0:
 		j.start = clock.Instant(m.GetArm().GetStartClockNs())
 	case m.GetArm() != nil && j == nil && a.over <= m.GetArm().GetRef().GetStageIndex():
-		a.cut(true) // its lease ended before it was armed: it comes back without its share
+		a.cut(true) // its lease ended before it was armed: it comes back without its assignment
 		a.connect()
 	case m.GetStop() != nil && j != nil && proto.Equal(j.ref, m.GetStop().GetRef()):
 		if j.start == 0 {
@@ -185,7 +185,7 @@ func (a *worker) work() {
 	}
 }
 
-// begin starts the items that are due, and ends the share when none are left.
+// begin starts the items that are due, and ends the assignment when none are left.
 func (a *worker) begin() {
 	j, elapsed := a.job, a.w.at.Sub(a.job.start)
 	for uint32(elapsed/time.Second) > j.window {

@@ -46,7 +46,7 @@ type tally struct {
 	counted []int
 	begun   []int // how often any process started an item
 	whole   map[string]bool
-	// revision at the regular end of a share, by process, for processes whose snapshots all came
+	// revision at the regular end of an assignment, by process, for processes whose snapshots all came
 	regular map[string]uint32
 }
 
@@ -165,7 +165,7 @@ func (w *storm) put(rec *spatev1.StageRecord) {
 	s.record = rec
 }
 
-// send queues a message to an agent. An agent that was given up may only be told to stop.
+// send queues a message to an agent. An agent that was dropped may only be told to stop.
 func (w *storm) send(e lifecycle.Send) {
 	i := slices.IndexFunc(w.workers, func(a *worker) bool { return a.info.GetName() == e.Agent })
 	a := w.workers[i]
@@ -191,7 +191,7 @@ func (w *storm) current() *spatev1.StageRecord {
 	return w.stages[uint32(last)].record
 }
 
-// push is the shell's intake. It refuses snapshots of shares that were given up.
+// push is the shell's intake. It refuses snapshots of assignments that were dropped.
 func (w *storm) push(p *parcel) {
 	s := w.stages[p.snapshot.GetStageIndex()]
 	if s == nil || s.record.GetEnded() {
@@ -340,7 +340,7 @@ func (w *storm) check() {
 	}
 }
 
-// checkMissing checks that each item that was not counted belongs to a share whose loss says so.
+// checkMissing checks that each item that was not counted belongs to an assignment whose loss says so.
 func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 	var weights []uint32
 	var places []*spatev1.AssignedAgent
@@ -386,7 +386,7 @@ func (w *storm) checkMissing(rec *spatev1.StageRecord, counted []int) {
 }
 
 // Random cuts, mutes, deaths, restarts and newcomers under each policy: nothing is counted twice, missing items are
-// reported, agents that were given up are told nothing but to stop, and the run ends soon after the last disturbance.
+// reported, agents that were dropped are told nothing but to stop, and the run ends soon after the last disturbance.
 func TestWhateverBreaksNothingIsCountedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newStorm(t)

@@ -11,8 +11,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// The loss of a share names each second with requests that were due and never sent: the seconds from the first such
-// request on, and then the seconds that are missing entirely. It names no second before the first such request.
+// The loss of an assignment names each second with requests that were due and never sent: the seconds from the first
+// such request on, and then the seconds that are missing entirely. It names no second before the first such request.
 func TestALossNamesTheSecondsOfWhatWasNeverSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := &spatev1.Stage{

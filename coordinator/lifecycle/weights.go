@@ -13,7 +13,7 @@ import (
 const maxWeights = 10_000
 
 // weightsOf splits a stage over agents, by their own weights or capacities. If the plan names regions, each region's
-// share is split over the agents of that region. The shares of regions without an agent go to the other regions.
+// share is split over the agents of that region. The assignments of regions without an agent go to the other regions.
 func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 	own := ownWeight
 	if calibrated(agents) {
@@ -41,16 +41,19 @@ func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 // region's part. If the agents of a small region would get less than one each, the sum of weights is raised, up to
 // schedule.MaxCycle.
 func byRegion(agents []*agent, parts []float64) []uint32 {
-	members, shares, sum := map[string][]int{}, map[string]float64{}, 0.0
+	members, assignments, sum := map[string][]int{}, map[string]float64{}, 0.0
 	for i, a := range agents {
 		region := a.info.GetRegion()
-		members[region], shares[region], sum = append(members[region], i), shares[region]+parts[i], sum+parts[i]
+		members[region], assignments[region], sum = append(
+			members[region],
+			i,
+		), assignments[region]+parts[i], sum+parts[i]
 	}
 	names, total := slices.Sorted(maps.Keys(members)), float64(maxWeights)
 	of := make([]float64, len(names))
 	for i, name := range names {
-		of[i] = shares[name]
-		total = max(total, math.Ceil(float64(len(members[name]))*sum/shares[name]))
+		of[i] = assignments[name]
+		total = max(total, math.Ceil(float64(len(members[name]))*sum/assignments[name]))
 	}
 	totals, err := schedule.Quantise(of, uint32(min(total, schedule.MaxCycle)))
 	if err != nil {
@@ -156,7 +159,7 @@ func wholeAt(parts []float64, factor float64, out []uint32) bool {
 }
 
 // weightBeside returns the weight of a newcomer on the scale of the given places.
-func weightBeside(a *agent, places []*share) uint32 {
+func weightBeside(a *agent, places []*assignment) uint32 {
 	all := []*agent{a}
 	for _, p := range places {
 		all = append(all, p.agent)

@@ -81,7 +81,7 @@ func TestWeightBesideCapacities(t *testing.T) {
 	capable := func(frames float64) *agent {
 		return &agent{info: &spatev1.AgentInfo{Weight: 1, Capacity: &spatev1.Capacity{FramesPerSecond: frames}}}
 	}
-	places := []*share{{agent: capable(20_000), weight: 2}, {agent: capable(50_000), weight: 5}}
+	places := []*assignment{{agent: capable(20_000), weight: 2}, {agent: capable(50_000), weight: 5}}
 	for name, tc := range map[string]struct {
 		newcomer *agent
 		want     uint32
@@ -154,7 +154,10 @@ func TestPartsSumUpToAll(t *testing.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "places")
 		s := &stage{record: &spatev1.StageRecord{}}
 		for i := range n {
-			s.shares = append(s.shares, &share{rank: uint32(i), weight: uint32(rapid.IntRange(1, 9).Draw(t, "weight"))})
+			s.assignments = append(
+				s.assignments,
+				&assignment{rank: uint32(i), weight: uint32(rapid.IntRange(1, 9).Draw(t, "weight"))},
+			)
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "handovers") {
 			h := &spatev1.Handover{FromRank: uint32(rapid.IntRange(0, n-1).Draw(t, "from"))}
@@ -164,7 +167,7 @@ func TestPartsSumUpToAll(t *testing.T) {
 			s.record.Handovers = append(s.record.Handovers, h)
 		}
 		sum := 0.0
-		for _, p := range s.shares {
+		for _, p := range s.assignments {
 			sum += s.part(p)
 		}
 		if math.Abs(sum-1) > 1e-9 {

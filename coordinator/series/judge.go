@@ -35,8 +35,8 @@ func LatencyWords(metric string, percentile float64) string {
 // Judge reports whether the measured values of an outcome keep the objectives, and if not, which objective broke first,
 // with its numbers. An unknown value breaks its limit: a stage in which no request completed has broken every limit.
 func Judge(keep *spatev1.Objectives, o Outcome) (kept bool, reason string) {
-	if o.GaveUp != "" {
-		return false, o.GaveUp
+	if o.Aborted != "" {
+		return false, o.Aborted
 	}
 	if o.Completed == 0 {
 		return false, fmt.Sprintf("no request completed, %d failed, %d were cancelled", o.Failed, o.Cancelled)
@@ -90,9 +90,9 @@ func unmeasured(o Outcome, tolerance float64) string {
 	if o.Unmeasured != "" {
 		return o.Unmeasured
 	}
-	if owed := o.Completed + o.Failed + o.Cancelled + o.NeverSent; float64(o.NeverSent) > tolerance*float64(owed) {
+	if due := o.Completed + o.Failed + o.Cancelled + o.NeverSent; float64(o.NeverSent) > tolerance*float64(due) {
 		return fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time",
-			o.NeverSent, owed)
+			o.NeverSent, due)
 	}
 	return ""
 }
@@ -121,7 +121,7 @@ const backlogDoubt = 3.5
 // requests. Otherwise the number in flight is still growing to its level.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
 	b := o.Backlog
-	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Owed*(1-tolerance) {
+	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Due*(1-tolerance) {
 		return true, ""
 	}
 	dispersion := 1.0

@@ -44,10 +44,10 @@ func TestJudge(t *testing.T) {
 		{"errors", "error share 20 % > 10 %", func(o *Outcome) { o.Completed, o.Failed, o.Good = 80, 20, 80 }},
 		{"goodput", "goodput 89 % < 90 %", func(o *Outcome) { o.Good = 89 }},
 		{"cut off requests are not good", "goodput 86.67 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
-		{"nothing completed", "no request completed, 7 failed, 2 were cut off",
+		{"nothing completed", "no request completed, 7 failed, 2 were cancelled",
 			func(o *Outcome) { *o = Outcome{Failed: 7, Cancelled: 2} }},
 		{"given up", "aborted: it took longer than 1m0s",
-			func(o *Outcome) { o.GaveUp = "aborted: it took longer than 1m0s" }},
+			func(o *Outcome) { o.Aborted = "aborted: it took longer than 1m0s" }},
 	} {
 		o := well()
 		c.change(&o)
@@ -64,7 +64,7 @@ func TestSustained(t *testing.T) {
 	poisson, bursty := &spatev1.LoadPoint{Rate: 50, Arrival: "poisson"}, &spatev1.LoadPoint{Rate: 50, Arrival: "gamma",
 		Burstiness: 0.25}
 	backlog := func(inFlight, started, ended uint64) Outcome {
-		return Outcome{Completed: 3000, Backlog: &Backlog{Level: float64(inFlight), InFlight: inFlight, Owed: 1000,
+		return Outcome{Completed: 3000, Backlog: &Backlog{Level: float64(inFlight), InFlight: inFlight, Due: 1000,
 			Started: started, Ended: ended, Seconds: 20}}
 	}
 	for _, c := range []struct {
@@ -107,7 +107,7 @@ func TestASearchAsksForASustainedRate(t *testing.T) {
 		done := min(step.Value, capacity)
 		s.Take(0, Outcome{
 			Completed: 1000, Latencies: []*time.Duration{latency(20 * time.Millisecond)}, Throughput: &done,
-			Backlog: &Backlog{InFlight: 20, Owed: step.Value * seconds, Started: uint64(step.Value * seconds),
+			Backlog: &Backlog{InFlight: 20, Due: step.Value * seconds, Started: uint64(step.Value * seconds),
 				Ended: uint64(done * seconds), Seconds: seconds},
 		})
 	}

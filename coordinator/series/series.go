@@ -41,8 +41,8 @@ type Step struct {
 
 // Outcome is what a stage measured, as far as series need it. Unknown values are nil.
 type Outcome struct {
-	// GaveUp is why an abort rule ended the stage. Empty: no rule did.
-	GaveUp string
+	// Aborted is why an abort rule ended the stage. Empty: no rule did.
+	Aborted string
 	// Completed, Failed and Cancelled count the measured requests by how they ended.
 	Completed, Failed, Cancelled uint64
 	// Fault is the most frequent error of the failed requests, in words. Empty: there is none.
@@ -71,9 +71,9 @@ type Backlog struct {
 	// Level is the mean number of requests in flight in the first half, InFlight the number at the start of the second.
 	Level    float64
 	InFlight uint64
-	// Owed is how many requests the load asks for in the second half. Started and Ended are how many started and ended
+	// Due is how many requests the load asks for in the second half. Started and Ended are how many started and ended
 	// in it.
-	Owed           float64
+	Due            float64
 	Started, Ended uint64
 	// Seconds is the length of the second half.
 	Seconds float64

@@ -48,7 +48,7 @@ func (r *Run) Observe(at clock.Instant, v View) {
 		return
 	}
 	if reason := tooManyErrors(load.GetAbort(), v); reason != "" {
-		r.giveUpStage(at, reason)
+		r.abortStage(at, reason)
 		return
 	}
 	if reason := preciseEnough(load.GetUntil(), v.Percentile); reason != "" {
@@ -82,7 +82,7 @@ func (r *Run) hopeless(v View) string {
 
 // failTarget ends the stage in progress and skips the remaining stages of its target.
 func (r *Run) failTarget(at clock.Instant, reason string) {
-	r.failShare(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
+	r.failAssignment(at, spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, reason)
 }
 
 // judgeTarget skips the remaining stages of a target if a stage has ended and none of its requests completed. A short
@@ -108,7 +108,7 @@ func tooManyErrors(rule *spatev1.Abort, v View) string {
 		return ""
 	}
 	if share := float64(v.Failed) / float64(v.Ended); share > rule.GetErrorShare() {
-		return fmt.Sprintf(givenUp+"%d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share,
+		return fmt.Sprintf(abortedPrefix+"%d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share,
 			100*rule.GetErrorShare())
 	}
 	return ""
@@ -137,7 +137,7 @@ func (r *Run) checkRules(at clock.Instant) {
 	}
 	load := r.stage.record.GetStage().GetLoad()
 	if longest := load.GetAbort().GetDuration(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration() {
-		r.giveUpStage(at, fmt.Sprintf(givenUp+"it took longer than %v", longest.AsDuration()))
+		r.abortStage(at, fmt.Sprintf(abortedPrefix+"it took longer than %v", longest.AsDuration()))
 		return
 	}
 	if longest := load.GetWarmupUntilSteady(); longest != nil &&
@@ -146,25 +146,25 @@ func (r *Run) checkRules(at clock.Instant) {
 	}
 }
 
-// givenUp is the prefix of the reasons of abort rules.
-const givenUp = "aborted: "
+// abortedPrefix is the prefix of the reasons of abort rules.
+const abortedPrefix = "aborted: "
 
-// GaveUp returns why an abort rule ended a probe of a search, from the probe's record. Empty: no rule did.
-func GaveUp(rec *spatev1.StageRecord) string {
-	if reason := rec.GetEnough(); strings.HasPrefix(reason, givenUp) {
+// AbortReason returns why an abort rule ended a probe of a search, from the probe's record. Empty: no rule did.
+func AbortReason(rec *spatev1.StageRecord) string {
+	if reason := rec.GetEnough(); strings.HasPrefix(reason, abortedPrefix) {
 		return reason
 	}
 	return ""
 }
 
-// giveUpStage aborts the stage in progress by an abort rule. For a search this is a valid outcome: the objectives are
+// abortStage aborts the stage in progress by an abort rule. For a search this is a valid outcome: the objectives are
 // broken.
-func (r *Run) giveUpStage(at clock.Instant, reason string) {
+func (r *Run) abortStage(at clock.Instant, reason string) {
 	if !r.searching() {
 		r.failStage(at, reason, true)
 		return
 	}
-	r.stage.gaveUp = reason
+	r.stage.abortedBy = reason
 	r.stage.record.Enough = reason
 	r.endStage(at, true)
 }
@@ -176,7 +176,7 @@ const measureLeadTime = time.Second
 // measureLead returns measureLeadTime plus the largest uncertainty of the agents' clocks.
 func (r *Run) measureLead() time.Duration {
 	lead := measureLeadTime
-	for _, p := range r.stage.shares {
+	for _, p := range r.stage.assignments {
 		lead = max(lead, measureLeadTime+p.uncertainty)
 	}
 	return lead
@@ -198,14 +198,14 @@ func (r *Run) measureSoon(at clock.Instant) {
 	}
 	s.record.MeasuredFromNs = proto.Int64(from.Nanoseconds())
 	r.do(PutStage{s.snapshot()})
-	for _, p := range s.shares {
+	for _, p := range s.assignments {
 		r.sendMeasure(p)
 	}
 }
 
 // sendMeasure tells an agent when measuring begins, if that is known. It is also called for agents that come back,
 // which may have missed the message.
-func (r *Run) sendMeasure(p *share) {
+func (r *Run) sendMeasure(p *assignment) {
 	if s := r.stage; s.record.MeasuredFromNs != nil && !p.done() && !p.observer {
 		r.send(p, &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
 			Ref: s.refTo(p), FromNs: s.record.GetMeasuredFromNs(),

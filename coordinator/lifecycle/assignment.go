@@ -1,0 +1,169 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// assignment is one agent's part of a stage.
+//
+//	assigned -> applied -> active -> done: all snapshots are merged
+//	                        |  ^
+//	               its loss |  | back in time
+//	                        v  |
+//	                        lost -> dropped (failure): what it sends from then on is refused
+//	                        ^
+//	   active, but did not apply a change in time, or came back without its assignment: told to end, never back
+type assignment struct {
+	agent       *agent
+	observer    bool
+	rank        uint32 // place in the stripe; without meaning for an observer
+	weight      uint32
+	applied     bool
+	uncertainty time.Duration
+	preparation *spatev1.Preparation // what the agent found out about the target
+	joined      time.Duration        // offset from which it takes part
+
+	snapshots uint64          // merged so far
+	totals    *spatev1.Totals // nil: not received yet
+	covered   coverage        // merged windows
+	delivered clock.Instant   // when a snapshot was last merged, or could first have been; 0: not known yet
+	begun     []uint64        // closed loop: items begun, by the newest merged snapshot
+	newest    uint64          // sequence of that snapshot
+
+	revision uint32        // of the last assignment that the agent was sent
+	knows    uint32        // newest revision that the agent is known to have applied
+	answerBy clock.Instant // deadline for applying the last revision; 0: applied
+
+	ended     bool          // its load has ended; it holds its totals back until the load of all has
+	lost      string        // why the agent is lost, or was told to end; empty: neither
+	fence     clock.Instant // if lost: after this instant the agent starts nothing more
+	lossTold  bool          // followers were told of its loss
+	toldToEnd bool          // the agent was told to end its assignment, or should be
+	failure   string        // why the assignment was dropped
+	loss      *spatev1.Loss // what is missing because of it
+}
+
+// whole reports whether all that the assignment measured is merged.
+func (p *assignment) whole() bool { return p.totals != nil && p.snapshots >= p.totals.GetSnapshots() }
+
+// done reports whether no more is expected from the assignment.
+func (p *assignment) done() bool { return p.failure != "" || p.whole() }
+
+// active reports whether the assignment is in progress, as far as is known.
+func (p *assignment) active() bool {
+	return p.failure == "" && p.lost == "" && p.totals == nil && !p.ended
+}
+
+// isLost reports whether the assignment is unfinished and its agent is lost or was told to end it.
+func (p *assignment) isLost() bool { return p.lost != "" && !p.done() }
+
+// take records a merged snapshot.
+func (p *assignment) take(s *spatev1.Snapshot) {
+	p.snapshots++
+	first := s.GetWindow()
+	if s.FirstWindow != nil {
+		first = s.GetFirstWindow()
+	}
+	p.covered.add(first, s.GetWindow())
+	if sequence := s.GetKey().GetSequence(); sequence >= p.newest {
+		p.newest, p.begun = sequence, s.GetBegunItems()
+	}
+	if t := s.GetTotals(); t != nil {
+		p.totals = t
+	}
+	p.agreed(s.GetRevision())
+}
+
+// coverage is the set of an assignment's merged windows, which may come in any order.
+type coverage struct {
+	next  uint32      // first window that is missing
+	ahead [][2]uint32 // first and last window of ranges after it
+}
+
+// add adds the windows from first to last.
+func (c *coverage) add(first, last uint32) {
+	c.ahead = append(c.ahead, [2]uint32{first, last})
+	slices.SortFunc(c.ahead, func(a, b [2]uint32) int { return int(a[0]) - int(b[0]) })
+	for len(c.ahead) > 0 && c.ahead[0][0] <= c.next {
+		c.next = max(c.next, c.ahead[0][1]+1)
+		c.ahead = c.ahead[1:]
+	}
+}
+
+// stage is the stage in progress.
+type stage struct {
+	record      *spatev1.StageRecord
+	ref         *spatev1.AssignmentRef // with the newest revision
+	assignments []*assignment          // in the order of the record's agents
+	start       clock.Instant
+	deadline    clock.Instant       // deadline of the applying or the stopping phase
+	ready       clock.Instant       // since when all but observers are ready; 0: they are not
+	progress    clock.Instant       // when progress was last reported
+	immediate   bool                // agents were told to cancel
+	abortedBy   string              // why an abort rule ended a probe of a search
+	declined    map[string][]uint64 // processes that may not join the stage, by agent's name
+}
+
+// assignment returns the assignment of an agent's process, nil if it has none.
+func (s *stage) assignment(name string, incarnation uint64) *assignment {
+	for _, p := range s.assignments {
+		if p.agent.name() == name && p.agent.incarnation == incarnation {
+			return p
+		}
+	}
+	return nil
+}
+
+// assignmentOf returns an agent's assignment of the stage in progress, nil if it has none or there is no stage.
+func (r *Run) assignmentOf(a *agent) *assignment {
+	if r.stage == nil || a == nil {
+		return nil
+	}
+	return r.stage.assignment(a.name(), a.incarnation)
+}
+
+// places returns the assignments of the load, without observers, by rank.
+func (s *stage) places() []*assignment {
+	return s.where(func(p *assignment) bool { return !p.observer })
+}
+
+// where returns the assignments that satisfy the predicate are.
+func (s *stage) where(are func(*assignment) bool) []*assignment {
+	var out []*assignment
+	for _, p := range s.assignments {
+		if are(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// all reports whether each assignment of the load, observers left out, satisfies the predicate is.
+func (s *stage) all(is func(*assignment) bool) bool {
+	return !slices.ContainsFunc(s.assignments, func(p *assignment) bool { return !p.observer && !is(p) })
+}
+
+// stripe returns an assignment's current stripe.
+func (s *stage) stripe(p *assignment) *spatev1.Stripe {
+	if p.observer {
+		return &spatev1.Stripe{Weights: []uint32{1}}
+	}
+	out := &spatev1.Stripe{Rank: p.rank, Handovers: s.record.GetHandovers()}
+	for _, q := range s.places() {
+		if q.joined == 0 {
+			out.Weights = append(out.Weights, q.weight)
+		}
+	}
+	return clone(out)
+}
+
+// refTo returns a reference to an assignment, with the revision that its agent was sent last.
+func (s *stage) refTo(p *assignment) *spatev1.AssignmentRef {
+	ref := clone(s.ref)
+	ref.Revision = p.revision
+	return ref
+}
