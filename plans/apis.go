@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -64,7 +65,7 @@ func APIs() []string {
 }
 
 // factsOf returns the facts of a target's API.
-func factsOf(t *spatev1.Target) apiFacts { return apis[or(t.GetApi(), defaultAPI)] }
+func factsOf(t *spatev1.Target) apiFacts { return apis[cmp.Or(t.GetApi(), defaultAPI)] }
 
 // usualPrompts returns the default form of an API's prompts. Empty means messages.
 func (a apiFacts) usualPrompts() string {
@@ -76,15 +77,15 @@ func (a apiFacts) usualPrompts() string {
 
 // sendsTokenIDs reports whether a target's prompts are token IDs.
 func sendsTokenIDs(t *spatev1.Target) bool {
-	return or(t.GetPrompts(), factsOf(t).usualPrompts()) == promptIDs
+	return cmp.Or(t.GetPrompts(), factsOf(t).usualPrompts()) == promptIDs
 }
 
 // api checks the fields of a target that its API does not support.
 func (c *checker) api(path string, t *spatev1.Target) {
-	if _, known := apis[or(t.GetApi(), defaultAPI)]; !known {
+	if _, known := apis[cmp.Or(t.GetApi(), defaultAPI)]; !known {
 		return // the schema reports it
 	}
-	facts, name := factsOf(t), or(t.GetApi(), defaultAPI)
+	facts, name := factsOf(t), cmp.Or(t.GetApi(), defaultAPI)
 	if at := path + ".prompts"; c.has(at) {
 		switch {
 		case len(facts.prompts) == 0:

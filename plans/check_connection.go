@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 func (c *checker) waits(target string, t *spatev1.Target) {
 	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
 		"gap_timeout": t.GetGapTimeout()} {
-		if whole := or(t.GetRequestTimeout().AsDuration(), defaultRequestTimeout); limit.AsDuration() > whole {
+		if whole := cmp.Or(t.GetRequestTimeout().AsDuration(), defaultRequestTimeout); limit.AsDuration() > whole {
 			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request before")
 		}
 	}

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -157,7 +158,7 @@ func (c *checker) normal(path string, n *spatev1.NormalLengths, most uint32) {
 	case n.GetStddev() == 0:
 		c.wrong(at, "must be greater than 0: a fixed length is given as a number in place of a distribution")
 	}
-	c.bounds(path, or(n.GetMin(), 1), or(n.GetMax(), most), most)
+	c.bounds(path, cmp.Or(n.GetMin(), 1), cmp.Or(n.GetMax(), most), most)
 }
 
 func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint32) {

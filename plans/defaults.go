@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -51,7 +52,7 @@ func orDuration(d *durationpb.Duration, other time.Duration) *durationpb.Duratio
 func filledObservers(o *spatev1.Observers) *spatev1.Observers {
 	o = proto.CloneOf(o)
 	if o != nil && o.GetRate() == 0 {
-		o.Concurrency = or(o.GetConcurrency(), 1)
+		o.Concurrency = cmp.Or(o.GetConcurrency(), 1)
 	}
 	return o
 }
@@ -77,7 +78,7 @@ func simulatedTarget(t *spatev1.Target) *spatev1.Target {
 		t.Simulator = &spatev1.SimulatedTarget{}
 	}
 	fillSimulator(t.Simulator)
-	t.Model = or(t.Model, simulatedModel)
+	t.Model = cmp.Or(t.Model, simulatedModel)
 	if t.ServerMetrics != nil {
 		t.ServerMetrics.Urls = nil // The simulator has its own.
 	}
@@ -101,24 +102,24 @@ func withoutSecrets(t *spatev1.Target) {
 }
 
 func fillTarget(t *spatev1.Target) {
-	t.Api = or(t.Api, defaultAPI)
-	t.Tokenizer = or(t.Tokenizer, defaultTokenizer)
-	t.ExactOutput = or(t.ExactOutput, defaultExactOutput)
-	t.RunningUsage = or(t.RunningUsage, defaultRunningUsage)
-	t.Prompts = or(t.Prompts, factsOf(t).usualPrompts())
+	t.Api = cmp.Or(t.Api, defaultAPI)
+	t.Tokenizer = cmp.Or(t.Tokenizer, defaultTokenizer)
+	t.ExactOutput = cmp.Or(t.ExactOutput, defaultExactOutput)
+	t.RunningUsage = cmp.Or(t.RunningUsage, defaultRunningUsage)
+	t.Prompts = cmp.Or(t.Prompts, factsOf(t).usualPrompts())
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)
 	fillServerMetrics(t.ServerMetrics)
 }
 
 func fillSimulator(s *spatev1.SimulatedTarget) {
-	s.Endpoints = or(s.Endpoints, defaultEngines)
-	s.PrefillTokensPerSecond = or(s.PrefillTokensPerSecond, defaultPrefill)
+	s.Endpoints = cmp.Or(s.Endpoints, defaultEngines)
+	s.PrefillTokensPerSecond = cmp.Or(s.PrefillTokensPerSecond, defaultPrefill)
 	s.DecodeStep = orDuration(s.DecodeStep, defaultDecodeStep)
 	s.DecodeStepPerRequest = orDuration(s.DecodeStepPerRequest, defaultDecodeStepPerRequest)
-	s.MaxRunning = or(s.MaxRunning, defaultMaxRunning)
-	s.Replicas = or(s.Replicas, 1)
-	s.CacheBlockTokens = or(s.CacheBlockTokens, defaultCacheBlockTokens)
-	s.TokensPerFrame = or(s.TokensPerFrame, 1)
-	s.Speed = or(s.Speed, 1)
+	s.MaxRunning = cmp.Or(s.MaxRunning, defaultMaxRunning)
+	s.Replicas = cmp.Or(s.Replicas, 1)
+	s.CacheBlockTokens = cmp.Or(s.CacheBlockTokens, defaultCacheBlockTokens)
+	s.TokensPerFrame = cmp.Or(s.TokensPerFrame, 1)
+	s.Speed = cmp.Or(s.Speed, 1)
 }

@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -29,7 +31,7 @@ const (
 func filledThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
 	t = proto.CloneOf(t)
 	if t != nil {
-		t.Distribution = or(t.Distribution, defaultDistribution)
+		t.Distribution = cmp.Or(t.Distribution, defaultDistribution)
 	}
 	return t
 }
@@ -37,7 +39,7 @@ func filledThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
 func filledAbort(a *spatev1.Abort) *spatev1.Abort {
 	a = proto.CloneOf(a)
 	if a != nil && a.ErrorShare != nil {
-		a.AfterRequests = or(a.AfterRequests, defaultAfterRequests)
+		a.AfterRequests = cmp.Or(a.AfterRequests, defaultAfterRequests)
 	}
 	return a
 }
@@ -45,8 +47,8 @@ func filledAbort(a *spatev1.Abort) *spatev1.Abort {
 func filledPrecision(p *spatev1.Precision) *spatev1.Precision {
 	p = proto.CloneOf(p)
 	if p != nil {
-		p.Within = or(p.Within, defaultWithin)
-		p.Confidence = or(p.Confidence, defaultConfidence)
+		p.Within = cmp.Or(p.Within, defaultWithin)
+		p.Confidence = cmp.Or(p.Confidence, defaultConfidence)
 	}
 	return p
 }
@@ -57,7 +59,7 @@ func filledPhases(phases []*spatev1.Phase) []*spatev1.Phase {
 	for _, p := range phases {
 		p = proto.CloneOf(p)
 		p.To = proto.Float64(phaseEnd(p))
-		p.Shape = or(p.Shape, defaultShape)
+		p.Shape = cmp.Or(p.Shape, defaultShape)
 		filled = append(filled, p)
 	}
 	return filled
@@ -65,15 +67,15 @@ func filledPhases(phases []*spatev1.Phase) []*spatev1.Phase {
 
 func filledSweep(s *spatev1.Sweep) *spatev1.Sweep {
 	s = proto.CloneOf(s)
-	s.Points = or(s.Points, defaultSweepPoints)
-	s.Saturation = or(s.Saturation, defaultSaturation)
+	s.Points = cmp.Or(s.Points, defaultSweepPoints)
+	s.Saturation = cmp.Or(s.Saturation, defaultSaturation)
 	return s
 }
 
 func filledSearch(s *spatev1.Search) *spatev1.Search {
 	s = proto.CloneOf(s)
-	s.Precision = or(s.Precision, defaultPrecision)
-	s.Probes = or(s.Probes, defaultProbes)
-	s.Repeats = or(s.Repeats, defaultSearchRepeats)
+	s.Precision = cmp.Or(s.Precision, defaultPrecision)
+	s.Probes = cmp.Or(s.Probes, defaultProbes)
+	s.Repeats = cmp.Or(s.Repeats, defaultSearchRepeats)
 	return s
 }

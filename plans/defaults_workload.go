@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -24,7 +25,7 @@ const (
 func filledWorkload(w *spatev1.Workload) *spatev1.Workload {
 	w = proto.CloneOf(w)
 	w.Name = workloadName(w)
-	w.CacheBusting = or(w.CacheBusting, defaultBusting)
+	w.CacheBusting = cmp.Or(w.CacheBusting, defaultBusting)
 	switch content := w.GetContent().(type) {
 	case *spatev1.Workload_Random:
 		fillRandom(content.Random)
@@ -32,7 +33,7 @@ func filledWorkload(w *spatev1.Workload) *spatev1.Workload {
 		fillFile(content.Sharegpt)
 	case *spatev1.Workload_Jsonl:
 		fillFile(content.Jsonl)
-		content.Jsonl.Osl = or(content.Jsonl.Osl, defaultJSONLOSL)
+		content.Jsonl.Osl = cmp.Or(content.Jsonl.Osl, defaultJSONLOSL)
 	case *spatev1.Workload_Sessions:
 		fillSessions(content.Sessions)
 	}
@@ -40,7 +41,7 @@ func filledWorkload(w *spatev1.Workload) *spatev1.Workload {
 		t.MaxSkipped = orShare(t.MaxSkipped)
 	}
 	if m := w.GetMooncake(); m != nil {
-		m.BlockTokens = or(m.BlockTokens, defaultBlockTokens)
+		m.BlockTokens = cmp.Or(m.BlockTokens, defaultBlockTokens)
 	}
 	return w
 }
@@ -50,13 +51,13 @@ func fillRandom(r *spatev1.RandomContent) {
 	fillLengths(r.IslLengths, maxLength)
 	fillLengths(r.OslLengths, maxLength)
 	if p := r.GetPrefix(); p != nil {
-		p.Groups = or(p.Groups, 1)
-		p.Share = or(p.Share, 1)
+		p.Groups = cmp.Or(p.Groups, 1)
+		p.Share = cmp.Or(p.Share, 1)
 	}
 }
 
 func fillFile(f *spatev1.FileContent) {
-	f.Order = or(f.Order, defaultOrder)
+	f.Order = cmp.Or(f.Order, defaultOrder)
 	f.MaxSkipped = orShare(f.MaxSkipped)
 	fillPlay(f.Sessions)
 }
@@ -73,7 +74,7 @@ func fillSessions(s *spatev1.SessionContent) {
 
 func fillPlay(p *spatev1.SessionPlay) {
 	if p != nil {
-		p.History = or(p.History, defaultHistory)
+		p.History = cmp.Or(p.History, defaultHistory)
 		p.ThinkTime = filledThinkTime(p.ThinkTime)
 	}
 }
@@ -82,7 +83,7 @@ func fillPlay(p *spatev1.SessionPlay) {
 func fillLengths(l *spatev1.Lengths, most uint32) {
 	for _, n := range []*spatev1.NormalLengths{l.GetNormal(), l.GetLognormal()} {
 		if n != nil {
-			n.Min, n.Max = or(n.Min, 1), or(n.Max, most)
+			n.Min, n.Max = cmp.Or(n.Min, 1), cmp.Or(n.Max, most)
 		}
 	}
 }
@@ -96,7 +97,7 @@ func orShare(given *float64) *float64 {
 }
 
 func tokenIDs(r *spatev1.RandomContent) (first, last uint32) {
-	return or(r.GetFirstTokenId(), defaultFirstTokenID), or(r.GetLastTokenId(), defaultLastTokenID)
+	return cmp.Or(r.GetFirstTokenId(), defaultFirstTokenID), cmp.Or(r.GetLastTokenId(), defaultLastTokenID)
 }
 
 // workloadName returns the name of a workload, or its default name. It returns "" if the workload has no content

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -124,14 +125,14 @@ func (w *writer) noted(indent int, text, note string) {
 }
 
 func (d Draft) filled() Draft {
-	d.Name, d.API = or(d.Name, "my-plan"), or(d.API, defaultAPI)
-	d.Workload, d.Load = or(d.Workload, "random"), or(d.Load, "concurrency")
-	d.ISL, d.OSL = or(d.ISL, 1000), or(d.OSL, 100)
+	d.Name, d.API = cmp.Or(d.Name, "my-plan"), cmp.Or(d.API, defaultAPI)
+	d.Workload, d.Load = cmp.Or(d.Workload, "random"), cmp.Or(d.Load, "concurrency")
+	d.ISL, d.OSL = cmp.Or(d.ISL, 1000), cmp.Or(d.OSL, 100)
 	if d.Load == "search" && d.TTFT == 0 && d.TPOT == 0 {
 		d.TTFT, d.TPOT = 500*time.Millisecond, 50*time.Millisecond
 	}
 	if len(d.Endpoints) > 0 {
-		d.Model = or(d.Model, "your-model")
+		d.Model = cmp.Or(d.Model, "your-model")
 	}
 	return d
 }

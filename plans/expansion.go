@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -69,7 +70,7 @@ func (e *expansion) frame() *spatev1.Stage {
 		DrainTimeout: orDuration(proto.CloneOf(p.GetDrainTimeout()), defaultDrainTimeout),
 		Slo:          proto.CloneOf(p.GetSlo()),
 		Pause:        proto.CloneOf(p.GetPause()),
-		OnAgentLoss:  or(p.GetOnAgentLoss(), defaultOnAgentLoss),
+		OnAgentLoss:  cmp.Or(p.GetOnAgentLoss(), defaultOnAgentLoss),
 		Regions:      maps.Clone(p.GetRegions()),
 		Observers:    filledObservers(p.GetObservers()),
 		FailFast:     p.FailFast == nil || p.GetFailFast(),

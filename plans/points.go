@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -59,8 +60,8 @@ func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
 		return []*spatev1.LoadPoint{point}
 	case l.GetReplay() != nil:
 		point := loadPoint(l)
-		point.Arrival, point.ReplaySpeed = traceArrival, or(l.GetReplay().GetSpeed(), 1)
-		point.Split = or(l.GetSplit(), splitInTurn)
+		point.Arrival, point.ReplaySpeed = traceArrival, cmp.Or(l.GetReplay().GetSpeed(), 1)
+		point.Split = cmp.Or(l.GetSplit(), splitInTurn)
 		return []*spatev1.LoadPoint{point}
 	case l.GetSweep() != nil:
 		point := openPoint(l)
@@ -84,11 +85,11 @@ const traceArrival = "trace"
 // openPoint returns what all points of an open loop have in common.
 func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	point := loadPoint(l)
-	point.Arrival = or(l.GetArrival(), defaultArrival)
+	point.Arrival = cmp.Or(l.GetArrival(), defaultArrival)
 	point.Burstiness = l.GetBurstiness()
 	//nolint:protogetter // whether it is given is what counts
 	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned()
-	point.Split = or(l.GetSplit(), defaultSplit(point.GetArrival()))
+	point.Split = cmp.Or(l.GetSplit(), defaultSplit(point.GetArrival()))
 	return point
 }
 
@@ -105,7 +106,7 @@ func defaultSplit(arrival string) string {
 // loadPoint returns what all points of a load have in common.
 func loadPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	return &spatev1.LoadPoint{
-		Requests:          or(l.GetRequests(), l.GetSessions()),
+		Requests:          cmp.Or(l.GetRequests(), l.GetSessions()),
 		Duration:          proto.CloneOf(l.GetDuration()),
 		WarmupRequests:    l.GetWarmup().GetRequests(),
 		WarmupDuration:    proto.CloneOf(l.GetWarmup().GetDuration()),

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -68,7 +69,7 @@ const (
 func (q Quick) YAML() []byte {
 	w := &writer{}
 	w.line(0, "# Made from command line flags. Save it to a file, change it, and run it with: spate run FILE")
-	w.line(0, "name: %s", scalar(or(q.Name, "quick")))
+	w.line(0, "name: %s", scalar(cmp.Or(q.Name, "quick")))
 	w.line(0, "seed: %d", q.Seed)
 	w.line(0, "")
 	q.targets(w)
@@ -126,7 +127,7 @@ func hostName(host string) bool {
 
 // requests writes what the requests of a target contain.
 func (q Quick) requests(w *writer) {
-	w.line(2, "api: %s", scalar(or(q.API, defaultAPI)))
+	w.line(2, "api: %s", scalar(cmp.Or(q.API, defaultAPI)))
 	if q.Model != "" {
 		w.line(2, "model: %s", scalar(q.Model))
 	}
@@ -204,7 +205,7 @@ func (q Quick) closed(w *writer) {
 
 func (q Quick) open(w *writer) {
 	w.line(1, "- rate: [%s]", list(q.Rate, func(r float64) string { return strconv.FormatFloat(r, 'f', -1, 64) }))
-	w.line(2, "arrival: %s", scalar(or(q.Arrival, defaultArrival)))
+	w.line(2, "arrival: %s", scalar(cmp.Or(q.Arrival, defaultArrival)))
 	if q.Unconditioned {
 		w.line(2, "conditioned: false")
 	}

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -74,7 +75,7 @@ func fillServerMetrics(m *spatev1.ServerMetrics) {
 	if len(m.GetNames()) == 0 {
 		m.Names = defaultServerMetrics
 	}
-	m.Read = or(m.GetRead(), readSeconds)
+	m.Read = cmp.Or(m.GetRead(), readSeconds)
 }
 
 // serverMetrics checks where server metrics are scraped.

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -253,7 +254,7 @@ func listWords(field protoreflect.FieldDescriptor, names []string) string {
 	}
 	var words []string
 	for i, name := range names {
-		words = append(words, or(name, fmt.Sprintf("%s[%d]", field.TextName(), i)))
+		words = append(words, cmp.Or(name, fmt.Sprintf("%s[%d]", field.TextName(), i)))
 	}
 	return strings.Join(words, ", ")
 }

@@ -1,6 +1,8 @@
 package plans
 
 import (
+	"cmp"
+
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -47,7 +49,7 @@ func (p *Plan) Outline() []*spatev1.Stage {
 // Compression returns how many times faster than planned time passes, and whether the plan is a simulation.
 func (p *Plan) Compression() (speed float64, simulation bool) {
 	if s := p.msg.GetSimulation(); s != nil {
-		return or(s.GetSpeed(), 1), true
+		return cmp.Or(s.GetSpeed(), 1), true
 	}
 	return 1, false
 }
