@@ -86,7 +86,7 @@ func (c *checker) api(path string, t *spatev1.Target) {
 		return // the schema reports it
 	}
 	facts, name := factsOf(t), cmp.Or(t.GetApi(), defaultAPI)
-	if at := path + ".prompts"; c.has(at) {
+	if at := path + ".prompts"; c.Has(at) {
 		switch {
 		case len(facts.prompts) == 0:
 			c.wrong(at, fmt.Sprintf("does not go with api: %s, whose prompts are messages: leave it out", name))

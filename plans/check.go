@@ -52,7 +52,7 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 
 // one checks that exactly one of two fields is given.
 func (c *checker) one(path, a, b string) {
-	switch given := c.given(path, a, b); len(given) {
+	switch given := c.Given(path, a, b); len(given) {
 	case 0:
 		c.absent(path, fmt.Sprintf("says neither %s nor %s: give one of them", a, b), a, b)
 	case 2:
@@ -62,11 +62,11 @@ func (c *checker) one(path, a, b string) {
 
 // goals checks the SLO, and that nothing asks for goodput without one.
 func (c *checker) goals(p *spatev1.Plan) {
-	if c.has("slo") && len(c.given("slo", "ttft", "tpot", "e2e")) == 0 {
+	if c.Has("slo") && len(c.Given("slo", "ttft", "tpot", "e2e")) == 0 {
 		c.absent("slo", "says none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
 	}
 	for i := range p.GetLoads() {
-		if at := fmt.Sprintf("loads[%d].search.keep.goodput", i); c.has(at) && !c.has("slo") {
+		if at := fmt.Sprintf("loads[%d].search.keep.goodput", i); c.Has(at) && !c.Has("slo") {
 			c.wrong(at, "needs the plan's slo: give slo: {ttft: ...} or other parts of it")
 		}
 	}
@@ -78,7 +78,7 @@ func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workl
 		c.unfit(path+".replay", l, workloads, func(w *spatev1.Workload) bool { return trace(w) == nil },
 			"has no times to replay: give workloads of traces alone (mooncake, burstgpt, azure)")
 	}
-	for _, field := range c.given(path, "requests", "requests_per_concurrency") {
+	for _, field := range c.Given(path, "requests", "requests_per_concurrency") {
 		c.unfit(path+"."+field, l, workloads, PlaysSessions, "is one of sessions: give sessions or duration")
 	}
 	if l.GetSessions() > 0 {
@@ -156,7 +156,7 @@ func (c *checker) unfit(
 // distinct refuses a load point that another load already has. Its stages would send the same requests again, and a
 // server's prefix cache would answer those sooner.
 func (c *checker) distinct(seen map[string]string, path string, l *spatev1.Load, workloads []*spatev1.Workload) {
-	given := c.given(path, loadKinds...)
+	given := c.Given(path, loadKinds...)
 	if len(given) != 1 {
 		return // Reported elsewhere; the values are not one load.
 	}

@@ -18,7 +18,7 @@ func (c *checker) connection(path string, t *spatev1.Target) {
 	n := t.GetConnection()
 	switch {
 	case n == nil:
-	case !c.has(target+".endpoints") && c.has(target+".simulator"):
+	case !c.Has(target+".endpoints") && c.Has(target+".simulator"):
 		c.simulatedConnection(path)
 	default:
 		c.pairs(path, n)
@@ -60,7 +60,7 @@ func (c *checker) pairs(path string, n *spatev1.Connection) {
 func (c *checker) simulatedConnection(path string) {
 	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name",
 		"insecure_skip_verify"} {
-		if c.has(path + "." + field) {
+		if c.Has(path + "." + field) {
 			c.wrong(path+"."+field, "goes with endpoints only: the simulator is reached on loopback, by HTTP/1.1")
 		}
 	}
@@ -79,7 +79,7 @@ func (c *checker) withoutTLS(path string, t *spatev1.Target) {
 		return
 	}
 	for _, field := range []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
-		if c.has(path + "." + field) {
+		if c.Has(path + "." + field) {
 			c.wrong(path+"."+field, "goes with https:// endpoints, or https:// urls of server_metrics on their hosts: there is none")
 		}
 	}

@@ -39,7 +39,7 @@ func (c *checker) load(path string, l *spatev1.Load) {
 // loadKind returns the kind of a load. For a search, the kind includes what it searches for. It returns "" if the kind
 // is not clear, and reports that.
 func (c *checker) loadKind(path string) string {
-	given := c.given(path, loadKinds...)
+	given := c.Given(path, loadKinds...)
 	switch {
 	case len(given) == 0:
 		c.absent(path, "does not say when requests start: give one of "+strings.Join(loadKinds, ", "), loadKinds...)
@@ -50,7 +50,7 @@ func (c *checker) loadKind(path string) string {
 				given[0], more))
 		}
 		return ""
-	case given[0] == "search" && c.has(path+".search.rate"):
+	case given[0] == "search" && c.Has(path+".search.rate"):
 		return "rate"
 	case given[0] == "search":
 		return "concurrency"
@@ -67,15 +67,15 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 	if kind == "" {
 		return
 	}
-	if at := path + ".arrival"; c.has(at) && closedLoop(kind) {
+	if at := path + ".arrival"; c.Has(at) && closedLoop(kind) {
 		c.wrong(at, "goes with rate only: with concurrency a request starts when another ends")
-	} else if c.has(at) && kind == "replay" {
+	} else if c.Has(at) && kind == "replay" {
 		c.wrong(at, "goes with rate only: a replay starts requests at the times of the trace")
 	}
-	if at := path + ".think_time"; c.has(at) && !closedLoop(kind) {
+	if at := path + ".think_time"; c.Has(at) && !closedLoop(kind) {
 		c.wrong(at, "goes with concurrency only: nothing else waits for a request's end")
 	}
-	if at := path + ".repeats"; c.has(at) && c.has(path+".search") {
+	if at := path + ".repeats"; c.Has(at) && c.Has(path+".search") {
 		c.wrong(at, "does not go with search: give search.repeats, the stages at the load that is found")
 	}
 	c.burstiness(path, l)
@@ -87,11 +87,11 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 func (c *checker) burstiness(path string, l *spatev1.Load) {
 	at, gamma := path+".burstiness", l.GetArrival() == "gamma"
 	switch {
-	case c.has(at) && !gamma:
+	case c.Has(at) && !gamma:
 		c.wrong(at, "goes with arrival: gamma only")
-	case c.has(at) && l.GetBurstiness() == 0:
+	case c.Has(at) && l.GetBurstiness() == 0:
 		c.wrong(at, "must be greater than 0: 1 is Poisson, less is burstier, more is smoother")
-	case gamma && !c.has(at):
+	case gamma && !c.Has(at):
 		c.absent(path, "has arrival: gamma without burstiness: give it (1 is Poisson, less is burstier, more is smoother)", "burstiness")
 	}
 }
@@ -99,20 +99,20 @@ func (c *checker) burstiness(path string, l *spatev1.Load) {
 func (c *checker) conditioned(path, kind string, l *spatev1.Load) {
 	at := path + ".conditioned"
 	switch {
-	case !c.has(at):
+	case !c.Has(at):
 	case closedLoop(kind) || hasPhases(kind) || kind == "replay":
 		c.wrong(at, "goes with rate, rate_range, sweep and a search for a rate only")
 	case l.GetArrival() == "constant":
 		c.wrong(at, "goes with arrival: poisson or gamma: constant arrivals are never left to chance")
-	case len(c.given(path, "requests", "sessions")) == 0:
+	case len(c.Given(path, "requests", "sessions")) == 0:
 		c.wrong(at, "goes with requests or sessions only: of a load that ends by its duration, the time is fixed and the number of arrivals is not")
-	case l.GetConditioned() && c.has(path+".warmup.until_steady"):
+	case l.GetConditioned() && c.Has(path+".warmup.until_steady"):
 		c.wrong(at, "does not go with warmup.until_steady: nobody knows beforehand where the measured part begins")
 	}
 }
 
 func (c *checker) split(path, kind string) {
-	if at := path + ".split"; c.has(at) && closedLoop(kind) {
+	if at := path + ".split"; c.Has(at) && closedLoop(kind) {
 		c.wrong(at, "goes with rate only: the slots of a closed loop, and the requests with them, belong to agents in proportion to their weights")
 	}
 }
@@ -120,7 +120,7 @@ func (c *checker) split(path, kind string) {
 func (c *checker) stagger(path, kind string, l *spatev1.Load) {
 	at := path + ".stagger"
 	switch steady := l.GetWarmup().GetUntilSteady(); {
-	case !c.has(at):
+	case !c.Has(at):
 	case !closedLoop(kind):
 		c.wrong(at, "goes with concurrency only: a rate spreads its requests by itself")
 	case hasPhases(kind):
@@ -133,7 +133,7 @@ func (c *checker) stagger(path, kind string, l *spatev1.Load) {
 
 // end checks what ends the stages of a load.
 func (c *checker) end(path, kind string, l *spatev1.Load) {
-	ends := c.given(path, "requests", "requests_per_concurrency", "sessions", "duration")
+	ends := c.Given(path, "requests", "requests_per_concurrency", "sessions", "duration")
 	for field, value := range map[string]uint64{
 		"requests": l.GetRequests(), "requests_per_concurrency": l.GetRequestsPerConcurrency(),
 		"sessions": l.GetSessions(),
@@ -166,9 +166,9 @@ func (c *checker) counted(path, kind string, ends []string) {
 	for _, more := range counts[min(1, len(counts)):] {
 		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", counts[0], more))
 	}
-	at, templates := path+".requests_per_concurrency", c.given(path, "sweep", "search")
+	at, templates := path+".requests_per_concurrency", c.Given(path, "sweep", "search")
 	switch {
-	case kind == "" || len(counts) != 1 || !c.has(at):
+	case kind == "" || len(counts) != 1 || !c.Has(at):
 	case len(templates) > 0:
 		c.wrong(at, fmt.Sprintf("does not go with %s: give requests or duration, the end of each of its stages",
 			templates[0]))
@@ -181,15 +181,15 @@ func (c *checker) counted(path, kind string, ends []string) {
 func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 	at := path + ".warmup"
 	steady := at + ".until_steady"
-	for _, field := range c.given(at, "requests", "duration") {
-		if c.has(steady) {
+	for _, field := range c.Given(at, "requests", "duration") {
+		if c.Has(steady) {
 			c.wrong(at+"."+field, fmt.Sprintf("give until_steady or %s, not both", field))
 		}
 	}
 	if !hasPhases(kind) {
 		return
 	}
-	if c.has(steady) {
+	if c.Has(steady) {
 		c.wrong(steady, fmt.Sprintf("does not go with %s: a load that changes is never steady", kind))
 	}
 	warm, cool, whole := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration(), phasesTime(l)
@@ -206,13 +206,13 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 
 // aborts checks when a stage is aborted.
 func (c *checker) aborts(path string, l *spatev1.Load) {
-	if !c.has(path) || l.GetAbort() == nil {
+	if !c.Has(path) || l.GetAbort() == nil {
 		return
 	}
-	if len(c.given(path, "error_share", "duration")) == 0 {
+	if len(c.Given(path, "error_share", "duration")) == 0 {
 		c.absent(path, "says neither error_share nor duration: give at least one", "error_share", "duration")
 	}
-	if at := path + ".after_requests"; c.has(at) && !c.has(path+".error_share") {
+	if at := path + ".after_requests"; c.Has(at) && !c.Has(path+".error_share") {
 		c.wrong(at, "goes with error_share only")
 	}
 	limit, warm := l.GetAbort().GetDuration(),

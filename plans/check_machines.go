@@ -17,7 +17,7 @@ const MaxRegion = 64
 
 // regions checks that a plan with regions names some, and that agents can have those names.
 func (c *checker) regions(p *spatev1.Plan) {
-	if c.has("regions") && len(p.GetRegions()) == 0 {
+	if c.Has("regions") && len(p.GetRegions()) == 0 {
 		c.wrong("regions", "is empty: name regions and their shares, {eu: 0.6, us: 0.4}, or leave it out")
 	}
 	for name := range p.GetRegions() {
@@ -43,9 +43,9 @@ func CheckRegion(name string) error {
 func (c *checker) observers(p *spatev1.Plan) {
 	const rate, concurrency = "observers.rate", "observers.concurrency"
 	switch {
-	case c.has(rate) && c.has(concurrency):
+	case c.Has(rate) && c.Has(concurrency):
 		c.wrong(concurrency, "give rate or concurrency, not both")
-	case c.has(rate) && p.GetObservers().GetRate() == 0:
+	case c.Has(rate) && p.GetObservers().GetRate() == 0:
 		c.wrong(rate, "must be greater than 0: leave it out, and each observer has one request in flight")
 	}
 }
@@ -77,7 +77,7 @@ func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 		return nil
 	}
 	field := "observers"
-	for _, own := range p.shape.given(field, "rate", "concurrency") {
+	for _, own := range p.document.Given(field, "rate", "concurrency") {
 		field += "." + own
 	}
 	return Mistakes{p.Mistake(field,

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -17,7 +18,7 @@ func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
 	if r == nil {
 		return
 	}
-	ways := c.given(path, "step", "factor", "points")
+	ways := c.Given(path, "step", "factor", "points")
 	if len(ways) == 0 {
 		c.absent(path, "does not say which values lie between its ends: give one of step, factor, points", "step",
 			"factor", "points")
@@ -34,15 +35,15 @@ func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
 // between checks the field that says which values a range has.
 func (c *checker) between(path string, r *spatev1.Range) {
 	switch {
-	case c.has(path+".step") && r.GetStep() <= 0:
+	case c.Has(path+".step") && r.GetStep() <= 0:
 		c.wrong(path+".step", "must be greater than 0")
-	case c.has(path+".factor") && r.GetFactor() <= 1:
+	case c.Has(path+".factor") && r.GetFactor() <= 1:
 		c.wrong(path+".factor", "must be greater than 1, got "+plainNumber(r.GetFactor()))
-	case c.has(path+".points") && r.GetPoints() < 2 && r.GetFrom() < r.GetTo():
+	case c.Has(path+".points") && r.GetPoints() < 2 && r.GetFrom() < r.GetTo():
 		c.wrong(path+".points", fmt.Sprintf("must be at least 2: both ends are part of the range, got %d",
 			r.GetPoints()))
 	}
-	for _, way := range c.given(path, "step", "factor") {
+	for _, way := range c.Given(path, "step", "factor") {
 		if len(rangeValues(r)) > maxValues {
 			c.wrong(path+"."+way, fmt.Sprintf("makes more than %d values: make it larger", maxValues))
 		}
@@ -72,7 +73,7 @@ func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
 		largest = max(largest, p.GetFrom(), before)
 		total += p.GetDuration().AsDuration().Seconds()
 	}
-	say := func(message string) { c.keep(finding{path: path, message: message, whole: true}) }
+	say := func(message string) { c.keep(document.Finding{Path: path, Message: message, Whole: true}) }
 	switch {
 	case len(phases) == 0:
 	case largest == 0:
@@ -88,7 +89,7 @@ func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
 // phase checks one phase. before is the value at which the previous phase ends. A jump must be written out: otherwise a
 // forgotten `from` would silently drop the load to 0.
 func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
-	from, to := c.has(path+".from"), c.has(path+".to")
+	from, to := c.Has(path+".from"), c.Has(path+".to")
 	switch {
 	case !from && !to:
 		c.absent(path, "says neither from nor to: give the value that it holds as from", "from", "to")
@@ -108,9 +109,9 @@ func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
 func (c *checker) steps(path string, p *spatev1.Phase) {
 	shape := p.GetShape()
 	switch {
-	case c.has(path+".steps") && shape != "steps":
+	case c.Has(path+".steps") && shape != "steps":
 		c.wrong(path+".steps", "goes with shape: steps only")
-	case shape == "steps" && !c.has(path+".steps"):
+	case shape == "steps" && !c.Has(path+".steps"):
 		c.absent(path, "has shape: steps without their number: give steps, at least 2", "steps")
 	case shape == "steps" && p.GetSteps() < 2:
 		c.wrong(path+".steps", fmt.Sprintf("must be at least 2: both ends are held, got %d", p.GetSteps()))
@@ -126,7 +127,7 @@ func (c *checker) search(path string, s *spatev1.Search) {
 	c.searchBounds(path+".rate", s.GetRate(), false)
 	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
 	keep := path + ".keep"
-	if s.GetKeep() != nil && len(c.given(keep, "latencies", "error_share", "goodput")) == 0 {
+	if s.GetKeep() != nil && len(c.Given(keep, "latencies", "error_share", "goodput")) == 0 {
 		c.absent(keep, "names no objective: give at least one of latencies, error_share, goodput", "latencies",
 			"error_share", "goodput")
 	}

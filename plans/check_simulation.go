@@ -11,7 +11,7 @@ import (
 func (c *checker) simulation(p *spatev1.Plan) {
 	const at = "simulation.speed"
 	speed := p.GetSimulation().GetSpeed()
-	if c.has(at) && speed < 1 {
+	if c.Has(at) && speed < 1 {
 		c.wrong(at, "must be at least 1: the simulation runs this many times faster, got "+plainNumber(speed))
 	}
 	for i, t := range p.GetTargets() {

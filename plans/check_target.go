@@ -12,13 +12,13 @@ import (
 )
 
 func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
-	endpoints, simulated := c.has(path+".endpoints"), c.has(path+".simulator")
+	endpoints, simulated := c.Has(path+".endpoints"), c.Has(path+".simulator")
 	switch {
 	case !endpoints && !simulated:
 		c.absent(path, "says neither endpoints nor simulator: give one of them", "endpoints", "simulator")
-	case endpoints && t.GetModel() == "" && !c.has(path+".model") && !askModels:
+	case endpoints && t.GetModel() == "" && !c.Has(path+".model") && !askModels:
 		c.absent(path, "has no model: give the name under which the endpoints serve it", "model")
-	case c.has(path+".model") && t.GetModel() == "":
+	case c.Has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
 	}
 	c.api(path, t)
@@ -35,24 +35,24 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 	if s == nil {
 		return
 	}
-	if at := path + ".prefill_interference"; c.has(at) && s.GetPrefillEngines() > 0 {
+	if at := path + ".prefill_interference"; c.Has(at) && s.GetPrefillEngines() > 0 {
 		c.wrong(at, "does not go with prefill_engines: engines that only decode lose nothing to prefill")
 	}
 	for _, field := range []string{".transfer_per_thousand_tokens", ".transfer_interference", ".prefill_first"} {
-		if at := path + field; c.has(at) && s.GetPrefillEngines() == 0 {
+		if at := path + field; c.Has(at) && s.GetPrefillEngines() == 0 {
 			c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
 		}
 	}
-	if at := path + ".prefill_first"; c.has(at) && s.GetPrefillSharing() {
+	if at := path + ".prefill_first"; c.Has(at) && s.GetPrefillSharing() {
 		c.wrong(at, "does not go with prefill_sharing: a shared prefill has no queue to take first")
 	}
-	if at := path + ".replica_spread"; c.has(at) && s.GetPrefillEngines() > 0 {
+	if at := path + ".replica_spread"; c.Has(at) && s.GetPrefillEngines() > 0 {
 		c.wrong(at, "does not go with prefill_engines: their replicas decode at one speed")
 	}
-	if at := path + ".stall"; c.has(at) && s.GetStallShare() == 0 {
+	if at := path + ".stall"; c.Has(at) && s.GetStallShare() == 0 {
 		c.wrong(at, "goes with stall_share only: without it no step stalls")
 	}
-	if at := path + ".cache_block_tokens"; c.has(at) && s.GetCacheBlocks() == 0 {
+	if at := path + ".cache_block_tokens"; c.Has(at) && s.GetCacheBlocks() == 0 {
 		c.wrong(at, "goes with cache_blocks only: without them there is no prefix cache")
 	}
 	c.simulatedOutputs(path, s)
@@ -63,11 +63,11 @@ func (c *checker) simulatedOutputs(path string, s *spatev1.SimulatedTarget) {
 	if at := path + ".output_mean"; s.GetOutputMean() > 0 && s.GetOutputShare() > 0 {
 		c.wrong(at, "does not go with output_share: give one of them")
 	}
-	if at := path + ".output_stddev"; c.has(at) && s.GetOutputMean() == 0 {
+	if at := path + ".output_stddev"; c.Has(at) && s.GetOutputMean() == 0 {
 		c.wrong(at, "goes with output_mean only: it is the deviation from that")
 	}
 	for _, field := range []string{"reasoning_field", "reasoning_untold"} {
-		if at := path + "." + field; c.has(at) && s.GetReasoningTokens() == 0 {
+		if at := path + "." + field; c.Has(at) && s.GetReasoningTokens() == 0 {
 			c.wrong(at, "goes with reasoning_tokens only: without them there is no reasoning")
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -40,7 +41,7 @@ func nameless(w *spatev1.Workload) bool {
 func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.lengths(path, "isl", r.GetIsl(), r.GetIslLengths())
 	c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
-	for _, field := range c.given(path, "isl_lengths", "osl_lengths") {
+	for _, field := range c.Given(path, "isl_lengths", "osl_lengths") {
 		if r.GetRangeRatio() > 0 {
 			c.wrong(path+".range_ratio", fmt.Sprintf("goes with isl and osl only: %s says how lengths differ already",
 				field))
@@ -72,7 +73,7 @@ func (c *checker) prefix(path string, r *spatev1.RandomContent) {
 		c.wrong(path+".length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl,
 			p.GetLength()))
 	}
-	if c.has(path+".share") && p.GetShare() == 0 {
+	if c.Has(path+".share") && p.GetShare() == 0 {
 		c.wrong(path+".share", "must be greater than 0: leave the prefix out if no request begins with it")
 	}
 }
@@ -91,7 +92,7 @@ func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 }
 
 func (c *checker) traceBlocks(path string) {
-	if at := path + ".block_tokens"; c.has(at) {
+	if at := path + ".block_tokens"; c.Has(at) {
 		c.wrong(at, "goes with mooncake only: other traces have no hash ids")
 	}
 }
@@ -120,7 +121,7 @@ func (c *checker) lengths(path, name string, fixed uint32, l *spatev1.Lengths) {
 
 func (c *checker) counts(path, name, distribution string, fixed uint32, l *spatev1.Lengths, most uint32) {
 	c.one(path, name, distribution)
-	if at := path + "." + name; c.has(at) && fixed == 0 {
+	if at := path + "." + name; c.Has(at) && fixed == 0 {
 		c.wrong(at, fmt.Sprintf("must be at least 1 and at most %d, got 0", most))
 	}
 	c.distribution(path+"."+distribution, l, most)
@@ -144,7 +145,7 @@ func (c *checker) bounds(path string, from, to, most uint32) {
 	case to == 0: // The schema's rules report it.
 	case to > most:
 		c.wrong(path+".max", fmt.Sprintf("must be at most %d, got %d", most, to))
-	case to < from && c.has(path+".max"):
+	case to < from && c.Has(path+".max"):
 		c.wrong(path+".max", fmt.Sprintf("must be at least min (%d), got %d", from, to))
 	case to < from:
 		c.wrong(path+".min", fmt.Sprintf("must be at most %d, got %d", most, from))
@@ -153,7 +154,7 @@ func (c *checker) bounds(path string, from, to, most uint32) {
 
 func (c *checker) normal(path string, n *spatev1.NormalLengths, most uint32) {
 	switch at := path + ".stddev"; {
-	case !c.has(at):
+	case !c.Has(at):
 		c.absent(path, "has no stddev: give the standard deviation of the lengths", "stddev")
 	case n.GetStddev() == 0:
 		c.wrong(at, "must be greater than 0: a fixed length is given as a number in place of a distribution")
@@ -167,7 +168,7 @@ func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint3
 			c.wrong(fmt.Sprintf("%s.values[%d]", path, i), fmt.Sprintf("must be at most %d, got %d", most, v))
 		}
 	}
-	if !c.has(path + ".weights") {
+	if !c.Has(path + ".weights") {
 		return
 	}
 	sum := 0.0
@@ -176,9 +177,9 @@ func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint3
 	}
 	switch values, weights := len(e.GetValues()), len(e.GetWeights()); {
 	case values != weights:
-		c.keep(finding{path: path + ".weights", whole: true,
-			message: fmt.Sprintf("must be as many as the values: there are %d weights for %d values", weights, values)})
+		c.keep(document.Finding{Path: path + ".weights", Whole: true,
+			Message: fmt.Sprintf("must be as many as the values: there are %d weights for %d values", weights, values)})
 	case sum == 0:
-		c.keep(finding{path: path + ".weights", whole: true, message: "must not all be 0"})
+		c.keep(document.Finding{Path: path + ".weights", Whole: true, Message: "must not all be 0"})
 	}
 }

@@ -132,7 +132,7 @@ func fill(m protoreflect.Message, choice, depth int) {
 // walk visits the durations and numbers of two messages of the same shape.
 func walk(path string, a, b protoreflect.Message, visit func(path string, a, b any)) {
 	a.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		at := join(path, f.TextName())
+		at := strings.TrimPrefix(path+"."+f.TextName(), ".")
 		switch w := b.Get(f); {
 		case f.IsList() && f.Message() != nil:
 			for i := range v.List().Len() {
@@ -171,11 +171,7 @@ loads:
 `
 
 func TestSimulation(t *testing.T) {
-	source, err := Simulate([]byte(realPlan), 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := load(t, string(source))
+	p := changed(t, realPlan, Changes{Simulate: 10})
 	urls := map[string][]string{}
 	for _, target := range p.Simulated() {
 		urls[target.GetName()] = []string{"http://127.0.0.1:1"}

@@ -3,95 +3,100 @@ package plans
 import (
 	"fmt"
 	"slices"
-	"strings"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Load reads a plan from data and checks all of it. The error is Mistakes with everything that is wrong, sorted by
-// line. path is only the file name in the mistakes. Load reads no files, and blocks only as opts.Lookup does.
+// Mistake is one thing that is wrong with a plan, with its position.
+type Mistake = document.Mistake
+
+// Mistakes are all mistakes of a plan, sorted by line. A non-empty Mistakes is an error.
+type Mistakes = document.Mistakes
+
+// Load reads a plan from data, with opts.Changes, and checks all of it. The error is Mistakes with everything that is
+// wrong, sorted by line, or says which change cannot be made. path is only the file name in the mistakes. Load reads no
+// files, and blocks only as opts.Lookup does.
 func Load(path string, data []byte, opts Options) (*Plan, error) {
 	opts = opts.withDefaults()
-	if ms := checkText(path, data, opts.MaxBytes); ms != nil {
-		return nil, ms
-	}
-	root, err := parse(path, data)
+	msg := &spatev1.Plan{}
+	d, err := document.Parse(path, data, msg.ProtoReflect().Descriptor(), opts.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	msg := &spatev1.Plan{}
-	desc := msg.ProtoReflect().Descriptor()
-	full, edits := writeOut(data, root, desc)
-	s := readShape(root, desc)
-	if s.nodes > maxNodes {
-		return nil, Mistakes{{Path: path, Message: fmt.Sprintf("the plan has more than %d values", maxNodes)}}
+	if err := opts.Changes.apply(d); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	decoded, ended := decode(path, full, msg)
-	ms := append(s.mistakes(path, s.found), s.news(asWritten(decoded, edits))...)
-	if ended {
-		ms = append(ms, s.mistakes(path, s.relevant(rules(s, msg, opts)))...)
+	if err := d.Read(msg); err != nil {
+		return nil, err
+	}
+	ms := d.Mistakes()
+	if d.Complete() {
+		ms = append(ms, d.Relevant(rules(d, msg, opts))...)
 	}
 	withBaseURLs(msg)
-	p := &Plan{path: path, source: data, msg: msg, shape: s}
-	if ended && opts.Lookup != nil {
+	p := &Plan{path: path, written: data, changes: opts.Changes, msg: msg, document: d}
+	if d.Complete() && opts.Lookup != nil {
 		_, missing := p.lookUp(opts.Lookup)
 		ms = append(ms, missing...)
 	}
-	if err := mistakesOrNil(ms); err != nil {
+	if err := ms.OrNil(); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (s *shape) mistakes(file string, found []finding) Mistakes {
-	var ms Mistakes
-	for _, f := range found {
-		ms = append(ms, s.mistake(file, f))
-	}
-	return ms
+// Changes are changes of a plan that a person asks for without editing its file. The zero value changes nothing.
+type Changes struct {
+	// Set lists assignments, FIELD=VALUE: "seed=7", "loads[0].requests=50", "targets.dynamo.endpoints=http://h:1".
+	// An item of a list is given by its index. Targets and workloads may also be given by their name; a workload
+	// without a name by its default name. document.Document.Assign has the syntax.
+	Set []string
+	// Only lists the names of the targets that remain. Empty: all.
+	Only []string
+	// Simulate runs the plan against the simulator, in time compressed by this factor, which is at least 1. It replaces
+	// a simulation that the plan has. 0: as the plan says.
+	Simulate float64
+
+	with []string // Assignments of Plan.With, made after all others.
 }
 
-// news drops what the decoder reports about nodes that already have a better message.
-func (s *shape) news(decoded Mistakes) Mistakes {
-	known := make(map[string]bool)
-	for _, m := range s.mistakes("", s.found) {
-		known[fmt.Sprint(m.Line, ":", m.Column)] = true
-	}
-	var fresh Mistakes
-	for _, m := range decoded {
-		if !known[fmt.Sprint(m.Line, ":", m.Column)] {
-			fresh = append(fresh, m)
+// apply changes a document. Mistakes about the document itself are returned as they are.
+func (c Changes) apply(d *document.Document) error {
+	if len(c.Set) > 0 {
+		if err := d.Assign(c.Set, defaultName); err != nil {
+			return err
 		}
 	}
-	return fresh
-}
-
-// relevant drops findings that follow from mistakes of the tree's shape: rules broken by a value that could not be
-// read, and fields that are missing because their name is misspelt.
-func (s *shape) relevant(found []finding) []finding {
-	var kept []finding
-	for _, f := range found {
-		if !s.explained(f) {
-			kept = append(kept, f)
+	if len(c.Only) > 0 {
+		if err := d.Keep("targets", c.Only); err != nil {
+			return err
 		}
 	}
-	return kept
-}
-
-func (s *shape) explained(f finding) bool {
-	for _, wrong := range s.found {
-		switch {
-		case wrong.unknown && f.in == wrong.in && slices.Contains(f.cures, wrong.meant):
-			return true
-		case !wrong.unknown && (within(f.path, wrong.path) || f.whole && within(wrong.path, f.path)):
-			return true
+	if c.Simulate != 0 {
+		if err := d.Put("simulation", "speed", c.Simulate); err != nil {
+			return err
 		}
 	}
-	return false
+	if len(c.with) == 0 {
+		return nil
+	}
+	return d.Assign(c.with, defaultName)
 }
 
-// within reports whether path is outer or a part of it.
-func within(path, outer string) bool {
-	rest, ok := strings.CutPrefix(path, outer)
-	return ok && (outer == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+// defaultName returns the default name of a workload, or "" for items of other lists.
+func defaultName(item proto.Message) string {
+	if w, is := item.(*spatev1.Workload); is {
+		return workloadName(w)
+	}
+	return ""
+}
+
+// With returns the plan with assignments, as in Changes, after all changes that it has. Its error is that of Load.
+func (p *Plan) With(assignments ...string) (*Plan, error) {
+	changes := p.changes
+	changes.with = slices.Concat(changes.with, assignments)
+	return Load(p.path, p.written, Options{Changes: changes})
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,35 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+var pathOfMistake = regexp.MustCompile(`(?m)^plan\.yaml:[0-9:]+: ([a-z_]+(?:\[[^\]]*\])*(?:\.[a-z_]+(?:\[[^\]]*\])*)*): `)
+
+// TestMistakesNameFieldsOfPlans: a message names fields as people write them; "workloads[0].content" is not one.
+func TestMistakesNameFieldsOfPlans(t *testing.T) {
+	goldens, err := os.ReadFile(mistakesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, seen := regexp.MustCompile(`\[[^\]]*\]`), 0
+	for _, match := range pathOfMistake.FindAllStringSubmatch(string(goldens), -1) {
+		seen++
+		message := (&spatev1.Plan{}).ProtoReflect().Descriptor()
+		for name := range strings.SplitSeq(index.ReplaceAllString(match[1], ""), ".") {
+			field := message.Fields().ByTextName(name)
+			if field == nil {
+				t.Errorf("%s: a plan has no field %q", match[1], name)
+				break
+			}
+			if message = field.Message(); message == nil || message.FullName() == "google.protobuf.Value" ||
+				field.IsMap() {
+				break
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d mistakes name a field", seen)
+	}
+}
+
 // TestHostileText feeds Load what a text file cannot show.
 func TestHostileText(t *testing.T) {
 	laughs := "targets:\n- body:\n    a: &a [x, x, x, x, x, x, x, x, x]\n"
@@ -97,14 +127,6 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("want %q, got %.500v", test.want, err)
 			}
 		})
-	}
-}
-
-// TestDecoderPanicIsAMistake: the decoder panics on this text, which is why checkText refuses it earlier.
-func TestDecoderPanicIsAMistake(t *testing.T) {
-	found, ended := decode("p", []byte("name: a\rseed: x\r"), &spatev1.Plan{})
-	if ended || len(found) != 1 || !strings.Contains(found[0].Error(), "p: the YAML reader gave up on this file") {
-		t.Errorf("ended %v, found %v", ended, found)
 	}
 }
 

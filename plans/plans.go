@@ -12,6 +12,7 @@ package plans
 import (
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -25,6 +26,9 @@ type Options struct {
 	Lookup Lookup
 	// AskModels accepts targets without a model. Their servers must be asked for it before the plan is expanded.
 	AskModels bool
+	// Changes are made before the plan is checked. Positions of mistakes are those in the unchanged text; mistakes in
+	// what a change adds have none.
+	Changes Changes
 }
 
 func (o Options) withDefaults() Options {
@@ -39,10 +43,11 @@ func (o Options) withDefaults() Options {
 
 // Plan is a plan without mistakes. Load returns it. A plan does not change and is safe for concurrent use.
 type Plan struct {
-	path   string
-	source []byte
-	msg    *spatev1.Plan
-	shape  *shape
+	path     string
+	written  []byte // What Load was given, before the changes.
+	changes  Changes
+	msg      *spatev1.Plan
+	document *document.Document
 }
 
 // Name returns the plan's name.
@@ -54,8 +59,8 @@ func (p *Plan) Seed() uint64 { return p.msg.GetSeed() }
 // Path returns the path that was given to Load.
 func (p *Plan) Path() string { return p.path }
 
-// Source returns the YAML that the plan was read from. The caller must not change it.
-func (p *Plan) Source() []byte { return p.source }
+// Source returns the plan's YAML, with its changes. The caller must not change it.
+func (p *Plan) Source() []byte { return p.document.Source() }
 
 // Proto returns a copy of the plan as it was written, without defaults.
 func (p *Plan) Proto() *spatev1.Plan { return proto.CloneOf(p.msg) }
@@ -63,5 +68,5 @@ func (p *Plan) Proto() *spatev1.Plan { return proto.CloneOf(p.msg) }
 // Mistake returns a mistake at a field of the plan, such as File.Field. If the plan does not have the field, the
 // mistake is at the node that surrounds it. It is for what is found only when the plan is used.
 func (p *Plan) Mistake(field, message string) Mistake {
-	return p.shape.mistake(p.path, finding{path: field, message: message})
+	return p.document.At(field, message)
 }

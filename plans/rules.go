@@ -6,16 +6,16 @@ import (
 	"strings"
 
 	"buf.build/go/protovalidate"
-	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // rules returns where a decoded plan breaks the schema's rules or those between its fields. For each field it returns
 // only the first broken rule of the schema.
-func rules(s *shape, msg *spatev1.Plan, opts Options) []finding {
-	c := &checker{shape: s, told: make(map[string]bool)}
+func rules(d *document.Document, msg *spatev1.Plan, opts Options) []document.Finding {
+	c := &checker{Document: d, told: make(map[string]bool)}
 	c.schema(protovalidate.Validate(msg))
 	c.plan(msg, opts)
 	return c.found
@@ -23,25 +23,25 @@ func rules(s *shape, msg *spatev1.Plan, opts Options) []finding {
 
 // checker collects findings about the values of a plan.
 type checker struct {
-	*shape
-	found []finding
+	*document.Document
+	found []document.Finding
 	told  map[string]bool // Paths that the schema's rules report.
 }
 
 // wrong adds a finding about a value, unless the schema's rules report that value already.
 func (c *checker) wrong(path, message string) {
 	if !c.told[path] {
-		c.keep(finding{path: path, message: message})
+		c.keep(document.Finding{Path: path, Message: message})
 	}
 }
 
 // absent adds a finding about a message that needs one of the fields in cures.
 func (c *checker) absent(path, message string, cures ...string) {
-	c.keep(finding{path: path, message: message, in: path, cures: cures})
+	c.keep(document.Finding{Path: path, Message: message, In: path, Cures: cures})
 }
 
-func (c *checker) keep(f finding) {
-	if len(c.found) < maxFound {
+func (c *checker) keep(f document.Finding) {
+	if len(c.found) < document.MaxFound {
 		c.found = append(c.found, f)
 	}
 }
@@ -55,7 +55,7 @@ func (c *checker) schema(err error) {
 			c.violation(v)
 		}
 	default:
-		c.keep(finding{message: "the plan's rules cannot be checked: " + err.Error()})
+		c.keep(document.Finding{Message: "the plan's rules cannot be checked: " + err.Error()})
 	}
 }
 
@@ -66,19 +66,21 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	}
 	c.told[path] = true
 	rule := v.Proto.GetRuleId()
-	f := finding{path: path, message: wording(path, rule, v.Proto.GetMessage()), whole: rule == "repeated.unique"}
+	f := document.Finding{Path: path, Message: wording(path, rule, v.Proto.GetMessage()), Whole: rule == "repeated.unique"}
 	switch {
 	case v.Proto.GetForKey():
-		f.message = "its name " + f.message
-	case c.has(path):
-		f.message += got(c.at[path])
+		f.Message = "its name " + f.Message
+	case c.Has(path):
+		if value := c.Quote(path); value != "" {
+			f.Message += ", got " + value
+		}
 	default:
-		f.in = parent(path)
+		f.In = document.Parent(path)
 		name := path[strings.LastIndex(path, ".")+1:]
-		if f.cures = choices(name); f.cures != nil {
-			f.path = f.in // a plan has no field of that name
+		if f.Cures = choices(name); f.Cures != nil {
+			f.Path = f.In // a plan has no field of that name
 		} else {
-			f.cures, f.message = []string{name}, "is missing: it "+f.message
+			f.Cures, f.Message = []string{name}, "is missing: it "+f.Message
 		}
 	}
 	c.keep(f)
@@ -156,13 +158,3 @@ var requiredWords = map[string]string{
 var listed = regexp.MustCompile(`^must be in list \[(.*)\]$`)
 
 var plainer = strings.NewReplacer("greater than or equal to", "at least", "less than or equal to", "at most")
-
-// got repeats only numbers and durations: a text may be a secret in the wrong place.
-func got(node *yaml.Node) string {
-	if kindWord(node) == "a number" || durationText.MatchString(node.Value) {
-		return ", got " + shorten(node.Value)
-	}
-	return ""
-}
-
-var durationText = regexp.MustCompile(`^[-+]?[0-9.]+(ns|us|µs|μs|ms|s|m|h)[0-9.hmsuµμn]*$`)

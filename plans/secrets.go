@@ -26,7 +26,7 @@ const maxSecret = 1 << 20
 // PEM, or a user and a password. Secrets blocks as lookup does.
 func (p *Plan) Secrets(lookup Lookup) (map[string]string, error) {
 	values, ms := p.lookUp(lookup)
-	if err := mistakesOrNil(ms); err != nil {
+	if err := ms.OrNil(); err != nil {
 		return nil, err
 	}
 	return values, nil

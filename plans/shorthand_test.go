@@ -46,13 +46,9 @@ func TestShorthand(t *testing.T) {
 	if diff := cmp.Diff(load(t, longPlan).Outline(), short.Outline(), protocmp.Transform()); diff != "" {
 		t.Errorf("(-long +short):\n%s", diff)
 	}
-	again, err := Set([]byte(shortPlan), []string{"loads[1].concurrency=8", "seed=1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p, err := Load("p", again, Options{}); err != nil ||
-		!proto.Equal(p.Outline()[3].GetTarget(), short.Outline()[3].GetTarget()) {
-		t.Error(err)
+	again := changed(t, shortPlan, Changes{Set: []string{"loads[1].concurrency=8", "seed=1"}})
+	if !proto.Equal(again.Outline()[3].GetTarget(), short.Outline()[3].GetTarget()) {
+		t.Errorf("a changed plan has another target: %v", again.Outline()[3].GetTarget())
 	}
 }
 

@@ -36,7 +36,7 @@ func (p *Plan) Simulated() []*spatev1.Target {
 // target share its message, and stages of one workload share the workload's; the caller must not change them.
 func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 	e := &expansion{plan: p, resources: r}
-	return e.stages(), mistakesOrNil(e.mistakes)
+	return e.stages(), e.mistakes.OrNil()
 }
 
 // Outline expands the plan as far as possible without resources: simulated targets have no endpoints, workloads from

@@ -70,13 +70,7 @@ func simulate(t *testing.T, name string, changes ...string) *simulation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if source, err = plans.Simulate(source, 1); err != nil {
-		t.Fatal(err)
-	}
-	if source, err = plans.Set(source, changes); err != nil {
-		t.Fatal(err)
-	}
-	plan, err := plans.Load(name, source, plans.Options{})
+	plan, err := plans.Load(name, source, plans.Options{Changes: plans.Changes{Simulate: 1, Set: changes}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,11 +43,7 @@ func withModels(
 	case len(found) == 0:
 		return plan, nil
 	}
-	text, err := plans.Set(plan.Source(), found)
-	if err != nil {
-		return nil, err
-	}
-	return plans.Load(plan.Path(), text, plans.Options{})
+	return plan.With(found...)
 }
 
 // onlyModel asks a target which model it serves. problem says why that is not known.

@@ -58,44 +58,19 @@ func (s *sourceFlags) read(stdin io.Reader, path string) (*plans.Plan, error) {
 	return s.load(name, data)
 }
 
-// load changes a plan's text as the flags ask for, and checks the result. Positions of mistakes are those in the
-// changed text.
+// load reads a plan with the changes that the flags ask for, and checks it.
 func (s *sourceFlags) load(name string, data []byte) (*plans.Plan, error) {
-	data, err := s.changed(name, data)
-	if err != nil {
-		return nil, err
-	}
-	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup, AskModels: true})
-}
-
-// changed returns the plan's text with the changes.
-func (s *sourceFlags) changed(name string, data []byte) ([]byte, error) {
-	var err error
-	set := s.set
+	changes := plans.Changes{Set: s.set, Only: s.only}
 	if s.keepGoing {
-		set = append(slices.Clone(set), "fail_fast=false")
+		changes.Set = append(slices.Clone(s.set), "fail_fast=false")
 	}
-	if len(set) > 0 {
-		if data, err = plans.Set(data, set); err != nil {
-			return nil, fmt.Errorf("%s: --set: %w", name, err)
+	if s.simulate != "" {
+		var err error
+		if changes.Simulate, err = speedOf(s.simulate); err != nil {
+			return nil, err
 		}
 	}
-	if len(s.only) > 0 {
-		if data, err = plans.Only(data, s.only); err != nil {
-			return nil, fmt.Errorf("%s: --only: %w", name, err)
-		}
-	}
-	if s.simulate == "" {
-		return data, nil
-	}
-	speed, err := speedOf(s.simulate)
-	if err != nil {
-		return nil, err
-	}
-	if data, err = plans.Simulate(data, speed); err != nil {
-		return nil, fmt.Errorf("%s: --simulate: %w", name, err)
-	}
-	return data, nil
+	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup, AskModels: true, Changes: changes})
 }
 
 // planText returns the text of a plan and its name for messages.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/cli/daemon"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/internal/nearest"
 )
 
 // newVersion makes a command that prints the same as --version.
@@ -30,7 +30,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return badInputf("unknown command %q%s\nsee: %s --help", name, meantWords(plans.Nearest(name, names)),
+	return badInputf("unknown command %q%s\nsee: %s --help", name, meantWords(nearest.To(name, names)),
 		cmd.CommandPath())
 }
 
@@ -43,7 +43,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name, _, _ := strings.Cut(part[1], "=")
-		if near := plans.Nearest(name, names); near != "" {
+		if near := nearest.To(name, names); near != "" {
 			hint = meantWords("--" + near)
 		}
 	}

@@ -1,19 +1,13 @@
-package plans
+// Package nearest finds the name that a person probably meant, among fields of a plan, commands or flags.
+package nearest
 
 import (
 	"slices"
 	"strings"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// meant returns the field whose name is so similar to an unknown one that it is probably meant, or "".
-func meant(name string, desc protoreflect.MessageDescriptor) string {
-	return Nearest(name, fieldNames(desc))
-}
-
-// Nearest returns the one of names that is so similar to an unknown name that it is probably meant, or "".
-func Nearest(name string, names []string) string {
+// To returns the one of names that is so similar to an unknown name that it is probably meant, or "".
+func To(name string, names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
@@ -22,14 +16,6 @@ func Nearest(name string, names []string) string {
 		return best
 	}
 	return ""
-}
-
-func fieldNames(desc protoreflect.MessageDescriptor) []string {
-	var names []string
-	for i := range desc.Fields().Len() {
-		names = append(names, desc.Fields().Get(i).TextName())
-	}
-	return names
 }
 
 // distance counts the insertions, deletions and replacements from a to b. It ignores case, dashes and underscores, so

@@ -1,22 +1,23 @@
-package plans
+package nearest
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func TestMeant(t *testing.T) {
-	tests := map[string]string{
+func TestTo(t *testing.T) {
+	names := []string{"concurrency", "requests_per_concurrency", "warmup", "rate", "requests"}
+	for name, want := range map[string]string{
 		"concurency": "concurrency", "Concurrency": "concurrency", "requestsPerConcurrency": "requests_per_concurrency",
 		"warm_up": "warmup", "rates": "rate", "qps": "", "": "",
-	}
-	for name, want := range tests {
-		if got := meant(name, (&spatev1.Load{}).ProtoReflect().Descriptor()); got != want {
+	} {
+		if got := To(name, names); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
+	}
+	if got := To("rate", nil); got != "" {
+		t.Errorf("of no names, %q", got)
 	}
 }
 

@@ -1,35 +1,39 @@
-package plans
+package document
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/spate-load/spate/internal/nearest"
 )
 
 // Limits on the size of a tree, so that reading one stays cheap.
 const (
 	maxNodes     = 100_000
 	maxBodyDepth = 32
-	maxFound     = 1_000
+	MaxFound     = 1_000
 )
 
-// finding is a mistake before it has a position.
-type finding struct {
-	// path of the field, as protovalidate writes it: targets[0].headers["X-Region"].
-	path    string
-	node    *yaml.Node // Position. nil: that of path.
-	message string
-	in      string // Path of the message around it.
-	// unknown: there is no such field. meant is the field that the author probably meant.
-	unknown bool
-	meant   string
-	// whole: the finding is about all values of a list, so it means nothing if one of them could not be read.
-	whole bool
-	// cures are fields of which one would resolve the finding. A misspelt one of them explains it.
-	cures []string
+// Finding is a mistake before it has a position.
+type Finding struct {
+	// Path of the field, as protovalidate writes it: targets[0].headers["X-Region"].
+	Path    string
+	Message string
+	// In is the path of the message around it, if the finding is that a field is missing there.
+	In string
+	// Cures are fields of that message of which one would resolve the finding. A misspelt one of them explains it.
+	Cures []string
+	// Whole: the finding is about all values of a list, so it means nothing if one of them could not be read.
+	Whole bool
+
+	node    *yaml.Node // Position. nil: that of Path.
+	unknown bool       // There is no such field.
+	meant   string     // The field that the author probably meant.
 }
 
 // shape is the tree of a plan compared with the schema: the position of each field, and where the tree does not fit.
@@ -37,7 +41,7 @@ type finding struct {
 // duplicate key and a null. This walk makes plans strict.
 type shape struct {
 	at    map[string]*yaml.Node
-	found []finding
+	found []Finding
 	nodes int
 }
 
@@ -48,52 +52,30 @@ func readShape(root *yaml.Node, desc protoreflect.MessageDescriptor) *shape {
 	return s
 }
 
-// has reports whether the plan has the field, even if it is empty or wrong.
-func (s *shape) has(path string) bool { return s.at[path] != nil }
-
-// given returns those of the fields that the plan has at path.
-func (s *shape) given(path string, fields ...string) []string {
-	var found []string
-	for _, field := range fields {
-		if s.has(path + "." + field) {
-			found = append(found, field)
-		}
-	}
-	return found
-}
-
 // closest returns the node at path, or the nearest node around it.
 func (s *shape) closest(path string) *yaml.Node {
 	for path != "" && s.at[path] == nil {
-		path = parent(path)
+		path = Parent(path)
 	}
 	return s.at[path]
 }
 
-// parent returns the path without its last step.
-func parent(path string) string {
-	if strings.HasSuffix(path, `"]`) {
-		return path[:max(strings.Index(path, `["`), 0)]
-	}
-	return path[:max(strings.LastIndexAny(path, ".["), 0)]
-}
-
 // mistake gives a finding its position.
-func (s *shape) mistake(file string, f finding) Mistake {
+func (s *shape) mistake(file string, f Finding) Mistake {
 	node := f.node
 	if node == nil {
-		node = s.closest(f.path)
+		node = s.closest(f.Path)
 	}
-	return Mistake{Path: file, Line: node.Line, Column: node.Column, Field: f.path, Message: f.message}
+	return Mistake{Path: file, Line: node.Line, Column: node.Column, Field: f.Path, Message: f.Message}
 }
 
 func (s *shape) add(path string, node *yaml.Node, format string, args ...any) {
-	s.keep(finding{path: path, node: node, message: fmt.Sprintf(format, args...), in: parent(path)})
+	s.keep(Finding{Path: path, node: node, Message: fmt.Sprintf(format, args...), In: Parent(path)})
 }
 
 // keep bounds the work on a file that is wrong throughout: each finding is compared with each broken rule.
-func (s *shape) keep(f finding) {
-	if len(s.found) < maxFound {
+func (s *shape) keep(f Finding) {
+	if len(s.found) < MaxFound {
 		s.found = append(s.found, f)
 	}
 }
@@ -134,15 +116,15 @@ func (s *shape) message(path string, node *yaml.Node, desc protoreflect.MessageD
 }
 
 func (s *shape) unknown(path string, key *yaml.Node, desc protoreflect.MessageDescriptor) {
-	if len(s.found) >= maxFound {
+	if len(s.found) >= MaxFound {
 		return // A suggestion costs more than the walk.
 	}
-	f := finding{path: path, in: path, node: key, unknown: true, meant: meant(key.Value, desc)}
+	f := Finding{In: path, Path: path, node: key, unknown: true, meant: nearest.To(key.Value, fieldNames(desc))}
 	hint := fmt.Sprintf("did you mean %q?", f.meant)
 	if f.meant == "" {
 		hint = "expected one of " + strings.Join(fieldNames(desc), ", ")
 	}
-	f.message = fmt.Sprintf("unknown field %q; %s", shorten(key.Value), hint)
+	f.Message = fmt.Sprintf("unknown field %q; %s", shorten(key.Value), hint)
 	s.keep(f)
 }
 
@@ -161,8 +143,8 @@ func (s *shape) mapping(path string, node *yaml.Node, visit func(key, value *yam
 		case key.Tag == "!!merge":
 			s.add(path, key, "merge keys (<<) are not supported: write the fields out")
 		case key.Kind != yaml.ScalarNode:
-			s.keep(finding{path: path, in: path, node: key, unknown: true, message: "expected a name, got " +
-				kindWord(key)})
+			s.keep(Finding{Path: path, In: path, node: key, unknown: true,
+				Message: "expected a name, got " + kindWord(key)})
 		case first != nil:
 			s.add(join(path, shorten(key.Value)), key, "is given twice, first in line %d", first.Line)
 		default:
@@ -267,4 +249,55 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
+}
+
+// mistakes returns where the tree does not fit the schema.
+func (s *shape) mistakes(file string) Mistakes {
+	var ms Mistakes
+	for _, f := range s.found {
+		ms = append(ms, s.mistake(file, f))
+	}
+	return ms
+}
+
+// news drops what the decoder reports about nodes that already have a better message.
+func (s *shape) news(decoded Mistakes) Mistakes {
+	known := make(map[string]bool)
+	for _, m := range s.mistakes("") {
+		known[fmt.Sprint(m.Line, ":", m.Column)] = true
+	}
+	var fresh Mistakes
+	for _, m := range decoded {
+		if !known[fmt.Sprint(m.Line, ":", m.Column)] {
+			fresh = append(fresh, m)
+		}
+	}
+	return fresh
+}
+
+// explained reports whether a finding follows from where the tree does not fit the schema.
+func (s *shape) explained(f Finding) bool {
+	for _, wrong := range s.found {
+		switch {
+		case wrong.unknown && f.In == wrong.In && slices.Contains(f.Cures, wrong.meant):
+			return true
+		case !wrong.unknown && (within(f.Path, wrong.Path) || f.Whole && within(wrong.Path, f.Path)):
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether path is outer or a part of it.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (outer == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+func fieldNames(desc protoreflect.MessageDescriptor) []string {
+	var names []string
+	for i := range desc.Fields().Len() {
+		names = append(names, desc.Fields().Get(i).TextName())
+	}
+	return names
 }

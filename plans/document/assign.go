@@ -1,81 +1,41 @@
-package plans
+package document
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/internal/nearest"
 )
 
-// Set returns a plan's YAML with other values. An assignment is FIELD=VALUE: "seed=7", "loads[0].requests=50",
-// "targets.dynamo.endpoints=http://h:1,http://h:2". An item of a list is given by its index. Targets and workloads may
-// also be given by their name; a workload without a name by its default name. The value is YAML. A list of plain values
-// may be written with commas only, and a text is taken literally. Fields that the plan does not have are added.
-// Comments and the order of fields are kept, blank lines are not.
+// NameOf returns the default name of a list's item that was given no name, or "" if such items have no default name.
+type NameOf func(item proto.Message) string
+
+// Assign changes fields. An assignment is FIELD=VALUE: "seed=7", "loads[0].requests=50",
+// "targets.dynamo.endpoints=http://h:1,http://h:2". An item of a list is given by its index, its name or its default
+// name. The value is YAML. A list of plain values may be written with commas only, and a text is taken literally.
+// Fields that the document does not have are added. Comments and the order of fields are kept, blank lines are not.
 //
-// The error names the assignment, the step at which it fails and what is there instead. Load checks whether the result
-// is a valid plan.
-func Set(source []byte, assignments []string) ([]byte, error) {
-	return edited(source, func(root *yaml.Node) error {
-		for _, text := range assignments {
-			if err := assign(root, text); err != nil {
-				return fmt.Errorf("cannot set %q: %w", withoutValue(text), err)
-			}
+// The error names the assignment, the step at which it fails and what is there instead. What is wrong with the new
+// values, Read finds; these mistakes have no line.
+func (d *Document) Assign(assignments []string, nameOf NameOf) error {
+	if err := d.editable(); err != nil {
+		return err
+	}
+	a := assigner{nameOf}
+	for _, text := range assignments {
+		if err := a.assign(d.tree.Content[0], d.desc, text); err != nil {
+			return fmt.Errorf("cannot set %q: %w", withoutValue(text), err)
 		}
-		return nil
-	})
-}
-
-// Simulate returns a plan's YAML that runs against the simulator, in time compressed by speed, which is at least 1. It
-// replaces a simulation that the plan already has.
-func Simulate(source []byte, speed float64) ([]byte, error) {
-	return edited(source, func(root *yaml.Node) error {
-		value := &yaml.Node{}
-		if err := value.Encode(map[string]float64{"speed": speed}); err != nil {
-			return err
-		}
-		value.Style = yaml.FlowStyle
-		put(root, "simulation", value)
-		return nil
-	})
-}
-
-// Only returns a plan's YAML with only these targets, in the plan's order. The error names a target that the plan does
-// not have, and those that it has.
-func Only(source []byte, targets []string) ([]byte, error) {
-	return edited(source, func(root *yaml.Node) error {
-		list := entry(root, "targets")
-		if list == nil || list.Kind != yaml.SequenceNode {
-			return errors.New("the plan has no list of targets")
-		}
-		var names []string
-		var kept []*yaml.Node
-		for _, target := range list.Content {
-			name := ""
-			if n := entry(target, "name"); n != nil {
-				name = n.Value
-			}
-			names = append(names, name)
-			if slices.Contains(targets, name) {
-				kept = append(kept, target)
-			}
-		}
-		for _, want := range targets {
-			if !slices.Contains(names, want) {
-				return fmt.Errorf("there is no target %q; there are %s", shorten(want), strings.Join(names, ", "))
-			}
-		}
-		list.Content = kept
-		return nil
-	})
+	}
+	return nil
 }
 
 // withoutValue returns the part of an assignment that may be repeated: its value may be a secret in the wrong place.
@@ -84,52 +44,18 @@ func withoutValue(assignment string) string {
 	return shorten(field)
 }
 
-// edited parses a plan, calls change with its tree, and writes it again.
-func edited(source []byte, change func(root *yaml.Node) error) ([]byte, error) {
-	const path = "plan"
-	if ms := checkText(path, source, Options{}.withDefaults().MaxBytes); ms != nil {
-		return nil, ms
-	}
-	document, err := parseDocument(path, source)
-	if err != nil {
-		return nil, err
-	}
-	root := document.Content[0]
-	if s := readShape(root, (&spatev1.Plan{}).ProtoReflect().Descriptor()); s.nodes > maxNodes {
-		return nil, Mistakes{{Path: path, Message: fmt.Sprintf("the plan has more than %d values", maxNodes)}}
-	}
-	if root.Kind != yaml.MappingNode {
-		return nil, Mistakes{{Path: path, Line: root.Line, Column: root.Column,
-			Message: "expected fields (name: value), got " + kindWord(root)}}
-	}
-	if err := change(root); err != nil {
-		return nil, err
-	}
-	return encode(path, document)
-}
+type assigner struct{ nameOf NameOf }
 
-// encode guards the library as parse does: among others, aliases, which a plan must not have, can point anywhere.
-func encode(path string, root *yaml.Node) (text []byte, err error) {
-	defer recoverMistake(path, &err)
-	var b bytes.Buffer
-	encoder := yaml.NewEncoder(&b)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(root), encoder.Close()); err != nil {
-		return nil, fmt.Errorf("the plan cannot be written again: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-func assign(root *yaml.Node, assignment string) error {
+func (a assigner) assign(root *yaml.Node, desc protoreflect.MessageDescriptor, assignment string) error {
 	field, value, ok := strings.Cut(assignment, "=")
 	if !ok || field == "" {
 		return errors.New("want FIELD=VALUE, such as loads[0].requests=50")
 	}
-	return assignField(root, (&spatev1.Plan{}).ProtoReflect().Descriptor(), field, value)
+	return a.field(root, desc, field, value)
 }
 
-// assignField sets the field of a message that rest starts with, or a field within it.
-func assignField(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, value string) error {
+// field sets the field of a message that rest starts with, or a field within it.
+func (a assigner) field(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, value string) error {
 	if node.Kind != yaml.MappingNode {
 		return fmt.Errorf("expected fields before %q, but the plan has %s there", rest, kindWord(node))
 	}
@@ -145,13 +71,13 @@ func assignField(node *yaml.Node, desc protoreflect.MessageDescriptor, rest, val
 	case field.IsMap():
 		return assignKey(child(node, name, yaml.MappingNode), field.MapValue(), step(rest), value)
 	case field.IsList():
-		return assignItem(child(node, name, yaml.SequenceNode), field, rest, value)
+		return a.item(child(node, name, yaml.SequenceNode), field, rest, value)
 	case field.Message() == nil || field.Message().FullName() == "google.protobuf.Duration":
 		return fmt.Errorf("%s is one value: nothing can follow it, got %q", name, rest)
 	case field.Message().FullName() == "google.protobuf.Struct":
 		return assignJSON(child(node, name, yaml.MappingNode), step(rest), value)
 	}
-	return assignField(child(node, name, yaml.MappingNode), field.Message(), step(rest), value)
+	return a.field(child(node, name, yaml.MappingNode), field.Message(), step(rest), value)
 }
 
 const fieldLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
@@ -160,23 +86,23 @@ const fieldLetters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 func step(rest string) string { return strings.TrimPrefix(rest, ".") }
 
 func unknownStep(name string, desc protoreflect.MessageDescriptor) error {
-	if near := meant(name, desc); near != "" {
+	if near := nearest.To(name, fieldNames(desc)); near != "" {
 		return fmt.Errorf("there is no field %q; did you mean %q?", name, near)
 	}
 	return fmt.Errorf("there is no field %q; there are %s", name, strings.Join(fieldNames(desc), ", "))
 }
 
-// assignItem sets an item of a list, or a field within it.
-func assignItem(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value string) error {
+// item sets an item of a list, or a field within it.
+func (a assigner) item(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value string) error {
 	if list.Kind != yaml.SequenceNode {
 		return fmt.Errorf("expected a list as %s, but the plan has %s there", field.TextName(), kindWord(list))
 	}
-	i, rest, err := item(list, field, rest)
+	i, rest, err := a.find(list, field, rest)
 	switch {
 	case err != nil:
 		return err
 	case rest != "" && field.Message() != nil:
-		return assignField(list.Content[i], field.Message(), step(rest), value)
+		return a.field(list.Content[i], field.Message(), step(rest), value)
 	case rest != "":
 		return fmt.Errorf("%s[%d] is one value: nothing can follow it, got %q", field.TextName(), i, rest)
 	}
@@ -188,9 +114,9 @@ func assignItem(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value
 	return nil
 }
 
-// item finds an item by "[INDEX]" or ".NAME" and returns what follows. Names may contain dots, so the longest match is
-// taken.
-func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (index int, after string, err error) {
+// find returns the index of an item that is given by "[INDEX]" or ".NAME", and what follows. Names may contain
+// dots, so the longest match is taken.
+func (a assigner) find(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (index int, after string, err error) {
 	if inner, ok := strings.CutPrefix(rest, "["); ok {
 		number, after, closed := strings.Cut(inner, "]")
 		i, err := strconv.Atoi(number)
@@ -204,7 +130,7 @@ func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (ind
 		return i, after, nil
 	}
 	rest = step(rest)
-	names, best, length := itemNames(list, field), -1, -1
+	names, best, length := a.names(list, field), -1, -1
 	for i, name := range names {
 		after, ok := strings.CutPrefix(rest, name)
 		if ok && name != "" && len(name) > length && (after == "" || after[0] == '.') {
@@ -219,32 +145,34 @@ func item(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (ind
 	return best, rest[length:], nil
 }
 
-// itemNames returns the names of a list's items, "" for items that have none.
-func itemNames(list *yaml.Node, field protoreflect.FieldDescriptor) []string {
+// names returns the names of a list's items, "" for items that have none.
+func (a assigner) names(list *yaml.Node, field protoreflect.FieldDescriptor) []string {
 	names := make([]string, len(list.Content))
 	for i, node := range list.Content {
 		if name := entry(node, "name"); name != nil {
 			names[i] = name.Value
-		} else if field.TextName() == "workloads" {
-			names[i] = defaultName(node)
+		} else if field.Message() != nil {
+			names[i] = a.defaultName(node, field.Message())
 		}
 	}
 	return names
 }
 
-// defaultName returns the default name of a workload, or "" if the workload cannot be read.
-func defaultName(node *yaml.Node) string {
-	text, err := encode("workload", &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
-		textNode("workloads"), {Kind: yaml.SequenceNode, Content: []*yaml.Node{node}},
-	}})
+// defaultName returns the default name of a list's item, or "" if it has none or cannot be read.
+func (a assigner) defaultName(node *yaml.Node, desc protoreflect.MessageDescriptor) string {
+	text, err := encode("item", node)
 	if err != nil {
 		return ""
 	}
-	p := &spatev1.Plan{}
-	if _, ended := decode("workload", text, p); !ended || len(p.GetWorkloads()) != 1 {
+	message, err := protoregistry.GlobalTypes.FindMessageByName(desc.FullName())
+	if err != nil {
 		return ""
 	}
-	return workloadName(p.GetWorkloads()[0])
+	item := message.New().Interface()
+	if _, complete := decode("item", text, item); !complete {
+		return ""
+	}
+	return a.nameOf(item)
 }
 
 // listWords lists the items of a list, by name or else by index.
@@ -334,31 +262,27 @@ func valueNode(field protoreflect.FieldDescriptor, value string) (*yaml.Node, er
 	return parseValue(value)
 }
 
-func textNode(value string) *yaml.Node {
-	node := &yaml.Node{}
-	node.SetString(value)
-	if value == mergeKey {
-		// The encoder would write it without quotes, and a reader would take it for a merge key.
-		node.Style = yaml.DoubleQuotedStyle
-	}
-	return node
-}
-
-// mergeKey is YAML's key that merges the fields of another mapping.
-const mergeKey = "<<"
-
 // parseValue reads a value as YAML.
 func parseValue(value string) (*yaml.Node, error) {
 	const path = "value"
-	if ms := checkText(path, []byte(value), Options{}.withDefaults().MaxBytes); ms != nil {
+	if ms := checkText(path, []byte(value), len(value)); ms != nil {
 		return nil, ms
 	}
 	if strings.TrimSpace(value) == "" {
 		return nil, errors.New("the value is missing behind the =")
 	}
-	node, err := parse(path, []byte(value))
+	document, err := parse(path, []byte(value))
 	if err != nil {
 		return nil, fmt.Errorf("the value is not YAML: %w", err)
 	}
-	return node, nil
+	unplace(document)
+	return document.Content[0], nil
+}
+
+// unplace removes the positions of nodes: they are not those of the document.
+func unplace(node *yaml.Node) {
+	node.Line, node.Column = 0, 0
+	for _, inner := range node.Content {
+		unplace(inner)
+	}
 }

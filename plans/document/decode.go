@@ -1,4 +1,4 @@
-package plans
+package document
 
 import (
 	"bytes"
@@ -10,22 +10,11 @@ import (
 
 	"buf.build/go/protoyaml"
 	"go.yaml.in/yaml/v3"
-
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"google.golang.org/protobuf/proto"
 )
 
-// parse returns the top node of data, which must be one YAML document.
-func parse(path string, data []byte) (root *yaml.Node, err error) {
-	document, err := parseDocument(path, data)
-	if err != nil {
-		return nil, err
-	}
-	return document.Content[0], nil
-}
-
-// parseDocument returns the document in data, including the comments before and after its top node. data must hold one
-// YAML document.
-func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
+// parse returns the document node of data, which must hold one YAML document.
+func parse(path string, data []byte) (document *yaml.Node, err error) {
 	defer recoverMistake(path, &err)
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	document = &yaml.Node{}
@@ -47,7 +36,7 @@ func parseDocument(path string, data []byte) (document *yaml.Node, err error) {
 }
 
 // decode fills msg. It returns what the decoder reported, and whether the decoder reached the end of data.
-func decode(path string, data []byte, msg *spatev1.Plan) (found Mistakes, ended bool) {
+func decode(path string, data []byte, msg proto.Message) (found Mistakes, ended bool) {
 	err := func() (err error) {
 		defer recoverMistake(path, &err)
 		return protoyaml.UnmarshalOptions{}.Unmarshal(data, msg)

@@ -1,11 +1,13 @@
-package plans
+package document
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 )
 
@@ -28,7 +30,29 @@ loads:
     requests: 10
 `
 
-func TestSet(t *testing.T) {
+// changed returns a plan's YAML after the assignments, and the plan.
+func changed(source string, assignments ...string) ([]byte, *spatev1.Plan, error) {
+	plan := &spatev1.Plan{}
+	d, err := Parse("plan", []byte(source), plan.ProtoReflect().Descriptor(), 1<<20)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = d.Assign(assignments, func(item proto.Message) string {
+		w, is := item.(*spatev1.Workload)
+		if !is {
+			return ""
+		}
+		r := w.GetRandom()
+		return fmt.Sprintf("%d:%d", r.GetIsl(), r.GetOsl())
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = d.Read(plan)
+	return d.Source(), plan, err
+}
+
+func TestAssign(t *testing.T) {
 	tests := map[string]struct {
 		set  []string
 		want string // What the plan must then have, in YAML's shortest form.
@@ -69,7 +93,7 @@ func TestSet(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := Set([]byte(settable), test.set)
+			got, _, err := changed(settable, test.set...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +105,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-func TestSetSaysWhatThereIs(t *testing.T) {
+// TestAssignSaysWhatThereIs: the error of an assignment names the step that fails and what is there instead.
+func TestAssignSaysWhatThereIs(t *testing.T) {
 	tests := map[string]string{
 		"sede=7":                        `cannot set "sede": there is no field "sede"; did you mean "seed"?`,
 		"colour=red":                    `cannot set "colour": there is no field "colour"; there are name, description, seed, targets, workloads, loads, drain_timeout, slo, pause, simulation, on_agent_loss, regions, observers, fail_fast`,
@@ -105,13 +130,13 @@ func TestSetSaysWhatThereIs(t *testing.T) {
 		"targets.a.endpoints.sk-a.b=sk": `cannot set "targets.a.endpoints.sk-a.b": none of the endpoints is named "sk-a"; there are: endpoints[0]`,
 	}
 	for assignment, want := range tests {
-		if _, err := Set([]byte(settable), []string{assignment}); err == nil || err.Error() != want {
+		if _, _, err := changed(settable, assignment); err == nil || err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", assignment, err, want)
 		}
 	}
 }
 
-func TestSetRefusesWhatIsNoPlan(t *testing.T) {
+func TestAssignRefusesWhatIsNoPlan(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "plan: the plan is empty",
 		"- a":          "plan:1:1: expected fields (name: value), got a list",
@@ -121,78 +146,39 @@ func TestSetRefusesWhatIsNoPlan(t *testing.T) {
 		"targets: []":  `cannot set "targets[0].model": there is no targets[0]: the plan has 0 of them, from 0`,
 		"targets: [x]": `cannot set "targets[0].model": expected fields before "model", but the plan has text there`,
 	} {
-		if _, err := Set([]byte(text), []string{"targets[0].model=x"}); err == nil ||
+		if _, _, err := changed(text, "targets[0].model=x"); err == nil ||
 			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
 }
 
-// TestSetKeepsTheRest: a plan that is set to its own values is the same plan.
-func TestSetKeepsTheRest(t *testing.T) {
-	for _, name := range Shipped() {
-		data, err := Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := load(t, string(data))
-		same, err := Set(data, []string{"name=" + before.Name()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(before.Proto().String(), load(t, string(same)).Proto().String()); diff != "" {
-			t.Errorf("%s:\n%s", name, diff)
-		}
-		if a, b := strings.Count(string(data), "#"), strings.Count(string(same), "#"); a != b {
-			t.Errorf("%s: %d of %d comments are left", name, b, a)
-		}
-	}
-}
-
-// TestSetTakesAnyText: whatever name a model is given, the plan then has it.
-func TestSetTakesAnyText(t *testing.T) {
+// TestAssignTakesAnyText: whatever name a model is given, the plan then has it.
+func TestAssignTakesAnyText(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab1 :#-'\"\\{}[],&*!|>%@`~?=<.\u00e9"))).Filter(func(s string) bool {
 		return s != "" && !strings.ContainsAny(s[:1], `"'`)
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		model := rapid.OneOf(text, rapid.SampledFrom([]string{"<<", "=", "~", "null", "yes", "0x1f", "2026-11-23",
 			"---", "..."})).Draw(t, "model")
-		set, err := Set([]byte(settable), []string{"targets.a.model=" + model})
+		text, plan, err := changed(settable, "targets.a.model="+model)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := load(t, string(set)).Proto().GetTargets()[0].GetModel(); got != model {
-			t.Errorf("want %q, got %q from\n%s", model, got, set)
+		if got := plan.GetTargets()[0].GetModel(); got != model {
+			t.Errorf("want %q, got %q from\n%s", model, got, text)
 		}
 	})
 }
 
-func TestSimulate(t *testing.T) {
-	for _, source := range []string{settable, settable + "simulation: {speed: 3} # slower\n"} {
-		got, err := Simulate([]byte(source), 20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(got), "simulation: {speed: 20}") {
-			t.Errorf("got\n%s", got)
-		}
-		if speed, is := load(t, string(got)).Compression(); speed != 20 || !is {
-			t.Errorf("speed %v, %v", speed, is)
-		}
-	}
-	if _, err := Simulate([]byte("["), 2); err == nil {
-		t.Error("what is no YAML was taken")
-	}
-}
-
-// FuzzSet: any assignment is refused or gives something that can be read again.
-func FuzzSet(f *testing.F) {
+// FuzzAssign: any assignment is refused or gives something that can be read again.
+func FuzzAssign(f *testing.F) {
 	for _, seed := range []string{"seed=7", "targets.a.endpoints=x,y", "targets.a.b.model=x", "slo={ttft: 2s}",
 		"loads[0].x=", "a=&a [*a]", "=", "seed=*x", "targets[0]=~", "seed=<<: 3", "targets.a.body.a.b=!!binary x"} {
 		f.Add(settable, seed)
 	}
 	f.Fuzz(func(t *testing.T, source, assignment string) {
-		got, err := Set([]byte(source), []string{assignment})
+		got, _, err := changed(source, assignment)
 		if err != nil {
 			return
 		}
@@ -200,35 +186,4 @@ func FuzzSet(f *testing.F) {
 			t.Errorf("%q makes what cannot be read: %v\n%s", assignment, err, got)
 		}
 	})
-}
-
-func TestOnly(t *testing.T) {
-	const plan = `name: p # kept
-targets:
-  - {name: a, simulator: {}}
-  - {name: b, simulator: {}} # the second
-  - {name: c, simulator: {}}
-workloads: [{random: {isl: 1, osl: 1}}]
-loads: [{rate: [1], requests: 1}]
-`
-	text, err := Only([]byte(plan), []string{"c", "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, s := range load(t, string(text)).Outline() {
-		names = append(names, s.GetTarget().GetName())
-	}
-	if !slices.Equal(names, []string{"b", "c"}) || !strings.Contains(string(text), "# kept") ||
-		!strings.Contains(string(text), "# the second") {
-		t.Errorf("%v\n%s", names, text)
-	}
-	for source, want := range map[string]string{
-		plan: `there is no target "x"; there are a, b, c`, "name: p": "no list of targets",
-		"targets: [1, [2]]": `there is no target "x"`, "targets: 7": "no list of targets",
-	} {
-		if _, err := Only([]byte(source), []string{"x"}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", source, err)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package plans
+package document
 
 import (
 	"math"
@@ -150,3 +150,5 @@ func shorten(value string) string {
 	}
 	return string(runes[:most]) + "..."
 }
+
+var durationText = regexp.MustCompile(`^[-+]?[0-9.]+(ns|us|µs|μs|ms|s|m|h)[0-9.hmsuµμn]*$`)

@@ -1,4 +1,4 @@
-package plans
+package document
 
 import "go.yaml.in/yaml/v3"
 
@@ -39,3 +39,16 @@ func replace(old, value *yaml.Node) {
 	value.HeadComment, value.LineComment, value.FootComment = old.HeadComment, old.LineComment, old.FootComment
 	*old = *value
 }
+
+func textNode(value string) *yaml.Node {
+	node := &yaml.Node{}
+	node.SetString(value)
+	if value == mergeKey {
+		// The encoder would write it without quotes, and a reader would take it for a merge key.
+		node.Style = yaml.DoubleQuotedStyle
+	}
+	return node
+}
+
+// mergeKey is YAML's key that merges the fields of another mapping.
+const mergeKey = "<<"

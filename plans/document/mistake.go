@@ -1,4 +1,4 @@
-package plans
+package document
 
 import (
 	"cmp"
@@ -55,8 +55,12 @@ func (ms Mistakes) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the mistakes by position, without duplicates.
-func (ms Mistakes) sorted() Mistakes {
+// OrNil returns the mistakes by position, without duplicates, or nil if there are none: a Mistakes without elements
+// would be a non-nil error.
+func (ms Mistakes) OrNil() error {
+	if len(ms) == 0 {
+		return nil
+	}
 	slices.SortStableFunc(ms, func(a, b Mistake) int {
 		return cmp.Or(
 			cmp.Compare(a.Line, b.Line),
@@ -66,12 +70,4 @@ func (ms Mistakes) sorted() Mistakes {
 		)
 	})
 	return slices.Compact(ms)
-}
-
-// mistakesOrNil returns nil for an empty list: a Mistakes without elements would be a non-nil error.
-func mistakesOrNil(ms Mistakes) error {
-	if len(ms) == 0 {
-		return nil
-	}
-	return ms.sorted()
 }
