@@ -14,7 +14,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/examples/*.md", "../deployments/*.md",
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../deployments/*.md",
 		"../deployments/*/*.md", "../bench/*.md", "../bench/*/*.md"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
