@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -40,9 +38,9 @@ const (
 )
 
 // newAccount returns a load's account before its first reading.
-func newAccount() *account {
+func newAccount(requestHeartbeat func()) *account {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &account{ctx: ctx, cancel: cancel, othersEnded: make(chan struct{})}
+	return &account{ctx: ctx, cancel: cancel, othersEnded: make(chan struct{}), requestHeartbeat: requestHeartbeat}
 }
 
 // warmsUp reports whether a load's first requests are not measured.
@@ -53,12 +51,12 @@ func warmsUp(l *spatev1.LoadPoint) bool {
 // readServers starts to read servers' metrics before the first request. The returned function blocks until the load of
 // all agents has ended, and then takes the last readings.
 func (l *load) readServers() (end func()) {
-	if l.servers == nil {
+	if l.Servers == nil {
 		return func() {}
 	}
-	l.account.readings.Go(func() { l.servers.ReadBaseline(l.account.ctx) })
-	if plans.ReadsEachSecond(l.target()) {
-		l.account.readings.Go(func() { l.servers.Run(l.account.ctx, l.start, 0) })
+	l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
+	if plans.ReadsEachSecond(l.Target()) {
+		l.account.readings.Go(func() { l.Servers.Run(l.account.ctx, l.start, 0) })
 	}
 	return func() {
 		failed := l.failed()
@@ -72,7 +70,7 @@ func (l *load) readServers() (end func()) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), lastReading)
 		defer cancel()
-		l.account.result = l.servers.Accounts(ctx, l.start)
+		l.account.result = l.Servers.Accounts(ctx, l.start)
 	}
 }
 
@@ -86,12 +84,12 @@ func (l *load) failed() bool {
 // rereadServers reads the servers again at the first measured request, so that the account excludes the warm-up,
 // except for requests in flight at that time. It does not block.
 func (l *load) rereadServers() {
-	if l.servers == nil || !warmsUp(l.stage.GetLoad()) {
+	if l.Servers == nil || !warmsUp(l.Assigned.GetLoad()) {
 		return
 	}
 	l.account.warm.Do(func() {
 		if l.account.ctx.Err() == nil {
-			l.account.readings.Go(func() { l.servers.ReadBaseline(l.account.ctx) })
+			l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
 		}
 	})
 }
@@ -121,32 +119,5 @@ func (l *load) awaitOthers() {
 func (l *load) endWait() {
 	if l.account.waiting.Load() {
 		l.account.end.Do(func() { close(l.account.othersEnded) })
-	}
-}
-
-// endedRef returns the assignment whose load has ended and waits for the other agents, or nil.
-func (r *runner) endedRef() *spatev1.AssignmentRef {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.current; a != nil && a.load != nil && a.load.account.waiting.Load() {
-		return proto.CloneOf(a.ref)
-	}
-	return nil
-}
-
-// allEnded is called when the load of all agents has ended.
-func (r *runner) allEnded() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.current != nil && r.current.load != nil {
-		r.current.load.endWait()
-	}
-}
-
-// requestHeartbeat requests a heartbeat now.
-func (r *runner) requestHeartbeat() {
-	select {
-	case r.heartbeatNow <- struct{}{}:
-	default: // already requested, or there is no session
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -55,12 +57,12 @@ func requestsOf(t *testing.T, accounts []*spatev1.ServerAccount) uint64 {
 // An agent takes its last reading only when the load of all agents has ended. It does not read each second unless the
 // plan asks for that.
 func TestLastReadingFollowsTheLastRequestOfAllAgents(t *testing.T) {
-	c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
-	e.counts = true
+	c, e := newCoordinator(t), enginetest.New(t, time.Millisecond, 0)
+	e.CountsEnded = true
 	c.start(Config{})
 	c.next()
 	c.begin(reading(closedStage(0, e)))
-	eventually(t, "end of the load", func() bool { return c.waits(0) })
+	enginetest.Eventually(t, "end of the load", func() bool { return c.waits(0) })
 	for _, s := range c.snapshots() {
 		if s.GetTotals() != nil {
 			t.Fatal("it did not wait for the others")
@@ -74,7 +76,7 @@ func TestLastReadingFollowsTheLastRequestOfAllAgents(t *testing.T) {
 		_, _ = io.Copy(io.Discard, answer.Body)
 		answer.Body.Close()
 	}
-	questions := e.questions()
+	questions := e.Questions()
 	c.mu.Lock()
 	c.allEnded = true
 	c.mu.Unlock()
@@ -85,20 +87,20 @@ func TestLastReadingFollowsTheLastRequestOfAllAgents(t *testing.T) {
 	if a := accounts[0]; a.GetFromNs() >= 0 || a.GetToNs() <= 0 || a.GetFailed() != 0 {
 		t.Errorf("%v", a)
 	}
-	if last := e.questions() - questions; last != 2 {
+	if last := e.Questions() - questions; last != 2 {
 		t.Errorf("%d last readings", last)
 	}
 }
 
 // Requests of a warm-up are not in the account, except those in flight at its end.
 func TestAccountStartsAfterTheWarmUp(t *testing.T) {
-	e := newEngine(t, 100*time.Millisecond, 0)
-	e.counts = true
-	u := begin(t, reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)),
-		limits{})
-	eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
+	e := enginetest.New(t, 100*time.Millisecond, 0)
+	e.CountsEnded = true
+	u := Begin(t, reading(enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)),
+		ready.Limits{})
+	enginetest.Eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
 	u.endWait()
-	o := u.wait(t)
+	o := u.Wait(t)
 	accounts := o.snapshots[len(o.snapshots)-1].GetServerAccounts()
 	if n := requestsOf(t, accounts); n != 3 || accounts[0].GetFromNs() < (150*time.Millisecond).Nanoseconds() {
 		t.Errorf("%d requests from %v on", n, time.Duration(accounts[0].GetFromNs()))
@@ -108,37 +110,37 @@ func TestAccountStartsAfterTheWarmUp(t *testing.T) {
 // An agent that reads servers does not keep waiting if its coordinator is gone, or if its load has failed.
 func TestWaitForOtherAgentsEnds(t *testing.T) {
 	t.Run("with the lease", func(t *testing.T) {
-		c, e := newCoordinator(t), newEngine(t, time.Millisecond, 0)
-		c.lease, e.counts = 300*time.Millisecond, true
+		c, e := newCoordinator(t), enginetest.New(t, time.Millisecond, 0)
+		c.lease, e.CountsEnded = 300*time.Millisecond, true
 		c.start(Config{})
 		c.next()
 		c.begin(reading(closedStage(0, e)))
-		eventually(t, "end of the load", func() bool { return c.waits(0) })
+		enginetest.Eventually(t, "end of the load", func() bool { return c.waits(0) })
 		c.leave()
-		eventually(t, "end of the lease", func() bool { return c.agent.runner.ref() == nil })
+		enginetest.Eventually(t, "end of the lease", func() bool { return c.agent.runner.ref() == nil })
 		c.comeBack(func(*spatev1.Snapshot) (string, bool) { return "", true })
 		if n, totals := requestsOf(t, c.account(0)), c.totals(0); n != 10 || totals.GetFailure() != "" {
 			t.Errorf("%d requests, failure %q", n, totals.GetFailure())
 		}
 	})
 	t.Run("with a stop", func(t *testing.T) {
-		e := newEngine(t, time.Millisecond, 0)
-		e.counts = true
-		u := begin(t, reading(closedStage(0, e)), limits{})
-		eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
+		e := enginetest.New(t, time.Millisecond, 0)
+		e.CountsEnded = true
+		u := Begin(t, reading(closedStage(0, e)), ready.Limits{})
+		enginetest.Eventually(t, "end of the load", func() bool { return u.account.waiting.Load() })
 		u.stop(false, true)
-		if o := u.wait(t); o.totals.GetStopped() {
+		if o := u.Wait(t); o.Totals.GetStopped() {
 			t.Error("a load that has ended was stopped")
 		}
 	})
 	t.Run("with a failure", func(t *testing.T) {
-		e := newEngine(t, time.Millisecond, 0)
-		e.counts = true
+		e := enginetest.New(t, time.Millisecond, 0)
+		e.CountsEnded = true
 		load := &spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(time.Hour)}
-		u := begin(t, reading(assignOf(stageOf(load, e), 0)), limits{})
-		eventually(t, "requests", func() bool { return len(e.requests()) > 2 })
+		u := Begin(t, reading(enginetest.AssignOf(enginetest.StageOf(load, e), 0)), ready.Limits{})
+		enginetest.Eventually(t, "requests", func() bool { return len(e.Requests()) > 2 })
 		u.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "broken")
-		if o := u.wait(t); len(o.snapshots[len(o.snapshots)-1].GetServerAccounts()) != 0 {
+		if o := u.Wait(t); len(o.snapshots[len(o.snapshots)-1].GetServerAccounts()) != 0 {
 			t.Error("a load that failed has an account")
 		}
 	})
@@ -146,16 +148,16 @@ func TestWaitForOtherAgentsEnds(t *testing.T) {
 
 // If the plan does not ask for metrics, a server without any is noted once and not asked again.
 func TestServersWithoutMetricsAreNoted(t *testing.T) {
-	e, f := newEngine(t, time.Millisecond, 0), newEngine(t, time.Millisecond, 0)
-	a := reading(assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0))
-	u := begin(t, a, limits{})
-	note := strings.Join(u.found.Preparation.GetNotes(), " ")
+	e, f := enginetest.New(t, time.Millisecond, 0), enginetest.New(t, time.Millisecond, 0)
+	a := reading(enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0))
+	u := Begin(t, a, ready.Limits{})
+	note := strings.Join(u.Found.Preparation.GetNotes(), " ")
 	if want := "No server metrics at " + e.URL +
 		"/metrics and 1 more: it answered with status 404"; !strings.Contains(note, want) {
 		t.Errorf("noted: %q", note)
 	}
-	questions := e.questions()
-	if o := u.wait(t); o.totals.GetFailure() != "" || e.questions() != questions {
-		t.Errorf("%v; asked %d times more", o.totals, e.questions()-questions)
+	questions := e.Questions()
+	if o := u.Wait(t); o.Totals.GetFailure() != "" || e.Questions() != questions {
+		t.Errorf("%v; asked %d times more", o.Totals, e.Questions()-questions)
 	}
 }

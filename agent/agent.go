@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/agent/outbox"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -39,9 +41,9 @@ const answerBytes = 64 << 20
 type Agent struct {
 	config      Config
 	incarnation uint64
-	outbox      *outbox
+	outbox      *outbox.Outbox
 	runner      *runner
-	datasets    *datasets
+	datasets    *ready.Datasets
 
 	heartbeats atomic.Uint64            // sent so far
 	welcomed   atomic.Uint64            // sessions so far
@@ -57,33 +59,32 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	sources, err := sourceAddresses(c.SourceAddresses)
+	sources, err := ready.SourceAddresses(c.SourceAddresses)
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
-	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &datasets{dir: c.DatasetDir, limits: c.KeepDatasets,
-		log: c.Logger}}
-	a.outbox = newOutbox(c.Name, a.incarnation, outboxBytes)
+	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &ready.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
+		Log: c.Logger}}
+	a.outbox = outbox.New(c.Name, a.incarnation, outbox.DefaultLimit)
 	a.runner = &runner{
-		resources: resources{
-			limits: limits{
-				maxStreams:      c.MaxStreams,
-				maxRate:         c.MaxRate,
-				agentsInProcess: c.AgentsInProcess,
-				targets:         allowed,
-				resolver:        net.DefaultResolver,
-				sources:         sources,
+		resources: &ready.Resources{
+			Limits: ready.Limits{
+				MaxStreams:      c.MaxStreams,
+				MaxRate:         c.MaxRate,
+				AgentsInProcess: c.AgentsInProcess,
+				Targets:         allowed,
+				Resolver:        net.DefaultResolver,
+				Sources:         sources,
 			},
-			datasets: a.datasets,
-			findings: &findings{},
-			logger:   c.Logger,
-			newWatch: c.NewWatch,
-			name:     c.Name,
-			capacity: c.Capacity,
-			answers:  stream.NewMemory(answerBytes),
+			Datasets: a.datasets,
+			Logger:   c.Logger,
+			Name:     c.Name,
+			Capacity: c.Capacity,
+			Answers:  stream.NewMemory(answerBytes),
 		},
 		outbox:       a.outbox,
 		logger:       c.Logger,
+		newWatch:     c.NewWatch,
 		heartbeatNow: make(chan struct{}, 1),
 	}
 	return a, nil
@@ -93,10 +94,10 @@ func New(c Config) (*Agent, error) {
 // load under way at once. It returns when the coordinator has everything that was measured, or after 5 seconds. Run
 // must be called only once.
 func (a *Agent) Run(ctx context.Context) error {
-	if err := raiseFileLimit(); err != nil {
+	if err := ready.RaiseFileLimit(); err != nil {
 		a.config.Logger.Warn("limit of open files not raised: this agent can hold fewer streams", "error", err)
 	}
-	a.datasets.open()
+	a.datasets.Open()
 	link, unlink := context.WithCancel(context.WithoutCancel(ctx))
 	gone := make(chan struct{})
 	go func() {
@@ -120,10 +121,10 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) deliver() int {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	if a.outbox.awaitEmpty(ctx) {
+	if a.outbox.AwaitEmpty(ctx) {
 		return 0
 	}
-	return a.outbox.waiting()
+	return a.outbox.Waiting()
 }
 
 // describe returns the agent's description of itself for Hello.
@@ -135,7 +136,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		Version:    a.config.Version,
 		Host:       host,
 		Weight:     cmp.Or(a.config.Weight, 1),
-		MaxStreams: a.runner.resources.limits.advertised(countFiles()),
+		MaxStreams: a.runner.resources.Limits.Advertised(ready.CountFiles()),
 		MaxRate:    a.config.MaxRate,
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
 

@@ -8,20 +8,21 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // closedStage returns an assignment of a small closed loop.
-func closedStage(index uint32, e *engine) *spatev1.Assign {
-	stage := stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e)
+func closedStage(index uint32, e *enginetest.Engine) *spatev1.Assign {
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e)
 	stage.Index = index
-	return assignOf(stage, 0)
+	return enginetest.AssignOf(stage, 0)
 }
 
 // endless returns an assignment of a load that continues until it is stopped.
-func endless(e *engine) *spatev1.Assign {
-	return assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, e), 0)
+func endless(e *enginetest.Engine) *spatev1.Assign {
+	return enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, e), 0)
 }
 
 func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
@@ -37,7 +38,7 @@ func TestAgentRunsOneStageAfterTheOther(t *testing.T) {
 		info.GetMaxStreams() != 50 || info.GetCores() == 0 {
 		t.Errorf("agent %v", info)
 	}
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	for index := range uint32(3) {
 		c.begin(closedStage(index, e))
 		totals := c.totals(index)
@@ -66,13 +67,13 @@ func TestAppliedCarriesTheOffsetOfTheClock(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	c.assign(closedStage(0, newEngine(t, 0, 0)))
+	c.assign(closedStage(0, enginetest.New(t, 0, 0)))
 	applied := c.next().GetApplied()
 	wrong := time.Duration(applied.GetClockOffsetNs()) - skew
 	if applied.GetClockUncertaintyNs() <= 0 || wrong.Abs() > time.Duration(applied.GetClockUncertaintyNs()) {
 		t.Errorf("%v off, said to be within %d ns", wrong, applied.GetClockUncertaintyNs())
 	}
-	eventually(t, "heartbeats", func() bool {
+	enginetest.Eventually(t, "heartbeats", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.heartbeats) >= 3
@@ -84,7 +85,7 @@ func TestUnackedSnapshotsAreSentAgain(t *testing.T) {
 	c.answer = func(*spatev1.Snapshot) (string, bool) { return "", false }
 	shutdown := c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	c.begin(closedStage(0, e))
 	c.totals(0)
 	c.begin(closedStage(1, e))
@@ -108,13 +109,13 @@ func TestLoadContinuesWithoutTheCoordinator(t *testing.T) {
 	c := newCoordinator(t)
 	shutdown := c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	a := endless(e)
 	c.begin(a)
-	eventually(t, "load", func() bool { return len(e.requests()) > 5 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 5 })
 	c.leave()
-	sofar := len(e.requests())
-	eventually(t, "more load", func() bool { return len(e.requests()) > sofar+20 })
+	sofar := len(e.Requests())
+	enginetest.Eventually(t, "more load", func() bool { return len(e.Requests()) > sofar+20 })
 	c.comeBack(c.answer)
 	if resume := c.next().GetHello().GetResume(); !proto.Equal(resume, a.GetRef()) {
 		t.Errorf("resumes %v", resume)
@@ -138,11 +139,11 @@ func TestLeaseEndsTheLoad(t *testing.T) {
 	c.lease = time.Second // longer than a busy machine may delay heartbeats
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	c.begin(endless(e))
-	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 0 })
 	c.leave()
-	eventually(t, "the end of the load", func() bool { return c.agent.runner.ref() == nil })
+	enginetest.Eventually(t, "the end of the load", func() bool { return c.agent.runner.ref() == nil })
 	c.comeBack(c.answer)
 	totals := c.totals(0)
 	if !strings.Contains(totals.GetFailure(), "longer than the lease of 1s") ||
@@ -155,9 +156,9 @@ func TestShutdownDeliversTotals(t *testing.T) {
 	c := newCoordinator(t)
 	shutdown := c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Hour, 0)
+	e := enginetest.New(t, time.Hour, 0)
 	c.begin(endless(e))
-	eventually(t, "load", func() bool { return len(e.requests()) == 2 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) == 2 })
 	if err := shutdown(); err != nil {
 		t.Error(err)
 	}
@@ -179,7 +180,7 @@ func TestRefusedSnapshotEndsTheStage(t *testing.T) {
 	}
 	c.start(Config{})
 	c.next()
-	c.begin(endless(newEngine(t, time.Millisecond, 0)))
+	c.begin(endless(enginetest.New(t, time.Millisecond, 0)))
 	if failure := c.totals(0).GetFailure(); failure != "the coordinator refused the snapshot of window 0: not mine" {
 		t.Errorf("failure %q", failure)
 	}
@@ -189,7 +190,7 @@ func TestRejectedAssignments(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{AllowedTargets: []string{"127.0.0.1"}})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	foreign := closedStage(0, e)
 	foreign.Stage.Target.Endpoints = []string{"http://192.0.2.1:80"}
 	c.assign(foreign)
@@ -223,7 +224,7 @@ func TestUnarmedAssignmentIsReplaced(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	c.assign(closedStage(0, e))
 	c.next()
 	c.stop(closedStage(0, e).GetRef())
@@ -231,8 +232,8 @@ func TestUnarmedAssignmentIsReplaced(t *testing.T) {
 	c.next()
 	c.begin(closedStage(2, e))
 	c.totals(2)
-	if len(e.requests()) != 10 {
-		t.Errorf("%d requests", len(e.requests()))
+	if len(e.Requests()) != 10 {
+		t.Errorf("%d requests", len(e.Requests()))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -19,8 +20,8 @@ func TestArmedWithoutAnAssignment(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)
+	e := enginetest.New(t, time.Millisecond, 0)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)
 	c.arm(a.GetRef())
 	if m := c.next().GetHello(); m == nil || m.GetResume() != nil {
 		t.Fatalf("got %v instead of Hello", m)
@@ -39,8 +40,8 @@ func TestArmedForAnImpossibleTime(t *testing.T) {
 			c := newCoordinator(t)
 			c.start(Config{})
 			c.next()
-			e := newEngine(t, time.Millisecond, 0)
-			a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)
+			e := enginetest.New(t, time.Millisecond, 0)
+			a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)
 			c.assign(a)
 			c.applied(a.GetRef())
 			c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{Ref: a.GetRef(),
@@ -61,9 +62,9 @@ func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	c.begin(endless(e))
-	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 0 })
 	c.mu.Lock()
 	c.slept = 3 * time.Second
 	c.mu.Unlock()
@@ -80,8 +81,8 @@ func TestArmedLate(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2,
+	e := enginetest.New(t, time.Millisecond, 0)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2,
 		Duration: durationpb.New(10*time.Hour + 200*time.Millisecond)}, e), 0)
 	c.assign(a)
 	c.applied(a.GetRef())

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/agent/outbox"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -23,9 +25,10 @@ import (
 // repeat a message after a broken connection or its own restart; the runner answers each repetition and acts once. A
 // runner is safe for concurrent use.
 type runner struct {
-	resources    resources
-	outbox       *outbox
+	resources    *ready.Resources
+	outbox       *outbox.Outbox
 	logger       *slog.Logger
+	newWatch     func() Watch  // nil: requests are not watched
 	heartbeatNow chan struct{} // requests a heartbeat before its time
 
 	mu       sync.Mutex
@@ -44,7 +47,7 @@ type assignment struct {
 	ref            *spatev1.AssignmentRef // its latest revision
 	responder      responder
 	cancel         context.CancelFunc // cancels the preparation
-	ready          *readyStage        // nil: still preparing
+	ready          *ready.Stage       // nil: still preparing
 	stripe         *spatev1.Stripe    // latest stripe, if it was revised during preparation
 	load           *load              // nil: not armed
 	from           *time.Duration     // when measuring begins, if the coordinator said so before there was a load
@@ -103,7 +106,7 @@ func (r *runner) assign(m *spatev1.Assign, to responder) {
 	case a != nil && sameStage(a.ref, ref) && !isNewer(ref, a.ref):
 		r.answerAgain(a, ref, to)
 	case r.finished != nil && sameStage(r.finished.ref, ref):
-		go to.applied(ref, r.finished.ready.found.Preparation)
+		go to.applied(ref, r.finished.ready.Found.Preparation)
 	case underWay && a.ending:
 		r.next = &pendingAssign{m, to}
 	case underWay:
@@ -118,7 +121,7 @@ func (r *runner) assign(m *spatev1.Assign, to responder) {
 func (r *runner) answerAgain(a *assignment, ref *spatev1.AssignmentRef, to responder) {
 	a.responder = to
 	if a.ready != nil {
-		go to.applied(ref, a.ready.found.Preparation)
+		go to.applied(ref, a.ready.Found.Preparation)
 	}
 }
 
@@ -134,22 +137,22 @@ func (r *runner) startPreparing(m *spatev1.Assign, to responder) {
 	r.watchLease()
 	r.work.Go(func() {
 		defer cancel()
-		if err := r.resources.limits.checkRate(a.rate, m.GetStripe()); err != nil {
+		if err := r.resources.Limits.CheckRate(a.rate, m.GetStripe()); err != nil {
 			r.prepared(a, nil, err)
 			return
 		}
-		s, err := prepare(ctx, m, r.resources)
+		s, err := ready.Prepare(ctx, m, r.resources)
 		r.prepared(a, s, err)
 	})
 }
 
 // prepared stores and answers the result of a preparation. If the assignment was dropped meanwhile, it only closes the
 // stage.
-func (r *runner) prepared(a *assignment, s *readyStage, err error) {
+func (r *runner) prepared(a *assignment, s *ready.Stage, err error) {
 	r.mu.Lock()
 	isCurrent, to, ref := r.current == a, a.responder, a.ref
 	if isCurrent && err == nil && a.stripe != nil {
-		err = s.schedule(a.stripe, r.resources.limits)
+		err = s.Schedule(a.stripe, r.resources.Limits)
 	}
 	if isCurrent && err != nil {
 		r.current = nil
@@ -158,13 +161,13 @@ func (r *runner) prepared(a *assignment, s *readyStage, err error) {
 	}
 	r.mu.Unlock()
 	if s != nil && (!isCurrent || err != nil) {
-		s.close()
+		s.Close()
 	}
 	switch {
 	case isCurrent && err != nil:
-		to.rejected(ref, failureKindOf(err), err.Error())
+		to.rejected(ref, ready.FailureKindOf(err), err.Error())
 	case isCurrent:
-		to.applied(ref, s.found.Preparation)
+		to.applied(ref, s.Found.Preparation)
 	}
 }
 
@@ -176,7 +179,7 @@ func (r *runner) drop() {
 	}
 	a.cancel()
 	if a.ready != nil {
-		a.ready.close()
+		a.ready.Close()
 	}
 	r.current = nil
 }
@@ -199,7 +202,7 @@ func (r *runner) resumeState() (ref *spatev1.AssignmentRef, armed bool) {
 	switch {
 	case r.current != nil:
 		return proto.CloneOf(r.current.ref), r.current.load != nil
-	case r.finished != nil && r.outbox.holds(r.finished.ref):
+	case r.finished != nil && r.outbox.Holds(r.finished.ref):
 		return proto.CloneOf(r.finished.ref), true
 	default:
 		return nil, false
@@ -214,4 +217,31 @@ func (r *runner) inFlight() uint32 {
 		return 0
 	}
 	return r.current.load.recorder.InFlight()
+}
+
+// endedRef returns the assignment whose load has ended and waits for the other agents, or nil.
+func (r *runner) endedRef() *spatev1.AssignmentRef {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.current; a != nil && a.load != nil && a.load.account.waiting.Load() {
+		return proto.CloneOf(a.ref)
+	}
+	return nil
+}
+
+// allEnded is called when the load of all agents has ended.
+func (r *runner) allEnded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current != nil && r.current.load != nil {
+		r.current.load.endWait()
+	}
+}
+
+// requestHeartbeat requests a heartbeat now.
+func (r *runner) requestHeartbeat() {
+	select {
+	case r.heartbeatNow <- struct{}{}:
+	default: // already requested, or there is no session
+	}
 }

@@ -53,8 +53,8 @@ func (l *load) runClosed() {
 	c.release()
 	c.wait()
 	c.setRevised(nil)
-	l.closed.Measure(0) // so that a pending warm-up does not hide arrivals that were never begun
-	l.countRestNeverSent(func() (schedule.Arrival, bool) { return l.closed.Next(math.MaxInt64 - 1) })
+	l.Closed.Measure(0) // so that a pending warm-up does not hide arrivals that were never begun
+	l.countRestNeverSent(func() (schedule.Arrival, bool) { return l.Closed.Next(math.MaxInt64 - 1) })
 }
 
 // releasedAtOnce is how many slots are released at a time. The scheduler runs ready goroutines in turn: with 20,000
@@ -90,7 +90,7 @@ func (c *closedLoop) fill(from clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.revision++
-	for len(c.slots) < c.closed.Slots() {
+	for len(c.slots) < c.Closed.Slots() {
 		c.addSlot()
 	}
 	for _, s := range c.slots {
@@ -105,7 +105,7 @@ func (c *closedLoop) fill(from clock.Instant) {
 // takeOver continues with a revised stripe, unless the load's time is over.
 func (c *closedLoop) takeOver() {
 	now := max(clock.Now(), c.start)
-	if _, over := c.closed.Ending(); now.Sub(c.start) < over && c.reopen() {
+	if _, over := c.Closed.Ending(); now.Sub(c.start) < over && c.reopen() {
 		c.fill(now)
 	}
 }
@@ -186,7 +186,7 @@ func (s *slot) playAll(prepared bool) {
 // active moves the time at which the slot is free to when the slot is active, and reports whether it will be active
 // again.
 func (s *slot) active() bool {
-	at, more := s.load.closed.Wake(s.number, s.free.Sub(s.load.start))
+	at, more := s.load.Closed.Wake(s.number, s.free.Sub(s.load.start))
 	s.free = max(s.free, s.load.start.Add(at))
 	return more
 }
@@ -221,7 +221,7 @@ func (s *slot) markRamped() {
 		return
 	}
 	s.ramped = true
-	if l := s.load; l.measuredSlots.Add(1) == int64(l.closed.Slots()) {
+	if l := s.load; l.measuredSlots.Add(1) == int64(l.Closed.Slots()) {
 		l.steadySince(clock.Now())
 	}
 }
@@ -230,7 +230,7 @@ func (s *slot) markRamped() {
 // longer. The agent itself chooses such a pause, so it does not count as a delay of the next request: the slot becomes
 // free when the pause ends.
 func (s *slot) think() {
-	s.free = s.observation.End.Add(s.load.closed.Think(s.next.Index))
+	s.free = s.observation.End.Add(s.load.Closed.Think(s.next.Index))
 	if pause := s.freeAt(); pause > s.free {
 		s.wait(s.load.takes(), pause)
 		s.free = clock.Now()
@@ -243,7 +243,7 @@ func (l *load) take(now clock.Instant) (schedule.Arrival, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	elapsed := max(now.Sub(l.start), 0)
-	a, more := l.closed.Next(elapsed)
+	a, more := l.Closed.Next(elapsed)
 	switch {
 	case more && !a.Unmeasured:
 		l.measuring = true
@@ -260,7 +260,7 @@ func (l *load) take(now clock.Instant) (schedule.Arrival, bool) {
 // endBy makes the load drain when its time is over, even if no slot becomes free then. It sets the timer as soon as the
 // end is known and in the future. The caller holds l.mu.
 func (l *load) endBy(elapsed time.Duration) {
-	measured, over := l.closed.Ending()
+	measured, over := l.Closed.Ending()
 	if over <= elapsed || over == math.MaxInt64 || over == l.timeEnd {
 		return
 	}
@@ -286,7 +286,7 @@ func (l *load) timeOver(measured, over time.Duration) {
 func (l *load) exhausted(at clock.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, over := l.closed.Ending()
+	_, over := l.Closed.Ending()
 	if at.Sub(l.start) < over {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -86,7 +87,7 @@ func (c *Config) Validate() error {
 	if c.Logger == nil {
 		wrong = append(wrong, errors.New("logger: is missing"))
 	}
-	if _, err := sourceAddresses(c.SourceAddresses); err != nil {
+	if _, err := ready.SourceAddresses(c.SourceAddresses); err != nil {
 		wrong = append(wrong, err)
 	}
 	if _, err := allow.Parse(c.AllowedTargets); err != nil {

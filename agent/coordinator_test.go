@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -293,7 +294,7 @@ func (c *coordinator) snapshots() []*spatev1.Snapshot {
 func (c *coordinator) totals(stage uint32) *spatev1.Totals {
 	c.t.Helper()
 	var found *spatev1.Totals
-	eventually(c.t, "totals", func() bool {
+	enginetest.Eventually(c.t, "totals", func() bool {
 		for _, s := range c.snapshots() {
 			if s.GetTotals() != nil && s.GetStageIndex() == stage {
 				found = s.GetTotals()

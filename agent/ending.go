@@ -11,14 +11,14 @@ import (
 func (l *load) steadySince(at clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.steadyFrom == 0 && !l.varies {
+	if l.steadyFrom == 0 && !l.Varies {
 		l.steadyFrom = at
 	}
 }
 
 // steadyUntil marks the end of what is measured at full load, once. The caller holds l.mu.
 func (l *load) steadyUntil(at clock.Instant) {
-	if l.steadyTo == 0 && !l.varies {
+	if l.steadyTo == 0 && !l.Varies {
 		l.steadyTo = at
 	}
 }
@@ -67,7 +67,7 @@ func (l *load) cancelAt(deadline clock.Instant) {
 	l.draining.Reset(clock.Until(deadline))
 }
 
-func (l *load) drainTimeout() time.Duration { return l.stage.GetDrainTimeout().AsDuration() }
+func (l *load) drainTimeout() time.Duration { return l.Assigned.GetDrainTimeout().AsDuration() }
 
 // endDrain releases the timers and contexts that drain and stop use.
 func (l *load) endDrain() {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -50,15 +52,15 @@ func TestHopelessCheck(t *testing.T) {
 func TestHopelessTarget(t *testing.T) {
 	t.Parallel()
 	load := &spatev1.LoadPoint{Concurrency: 8, Requests: 200}
-	refuses := func(all bool) *engine {
+	refuses := func(all bool) *enginetest.Engine {
 		if all {
-			return newEngine(t, time.Millisecond, http.StatusUnauthorized)
+			return enginetest.New(t, time.Millisecond, http.StatusUnauthorized)
 		}
-		e := newEngine(t, time.Millisecond, 0)
-		e.fails = map[string]int{}
+		e := enginetest.New(t, time.Millisecond, 0)
+		e.Fails = map[string]int{}
 		for i := range 200 {
 			if i%10 > 0 {
-				e.fails[fmt.Sprintf("r-0-%d", i)] = http.StatusUnauthorized
+				e.Fails[fmt.Sprintf("r-0-%d", i)] = http.StatusUnauthorized
 			}
 		}
 		return e
@@ -72,20 +74,20 @@ func TestHopelessTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assign := assignOf(stageOf(load, refuses(c.all)), 0)
+			assign := enginetest.AssignOf(enginetest.StageOf(load, refuses(c.all)), 0)
 			assign.Stage.FailFast = c.failFast
-			o := begin(t, assign, limits{}).wait(t)
-			failed, why := o.totals.GetCounters().GetFailed(), o.totals.GetFailure()
+			o := Begin(t, assign, ready.Limits{}).Wait(t)
+			failed, why := o.Totals.GetCounters().GetFailed(), o.Totals.GetFailure()
 			if !c.ends {
-				if why != "" || o.totals.GetCounters().GetStarted() != 200 {
-					t.Errorf("%q, counters %v", why, o.totals.GetCounters())
+				if why != "" || o.Totals.GetCounters().GetStarted() != 200 {
+					t.Errorf("%q, counters %v", why, o.Totals.GetCounters())
 				}
 				return
 			}
 			if failed < hopelessAfter || failed > 3*hopelessAfter ||
 				!strings.HasPrefix(why, "target T is hopeless: its first 20 requests all failed in the same way: ") ||
 				!strings.Contains(why, "no") ||
-				o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+				o.Totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
 				t.Errorf("%d failed, %q", failed, why)
 			}
 		})

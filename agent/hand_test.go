@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -24,21 +26,21 @@ func (s stuck) AppendPrompt(dst []byte, r workload.Request) ([]byte, error) {
 // A request whose prompt is not ready when it is due delays no other: the loop waits only for workers that have nothing
 // left to do but send.
 func TestUnfinishedPromptDelaysNoOther(t *testing.T) {
-	e := newEngine(t, 0, 0)
-	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
-	s, err := prepare(t.Context(), assignOf(stage, 0, 1), resourcesOf(limits{}))
+	e := enginetest.New(t, 0, 0)
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 20}, e)
+	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0, 1), resourcesOf(ready.Limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	until := make(chan struct{})
-	s.content = stuck{s.content, until}
+	s.Content = stuck{s.Content, until}
 	letGo := sync.OnceFunc(func() { close(until) })
 	u := start(t, s)
 	t.Cleanup(letGo)
-	eventually(t, "all but the first are sent", func() bool { return len(e.requests()) >= 19 })
+	enginetest.Eventually(t, "all but the first are sent", func() bool { return len(e.Requests()) >= 19 })
 	letGo()
-	o := u.wait(t)
-	if n := o.totals.GetCounters().GetCompleted(); n != 20 {
+	o := u.Wait(t)
+	if n := o.Totals.GetCounters().GetCompleted(); n != 20 {
 		t.Errorf("%d requests completed, want 20", n)
 	}
 }

@@ -83,7 +83,7 @@ func (s *session) heartbeat() *spatev1.Heartbeat {
 	h := &spatev1.Heartbeat{
 		Number:           s.agent.heartbeats.Add(1),
 		InFlight:         s.agent.runner.inFlight(),
-		UnackedSnapshots: uint32(s.agent.outbox.waiting()),
+		UnackedSnapshots: uint32(s.agent.outbox.Waiting()),
 		Ended:            s.agent.runner.endedRef(),
 	}
 	cpu, at := cpuTime(), clock.Now()
@@ -107,7 +107,7 @@ func (s *session) watchSilence(limit time.Duration) error {
 		if left := clock.Until(until); left <= 0 {
 			return fmt.Errorf("no message for %v: connection closed", limit)
 		}
-		if !sleepUntil(s.ctx, until) {
+		if !clock.SleepUntil(s.ctx, until) {
 			return s.ctx.Err()
 		}
 	}

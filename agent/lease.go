@@ -87,14 +87,3 @@ func (r *runner) expireLease() {
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))
 	})
 }
-
-// mayStart reports whether a request may start now, and ends the load if not. A timer at the fence is not enough: a
-// process that was suspended would send its backlog before its timers fire, when another agent already owns that
-// backlog.
-func (l *load) mayStart() bool {
-	if fence := clock.Instant(l.fence.Load()); fence == 0 || clock.Now() < fence {
-		return true
-	}
-	l.expire()
-	return false
-}

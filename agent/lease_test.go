@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -58,7 +60,7 @@ func TestLeaseCountsFromAnsweredHeartbeats(t *testing.T) {
 // leaseEnd plays answers to a runner and returns when it ended its assignment. It runs in a bubble.
 func leaseEnd(session, own time.Duration, all []answered, step time.Duration, steps int) time.Duration {
 	begin, ended := clock.Now(), time.Duration(0)
-	r := &runner{outbox: newOutbox("a", 1, 1<<20), logger: slog.New(slog.DiscardHandler)}
+	r := &runner{outbox: outbox.New("a", 1, 1<<20), logger: slog.New(slog.DiscardHandler)}
 	r.setTerms(begin, session)
 	r.lease.renewed = begin // the bubble's clock is below zero, which means none
 	r.mu.Lock()
@@ -108,9 +110,9 @@ func TestLeaseRunsWhileConnected(t *testing.T) {
 	c.lease = 700 * time.Millisecond
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	c.begin(endless(e))
-	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 0 })
 	c.setMute(true)
 	totals := c.totals(0)
 	if !strings.Contains(totals.GetFailure(), "longer than the lease of 700ms") ||
@@ -126,11 +128,11 @@ func TestAssignmentShortensTheLease(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	a := endless(newEngine(t, time.Millisecond, 0))
+	a := endless(enginetest.New(t, time.Millisecond, 0))
 	a.Lease = durationpb.New(1500 * time.Millisecond)
 	c.begin(a)
 	began := time.Now()
-	eventually(t, "renewals beyond the lease", func() bool { return time.Since(began) > 2200*time.Millisecond })
+	enginetest.Eventually(t, "renewals beyond the lease", func() bool { return time.Since(began) > 2200*time.Millisecond })
 	if c.agent.runner.ref() == nil {
 		t.Fatal("the lease ended though heartbeats were answered")
 	}
@@ -145,18 +147,18 @@ func TestSilentSessionIsClosed(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	a := endless(e)
 	c.begin(a)
-	eventually(t, "load", func() bool { return len(e.requests()) > 0 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 0 })
 	c.setMute(true)
 	hello := c.next().GetHello()
 	if !proto.Equal(hello.GetResume(), a.GetRef()) || !hello.GetArmed() {
 		t.Errorf("hello %v", hello)
 	}
 	c.setMute(false)
-	sofar := len(e.requests())
-	eventually(t, "more load", func() bool { return len(e.requests()) > sofar+5 })
+	sofar := len(e.Requests())
+	enginetest.Eventually(t, "more load", func() bool { return len(e.Requests()) > sofar+5 })
 	c.stop(a.GetRef())
 	if totals := c.totals(0); totals.GetFailure() != "" || !totals.GetStopped() {
 		t.Errorf("totals %v", totals)

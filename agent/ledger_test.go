@@ -5,18 +5,19 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/aggregate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Agents' snapshots pass the coordinator's checks, and add up to the totals.
 func TestSnapshotsMakeACompleteStage(t *testing.T) {
-	for name, e := range map[string]*engine{"sound": newEngine(t, 0, 0), "refusing": newEngine(t, 0, 503)} {
+	for name, e := range map[string]*enginetest.Engine{"sound": enginetest.New(t, 0, 0), "refusing": enginetest.New(t, 0, 503)} {
 		t.Run(name, func(t *testing.T) {
 			c := newCoordinator(t)
 			c.start(Config{})
 			incarnation := c.next().GetHello().GetIncarnation()
-			a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30, WarmupRequests: 5}, e, e), 0)
+			a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30, WarmupRequests: 5}, e, e), 0)
 			a.Stage.Target.Endpoints[1] += "/" // the target's endpoints differ
 			c.begin(a)
 			c.totals(0)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/timer"
@@ -20,9 +21,11 @@ import (
 // load is a ready stage under way. It starts requests until its schedule ends or it is stopped, and then drains:
 // requests in flight may continue for the drain timeout.
 type load struct {
-	*readyStage
+	*ready.Stage
 	start         clock.Instant
 	uncertainty   time.Duration // of start
+	balance       *balance
+	newWatch      func() Watch // nil: requests are not watched
 	recorder      *recorder.Recorder
 	deadCheck     deadCheck
 	hopelessCheck hopelessCheck
@@ -68,19 +71,38 @@ type load struct {
 	rest                 uint64      // measured arrivals left in an open loop's schedule, if restUnknown
 }
 
-// newLoad returns an armed load of a ready stage. emit takes its snapshots.
-func newLoad(s *readyStage, start clock.Instant, uncertainty time.Duration, emit func(*spatev1.Snapshot)) *load {
-	l := &load{readyStage: s, start: start, uncertainty: uncertainty, account: newAccount()}
-	l.deadCheck.minTime = s.target().GetConnectTimeout().AsDuration()
-	if _, joined := s.part.Joined(); joined || !s.stage.GetFailFast() {
+// loadConfig is what a load needs besides its stage.
+type loadConfig struct {
+	// Start is when the stage starts, on this machine's clock. Uncertainty is the largest error of Start.
+	Start       clock.Instant
+	Uncertainty time.Duration
+	// MaxRate is the number of requests in a whole second beyond which the load ends. 0: no limit.
+	MaxRate float64
+	// NewWatch returns a watch for one worker. Nil: requests are not watched.
+	NewWatch func() Watch
+	// Emit takes the load's snapshots in order, the last one with the totals. It must not block for long.
+	Emit func(*spatev1.Snapshot)
+	// Expire ends the load when it finds that its lease has ended. Nil: the load has no fence.
+	Expire func()
+	// RequestHeartbeat requests a heartbeat now. Nil: the load waits for no other agents.
+	RequestHeartbeat func()
+}
+
+// newLoad returns an armed load of a ready stage.
+func newLoad(s *ready.Stage, c loadConfig) *load {
+	l := &load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: newBalance(s.Assigned, s.Content),
+		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire}
+	l.rateCheck.max = c.MaxRate
+	l.deadCheck.minTime = s.Target().GetConnectTimeout().AsDuration()
+	if _, joined := s.Part.Joined(); joined || !s.Assigned.GetFailFast() {
 		l.hopelessCheck.disable() // an agent that joins mid-stage may first see a short outage
 	}
 	l.starting, l.stopStarting = context.WithCancel(context.Background())
 	l.taking, l.stopTaking = context.WithCancel(l.starting)
 	l.running, l.cancel = context.WithCancel(context.Background())
 	l.recorder = recorder.New(recorder.Config{
-		Start: start, Endpoints: len(s.target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
-		SLO: recorder.SLOOf(s.stage.GetSlo()), Records: s.records, Emit: l.emitter(emit), Yield: l.yield,
+		Start: c.Start, Endpoints: len(s.Target().GetEndpoints()), Shards: runtime.GOMAXPROCS(0),
+		SLO: recorder.SLOOf(s.Assigned.GetSlo()), Records: s.Records, Emit: l.emitter(c.Emit), Yield: l.yield,
 		Now: clock.Now, Joined: l.joinedIn(clock.Now()),
 	})
 	return l
@@ -90,11 +112,11 @@ func newLoad(s *readyStage, start clock.Instant, uncertainty time.Duration, emit
 // started so far, the server samples of the window to its first snapshot, and the server accounts to the totals.
 func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
-		if l.closed != nil {
-			s.BegunItems = l.closed.Begun()
+		if l.Closed != nil {
+			s.BegunItems = l.Closed.Begun()
 		}
-		if l.servers != nil {
-			s.ServerSamples = l.servers.TakeSamples(s.GetWindow())
+		if l.Servers != nil {
+			s.ServerSamples = l.Servers.TakeSamples(s.GetWindow())
 		}
 		if s.GetTotals() != nil {
 			s.ServerAccounts = l.account.result
@@ -115,7 +137,7 @@ func (l *load) joinedIn(now clock.Instant) uint32 {
 // everything has ended, and with servers to read until the load of all other agents has ended, too.
 func (l *load) run() {
 	sealed, read := l.seal(), l.readServers()
-	if l.closed != nil {
+	if l.Closed != nil {
 		l.runClosed()
 	} else {
 		l.runOpen()
@@ -132,7 +154,7 @@ func (l *load) seal() (end func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for sleepUntil(ctx, l.recorder.NextSeal()) {
+		for clock.SleepUntil(ctx, l.recorder.NextSeal()) {
 			l.recorder.Seal(clock.Now())
 		}
 	}()
@@ -174,7 +196,7 @@ const never = clock.Instant(math.MaxInt64)
 func (l *load) begins() clock.Instant {
 	l.revising.Lock()
 	defer l.revising.Unlock()
-	from, joined := l.part.Joined()
+	from, joined := l.Part.Joined()
 	switch {
 	case !joined:
 		return l.start
@@ -188,13 +210,13 @@ func (l *load) begins() clock.Instant {
 // observe looks at how a request ended. first: it is one of the load's first requests.
 func (l *load) observe(o *stream.Observation, first bool) {
 	if why := l.deadCheck.observe(o, l.recorder.LastToken); why != "" {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.target().GetName()+" is dead: "+why)
+		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.Target().GetName()+" is dead: "+why)
 	}
 	if !first {
 		return
 	}
 	if why := l.hopelessCheck.ended(o); why != "" {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.Hopeless(l.target().GetName(), why))
+		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.Hopeless(l.Target().GetName(), why))
 	}
 }
 
@@ -207,7 +229,7 @@ func (l *load) arrivalStarted(q *recorder.Request) {
 
 // arrivalEnded notes the end of an arrival's last request.
 func (l *load) arrivalEnded(q *recorder.Request, end clock.Instant) {
-	if l.closed == nil && !q.Unmeasured {
+	if l.Closed == nil && !q.Unmeasured {
 		l.steadySince(end)
 	}
 }
@@ -215,15 +237,21 @@ func (l *load) arrivalEnded(q *recorder.Request, end clock.Instant) {
 // measure sets the offset from the start at which measuring begins. Only the first call counts, and a load with its own
 // warm-up ignores it. It may be called at any time.
 func (l *load) measure(from time.Duration) {
-	if l.closed != nil {
-		l.closed.Measure(from)
+	if l.Closed != nil {
+		l.Closed.Measure(from)
 		return
 	}
-	l.open.Measure(from)
-	l.scout.Measure(from)
+	l.Open.Measure(from)
+	l.Scout.Measure(from)
 }
 
-// sleepUntil waits until an instant, at low precision, and reports whether ctx is still alive.
-func sleepUntil(ctx context.Context, until clock.Instant) bool {
-	return sleepFor(ctx, clock.Until(until))
+// mayStart reports whether a request may start now, and ends the load if not. A timer at the fence is not enough: a
+// process that was suspended would send its backlog before its timers fire, when another agent already owns that
+// backlog.
+func (l *load) mayStart() bool {
+	if fence := clock.Instant(l.fence.Load()); fence == 0 || clock.Now() < fence {
+		return true
+	}
+	l.expire()
+	return false
 }

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -24,7 +26,7 @@ import (
 type outcome struct {
 	snapshots []*spatev1.Snapshot
 	rows      []*spatev1.RequestRecord // by index
-	totals    *spatev1.Totals
+	Totals    *spatev1.Totals
 }
 
 // underWay is a running load.
@@ -34,15 +36,15 @@ type underWay struct {
 	outcome outcome
 }
 
-// begin prepares a load and starts it 20 ms from now.
-func begin(t *testing.T, a *spatev1.Assign, l limits) *underWay {
+// Begin prepares a load and starts it 20 ms from now.
+func Begin(t *testing.T, a *spatev1.Assign, l ready.Limits) *underWay {
 	t.Helper()
 	return beginWith(t, a, resourcesOf(l))
 }
 
-func beginWith(t *testing.T, a *spatev1.Assign, k resources) *underWay {
+func beginWith(t *testing.T, a *spatev1.Assign, k *ready.Resources) *underWay {
 	t.Helper()
-	s, err := prepare(t.Context(), a, k)
+	s, err := ready.Prepare(t.Context(), a, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,33 +52,38 @@ func beginWith(t *testing.T, a *spatev1.Assign, k resources) *underWay {
 }
 
 // start starts a stage 20 ms from now.
-func start(t *testing.T, s *readyStage) *underWay {
+func start(t *testing.T, s *ready.Stage) *underWay {
 	return startAt(t, s, clock.Now().Add(20*time.Millisecond))
 }
 
 // startAt starts a stage with a given start.
-func startAt(t *testing.T, s *readyStage, at clock.Instant) *underWay {
+func startAt(t *testing.T, s *ready.Stage, at clock.Instant) *underWay {
+	return startWith(t, s, loadConfig{Start: at})
+}
+
+// startWith starts a stage. It sets where snapshots go.
+func startWith(t *testing.T, s *ready.Stage, c loadConfig) *underWay {
 	u := &underWay{done: make(chan struct{})}
-	u.load = newLoad(s, at, time.Microsecond, func(s *spatev1.Snapshot) {
-		u.outcome.snapshots = append(u.outcome.snapshots, s)
-	})
+	c.Uncertainty = time.Microsecond
+	c.Emit = func(s *spatev1.Snapshot) { u.outcome.snapshots = append(u.outcome.snapshots, s) }
+	u.load = newLoad(s, c)
 	go func() {
 		defer close(u.done)
-		defer s.close()
+		defer s.Close()
 		u.run()
 	}()
 	t.Cleanup(func() { u.stop(true, false); <-u.done })
 	return u
 }
 
-// wait returns the outcome, after checking that the totals are the sum of the snapshots.
-func (u *underWay) wait(t *testing.T) outcome {
+// Wait returns the outcome, after checking that the totals are the sum of the snapshots.
+func (u *underWay) Wait(t *testing.T) outcome {
 	t.Helper()
 	<-u.done
 	o := u.outcome
-	o.totals = o.snapshots[len(o.snapshots)-1].GetTotals()
-	if o.totals.GetSnapshots() != uint64(len(o.snapshots)) {
-		t.Errorf("%d snapshots, totals say %d", len(o.snapshots), o.totals.GetSnapshots())
+	o.Totals = o.snapshots[len(o.snapshots)-1].GetTotals()
+	if o.Totals.GetSnapshots() != uint64(len(o.snapshots)) {
+		t.Errorf("%d snapshots, totals say %d", len(o.snapshots), o.Totals.GetSnapshots())
 	}
 	sum := &spatev1.Counters{}
 	for _, s := range o.snapshots {
@@ -85,7 +92,7 @@ func (u *underWay) wait(t *testing.T) outcome {
 			addCounters(sum, series.GetCounters())
 		}
 	}
-	if diff := gocmp.Diff(sum, o.totals.GetCounters(), protocmp.Transform()); diff != "" {
+	if diff := gocmp.Diff(sum, o.Totals.GetCounters(), protocmp.Transform()); diff != "" {
 		t.Errorf("counters (-sum of snapshots +totals):\n%s", diff)
 	}
 	slices.SortFunc(o.rows, func(a, b *spatev1.RequestRecord) int {
@@ -130,19 +137,19 @@ func (o outcome) histogram(t *testing.T, metric spatev1.Metric) *histogram.Histo
 }
 
 func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
-	a, b := newEngine(t, 0, 0), newEngine(t, 0, 0)
-	stage := stageOf(&spatev1.LoadPoint{Concurrency: 5, Requests: 40, WarmupRequests: 7}, a, b)
+	a, b := enginetest.New(t, 0, 0), enginetest.New(t, 0, 0)
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 5, Requests: 40, WarmupRequests: 7}, a, b)
 	weights := []uint32{3, 1, 2}
 	var loads []*underWay
 	for rank := range weights {
-		loads = append(loads, begin(t, assignOf(stage, uint32(rank), weights...), limits{}))
+		loads = append(loads, Begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}))
 	}
 	var completed, warmup uint64
 	seen := map[uint64]int{}
 	for _, u := range loads {
-		o := u.wait(t)
-		completed += o.totals.GetCounters().GetCompleted()
-		warmup += o.totals.GetCounters().GetUnmeasuredEnded()
+		o := u.Wait(t)
+		completed += o.Totals.GetCounters().GetCompleted()
+		warmup += o.Totals.GetCounters().GetUnmeasuredEnded()
 		for _, row := range o.rows {
 			seen[row.GetIndex()]++
 			if uint64(row.GetEndpoint()) != row.GetIndex()%2 {
@@ -152,16 +159,16 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 				t.Errorf("request %d: warm-up %t", row.GetIndex(), row.GetUnmeasured())
 			}
 		}
-		if o.totals.GetNeverSent() != 0 || o.totals.SteadyToNs == nil {
-			t.Errorf("totals %v", o.totals)
+		if o.Totals.GetNeverSent() != 0 || o.Totals.SteadyToNs == nil {
+			t.Errorf("totals %v", o.Totals)
 		}
 	}
 	if completed != 40 || warmup != 7 || len(seen) != 47 {
 		t.Errorf("%d completed, %d of the warm-up, %d different", completed, warmup, len(seen))
 	}
 	var ids, want []string
-	for i, e := range []*engine{a, b} {
-		ids = append(ids, e.requests()...)
+	for i, e := range []*enginetest.Engine{a, b} {
+		ids = append(ids, e.Requests()...)
 		for index := i; index < 47; index += 2 {
 			want = append(want, fmt.Sprintf("run-0-%d", index))
 		}
@@ -174,8 +181,8 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 }
 
 func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
-	e := newEngine(t, 2*time.Millisecond, 0)
-	o := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0), limits{}).wait(t)
+	e := enginetest.New(t, 2*time.Millisecond, 0)
+	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0), ready.Limits{}).Wait(t)
 	for _, s := range o.snapshots {
 		if s.GetPeakInFlight() > 3 {
 			t.Errorf("window %d: %d in flight", s.GetWindow(), s.GetPeakInFlight())
@@ -190,25 +197,25 @@ func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
 	if first := o.rows[0]; first.GetScheduledNs() != 0 {
 		t.Errorf("the first request was scheduled at %d ns, not at the start", first.GetScheduledNs())
 	}
-	if o.totals.SteadyFromNs == nil || o.totals.GetSteadyFromNs() > o.totals.GetSteadyToNs() {
-		t.Errorf("steady from %v to %v", o.totals.SteadyFromNs, o.totals.SteadyToNs)
+	if o.Totals.SteadyFromNs == nil || o.Totals.GetSteadyFromNs() > o.Totals.GetSteadyToNs() {
+		t.Errorf("steady from %v to %v", o.Totals.SteadyFromNs, o.Totals.SteadyToNs)
 	}
 }
 
 func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
-	e := newEngine(t, time.Millisecond, 0)
-	stage := stageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Requests: 60, WarmupRequests: 5}, e)
+	e := enginetest.New(t, time.Millisecond, 0)
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 400, Arrival: "poisson", Requests: 60, WarmupRequests: 5}, e)
 	weights := []uint32{2, 1}
 	var loads []*underWay
 	for rank := range weights {
-		loads = append(loads, begin(t, assignOf(stage, uint32(rank), weights...), limits{}))
+		loads = append(loads, Begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}))
 	}
 	var rows []*spatev1.RequestRecord
 	for _, u := range loads {
-		o := u.wait(t)
+		o := u.Wait(t)
 		rows = append(rows, o.rows...)
-		if n := o.histogram(t, spatev1.Metric_METRIC_SEND_DELAY).Count(); n != o.totals.GetCounters().GetStarted() {
-			t.Errorf("%d send delays of %d requests", n, o.totals.GetCounters().GetStarted())
+		if n := o.histogram(t, spatev1.Metric_METRIC_SEND_DELAY).Count(); n != o.Totals.GetCounters().GetStarted() {
+			t.Errorf("%d send delays of %d requests", n, o.Totals.GetCounters().GetStarted())
 		}
 	}
 	slices.SortFunc(rows, func(a, b *spatev1.RequestRecord) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
@@ -246,9 +253,9 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 // A server that serves one request at a time gets requests faster than that: the wait of its users shows only in times
 // from the schedule. All times are a tenth of those of the published case.
 func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
-	e := newEngine(t, 50*time.Millisecond, 0)
-	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
-	o := begin(t, assignOf(stage, 0), limits{maxStreams: 1}).wait(t)
+	e := enginetest.New(t, 50*time.Millisecond, 0)
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
+	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
 	fromStart, fromSchedule := o.mean(t, spatev1.Metric_METRIC_E2E), o.mean(t, spatev1.Metric_METRIC_E2E_SCHEDULED)
 	if fromStart < 50 {
 		t.Errorf("mean from start %.1f ms, the server takes 50", fromStart)
@@ -264,8 +271,8 @@ func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
 		t.Errorf("%.6f ms from start and %.6f of send delay are not %.6f", fromStart, delay, fromSchedule)
 	}
 	t.Logf("mean from start %.1f ms, from schedule %.1f", fromStart, fromSchedule)
-	if o.snapshots[0].GetPeakInFlight() != 1 || o.totals.GetNeverSent() != 0 {
-		t.Errorf("%d in flight, %d never sent", o.snapshots[0].GetPeakInFlight(), o.totals.GetNeverSent())
+	if o.snapshots[0].GetPeakInFlight() != 1 || o.Totals.GetNeverSent() != 0 {
+		t.Errorf("%d in flight, %d never sent", o.snapshots[0].GetPeakInFlight(), o.Totals.GetNeverSent())
 	}
 }
 
@@ -276,26 +283,26 @@ func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stage := stageOf(load, newEngine(t, time.Hour, 0))
+			stage := enginetest.StageOf(load, enginetest.New(t, time.Hour, 0))
 			stage.DrainTimeout = durationpb.New(100 * time.Millisecond)
-			o := begin(t, assignOf(stage, 0), limits{maxStreams: 1}).wait(t)
-			c := o.totals.GetCounters()
-			if c.GetStarted() != 1 || c.GetCancelled() != 1 || o.totals.GetNeverSent() != 4 || o.totals.GetStopped() {
-				t.Errorf("totals %v", o.totals)
+			o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
+			c := o.Totals.GetCounters()
+			if c.GetStarted() != 1 || c.GetCancelled() != 1 || o.Totals.GetNeverSent() != 4 || o.Totals.GetStopped() {
+				t.Errorf("totals %v", o.Totals)
 			}
 		})
 	}
 }
 
 func TestDrainTimeoutCancelsWhatIsInFlight(t *testing.T) {
-	stage := stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 3}, newEngine(t, time.Hour, 0))
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 3}, enginetest.New(t, time.Hour, 0))
 	stage.DrainTimeout = durationpb.New(50 * time.Millisecond)
-	o := begin(t, assignOf(stage, 0), limits{}).wait(t)
-	if c := o.totals.GetCounters(); c.GetStarted() != 3 || c.GetCancelled() != 3 || c.GetFailed() != 0 {
+	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+	if c := o.Totals.GetCounters(); c.GetStarted() != 3 || c.GetCancelled() != 3 || c.GetFailed() != 0 {
 		t.Errorf("counters %v", c)
 	}
-	if o.totals.GetFailure() != "" || o.totals.SteadyFromNs != nil {
-		t.Errorf("totals %v", o.totals)
+	if o.Totals.GetFailure() != "" || o.Totals.SteadyFromNs != nil {
+		t.Errorf("totals %v", o.Totals)
 	}
 }
 
@@ -321,20 +328,20 @@ func TestStop(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEngine(t, c.delay, 0)
-			u := begin(t, assignOf(stageOf(c.load, e), 0), limits{})
-			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
+			e := enginetest.New(t, c.delay, 0)
+			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(c.load, e), 0), ready.Limits{})
+			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
 			u.stop(c.immediately, false)
-			o := u.wait(t)
-			counters := o.totals.GetCounters()
-			if !o.totals.GetStopped() || o.totals.GetFailure() != "" || (counters.GetCancelled() > 0) != c.cancelled {
-				t.Errorf("totals %v", o.totals)
+			o := u.Wait(t)
+			counters := o.Totals.GetCounters()
+			if !o.Totals.GetStopped() || o.Totals.GetFailure() != "" || (counters.GetCancelled() > 0) != c.cancelled {
+				t.Errorf("totals %v", o.Totals)
 			}
 			if counters.GetStarted() != counters.GetCompleted()+counters.GetCancelled() {
 				t.Errorf("counters %v", counters)
 			}
-			if n := c.load.GetRequests(); n > 0 && o.totals.GetNeverSent() != n-counters.GetStarted() {
-				t.Errorf("%d never sent of %d, %d started", o.totals.GetNeverSent(), n, counters.GetStarted())
+			if n := c.load.GetRequests(); n > 0 && o.Totals.GetNeverSent() != n-counters.GetStarted() {
+				t.Errorf("%d never sent of %d, %d started", o.Totals.GetNeverSent(), n, counters.GetStarted())
 			}
 		})
 	}
@@ -344,18 +351,18 @@ func TestStop(t *testing.T) {
 // Stopped halfway, two agents together account for all requested ones.
 func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 	const requests = 100_000
-	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
-		newEngine(t, 0, 0))
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Split: "random", Requests: requests},
+		enginetest.New(t, 0, 0))
 	var loads []*underWay
 	for rank := range uint32(2) {
-		loads = append(loads, begin(t, assignOf(stage, rank, 1, 1), limits{}))
+		loads = append(loads, Begin(t, enginetest.AssignOf(stage, rank, 1, 1), ready.Limits{}))
 	}
 	loads[1].at(t, 200*ms)
 	all := uint64(0)
 	for _, u := range loads {
 		u.stop(false, false)
-		o := u.wait(t)
-		started, never := o.totals.GetCounters().GetStarted(), o.totals.GetNeverSent()
+		o := u.Wait(t)
+		started, never := o.Totals.GetCounters().GetStarted(), o.Totals.GetNeverSent()
 		if started == 0 || never < requests/2-1000 || never > requests/2+1000 {
 			t.Errorf("%d started, %d never sent", started, never)
 		}
@@ -370,16 +377,16 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 // is no send delay, and it is warm-up.
 func TestStaggeredSlots(t *testing.T) {
 	const slots, stagger = 10, 500 * ms
-	stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},
-		newEngine(t, 700*ms, 0))
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},
+		enginetest.New(t, 700*ms, 0))
 	var loads []*underWay
 	for rank := range uint32(2) {
-		loads = append(loads, begin(t, assignOf(stage, rank, 3, 2), limits{}))
+		loads = append(loads, Begin(t, enginetest.AssignOf(stage, rank, 3, 2), ready.Limits{}))
 	}
 	var first []int64
 	measured := 0
 	for _, u := range loads {
-		o := u.wait(t)
+		o := u.Wait(t)
 		for _, row := range o.rows {
 			if row.GetScheduledNs() < stagger.Nanoseconds() {
 				first = append(first, row.GetScheduledNs())
@@ -392,7 +399,7 @@ func TestStaggeredSlots(t *testing.T) {
 				measured++
 			}
 		}
-		if never := o.totals.GetNeverSent(); never != 0 {
+		if never := o.Totals.GetNeverSent(); never != 0 {
 			t.Errorf("%d never sent", never)
 		}
 	}
@@ -412,15 +419,15 @@ func TestStaggeredSlots(t *testing.T) {
 func TestStopBeforeTheStart(t *testing.T) {
 	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10},
 		{Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
-		s, err := prepare(t.Context(), assignOf(stageOf(load, newEngine(t, 0, 0)), 0), resourcesOf(limits{}))
+		s, err := ready.Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), resourcesOf(ready.Limits{}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var last *spatev1.Snapshot
-		l := newLoad(s, clock.Now().Add(time.Hour), 0, func(s *spatev1.Snapshot) { last = s })
+		l := newLoad(s, loadConfig{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
 		l.stop(false, false)
 		l.run()
-		s.close()
+		s.Close()
 		if got := last.GetTotals(); got.GetNeverSent() != 10 || !got.GetStopped() ||
 			got.GetCounters().GetStarted() != 0 || got.SteadyToNs != nil {
 			t.Errorf("totals %v", got)
@@ -435,18 +442,18 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEngine(t, time.Millisecond, 0)
-			u := begin(t, assignOf(stageOf(load, e), 0), limits{})
-			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
+			e := enginetest.New(t, time.Millisecond, 0)
+			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0), ready.Limits{})
+			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
 			e.Listener.Close()
 			e.CloseClientConnections()
-			o := u.wait(t)
-			if !strings.HasPrefix(o.totals.GetFailure(), "target T is dead: no connection in ") ||
-				o.totals.GetStopped() ||
-				o.totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
-				t.Errorf("failure %q", o.totals.GetFailure())
+			o := u.Wait(t)
+			if !strings.HasPrefix(o.Totals.GetFailure(), "target T is dead: no connection in ") ||
+				o.Totals.GetStopped() ||
+				o.Totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+				t.Errorf("failure %q", o.Totals.GetFailure())
 			}
-			if n := o.totals.GetCounters().GetFailed(); n < deadFailures {
+			if n := o.Totals.GetCounters().GetFailed(); n < deadFailures {
 				t.Errorf("%d failures", n)
 			}
 		})
@@ -454,10 +461,10 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 }
 
 func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
-	e := newEngine(t, 0, 429)
-	o := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0), limits{}).wait(t)
-	if c := o.totals.GetCounters(); c.GetFailed() != 50 || o.totals.GetFailure() != "" {
-		t.Errorf("totals %v", o.totals)
+	e := enginetest.New(t, 0, 429)
+	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0), ready.Limits{}).Wait(t)
+	if c := o.Totals.GetCounters(); c.GetFailed() != 50 || o.Totals.GetFailure() != "" {
+		t.Errorf("totals %v", o.Totals)
 	}
 	if got := o.snapshots[0].GetSeries()[0].GetErrors()[0]; got.GetHttpStatus() != 429 {
 		t.Errorf("error %v", got)
@@ -465,11 +472,11 @@ func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
 }
 
 func TestAgentsAreSentTheSameBodies(t *testing.T) {
-	stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, newEngine(t, 0, 0))
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, enginetest.New(t, 0, 0))
 	hashes := func(weights ...uint32) map[uint64]uint64 {
 		all := map[uint64]uint64{}
 		for rank := range weights {
-			for _, row := range begin(t, assignOf(stage, uint32(rank), weights...), limits{}).wait(t).rows {
+			for _, row := range Begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}).Wait(t).rows {
 				all[row.GetIndex()] = row.GetBodyHash()
 			}
 		}
@@ -477,73 +484,5 @@ func TestAgentsAreSentTheSameBodies(t *testing.T) {
 	}
 	if diff := gocmp.Diff(hashes(1), hashes(2, 1, 3)); diff != "" {
 		t.Errorf("hashes by request (-one agent +three):\n%s", diff)
-	}
-}
-
-func TestRejections(t *testing.T) {
-	e := newEngine(t, 0, 0)
-	gone := newEngine(t, 0, 0)
-	gone.Close()
-	closed := func(change func(*spatev1.Stage)) *spatev1.Assign {
-		stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 12}, e)
-		change(stage)
-		return assignOf(stage, 0)
-	}
-	for name, c := range map[string]struct {
-		assign *spatev1.Assign
-		limits limits
-		want   []string
-	}{
-		"dead endpoint": {
-			closed(func(s *spatev1.Stage) { s.Target.Endpoints = append(s.Target.Endpoints, gone.URL) }), limits{},
-			[]string{"target T: endpoint " + gone.URL + ": ", "connect", "refused"},
-		},
-		"foreign host": {
-			closed(func(*spatev1.Stage) {}), limits{targets: allowing(t, "*.example.com", "10.0.0.1")},
-			[]string{"target T: endpoint " + e.URL, "allows load only to *.example.com, 10.0.0.1"},
-		},
-		"too many streams": {
-			closed(func(*spatev1.Stage) {}), limits{maxStreams: 2},
-			[]string{"3 requests in flight, this agent's limit is 2"},
-		},
-		"too many files": {
-			closed(func(s *spatev1.Stage) { s.Load.Concurrency = 9_000_000 }), limits{},
-			[]string{"open files", "ulimit -n"},
-		},
-		"no endpoints": {
-			closed(func(s *spatev1.Stage) { s.Target.Endpoints = nil }), limits{},
-			[]string{"target T: has no endpoints"},
-		},
-		"secret missing": {
-			closed(func(s *spatev1.Stage) { s.Target.ApiKey = "env:KEY" }), limits{},
-			[]string{"target T: api_key: the value of env:KEY came neither with this assignment"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := prepare(t.Context(), c.assign, resourcesOf(c.limits))
-			if err == nil {
-				t.Fatal("taken on")
-			}
-			for _, part := range c.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%q does not say %q", err, part)
-				}
-			}
-		})
-	}
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	limit := time.After(20 * time.Second)
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("waited in vain: %s", what)
-		}
 	}
 }

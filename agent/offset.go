@@ -112,7 +112,7 @@ func (c *offsetClock) burst(ctx context.Context, service spatev1.ControlServiceC
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range probes {
 		group.Go(func() error {
-			if !sleepFor(ctx, time.Duration(i)*probeGap) {
+			if !clock.Sleep(ctx, time.Duration(i)*probeGap) {
 				return ctx.Err()
 			}
 			return c.probe(ctx, service)

@@ -53,7 +53,7 @@ type openLoop struct {
 // runOpen starts each request of the schedule at its time. It blocks until the last response has ended.
 func (l *load) runOpen() {
 	o := &openLoop{
-		load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.maxStreams),
+		load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.MaxStreams),
 		workerStarted: make(chan struct{}, 1), placeFreed: make(chan struct{}, 1), revisions: make(chan struct{}, 1),
 		last: l.start,
 	}
@@ -62,15 +62,15 @@ func (l *load) runOpen() {
 	o.noticed = func(_ []byte, _, seen clock.Instant) { o.timer.Notice(seen) }
 	o.setRevised(o.wake)
 	defer o.setRevised(nil)
-	o.next, o.more = l.open.Next()
-	o.scouted, o.scouting = l.scout.Next()
+	o.next, o.more = l.Open.Next()
+	o.scouted, o.scouting = l.Scout.Next()
 	o.prepareAhead(o.begins())
 	if o.awaitStart(o.timer, func() { o.applyRevision(); o.prepareAhead(o.begins()) }) {
 		for more := true; more; {
 			more = o.startAll() && o.awaitEnd()
 		}
 	}
-	if err := l.open.Err(); err != nil {
+	if err := l.Open.Err(); err != nil {
 		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot continue: "+err.Error())
 	}
 	o.dropRest(clock.Now())
@@ -140,8 +140,8 @@ func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 	case o.more:
 		return o.due(o.next).Add(-aheadTime), true
 	default:
-		at = o.start.Add(o.open.End())
-		return at, o.stage.GetOnAgentLoss() == "reassign" && clock.Now() < at
+		at = o.start.Add(o.Open.End())
+		return at, o.Assigned.GetOnAgentLoss() == "reassign" && clock.Now() < at
 	}
 }
 
@@ -170,7 +170,7 @@ func (o *openLoop) dispatch() (told *openWorker, more bool) {
 		return nil, true
 	}
 	var within bool
-	if w.at, within = o.open.Settle(w.at); !within {
+	if w.at, within = o.Open.Settle(w.at); !within {
 		<-o.places
 		return nil, false
 	}
@@ -184,19 +184,19 @@ func (o *openLoop) dispatch() (told *openWorker, more bool) {
 // applyRevision applies a revision of the stripe, and reports whether there was one. It drops prepared arrivals that no
 // longer belong to the agent. Arrivals newly taken over come in their turn.
 func (o *openLoop) applyRevision() bool {
-	if !o.open.Renew() {
+	if !o.Open.Renew() {
 		return false
 	}
 	o.ahead = slices.DeleteFunc(o.ahead, func(w *openWorker) bool {
-		_, within := o.open.Settle(w.at)
+		_, within := o.Open.Settle(w.at)
 		if !within {
 			w.fire <- drop
 		}
 		return !within
 	})
-	o.next, o.more = o.open.Next()
-	if o.scout.Renew() {
-		o.scouted, o.scouting = o.scout.Next()
+	o.next, o.more = o.Open.Next()
+	if o.Scout.Renew() {
+		o.scouted, o.scouting = o.Scout.Next()
 	}
 	return true
 }
@@ -245,7 +245,7 @@ func (o *openLoop) due(a schedule.Arrival) clock.Instant { return o.start.Add(a.
 // prepareAhead hands the arrivals of the near future to workers.
 func (o *openLoop) prepareAhead(now clock.Instant) {
 	if o.more {
-		o.next, o.more = o.open.Settle(o.next)
+		o.next, o.more = o.Open.Settle(o.next)
 	}
 	for o.more && o.due(o.next) <= now.Add(aheadTime) {
 		place := o.placeAhead()
@@ -296,13 +296,13 @@ func (o *openLoop) takePlace() bool {
 // because only its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
 	for o.scouting && o.due(o.scouted) <= now {
-		if o.scouted, o.scouting = o.scout.Settle(o.scouted); !o.scouting {
+		if o.scouted, o.scouting = o.Scout.Settle(o.scouted); !o.scouting {
 			break
 		}
 		if o.scouted.Offset > o.passed.Offset {
 			o.passed = o.scouted
 		}
-		o.scouted, o.scouting = o.scout.Next()
+		o.scouted, o.scouting = o.Scout.Next()
 	}
 	return !o.scouting && now > o.due(o.passed).Add(o.drainTimeout())
 }
@@ -315,7 +315,7 @@ func (o *openLoop) dropRest(now clock.Instant) {
 	o.ended = true
 	o.revising.Unlock()
 	for _, w := range o.ahead {
-		if o.counted || o.due(w.at) <= now {
+		if o.Counted || o.due(w.at) <= now {
 			o.countIfNeverSent(w.at)
 		}
 		w.fire <- drop
@@ -337,7 +337,7 @@ func (o *openLoop) dropRest(now clock.Instant) {
 func (o *openLoop) noteRest() {
 	o.load.mu.Lock()
 	defer o.load.mu.Unlock()
-	if o.more && o.counted {
+	if o.more && o.Counted {
 		o.firstUnsent.add(o.next)
 	}
 }
@@ -346,7 +346,7 @@ func (o *openLoop) noteRest() {
 func (o *openLoop) countRest() {
 	rest := uint64(0)
 	if o.more {
-		rest = o.open.Left()
+		rest = o.Open.Left()
 		if !o.next.Unmeasured {
 			rest++
 		}
@@ -359,7 +359,7 @@ func (o *openLoop) countRest() {
 
 // countIfNeverSent counts an arrival as never sent if it lies within the schedule.
 func (o *openLoop) countIfNeverSent(a schedule.Arrival) {
-	if a, within := o.open.Settle(a); within {
+	if a, within := o.Open.Settle(a); within {
 		o.countNeverSent(a)
 	}
 }
@@ -367,6 +367,6 @@ func (o *openLoop) countIfNeverSent(a schedule.Arrival) {
 // following takes the next arrival from the schedule.
 func (o *openLoop) following() schedule.Arrival {
 	a := o.next
-	o.next, o.more = o.open.Next()
+	o.next, o.more = o.Open.Next()
 	return a
 }

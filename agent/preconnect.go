@@ -41,14 +41,14 @@ func (p *preconnecting) open(s *slot) {
 		return
 	}
 	if p.ctx.Err() == nil {
-		_ = s.load.client.Preconnect(p.ctx, s.firstEndpoint())
+		_ = s.load.Client.Preconnect(p.ctx, s.firstEndpoint())
 	}
 }
 
 // firstEndpoint returns where the slot's first request goes. With least_outstanding, first requests spread evenly.
 func (s *slot) firstEndpoint() int {
 	if s.load.balance.chosenAtSend() {
-		return s.number % len(s.load.target().GetEndpoints())
+		return s.number % len(s.load.Target().GetEndpoints())
 	}
 	return s.request.Endpoint
 }

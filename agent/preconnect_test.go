@@ -9,20 +9,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // accepting is an engine that records when its connections came.
 type accepting struct {
-	*engine
+	*enginetest.Engine
 	mu   sync.Mutex
 	came []clock.Instant
 }
 
 func newAccepting(t *testing.T) *accepting {
-	a := &accepting{engine: &engine{delay: 50 * ms}}
-	a.Server = httptest.NewUnstartedServer(a.engine)
+	a := &accepting{Engine: &enginetest.Engine{Delay: 50 * ms}}
+	a.Server = httptest.NewUnstartedServer(a.Engine)
 	a.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			a.mu.Lock()
@@ -55,23 +57,23 @@ func TestConnectionsBeforeTheStart(t *testing.T) {
 		t.Run("balance "+balance, func(t *testing.T) {
 			t.Parallel()
 			a, b := newAccepting(t), newAccepting(t)
-			stage := stageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: slots}, a.engine)
+			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: slots}, a.Engine)
 			stage.Target.Endpoints = []string{a.URL, b.URL}
 			stage.Target.Balance = balance
-			s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
+			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			armed := clock.Now()
 			u := startAt(t, s, armed.Add(time.Second))
-			o := u.wait(t)
+			o := u.Wait(t)
 			if all := a.since(armed, u.start) + b.since(armed, u.start); all != slots {
 				t.Errorf("%d connections were opened before the start, want %d", all, slots)
 			}
 			if later := a.since(u.start, clock.Now()) + b.since(u.start, clock.Now()); later != 0 {
 				t.Errorf("%d connections were opened after the start", later)
 			}
-			if n := o.totals.GetCounters().GetConnections(); n != slots {
+			if n := o.Totals.GetCounters().GetConnections(); n != slots {
 				t.Errorf("%d connections were told", n)
 			}
 			for _, row := range o.rows {
@@ -94,19 +96,19 @@ func TestNoConnectionsBeforeTheStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newAccepting(t)
-			stage := stageOf(&spatev1.LoadPoint{Concurrency: 10, Requests: 20}, a.engine)
+			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 10, Requests: 20}, a.Engine)
 			change(stage)
-			s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
+			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			armed := clock.Now()
 			u := startAt(t, s, armed.Add(300*ms))
-			o := u.wait(t)
+			o := u.Wait(t)
 			if before := a.since(armed, u.start); before > 1 { // the first slot of a stagger starts at once
 				t.Errorf("%d connections were opened before the start", before)
 			}
-			if c := o.totals.GetCounters(); c.GetCompleted() < 20 || c.GetFailed() > 0 {
+			if c := o.Totals.GetCounters(); c.GetCompleted() < 20 || c.GetFailed() > 0 {
 				t.Errorf("totals %v", c)
 			}
 		})
@@ -121,26 +123,26 @@ func TestOpeningEndsBeforeTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	stage := stageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 3}, newEngine(t, 0, 0))
-	s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 3}, enginetest.New(t, 0, 0))
+	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.client.Close()
+	s.Client.Close()
 	stage.Target.Endpoints = []string{"https://" + l.Addr().String()} // where no handshake is answered
 	stage.Target.ConnectTimeout = span(400 * ms)
-	config, err := s.clientConfig(nil)
+	config, err := s.ClientConfig(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.newClient(config); err != nil {
+	if err := s.NewClient(config); err != nil {
 		t.Fatal(err)
 	}
-	o := startAt(t, s, clock.Now().Add(200*ms)).wait(t)
-	if late := time.Duration(o.totals.GetStartErrorNs()); late > 100*ms {
+	o := startAt(t, s, clock.Now().Add(200*ms)).Wait(t)
+	if late := time.Duration(o.Totals.GetStartErrorNs()); late > 100*ms {
 		t.Errorf("the start was %v late", late)
 	}
-	if n := o.totals.GetCounters().GetFailed(); n != 3 {
+	if n := o.Totals.GetCounters().GetFailed(); n != 3 {
 		t.Errorf("%d requests failed, want 3", n)
 	}
 	if !slices.ContainsFunc(o.rows, func(r *spatev1.RequestRecord) bool {

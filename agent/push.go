@@ -15,7 +15,7 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 	}
 	group.Go(func() error {
 		for {
-			snapshot, err := s.agent.outbox.next(ctx)
+			snapshot, err := s.agent.outbox.Next(ctx)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 
 // answered handles an ack or a refusal.
 func (s *session) answered(m *spatev1.PushResponse) {
-	snapshot := s.agent.outbox.answered(m.GetKey())
+	snapshot := s.agent.outbox.Answered(m.GetKey())
 	if snapshot != nil && m.GetRefused() != "" {
 		s.agent.runner.refused(snapshot, m.GetRefused())
 	}

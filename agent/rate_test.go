@@ -1,50 +1,26 @@
 package agent
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func TestPartOfTheRate(t *testing.T) {
-	for name, c := range map[string]struct {
-		stripe *spatev1.Stripe
-		want   float64
-	}{
-		"alone":          {&spatev1.Stripe{Weights: []uint32{7}}, 1},
-		"one of two":     {&spatev1.Stripe{Weights: []uint32{3, 1}, Rank: 1}, 0.25},
-		"not yet joined": {&spatev1.Stripe{Weights: []uint32{3, 1}, Rank: 2}, 0},
-		"joined": {&spatev1.Stripe{Weights: []uint32{3, 1}, Rank: 2, Handovers: []*spatev1.Handover{
-			{FromRank: 0, Weights: []uint32{2, 0, 1}}, {FromRank: 1, Weights: []uint32{0, 2, 2}},
-		}}, 0.375},
-		"took over": {&spatev1.Stripe{Weights: []uint32{1, 1, 2},
-			Handovers: []*spatev1.Handover{{FromRank: 2, Weights: []uint32{1, 1}}}}, 0.5},
-		"gave": {&spatev1.Stripe{Weights: []uint32{3, 1},
-			Handovers: []*spatev1.Handover{{FromRank: 0, Weights: []uint32{0, 1}}}}, 0.75},
-		"gave by nobody": {&spatev1.Stripe{Weights: []uint32{3, 1},
-			Handovers: []*spatev1.Handover{{FromRank: 9, Weights: []uint32{1}}}}, 0.75},
-		"nothing": {&spatev1.Stripe{}, 0},
-	} {
-		if got := largestPart(c.stripe); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s: %v, not %v", name, got, c.want)
-		}
-	}
-}
-
 func TestRateBeyondTheAgentsLimit(t *testing.T) {
 	stripe := &spatev1.Stripe{Weights: []uint32{1, 1}}
-	if err := (limits{maxRate: 50}).checkRate(100, stripe); err != nil {
+	if err := (ready.Limits{MaxRate: 50}).CheckRate(100, stripe); err != nil {
 		t.Error(err)
 	}
-	if err := (limits{}).checkRate(1e9, stripe); err != nil {
+	if err := (ready.Limits{}).CheckRate(1e9, stripe); err != nil {
 		t.Error(err)
 	}
-	err := (limits{maxRate: 50}).checkRate(101, stripe)
+	err := (ready.Limits{MaxRate: 50}).CheckRate(101, stripe)
 	if err == nil || !strings.HasPrefix(err.Error(),
 		"the stripe has up to 50.5 requests per second (101 over all agents), this agent's limit is 50:") {
 		t.Error(err)
@@ -57,13 +33,13 @@ func TestAgentKeepsItsRateLimit(t *testing.T) {
 	if got := c.next().GetHello().GetAgent().GetMaxRate(); got != 20 {
 		t.Errorf("tells of %v", got)
 	}
-	e := newEngine(t, 0, 0)
-	fast := assignOf(stageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100}, e), 0, 1, 1)
+	e := enginetest.New(t, 0, 0)
+	fast := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100}, e), 0, 1, 1)
 	c.assign(fast)
 	if reason := c.next().GetRejected().GetReason(); !strings.Contains(reason, "up to 25 requests per second") {
 		t.Errorf("reason %q", reason)
 	}
-	fair := assignOf(stageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, e), 0, 1, 4)
+	fair := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, e), 0, 1, 4)
 	c.begin(fair)
 	if failure := c.totals(0).GetFailure(); failure != "" {
 		t.Errorf("failure %q", failure)

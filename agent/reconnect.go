@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -39,7 +40,7 @@ func (a *Agent) stayConnected(ctx context.Context) {
 			a.config.Logger.Warn("not connected", "error", err)
 		}
 		pause = min(max(2*pause, minRetryPause), a.longestPause())
-		if !sleepFor(ctx, jitter(pause)) {
+		if !clock.Sleep(ctx, jitter(pause)) {
 			return
 		}
 	}
@@ -56,15 +57,3 @@ func (a *Agent) longestPause() time.Duration {
 // jitter returns half to all of the pause, at random. It keeps agents that lost the same coordinator from returning all
 // at once.
 func jitter(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
-
-// sleepFor pauses and reports whether ctx is still alive.
-func sleepFor(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

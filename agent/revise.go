@@ -8,7 +8,6 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule"
 )
 
 // errEnded is returned when a load can take over nothing more.
@@ -28,7 +27,7 @@ func (l *load) revise(stripe *spatev1.Stripe) error {
 	if err := l.checkHandovers(stripe, clock.Now().Sub(l.start)); err != nil {
 		return err
 	}
-	if err := l.readyStage.revise(stripe); err != nil {
+	if err := l.Stage.Revise(stripe); err != nil {
 		return err
 	}
 	if l.revised != nil {
@@ -39,11 +38,11 @@ func (l *load) revise(stripe *spatev1.Stripe) error {
 
 // checkHandovers returns an error if a new handover takes arrivals of this agent's that were due before now.
 func (l *load) checkHandovers(stripe *spatev1.Stripe, now time.Duration) error {
-	if l.closed != nil {
+	if l.Closed != nil {
 		return nil // closed.Revise rejects any handover that takes slots from the agent
 	}
 	for i, h := range stripe.GetHandovers() {
-		if from := time.Duration(h.GetFromNs()); i >= len(l.stripe.GetHandovers()) &&
+		if from := time.Duration(h.GetFromNs()); i >= len(l.Stripe.GetHandovers()) &&
 			h.GetFromRank() == stripe.GetRank() && from <= now {
 			return fmt.Errorf("handover %d takes this agent's arrivals from %v on, but came at %v: arrivals due in "+
 				"between may have been sent",
@@ -51,38 +50,6 @@ func (l *load) checkHandovers(stripe *spatev1.Stripe, now time.Duration) error {
 		}
 	}
 	return nil
-}
-
-// revise changes a stage that has no load yet, or whose load has locked revising.
-func (s *readyStage) revise(stripe *spatev1.Stripe) error {
-	part, err := s.part.Revised(stripe)
-	if err != nil {
-		return fmt.Errorf("stripe: %w", err)
-	}
-	if s.closed != nil {
-		if err := s.reviseClosed(part); err != nil {
-			return fmt.Errorf("stripe: %w", err)
-		}
-	} else {
-		s.scout.Revise(part) // in this order: whoever sees the second change sees the first, too
-		s.open.Revise(part)
-	}
-	s.stripe, s.part = stripe, part
-	return nil
-}
-
-// reviseClosed changes a closed loop, unless it would have more slots than the agent may hold.
-func (s *readyStage) reviseClosed(part schedule.Share) error {
-	next, err := schedule.NewClosed(s.stage.GetLoad(), s.stage.GetSeed(), part)
-	if err != nil {
-		return err
-	}
-	f := countFiles()
-	f.open = max(f.open-s.closed.Slots(), 0) // connections of current slots count among those of the new number
-	if err := s.limits.checkStreams(next.Slots(), f); err != nil {
-		return err
-	}
-	return s.closed.Revise(part)
 }
 
 // setRevised sets the function that is called after each revision; nil: none. It returns once no call is under way.
@@ -104,7 +71,7 @@ func (l *load) reopen() bool {
 	if l.taking.Err() != nil {
 		l.taking, l.stopTaking = context.WithCancel(l.starting)
 	}
-	if l.closed != nil {
+	if l.Closed != nil {
 		l.timeEnd = 0
 		l.endBy(max(clock.Now().Sub(l.start), 0))
 	}

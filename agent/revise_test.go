@@ -9,6 +9,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
@@ -23,7 +25,7 @@ func lostTwo(h *spatev1.Handover) *spatev1.Stripe {
 // at waits until that long after the load's start.
 func (u *underWay) at(t *testing.T, since time.Duration) {
 	t.Helper()
-	eventually(t, "the time comes", func() bool { return clock.Now() >= u.start.Add(since) })
+	enginetest.Eventually(t, "the time comes", func() bool { return clock.Now() >= u.start.Add(since) })
 }
 
 // indicesOf returns the arrivals of rows.
@@ -75,8 +77,8 @@ func TestOpenLoopTakesOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stage := stageOf(c.load, newEngine(t, c.delay, 0))
-			u := begin(t, assignOf(stage, 0, 1, 1), limits{})
+			stage := enginetest.StageOf(c.load, enginetest.New(t, c.delay, 0))
+			u := Begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
 			u.at(t, c.heard)
 			final := lostTwo(&spatev1.Handover{FromNs: from.Nanoseconds()})
 			for range 2 { // it may be repeated
@@ -84,11 +86,11 @@ func TestOpenLoopTakesOver(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			o := u.wait(t)
+			o := u.Wait(t)
 			if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
 				t.Errorf("arrivals (-schedule +sent):\n%s", diff)
 			}
-			if c := o.totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
+			if c := o.Totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
 				c.GetCounters().GetCancelled() != 0 {
 				t.Errorf("totals %v", c)
 			}
@@ -103,9 +105,9 @@ func TestOpenLoopTakesOver(t *testing.T) {
 
 // An agent with few arrivals waits for the end of the stage's schedule, because it may have to take over others.
 func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
-	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40}, newEngine(t, 0, 0))
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40}, enginetest.New(t, 0, 0))
 	stage.OnAgentLoss = "reassign"
-	u := begin(t, assignOf(stage, 0, 1, 39), limits{}) // its only arrival is number 19 or 20
+	u := Begin(t, enginetest.AssignOf(stage, 0, 1, 39), ready.Limits{}) // its only arrival is number 19 or 20
 	u.at(t, 300*ms)
 	final := &spatev1.Stripe{Weights: []uint32{1, 39}, Handovers: []*spatev1.Handover{
 		{FromRank: 1, Weights: []uint32{1}, FromNs: (350 * ms).Nanoseconds()},
@@ -113,7 +115,7 @@ func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 	if err := u.revise(final); err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(u.wait(t).rows)); diff != "" {
+	if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(u.Wait(t).rows)); diff != "" {
 		t.Errorf("arrivals (-schedule +sent):\n%s", diff)
 	}
 }
@@ -121,10 +123,10 @@ func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 // One agent hands a part of its arrivals to an agent that joins mid-stage.
 func TestJoiningAnOpenLoop(t *testing.T) {
 	const from = 1500 * ms
-	stage := stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200}, newEngine(t, 0, 0))
-	old := begin(t, assignOf(stage, 0), limits{})
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200}, enginetest.New(t, 0, 0))
+	old := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
 	old.at(t, 1100*ms)
-	s, err := prepare(t.Context(), assignOf(stage, 1), resourcesOf(limits{}))
+	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 1), resourcesOf(ready.Limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +141,11 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 		}
 	}
 	for rank, u := range []*underWay{old, joined} {
-		o := u.wait(t)
+		o := u.Wait(t)
 		if diff := gocmp.Diff(scheduleOf(t, stage, stripe(uint32(rank))), indicesOf(o.rows)); diff != "" {
 			t.Errorf("arrivals of %d (-schedule +sent):\n%s", rank, diff)
 		}
-		if late := time.Duration(o.totals.GetStartErrorNs()); late < 0 || late > 400*ms {
+		if late := time.Duration(o.Totals.GetStartErrorNs()); late < 0 || late > 400*ms {
 			t.Errorf("%d began %v late", rank, late)
 		}
 		for i, s := range o.snapshots {
@@ -156,14 +158,14 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 
 // An agent that joins late reports all earlier, empty windows at once.
 func TestWindowsBeforeAJoin(t *testing.T) {
-	stage := stageOf(&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110}, newEngine(t, 0, 0))
-	a := assignOf(stage, 1)
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110}, enginetest.New(t, 0, 0))
+	a := enginetest.AssignOf(stage, 1)
 	a.Stripe.Handovers = []*spatev1.Handover{{Weights: []uint32{1, 1}, FromNs: (5 * time.Second).Nanoseconds()}}
-	s, err := prepare(t.Context(), a, resourcesOf(limits{}))
+	s, err := ready.Prepare(t.Context(), a, resourcesOf(ready.Limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := startAt(t, s, clock.Now().Add(-4900*ms)).wait(t)
+	o := startAt(t, s, clock.Now().Add(-4900*ms)).Wait(t)
 	first := o.snapshots[0]
 	if first.FirstWindow == nil || first.GetFirstWindow() != 0 || first.GetWindow() != 3 ||
 		len(first.GetSeries()) != 0 {
@@ -175,8 +177,8 @@ func TestWindowsBeforeAJoin(t *testing.T) {
 }
 
 func TestLateHandoverIsRejected(t *testing.T) {
-	stage := stageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80}, newEngine(t, 0, 0))
-	u := begin(t, assignOf(stage, 0, 1, 1), limits{})
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80}, enginetest.New(t, 0, 0))
+	u := Begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
 	u.at(t, 100*ms)
 	give := func(from time.Duration) *spatev1.Stripe {
 		return &spatev1.Stripe{Weights: []uint32{1, 1},
@@ -192,10 +194,10 @@ func TestLateHandoverIsRejected(t *testing.T) {
 	if err := u.revise(give(250 * ms)); err != nil {
 		t.Fatal(err)
 	}
-	o := u.wait(t)
+	o := u.Wait(t)
 	if diff := gocmp.Diff(scheduleOf(t, stage, give(250*ms)), indicesOf(o.rows)); diff != "" ||
-		o.totals.GetNeverSent() != 0 {
-		t.Errorf("totals %v, arrivals (-schedule +sent):\n%s", o.totals, diff)
+		o.Totals.GetNeverSent() != 0 {
+		t.Errorf("totals %v, arrivals (-schedule +sent):\n%s", o.Totals, diff)
 	}
 }
 
@@ -207,20 +209,20 @@ func TestStopAfterARevision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEngine(t, 10*ms, 0)
-			u := begin(t, assignOf(stageOf(load, e), 0, 1, 1), limits{})
-			eventually(t, "a request arrives", func() bool { return len(e.requests()) > 0 })
+			e := enginetest.New(t, 10*ms, 0)
+			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0, 1, 1), ready.Limits{})
+			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
 			if err := u.revise(lostTwo(&spatev1.Handover{})); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "some requests", func() bool { return len(e.requests()) > 8 })
+			enginetest.Eventually(t, "some requests", func() bool { return len(e.Requests()) > 8 })
 			u.stop(false, false)
 			if err := u.revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
 				t.Errorf("after the stop: %v", err)
 			}
-			o := u.wait(t)
-			if n := o.totals.GetCounters().GetStarted(); n+o.totals.GetNeverSent() != 1000 || !o.totals.GetStopped() {
-				t.Errorf("totals %v", o.totals)
+			o := u.Wait(t)
+			if n := o.Totals.GetCounters().GetStarted(); n+o.Totals.GetNeverSent() != 1000 || !o.Totals.GetStopped() {
+				t.Errorf("totals %v", o.Totals)
 			}
 		})
 	}
@@ -250,16 +252,16 @@ func TestClosedLoopTakesOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEngine(t, c.delay, 0)
-			stage := stageOf(c.load, e)
-			u := begin(t, assignOf(stage, 0, 1, 1), limits{})
-			eventually(t, "requests", func() bool { return len(e.requests()) >= c.heard })
+			e := enginetest.New(t, c.delay, 0)
+			stage := enginetest.StageOf(c.load, e)
+			u := Begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
+			enginetest.Eventually(t, "requests", func() bool { return len(e.Requests()) >= c.heard })
 			if err := u.revise(lostTwo(&spatev1.Handover{FromItems: c.begun})); err != nil {
 				t.Fatal(err)
 			}
-			o := u.wait(t)
-			if o.totals.GetNeverSent() != 0 || o.totals.GetCounters().GetCancelled() != 0 || o.totals.GetStopped() {
-				t.Errorf("totals %v", o.totals)
+			o := u.Wait(t)
+			if o.Totals.GetNeverSent() != 0 || o.Totals.GetCounters().GetCancelled() != 0 || o.Totals.GetStopped() {
+				t.Errorf("totals %v", o.Totals)
 			}
 			checkTakenOver(t, o, c.load, c.begun)
 		})
@@ -280,7 +282,7 @@ func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []ui
 	if len(begun) > 1 {
 		owed += begun[1]
 	}
-	if n := o.totals.GetCounters().GetCompleted(); n != owed {
+	if n := o.Totals.GetCounters().GetCompleted(); n != owed {
 		t.Errorf("%d requests measured, want %d", n, owed)
 	}
 	seen := map[uint64]bool{}
@@ -298,15 +300,15 @@ func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []ui
 
 // Slots beyond the agent's limit are refused, and the load continues as before.
 func TestTakingOverKeepsToTheLimits(t *testing.T) {
-	e := newEngine(t, 2*ms, 0)
-	u := begin(t, assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1),
-		limits{maxStreams: 3})
+	e := enginetest.New(t, 2*ms, 0)
+	u := Begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1),
+		ready.Limits{MaxStreams: 3})
 	if err := u.revise(lostTwo(&spatev1.Handover{})); err == nil ||
 		!strings.Contains(err.Error(), "4 requests in flight") {
 		t.Errorf("got %v", err)
 	}
-	if o := u.wait(t); o.totals.GetCounters().GetCompleted() != 20 {
-		t.Errorf("totals %v", o.totals)
+	if o := u.Wait(t); o.Totals.GetCounters().GetCompleted() != 20 {
+		t.Errorf("totals %v", o.Totals)
 	}
 }
 
@@ -315,8 +317,8 @@ func TestTakingOverAfterTheEnd(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"open loop": {Rate: 100, Arrival: "constant", Requests: 4}, "closed loop": {Concurrency: 2, Requests: 4},
 	} {
-		u := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0, 1, 1), limits{})
-		u.wait(t)
+		u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0, 1, 1), ready.Limits{})
+		u.Wait(t)
 		if err := u.revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -331,20 +333,20 @@ func TestRevisionsAmidTheLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			weights := []uint32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
-			e := newEngine(t, 0, 0)
-			u := begin(t, assignOf(stageOf(load, e), 0, weights...), limits{})
+			e := enginetest.New(t, 0, 0)
+			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0, weights...), ready.Limits{})
 			stripe := &spatev1.Stripe{Weights: weights}
 			for from := uint32(1); from < 10; from++ {
-				eventually(t, "requests", func() bool { return len(e.requests()) >= int(from) })
+				enginetest.Eventually(t, "requests", func() bool { return len(e.Requests()) >= int(from) })
 				stripe = &spatev1.Stripe{Weights: weights, Handovers: append(slices.Clone(stripe.Handovers),
 					&spatev1.Handover{FromRank: from, Weights: []uint32{1}})}
 				if err := u.revise(stripe); err != nil {
 					t.Fatal(err)
 				}
 			}
-			o := u.wait(t)
-			if n := o.totals.GetCounters().GetCompleted(); n != load.GetRequests() || o.totals.GetNeverSent() != 0 {
-				t.Errorf("totals %v", o.totals)
+			o := u.Wait(t)
+			if n := o.Totals.GetCounters().GetCompleted(); n != load.GetRequests() || o.Totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.Totals)
 			}
 			if all := indicesOf(o.rows); len(slices.Compact(all)) != int(load.GetRequests()) {
 				t.Errorf("%d different requests", len(slices.Compact(all)))

@@ -37,12 +37,12 @@ func (r *runner) reviseUnarmed(
 	}
 	a.responder = to
 	if a.ready != nil {
-		found = a.ready.found.Preparation
+		found = a.ready.Found.Preparation
 	}
 	if !isNewer(ref, a.ref) {
 		return nil, found, nil
 	}
-	if err := r.resources.limits.checkRate(a.rate, m.GetStripe()); err != nil {
+	if err := r.resources.Limits.CheckRate(a.rate, m.GetStripe()); err != nil {
 		return nil, nil, err
 	}
 	if a.load != nil {
@@ -55,7 +55,7 @@ func (r *runner) reviseUnarmed(
 // caller holds r.mu.
 func (r *runner) reschedule(a *assignment, m *spatev1.Revise) error {
 	if a.ready != nil {
-		if err := a.ready.schedule(m.GetStripe(), r.resources.limits); err != nil {
+		if err := a.ready.Schedule(m.GetStripe(), r.resources.Limits); err != nil {
 			r.drop()
 			return err
 		}

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -33,8 +35,8 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
+	e := enginetest.New(t, time.Millisecond, 0)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
 	c.assign(a)
 	c.applied(a.GetRef())
 	c.revise(later(a.GetRef(), 3), &spatev1.Stripe{Weights: []uint32{1}})
@@ -58,22 +60,22 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 
 // A revision that comes during the preparation is part of the resulting stage.
 func TestRevisionWhilePreparing(t *testing.T) {
-	r := runnerOf(t, limits{}, 1<<20)
-	e := newEngine(t, 0, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
+	r := runnerOf(t, ready.Limits{}, 1<<20)
+	e := enginetest.New(t, 0, 0)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
 	said := make(answers, 4)
 	asked := &assignment{ref: a.GetRef(), responder: said, cancel: func() {}, helloSent: clock.Now()}
 	r.current = asked
 	r.revise(&spatev1.Revise{Ref: later(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
-	s, err := prepare(t.Context(), a, r.resources)
+	s, err := ready.Prepare(t.Context(), a, r.resources)
 	r.prepared(asked, s, err)
-	if got := <-said; got != "applied" || s.closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
-		t.Errorf("%s, %d slots, revision %d", got, s.closed.Slots(), asked.ref.GetRevision())
+	if got := <-said; got != "applied" || s.Closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
+		t.Errorf("%s, %d slots, revision %d", got, s.Closed.Slots(), asked.ref.GetRevision())
 	}
 }
 
 func TestRevisionOfAnotherStage(t *testing.T) {
-	r := runnerOf(t, limits{}, 1<<20)
+	r := runnerOf(t, ready.Limits{}, 1<<20)
 	said := make(answers, 1)
 	r.revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
 	if got := <-said; got != "stage 5 of run x was revised, but is not assigned" {
@@ -86,8 +88,8 @@ func TestRepeatedMessages(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour),
+	e := enginetest.New(t, time.Millisecond, 0)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour),
 		WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
 	measure := func() {
 		c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
@@ -104,7 +106,7 @@ func TestRepeatedMessages(t *testing.T) {
 	for range 2 {
 		measure()
 	}
-	eventually(t, "load", func() bool { return len(e.requests()) > 10 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 10 })
 	c.assign(a)
 	c.applied(a.GetRef())
 	for range 2 {
@@ -130,7 +132,7 @@ func TestResumeNamesWhatIsNotDelivered(t *testing.T) {
 	c.answer = func(*spatev1.Snapshot) (string, bool) { return "", false }
 	c.start(Config{})
 	c.next()
-	a := closedStage(0, newEngine(t, time.Millisecond, 0))
+	a := closedStage(0, enginetest.New(t, time.Millisecond, 0))
 	c.begin(a)
 	c.totals(0)
 	c.leave()
@@ -138,7 +140,7 @@ func TestResumeNamesWhatIsNotDelivered(t *testing.T) {
 	if hello := c.next().GetHello(); !proto.Equal(hello.GetResume(), a.GetRef()) || !hello.GetArmed() {
 		t.Errorf("hello %v", hello)
 	}
-	eventually(t, "acks", func() bool { return c.agent.outbox.waiting() == 0 })
+	enginetest.Eventually(t, "acks", func() bool { return c.agent.outbox.Waiting() == 0 })
 	c.leave()
 	c.comeBack(c.answer)
 	if hello := c.next().GetHello(); hello.GetResume() != nil || hello.GetArmed() {
@@ -151,7 +153,7 @@ func TestArmedBeforeTheClockIsKnown(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	a := closedStage(0, e)
 	c.assign(a)
 	c.applied(a.GetRef())
@@ -176,13 +178,13 @@ func TestNextAssignmentWaitsForTheEnd(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, 700*time.Millisecond, 0)
+	e := enginetest.New(t, 700*time.Millisecond, 0)
 	c.begin(endless(e))
-	eventually(t, "load", func() bool { return len(e.requests()) == 2 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) == 2 })
 	c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Stop{
 		Stop: &spatev1.Stop{Ref: endless(e).GetRef()},
 	}})
-	stage := closedStage(1, newEngine(t, 0, 0))
+	stage := closedStage(1, enginetest.New(t, 0, 0))
 	c.assign(stage)
 	c.applied(stage.GetRef())
 	for _, s := range c.snapshots() {
@@ -200,7 +202,7 @@ func TestSecretsAreRememberedForTheirRun(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, 0, 0)
+	e := enginetest.New(t, 0, 0)
 	secret := func(index uint32, run string, values map[string]string) *spatev1.Assign {
 		a := closedStage(index, e)
 		a.Ref.RunId, a.Secrets = run, values
@@ -228,9 +230,9 @@ func TestLongRevisionsAreHeard(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
+	e := enginetest.New(t, time.Millisecond, 0)
 	load := &spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(time.Hour)}
-	a := assignOf(stageOf(load, e), 0, slices.Repeat([]uint32{1}, 1000)...)
+	a := enginetest.AssignOf(enginetest.StageOf(load, e), 0, slices.Repeat([]uint32{1}, 1000)...)
 	c.begin(a)
 	stripe := proto.CloneOf(a.GetStripe())
 	for joined := range uint32(6) {

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -20,7 +22,7 @@ func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
 func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
-	o := begin(t, assignOf(stageOf(load, newEngine(t, 5*ms, 0)), 0), limits{}).wait(t)
+	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for i, row := range o.rows[1:] {
 		if before := o.rows[i]; row.GetScheduledNs() != before.GetEndNs()+(20*ms).Nanoseconds() ||
 			row.GetStartNs() < row.GetScheduledNs() {
@@ -44,9 +46,9 @@ func TestRestEndsWithTheSchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			load.ThinkTime = &spatev1.ThinkTime{Mean: span(time.Hour)}
-			o := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{}).wait(t)
-			if o.totals.GetCounters().GetCompleted() != 2 || o.totals.GetStopped() || o.totals.GetNeverSent() != 0 {
-				t.Errorf("totals %v", o.totals)
+			o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
+			if o.Totals.GetCounters().GetCompleted() != 2 || o.Totals.GetStopped() || o.Totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.Totals)
 			}
 		})
 	}
@@ -55,8 +57,8 @@ func TestRestEndsWithTheSchedule(t *testing.T) {
 func TestFailuresPauseASlotThatThinksLess(t *testing.T) {
 	s := &slot{worker: &worker{}, free: 1}
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: span(10 * ms)}}
-	u := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{})
-	u.wait(t) // its schedule is still usable, and its waits end at once
+	u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{})
+	u.Wait(t) // its schedule is still usable, and its waits end at once
 	s.load = u.load
 	for _, c := range []struct {
 		class  spatev1.ErrorClass
@@ -78,18 +80,18 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := begin(t, assignOf(stageOf(load, newEngine(t, 2*ms, 0)), 0), limits{}).wait(t)
-			c := o.totals.GetCounters()
-			if c.GetCompleted() != 10 || c.GetUnmeasuredEnded() <= 3 || o.totals.GetNeverSent() != 0 {
-				t.Errorf("totals %v", o.totals)
+			o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{}).Wait(t)
+			c := o.Totals.GetCounters()
+			if c.GetCompleted() != 10 || c.GetUnmeasuredEnded() <= 3 || o.Totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.Totals)
 			}
 			last := o.rows[12]
 			if last.GetUnmeasured() || !o.rows[13].GetUnmeasured() {
 				t.Fatal("request 12 is not the last measured one")
 			}
-			to := o.totals.GetSteadyToNs()
-			if o.totals.SteadyFromNs == nil || to < last.GetScheduledNs() || to > o.rows[len(o.rows)-1].GetStartNs() {
-				t.Errorf("steady from %v to %d; the last measured request started at %d", o.totals.SteadyFromNs, to,
+			to := o.Totals.GetSteadyToNs()
+			if o.Totals.SteadyFromNs == nil || to < last.GetScheduledNs() || to > o.rows[len(o.rows)-1].GetStartNs() {
+				t.Errorf("steady from %v to %d; the last measured request started at %d", o.Totals.SteadyFromNs, to,
 					last.GetStartNs())
 			}
 			if cooled := time.Duration(o.rows[len(o.rows)-1].GetScheduledNs() - last.GetScheduledNs()); cooled < 30*ms {
@@ -112,16 +114,16 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			load.WarmupUntilSteady = span(time.Minute)
-			u := begin(t, assignOf(stageOf(load, newEngine(t, 2*ms, 0)), 0), limits{})
+			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{})
 			if !strings.HasSuffix(name, "told") {
-				eventually(t, "warm-up", func() bool { return u.start.Add(20*ms) < clock.Now() })
+				enginetest.Eventually(t, "warm-up", func() bool { return u.start.Add(20*ms) < clock.Now() })
 			}
 			u.measure(from)
 			u.measure(from + 50*ms) // the first call counts
-			o := u.wait(t)
+			o := u.Wait(t)
 			for _, row := range o.rows {
 				at := row.GetScheduledNs()
-				if u.closed != nil {
+				if u.Closed != nil {
 					at = row.GetStartNs() // a slot asks a little later than it was free
 				}
 				if row.GetUnmeasured() && at >= (from+20*ms).Nanoseconds() || !row.GetUnmeasured() &&
@@ -129,10 +131,10 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 					t.Errorf("request %d at %v: unmeasured %t", row.GetIndex(), time.Duration(at), row.GetUnmeasured())
 				}
 			}
-			c := o.totals.GetCounters()
+			c := o.Totals.GetCounters()
 			if n := load.GetRequests(); n > 0 && c.GetCompleted() != n || c.GetCompleted() == 0 ||
-				c.GetUnmeasuredEnded() == 0 || o.totals.GetNeverSent() != 0 {
-				t.Errorf("totals %v", o.totals)
+				c.GetUnmeasuredEnded() == 0 || o.Totals.GetNeverSent() != 0 {
+				t.Errorf("totals %v", o.Totals)
 			}
 			if c.GetUnmeasuredFrames() != 2*c.GetUnmeasuredEnded() {
 				t.Errorf("counters %v", c)
@@ -150,20 +152,20 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 		for _, sessions := range []bool{false, true} {
 			t.Run(name+map[bool]string{true: " of sessions"}[sessions], func(t *testing.T) {
 				t.Parallel()
-				e := newEngine(t, 5*ms, 0)
-				stage := stageOf(load, e)
+				e := enginetest.New(t, 5*ms, 0)
+				stage := enginetest.StageOf(load, e)
 				if sessions {
 					stage = sessionStage(load, thinking(5*ms), e)
 				}
-				u := begin(t, assignOf(stage, 0), limits{maxStreams: 5})
-				eventually(t, "some requests", func() bool { return len(e.requests()) > 10 })
+				u := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 5})
+				enginetest.Eventually(t, "some requests", func() bool { return len(e.Requests()) > 10 })
 				u.stop(false, true)
 				u.stop(false, false) // the first call counts
-				o := u.wait(t)
-				if c := o.totals.GetCounters(); o.totals.GetStopped() || o.totals.GetNeverSent() != 0 ||
-					o.totals.GetFailure() != "" ||
+				o := u.Wait(t)
+				if c := o.Totals.GetCounters(); o.Totals.GetStopped() || o.Totals.GetNeverSent() != 0 ||
+					o.Totals.GetFailure() != "" ||
 					c.GetCancelled() != 0 || c.GetCompleted() != c.GetStarted() {
-					t.Errorf("totals %v", o.totals)
+					t.Errorf("totals %v", o.Totals)
 				}
 			})
 		}
@@ -177,7 +179,7 @@ func phase(from, to float64, d time.Duration) *spatev1.Phase {
 
 func TestConcurrencyFollowsItsPhases(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{phase(0, 4, 400*ms), phase(4, 0, 400*ms)}}
-	o := begin(t, assignOf(stageOf(load, newEngine(t, 5*ms, 0)), 0), limits{}).wait(t)
+	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for _, row := range o.rows {
 		at := time.Duration(row.GetStartNs())
 		// A busy machine can delay a slot between its scheduled time and its start.
@@ -196,8 +198,8 @@ func TestConcurrencyFollowsItsPhases(t *testing.T) {
 			t.Errorf("%d in flight at %v", busy, at)
 		}
 	}
-	if o.totals.SteadyFromNs != nil || o.totals.SteadyToNs != nil || len(o.rows) < 20 {
-		t.Errorf("%d requests, totals %v", len(o.rows), o.totals)
+	if o.Totals.SteadyFromNs != nil || o.Totals.SteadyToNs != nil || len(o.rows) < 20 {
+		t.Errorf("%d requests, totals %v", len(o.rows), o.Totals)
 	}
 }
 
@@ -211,16 +213,16 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stage := stageOf(load, newEngine(t, time.Hour, 0))
+			stage := enginetest.StageOf(load, enginetest.New(t, time.Hour, 0))
 			stage.DrainTimeout = span(50 * ms)
-			o := begin(t, assignOf(stage, 0), limits{}).wait(t)
-			if c := o.totals.GetCounters(); c.GetCancelled() != 2 || o.totals.GetNeverSent() != 0 ||
-				o.totals.GetStopped() {
-				t.Errorf("totals %v", o.totals)
+			o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+			if c := o.Totals.GetCounters(); c.GetCancelled() != 2 || o.Totals.GetNeverSent() != 0 ||
+				o.Totals.GetStopped() {
+				t.Errorf("totals %v", o.Totals)
 			}
 			want := span(50*ms - load.GetCooldown().AsDuration()).AsDuration()
-			if o.totals.GetSteadyToNs() != want.Nanoseconds() {
-				t.Errorf("steady to %v, not %v", time.Duration(o.totals.GetSteadyToNs()), want)
+			if o.Totals.GetSteadyToNs() != want.Nanoseconds() {
+				t.Errorf("steady to %v, not %v", time.Duration(o.Totals.GetSteadyToNs()), want)
 			}
 		})
 	}
@@ -228,10 +230,10 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 
 func TestRateOfPhasesIsNeverSteady(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
-	o := begin(t, assignOf(stageOf(load, newEngine(t, 0, 0)), 0), limits{}).wait(t)
-	if n := o.totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||
-		o.totals.SteadyFromNs != nil { // the integral is 40
-		t.Errorf("totals %v", o.totals)
+	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
+	if n := o.Totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||
+		o.Totals.SteadyFromNs != nil { // the integral is 40
+		t.Errorf("totals %v", o.Totals)
 	}
 	starts := slices.IsSortedFunc(o.rows,
 		func(a, b *spatev1.RequestRecord) int { return int(a.GetScheduledNs() - b.GetScheduledNs()) })
@@ -240,31 +242,14 @@ func TestRateOfPhasesIsNeverSteady(t *testing.T) {
 	}
 }
 
-func TestVaries(t *testing.T) {
-	for _, c := range []struct {
-		phases []*spatev1.Phase
-		want   bool
-	}{
-		{nil, false},
-		{[]*spatev1.Phase{{From: 2}, {From: 2}}, false},
-		{[]*spatev1.Phase{phase(2, 2, ms), {From: 2}}, false},
-		{[]*spatev1.Phase{{From: 2}, {From: 3}}, true},
-		{[]*spatev1.Phase{phase(2, 0, ms)}, true},
-	} {
-		if got := varies(&spatev1.LoadPoint{Phases: c.phases}); got != c.want {
-			t.Errorf("%v: %t", c.phases, got)
-		}
-	}
-}
-
 // Two stages with one seed may go to one server, as two targets. Requests that must miss every cache are never
 // repeated.
 func TestCacheBustingTellsStagesApart(t *testing.T) {
 	seen := map[uint64]bool{}
 	for index := range uint32(2) {
-		stage := stageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3}, newEngine(t, 0, 0))
+		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3}, enginetest.New(t, 0, 0))
 		stage.Index, stage.Workload.CacheBusting = index, "request"
-		for _, row := range begin(t, assignOf(stage, 0), limits{}).wait(t).rows {
+		for _, row := range Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t).rows {
 			if seen[row.GetBodyHash()] {
 				t.Errorf("stage %d sends request %d again", index, row.GetIndex())
 			}

@@ -30,9 +30,9 @@ type Stats struct {
 func (a *Agent) Stats() Stats {
 	s := Stats{
 		Sessions: a.welcomed.Load(), InFlight: a.runner.inFlight(), Assigned: a.runner.ref() != nil,
-		Unacked: a.outbox.waiting(), UnackedBytes: a.outbox.size(),
+		Unacked: a.outbox.Waiting(), UnackedBytes: a.outbox.Size(),
 	}
-	s.Merges, s.DroppedRows = a.outbox.losses()
+	s.Merges, s.DroppedRows = a.outbox.Losses()
 	if offset := a.clock.Load(); offset != nil {
 		s.Connected = true
 		if o, known := (*offset)(); known {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -59,15 +60,15 @@ func TestProcessStoppedBeyondItsLeaseSendsNothing(t *testing.T) {
 			c.lease = 500 * time.Millisecond
 			process := c.startStoppable()
 			c.next()
-			e := newEngine(t, 5*time.Millisecond, 0)
-			a := assignOf(stageOf(load, e), 0)
+			e := enginetest.New(t, 5*time.Millisecond, 0)
+			a := enginetest.AssignOf(enginetest.StageOf(load, e), 0)
 			c.assign(a)
 			c.applied(a.GetRef())
 			start := clock.Now().Add(30 * time.Millisecond)
 			c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Arm{Arm: &spatev1.Arm{
 				Ref: a.GetRef(), StartClockNs: int64(start.Add(skew)),
 			}}})
-			eventually(t, "load", func() bool { return len(e.requests()) > 100 })
+			enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 100 })
 			if err := process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +76,7 @@ func TestProcessStoppedBeyondItsLeaseSendsNothing(t *testing.T) {
 			// milliseconds.
 			stopped := clock.Now().Add(c.lease / 5)
 			<-time.After(3 * c.lease)
-			before := len(e.requests())
+			before := len(e.Requests())
 			if err := process.Signal(syscall.SIGCONT); err != nil {
 				t.Fatal(err)
 			}
@@ -84,12 +85,12 @@ func TestProcessStoppedBeyondItsLeaseSendsNothing(t *testing.T) {
 				t.Errorf("ended by %q", totals.GetFailure())
 			}
 			if name == "open" {
-				checkUnsent(t, totals, e.requests(), rate)
+				checkUnsent(t, totals, e.Requests(), rate)
 			} else if totals.UnsentFromNs != nil {
 				t.Errorf("a closed loop says that requests were due from %d ns on", totals.GetUnsentFromNs())
 			}
 			// Requests that had started when the process stopped may end normally.
-			late := e.requests()[before:]
+			late := e.Requests()[before:]
 			if due := int(stopped.Sub(start).Seconds() * rate); name == "open" &&
 				slices.ContainsFunc(late, func(id string) bool { return indexOf(t, id) > due }) {
 				t.Errorf("%d requests were due when it stopped, and it sent %v", due, late)

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -15,11 +16,11 @@ func TestTakeoverUnderWay(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
-	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(4 * time.Second)},
+	e := enginetest.New(t, time.Millisecond, 0)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(4 * time.Second)},
 		e), 0, 1, 1)
 	c.begin(a)
-	eventually(t, "load", func() bool { return len(e.requests()) > 10 })
+	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 10 })
 	taken := &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{
 		{FromRank: 1, Weights: []uint32{1}, FromNs: int64(2 * time.Second)},
 	}}

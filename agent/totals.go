@@ -46,14 +46,14 @@ func (l *load) neverSent() uint64 {
 func (l *load) notStarted() uint64 {
 	var required uint64
 	switch {
-	case !l.counted:
+	case !l.Counted:
 		return 0
-	case l.closed != nil:
-		required = l.closed.Owed()
+	case l.Closed != nil:
+		required = l.Closed.Owed()
 	case l.restUnknown():
 		return l.rest
 	default:
-		required, _ = schedule.Owed(l.stage.GetLoad(), l.part)
+		required, _ = schedule.Owed(l.Assigned.GetLoad(), l.Part)
 	}
 	return required - min(l.arrivals.Load()+l.neverStarted.arrivals, required)
 }
@@ -102,17 +102,17 @@ func (l *load) countNeverSent(a schedule.Arrival) {
 	defer l.mu.Unlock()
 	l.neverStarted.arrivals++
 	l.neverStarted.requests += requests
-	if l.closed == nil {
+	if l.Closed == nil {
 		l.firstUnsent.add(a)
 	}
 }
 
 // turns returns the number of an arrival's requests. An arrival that cannot be read counts as one request.
 func (l *load) turns(index uint64) uint64 {
-	if !l.sessions {
+	if !l.Sessions {
 		return 1
 	}
-	ask, err := l.content.Spec(index, 0)
+	ask, err := l.Content.Spec(index, 0)
 	if err != nil {
 		return 1
 	}
@@ -141,16 +141,16 @@ func (l *load) countRestNeverSent(next func() (schedule.Arrival, bool)) {
 func (l *load) mustCountSessions() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sessions && !l.enough && (l.notStarted() > 0 || l.restUnknown())
+	return l.Sessions && !l.enough && (l.notStarted() > 0 || l.restUnknown())
 }
 
 // restUnknown reports whether only the rest of the schedule tells how many measured arrivals the agent still has. This
 // is so for an open loop with a number of arrivals whose agents are drawn, or that hands arrivals over by time.
 func (l *load) restUnknown() bool {
-	if !l.counted || l.closed != nil {
+	if !l.Counted || l.Closed != nil {
 		return false
 	}
-	_, known := schedule.Owed(l.stage.GetLoad(), l.part)
+	_, known := schedule.Owed(l.Assigned.GetLoad(), l.Part)
 	return !known
 }
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/clock"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // play sends the prepared request, and then the later turns of its session, one after another. It blocks until the last
@@ -43,7 +42,7 @@ func (w *worker) nextTurn(turn int) (scheduled clock.Instant, ok bool) {
 
 // keepAnswer appends the answer to the history, in memory that earlier sessions used.
 func (w *worker) keepAnswer() {
-	if !w.load.keepsAnswers {
+	if !w.load.KeepsAnswers {
 		return
 	}
 	n := len(w.answers)
@@ -60,19 +59,5 @@ func (w *worker) countUnsentTurns(turns int) {
 		w.load.orphaned.Add(uint64(turns))
 	default:
 		w.load.cutOff.Add(uint64(turns))
-	}
-}
-
-// sessionPlay returns how a workload's sessions are played, and whether it has sessions.
-func sessionPlay(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
-	switch c := w.GetContent().(type) {
-	case *spatev1.Workload_Sessions:
-		return c.Sessions.GetPlay(), true
-	case *spatev1.Workload_Sharegpt:
-		return c.Sharegpt.GetSessions(), c.Sharegpt.GetSessions() != nil
-	case *spatev1.Workload_Jsonl:
-		return c.Jsonl.GetSessions(), c.Jsonl.GetSessions() != nil
-	default:
-		return nil, false
 	}
 }

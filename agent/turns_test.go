@@ -11,13 +11,15 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // sessionStage returns a stage of chats whose sessions have 1, 2 or 3 turns.
-func sessionStage(load *spatev1.LoadPoint, play *spatev1.SessionPlay, engines ...*engine) *spatev1.Stage {
-	stage := stageOf(load, engines...)
+func sessionStage(load *spatev1.LoadPoint, play *spatev1.SessionPlay, engines ...*enginetest.Engine) *spatev1.Stage {
+	stage := enginetest.StageOf(load, engines...)
 	stage.Target.Api = "chat"
 	stage.Workload = &spatev1.Workload{Name: "chats",
 		Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{
@@ -37,13 +39,13 @@ func thinking(pause time.Duration) *spatev1.SessionPlay {
 // turnsOf returns how many turns the first n sessions of a stage have.
 func turnsOf(t *testing.T, stage *spatev1.Stage, n int) (turns []int) {
 	t.Helper()
-	s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
+	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	for i := range n {
-		ask, err := s.content.Spec(uint64(i), 0)
+		ask, err := s.Content.Spec(uint64(i), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,12 +65,12 @@ func sumOf(all []int) (sum uint64) {
 type message struct{ Role, Content string }
 
 // messagesOf returns the messages of each request, by ID.
-func messagesOf(t *testing.T, engines ...*engine) map[string][]message {
+func messagesOf(t *testing.T, engines ...*enginetest.Engine) map[string][]message {
 	t.Helper()
 	all := map[string][]message{}
 	for _, e := range engines {
-		ids := e.requests()
-		for i, body := range e.sent() {
+		ids := e.Requests()
+		for i, body := range e.Bodies() {
 			var m struct{ Messages []message }
 			if err := json.Unmarshal([]byte(body), &m); err != nil {
 				t.Fatal(err)
@@ -87,16 +89,16 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, b := newEngine(t, 0, 0), newEngine(t, 0, 0)
-			a.keep, b.keep = true, true
+			a, b := enginetest.New(t, 0, 0), enginetest.New(t, 0, 0)
+			a.KeepBodies, b.KeepBodies = true, true
 			stage := sessionStage(load, thinking(pause), a, b)
 			turns := turnsOf(t, stage, sessions)
 			var rows []*spatev1.RequestRecord
 			for rank := range uint32(2) {
-				o := begin(t, assignOf(stage, rank, 2, 1), limits{}).wait(t)
+				o := Begin(t, enginetest.AssignOf(stage, rank, 2, 1), ready.Limits{}).Wait(t)
 				rows = append(rows, o.rows...)
-				if o.totals.GetNeverSent() != 0 || o.totals.GetCounters().GetCompleted() != uint64(len(o.rows)) {
-					t.Errorf("totals %v", o.totals)
+				if o.Totals.GetNeverSent() != 0 || o.Totals.GetCounters().GetCompleted() != uint64(len(o.rows)) {
+					t.Errorf("totals %v", o.Totals)
 				}
 			}
 			if n := sumOf(turns); uint64(len(rows)) != n {
@@ -104,8 +106,8 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 			}
 			checkTurns(t, rows, turns, pause)
 			checkHistory(t, messagesOf(t, a, b), turns)
-			for i, e := range []*engine{a, b} {
-				for _, id := range e.requests() {
+			for i, e := range []*enginetest.Engine{a, b} {
+				for _, id := range e.Requests() {
 					var index int
 					if _, err := fmt.Sscanf(id, "run-0-%d", &index); err != nil || index%2 != i {
 						t.Errorf("%q came to endpoint %d: %v", id, i, err)
@@ -163,13 +165,13 @@ func checkHistory(t *testing.T, messages map[string][]message, turns []int) {
 }
 
 func TestPlannedHistoryDoesNotDependOnAnswers(t *testing.T) {
-	e := newEngine(t, 0, 0)
-	e.keep = true
-	o := begin(t, assignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8},
-		&spatev1.SessionPlay{History: "planned"}, e), 0), limits{}).wait(t)
-	bodies := e.sent()
-	if uint64(len(bodies)) != o.totals.GetCounters().GetCompleted() || len(bodies) <= 8 {
-		t.Fatalf("%d bodies, totals %v", len(bodies), o.totals)
+	e := enginetest.New(t, 0, 0)
+	e.KeepBodies = true
+	o := Begin(t, enginetest.AssignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8},
+		&spatev1.SessionPlay{History: "planned"}, e), 0), ready.Limits{}).Wait(t)
+	bodies := e.Bodies()
+	if uint64(len(bodies)) != o.Totals.GetCounters().GetCompleted() || len(bodies) <= 8 {
+		t.Fatalf("%d bodies, totals %v", len(bodies), o.Totals)
 	}
 	for _, body := range bodies {
 		if strings.Contains(body, "<run") {
@@ -179,24 +181,24 @@ func TestPlannedHistoryDoesNotDependOnAnswers(t *testing.T) {
 }
 
 func TestTurnThatFailsEndsItsSession(t *testing.T) {
-	e := newEngine(t, 0, 0)
+	e := enginetest.New(t, 0, 0)
 	stage := sessionStage(&spatev1.LoadPoint{Concurrency: 2, Requests: 10, WarmupRequests: 5}, nil, e)
 	turns := turnsOf(t, stage, 15)
 	warm, measured := slices.Index(turns[:5], 3), 5+slices.Index(turns[5:], 3)
 	if warm < 0 || measured < 5 {
 		t.Fatalf("no session of three turns among %v", turns)
 	}
-	e.fails = map[string]int{fmt.Sprintf("run-0-%d-0", warm): 500, fmt.Sprintf("run-0-%d-1", measured): 500}
-	o := begin(t, assignOf(stage, 0), limits{}).wait(t)
-	c := o.totals.GetCounters()
-	if c.GetFailed() != 1 || c.GetCompleted() != sumOf(turns[5:])-2 || o.totals.GetNeverSent() != 1 {
-		t.Errorf("totals %v", o.totals)
+	e.Fails = map[string]int{fmt.Sprintf("run-0-%d-0", warm): 500, fmt.Sprintf("run-0-%d-1", measured): 500}
+	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+	c := o.Totals.GetCounters()
+	if c.GetFailed() != 1 || c.GetCompleted() != sumOf(turns[5:])-2 || o.Totals.GetNeverSent() != 1 {
+		t.Errorf("totals %v", o.Totals)
 	}
 	if want := sumOf(turns[:5]) - 2; c.GetUnmeasuredEnded() != want {
 		t.Errorf("%d unmeasured, not %d", c.GetUnmeasuredEnded(), want)
 	}
-	if slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-2", measured)) ||
-		slices.Contains(e.requests(), fmt.Sprintf("run-0-%d-1", warm)) {
+	if slices.Contains(e.Requests(), fmt.Sprintf("run-0-%d-2", measured)) ||
+		slices.Contains(e.Requests(), fmt.Sprintf("run-0-%d-1", warm)) {
 		t.Error("a turn came behind one that failed")
 	}
 }
@@ -204,12 +206,12 @@ func TestTurnThatFailsEndsItsSession(t *testing.T) {
 // A session continues beyond the schedule's end, however short the drain timeout is compared to its pauses.
 func TestDrainTimeoutCountsFromTheLastTurn(t *testing.T) {
 	t.Parallel() // takes a second: the drain timeout must be long enough for a busy machine
-	e := newEngine(t, 0, 0)
+	e := enginetest.New(t, 0, 0)
 	stage := sessionStage(&spatev1.LoadPoint{Concurrency: 12, Requests: 12}, thinking(500*time.Millisecond), e)
 	stage.DrainTimeout = durationpb.New(400 * time.Millisecond)
-	o := begin(t, assignOf(stage, 0), limits{}).wait(t)
-	if c := o.totals.GetCounters(); c.GetCompleted() != sumOf(turnsOf(t, stage, 12)) || o.totals.GetNeverSent() != 0 {
-		t.Errorf("totals %v", o.totals)
+	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+	if c := o.Totals.GetCounters(); c.GetCompleted() != sumOf(turnsOf(t, stage, 12)) || o.Totals.GetNeverSent() != 0 {
+		t.Errorf("totals %v", o.Totals)
 	}
 }
 
@@ -229,14 +231,14 @@ func TestUnstartedSessionsCountAllTurnsAsNeverSent(t *testing.T) {
 			WarmupRequests: 7}, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stage := sessionStage(c.load, nil, newEngine(t, 0, 0))
-			s, err := prepare(t.Context(), assignOf(stage, 0), resourcesOf(limits{}))
+			stage := sessionStage(c.load, nil, enginetest.New(t, 0, 0))
+			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.close()
+			defer s.Close()
 			var last *spatev1.Snapshot
-			l := newLoad(s, clock.Now().Add(time.Hour), 0, func(s *spatev1.Snapshot) { last = s })
+			l := newLoad(s, loadConfig{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
 			l.stop(false, false)
 			l.run()
 			if got, want := last.GetTotals().GetNeverSent(),
@@ -257,15 +259,15 @@ func TestStopCutsSessionsOff(t *testing.T) {
 		for _, immediately := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, immediately %t", name, immediately), func(t *testing.T) {
 				t.Parallel()
-				e := newEngine(t, 2*time.Millisecond, 0)
+				e := enginetest.New(t, 2*time.Millisecond, 0)
 				stage := sessionStage(load, thinking(5*time.Millisecond), e)
-				u := begin(t, assignOf(stage, 0), limits{})
-				eventually(t, "some requests", func() bool { return len(e.requests()) > 10 })
+				u := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
+				enginetest.Eventually(t, "some requests", func() bool { return len(e.Requests()) > 10 })
 				u.stop(immediately, false)
-				o := u.wait(t)
-				if got, want := o.totals.GetCounters().GetStarted()+o.totals.GetNeverSent(),
-					sumOf(turnsOf(t, stage, sessions)); got != want || !o.totals.GetStopped() {
-					t.Errorf("%d requests started or never sent, the sessions have %d; totals %v", got, want, o.totals)
+				o := u.Wait(t)
+				if got, want := o.Totals.GetCounters().GetStarted()+o.Totals.GetNeverSent(),
+					sumOf(turnsOf(t, stage, sessions)); got != want || !o.Totals.GetStopped() {
+					t.Errorf("%d requests started or never sent, the sessions have %d; totals %v", got, want, o.Totals)
 				}
 			})
 		}

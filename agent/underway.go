@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -29,17 +30,21 @@ func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertaint
 	case clock.Until(start) > maxStartDistance || clock.Until(start) < -maxStartDistance:
 		return fmt.Errorf("%s was armed for a start %v from now", describe(ref), clock.Until(start))
 	}
-	a.load = newLoad(a.ready, start, uncertainty, func(s *spatev1.Snapshot) { r.emit(a, s) })
-	a.load.expire, a.load.account.requestHeartbeat = r.checkLease, r.requestHeartbeat
-	r.watchLease()
-	if a.rate == 0 { // the schedule does not tell the rate
-		a.load.rateCheck.max = r.resources.limits.maxRate
+	c := loadConfig{
+		Start: start, Uncertainty: uncertainty, NewWatch: r.newWatch,
+		Emit:   func(s *spatev1.Snapshot) { r.emit(a, s) },
+		Expire: r.checkLease, RequestHeartbeat: r.requestHeartbeat,
 	}
+	if a.rate == 0 { // the schedule does not tell the rate
+		c.MaxRate = r.resources.Limits.MaxRate
+	}
+	a.load = newLoad(a.ready, c)
+	r.watchLease()
 	if a.from != nil {
 		a.load.measure(*a.from)
 	}
 	r.work.Go(func() {
-		defer a.ready.close()
+		defer a.ready.Close()
 		a.load.run()
 	})
 	return nil
@@ -50,7 +55,7 @@ func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertaint
 func (r *runner) emit(a *assignment, s *spatev1.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.logPressure(a, r.outbox.add(a.ref, s))
+	r.logPressure(a, r.outbox.Add(a.ref, s))
 	if s.GetTotals() == nil {
 		return
 	}
@@ -62,15 +67,15 @@ func (r *runner) emit(a *assignment, s *spatev1.Snapshot) {
 }
 
 // logPressure logs once for an assignment that the outbox is too small. The caller holds r.mu.
-func (r *runner) logPressure(a *assignment, p pressure) {
-	if a.pressureLogged || p == (pressure{}) {
+func (r *runner) logPressure(a *assignment, p outbox.Pressure) {
+	if a.pressureLogged || p == (outbox.Pressure{}) {
 		return
 	}
 	a.pressureLogged = true
 	r.logger.Warn("the coordinator receives measurements too slowly: windows are merged, and request rows are "+
 		"dropped if merging is not enough",
-		"assignment", describe(a.ref), "waiting_bytes", r.outbox.size(), "limit_bytes", r.outbox.limit,
-		"dropped_rows", p.rows)
+		"assignment", describe(a.ref), "waiting_bytes", r.outbox.Size(), "limit_bytes", r.outbox.Limit(),
+		"dropped_rows", p.Rows)
 }
 
 // measure sets when measuring begins for the current assignment, before its start or after. It may be called again, to

@@ -38,9 +38,9 @@ type worker struct {
 
 func (l *load) newWorker(i int) *worker {
 	w := &worker{load: l, shard: l.recorder.Shard(i)}
-	form := l.client.Form()
+	form := l.Client.Form()
 	w.appendPrompt = func(dst []byte) []byte {
-		dst, w.buildErr = l.content.AppendPrompt(dst, workload.Request{
+		dst, w.buildErr = l.Content.AppendPrompt(dst, workload.Request{
 			Index: w.request.Index, Turn: w.request.Turn, Form: form, Answers: w.answers,
 		})
 		return dst
@@ -101,16 +101,16 @@ func (w *worker) prepare(a schedule.Arrival) bool {
 // prepareTurn makes one request of the arrival, and reports whether that succeeded.
 func (w *worker) prepareTurn(turn int) bool {
 	var err error
-	w.ask, err = w.load.content.Spec(w.request.Index, turn)
+	w.ask, err = w.load.Content.Spec(w.request.Index, turn)
 	w.request.Turn, w.request.ISL, w.request.OSL, w.request.Shared = turn, w.ask.ISL, w.ask.OSL, w.ask.Shared
 	if err == nil {
-		w.body = w.load.client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
+		w.body = w.load.Client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
 	}
 	if err := cmp.Or(err, w.buildErr); err != nil {
 		return w.failLoad(err)
 	}
 	w.makeRoom()
-	if w.load.records {
+	if w.load.Records {
 		h := fnv.New64a()
 		_, _ = h.Write(w.body)
 		w.request.BodyHash = h.Sum64()
@@ -138,14 +138,14 @@ func (w *worker) send(scheduled clock.Instant) {
 	if w.watch != nil {
 		w.watch.Began(scheduled, now)
 	}
-	w.load.client.Do(w.load.running, stream.Request{
+	w.load.Client.Do(w.load.running, stream.Request{
 		Endpoint:   w.request.Endpoint,
 		ID:         w.requestID(),
 		Body:       w.body,
 		Tokens:     w.ask.OSL,
 		OnToken:    w.onToken,
 		OnFrame:    w.onFrame,
-		KeepAnswer: w.load.keepsAnswers && w.request.Turn+1 < w.ask.Turns,
+		KeepAnswer: w.load.KeepsAnswers && w.request.Turn+1 < w.ask.Turns,
 	}, &w.observation)
 	w.shard.RecordEnd(&w.request, &w.observation)
 	if w.watch != nil {
@@ -156,7 +156,7 @@ func (w *worker) send(scheduled clock.Instant) {
 
 // requestID returns the ID of the request: RUN-STAGE-INDEX, with -TURN in a session of several turns.
 func (w *worker) requestID() string {
-	w.id = append(w.id[:0], w.load.prefix...)
+	w.id = append(w.id[:0], w.load.Prefix...)
 	w.id = strconv.AppendUint(w.id, w.request.Index, 10)
 	if w.ask.Turns > 1 {
 		w.id = append(w.id, '-')

@@ -269,16 +269,16 @@ func (c *calibrator) measure(ctx context.Context, load Load) (Row, error) {
 
 // window measures a load from an instant on.
 func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) (Row, error) {
-	if err := sleepUntil(ctx, from); err != nil {
-		return Row{}, err
+	if !clock.SleepUntil(ctx, from) {
+		return Row{}, context.Cause(ctx)
 	}
 	_, agent, simulator, err := c.read()
 	if err != nil {
 		return Row{}, err
 	}
 	all, known := machineCPU()
-	if err := sleepUntil(ctx, clock.Now().Add(c.config.Window)); err != nil {
-		return Row{}, err
+	if !clock.Sleep(ctx, c.config.Window) {
+		return Row{}, context.Cause(ctx)
 	}
 	reading, agentNow, simulatorNow, err := c.read()
 	if err != nil {
@@ -309,16 +309,4 @@ func (c *calibrator) read() (Reading, Usage, Usage, error) {
 	var used Usage
 	err := errors.Join(c.agent.ask(struct{}{}, &seen), c.simulator.ask(struct{}{}, &used))
 	return seen.Reading, seen.Usage, used, err
-}
-
-// sleepUntil waits until an instant. If ctx ends first, it returns the cause.
-func sleepUntil(ctx context.Context, until clock.Instant) error {
-	left := time.NewTimer(clock.Until(until))
-	defer left.Stop()
-	select {
-	case <-left.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

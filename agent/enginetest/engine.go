@@ -1,10 +1,10 @@
-package agent
+// Package enginetest has a small streaming server for tests of the agent, and stages and assignments for it.
+package enginetest
 
 import (
 	"cmp"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,16 +17,21 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// engine is a small streaming server: each answer has two tokens, with a delay before the first. A chat is answered
+// Engine is a small streaming server: each answer has two tokens, with a delay before the first. A chat is answered
 // with "<ID>", where ID is the request's ID.
-type engine struct {
+type Engine struct {
 	*httptest.Server
-	delay  time.Duration
-	status int            // 0: 200
-	most   int            // max_model_len that it reports; 0: none
-	fails  map[string]int // statuses of single requests, by ID
-	keep   bool           // keeps the bodies
-	counts bool           // its /metrics report how many requests it has answered
+	// Delay is the time before the first token.
+	Delay  time.Duration
+	status int // 0: 200
+	// MaxModelTokens is the max_model_len that the server reports. 0: none.
+	MaxModelTokens int
+	// Fails has the statuses of requests that fail, by ID.
+	Fails map[string]int
+	// KeepBodies keeps the bodies for Bodies.
+	KeepBodies bool
+	// CountsEnded makes /metrics report how many requests have been answered.
+	CountsEnded bool
 
 	mu     sync.Mutex
 	ids    []string // of the requests, in order of arrival
@@ -35,16 +40,18 @@ type engine struct {
 	ended  int      // requests that have been answered
 }
 
-func newEngine(t testing.TB, delay time.Duration, status int) *engine {
-	e := &engine{delay: delay, status: status}
+// New starts a server that answers each request with an HTTP status. 0: 200. It stops at the end of the test.
+func New(t testing.TB, delay time.Duration, status int) *Engine {
+	e := &Engine{Delay: delay, status: status}
 	e.Server = httptest.NewServer(e)
 	t.Cleanup(e.Close)
 	return e
 }
 
-func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers a request.
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body []byte
-	if e.keep {
+	if e.KeepBodies {
 		body, _ = io.ReadAll(r.Body)
 	} else {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -58,14 +65,14 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.ids = append(e.ids, id)
 	e.bodies = append(e.bodies, string(body))
 	e.mu.Unlock()
-	if status := cmp.Or(e.fails[id], e.status); status != 0 {
+	if status := cmp.Or(e.Fails[id], e.status); status != 0 {
 		http.Error(w, `{"error":{"message":"no"}}`, status)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.(http.Flusher).Flush()
 	select {
-	case <-time.After(e.delay):
+	case <-time.After(e.Delay):
 	case <-r.Context().Done():
 		return
 	}
@@ -94,46 +101,46 @@ var (
 )
 
 // tell answers a request about the server.
-func (e *engine) tell(w http.ResponseWriter, r *http.Request) {
+func (e *Engine) tell(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	e.asked++
 	ended := e.ended
 	e.mu.Unlock()
-	if e.counts && r.URL.Path == "/metrics" {
+	if e.CountsEnded && r.URL.Path == "/metrics" {
 		fmt.Fprintf(w, "# TYPE vllm:e2e_request_latency_seconds histogram\nvllm:e2e_request_latency_seconds_sum %d\n"+
 			"vllm:e2e_request_latency_seconds_count %d\n", ended, ended)
 		return
 	}
-	if e.most == 0 || !strings.HasSuffix(r.URL.Path, "/models") {
+	if e.MaxModelTokens == 0 || !strings.HasSuffix(r.URL.Path, "/models") {
 		http.NotFound(w, r)
 		return
 	}
-	fmt.Fprintf(w, `{"object":"list","data":[{"id":"m","object":"model","max_model_len":%d}]}`, e.most)
+	fmt.Fprintf(w, `{"object":"list","data":[{"id":"m","object":"model","max_model_len":%d}]}`, e.MaxModelTokens)
 }
 
-// requests returns the IDs of the requests so far.
-func (e *engine) requests() []string {
+// Requests returns the IDs of the requests so far.
+func (e *Engine) Requests() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.ids...)
 }
 
-// sent returns the bodies of the requests so far, in the order of requests.
-func (e *engine) sent() []string {
+// Bodies returns the bodies of the requests so far, in the order of requests.
+func (e *Engine) Bodies() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]string(nil), e.bodies...)
 }
 
-// questions returns how often the server was asked about itself.
-func (e *engine) questions() int {
+// Questions returns how often the server was asked about itself.
+func (e *Engine) Questions() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.asked
 }
 
-// stageOf returns a stage of 4:2 tokens against servers.
-func stageOf(load *spatev1.LoadPoint, engines ...*engine) *spatev1.Stage {
+// StageOf returns a stage of 4:2 tokens against servers.
+func StageOf(load *spatev1.LoadPoint, engines ...*Engine) *spatev1.Stage {
 	var urls []string
 	for _, e := range engines {
 		urls = append(urls, e.URL)
@@ -152,8 +159,8 @@ func stageOf(load *spatev1.LoadPoint, engines ...*engine) *spatev1.Stage {
 	}
 }
 
-// assignOf returns the assignment of a stage to a single agent, or to one of several.
-func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Assign {
+// AssignOf returns the assignment of a stage to a single agent, or to one of several.
+func AssignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Assign {
 	if len(weights) == 0 {
 		weights = []uint32{1}
 	}
@@ -166,7 +173,17 @@ func assignOf(stage *spatev1.Stage, rank uint32, weights ...uint32) *spatev1.Ass
 	}
 }
 
-// resourcesOf returns the kit of an agent with these limits and without a directory for datasets.
-func resourcesOf(l limits) resources {
-	return resources{limits: l, datasets: &datasets{}, findings: &findings{}, logger: slog.New(slog.DiscardHandler)}
+// Eventually waits until a condition holds.
+func Eventually(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(20 * time.Second)
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package agent
+package ready
 
 import (
 	"context"
@@ -23,12 +23,12 @@ const tensorRTPath = "/prometheus/metrics"
 // watchServers prepares to read the metrics of the servers that were assigned to this agent. It leaves out servers that
 // the agent may not ask, and servers without metrics unless the plan says that they have some. It notes both and does
 // not fail: the load does not need metrics. It blocks for at most 2 s.
-func (s *readyStage) watchServers(ctx context.Context, a *spatev1.Assign, res resources) error {
-	sources, err := s.sources(ctx, a.GetServerSources(), res.limits)
+func (s *Stage) watchServers(ctx context.Context, a *spatev1.Assign, res *Resources) error {
+	sources, err := s.sources(ctx, a.GetServerSources(), res.Limits)
 	if err != nil || len(sources) == 0 {
 		return err
 	}
-	config, err := s.clientConfig(a.GetSecrets())
+	config, err := s.ClientConfig(a.GetSecrets())
 	if err != nil {
 		return err
 	}
@@ -37,32 +37,32 @@ func (s *readyStage) watchServers(ctx context.Context, a *spatev1.Assign, res re
 	}
 	trust, proxy, err := config.Connection.TLSAndProxy()
 	if err != nil {
-		return fmt.Errorf("target %s: %w", s.target().GetName(), err)
+		return fmt.Errorf("target %s: %w", s.Target().GetName(), err)
 	}
-	metrics := s.target().GetServerMetrics()
-	s.servers = scrape.New(scrape.Config{
-		Sources: sources, Optional: !plans.NamesServerMetrics(s.target()), Names: metrics.GetNames(),
-		Account: plans.AccountMetrics(s.target()), Model: s.target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
-		OnFailure: failureLogger(res.logger),
-		Secret:    s.client.HoldsSecret,
+	metrics := s.Target().GetServerMetrics()
+	s.Servers = scrape.New(scrape.Config{
+		Sources: sources, Optional: !plans.NamesServerMetrics(s.Target()), Names: metrics.GetNames(),
+		Account: plans.AccountMetrics(s.Target()), Model: s.Target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
+		OnFailure: failureLogger(res.Logger),
+		Secret:    s.Client.HoldsSecret,
 	})
 	if len(metrics.GetUrls()) > 0 {
 		return nil
 	}
-	missing := s.servers.Find(ctx)
-	if plans.NamesServerMetrics(s.target()) {
+	missing := s.Servers.Find(ctx)
+	if plans.NamesServerMetrics(s.Target()) {
 		return nil // failures are reported and counted at each reading
 	}
 	s.noteMissing(missing)
 	if len(missing) == len(sources) {
-		s.servers = nil
+		s.Servers = nil
 	}
 	return nil
 }
 
 // sources returns the sources with the given numbers, without those that the agent may not ask.
-func (s *readyStage) sources(ctx context.Context, numbers []uint32, l limits) (sources []scrape.Source, err error) {
-	urls := plans.ServerSources(s.target())
+func (s *Stage) sources(ctx context.Context, numbers []uint32, l Limits) (sources []scrape.Source, err error) {
+	urls := plans.ServerSources(s.Target())
 	for _, number := range numbers {
 		if int(number) >= len(urls) {
 			return nil, fmt.Errorf("server metrics: source %d of %d does not exist: coordinator and agent have "+
@@ -70,7 +70,7 @@ func (s *readyStage) sources(ctx context.Context, numbers []uint32, l limits) (s
 				number, len(urls))
 		}
 		source := scrape.Source{Number: number, URL: urls[number]}
-		if len(s.target().GetServerMetrics().GetUrls()) == 0 {
+		if len(s.Target().GetServerMetrics().GetUrls()) == 0 {
 			source.FallbackURL = strings.TrimSuffix(source.URL, "/metrics") + tensorRTPath
 		}
 		if err := s.mayScrape(ctx, source.URL, l); err != nil {
@@ -83,7 +83,7 @@ func (s *readyStage) sources(ctx context.Context, numbers []uint32, l limits) (s
 }
 
 // noteMissing adds one note about all servers without metrics.
-func (s *readyStage) noteMissing(missing []scrape.Missing) {
+func (s *Stage) noteMissing(missing []scrape.Missing) {
 	if len(missing) == 0 {
 		return
 	}
@@ -103,26 +103,26 @@ func failureLogger(logger *slog.Logger) func(url string, err error) {
 }
 
 // mayScrape returns an error if the agent may not ask a server for its metrics.
-func (s *readyStage) mayScrape(ctx context.Context, source string, l limits) error {
+func (s *Stage) mayScrape(ctx context.Context, source string, l Limits) error {
 	u, err := url.Parse(source)
 	if err != nil {
 		return err
 	}
-	throughProxy := s.target().GetConnection().GetProxy() != "" && plans.BesideEndpoint(s.target(), source)
+	throughProxy := s.Target().GetConnection().GetProxy() != "" && plans.BesideEndpoint(s.Target(), source)
 	return l.check(ctx, u, throughProxy, s.pins)
 }
 
 // note adds a note to a copy of what was found out about the target, because other stages share the original.
-func (s *readyStage) note(format string, args ...any) {
-	s.found.Preparation = proto.CloneOf(s.found.Preparation)
-	s.found.Preparation.Notes = append(s.found.Preparation.Notes, fmt.Sprintf(format, args...))
+func (s *Stage) note(format string, args ...any) {
+	s.Found.Preparation = proto.CloneOf(s.Found.Preparation)
+	s.Found.Preparation.Notes = append(s.Found.Preparation.Notes, fmt.Sprintf(format, args...))
 }
 
 // setAccess sets how a source is asked. The target's TLS and proxy settings are used for the machines of its endpoints.
 // Its key and headers are sent only to the endpoints' own hosts and ports.
-func (s *readyStage) setAccess(source *scrape.Source, config stream.Config) {
-	source.OnTargetHost = plans.BesideEndpoint(s.target(), source.URL)
-	if !slices.ContainsFunc(s.target().GetEndpoints(),
+func (s *Stage) setAccess(source *scrape.Source, config stream.Config) {
+	source.OnTargetHost = plans.BesideEndpoint(s.Target(), source.URL)
+	if !slices.ContainsFunc(s.Target().GetEndpoints(),
 		func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }) {
 		return
 	}

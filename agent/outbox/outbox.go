@@ -1,4 +1,5 @@
-package agent
+// Package outbox keeps what an agent measured until the coordinator has it for good.
+package outbox
 
 import (
 	"context"
@@ -12,13 +13,14 @@ import (
 )
 
 const (
-	// outboxBytes bounds the snapshots that wait for acks. Beyond it, snapshots that were never sent are merged.
-	outboxBytes = 256 << 20
+	// DefaultLimit bounds the snapshots that wait for acks, in bytes. Beyond it, snapshots that were never sent are
+	// merged.
+	DefaultLimit = 256 << 20
 	// maxSent is how many snapshots are sent and not acked at a time. All others can still be merged.
 	maxSent = 16
 )
 
-// outbox keeps snapshots, in order, until the coordinator has acked them:
+// Outbox keeps snapshots, in order, until the coordinator has acked them:
 //
 //	add -> fresh -> next: named by a sequence number -> sent -> answered
 //	         |                                           ^  |
@@ -26,7 +28,7 @@ const (
 //
 // A snapshot that was sent never changes again, because the coordinator may have it. One that was not sent has no
 // number yet and can be merged with its neighbour without leaving a hole. An outbox is safe for concurrent use.
-type outbox struct {
+type Outbox struct {
 	agent       string
 	incarnation uint64
 	limit       int // bytes
@@ -58,8 +60,10 @@ type parcel struct {
 	unmergeable bool // cannot be merged with the next one
 }
 
-func newOutbox(agent string, incarnation uint64, limit int) *outbox {
-	return &outbox{agent: agent, incarnation: incarnation, limit: limit, counts: map[string]*count{},
+// New returns an empty outbox of an agent. incarnation tells this process from earlier ones of the same agent. limit
+// bounds the snapshots that wait, in bytes.
+func New(agent string, incarnation uint64, limit int) *Outbox {
+	return &Outbox{agent: agent, incarnation: incarnation, limit: limit, counts: map[string]*count{},
 		changed: make(chan struct{})}
 }
 
@@ -81,14 +85,14 @@ func (p *parcel) mergedWith(next *parcel, sum *spatev1.Snapshot) *parcel {
 	return both
 }
 
-// pressure is what adding a snapshot cost.
-type pressure struct {
+// Pressure is what adding a snapshot cost.
+type Pressure struct {
 	merges int // pairs of snapshots merged
-	rows   int // rows dropped
+	Rows   int // rows dropped
 }
 
-// add adds a snapshot of an assignment. It never refuses one.
-func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) pressure {
+// Add adds a snapshot of an assignment. It never refuses one.
+func (o *Outbox) Add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) Pressure {
 	s.StageIndex, s.Revision = ref.GetStageIndex(), ref.GetRevision()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,14 +102,14 @@ func (o *outbox) add(ref *spatev1.AssignmentRef, s *spatev1.Snapshot) pressure {
 		o.bytes += p.bytes
 	}
 	done := o.shrink()
-	o.merges, o.dropped = o.merges+uint64(done.merges), o.dropped+uint64(done.rows)
+	o.merges, o.dropped = o.merges+uint64(done.merges), o.dropped+uint64(done.Rows)
 	o.change()
 	return done
 }
 
 // shrink brings the outbox within its limit: by merging, and when nothing more can be merged by dropping rows, the
 // oldest first. The caller holds o.mu.
-func (o *outbox) shrink() (done pressure) {
+func (o *Outbox) shrink() (done Pressure) {
 	for o.bytes > o.limit {
 		if i := o.closestPair(); i >= 0 {
 			if o.mergeAt(i) {
@@ -117,7 +121,7 @@ func (o *outbox) shrink() (done pressure) {
 		if rows == 0 {
 			break
 		}
-		done.rows += rows
+		done.Rows += rows
 	}
 	return done
 }
@@ -125,7 +129,7 @@ func (o *outbox) shrink() (done pressure) {
 // closestPair returns the index of the first of two neighbours to merge, or -1 if none can be merged. It picks the pair
 // that covers the least time together, the oldest of several. This keeps windows about equally long and merges no
 // snapshot more often than necessary.
-func (o *outbox) closestPair() int {
+func (o *Outbox) closestPair() int {
 	at, least := -1, uint32(0)
 	for i := range len(o.fresh) - 1 {
 		a, b := o.fresh[i], o.fresh[i+1]
@@ -146,7 +150,7 @@ func (p *parcel) mergeable(next *parcel) bool {
 }
 
 // mergeAt merges a fresh snapshot with the next one, and reports whether they fit.
-func (o *outbox) mergeAt(i int) bool {
+func (o *Outbox) mergeAt(i int) bool {
 	a, b := o.fresh[i], o.fresh[i+1]
 	sum, fits := merge.Snapshots(a.snapshot, b.snapshot)
 	if !fits {
@@ -164,7 +168,7 @@ func (o *outbox) mergeAt(i int) bool {
 }
 
 // dropRows drops the rows of the oldest fresh snapshot that has any, and returns their number.
-func (o *outbox) dropRows() int {
+func (o *Outbox) dropRows() int {
 	for i, p := range o.fresh {
 		if p.rows == 0 {
 			continue
@@ -181,8 +185,8 @@ func (o *outbox) dropRows() int {
 	return 0
 }
 
-// next returns the next snapshot to send over the current connection. It blocks until there is one or ctx ends.
-func (o *outbox) next(ctx context.Context) (*spatev1.Snapshot, error) {
+// Next returns the next snapshot to send over the current connection. It blocks until there is one or ctx ends.
+func (o *Outbox) Next(ctx context.Context) (*spatev1.Snapshot, error) {
 	for {
 		s, changed := o.poll()
 		if s != nil {
@@ -196,7 +200,7 @@ func (o *outbox) next(ctx context.Context) (*spatev1.Snapshot, error) {
 	}
 }
 
-func (o *outbox) poll() (*spatev1.Snapshot, <-chan struct{}) {
+func (o *Outbox) poll() (*spatev1.Snapshot, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.onConnection == len(o.sent) {
@@ -213,7 +217,7 @@ func (o *outbox) poll() (*spatev1.Snapshot, <-chan struct{}) {
 
 // assignKey gives a snapshot its number, and sets the number of snapshots in the totals of a stage. The caller holds
 // o.mu.
-func (o *outbox) assignKey(p *parcel) {
+func (o *Outbox) assignKey(p *parcel) {
 	c := o.counts[p.run]
 	if c == nil {
 		c = &count{}
@@ -230,8 +234,8 @@ func (o *outbox) assignKey(p *parcel) {
 	}
 }
 
-// answered removes a snapshot that was acked or refused, and returns it, or nil if it was not waiting for an answer.
-func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
+// Answered removes a snapshot that was acked or refused, and returns it, or nil if it was not waiting for an answer.
+func (o *Outbox) Answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, p := range o.sent[:o.onConnection] {
@@ -246,36 +250,39 @@ func (o *outbox) answered(key *spatev1.SnapshotKey) *spatev1.Snapshot {
 	return nil
 }
 
-// rewind is called for a new connection: everything sent and not acked is sent again.
-func (o *outbox) rewind() {
+// Rewind is called for a new connection: everything sent and not acked is sent again.
+func (o *Outbox) Rewind() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.onConnection = 0
 }
 
-// waiting returns the number of snapshots not acked yet.
-func (o *outbox) waiting() int {
+// Limit returns the limit of the size, in bytes.
+func (o *Outbox) Limit() int { return o.limit }
+
+// Waiting returns the number of snapshots not acked yet.
+func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.sent) + len(o.fresh)
 }
 
-// size returns the size of all snapshots not acked yet, in bytes.
-func (o *outbox) size() int {
+// Size returns the size of all snapshots not acked yet, in bytes.
+func (o *Outbox) Size() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bytes
 }
 
-// losses returns how often snapshots were merged, and how many rows were dropped.
-func (o *outbox) losses() (merges, rows uint64) {
+// Losses returns how often snapshots were merged, and how many rows were dropped.
+func (o *Outbox) Losses() (merges, rows uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.merges, o.dropped
 }
 
-// holds reports whether any snapshot of a stage is not acked yet.
-func (o *outbox) holds(ref *spatev1.AssignmentRef) bool {
+// Holds reports whether any snapshot of a stage is not acked yet.
+func (o *Outbox) Holds(ref *spatev1.AssignmentRef) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(slices.Concat(o.sent, o.fresh), func(p *parcel) bool {
@@ -283,8 +290,8 @@ func (o *outbox) holds(ref *spatev1.AssignmentRef) bool {
 	})
 }
 
-// awaitEmpty blocks until every snapshot is acked or ctx ends, and reports whether all are acked.
-func (o *outbox) awaitEmpty(ctx context.Context) bool {
+// AwaitEmpty blocks until every snapshot is acked or ctx ends, and reports whether all are acked.
+func (o *Outbox) AwaitEmpty(ctx context.Context) bool {
 	for {
 		o.mu.Lock()
 		empty, changed := len(o.sent)+len(o.fresh) == 0, o.changed
@@ -301,7 +308,7 @@ func (o *outbox) awaitEmpty(ctx context.Context) bool {
 }
 
 // change wakes all waiters. The caller holds o.mu.
-func (o *outbox) change() {
+func (o *Outbox) change() {
 	close(o.changed)
 	o.changed = make(chan struct{})
 }

@@ -1,18 +1,17 @@
 //go:build unix
 
-package agent
+package ready
 
 import (
 	"fmt"
 	"math"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// raiseFileLimit raises the soft limit of open files to the hard limit: each stream needs a file.
-func raiseFileLimit() error {
+// RaiseFileLimit raises the soft limit of open files to the hard limit: each stream needs a file.
+func RaiseFileLimit() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("limit of open files: %w", err)
@@ -28,8 +27,8 @@ func raiseFileLimit() error {
 	return nil
 }
 
-// countFiles reads the limit of open files, and the number of open files where the system lists them.
-func countFiles() files {
+// CountFiles reads the limit of open files, and the number of open files where the system lists them.
+func CountFiles() files {
 	f := files{limit: math.MaxInt}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < math.MaxInt {
@@ -39,13 +38,4 @@ func countFiles() files {
 		f.open = len(entries)
 	}
 	return f
-}
-
-// cpuTime returns the CPU time of the process on all cores, or 0 if it is not known.
-func cpuTime() time.Duration {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -1,4 +1,4 @@
-package agent
+package ready
 
 import (
 	"context"
@@ -13,31 +13,32 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
 )
 
-// datasets finds the rows of workloads, in the agent's own directory or else at the coordinator. It outlives sessions:
+// Datasets finds the rows of workloads, in the agent's own directory or else at the coordinator. It outlives sessions:
 // an interrupted transfer continues over the next session. It is safe for concurrent use.
-type datasets struct {
-	dir    string
-	limits retention.Limits // of the directory; zero: nothing is deleted
-	log    *slog.Logger     // logs what is deleted; not nil if there are limits
+type Datasets struct {
+	Dir    string
+	Limits retention.Limits // of the directory; zero: nothing is deleted
+	Log    *slog.Logger     // logs what is deleted; not nil if there are limits
 
 	mu      sync.Mutex
 	service spatev1.ControlServiceClient // of the current session; nil: none
 }
 
-// setService sets the connection over which datasets are fetched. Nil: there is none.
-func (d *datasets) setService(service spatev1.ControlServiceClient) {
+// SetService sets the connection over which datasets are fetched. Nil: there is none.
+func (d *Datasets) SetService(service spatev1.ControlServiceClient) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.service = service
 }
 
-func (d *datasets) coordinator() spatev1.ControlServiceClient {
+func (d *Datasets) coordinator() spatev1.ControlServiceClient {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.service
@@ -46,18 +47,18 @@ func (d *datasets) coordinator() spatev1.ControlServiceClient {
 // path returns the path of a dataset's file. If the file is missing, path fetches it, blocks until it has arrived or
 // ctx ends, and then deletes datasets beyond the limits. It retries when the connection breaks, and returns any other
 // error at once.
-func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
-	if d.dir == "" {
+func (d *Datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error) {
+	if d.Dir == "" {
 		return "", fmt.Errorf("dataset %s: the agent has no directory for datasets", ds.GetSha256())
 	}
-	s, err := store.Open(d.dir)
+	s, err := store.Open(d.Dir)
 	if err != nil {
 		return "", err
 	}
 	if path, found, err := s.Path(ds.GetSha256(), ds.GetSize()); err != nil || found {
 		return path, err
 	}
-	if most := d.limits.Bytes; most > 0 && ds.GetSize() > most {
+	if most := d.Limits.Bytes; most > 0 && ds.GetSize() > most {
 		return "", fmt.Errorf("dataset %s has %d bytes, and this agent keeps at most %d of all datasets: raise its "+
 			"--keep-datasets-size",
 			ds.GetSha256(), ds.GetSize(), most)
@@ -69,29 +70,29 @@ func (d *datasets) path(ctx context.Context, ds *spatev1.Dataset) (string, error
 	return path, err
 }
 
-// open deletes datasets beyond the limits, if there is a directory.
-func (d *datasets) open() {
-	if _, err := os.Stat(d.dir); err != nil {
+// Open deletes datasets beyond the limits, if there is a directory.
+func (d *Datasets) Open() {
+	if _, err := os.Stat(d.Dir); err != nil {
 		return // the directory is made when it is needed
 	}
-	if s, err := store.Open(d.dir); err == nil {
+	if s, err := store.Open(d.Dir); err == nil {
 		d.prune(s)
 	}
 }
 
 // prune deletes datasets beyond the limits. Recently used ones stay. One that a stage has open stays on disk until it
 // is closed.
-func (d *datasets) prune(s *store.Store) {
-	if d.limits == (retention.Limits{}) {
+func (d *Datasets) prune(s *store.Store) {
+	if d.Limits == (retention.Limits{}) {
 		return
 	}
-	gone, err := s.Prune(d.limits, time.Now(), nil)
+	gone, err := s.Prune(d.Limits, time.Now(), nil)
 	for _, g := range gone {
-		d.log.Info("dataset removed: the directory was beyond its limits",
+		d.Log.Info("dataset removed: the directory was beyond its limits",
 			"sha256", g.Name, "bytes", g.Bytes, "used", g.Used)
 	}
 	if err != nil {
-		d.log.Warn("datasets cannot be removed", "error", err)
+		d.Log.Warn("datasets cannot be removed", "error", err)
 	}
 }
 
@@ -99,7 +100,7 @@ func (d *datasets) prune(s *store.Store) {
 const fetchPause = 500 * time.Millisecond
 
 // fetch copies a dataset from the coordinator.
-func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Dataset) (path string, err error) {
+func (d *Datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Dataset) (path string, err error) {
 	in, err := s.Create(ds.GetSha256(), ds.GetSize())
 	if err != nil {
 		return "", err
@@ -115,7 +116,7 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 		case !transient(err):
 			return "", fmt.Errorf("dataset %s cannot be fetched: %s", ds.GetSha256(), reason.Plain(err.Error()))
 		default:
-			sleepFor(ctx, fetchPause)
+			clock.Sleep(ctx, fetchPause)
 		}
 	}
 	return in.Commit()
@@ -125,7 +126,7 @@ func (d *datasets) fetch(ctx context.Context, s *store.Store, ds *spatev1.Datase
 var errNotConnected = status.Error(codes.Unavailable, "not connected to the coordinator")
 
 // transfer copies the missing bytes, until the connection breaks.
-func (d *datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1.Dataset) error {
+func (d *Datasets) transfer(ctx context.Context, in *store.Incoming, ds *spatev1.Dataset) error {
 	service := d.coordinator()
 	if service == nil {
 		return errNotConnected

@@ -1,4 +1,4 @@
-package agent
+package ready
 
 import (
 	"runtime"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestSourceAddressesAreTried(t *testing.T) {
-	got, err := sourceAddresses([]string{"127.0.0.1"})
+	got, err := SourceAddresses([]string{"127.0.0.1"})
 	if err != nil || len(got) != 1 || got[0].String() != "127.0.0.1" {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -18,7 +18,7 @@ func TestSourceAddressesAreTried(t *testing.T) {
 		"is listed twice": {"127.0.0.1", "127.0.0.1"},
 		"192.0.2.1 is not available on this machine": {"127.0.0.1", "192.0.2.1"},
 	} {
-		if _, err := sourceAddresses(list); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := SourceAddresses(list); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", list, err, want)
 		}
 	}
@@ -26,7 +26,7 @@ func TestSourceAddressesAreTried(t *testing.T) {
 
 // An assignment with too few ports is rejected before it starts, with advice.
 func TestPortsOfAStage(t *testing.T) {
-	sources, err := sourceAddresses([]string{"127.0.0.1"})
+	sources, err := SourceAddresses([]string{"127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,16 +39,16 @@ func TestPortsOfAStage(t *testing.T) {
 		t.Skip("this system does not tell its ports")
 	}
 	for want, p := range map[int]ports{
-		2 * each: limits{}.portsTowards(target), each: limits{sources: sources}.portsTowards(&spatev1.Target{
+		2 * each: Limits{}.portsTowards(target), each: Limits{Sources: sources}.portsTowards(&spatev1.Target{
 			Endpoints: target.GetEndpoints(), Connection: &spatev1.Connection{Proxy: "http://p"},
 		}),
-		4 * each: limits{sources: append(sources, sources...)}.portsTowards(target),
+		4 * each: Limits{Sources: append(sources, sources...)}.portsTowards(target),
 	} {
 		if got := p.connections(1); got != want {
 			t.Errorf("%+v are %d connections, want %d", p, got, want)
 		}
 		for shares := 1; shares <= 3; shares++ {
-			l := limits{agentsInProcess: shares}
+			l := Limits{AgentsInProcess: shares}
 			if err := l.checkPorts(want/shares, p); err != nil {
 				t.Error(err)
 			}
@@ -57,7 +57,7 @@ func TestPortsOfAStage(t *testing.T) {
 			}
 		}
 	}
-	if err := (limits{}).checkPorts(1<<30, ports{}); err != nil {
+	if err := (Limits{}).checkPorts(1<<30, ports{}); err != nil {
 		t.Errorf("where ports are not known: %v", err)
 	}
 }

@@ -1,14 +1,10 @@
 //go:build !unix
 
-package agent
+package ready
 
-import (
-	"math"
-	"time"
-)
+import "math"
 
+// raiseFileLimit does nothing on this system.
 func raiseFileLimit() error { return nil }
 
 func countFiles() files { return files{limit: math.MaxInt} }
-
-func cpuTime() time.Duration { return 0 }

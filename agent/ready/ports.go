@@ -1,4 +1,4 @@
-package agent
+package ready
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// sourceAddresses parses the addresses that connections are made from, and checks that they belong to this machine.
-func sourceAddresses(texts []string) ([]netip.Addr, error) {
+// SourceAddresses parses the addresses that connections are made from, and checks that they belong to this machine.
+func SourceAddresses(texts []string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	seen := map[netip.Addr]bool{}
 	for _, text := range texts {
@@ -39,7 +39,7 @@ func sourceAddresses(texts []string) ([]netip.Addr, error) {
 type ports struct{ each, sources, endpoints int }
 
 // portsTowards counts the ports towards a target. The zero value means that they are not known.
-func (l limits) portsTowards(t *spatev1.Target) ports {
+func (l Limits) portsTowards(t *spatev1.Target) ports {
 	each := countPorts()
 	if each == 0 {
 		return ports{}
@@ -53,15 +53,15 @@ func (l limits) portsTowards(t *spatev1.Target) ports {
 			hops[u.Scheme+u.Host] = true
 		}
 	}
-	return ports{each: each, sources: max(1, len(l.sources)), endpoints: max(1, len(hops))}
+	return ports{each: each, sources: max(1, len(l.Sources)), endpoints: max(1, len(hops))}
 }
 
 // connections returns how many connections each of several agents may have. 0: not known.
 func (p ports) connections(agents int) int { return p.each * p.sources * p.endpoints / max(agents, 1) }
 
 // checkPorts returns an error if there are not enough ports for that many requests in flight.
-func (l limits) checkPorts(streams int, p ports) error {
-	most := p.connections(l.agentsInProcess)
+func (l Limits) checkPorts(streams int, p ports) error {
+	most := p.connections(l.AgentsInProcess)
 	if most == 0 || streams <= most {
 		return nil
 	}

@@ -1,19 +1,16 @@
-package agent
+package outbox
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/agent/merge"
-	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -85,7 +82,7 @@ func measured(window uint32, started, rows uint64) *spatev1.Snapshot {
 func TestOutboxDeliversEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.SampledFrom([]int{0, 100, 1000, 1 << 30}).Draw(t, "limit")
-		o := newOutbox("a", 1, limit)
+		o := New("a", 1, limit)
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		added := map[uint32]*sums{}
@@ -110,10 +107,10 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 			if totals {
 				s.Totals = &spatev1.Totals{Snapshots: total.windows}
 			}
-			o.add(ref, s)
+			o.Add(ref, s)
 		}
 		send := func(t *rapid.T) {
-			s, err := o.next(ended)
+			s, err := o.Next(ended)
 			if errors.Is(err, context.Canceled) {
 				return
 			}
@@ -121,7 +118,7 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 			unacked = append(unacked, s.GetKey())
 		}
 		ack := func(i int) {
-			o.answered(unacked[i])
+			o.Answered(unacked[i])
 			unacked = slices.Delete(unacked, i, i+1)
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -138,12 +135,12 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 				}
 			},
 			"strange ack": func(t *rapid.T) {
-				if o.answered(&spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1,
+				if o.Answered(&spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1,
 					Sequence: 1 << 40}) != nil {
 					t.Fatal("an answer to nothing took something")
 				}
 			},
-			"reconnect": func(*rapid.T) { o.rewind(); unacked = nil },
+			"reconnect": func(*rapid.T) { o.Rewind(); unacked = nil },
 			"": func(t *rapid.T) {
 				if len(o.sent) > maxSent {
 					t.Fatalf("%d sent and not acked", len(o.sent))
@@ -153,14 +150,14 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 				}
 			},
 		})
-		o.rewind()
+		o.Rewind()
 		unacked = nil
-		for o.waiting() > 0 {
+		for o.Waiting() > 0 {
 			send(t)
 			ack(0)
 		}
-		if !o.awaitEmpty(ended) || o.size() != 0 {
-			t.Fatalf("%d bytes left in an empty outbox", o.size())
+		if !o.AwaitEmpty(ended) || o.Size() != 0 {
+			t.Fatalf("%d bytes left in an empty outbox", o.Size())
 		}
 		for stage, want := range added {
 			if got := coordinator.sum(t, stage); got != *want {
@@ -171,10 +168,10 @@ func TestOutboxDeliversEachOnce(t *testing.T) {
 }
 
 func TestSequencesCountByRun(t *testing.T) {
-	o := newOutbox("a", 9, 1<<20)
+	o := New("a", 9, 1<<20)
 	for i, run := range []string{"x", "x", "y", "x"} {
-		o.add(&spatev1.AssignmentRef{RunId: run}, &spatev1.Snapshot{})
-		s, err := o.next(t.Context())
+		o.Add(&spatev1.AssignmentRef{RunId: run}, &spatev1.Snapshot{})
+		s, err := o.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,25 +186,25 @@ func TestSequencesCountByRun(t *testing.T) {
 // Rows are dropped, the oldest first, only when nothing can be merged.
 func TestRowsAreDroppedLast(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "run"}
-	bare := newOutbox("a", 1, 400)
+	bare := New("a", 1, 400)
 	for w := range uint32(100) {
-		if p := bare.add(ref, measured(w, 3, 0)); p.rows != 0 {
+		if p := bare.Add(ref, measured(w, 3, 0)); p.Rows != 0 {
 			t.Fatalf("rows dropped of a snapshot without: %+v", p)
 		}
 	}
-	if bare.size() > 400 || len(bare.fresh) < 3 {
-		t.Errorf("%d bytes in %d snapshots", bare.size(), len(bare.fresh))
+	if bare.Size() > 400 || len(bare.fresh) < 3 {
+		t.Errorf("%d bytes in %d snapshots", bare.Size(), len(bare.fresh))
 	}
-	full := newOutbox("a", 1, 1000)
+	full := New("a", 1, 1000)
 	for w := range uint32(100) {
-		full.add(ref, measured(w, 3, 4))
+		full.Add(ref, measured(w, 3, 4))
 	}
 	last := full.fresh[len(full.fresh)-1].snapshot
-	if full.size() > 1000 || len(last.GetRecords()) == 0 || full.fresh[0].snapshot.GetDroppedRecords() == 0 {
-		t.Errorf("%d bytes in %d snapshots, the last with %d rows", full.size(), len(full.fresh),
+	if full.Size() > 1000 || len(last.GetRecords()) == 0 || full.fresh[0].snapshot.GetDroppedRecords() == 0 {
+		t.Errorf("%d bytes in %d snapshots, the last with %d rows", full.Size(), len(full.fresh),
 			len(last.GetRecords()))
 	}
-	if _, rows := full.losses(); rows == 0 || rows >= 400 {
+	if _, rows := full.Losses(); rows == 0 || rows >= 400 {
 		t.Errorf("%d rows dropped", rows)
 	}
 }
@@ -215,16 +212,16 @@ func TestRowsAreDroppedLast(t *testing.T) {
 // A snapshot that was sent is never merged, however much waits behind it.
 func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 	ref := &spatev1.AssignmentRef{RunId: "run"}
-	o := newOutbox("a", 1, 1<<20)
+	o := New("a", 1, 1<<20)
 	for w := range uint32(maxSent) {
-		o.add(ref, measured(w, 1, 1))
-		if s, err := o.next(t.Context()); err != nil || s.GetWindow() != w {
+		o.Add(ref, measured(w, 1, 1))
+		if s, err := o.Next(t.Context()); err != nil || s.GetWindow() != w {
 			t.Fatalf("window %d: got %v, %v", w, s, err)
 		}
 	}
 	o.limit = 0
 	for w := uint32(maxSent); w < 30; w++ {
-		o.add(ref, measured(w, 1, 1))
+		o.Add(ref, measured(w, 1, 1))
 	}
 	for w, p := range o.sent {
 		if s := p.snapshot; s.FirstWindow != nil || s.GetWindow() != uint32(w) || len(s.GetRecords()) != 1 {
@@ -234,8 +231,8 @@ func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 	if len(o.sent) != maxSent || len(o.fresh) != 1 {
 		t.Fatalf("%d sent, %d not", len(o.sent), len(o.fresh))
 	}
-	o.answered(o.sent[3].snapshot.GetKey())
-	s, err := o.next(t.Context())
+	o.Answered(o.sent[3].snapshot.GetKey())
+	s, err := o.Next(t.Context())
 	if err != nil || s.GetFirstWindow() != maxSent || s.GetWindow() != 29 || s.GetKey().GetSequence() != maxSent+1 ||
 		s.GetDroppedRecords() != 14 {
 		t.Errorf("got %v, %v", s, err)
@@ -244,18 +241,18 @@ func TestSentSnapshotsStayAsTheyAre(t *testing.T) {
 
 // A snapshot beyond the limit of one message is sent in pieces.
 func TestLargeSnapshotGoesInPieces(t *testing.T) {
-	o := newOutbox("a", 1, 1<<30)
+	o := New("a", 1, 1<<30)
 	s := measured(0, 1, 0)
 	for range 5 {
 		s.Records = append(s.Records, &spatev1.RequestRecord{Error: string(make([]byte, 5<<20))})
 	}
 	s.Totals = &spatev1.Totals{Snapshots: 1}
-	o.add(&spatev1.AssignmentRef{RunId: "run"}, s)
+	o.Add(&spatev1.AssignmentRef{RunId: "run"}, s)
 	if len(o.fresh) != 2 {
 		t.Fatalf("%d pieces", len(o.fresh))
 	}
 	for i := range uint64(2) {
-		piece, err := o.next(t.Context())
+		piece, err := o.Next(t.Context())
 		if err != nil || proto.Size(piece) > 16<<20 {
 			t.Fatalf("piece of %d bytes, %v", proto.Size(piece), err)
 		}
@@ -267,11 +264,11 @@ func TestLargeSnapshotGoesInPieces(t *testing.T) {
 
 // Rows that do not fit into one message with those of the next window stay separate, while there is room for them.
 func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
-	o := newOutbox("a", 1, 40<<20)
+	o := New("a", 1, 40<<20)
 	for w := range uint32(6) {
 		s := measured(w, 1, 0)
 		s.Records = append(s.Records, &spatev1.RequestRecord{Error: string(make([]byte, 9<<20))})
-		o.add(&spatev1.AssignmentRef{RunId: "run"}, s)
+		o.Add(&spatev1.AssignmentRef{RunId: "run"}, s)
 	}
 	held := 0
 	for i, p := range o.fresh {
@@ -280,64 +277,14 @@ func TestMergedSnapshotsFitIntoOneMessage(t *testing.T) {
 		}
 		held += len(p.snapshot.GetRecords())
 	}
-	if _, dropped := o.losses(); o.bytes > o.limit || held != 4 || dropped != 2 {
+	if _, dropped := o.Losses(); o.bytes > o.limit || held != 4 || dropped != 2 {
 		t.Errorf("%d bytes, %d rows held, %d dropped", o.bytes, held, dropped)
 	}
 }
 
-// A load continues while nobody takes its measurements, and is complete once they are taken.
-func TestFullOutboxEndsNothing(t *testing.T) {
-	r := runnerOf(t, limits{}, 100)
-	answers := make(answers, 1)
-	e := newEngine(t, time.Millisecond, 0)
-	a := assignOf(stageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(2500 * time.Millisecond)}, e), 0)
-	r.assign(a, answers)
-	if got := <-answers; got != "applied" {
-		t.Fatal(got)
-	}
-	if err := r.arm(a.GetRef(), clock.Now(), 0); err != nil {
-		t.Fatal(err)
-	}
-	r.work.Wait()
-	if len(r.outbox.fresh) != 1 {
-		t.Fatalf("%d snapshots", len(r.outbox.fresh))
-	}
-	s, err := r.outbox.next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	totals := s.GetTotals()
-	if totals.GetFailure() != "" || totals.GetSnapshots() != 1 || s.GetFirstWindow() != 0 || s.FirstWindow == nil ||
-		s.GetWindow() < 2 ||
-		s.GetDroppedRecords() != totals.GetCounters().GetStarted() {
-		t.Errorf("windows %d to %d, %d rows dropped, totals %v", s.GetFirstWindow(), s.GetWindow(),
-			s.GetDroppedRecords(), totals)
-	}
-}
-
-// runnerOf returns a runner in a session that was just welcomed.
-func runnerOf(t *testing.T, l limits, outboxLimit int) *runner {
-	r := &runner{
-		resources: resourcesOf(l),
-		outbox:    newOutbox("a", 1, outboxLimit),
-		logger:    slog.New(slog.DiscardHandler),
-	}
-	r.setTerms(clock.Now(), time.Minute)
-	t.Cleanup(func() { r.close("the test is over"); r.work.Wait() })
-	return r
-}
-
-// answers stands in for a session.
-type answers chan string
-
-func (a answers) applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
-func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
-	a <- reason
-}
-
 // BenchmarkFullOutbox adds windows with 3,000 rows to a full outbox of 64 MiB, which can only merge and drop.
 func BenchmarkFullOutbox(b *testing.B) {
-	o := newOutbox("a", 1, 64<<20)
+	o := New("a", 1, 64<<20)
 	ref := &spatev1.AssignmentRef{RunId: "run"}
 	window := uint32(0)
 	add := func() time.Duration {
@@ -348,7 +295,7 @@ func BenchmarkFullOutbox(b *testing.B) {
 		}
 		window++
 		began := time.Now()
-		o.add(ref, s)
+		o.Add(ref, s)
 		return time.Since(began)
 	}
 	for o.dropped == 0 {

@@ -1,4 +1,4 @@
-package agent
+package ready
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// limits are what this agent may do, whatever its assignment.
-type limits struct {
-	maxStreams      uint32     // 0: only the limit of open files
-	maxRate         float64    // requests per second; 0: no limit
-	agentsInProcess int        // agents that share the limit of open files; 0 counts as 1
-	targets         allow.List // hosts to which it may send anything
-	resolver        allow.Resolver
-	sources         []netip.Addr // of connections to targets; empty: the system picks one
+// Limits are what this agent may do, whatever its assignment.
+type Limits struct {
+	MaxStreams      uint32     // 0: only the limit of open files
+	MaxRate         float64    // requests per second; 0: no limit
+	AgentsInProcess int        // agents that share the limit of open files; 0 counts as 1
+	Targets         allow.List // hosts to which it may send anything
+	Resolver        allow.Resolver
+	Sources         []netip.Addr // of connections to targets; empty: the system picks one
 }
 
 // spareFiles are reserved for what the process opens besides its streams: the control connection, timers, name lookups.
@@ -26,7 +26,7 @@ const spareFiles = 64
 
 // checkTargets returns an error for the first endpoint, or the proxy before them, to which the agent may not send load.
 // Else it returns the addresses of the allowed hosts. It blocks while names are looked up.
-func (l limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow.Pins, error) {
+func (l Limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow.Pins, error) {
 	pins := allow.Pins{}
 	proxy := target.GetConnection().GetProxy()
 	for _, endpoint := range target.GetEndpoints() {
@@ -53,21 +53,21 @@ func (l limits) checkTargets(ctx context.Context, target *spatev1.Target) (allow
 
 // check returns an error if the agent may not send anything to a URL. Behind a proxy only the name is checked, because
 // the proxy looks it up.
-func (l limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins allow.Pins) error {
+func (l Limits) check(ctx context.Context, u *url.URL, behindProxy bool, pins allow.Pins) error {
 	if behindProxy {
-		return l.targets.CheckName(u)
+		return l.Targets.CheckName(u)
 	}
-	return l.targets.Check(ctx, l.resolver, u, pins)
+	return l.Targets.Check(ctx, l.Resolver, u, pins)
 }
 
 // checkStreams returns an error if the agent may not hold that many requests in flight.
-func (l limits) checkStreams(streams int, f files) error {
-	if l.maxStreams > 0 && streams > int(l.maxStreams) {
+func (l Limits) checkStreams(streams int, f files) error {
+	if l.MaxStreams > 0 && streams > int(l.MaxStreams) {
 		return fmt.Errorf("the stripe has up to %d requests in flight, this agent's limit is %d: raise its max "+
-			"streams or add agents", streams, l.maxStreams)
+			"streams or add agents", streams, l.MaxStreams)
 	}
 	if streams > l.files(f) {
-		need := streams*max(l.agentsInProcess, 1) + f.open + spareFiles
+		need := streams*max(l.AgentsInProcess, 1) + f.open + spareFiles
 		return fmt.Errorf("the stripe needs %d open files (%d requests in flight%s, %d files open now, %d spare), "+
 			"the limit is %d: raise it (ulimit -n %d, LimitNOFILE= in a systemd unit) or add agents",
 			need, streams, l.otherAgents(), f.open,
@@ -77,30 +77,30 @@ func (l limits) checkStreams(streams int, f files) error {
 }
 
 // files returns how many files the agent's streams may open.
-func (l limits) files(f files) int {
-	return (f.limit - f.open - spareFiles) / max(l.agentsInProcess, 1)
+func (l Limits) files(f files) int {
+	return (f.limit - f.open - spareFiles) / max(l.AgentsInProcess, 1)
 }
 
 // otherAgents describes the other agents in the process for a message, or returns "" if there are none.
-func (l limits) otherAgents() string {
-	if l.agentsInProcess <= 1 {
+func (l Limits) otherAgents() string {
+	if l.AgentsInProcess <= 1 {
 		return ""
 	}
-	return fmt.Sprintf(", and as many for each of %d other agents in this process", l.agentsInProcess-1)
+	return fmt.Sprintf(", and as many for each of %d other agents in this process", l.AgentsInProcess-1)
 }
 
 // streams returns the maximum number of requests in flight, at least 1.
-func (l limits) streams(f files) int {
+func (l Limits) streams(f files) int {
 	most := max(1, l.files(f))
-	if l.maxStreams > 0 {
-		most = min(most, int(l.maxStreams))
+	if l.MaxStreams > 0 {
+		most = min(most, int(l.MaxStreams))
 	}
 	return most
 }
 
-// advertised returns the number of streams to report to the coordinator. 0: not known.
-func (l limits) advertised(f files) uint32 {
-	if l.maxStreams == 0 && f.limit == math.MaxInt {
+// Advertised returns the number of streams to report to the coordinator. 0: not known.
+func (l Limits) Advertised(f files) uint32 {
+	if l.MaxStreams == 0 && f.limit == math.MaxInt {
 		return 0
 	}
 	return uint32(min(l.streams(f), math.MaxInt32))

@@ -1,4 +1,4 @@
-package agent
+package ready
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ func hashOf(b []byte) string {
 }
 
 // shelved returns an agent's datasets, connected to a coordinator that has data.
-func shelved(t *testing.T, data []byte) (*datasets, *shelf) {
+func shelved(t *testing.T, data []byte) (*Datasets, *shelf) {
 	t.Helper()
 	s, l, server := &shelf{data: data}, bufconn.Listen(1<<20), grpc.NewServer()
 	spatev1.RegisterControlServiceServer(server, s)
@@ -72,8 +72,8 @@ func shelved(t *testing.T, data []byte) (*datasets, *shelf) {
 			t.Error(err)
 		}
 	})
-	d := &datasets{dir: t.TempDir()}
-	d.setService(spatev1.NewControlServiceClient(conn))
+	d := &Datasets{Dir: t.TempDir()}
+	d.SetService(spatev1.NewControlServiceClient(conn))
 	return d, s
 }
 
@@ -105,7 +105,7 @@ func TestUnavailableDatasets(t *testing.T) {
 	for what, c := range map[string]struct {
 		ctx    context.Context
 		want   *spatev1.Dataset
-		change func(*datasets)
+		change func(*Datasets)
 		says   string
 	}{
 		"unknown there": {context.Background(), &spatev1.Dataset{Sha256: hashOf(nil), Size: 1}, nil,
@@ -115,9 +115,9 @@ func TestUnavailableDatasets(t *testing.T) {
 			"ends after 4 of 9"},
 		"longer than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil,
 			"more than the announced 3 bytes"},
-		"coordinator is gone": {gone, right, func(d *datasets) { d.setService(nil) },
+		"coordinator is gone": {gone, right, func(d *Datasets) { d.SetService(nil) },
 			"the stage was given up after 0 of 4 bytes"},
-		"no directory": {context.Background(), right, func(d *datasets) { d.dir = "" }, "no directory"},
+		"no directory": {context.Background(), right, func(d *Datasets) { d.Dir = "" }, "no directory"},
 	} {
 		d, _ := shelved(t, data)
 		if c.change != nil {
@@ -127,7 +127,7 @@ func TestUnavailableDatasets(t *testing.T) {
 			strings.Contains(err.Error(), "rpc error") {
 			t.Errorf("%s: %v", what, err)
 		}
-		if left, err := os.ReadDir(max(d.dir, ".")); d.dir != "" && (err != nil || len(left) > 0) {
+		if left, err := os.ReadDir(max(d.Dir, ".")); d.Dir != "" && (err != nil || len(left) > 0) {
 			t.Errorf("%s: left %v, %v", what, left, err)
 		}
 	}
@@ -138,10 +138,10 @@ func TestUnavailableDatasets(t *testing.T) {
 func TestDatasetsKeepToTheLimits(t *testing.T) {
 	data := bytes.Repeat([]byte("row\n"), 1000)
 	d, s := shelved(t, data)
-	d.limits = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}
-	d.log = slog.New(slog.DiscardHandler)
+	d.Limits = retention.Limits{Age: 50 * time.Hour, Bytes: uint64(len(data)) + 10}
+	d.Log = slog.New(slog.DiscardHandler)
 	put := func(digit string, size int, ago time.Duration) {
-		path, used := filepath.Join(d.dir, strings.Repeat(digit, 64)+".rows"), time.Now().Add(-ago)
+		path, used := filepath.Join(d.Dir, strings.Repeat(digit, 64)+".rows"), time.Now().Add(-ago)
 		if err := errors.Join(os.WriteFile(path, make([]byte, size), 0o600), os.Chtimes(path, used, used)); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestDatasetsKeepToTheLimits(t *testing.T) {
 		put(digit, 9, ago)
 	}
 	here := func() (names string) {
-		left, err := filepath.Glob(filepath.Join(d.dir, "*.rows"))
+		left, err := filepath.Glob(filepath.Join(d.Dir, "*.rows"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestDatasetsKeepToTheLimits(t *testing.T) {
 		}
 		return names
 	}
-	d.open()
+	d.Open()
 	if left := here(); left != "bc" {
 		t.Errorf("%q are left at the start, want those used within 50 hours", left)
 	}
@@ -170,7 +170,7 @@ func TestDatasetsKeepToTheLimits(t *testing.T) {
 		t.Errorf("%q are left, want %q: the new one, and what else there is room for", left, want)
 	}
 	asked := s.asked.Load()
-	_, err := d.path(t.Context(), &spatev1.Dataset{Sha256: strings.Repeat("d", 64), Size: d.limits.Bytes + 1})
+	_, err := d.path(t.Context(), &spatev1.Dataset{Sha256: strings.Repeat("d", 64), Size: d.Limits.Bytes + 1})
 	if err == nil || !strings.Contains(err.Error(), "raise its --keep-datasets-size") || s.asked.Load() != asked {
 		t.Errorf("one that is too large: %v, asked %d times", err, s.asked.Load()-asked)
 	}

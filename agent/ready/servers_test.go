@@ -1,4 +1,4 @@
-package agent
+package ready
 
 import (
 	"context"
@@ -93,18 +93,18 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 		assign.ServerSources = append(assign.ServerSources, uint32(i))
 	}
 	var log strings.Builder
-	s := &readyStage{stage: &spatev1.Stage{Target: target}}
-	res := resources{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	s := &Stage{Assigned: &spatev1.Stage{Target: target}}
+	res := &Resources{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	if err := s.watchServers(t.Context(), assign, res); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { s.servers.Run(ctx, clock.Now(), 0) })
+	running.Go(func() { s.Servers.Run(ctx, clock.Now(), 0) })
 	up = map[uint32]bool{}
 	for begin := time.Now(); len(up) < len(assign.GetServerSources()) &&
 		time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
-		for _, sample := range s.servers.TakeSamples(1000) {
+		for _, sample := range s.Servers.TakeSamples(1000) {
 			if sample.GetName() == plans.ServerUp {
 				up[sample.GetSource()] = sample.GetValue() == 1
 			}
@@ -185,12 +185,12 @@ func TestServersBehindTheTargetsProxy(t *testing.T) {
 
 // An invalid certificate is reported before the stage starts.
 func TestServersOfABadCertificate(t *testing.T) {
-	s := &readyStage{stage: &spatev1.Stage{Target: &spatev1.Target{
+	s := &Stage{Assigned: &spatev1.Stage{Target: &spatev1.Target{
 		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"},
 		ServerMetrics: &spatev1.ServerMetrics{},
 	}}}
 	err := s.watchServers(t.Context(),
-		&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, resources{})
+		&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, &Resources{})
 	if err == nil || !strings.Contains(err.Error(),
 		"target t: connection.ca contains no certificate in PEM") {
 		t.Errorf("it says %v", err)

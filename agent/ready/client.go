@@ -1,0 +1,135 @@
+package ready
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spate-load/spate/agent/preparation"
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// connect makes the client, after checking each endpoint and finding out what there is to know about the server.
+func (s *Stage) connect(ctx context.Context, secrets map[string]string, f *findings) error {
+	config, err := s.ClientConfig(secrets)
+	if err != nil {
+		return err
+	}
+	if err := s.NewClient(config); err != nil {
+		return err
+	}
+	if err := s.checkEndpoints(ctx); err != nil {
+		f.forget(s.run)
+		return err
+	}
+	if s.Found, err = f.find(ctx, s); err != nil {
+		return err
+	}
+	if short := preparation.ShortPrompts(s.Assigned.GetWorkload(), s.Found.Template); short != "" {
+		s.note("%s", short)
+	}
+	config.ExactOutput, config.RunningUsage = s.Found.Preparation.GetExactOutput(),
+		s.Found.Preparation.GetRunningUsage()
+	if !config.ExactOutput && !config.RunningUsage {
+		return nil
+	}
+	s.Client.Close()
+	return s.NewClient(config)
+}
+
+// ClientConfig returns the client's configuration for the target.
+func (s *Stage) ClientConfig(secrets map[string]string) (stream.Config, error) {
+	t := s.Target()
+	if len(t.GetEndpoints()) == 0 {
+		return stream.Config{}, fmt.Errorf("target %s: has no endpoints", t.GetName())
+	}
+	key, err := resolveSecret(t.GetApiKey(), secrets)
+	if err != nil {
+		return stream.Config{}, fmt.Errorf("target %s: api_key: %w", t.GetName(), err)
+	}
+	headers := make(map[string]string, len(t.GetHeaders()))
+	for name, value := range t.GetHeaders() {
+		if headers[name], err = resolveSecret(value, secrets); err != nil {
+			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
+		}
+	}
+	connection, err := stream.ConnectionOf(t.GetConnection(),
+		func(reference string) (string, error) { return resolveSecret(reference, secrets) })
+	if err != nil {
+		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)
+	}
+	connection.Sources, connection.Pins = s.limits.Sources, s.pins
+	return stream.Config{
+		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Model: t.GetModel(), APIKey: key,
+		Headers:           headers,
+		Body:              t.GetBody().AsMap(),
+		ConnectTimeout:    t.GetConnectTimeout().AsDuration(),
+		RequestTimeout:    t.GetRequestTimeout().AsDuration(),
+		FirstTokenTimeout: t.GetFirstTokenTimeout().AsDuration(),
+		GapTimeout:        t.GetGapTimeout().AsDuration(),
+		MaxOutput:         int(t.GetMaxOutput()),
+		Memory:            s.answers,
+		Connection:        connection,
+	}, nil
+}
+
+// NewClient makes the client. It does not open a connection.
+func (s *Stage) NewClient(config stream.Config) (err error) {
+	if s.Client, err = stream.New(config); err != nil {
+		return fmt.Errorf("target %s: %w", s.Target().GetName(), err)
+	}
+	return nil
+}
+
+// resolveSecret returns the value of a secret reference, and any other text unchanged.
+func resolveSecret(text string, secrets map[string]string) (string, error) {
+	if !strings.HasPrefix(text, "env:") && !strings.HasPrefix(text, "file:") {
+		return text, nil
+	}
+	value, known := secrets[text]
+	if !known {
+		return "", fmt.Errorf("the value of %s came neither with this assignment nor with an earlier one of this "+
+			"run: a restarted coordinator no longer has secrets; submit the run again", text)
+	}
+	return value, nil
+}
+
+// deadTargetError says that an assignment is rejected because its target does not answer.
+type deadTargetError struct{ error }
+
+func (e *deadTargetError) Unwrap() error { return e.error }
+
+// FailureKindOf returns the failure kind of an error of prepare.
+func FailureKindOf(err error) spatev1.FailureKind {
+	if errors.As(err, new(*deadTargetError)) {
+		return spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD
+	}
+	return spatev1.FailureKind_FAILURE_KIND_AGENT
+}
+
+// maxChecks is how many endpoints are tried at once.
+const maxChecks = 64
+
+// checkEndpoints tries to connect to each endpoint, so that a dead endpoint is named before the stage starts.
+func (s *Stage) checkEndpoints(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxChecks)
+	for i, endpoint := range s.Target().GetEndpoints() {
+		group.Go(func() error {
+			err := s.Client.Check(ctx, i)
+			if err == nil {
+				return nil
+			}
+			named := fmt.Errorf("target %s: endpoint %s: %w", s.Target().GetName(), endpoint, err)
+			if _, dead := errors.AsType[*stream.Error](err); dead {
+				return &deadTargetError{named}
+			}
+			return named // ctx has ended, which says nothing about the endpoint
+		})
+	}
+	return group.Wait()
+}

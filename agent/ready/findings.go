@@ -1,0 +1,111 @@
+package ready
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/agent/preparation"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
+)
+
+// findings caches what was found out about the targets of a run, so that only the first stage of a target asks the
+// server. Entries are dropped after staleAfter, and all when a target of the run is found dead, since it may come back
+// as something else. A findings is safe for concurrent use.
+type findings struct {
+	mu    sync.Mutex
+	run   string
+	known map[finding]cachedFinding
+}
+
+// cachedFinding is what was found out, and when.
+type cachedFinding struct {
+	preparation.Found
+	at time.Time
+}
+
+// staleAfter is how long a finding is valid: a server that was restarted behind the same address must be asked again at
+// some time.
+const staleAfter = 30 * time.Minute
+
+// finding is the hash of what a preparation depends on.
+type finding [sha256.Size]byte
+
+// findingOf hashes what a stage's preparation depends on: how the target is reached and asked, and the kind of its
+// prompts. It excludes the target's name, and the values of headers, which are secrets or references to them.
+func findingOf(s *spatev1.Stage) (finding, error) {
+	t := s.GetTarget()
+	headers := make(map[string]string)
+	for name := range t.GetHeaders() {
+		headers[name] = ""
+	}
+	depends := &spatev1.Stage{
+		Target: &spatev1.Target{
+			Endpoints: t.GetEndpoints(), Api: t.GetApi(), Model: t.GetModel(), ApiKey: t.GetApiKey(), Headers: headers,
+			Body:    t.GetBody(),
+			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(),
+			RunningUsage: t.GetRunningUsage(),
+		},
+		Lexicon: s.GetLexicon(),
+	}
+	kind := preparation.KindOf(s.GetWorkload())
+	if kind == preparation.Lines {
+		depends.Dataset = s.GetDataset()
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(depends)
+	if err != nil {
+		return finding{}, fmt.Errorf("target %s: %w", t.GetName(), err)
+	}
+	return sha256.Sum256(append(b, byte(kind))), nil
+}
+
+// find returns what is known about a stage's target. If no stage of the run has asked the server recently, find asks
+// it, and blocks.
+func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error) {
+	key, err := findingOf(s.Assigned)
+	if err != nil {
+		return preparation.Found{}, err
+	}
+	if found, known := f.get(s.run, key); known {
+		return found, nil
+	}
+	found, err := preparation.Find(ctx, s.Client, s.Assigned,
+		func() ([]workload.Line, error) { return workload.Lines(s.rows) })
+	if err == nil {
+		f.put(s.run, key, found)
+	}
+	return found, err
+}
+
+func (f *findings) get(run string, key finding) (found preparation.Found, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k, known := f.known[key]
+	if f.run != run || !known || time.Since(k.at) > staleAfter {
+		return preparation.Found{}, false
+	}
+	return k.Found, true
+}
+
+func (f *findings) put(run string, key finding, found preparation.Found) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run != run || f.known == nil {
+		f.run, f.known = run, map[finding]cachedFinding{}
+	}
+	f.known[key] = cachedFinding{found, time.Now()}
+}
+
+// forget drops the findings about the targets of a run.
+func (f *findings) forget(run string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.run == run {
+		f.known = nil
+	}
+}

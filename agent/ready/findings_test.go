@@ -1,0 +1,150 @@
+package ready
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/preparation"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestTargetIsAskedOnceARun(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	e.MaxModelTokens = 100
+	k := resourcesOf(Limits{})
+	asked := 0
+	for i, c := range []struct {
+		run    string
+		change func(*spatev1.Stage)
+		again  bool
+	}{
+		{"one", nil, true},
+		{"one", func(s *spatev1.Stage) { s.Load.Concurrency, s.Seed = 2, 8 }, false},
+		{"one", func(s *spatev1.Stage) { s.Target.Model = "other" }, true},
+		{"one", nil, false},
+		{"two", nil, true},
+	} {
+		a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
+		a.Ref.RunId = c.run
+		if c.change != nil {
+			c.change(a.Stage)
+		}
+		s, err := Prepare(t.Context(), a, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if (e.Questions() > asked) != c.again || s.Found.Preparation == nil {
+			t.Errorf("stage %d: asked %d times, then %d; found %v", i, asked, e.Questions(), s.Found.Preparation)
+		}
+		asked = e.Questions()
+	}
+}
+
+// TestSharedFindings: stages that reach a server in the same way share findings, whatever else differs.
+func TestSharedFindings(t *testing.T) {
+	random := func(isl uint32) *spatev1.Workload {
+		return &spatev1.Workload{Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{Isl: isl, Osl: 1}}}
+	}
+	sonnet := &spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: 9}}}
+	base := func() *spatev1.Stage {
+		return &spatev1.Stage{Workload: random(3), Target: &spatev1.Target{
+			Name: "a", Endpoints: []string{"http://h"}, Api: "chat", Model: "m", ApiKey: "env:K",
+			Headers: map[string]string{"X-A": "1"}, Tokenizer: "auto",
+		}}
+	}
+	for name, tt := range map[string]struct {
+		change func(*spatev1.Stage)
+		same   bool
+	}{
+		"another name":   {func(s *spatev1.Stage) { s.Target.Name = "b" }, true},
+		"another header": {func(s *spatev1.Stage) { s.Target.Headers["X-A"] = "2" }, true},
+		"another load, seed": {func(s *spatev1.Stage) { s.Load, s.Seed = &spatev1.LoadPoint{Concurrency: 3}, 9 },
+			true},
+		"another length": {func(s *spatev1.Stage) { s.Workload = random(500) }, true},
+		"a trace": {func(s *spatev1.Stage) {
+			s.Workload = &spatev1.Workload{Content: &spatev1.Workload_Azure{}}
+		}, true},
+		"other timeouts":  {func(s *spatev1.Stage) { s.Target.RequestTimeout = durationpb.New(time.Second) }, true},
+		"one header more": {func(s *spatev1.Stage) { s.Target.Headers["X-B"] = "1" }, false},
+		"another key":     {func(s *spatev1.Stage) { s.Target.ApiKey = "env:L" }, false},
+		"another model":   {func(s *spatev1.Stage) { s.Target.Model = "n" }, false},
+		"another endpoint": {func(s *spatev1.Stage) { s.Target.Endpoints = append(s.Target.Endpoints, "http://i") },
+			false},
+		"other running usage": {func(s *spatev1.Stage) { s.Target.RunningUsage = "never" }, false},
+		"a text of lines":     {func(s *spatev1.Stage) { s.Workload = sonnet }, false},
+		"another text": {func(s *spatev1.Stage) {
+			s.Workload, s.Dataset = sonnet, &spatev1.Dataset{Sha256: "other"}
+		}, false},
+	} {
+		one, other := base(), base()
+		if name == "another text" {
+			one.Workload, one.Dataset = sonnet, &spatev1.Dataset{Sha256: "one"}
+		}
+		tt.change(other)
+		a, err := findingOf(one)
+		b, err2 := findingOf(other)
+		if err != nil || err2 != nil || (a == b) != tt.same {
+			t.Errorf("%s: same %v, %v, %v", name, a == b, err, err2)
+		}
+	}
+}
+
+// TestFindingsGoStale: findings are dropped after a while, with another run, and when a target of the run is dead.
+func TestFindingsGoStale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f findings
+		var key finding
+		known := func(run string) bool { _, known := f.get(run, key); return known }
+		f.forget("a")
+		f.put("a", key, preparation.Found{})
+		time.Sleep(staleAfter)
+		if !known("a") || known("b") {
+			t.Error("not known in its run, or known in another")
+		}
+		time.Sleep(time.Second)
+		if known("a") {
+			t.Error("known for too long")
+		}
+		f.put("a", key, preparation.Found{})
+		if f.forget("b"); !known("a") {
+			t.Error("forgotten with another run")
+		}
+		if f.forget("a"); known("a") {
+			t.Error("not forgotten")
+		}
+		if f.put("a", key, preparation.Found{}); !known("a") {
+			t.Error("not found out again")
+		}
+	})
+}
+
+// TestADeadTargetIsAskedAgain: a server that went away may come back as something else.
+func TestADeadTargetIsAskedAgain(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	k := resourcesOf(Limits{})
+	assign := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
+	ready := func(a *spatev1.Assign) error {
+		s, err := Prepare(t.Context(), a, k)
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	if err := ready(assign); err != nil {
+		t.Fatal(err)
+	}
+	dead := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0)
+	dead.Stage.Target.Endpoints = []string{"http://127.0.0.1:1"}
+	asked := e.Questions()
+	if err := ready(dead); FailureKindOf(err) != spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD {
+		t.Fatalf("%v", err)
+	}
+	if err := ready(assign); err != nil || e.Questions() <= asked {
+		t.Errorf("asked %d times, then %d: %v", asked, e.Questions(), err)
+	}
+}

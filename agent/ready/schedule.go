@@ -1,0 +1,102 @@
+package ready
+
+import (
+	"fmt"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
+)
+
+// Schedule makes the schedule of a stripe's arrivals.
+func (s *Stage) Schedule(stripe *spatev1.Stripe, l Limits) (err error) {
+	if s.Part, err = schedule.NewShare(stripe); err != nil {
+		return fmt.Errorf("stripe: %w", err)
+	}
+	s.Stripe, s.limits = stripe, l
+	s.Counted = schedule.Counted(s.Assigned.GetLoad())
+	if s.Assigned.GetLoad().GetConcurrency() > 0 {
+		return s.scheduleClosed(l)
+	}
+	return s.scheduleOpen(l)
+}
+
+func (s *Stage) scheduleClosed(l Limits) (err error) {
+	if s.Closed, err = schedule.NewClosed(s.Assigned.GetLoad(), s.Assigned.GetSeed(), s.Part); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	if err := l.checkStreams(s.Closed.Slots(), CountFiles()); err != nil {
+		return err
+	}
+	return l.checkPorts(s.Closed.Slots(), l.portsTowards(s.Target()))
+}
+
+func (s *Stage) scheduleOpen(l Limits) (err error) {
+	for _, o := range []*schedule.Open{&s.Open, &s.Scout} {
+		if *o, err = s.newOpen(); err != nil {
+			return fmt.Errorf("load: %w", err)
+		}
+	}
+	f := CountFiles()
+	s.MaxStreams = l.streams(f)
+	if most := l.portsTowards(s.Target()).connections(l.AgentsInProcess); most > 0 {
+		s.MaxStreams = min(s.MaxStreams, most)
+	}
+	return l.checkStreams(1, f)
+}
+
+// newOpen returns an open loop's schedule, from its start.
+func (s *Stage) newOpen() (schedule.Open, error) {
+	load := s.Assigned.GetLoad()
+	switch {
+	case load.GetReplaySpeed() == 0:
+		return schedule.NewOpen(load, s.Assigned.GetSeed(), s.Part)
+	case s.rows == nil:
+		return nil, fmt.Errorf("a replay needs a workload with a trace, but %s has no rows",
+			s.Assigned.GetWorkload().GetName())
+	default:
+		return schedule.NewReplay(load, s.Assigned.GetSeed(), s.rows, s.Part)
+	}
+}
+
+// varies reports whether a load's phases change its rate.
+func varies(load *spatev1.LoadPoint) bool {
+	phases := load.GetPhases()
+	for _, p := range phases {
+		if p.GetFrom() != phases[0].GetFrom() || p.To != nil && p.GetTo() != p.GetFrom() {
+			return true
+		}
+	}
+	return false
+}
+
+// Revise changes a stage that has no load yet, or whose load has locked revising.
+func (s *Stage) Revise(stripe *spatev1.Stripe) error {
+	part, err := s.Part.Revised(stripe)
+	if err != nil {
+		return fmt.Errorf("stripe: %w", err)
+	}
+	if s.Closed != nil {
+		if err := s.reviseClosed(part); err != nil {
+			return fmt.Errorf("stripe: %w", err)
+		}
+	} else {
+		s.Scout.Revise(part) // in this order: whoever sees the second change sees the first, too
+		s.Open.Revise(part)
+	}
+	s.Stripe, s.Part = stripe, part
+	return nil
+}
+
+// reviseClosed changes a closed loop, unless it would have more slots than the agent may hold.
+func (s *Stage) reviseClosed(part schedule.Share) error {
+	next, err := schedule.NewClosed(s.Assigned.GetLoad(), s.Assigned.GetSeed(), part)
+	if err != nil {
+		return err
+	}
+	f := CountFiles()
+	f.open = max(f.open-s.Closed.Slots(), 0) // connections of current slots count among those of the new number
+	if err := s.limits.checkStreams(next.Slots(), f); err != nil {
+		return err
+	}
+	return s.Closed.Revise(part)
+}

@@ -1,0 +1,196 @@
+// Package ready makes an agent's part of a stage ready: hosts are checked, the dataset is fetched, the schedule is
+// computed, the target is asked what it does, and the content is generated. Everything that can fail before the start
+// has then been tried.
+package ready
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+
+	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/agent/preparation"
+	"github.com/spate-load/spate/agent/scrape"
+	"github.com/spate-load/spate/agent/stream"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
+	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/dataset"
+)
+
+// Stage is the agent's part of a stage, made ready. Only Revise changes it.
+type Stage struct {
+	Assigned *spatev1.Stage
+	// Records reports whether rows of single requests are wanted.
+	Records bool
+	// Prefix starts the IDs of the stage's requests.
+	Prefix string
+	// Client sends requests to the target.
+	Client *stream.Client
+	// Found is what preparation found out about the target.
+	Found preparation.Found
+	// Servers reads the metrics of the servers that were assigned to this agent. Nil: none were.
+	Servers *scrape.Scraper
+	Content workload.Workload
+
+	// Sessions reports whether arrivals may have several requests, KeepsAnswers whether a session's history has the
+	// server's answers, Varies whether the load changes over time, and Counted whether the load says how many measured
+	// arrivals the agent must start.
+	Sessions, KeepsAnswers, Varies, Counted bool
+
+	// Stripe is the latest revision, Part the same in another form.
+	Stripe *spatev1.Stripe
+	Part   schedule.Share
+	// Closed is the schedule of a closed loop, Open that of an open loop. The other one is nil. Scout is a copy of Open
+	// that finds its end without taking arrivals from it.
+	Closed      *schedule.Closed
+	Open, Scout schedule.Open
+	// MaxStreams is how many requests of an open loop may be in flight.
+	MaxStreams int
+
+	run     string
+	pins    allow.Pins    // of the target's hosts
+	rows    *dataset.Rows // nil: the workload needs none
+	limits  Limits
+	answers *stream.Memory
+}
+
+// Resources is what an agent needs to prepare its stages. It is safe for concurrent use.
+type Resources struct {
+	Limits   Limits
+	Datasets *Datasets
+	Logger   *slog.Logger
+	// Name is the agent's name.
+	Name string
+	// Capacity is the load that this machine measures exactly. Nil: not known.
+	Capacity *spatev1.Capacity
+	// Answers is the memory for all answers that are longer than requested. Nil: there is no limit.
+	Answers *stream.Memory
+
+	findings findings
+}
+
+// Prepare makes a stage ready to start. Its error says why that failed and what to do. The caller must close the stage.
+// Prepare blocks while the target's server answers questions and datasets arrive.
+func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, error) {
+	s := &Stage{
+		Assigned: a.GetStage(),
+		run:      a.GetRef().GetRunId(),
+		Records:  a.GetRecords(),
+		Prefix:   fmt.Sprintf("%s-%d-", a.GetRef().GetRunId(), a.GetStage().GetIndex()),
+		Varies:   varies(a.GetStage().GetLoad()),
+
+		answers: res.Answers,
+	}
+	play, sessions := sessionPlay(s.Assigned.GetWorkload())
+	s.Sessions, s.KeepsAnswers = sessions, sessions && play.GetHistory() != "planned"
+	if err := s.makeReady(ctx, a, res); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// makeReady takes the steps of prepare, the cheapest first.
+func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources) error {
+	var err error
+	if s.pins, err = res.Limits.checkTargets(ctx, s.Target()); err != nil {
+		return err
+	}
+	if err := s.openRows(ctx, res.Datasets); err != nil {
+		return err
+	}
+	if err := s.Schedule(a.GetStripe(), res.Limits); err != nil {
+		return err
+	}
+	if err := s.connect(ctx, a.GetSecrets(), &res.findings); err != nil {
+		return err
+	}
+	if err := s.watchServers(ctx, a, res); err != nil {
+		return err
+	}
+	if err := s.makeContent(); err != nil {
+		return err
+	}
+	s.Found.Preparation = noteCapacity(s.Found.Preparation, s.exceedsCapacity(res.Capacity), res.Name)
+	runtime.GC() // while nothing is due, so that no stage inherits the garbage of earlier ones
+	return nil
+}
+
+// Close releases connections and files. Nothing may use the stage any more.
+func (s *Stage) Close() {
+	if s.Client != nil {
+		s.Client.Close()
+	}
+	if s.Servers != nil {
+		s.Servers.Close()
+	}
+	switch {
+	case s.Content != nil:
+		_ = s.Content.Close() // it was only read, so the error does not matter
+	case s.rows != nil:
+		_ = s.rows.Close()
+	}
+}
+
+func (s *Stage) Target() *spatev1.Target { return s.Assigned.GetTarget() }
+
+// openRows opens the workload's dataset, if it has one.
+func (s *Stage) openRows(ctx context.Context, d *Datasets) error {
+	ds := s.Assigned.GetDataset()
+	if ds == nil {
+		return nil
+	}
+	path, err := d.path(ctx, ds)
+	if err != nil {
+		return fmt.Errorf("workload %s: %w", s.Assigned.GetWorkload().GetName(), err)
+	}
+	if s.rows, err = dataset.Open(path); err != nil {
+		return fmt.Errorf("workload %s: dataset %s: %w", s.Assigned.GetWorkload().GetName(), ds.GetSha256(), err)
+	}
+	if s.rows.Len() != ds.GetRows() {
+		return fmt.Errorf("workload %s: dataset %s has %d rows, but the stage was made for %d",
+			s.Assigned.GetWorkload().GetName(), ds.GetSha256(), s.rows.Len(), ds.GetRows())
+	}
+	return nil
+}
+
+// makeContent makes the workload, and checks that the server accepts its longest request.
+func (s *Stage) makeContent() (err error) {
+	s.Content, err = workload.New(workload.Config{
+		Workload: s.Assigned.GetWorkload(), Seed: s.Assigned.GetSeed(), Run: s.Prefix, Form: s.Client.Form(),
+		Rows: s.rows, Words: s.Found.Words, FirstWords: s.Found.First, LineTokens: s.Found.Lines,
+		Template: s.Found.Template,
+	})
+	if err != nil {
+		return fmt.Errorf("workload %s: %w", s.Assigned.GetWorkload().GetName(), err)
+	}
+	return s.checkLongest()
+}
+
+// checkLongest returns an error if the longest request exceeds the server's limit, as far as both are known.
+func (s *Stage) checkLongest() error {
+	longest, known := workload.LongestRequest(s.Assigned.GetWorkload(), s.Assigned.GetDataset())
+	most := s.Found.Preparation.MaxModelTokens
+	if !known || most == nil || longest <= *most {
+		return nil
+	}
+	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, but target %s "+
+		"accepts at most %d (max_model_len): make prompts or outputs shorter, or serve the model with a longer context",
+		s.Assigned.GetWorkload().GetName(), longest, s.Target().GetName(), *most)
+}
+
+// sessionPlay returns how a workload's sessions are played, and whether it has sessions.
+func sessionPlay(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
+	switch c := w.GetContent().(type) {
+	case *spatev1.Workload_Sessions:
+		return c.Sessions.GetPlay(), true
+	case *spatev1.Workload_Sharegpt:
+		return c.Sharegpt.GetSessions(), c.Sharegpt.GetSessions() != nil
+	case *spatev1.Workload_Jsonl:
+		return c.Jsonl.GetSessions(), c.Jsonl.GetSessions() != nil
+	default:
+		return nil, false
+	}
+}
