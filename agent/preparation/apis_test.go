@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/api/sglang"
+	"github.com/spate-load/spate/api/tgi"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/workload"
@@ -40,15 +44,15 @@ func TestExactOutputByAPI(t *testing.T) {
 
 // TestEndOfOutputsByTheBody checks that a plan's own field decides, wherever an API has it.
 func TestEndOfOutputsByTheBody(t *testing.T) {
-	for api, object := range map[string]string{"sglang": "sampling_params", "tgi": "parameters"} {
-		_, name := eosField(api)
+	for _, a := range []*api.API{&sglang.API, &tgi.API} {
+		object, name := a.Options, a.IgnoreEOS
 		for _, asked := range []bool{false, true} {
-			target := &spatev1.Target{Api: api, Model: "m", Body: fields(t, object, map[string]any{name: asked})}
+			target := &spatev1.Target{Api: a.Name, Model: "m", Body: fields(t, object, map[string]any{name: asked})}
 			f, err := found(t, &fakeServer{models: listing("m", "spate", 0)}, stageOf(target))
 			said := strings.Contains(strings.Join(f.Preparation.GetNotes(), " "), "body sets "+object+"."+
 				name+": false")
 			if err != nil || f.Preparation.GetExactOutput() != asked || said == asked {
-				t.Errorf("%s, %v: %v, %v", api, asked, f.Preparation, err)
+				t.Errorf("%s, %v: %v, %v", a.Name, asked, f.Preparation, err)
 			}
 		}
 	}
@@ -65,23 +69,23 @@ func TestSimulatedAPIs(t *testing.T) {
 	defer ep.Close()
 	server := httptest.NewServer(ep)
 	defer server.Close()
-	for _, api := range []string{"chat", "completions", "responses", "sglang", "tgi", "triton", "anthropic"} {
+	for _, a := range registry.All {
 		for _, tokenizer := range []string{"words", "server", "usage"} {
 			prompts := ""
-			if api == "completions" || api == "sglang" {
+			if !a.Chat() {
 				prompts = "text"
 			}
-			client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, API: api, Prompts: prompts,
+			client, err := stream.New(stream.Config{Endpoints: []string{server.URL}, API: a.Name, Prompts: prompts,
 				Model: "m"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			f, err := Find(t.Context(), client,
-				stageOf(&spatev1.Target{Api: api, Prompts: prompts, Tokenizer: tokenizer, Model: "m"}), nil)
+				stageOf(&spatev1.Target{Api: a.Name, Prompts: prompts, Tokenizer: tokenizer, Model: "m"}), nil)
 			client.Close()
-			if api == "triton" && tokenizer != "words" {
+			if a.Uncounted && tokenizer != "words" {
 				if err == nil || !strings.Contains(err.Error(), "tokenizer "+tokenizer) {
-					t.Errorf("%s, %s: %v", api, tokenizer, err)
+					t.Errorf("%s, %s: %v", a.Name, tokenizer, err)
 				}
 				continue
 			}
@@ -91,7 +95,7 @@ func TestSimulatedAPIs(t *testing.T) {
 			}
 			if err != nil || f.Template != template || f.Preparation.GetLengths() != tokenizer ||
 				!f.Preparation.GetExactOutput() || len(f.Preparation.GetNotes()) > 0 {
-				t.Errorf("%s, %s: %v, %v", api, tokenizer, f.Preparation, err)
+				t.Errorf("%s, %s: %v, %v", a.Name, tokenizer, f.Preparation, err)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (f *finder) ownLengths(ctx context.Context, tokenizer string) {
 
 // autoLengths uses the first way that works. If none does, prompts are made of unchecked words.
 func (f *finder) autoLengths(ctx context.Context) {
-	if f.unreachable || f.api() == "triton" { // Triton counts no tokens
+	if f.unreachable || f.api().Uncounted {
 		f.useUncounted("")
 		return
 	}

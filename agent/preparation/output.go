@@ -1,6 +1,7 @@
 package preparation
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -8,26 +9,16 @@ import (
 	"github.com/spate-load/spate/agent/stream"
 )
 
-// eosField returns the body field that makes outputs continue beyond their end: the object that contains it, if any,
-// and its name.
-func eosField(api string) (object, name string) {
-	switch api {
-	case "sglang":
-		return "sampling_params", "ignore_eos"
-	case "tgi":
-		return "parameters", "ignore_eos_token"
-	}
-	return "", "ignore_eos"
-}
-
-// eos returns the field of eosField and its value in the plan's body. nil: the body does not set it.
+// eos returns the body field that makes outputs continue beyond their end, with the object that holds it, and its value
+// in the plan's body. nil: the body does not set it.
 func (f *finder) eos() (name string, asked any) {
-	object, name := eosField(f.api())
-	if object == "" {
+	a := f.api()
+	name = cmp.Or(a.IgnoreEOS, "ignore_eos")
+	if a.Options == "" {
 		return name, f.bodyField(name)
 	}
-	options, _ := f.bodyField(object).(map[string]any)
-	return object + "." + name, options[name]
+	options, _ := f.bodyField(a.Options).(map[string]any)
+	return a.Options + "." + name, options[name]
 }
 
 // How ExactOutput was decided.
@@ -49,7 +40,7 @@ func (f *finder) output(ctx context.Context) {
 	open, running := f.exactByPlan(), f.runningByPlan()
 	exact := open && f.stage.GetTarget().GetExactOutput() == "auto"
 	own := f.owner == ownSimulator
-	if canTry(f.api()) && !f.unreachable && !own && (exact || running) {
+	if f.api().Trials && !f.unreachable && !own && (exact || running) {
 		ctx, cancel := context.WithTimeout(ctx, trialLimit)
 		defer cancel()
 		f.tryOutput(ctx, trialGoals{open, exact, running})
@@ -68,11 +59,6 @@ type trialGoals struct {
 	open    bool // the plan leaves open whether outputs are forced
 	exact   bool // and that may be tried
 	running bool
-}
-
-// canTry reports whether an API's requests can be tried.
-func canTry(api string) bool {
-	return slices.Contains([]string{"", "chat", "completions", "responses", "anthropic"}, api)
 }
 
 // exactByPlan decides from the plan whether outputs are forced, and reports whether the plan leaves it open.
@@ -94,7 +80,7 @@ func (f *finder) exactByPlan() (open bool) {
 // runningByPlan does the same for running usage. In a stage that no plan made the field is empty, and running usage
 // stays off.
 func (f *finder) runningByPlan() (open bool) {
-	if f.api() != "chat" && f.api() != "completions" {
+	if !f.api().RunningUsage() {
 		return false
 	}
 	options, _ := f.bodyField("stream_options").(map[string]any)
@@ -116,7 +102,7 @@ func (f *finder) exactByName(why string) {
 		return
 	}
 	if why == "" {
-		why = "the server is not known to accept " + lengthFields(f.api())
+		why = "the server is not known to accept " + f.lengthFields()
 	}
 	f.noteInexact(why)
 }
@@ -128,30 +114,14 @@ func (f *finder) noteInexact(why string) {
 }
 
 // acceptsLength reports whether the server is known to make outputs of exactly the requested length: by the API if only
-// one server has it, and else by the server's name.
+// such servers have it, and else by the server's name.
 func (f *finder) acceptsLength() bool {
-	switch f.api() {
-	case "sglang", "triton":
-		return true
-	case "tgi", "anthropic": // TGI never continues outputs, and Anthropic's API rejects unknown fields
-		return f.owner == ownSimulator
-	case "responses": // this API has no min_tokens
-		return f.owner == ownSimulator || f.owner == "vllm"
-	}
-	_, known := engines[f.owner]
-	return known
+	a := f.api()
+	return a.AlwaysExact || f.owner == ownSimulator || slices.Contains(a.ExactServers, f.owner)
 }
 
 // lengthFields names the fields that request exact outputs.
-func lengthFields(api string) string {
-	switch api {
-	case "tgi":
-		return "ignore_eos_token"
-	case "responses":
-		return "ignore_eos"
-	}
-	return "ignore_eos and min_tokens"
-}
+func (f *finder) lengthFields() string { return strings.Join(f.api().LengthFields(), " and ") }
 
 // The trial request: a question with a one-word answer, and more tokens than that.
 const (
@@ -186,12 +156,12 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 	case !w.exact:
 		f.exactByName("")
 	case !accepted.Exact:
-		f.noteInexact("the server rejects " + lengthFields(f.api()))
+		f.noteInexact("the server rejects " + f.lengthFields())
 	case trial.Output == 0:
 		f.exactByName("the server does not report how many tokens it generated")
 	case trial.Output != trialTokens:
 		f.note("Outputs can be shorter than their OSL: asked for exactly %d tokens with %s, the server generated %d.",
-			trialTokens, lengthFields(f.api()), trial.Output)
+			trialTokens, f.lengthFields(), trial.Output)
 	case f.acceptsLength():
 		f.exactByName("")
 	default:
@@ -219,13 +189,13 @@ func (f *finder) firstAccepted(ctx context.Context, exact, running bool) (stream
 
 // proveExact checks whether the server reads the fields that request exact outputs.
 func (f *finder) proveExact(ctx context.Context) {
-	for field := range strings.SplitSeq(lengthFields(f.api()), " and ") {
+	for _, field := range f.api().LengthFields() {
 		if _, err := f.attempt(ctx, stream.TrialRequest{BadField: field}); stream.Refused(err) {
 			f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byTrial
 			return
 		}
 	}
-	f.noteInexact("the server accepts any value for " + lengthFields(f.api()) + ", so it may ignore them")
+	f.noteInexact("the server accepts any value for " + f.lengthFields() + ", so it may ignore them")
 }
 
 // setSoftware records the software that an answer names. The name that the server gave itself is more exact and stays,

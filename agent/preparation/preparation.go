@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -25,13 +27,13 @@ type Client interface {
 	// Form returns the form of prompts.
 	Form() workload.Form
 	// Models returns the models that an endpoint serves.
-	Models(ctx context.Context, endpoint int) ([]stream.Model, error)
+	Models(ctx context.Context, endpoint int) ([]api.Model, error)
 	// Version returns the version of an endpoint's software.
 	Version(ctx context.Context, endpoint int) (string, error)
 	// Tokenize returns the number of tokens in a text.
-	Tokenize(ctx context.Context, endpoint int, text string) (stream.Tokens, error)
+	Tokenize(ctx context.Context, endpoint int, text string) (api.Tokens, error)
 	// TokenizeChat returns the number of tokens in a chat of one message.
-	TokenizeChat(ctx context.Context, endpoint int, text string) (stream.Tokens, error)
+	TokenizeChat(ctx context.Context, endpoint int, text string) (api.Tokens, error)
 	// Measure sends a request and returns the length of its prompt by the server's usage.
 	Measure(ctx context.Context, endpoint int, text string) (uint64, error)
 	// Try sends a short request and returns what the server made of it.
@@ -110,8 +112,11 @@ func (f *finder) countRequest() {
 	f.requests++
 }
 
-// api returns the API of the target.
-func (f *finder) api() string { return f.stage.GetTarget().GetApi() }
+// api returns the target's API.
+func (f *finder) api() *api.API {
+	a, _ := registry.Find(f.stage.GetTarget().GetApi()) // the client knows it
+	return a
+}
 
 // bodyField returns a field of the body that the plan gives.
 func (f *finder) bodyField(name string) any {

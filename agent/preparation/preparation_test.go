@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/workload"
@@ -332,15 +333,15 @@ func (d *deaf) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 func (d *deaf) Form() workload.Form { return workload.Messages }
-func (d *deaf) Models(ctx context.Context, _ int) ([]stream.Model, error) {
+func (d *deaf) Models(ctx context.Context, _ int) ([]api.Model, error) {
 	return nil, d.wait(ctx)
 }
 func (d *deaf) Version(ctx context.Context, _ int) (string, error) { return "", d.wait(ctx) }
-func (d *deaf) Tokenize(ctx context.Context, _ int, _ string) (stream.Tokens, error) {
-	return stream.Tokens{}, d.wait(ctx)
+func (d *deaf) Tokenize(ctx context.Context, _ int, _ string) (api.Tokens, error) {
+	return api.Tokens{}, d.wait(ctx)
 }
-func (d *deaf) TokenizeChat(ctx context.Context, _ int, _ string) (stream.Tokens, error) {
-	return stream.Tokens{}, d.wait(ctx)
+func (d *deaf) TokenizeChat(ctx context.Context, _ int, _ string) (api.Tokens, error) {
+	return api.Tokens{}, d.wait(ctx)
 }
 func (d *deaf) Try(ctx context.Context, _ int, _ stream.TrialRequest) (stream.TrialResult, error) {
 	return stream.TrialResult{}, d.wait(ctx)

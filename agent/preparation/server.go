@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 )
 
-// engines are servers that name themselves as the owner of their models. All of them accept ignore_eos and min_tokens
-// in OpenAI's chat and completions APIs.
+// engines are servers that name themselves as the owner of their models.
 var engines = map[string]string{
 	"vllm":         "vLLM",
 	"sglang":       "SGLang",
@@ -46,7 +46,7 @@ func (f *finder) server(ctx context.Context) {
 
 // endpointInfo is what an endpoint reports about itself.
 type endpointInfo struct {
-	models   []stream.Model
+	models   []api.Model
 	software string // with its version; empty: not known
 	err      error  // why there are no models
 }
@@ -127,8 +127,8 @@ func (f *finder) wanted() string {
 }
 
 // find returns the model with a name, or nil if it is not listed.
-func find(models []stream.Model, name string) *stream.Model {
-	if i := slices.IndexFunc(models, func(m stream.Model) bool { return m.ID == name }); i >= 0 {
+func find(models []api.Model, name string) *api.Model {
+	if i := slices.IndexFunc(models, func(m api.Model) bool { return m.ID == name }); i >= 0 {
 		return &models[i]
 	}
 	return nil
@@ -136,13 +136,13 @@ func find(models []stream.Model, name string) *stream.Model {
 
 // model picks the stage's model from the server's list. If the model is not in the list, only the owner is known, from
 // the first model listed.
-func (f *finder) model(models []stream.Model) stream.Model {
+func (f *finder) model(models []api.Model) api.Model {
 	wanted := f.wanted()
 	m := find(models, wanted)
 	switch {
 	case len(models) == 0:
 		f.note("The server lists no models.")
-		return stream.Model{}
+		return api.Model{}
 	case m != nil:
 		return *m
 	case models[0].Owner == ownSimulator:
@@ -150,11 +150,11 @@ func (f *finder) model(models []stream.Model) stream.Model {
 	case wanted != "":
 		f.note("The server does not list the model %q; it lists %s.", wanted, listed(models))
 	}
-	return stream.Model{Owner: models[0].Owner}
+	return api.Model{Owner: models[0].Owner}
 }
 
 // listed names the first few models of a list, for messages.
-func listed(models []stream.Model) string {
+func listed(models []api.Model) string {
 	const most = 5
 	var names []string
 	for _, m := range models[:min(len(models), most)] {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -31,18 +32,18 @@ func (c *slowClient) wait(ctx context.Context) error {
 
 func (c *slowClient) Form() workload.Form { return workload.Text }
 
-func (c *slowClient) Models(ctx context.Context, _ int) ([]stream.Model, error) {
-	return []stream.Model{{ID: "m", Owner: "vllm"}}, c.wait(ctx)
+func (c *slowClient) Models(ctx context.Context, _ int) ([]api.Model, error) {
+	return []api.Model{{ID: "m", Owner: "vllm"}}, c.wait(ctx)
 }
 
 func (c *slowClient) Version(ctx context.Context, _ int) (string, error) { return "1", c.wait(ctx) }
 
-func (c *slowClient) Tokenize(ctx context.Context, _ int, text string) (stream.Tokens, error) {
+func (c *slowClient) Tokenize(ctx context.Context, _ int, text string) (api.Tokens, error) {
 	n, err := c.Measure(ctx, 0, text)
-	return stream.Tokens{Count: n}, err
+	return api.Tokens{Count: n}, err
 }
 
-func (c *slowClient) TokenizeChat(ctx context.Context, _ int, text string) (stream.Tokens, error) {
+func (c *slowClient) TokenizeChat(ctx context.Context, _ int, text string) (api.Tokens, error) {
 	return c.Tokenize(ctx, 0, text)
 }
 

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/spate-load/spate/api"
 )
 
 // slot is a placeholder in a body that each request fills in.
@@ -33,23 +35,22 @@ type bodyOptions struct {
 	running bool // running usage
 }
 
-// newTemplate encodes the dialect's default body, overridden by the plan's fields.
-func newTemplate(d dialect, model string, fields map[string]any, options bodyOptions) (template, error) {
-	t := d.traits()
-	body := t.body(d.prompt(), model, fields, options.exact)
+// newTemplate encodes the default body of an API, overridden by the plan's fields.
+func newTemplate(t *dialect, model string, fields map[string]any, options bodyOptions) (template, error) {
+	body := t.body(model, fields, options.exact)
 	requestRunningUsage(body, options.running)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if slices.Contains(t.prompts, name) || name == "messages" || name == "prompt" {
+		if slices.Contains(t.PromptFields(), name) || name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload generates the prompt: remove the field", name)
 		}
-		if given, ok := fields[name].(map[string]any); ok && name == t.options {
+		if given, ok := fields[name].(map[string]any); ok && name == t.Options {
 			maps.Copy(t.optionsOf(body), given)
 			continue
 		}
-		if name == t.options {
+		if name == t.Options {
 			return nil, fmt.Errorf("body field %q: must be an object", name)
 		}
-		if own, ok := body[name].(map[string]any); ok && name == streamOptions {
+		if own, ok := body[name].(map[string]any); ok && name == api.StreamOptions {
 			if given, ok := fields[name].(map[string]any); ok {
 				maps.Copy(own, given)
 				continue
@@ -58,8 +59,8 @@ func newTemplate(d dialect, model string, fields map[string]any, options bodyOpt
 		body[name] = fields[name]
 	}
 	t.dropOwnLength(t.optionsOf(body), t.optionsOf(fields))
-	if _, named := fields[streamOptions]; !named && body["stream"] == false {
-		delete(body, streamOptions) // servers refuse the two together
+	if _, named := fields[api.StreamOptions]; !named && body["stream"] == false {
+		delete(body, api.StreamOptions) // servers refuse the two together
 	}
 	var encoded template
 	if err := encoded.add(body); err != nil {
@@ -68,35 +69,33 @@ func newTemplate(d dialect, model string, fields map[string]any, options bodyOpt
 	return encoded, nil
 }
 
-// streamOptions is the field that configures what streams of OpenAI's chat and completions contain besides tokens.
-const streamOptions = "stream_options"
-
 // requestRunningUsage replaces the body's stream options, if it has any, by a copy, and asks there for running usage.
 func requestRunningUsage(body map[string]any, running bool) {
-	options, ok := body[streamOptions].(map[string]any)
+	options, ok := body[api.StreamOptions].(map[string]any)
 	if !ok {
 		return
 	}
 	options = maps.Clone(options)
-	body[streamOptions] = options
+	body[api.StreamOptions] = options
 	if running {
 		options["continuous_usage_stats"] = true
 	}
 }
 
 // body returns the default body, before the plan's fields override it.
-func (t *traits) body(prompt, model string, fields map[string]any, exact bool) map[string]any {
-	body := maps.Clone(t.defaults)
-	if t.model != "" {
-		body[t.model] = model
+func (t *dialect) body(model string, fields map[string]any, exact bool) map[string]any {
+	body := make(map[string]any)
+	maps.Copy(body, t.Defaults)
+	if t.Model != "" {
+		body[t.Model] = model
 	}
-	body[prompt] = promptSlot
+	body[t.prompt.Field] = promptSlot
 	options := body
-	if t.options != "" {
-		options = maps.Clone(t.optionsOf(t.defaults))
-		body[t.options] = options
+	if t.Options != "" {
+		options = maps.Clone(t.optionsOf(t.Defaults))
+		body[t.Options] = options
 	}
-	options[t.maxFields[0]] = lengthSlot
+	options[t.MaxFields[0]] = lengthSlot
 	if exact {
 		t.requestExact(options, t.optionsOf(fields))
 	}
@@ -105,68 +104,68 @@ func (t *traits) body(prompt, model string, fields map[string]any, exact bool) m
 
 // optionsOf returns the object of a body that holds the length and related options. If the body has no such object, it
 // returns an empty one that is not part of the body.
-func (t *traits) optionsOf(body map[string]any) map[string]any {
-	if t.options == "" {
+func (t *dialect) optionsOf(body map[string]any) map[string]any {
+	if t.Options == "" {
 		return body
 	}
-	if options, ok := body[t.options].(map[string]any); ok {
+	if options, ok := body[t.Options].(map[string]any); ok {
 		return options
 	}
 	return map[string]any{}
 }
 
 // dropOwnLength removes the client's own length if the plan gives the length under another name.
-func (t *traits) dropOwnLength(options, given map[string]any) {
-	if _, same := given[t.maxFields[0]]; same {
+func (t *dialect) dropOwnLength(options, given map[string]any) {
+	if _, same := given[t.MaxFields[0]]; same {
 		return
 	}
-	for _, name := range t.maxFields[1:] {
+	for _, name := range t.MaxFields[1:] {
 		if _, ok := given[name]; ok {
-			delete(options, t.maxFields[0])
+			delete(options, t.MaxFields[0])
 		}
 	}
 }
 
 // requestExact asks for as many output tokens as the length says, and not fewer. The plan's fields override that. If
 // they set the length or the end-of-output field, no minimum is set: servers refuse a minimum above the maximum.
-func (t *traits) requestExact(options, given map[string]any) {
-	if t.ignoreEOS != "" {
-		options[t.ignoreEOS] = true
+func (t *dialect) requestExact(options, given map[string]any) {
+	if t.IgnoreEOS != "" {
+		options[t.IgnoreEOS] = true
 	}
-	for _, name := range append(slices.Clone(t.maxFields), t.ignoreEOS) {
+	for _, name := range append(slices.Clone(t.MaxFields), t.IgnoreEOS) {
 		if _, named := given[name]; named {
 			return
 		}
 	}
-	for _, name := range t.minFields {
+	for _, name := range t.MinFields {
 		options[name] = lengthSlot
 	}
 }
 
 // countFields returns the plan's fields for a request that counts the prompt's tokens: one output token, in one piece
 // if the API can. It keeps the fields that can change the prompt.
-func (t *traits) countFields(fields map[string]any) map[string]any {
+func (t *dialect) countFields(fields map[string]any) map[string]any {
 	body := maps.Clone(fields)
 	if body == nil {
 		body = make(map[string]any)
 	}
 	options := body
-	if t.options != "" {
+	if t.Options != "" {
 		options = maps.Clone(t.optionsOf(fields))
-		body[t.options] = options
+		body[t.Options] = options
 	}
-	for _, name := range []string{"n", "best_of", t.ignoreEOS} {
+	for _, name := range []string{"n", "best_of", t.IgnoreEOS} {
 		delete(options, name)
 	}
-	for _, name := range t.minFields {
+	for _, name := range t.MinFields {
 		delete(options, name)
 	}
-	delete(body, streamOptions)
-	if !t.streamOnly {
+	delete(body, api.StreamOptions)
+	if !t.StreamOnly {
 		body["stream"] = false
 	}
-	one := t.maxFields[0]
-	for _, name := range t.maxFields {
+	one := t.MaxFields[0]
+	for _, name := range t.MaxFields {
 		if _, given := options[name]; given {
 			one = name
 		}
@@ -239,16 +238,18 @@ func (t *template) addArray(a []any) error {
 	return nil
 }
 
-// append writes one body. a, if not nil, rearranges the prompt into the API's form.
-func (t template) append(dst []byte, osl uint32, prompt func(dst []byte) []byte, a promptRewriter) []byte {
+// append writes one body. rewrite is API.Rewrite.
+func (t template) append(
+	dst []byte, osl uint32, prompt func(dst []byte) []byte, rewrite func(dst []byte, from int) []byte,
+) []byte {
 	for _, p := range t {
 		dst = append(dst, p.text...)
 		switch p.slot {
 		case promptSlot:
 			from := len(dst)
 			dst = prompt(dst)
-			if a != nil {
-				dst = a.rewritePrompt(dst, from)
+			if rewrite != nil {
+				dst = rewrite(dst, from)
 			}
 		case lengthSlot:
 			dst = strconv.AppendUint(dst, uint64(osl), 10)

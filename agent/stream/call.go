@@ -24,14 +24,10 @@ const (
 	callLimit = 4 << 20
 )
 
-// at returns the URL of another path of an endpoint. The path is under /v1 if versioned, else next to /v1.
-func (c *Client) at(endpoint int, path string, versioned bool) *url.URL {
+// at returns the URL of another path of an endpoint.
+func (c *Client) at(endpoint int, path string) *url.URL {
 	u := *c.endpoints[endpoint]
-	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.traits().pathFor(c.model))
-	if versioned {
-		u.RawPath += "/v1"
-	}
-	u.RawPath += path
+	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.PathFor(c.model)) + path
 	if u.Path, _ = url.PathUnescape(u.RawPath); u.Path == u.RawPath {
 		u.RawPath = ""
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -50,7 +51,8 @@ func TestModels(t *testing.T) {
 		{"id":"e","max_model_len":-1}]}`)
 	c := newTestClient(t, Config{Endpoints: []string{base + "/prefix/v1"}, APIKey: "k1"})
 	got, err := c.Models(t.Context(), 0)
-	want := []Model{{"a", "vllm", 4096}, {"b", "sglang", 0}, {"c", "tensorrt_llm", 0}, {"d", "x", 0}, {"e", "", 0}}
+	want := []api.Model{{ID: "a", Owner: "vllm", MaxModelTokens: 4096}, {ID: "b", Owner: "sglang"},
+		{ID: "c", Owner: "tensorrt_llm"}, {ID: "d", Owner: "x"}, {ID: "e"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -87,11 +89,11 @@ func TestVersion(t *testing.T) {
 }
 
 func TestTokenize(t *testing.T) {
-	for answer, want := range map[string]Tokens{
-		`{"count":3,"max_model_len":4096,"tokens":[1,2,3],"token_strs":null}`: {3, 4096}, // vLLM
-		`{"tokens":[1,2,3],"count":3,"max_model_len":1e30}`:                   {3, 0},    // SGLang
-		`{"tokens":[1,2]}`: {2, 0},
-		`{"tokens":[]}`:    {0, 0},
+	for answer, want := range map[string]api.Tokens{
+		`{"count":3,"max_model_len":4096,"tokens":[1,2,3],"token_strs":null}`: {Count: 3, MaxModelTokens: 4096}, // vLLM
+		`{"tokens":[1,2,3],"count":3,"max_model_len":1e30}`:                   {Count: 3},                       // SGLang
+		`{"tokens":[1,2]}`: {Count: 2},
+		`{"tokens":[]}`:    {},
 	} {
 		base, calls := callServer(t, 200, answer)
 		c := newTestClient(t, Config{Endpoints: []string{base + "/v1"}, Model: "m",

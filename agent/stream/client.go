@@ -15,8 +15,7 @@ import (
 
 // Client sends requests to one target. It is safe for concurrent use.
 type Client struct {
-	dialect   dialect
-	rewriter  promptRewriter // the dialect, if it is one
+	dialect   *dialect
 	endpoints []*url.URL
 	headers   http.Header
 	lines     []byte // the headers in HTTP/1.1's wire form
@@ -53,13 +52,13 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 		return nil, errors.New("no endpoint: give at least one URL")
 	}
 	for i, base := range config.Endpoints {
-		u, err := endpointOf(base, d.traits().pathFor(modelOf(config)))
+		u, err := endpointOf(base, d.PathFor(modelOf(config)))
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %d: %w", i, err)
 		}
 		c.endpoints = append(c.endpoints, u)
 	}
-	if c.headers, c.host, err = headersOf(config, d); err != nil {
+	if c.headers, c.host, err = headersOf(config, d.API); err != nil {
 		return nil, err
 	}
 	c.lines = linesOf(c.headers)
@@ -99,12 +98,11 @@ func (c *Client) prepareConnections(config Config, base *tls.Config) error {
 // writeBodies encodes the parts that all bodies share.
 func (c *Client) writeBodies(config Config) (err error) {
 	c.model, c.extra = modelOf(config), config.Body
-	c.rewriter, _ = c.dialect.(promptRewriter)
 	if c.body, err = newTemplate(c.dialect, config.Model, config.Body,
 		bodyOptions{config.ExactOutput, config.RunningUsage}); err != nil {
 		return err
 	}
-	c.countBody, err = newTemplate(c.dialect, config.Model, c.dialect.traits().countFields(config.Body), bodyOptions{})
+	c.countBody, err = newTemplate(c.dialect, config.Model, c.dialect.countFields(config.Body), bodyOptions{})
 	return err
 }
 
@@ -129,12 +127,12 @@ func (c *Client) Close() {
 }
 
 // Form returns the form of prompts: Messages for chats, TokenIDs or Text for the other APIs.
-func (c *Client) Form() workload.Form { return c.dialect.form() }
+func (c *Client) Form() workload.Form { return c.dialect.prompt.Form }
 
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in
 // the client's Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
-	return c.body.append(dst, osl, prompt, c.rewriter)
+	return c.body.append(dst, osl, prompt, c.dialect.Rewrite)
 }
 
 // Check connects to an endpoint, TLS included, and disconnects. Nil: the endpoint accepts connections, and speaks

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -50,9 +52,9 @@ func (f form) end() []event {
 }
 
 // client returns a client of the form's API for an endpoint.
-func (f form) client(t testing.TB, api, url string) *Client {
+func (f form) client(t testing.TB, apiName, url string) *Client {
 	config := f.config
-	config.API, config.Endpoints = api, []string{url}
+	config.API, config.Endpoints = apiName, []string{url}
 	return newTestClient(t, config)
 }
 
@@ -295,13 +297,15 @@ func checkOutcome(t *testing.T, where string, got, want outcome) {
 }
 
 // sameText reports whether two texts between JSON quotes decode to the same string.
-func sameText(a, b string) bool { return text([]byte(`"`+a+`"`)) == text([]byte(`"`+b+`"`)) }
+func sameText(a, b string) bool {
+	return jsonscan.Text([]byte(`"`+a+`"`)) == jsonscan.Text([]byte(`"`+b+`"`))
+}
 
 func TestStreams(t *testing.T) {
-	for api, f := range forms {
-		c := f.client(t, api, "http://h")
+	for apiName, f := range forms {
+		c := f.client(t, apiName, "http://h")
 		for _, sc := range streamCases {
-			t.Run(api+"/"+sc.name, func(t *testing.T) {
+			t.Run(apiName+"/"+sc.name, func(t *testing.T) {
 				events, want := sc.make(f)
 				if events == nil {
 					if f.cannot[sc.name] == "" {
@@ -413,12 +417,12 @@ var answerCases = []answerCase{
 }
 
 func TestAnswersOfServers(t *testing.T) {
-	for api, f := range forms {
+	for apiName, f := range forms {
 		for _, ac := range answerCases {
-			t.Run(api+"/"+ac.name, func(t *testing.T) {
+			t.Run(apiName+"/"+ac.name, func(t *testing.T) {
 				response, want := ac.make(f)
 				s := newRawServer(t, respondOnce(response))
-				c := f.client(t, api, s.URL)
+				c := f.client(t, apiName, s.URL)
 				var o Observation
 				c.Do(t.Context(), Request{Body: body(c), KeepAnswer: true}, &o)
 				checkOutcome(t, ac.name, outcomeOf(&o), want)
@@ -433,16 +437,16 @@ func TestAnswersOfServers(t *testing.T) {
 
 // TestTokensDoNotAllocate checks that a token allocates no memory, in any API.
 func TestTokensDoNotAllocate(t *testing.T) {
-	for api, f := range forms {
-		c := f.client(t, api, "http://h")
+	for apiName, f := range forms {
+		c := f.client(t, apiName, "http://h")
 		data := []byte(f.token("one", []string{strings.Repeat("x", 4096)}).data)
-		var fr frame
+		var fr api.Frame
 		if n := testing.AllocsPerRun(100, func() {
-			if c.dialect.frame(data, &fr) != nil || !fr.token && len(fr.answer) == 0 {
+			if c.dialect.Parse(data, &fr) != nil || !fr.Token && len(fr.Answer) == 0 {
 				t.Fatal("no token")
 			}
 		}); n != 0 {
-			t.Errorf("%s: %v allocations", api, n)
+			t.Errorf("%s: %v allocations", apiName, n)
 		}
 	}
 }

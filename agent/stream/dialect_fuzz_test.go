@@ -1,12 +1,16 @@
 package stream
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
 )
 
 // jsonValue is a decoded JSON value with access to its members.
@@ -27,11 +31,11 @@ func (v jsonValue) has(name string) bool {
 }
 
 func (v jsonValue) text() string { s, _ := v.v.(string); return s }
-func (v jsonValue) filled() bool { return holdsSomething(v.v) }
+func (v jsonValue) filled() bool { return isFilled(v.v) }
 func (v jsonValue) list() []any  { l, _ := v.v.([]any); return l }
 func (v jsonValue) count() (n uint64, given bool) {
 	number, _ := v.v.(json.Number)
-	return decodeCount([]byte(number))
+	return jsonscan.DecodeCount([]byte(number))
 }
 
 // meaning is what a frame means.
@@ -195,14 +199,14 @@ func (m *meaning) spent(v jsonValue) {
 }
 
 // checkMeaning compares a dialect's parse of a frame with the slow one.
-func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), data []byte) {
+func checkMeaning(t *testing.T, d *dialect, read func(v jsonValue, m *meaning), data []byte) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.UseNumber()
 	var top map[string]any
 	valid := json.Valid(data) && decoder.Decode(&top) == nil && top != nil
-	var f frame
-	err := d.frame(data, &f)
+	var f api.Frame
+	err := d.Parse(data, &f)
 	if (err == nil) != valid {
 		t.Fatalf("%q: error %v, sound %v", data, err, valid)
 	}
@@ -211,32 +215,32 @@ func checkMeaning(t *testing.T, d dialect, read func(v jsonValue, m *meaning), d
 	}
 	var want meaning
 	read(jsonValue{top}, &want)
-	token := f.token || f.span != spanPiece && len(f.answer) > 0 // the exchange removes what earlier frames had
+	token := f.Token || f.Span != api.SpanPiece && len(f.Answer) > 0 // the exchange removes what earlier frames had
 	got := meaning{
-		token, f.end, f.failed, f.chunk, f.closes, f.reasoning, f.hasReasoningTokens, string(f.finish), want.answer,
-		f.hasOutput, f.hasInput, f.hasCached, f.output, f.input, f.cached,
+		token, f.End, f.Failed, f.Chunk, f.Closes, f.Reasoning, f.HasReasoningTokens, string(f.Finish), want.answer,
+		f.HasOutput, f.HasInput, f.HasCached, f.Output, f.Input, f.Cached,
 	}
 	if got != want {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
-	checkAnswer(t, f.answer, want.answer)
+	checkSameAnswer(t, f.Answer, want.answer)
 }
 
 // fuzzFrames compares a dialect's parse of an API's frames with one by encoding/json.
-func fuzzFrames(f *testing.F, api string) {
-	d, err := dialectOf(api, "")
+func fuzzFrames(f *testing.F, apiName string) {
+	d, err := dialectOf(apiName, "")
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, e := range allEvents(forms[api]) {
+	for _, e := range allEvents(forms[apiName]) {
 		f.Add([]byte(e.data))
 	}
-	for _, data := range oddFrames[api] {
+	for _, data := range oddFrames[apiName] {
 		f.Add([]byte(data))
 	}
-	f.Add([]byte(forms[api].whole))
-	f.Add([]byte(forms[api].refusal))
-	f.Fuzz(func(t *testing.T, data []byte) { checkMeaning(t, d, meanings[api], data) })
+	f.Add([]byte(forms[apiName].whole))
+	f.Add([]byte(forms[apiName].refusal))
+	f.Fuzz(func(t *testing.T, data []byte) { checkMeaning(t, d, meanings[apiName], data) })
 }
 
 // allEvents returns events of each kind.
@@ -313,14 +317,14 @@ var oddFrames = map[string][]string{
 
 // TestUnusualFrames checks unusual frames, whole and truncated at each byte.
 func TestUnusualFrames(t *testing.T) {
-	for api, read := range meanings {
-		d, err := dialectOf(api, "")
+	for apiName, read := range meanings {
+		d, err := dialectOf(apiName, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := append(slices.Clone(oddFrames[api]), ``, `null`, `[]`, `7`, `{}`, `{"a":`, `{}{}`, forms[api].whole,
-			forms[api].refusal)
-		for _, e := range allEvents(forms[api]) {
+		all := append(slices.Clone(oddFrames[apiName]), ``, `null`, `[]`, `7`, `{}`, `{"a":`, `{}{}`, forms[apiName].whole,
+			forms[apiName].refusal)
+		for _, e := range allEvents(forms[apiName]) {
 			all = append(all, e.data)
 		}
 		for _, data := range all {
@@ -333,9 +337,9 @@ func TestUnusualFrames(t *testing.T) {
 }
 
 // fuzzStream plays any bytes as a stream of an API, and checks that reports do not depend on how the bytes are split.
-func fuzzStream(f *testing.F, api string) {
-	form := forms[api]
-	c := form.client(f, api, "http://h")
+func fuzzStream(f *testing.F, apiName string) {
+	form := forms[apiName]
+	c := form.client(f, apiName, "http://h")
 	for _, sc := range streamCases {
 		if events, _ := sc.make(form); events != nil {
 			f.Add([]byte(sse(events, "\n", " ")), uint16(1), uint16(7))
@@ -386,3 +390,47 @@ func FuzzSGLangStream(f *testing.F)      { fuzzStream(f, "sglang") }
 func FuzzTGIStream(f *testing.F)         { fuzzStream(f, "tgi") }
 func FuzzTritonStream(f *testing.F)      { fuzzStream(f, "triton") }
 func FuzzAnthropicStream(f *testing.F)   { fuzzStream(f, "anthropic") }
+
+func isFilled(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return v != ""
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		return len(v) > 0
+	}
+	return false
+}
+
+// checkSameAnswer checks the text between the quotes of a JSON string, before and after repairText.
+func checkSameAnswer(t *testing.T, answer []byte, want string) {
+	t.Helper()
+	for _, a := range [][]byte{answer, repairText(bytes.Clone(answer))} {
+		var got string
+		if err := json.Unmarshal(slices.Concat([]byte{'"'}, a, []byte{'"'}), &got); err != nil || got != want {
+			t.Fatalf("answer %q: %q, want %q: %v", a, got, want, err)
+		}
+	}
+}
+
+// BenchmarkDialects measures the parse of one token's frame in each API.
+func BenchmarkDialects(b *testing.B) {
+	for apiName, f := range forms {
+		b.Run(apiName, func(b *testing.B) {
+			d, err := dialectOf(apiName, "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			data := []byte(f.token(" word", nil).data)
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			var fr api.Frame
+			for b.Loop() {
+				if d.Parse(data, &fr) != nil || !fr.Token {
+					b.Fatal("no token")
+				}
+			}
+		})
+	}
+}

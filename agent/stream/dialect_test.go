@@ -10,36 +10,38 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/workload"
 )
 
 // TestEveryDialectHasAForm checks that the conformance suite covers every dialect.
 func TestEveryDialectHasAForm(t *testing.T) {
-	for api := range dialects {
-		if _, ok := forms[api]; !ok {
-			t.Errorf("%s is not in the conformance suite", api)
+	for _, apiName := range registry.Names() {
+		if _, ok := forms[apiName]; !ok {
+			t.Errorf("%s is not in the conformance suite", apiName)
 		}
 	}
 }
 
 func TestDialectURLs(t *testing.T) {
-	for api, path := range map[string]string{
+	for apiName, path := range map[string]string{
 		"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses",
 		"anthropic": "/v1/messages",
 		"sglang":    "/generate", "tgi": "/generate_stream", "triton": "/v2/models/en%2Fs%20emble/generate_stream",
 	} {
 		for _, base := range []string{"", "/", "/v1", "/v1/", path, "/v2"} {
 			for _, prefix := range []string{"", "/a", "/a%2Fb"} {
-				c := newTestClient(t, Config{Endpoints: []string{"http://h:1" + prefix + base}, API: api,
+				c := newTestClient(t, Config{Endpoints: []string{"http://h:1" + prefix + base}, API: apiName,
 					Model: "en/s emble"})
 				if got := c.endpoints[0].String(); got != "http://h:1"+prefix+path {
-					t.Errorf("%s, %s%s: %s", api, prefix, base, got)
+					t.Errorf("%s, %s%s: %s", apiName, prefix, base, got)
 				}
-				if got := c.at(0, "/models", true).String(); got != "http://h:1"+prefix+"/v1/models" {
-					t.Errorf("%s, %s%s: models at %s", api, prefix, base, got)
+				if got := c.at(0, "/v1/models").String(); got != "http://h:1"+prefix+"/v1/models" {
+					t.Errorf("%s, %s%s: models at %s", apiName, prefix, base, got)
 				}
-				if got := c.at(0, "/tokenize", false).String(); got != "http://h:1"+prefix+"/tokenize" {
-					t.Errorf("%s, %s%s: tokenize at %s", api, prefix, base, got)
+				if got := c.at(0, "/tokenize").String(); got != "http://h:1"+prefix+"/tokenize" {
+					t.Errorf("%s, %s%s: tokenize at %s", apiName, prefix, base, got)
 				}
 			}
 		}
@@ -60,24 +62,24 @@ func TestDialectForms(t *testing.T) {
 			t.Errorf("%s, %s: form %d", tt.api, tt.prompts, c.Form())
 		}
 	}
-	for _, api := range []string{"tgi", "triton"} {
-		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Prompts: "token_ids"}); err == nil ||
+	for _, apiName := range []string{"tgi", "triton"} {
+		if _, err := New(Config{Endpoints: []string{"http://h"}, API: apiName, Prompts: "token_ids"}); err == nil ||
 			!strings.Contains(err.Error(), "takes only text") {
-			t.Errorf("%s: %v", api, err)
+			t.Errorf("%s: %v", apiName, err)
 		}
 	}
 }
 
 func TestDialectHeaders(t *testing.T) {
-	for api := range dialects {
-		h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: api, APIKey: "k"}).headers
+	for _, apiName := range registry.Names() {
+		h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: apiName, APIKey: "k"}).headers
 		want := http.Header{"Authorization": {"Bearer k"}}
-		if api == "anthropic" {
+		if apiName == "anthropic" {
 			want = http.Header{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}}
 		}
 		for _, name := range []string{"Authorization", "X-Api-Key", "Anthropic-Version"} {
 			if h.Get(name) != want.Get(name) {
-				t.Errorf("%s: %s is %q", api, name, h.Get(name))
+				t.Errorf("%s: %s is %q", apiName, name, h.Get(name))
 			}
 		}
 	}
@@ -167,13 +169,13 @@ func TestFieldsOfOptions(t *testing.T) {
 			t.Errorf("%v:\n got %s\nwant %s", tt.given, got, tt.want)
 		}
 	}
-	for api, body := range map[string]map[string]any{
+	for apiName, body := range map[string]map[string]any{
 		"sglang": {"sampling_params": 7}, "tgi": {"inputs": "x"}, "triton": {"text_input": "x"},
 		"responses": {"input": "x"}, "anthropic": {"system": "x"},
 	} {
-		if _, err := New(Config{Endpoints: []string{"http://h"}, API: api, Body: body}); err == nil ||
+		if _, err := New(Config{Endpoints: []string{"http://h"}, API: apiName, Body: body}); err == nil ||
 			!strings.Contains(err.Error(), "body field") {
-			t.Errorf("%s: %v", api, err)
+			t.Errorf("%s: %v", apiName, err)
 		}
 	}
 }
@@ -241,28 +243,29 @@ func TestDescriptions(t *testing.T) {
 		_, _ = w.Write([]byte(answer))
 	}))
 	defer s.Close()
-	for api, want := range map[string]struct {
-		model   Model
+	for apiName, want := range map[string]struct {
+		model   api.Model
 		version string
 		tokens  uint64
 	}{
-		"tgi": {Model{"m", "tgi", 4096}, "3.0.1", 2}, "triton": {Model{"m", "triton", 0}, "2.50.0", 0},
-		"anthropic": {Model{}, "", 9},
+		"tgi":       {api.Model{ID: "m", Owner: "tgi", MaxModelTokens: 4096}, "3.0.1", 2},
+		"triton":    {api.Model{ID: "m", Owner: "triton"}, "2.50.0", 0},
+		"anthropic": {api.Model{}, "", 9},
 	} {
-		c := newTestClient(t, Config{Endpoints: []string{s.URL + "/p"}, API: api, Model: "m"})
+		c := newTestClient(t, Config{Endpoints: []string{s.URL + "/p"}, API: apiName, Model: "m"})
 		models, err := c.Models(t.Context(), 0)
-		if want.model.ID != "" && (err != nil || !slices.Equal(models, []Model{want.model})) {
-			t.Errorf("%s: %v, %v", api, models, err)
+		if want.model.ID != "" && (err != nil || !slices.Equal(models, []api.Model{want.model})) {
+			t.Errorf("%s: %v, %v", apiName, models, err)
 		}
 		if version, err := c.Version(t.Context(), 0); version != want.version || (err == nil) != (version != "") {
-			t.Errorf("%s: version %q, %v", api, version, err)
+			t.Errorf("%s: version %q, %v", apiName, version, err)
 		}
-		for _, count := range []func() (Tokens, error){
-			func() (Tokens, error) { return c.Tokenize(t.Context(), 0, "a b") },
-			func() (Tokens, error) { return c.TokenizeChat(t.Context(), 0, "a b") },
+		for _, count := range []func() (api.Tokens, error){
+			func() (api.Tokens, error) { return c.Tokenize(t.Context(), 0, "a b") },
+			func() (api.Tokens, error) { return c.TokenizeChat(t.Context(), 0, "a b") },
 		} {
 			if got, err := count(); got.Count != want.tokens || (err == nil) != (want.tokens > 0) {
-				t.Errorf("%s: %v, %v", api, got, err)
+				t.Errorf("%s: %v, %v", apiName, got, err)
 			}
 		}
 	}

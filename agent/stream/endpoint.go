@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/spate-load/spate/api"
 )
 
 // endpointOf parses a base URL and adds the API's path, unless the URL ends in it. A version (/v1, /v2) at the end of
@@ -50,7 +52,7 @@ func dialAddress(u *url.URL) string {
 }
 
 // headersOf returns the headers of every request, and the Host header if the plan sets one.
-func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
+func headersOf(c Config, a *api.API) (h http.Header, host string, err error) {
 	h = http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"text/event-stream"},
@@ -59,9 +61,14 @@ func headersOf(c Config, d dialect) (h http.Header, host string, err error) {
 	if !validHeaderValue(c.APIKey) {
 		return nil, "", errors.New("the API key contains a line break or another control character: remove it")
 	}
-	if a, ok := d.(authorizer); ok {
-		a.authorize(h, c.APIKey)
-	} else if c.APIKey != "" {
+	for name, value := range a.Headers {
+		h.Set(name, value)
+	}
+	switch {
+	case c.APIKey == "":
+	case a.KeyHeader != "":
+		h.Set(a.KeyHeader, c.APIKey)
+	default:
 		h.Set("Authorization", "Bearer "+c.APIKey)
 	}
 	for name, value := range c.Headers {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -20,7 +21,7 @@ import (
 // streams they are not in the cache, so each cache line counts.
 type exchange struct {
 	o             *Observation
-	dialect       dialect
+	api           *api.API
 	onToken       func(at clock.Instant, tokens int)
 	onFrame       func(data []byte, at, seen clock.Instant)
 	watch         *watch // nil: only the request timeout bounds the request
@@ -43,7 +44,7 @@ type exchange struct {
 
 	last   reading // the read that brought the last bytes of the stream
 	events events
-	growth growth // of the answer
+	growth api.Growth // of the answer
 	room   room
 
 	closingRead  reading // the read that brought the closing frame
@@ -106,7 +107,7 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 
 // reset prepares the exchange for a request.
 func (x *exchange) reset(c *Client, o *Observation) {
-	*x = exchange{client: c, dialect: c.dialect, o: o, events: x.events, room: c.roomFor(0)}
+	*x = exchange{client: c, api: c.dialect.API, o: o, events: x.events, room: c.roomFor(0)}
 	x.events.reset()
 }
 
@@ -304,7 +305,7 @@ func (x *exchange) bodyEnded(err error, read reading) {
 	switch {
 	case x.events.err != nil:
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
-	case x.done || x.o.FinishReason != "" || x.dialect.traits().noEndMark:
+	case x.done || x.o.FinishReason != "" || x.api.NoEndMark:
 		x.complete(read.at)
 	default:
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,

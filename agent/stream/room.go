@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -119,8 +120,8 @@ func (x *exchange) runaway(why string) {
 }
 
 // checkCounts reports whether a frame's token counts are possible. If not, it fails the stream.
-func (x *exchange) checkCounts(f *frame) bool {
-	n := max(f.input, f.output, f.cached, f.reasoningTokens)
+func (x *exchange) checkCounts(f *api.Frame) bool {
+	n := max(f.Input, f.Output, f.Cached, f.ReasoningTokens)
 	if n <= measure.MaxTokens {
 		return true
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/workload"
@@ -52,7 +53,7 @@ var shapes = map[string]func(*simulator.Frames){
 
 // TestSimulatedShapes reads each shape in each API from the simulator, which was written independently of this client.
 func TestSimulatedShapes(t *testing.T) {
-	for api := range dialects {
+	for _, api := range registry.Names() {
 		for name, shape := range shapes {
 			o := simulated(t, api, func(c *simulator.Config) { shape(&c.Frames) })
 			if o.Err != nil || o.TokenFrames != 7 || o.OutputTokens != 7 || o.Usage != (api != "triton") ||
@@ -88,7 +89,7 @@ func TestSimulatedFaults(t *testing.T) {
 		simulator.FaultReset:           spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
 		simulator.FaultGzip:            spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
 	}
-	for api := range dialects {
+	for _, api := range registry.Names() {
 		for kind, want := range faults {
 			o := simulated(t, api, func(c *simulator.Config) {
 				c.Faults = []simulator.Fault{{Kind: kind, Probability: 1, AfterTokens: 3}}

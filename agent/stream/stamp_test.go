@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -93,7 +94,7 @@ func TestFramesOfOneReadAreCounted(t *testing.T) {
 		{at: 350, seen: 400, number: 4, stamped: true}, {at: 350, seen: 400, number: 4, stamped: true},
 	}
 	for _, r := range reads {
-		x.token(&frame{token: true}, r, TokensUnknown)
+		x.token(&api.Frame{Token: true}, r, TokensUnknown)
 	}
 	o := x.o
 	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 ||

@@ -5,43 +5,44 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // scratch pools frames for parsing, so that their memory is likely in the cache.
-var scratch = sync.Pool{New: func() any { return new(frame) }}
+var scratch = sync.Pool{New: func() any { return new(api.Frame) }}
 
 // frame handles one frame. It returns false if the stream has failed.
 func (x *exchange) frame(data []byte, read reading) bool {
-	f := scratch.Get().(*frame) //nolint:forcetypeassert // the pool holds nothing else
+	f := scratch.Get().(*api.Frame) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratch.Put(f)
-	if err := x.dialect.frame(data, f); err != nil {
+	if err := x.api.Parse(data, f); err != nil {
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "invalid frame: "+err.Error()+": "+excerpt(data))
 		return false
 	}
-	if f.span != spanPiece {
-		f.trimAnswer(&x.growth)
+	if f.Span != api.SpanPiece {
+		f.TrimAnswer(&x.growth)
 	}
-	if f.failed || x.events.failed {
-		if x.client.secrets.clean(f.fault) == "" { // no readable message
-			f.fault = excerpt(data)
+	if f.Failed || x.events.failed {
+		if x.client.secrets.clean(f.Fault) == "" { // no readable message
+			f.Fault = excerpt(data)
 		}
-		x.setError(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.fault)
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.Fault)
 		return false
 	}
 	if !x.checkCounts(f) || !x.admit() {
 		return false
 	}
 	x.setUsage(f)
-	x.setFinishReason(f.finish)
+	x.setFinishReason(f.Finish)
 	x.recordFrame(f, read)
-	if x.keepAnswer && !x.appendAnswer(f.answer) {
+	if x.keepAnswer && !x.appendAnswer(f.Answer) {
 		return false
 	}
-	if len(f.timing) > 0 {
-		x.o.Server.read(f.timing)
+	if len(f.Timing) > 0 {
+		x.o.Server.read(f.Timing)
 	}
-	if f.end && !x.done {
+	if f.End && !x.done {
 		x.done, x.o.End = true, read.at
 	}
 	return true
@@ -69,21 +70,21 @@ func (x *exchange) appendAnswer(answer []byte) bool {
 }
 
 // setUsage records a frame's token counts. Some APIs report the prompt's and the output's tokens in different frames.
-func (x *exchange) setUsage(f *frame) {
-	if !f.hasInput && !f.hasCached && !f.hasOutput {
+func (x *exchange) setUsage(f *api.Frame) {
+	if !f.HasInput && !f.HasCached && !f.HasOutput {
 		return
 	}
-	if f.hasInput {
-		x.hasInput, x.o.InputTokens = true, f.input
+	if f.HasInput {
+		x.hasInput, x.o.InputTokens = true, f.Input
 	}
-	if f.hasCached {
-		x.o.HasCachedTokens, x.o.CachedTokens = true, f.cached
+	if f.HasCached {
+		x.o.HasCachedTokens, x.o.CachedTokens = true, f.Cached
 	}
-	if f.hasOutput {
-		x.hasOutput, x.o.OutputTokens = true, f.output
+	if f.HasOutput {
+		x.hasOutput, x.o.OutputTokens = true, f.Output
 	}
-	if f.hasReasoningTokens {
-		x.hasReasoningTokens, x.o.ReasoningTokens = true, f.reasoningTokens
+	if f.HasReasoningTokens {
+		x.hasReasoningTokens, x.o.ReasoningTokens = true, f.ReasoningTokens
 	}
 	x.o.Usage = x.hasInput && x.hasOutput
 }
@@ -92,75 +93,75 @@ func (x *exchange) setUsage(f *frame) {
 func excerpt(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
 
 // recordFrame classifies a frame, and records its time if it carries or may carry a token.
-func (x *exchange) recordFrame(f *frame, read reading) {
+func (x *exchange) recordFrame(f *api.Frame, read reading) {
 	tokens := x.tokensAdded(f)
 	switch {
-	case f.token || tokens > 0:
+	case f.Token || tokens > 0:
 		x.closing = 0 // the earlier closing frame did not close the stream
 		x.token(f, read, tokens)
-	case !f.chunk && !f.closes, tokens == 0:
+	case !f.Chunk && !f.Closes, tokens == 0:
 		x.append(f, read, 0)
-	case f.closes || len(f.finish) > 0:
+	case f.Closes || len(f.Finish) > 0:
 		x.close(f, read)
-	case f.role && !x.begun:
+	case f.Role && !x.begun:
 		x.append(f, read, 0)
 	default:
 		x.undecided++
 		x.arrived(f, read, frameUndecided, tokens)
 	}
-	x.begun = x.begun || f.chunk
+	x.begun = x.begun || f.Chunk
 }
 
 // tokensAdded returns how many tokens a frame brought by the server's running usage, or TokensUnknown. Usage counts as
 // running if every frame of the output so far had it, except a role frame. Usage in the last frame alone is not running
 // usage.
-func (x *exchange) tokensAdded(f *frame) int {
+func (x *exchange) tokensAdded(f *api.Frame) int {
 	switch {
-	case !f.chunk:
+	case !f.Chunk:
 		return TokensUnknown
-	case f.oneToken && !f.hasOutput:
+	case f.OneToken && !f.HasOutput:
 		x.runningTokens++
 		return 1
-	case !f.hasOutput || x.noRunningUsage:
-		x.noRunningUsage = x.noRunningUsage || !f.role
+	case !f.HasOutput || x.noRunningUsage:
+		x.noRunningUsage = x.noRunningUsage || !f.Role
 		return TokensUnknown
 	}
-	tokens := max(f.output, x.runningTokens) - x.runningTokens
+	tokens := max(f.Output, x.runningTokens) - x.runningTokens
 	x.runningTokens += tokens
 	return int(min(tokens, 1<<31))
 }
 
 // append keeps the time of a frame, for metrics as other benchmarks define them and for the decision at the end.
-func (x *exchange) append(f *frame, read reading, kind Frame) {
-	if f.chunk {
+func (x *exchange) append(f *api.Frame, read reading, kind Frame) {
+	if f.Chunk {
 		kind |= frameChunk
 	}
-	if kind != 0 || f.closes {
+	if kind != 0 || f.Closes {
 		x.o.Frames = append(x.o.Frames, Frame(read.at)<<frameBits|kind)
 	}
 }
 
 // close remembers the first frame that closes a stream: it may carry the last token, without text.
-func (x *exchange) close(f *frame, read reading) {
+func (x *exchange) close(f *api.Frame, read reading) {
 	x.append(f, read, 0)
 	if x.closing == 0 {
-		x.closing, x.closingRead, x.closingEmptyText = len(x.o.Frames), read, f.emptyText
+		x.closing, x.closingRead, x.closingEmptyText = len(x.o.Frames), read, f.EmptyText
 	}
 }
 
 // token handles a frame that carries a token.
-func (x *exchange) token(f *frame, read reading, tokens int) {
+func (x *exchange) token(f *api.Frame, read reading, tokens int) {
 	o := x.o
-	if f.text > 0 && o.FirstText == 0 {
+	if f.TextBytes > 0 && o.FirstText == 0 {
 		o.FirstText = read.at
 	}
 	switch {
-	case f.hasAnswer && o.FirstAnswer == 0:
+	case f.HasAnswer && o.FirstAnswer == 0:
 		o.FirstAnswer, x.beforeAnswer = read.at, x.runningTokens-uint64(max(tokens, 0))
-	case f.reasoning && o.FirstAnswer == 0:
+	case f.Reasoning && o.FirstAnswer == 0:
 		o.ReasoningFrames++
 	}
-	o.TextBytes += uint64(f.text)
+	o.TextBytes += uint64(f.TextBytes)
 	if o.TokenFrames == 0 {
 		o.HeadTokens = tokens
 	}
@@ -169,7 +170,7 @@ func (x *exchange) token(f *frame, read reading, tokens int) {
 }
 
 // arrived records the time of a frame that carries or may carry a token.
-func (x *exchange) arrived(f *frame, read reading, kind Frame, tokens int) {
+func (x *exchange) arrived(f *api.Frame, read reading, kind Frame, tokens int) {
 	o := x.o
 	x.append(f, read, kind)
 	if o.FirstToken == 0 {

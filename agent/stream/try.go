@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -38,7 +39,7 @@ type TrialResult struct {
 }
 
 // Try sends a trial request to an endpoint, with those of the plan's fields that affect neither the length nor the end
-// of the output. It is for the APIs chat, completions, responses and anthropic. If the server refuses, the error is an
+// of the output. It is for APIs with Trials. If the server refuses, the error is an
 // *Error with its HTTPStatus. Try blocks for at most 10 s.
 func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialResult, error) {
 	u := c.endpoints[endpoint]
@@ -69,8 +70,8 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	if fields == nil {
 		fields = make(map[string]any)
 	}
-	t := c.dialect.traits()
-	for _, own := range [][]string{{"n", "best_of", "stream", streamOptions, t.ignoreEOS}, t.maxFields, t.minFields} {
+	t := c.dialect
+	for _, own := range [][]string{{"n", "best_of", "stream", api.StreamOptions, t.IgnoreEOS}, t.MaxFields, t.MinFields} {
 		for _, name := range own {
 			delete(fields, name)
 		}
@@ -86,7 +87,7 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return body.append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.rewriter), nil
+	return body.append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.dialect.Rewrite), nil
 }
 
 // softwareOf returns the name and version that a gateway puts into the head of an answer.

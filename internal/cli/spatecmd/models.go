@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -62,7 +62,7 @@ func onlyModel(ctx context.Context, t *spatev1.Target, secrets map[string]string
 	return models[0].ID, ""
 }
 
-func modelNames(models []stream.Model) []string {
+func modelNames(models []api.Model) []string {
 	var names []string
 	for _, m := range models {
 		names = append(names, strconv.Quote(m.ID))

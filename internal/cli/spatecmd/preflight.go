@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -122,7 +123,7 @@ func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]strin
 }
 
 // modelsOf asks a target's first endpoint for the models that it serves.
-func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) ([]stream.Model, error) {
+func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) ([]api.Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
 	reveal := func(text string) string {

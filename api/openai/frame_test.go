@@ -1,72 +1,71 @@
-package stream
+package openai
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
 )
 
 // oracle parses a frame the slow and obvious way, from plain decoded values and independent of decodeFrame.
-func oracle(data []byte) (f frame, valid bool) {
+func oracle(data []byte) (f api.Frame, valid bool) {
 	d := json.NewDecoder(strings.NewReader(string(data)))
 	d.UseNumber()
 	var top map[string]any
 	if !json.Valid(data) || d.Decode(&top) != nil || top == nil {
-		return frame{}, false
+		return api.Frame{}, false
 	}
 	if usage, ok := top["usage"].(map[string]any); ok {
 		if out, ok := usage["completion_tokens"].(json.Number); ok {
-			if f.output, f.hasOutput = decodeCount([]byte(out)); f.hasOutput {
+			if f.Output, f.HasOutput = jsonscan.DecodeCount([]byte(out)); f.HasOutput {
 				in, _ := usage["prompt_tokens"].(json.Number)
-				f.input, _ = decodeCount([]byte(in))
+				f.Input, _ = jsonscan.DecodeCount([]byte(in))
 				details, _ := usage["prompt_tokens_details"].(map[string]any)
 				cached, _ := details["cached_tokens"].(json.Number)
-				f.cached, f.hasCached = decodeCount([]byte(cached))
+				f.Cached, f.HasCached = jsonscan.DecodeCount([]byte(cached))
 				more, _ := usage["completion_tokens_details"].(map[string]any)
 				thought, _ := more["reasoning_tokens"].(json.Number)
-				f.reasoningTokens, f.hasReasoningTokens = decodeCount([]byte(thought))
+				f.ReasoningTokens, f.HasReasoningTokens = jsonscan.DecodeCount([]byte(thought))
 			}
 		}
 	}
 	choices, _ := top["choices"].([]any)
 	for _, c := range choices {
-		f.chunk = true
+		f.Chunk = true
 		choice, _ := c.(map[string]any)
-		f.hasAnswer = f.hasAnswer || holdsSomething(choice["text"])
-		f.emptyText = f.emptyText || choice["text"] == ""
+		f.HasAnswer = f.HasAnswer || holdsSomething(choice["text"])
+		f.EmptyText = f.EmptyText || choice["text"] == ""
 		for _, part := range []any{choice["delta"], choice["message"]} {
 			delta, _ := part.(map[string]any)
 			for _, name := range []string{"content", "tool_calls", "function_call", "refusal"} {
-				f.hasAnswer = f.hasAnswer || holdsSomething(delta[name])
-				f.emptyText = f.emptyText || delta[name] == ""
+				f.HasAnswer = f.HasAnswer || holdsSomething(delta[name])
+				f.EmptyText = f.EmptyText || delta[name] == ""
 			}
 			for _, name := range []string{"reasoning_content", "reasoning"} {
-				f.reasoning = f.reasoning || holdsSomething(delta[name])
-				f.emptyText = f.emptyText || delta[name] == ""
+				f.Reasoning = f.Reasoning || holdsSomething(delta[name])
+				f.EmptyText = f.EmptyText || delta[name] == ""
 			}
-			f.role = f.role || holdsSomething(delta["role"])
+			f.Role = f.Role || holdsSomething(delta["role"])
 		}
-		f.token = f.token || f.hasAnswer || f.reasoning || holdsSomething(choice["token_ids"])
-		if len(f.answer) == 0 {
-			f.answer = []byte(answerOracle(choice))
+		f.Token = f.Token || f.HasAnswer || f.Reasoning || holdsSomething(choice["token_ids"])
+		if len(f.Answer) == 0 {
+			f.Answer = []byte(answerOracle(choice))
 		}
 		if reason, _ := choice["finish_reason"].(string); reason != "" {
-			f.finish = []byte(reason)
+			f.Finish = []byte(reason)
 		}
 	}
-	f.failed = top["object"] == "error" || holdsSomething(top["error"])
+	f.Failed = top["object"] == "error" || holdsSomething(top["error"])
 	return f, true
 }
 
 // answerOracle returns the decoded content of a choice if it is the first choice.
 func answerOracle(choice map[string]any) string {
 	index, _ := choice["index"].(json.Number)
-	if n, ok := decodeCount([]byte(index)); ok && n != 0 {
+	if n, ok := jsonscan.DecodeCount([]byte(index)); ok && n != 0 {
 		return ""
 	}
 	for _, part := range []any{choice["delta"], choice["message"], map[string]any{"content": choice["text"]}} {
@@ -90,44 +89,42 @@ func holdsSomething(v any) bool {
 	return false
 }
 
-// checkFrame compares openAIFrame with the oracle.
+// checkFrame compares parse with the oracle.
 func checkFrame(t *testing.T, data []byte) {
 	t.Helper()
 	want, valid := oracle(data)
-	var got frame
-	err := openAIFrame(data, &got)
+	var got api.Frame
+	err := parse(data, &got)
 	if (err == nil) != valid {
 		t.Fatalf("%q: error %v, sound %v", data, err, valid)
 	}
 	if err != nil {
 		return
 	}
-	if got.token != want.token || string(got.finish) != string(want.finish) || got.failed != want.failed ||
-		got.hasOutput != want.hasOutput || got.input != want.input || got.output != want.output {
+	if got.Token != want.Token || string(got.Finish) != string(want.Finish) || got.Failed != want.Failed ||
+		got.HasOutput != want.HasOutput || got.Input != want.Input || got.Output != want.Output {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
-	if got.chunk != want.chunk || got.role != want.role || got.hasAnswer != want.hasAnswer ||
-		got.reasoning != want.reasoning || got.emptyText != want.emptyText ||
-		got.reasoningTokens != want.reasoningTokens || got.hasReasoningTokens != want.hasReasoningTokens {
+	if got.Chunk != want.Chunk || got.Role != want.Role || got.HasAnswer != want.HasAnswer ||
+		got.Reasoning != want.Reasoning || got.EmptyText != want.EmptyText ||
+		got.ReasoningTokens != want.ReasoningTokens || got.HasReasoningTokens != want.HasReasoningTokens {
 		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
 	}
-	if got.text > len(data) || (got.text > 0) != (got.hasAnswer || got.reasoning) {
-		t.Fatalf("%q: %d bytes of text", data, got.text)
+	if got.TextBytes > len(data) || (got.TextBytes > 0) != (got.HasAnswer || got.Reasoning) {
+		t.Fatalf("%q: %d bytes of text", data, got.TextBytes)
 	}
-	if got.cached != want.cached || got.hasCached != want.hasCached {
-		t.Fatalf("%q: cached %d (%v), want %d (%v)", data, got.cached, got.hasCached, want.cached, want.hasCached)
+	if got.Cached != want.Cached || got.HasCached != want.HasCached {
+		t.Fatalf("%q: cached %d (%v), want %d (%v)", data, got.Cached, got.HasCached, want.Cached, want.HasCached)
 	}
-	checkAnswer(t, got.answer, string(want.answer))
+	checkAnswer(t, got.Answer, string(want.Answer))
 }
 
-// checkAnswer checks the text between the quotes of a JSON string, before and after repairText.
+// checkAnswer checks the text between the quotes of a JSON string.
 func checkAnswer(t *testing.T, answer []byte, want string) {
 	t.Helper()
-	for _, a := range [][]byte{answer, repairText(bytes.Clone(answer))} {
-		var got string
-		if err := json.Unmarshal(slices.Concat([]byte{'"'}, a, []byte{'"'}), &got); err != nil || got != want {
-			t.Fatalf("answer %q: %q, want %q: %v", a, got, want, err)
-		}
+	var got string
+	if err := json.Unmarshal(slices.Concat([]byte{'"'}, answer, []byte{'"'}), &got); err != nil || got != want {
+		t.Fatalf("answer %q: %q, want %q: %v", answer, got, want, err)
 	}
 }
 
@@ -199,14 +196,14 @@ func TestFrames(t *testing.T) {
 	for _, tt := range frames {
 		t.Run(tt.name, func(t *testing.T) {
 			checkFrame(t, []byte(tt.data))
-			var f frame
-			if err := openAIFrame([]byte(tt.data), &f); err != nil || f.token != tt.token {
-				t.Errorf("token %v, want %v; error %v", f.token, tt.token, err)
+			var f api.Frame
+			if err := parse([]byte(tt.data), &f); err != nil || f.Token != tt.token {
+				t.Errorf("token %v, want %v; error %v", f.Token, tt.token, err)
 			}
-			c := cursor{b: []byte(tt.data)}
+			c := parser{jsonscan.Cursor{B: []byte(tt.data)}}
 			c.frame(&f)
-			if c.end() != tt.scanned {
-				t.Errorf("scanned without encoding/json: %v, want %v", c.end(), tt.scanned)
+			if c.End() != tt.scanned {
+				t.Errorf("scanned without encoding/json: %v, want %v", c.End(), tt.scanned)
 			}
 			for i := range tt.data { // no truncated frame is taken as valid
 				checkFrame(t, []byte(tt.data[:i]))
@@ -222,9 +219,9 @@ func TestFaultMessages(t *testing.T) {
 		`{"object":"error","message":"too long"}`: "too long",
 		`{"error":{"code":7}}`:                    `{"code":7}`,
 	} {
-		var f frame
-		if err := openAIFrame([]byte(data), &f); err != nil || !f.failed || f.fault != want {
-			t.Errorf("%s: %q, %v", data, f.fault, err)
+		var f api.Frame
+		if err := parse([]byte(data), &f); err != nil || !f.Failed || f.Fault != want {
+			t.Errorf("%s: %q, %v", data, f.Fault, err)
 		}
 	}
 }
@@ -256,12 +253,12 @@ func FuzzScan(f *testing.F) {
 }
 
 func BenchmarkScan(b *testing.B) {
-	data := []byte(strings.TrimSuffix(strings.TrimPrefix(tokenFrame("hello"), "data: "), "\n\n"))
+	data := []byte(`{"id":"cmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":"hello"},"logprobs":null,"finish_reason":null}]}`)
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		var f frame
-		if openAIFrame(data, &f) != nil || !f.token {
+		var f api.Frame
+		if parse(data, &f) != nil || !f.Token {
 			b.Fatal("no token")
 		}
 	}
@@ -271,23 +268,9 @@ func BenchmarkScanRunningUsage(b *testing.B) {
 	data := []byte(`{"id":"cmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":"hello"},"finish_reason":null}],"usage":{"prompt_tokens":3000,"completion_tokens":17,"total_tokens":3017}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		var f frame
-		if openAIFrame(data, &f) != nil || !f.hasOutput {
+		var f api.Frame
+		if parse(data, &f) != nil || !f.HasOutput {
 			b.Fatal("no usage")
 		}
 	}
-}
-
-func TestFirstSpecialByte(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		b := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\"\\ \x1f!#[]\x7f\x80\xa2"))), 8,
-			8).Draw(t, "bytes")
-		want := 0
-		for want < 8 && !special[b[want]] {
-			want++
-		}
-		if got := firstSpecial(binary.LittleEndian.Uint64(b)); got != want {
-			t.Fatalf("%q: %d, want %d", b, got, want)
-		}
-	})
 }

@@ -1,0 +1,153 @@
+// Package anthropic is Anthropic's API for messages.
+package anthropic
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/workload"
+)
+
+// API is POST /v1/messages, which vLLM and others serve too. Each event has its kind in "type". The first event
+// has the prompt tokens, the last but one the output tokens.
+var API = api.API{
+	Name: "anthropic", Path: "/v1/messages", Headers: map[string]string{"Anthropic-Version": "2023-06-01"},
+	KeyHeader: "X-Api-Key", Model: "model", Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}},
+	OtherPrompts: []string{"system"}, Rewrite: moveSystem, Defaults: map[string]any{"stream": true},
+	MaxFields: []string{"max_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_tokens"}, Trials: true,
+	Parse: parse, Count: count,
+}
+
+// Members of an event or a whole message, of a block or its delta, and of a usage.
+var (
+	eventFields   = []string{"type", "delta", "usage", "message", "content_block", "error", "content", "stop_reason"}
+	blockFields   = []string{"text", "thinking", "partial_json", "name"}
+	usageFields   = []string{"input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens"}
+	messageFields = []string{"usage"}
+	deltaFields   = []string{"stop_reason"}
+)
+
+func parse(data []byte, f *api.Frame) error {
+	*f = api.Frame{}
+	var v [8][]byte
+	if err := jsonscan.Members(data, eventFields, v[:]); err != nil {
+		return err
+	}
+	delta, usage, message, block, fault := v[1], v[2], v[3], v[4], v[5]
+	var inner [1][]byte
+	switch string(jsonscan.StringBytes(v[0])) {
+	case "content_block_delta":
+		addBlock(f, delta)
+		f.Chunk = true
+	case "content_block_start":
+		addBlock(f, block)
+		f.Chunk = f.Token
+	case "content_block_stop":
+		f.EndPart()
+	case "message_start":
+		jsonscan.NestedMembers(message, messageFields, inner[:])
+		setTokens(f, inner[0])
+		f.Output, f.HasOutput = 0, false // an estimate until the end
+	case "message_delta":
+		jsonscan.NestedMembers(delta, deltaFields, inner[:])
+		f.Finish = jsonscan.StringBytes(inner[0])
+		f.EndPart()
+		setTokens(f, usage)
+	case "message_stop":
+		f.End = true
+	case "message":
+		addBlocks(f, v[6])
+		f.Finish, f.Chunk = jsonscan.StringBytes(v[7]), true
+		setTokens(f, usage)
+	default:
+		if jsonscan.Filled(fault) {
+			f.Fail(nil, fault)
+		}
+	}
+	return nil
+}
+
+// addBlock records the start of a content block, or its delta: text, thinking, a tool's name or its input.
+func addBlock(f *api.Frame, data []byte) {
+	var v [4][]byte
+	jsonscan.NestedMembers(data, blockFields, v[:])
+	f.Answer = jsonscan.Unquoted(v[0])
+	for i, value := range v {
+		f.AddOutput(value, blockFields[i] == "thinking")
+	}
+}
+
+// addBlocks records the content of a whole message. Its first text counts as the answer.
+func addBlocks(f *api.Frame, data []byte) {
+	var answer []byte
+	for _, block := range jsonscan.List(data) {
+		addBlock(f, block)
+		if len(answer) == 0 {
+			answer = f.Answer
+		}
+	}
+	f.Answer = answer
+}
+
+// setTokens records a usage. Its input_tokens do not include tokens read from the cache or written to it.
+func setTokens(f *api.Frame, usage []byte) {
+	var v [4][]byte
+	jsonscan.NestedMembers(usage, usageFields, v[:])
+	f.SetUsage(v[0], v[1], v[2])
+	written, _ := jsonscan.Count(v[3])
+	if f.HasInput {
+		f.Input += f.Cached + written
+	}
+}
+
+// messageRole are the members of a message that moveSystem reads.
+var messageRole = []string{"role", "content"}
+
+// moveSystem moves a system prompt from the messages, where this API does not allow it, to a separate field after
+// them.
+func moveSystem(dst []byte, from int) []byte {
+	c := jsonscan.Cursor{B: dst, I: from}
+	c.Eat('[')
+	c.Peek()
+	begin := c.I
+	first := c.Skip(1)
+	if len(first) == 0 || first[0] != '{' {
+		return dst
+	}
+	var v [2][]byte
+	jsonscan.NestedMembers(first, messageRole, v[:])
+	system := v[1]
+	if string(jsonscan.StringBytes(v[0])) != "system" || len(system) == 0 {
+		return dst
+	}
+	if c.Peek() == ',' {
+		c.I++
+	}
+	dst = append(dst, `,"system":`...)
+	dst = append(dst, system...)
+	return slices.Delete(dst, begin, c.I)
+}
+
+// count asks POST /v1/messages/count_tokens. It always counts a chat: the API cannot count a text alone.
+func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
+	const path = "/v1/messages/count_tokens"
+	fields := map[string]any{"model": s.Model(), "messages": api.ChatOf(text)}
+	for _, name := range []string{"tools", "tool_choice", "thinking"} {
+		if value, ok := s.Field(name); ok {
+			fields[name] = value
+		}
+	}
+	var answer struct {
+		Tokens *uint64 `json:"input_tokens"`
+	}
+	err := s.Post(ctx, path, fields, &answer)
+	if err == nil && answer.Tokens == nil {
+		err = s.Unusable(path, "the answer has no input_tokens")
+	}
+	if err != nil {
+		return api.Tokens{}, err
+	}
+	return api.Tokens{Count: *answer.Tokens}, nil
+}

@@ -1,0 +1,364 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
+)
+
+// parser parses a frame in place.
+type parser struct{ jsonscan.Cursor }
+
+// parse parses one frame, or a whole answer, of the chat or the completions API. It makes one pass over the text
+// and allocates nothing. Errors, unusual texts and invalid JSON are left to encoding/json, which decides.
+func parse(data []byte, f *api.Frame) error {
+	*f = api.Frame{}
+	c := parser{jsonscan.Cursor{B: data}}
+	c.frame(f)
+	if c.End() {
+		return nil
+	}
+	*f = api.Frame{}
+	return decodeFrame(data, f)
+}
+
+// rejectRepeat sets bad if a name occurs twice in an object: encoding/json decides which of the two counts.
+func (c *parser) rejectRepeat(seen *uint, bit uint) {
+	c.Bad = c.Bad || *seen&bit != 0
+	*seen |= bit
+}
+
+// frame parses the whole object.
+func (c *parser) frame(f *api.Frame) {
+	c.Eat('{')
+	var seen uint
+	for n := 0; ; n++ {
+		name, ok := c.Key(n)
+		if !ok {
+			return
+		}
+		switch string(name) {
+		case "choices":
+			c.rejectRepeat(&seen, 1)
+			c.choices(f)
+		case "usage":
+			c.rejectRepeat(&seen, 2)
+			c.usage(f)
+		case "error":
+			value := c.Skip(1)
+			c.Bad = c.Bad || string(value) != "null"
+		case "nvext":
+			c.rejectRepeat(&seen, 4)
+			f.Timing = c.Skip(1)
+		case "object":
+			value := c.Skip(1)
+			c.Bad = c.Bad || string(value) == `"error"` || bytes.IndexByte(value, '\\') >= 0
+		default:
+			c.Skip(1)
+		}
+	}
+}
+
+// choices parses the array of choices.
+func (c *parser) choices(f *api.Frame) {
+	if c.Peek() != '[' {
+		c.Skip(1)
+		return
+	}
+	c.I++
+	for n := 0; c.More(n, ']'); n++ {
+		f.Chunk = true
+		c.choice(f)
+	}
+}
+
+// choice parses one element of choices.
+func (c *parser) choice(f *api.Frame) {
+	if c.Peek() != '{' {
+		c.Skip(2)
+		return
+	}
+	c.I++
+	var seen uint
+	content, first := choiceContent{}, true
+	for n := 0; ; n++ {
+		name, ok := c.Key(n)
+		if !ok {
+			break
+		}
+		switch string(name) {
+		case "delta":
+			c.rejectRepeat(&seen, 1)
+			content.delta = c.delta(f)
+		case "message":
+			c.rejectRepeat(&seen, 2)
+			content.message = c.delta(f)
+		case "text":
+			c.rejectRepeat(&seen, 4)
+			content.text = c.Skip(3)
+			f.AddOutput(content.text, false)
+		case "finish_reason":
+			c.rejectRepeat(&seen, 8)
+			c.finish(f)
+		case "index":
+			c.rejectRepeat(&seen, 16)
+			number, given := c.count()
+			first = !given || number == 0
+		case "token_ids":
+			c.rejectRepeat(&seen, 32)
+			f.Token = jsonscan.Filled(c.Skip(3)) || f.Token
+		default:
+			c.Skip(3)
+		}
+	}
+	if first {
+		setAnswer(f, content)
+	}
+}
+
+// choiceContent holds the places where a choice can have its content, as JSON values. A valid choice has only one of
+// them.
+type choiceContent struct{ delta, message, text []byte }
+
+// setAnswer records the content of the first choice. If several choices have index 0, the first one with content
+// counts.
+func setAnswer(f *api.Frame, s choiceContent) {
+	for _, content := range [...][]byte{s.delta, s.message, s.text} {
+		if len(f.Answer) == 0 && len(content) > 2 && content[0] == '"' {
+			f.Answer = content[1 : len(content)-1]
+		}
+	}
+}
+
+// delta parses a delta, or a whole message, and returns its content.
+func (c *parser) delta(f *api.Frame) (content []byte) {
+	if c.Peek() != '{' {
+		c.Skip(3)
+		return nil
+	}
+	c.I++
+	var seen uint
+	for n := 0; ; n++ {
+		name, ok := c.Key(n)
+		if !ok {
+			return content
+		}
+		value := c.Skip(4)
+		if bit := tokenField(name); bit != 0 {
+			c.rejectRepeat(&seen, bit)
+			setDeltaField(f, bit, value)
+			if bit == contentBit {
+				content = value
+			}
+		}
+	}
+}
+
+// setDeltaField records a field of a delta.
+func setDeltaField(f *api.Frame, bit uint, value []byte) {
+	if bit == roleBit {
+		f.Role = f.Role || jsonscan.Filled(value)
+		return
+	}
+	f.AddOutput(value, bit&reasoningBits != 0)
+}
+
+// Bits of a delta's fields.
+const (
+	contentBit    = 1
+	reasoningBits = 2 | 4
+	roleBit       = 64
+)
+
+// tokenField returns a distinct bit for each field of a delta that describes the output, and 0 for other fields.
+func tokenField(name []byte) uint {
+	switch string(name) {
+	case "content":
+		return contentBit
+	case "reasoning_content":
+		return 2
+	case "reasoning":
+		return 4
+	case "tool_calls":
+		return 8
+	case "function_call":
+		return 16
+	case "refusal":
+		return 32
+	case "role":
+		return roleBit
+	}
+	return 0
+}
+
+// finish parses a finish reason. An empty string means none.
+func (c *parser) finish(f *api.Frame) {
+	if c.Peek() != '"' {
+		c.Skip(3)
+		return
+	}
+	raw, escaped := c.Text()
+	c.Bad = c.Bad || escaped || !utf8.Valid(raw)
+	if len(raw) > 0 {
+		f.Finish = raw
+	}
+}
+
+// usage parses the usage object. A usage without output tokens is ignored.
+func (c *parser) usage(f *api.Frame) {
+	if c.Peek() != '{' {
+		c.Skip(1)
+		return
+	}
+	c.I++
+	var seen uint
+	f.HasCached, f.HasReasoningTokens = false, false
+	for n := 0; ; n++ {
+		name, ok := c.Key(n)
+		if !ok {
+			break
+		}
+		switch string(name) {
+		case "prompt_tokens":
+			c.rejectRepeat(&seen, 1)
+			f.Input, f.HasInput = c.count()
+		case "completion_tokens":
+			c.rejectRepeat(&seen, 2)
+			f.Output, f.HasOutput = c.count()
+		case "prompt_tokens_details":
+			c.rejectRepeat(&seen, 4)
+			f.Cached, f.HasCached = c.detail("cached_tokens")
+		case "completion_tokens_details":
+			c.rejectRepeat(&seen, 8)
+			f.ReasoningTokens, f.HasReasoningTokens = c.detail("reasoning_tokens")
+		default:
+			c.Skip(2)
+		}
+	}
+	onlyWithOutput(f)
+}
+
+// detail parses one number of an object with details of a usage's tokens.
+func (c *parser) detail(wanted string) (number uint64, given bool) {
+	if c.Peek() != '{' {
+		c.Skip(2)
+		return 0, false
+	}
+	c.I++
+	var seen uint
+	for n := 0; ; n++ {
+		name, ok := c.Key(n)
+		if !ok {
+			return number, given
+		}
+		if string(name) == wanted {
+			c.rejectRepeat(&seen, 1)
+			number, given = c.count()
+		} else {
+			c.Skip(3)
+		}
+	}
+}
+
+// onlyWithOutput clears the numbers that the usage does not have, and all of them if it has no output tokens.
+func onlyWithOutput(f *api.Frame) {
+	if !f.HasOutput || !f.HasInput {
+		f.Input, f.HasInput = 0, false
+	}
+	if !f.HasOutput || !f.HasCached {
+		f.Cached, f.HasCached = 0, false
+	}
+	if !f.HasOutput || !f.HasReasoningTokens {
+		f.ReasoningTokens, f.HasReasoningTokens = 0, false
+	}
+}
+
+// count parses a number of tokens; null is none. Anything else goes to encoding/json.
+func (c *parser) count() (uint64, bool) {
+	value := c.Skip(2)
+	if string(value) == "null" {
+		return 0, false
+	}
+	var n uint64
+	for _, b := range value {
+		c.Bad = c.Bad || !jsonscan.IsDigit(b) || n > 1e17
+		n = n*10 + uint64(b-'0')
+	}
+	return n, !c.Bad
+}
+
+// decodeFrame parses a frame with encoding/json. Values that are not of the API's type are treated as absent.
+func decodeFrame(data []byte, f *api.Frame) error {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(data, &top); err != nil {
+		return err
+	}
+	if top == nil {
+		return jsonscan.ErrNotObject
+	}
+	decodeUsage(top["usage"], f)
+	decodeChoices(top["choices"], f)
+	f.Timing = top["nvext"]
+	decodeFault(top, f)
+	return nil
+}
+
+func decodeChoices(data json.RawMessage, f *api.Frame) {
+	var choices []json.RawMessage
+	if json.Unmarshal(data, &choices) != nil {
+		return
+	}
+	for _, c := range choices {
+		f.Chunk = true
+		choice := jsonscan.Object(c)
+		f.AddOutput(choice["text"], false)
+		f.Token = f.Token || jsonscan.Filled(choice["token_ids"])
+		for _, part := range []string{"delta", "message"} {
+			for name, value := range jsonscan.Object(choice[part]) {
+				if bit := tokenField([]byte(name)); bit != 0 {
+					setDeltaField(f, bit, value)
+				}
+			}
+		}
+		if number, given := jsonscan.DecodeCount(choice["index"]); !given || number == 0 {
+			setAnswer(f, choiceContent{
+				jsonscan.Object(choice["delta"])["content"], jsonscan.Object(choice["message"])["content"], choice["text"]})
+		}
+		if reason := jsonscan.Text(choice["finish_reason"]); reason != "" {
+			f.Finish = []byte(reason)
+		}
+	}
+}
+
+func decodeUsage(data json.RawMessage, f *api.Frame) {
+	usage := jsonscan.Object(data)
+	f.Output, f.HasOutput = jsonscan.DecodeCount(usage["completion_tokens"])
+	f.Input, f.HasInput = jsonscan.DecodeCount(usage["prompt_tokens"])
+	f.Cached, f.HasCached = jsonscan.DecodeCount(jsonscan.Object(usage["prompt_tokens_details"])["cached_tokens"])
+	f.ReasoningTokens, f.HasReasoningTokens = jsonscan.DecodeCount(
+		jsonscan.Object(usage["completion_tokens_details"])["reasoning_tokens"])
+	onlyWithOutput(f)
+}
+
+// decodeFault finds the error: an object with a message, or a string. Older vLLM sends the error's fields at the top
+// level.
+func decodeFault(top map[string]json.RawMessage, f *api.Frame) {
+	fault := top["error"]
+	if jsonscan.Text(top["object"]) == "error" {
+		f.Failed, f.Fault = true, jsonscan.Text(top["message"])
+	}
+	if !jsonscan.Filled(fault) {
+		return
+	}
+	f.Failed, f.Fault = true, jsonscan.Text(fault)
+	if o := jsonscan.Object(fault); o != nil {
+		f.Fault = jsonscan.Text(o["message"])
+	}
+	if f.Fault == "" {
+		f.Fault = fmt.Sprintf("%.200s", fault)
+	}
+}

@@ -1,0 +1,45 @@
+// Package registry lists all APIs.
+package registry
+
+import (
+	"slices"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/anthropic"
+	"github.com/spate-load/spate/api/openai"
+	"github.com/spate-load/spate/api/sglang"
+	"github.com/spate-load/spate/api/tgi"
+	"github.com/spate-load/spate/api/triton"
+)
+
+// All has all APIs, the default one first. To add one, write a folder for it and add a line here.
+var All = []*api.API{
+	&openai.Chat,
+	&openai.Completions,
+	&openai.Responses,
+	&sglang.API,
+	&tgi.API,
+	&triton.API,
+	&anthropic.API,
+}
+
+// Find returns the API with a name in plans. Empty: the default one. False: there is none with that name.
+func Find(name string) (*api.API, bool) {
+	if name == "" {
+		return All[0], true
+	}
+	i := slices.IndexFunc(All, func(a *api.API) bool { return a.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return All[i], true
+}
+
+// Names returns the names of all APIs in plans, the default one first.
+func Names() []string {
+	names := make([]string, len(All))
+	for i, a := range All {
+		names[i] = a.Name
+	}
+	return names
+}
