@@ -3,6 +3,7 @@ package deployments
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -114,5 +115,23 @@ func TestChartRefusesValuesThatCannotBe(t *testing.T) {
 		if err := schema.Validate(values); (err == nil) != c.taken {
 			t.Error(fmt.Sprintf("%s.%s: %v", c.part, c.name, c.value), err)
 		}
+	}
+}
+
+// The chart installs the version of the programs that it was released with.
+func TestChartCarriesTheVersion(t *testing.T) {
+	var chartFile struct {
+		Version    string
+		AppVersion string `yaml:"appVersion"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, chart+"Chart.yaml")), &chartFile); err != nil {
+		t.Fatal(err)
+	}
+	want := "0.1.0" // until there is a release
+	if released := regexp.MustCompile(`(?m)^## \[(\d.*?)\]`).FindStringSubmatch(read(t, "../CHANGELOG.md")); released != nil {
+		want = released[1]
+	}
+	if chartFile.Version != want || chartFile.AppVersion != want {
+		t.Errorf("Chart.yaml has %+v, CHANGELOG.md's newest version is %s", chartFile, want)
 	}
 }

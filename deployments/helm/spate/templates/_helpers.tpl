@@ -15,7 +15,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "spate.image" -}}
-{{- required "image.repository: name the repository that the image of deployments/docker/Dockerfile was pushed to" .Values.image.repository }}:{{ required "image.tag: name the version that was pushed" .Values.image.tag }}
+{{- required "image.repository: name the repository that the image of deployments/docker/Dockerfile was pushed to" .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
 {{- define "spate.tls" -}}
