@@ -16,6 +16,8 @@ HELM_VERSION               := v3.22.0
 KUBECTL_VALIDATE_VERSION   := v0.0.4
 COMPOSE_GO_VERSION         := v2.16.2
 CERT_MANAGER_VERSION       := v1.18.2
+GORELEASER_VERSION         := v2.15.2
+CYCLONEDX_VERSION          := v1.10.0
 
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME  ?= 10s
@@ -213,6 +215,21 @@ check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards again
 check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go ## Check chart, compose file and units with Helm, Kubernetes' schemas, Compose's model and systemd.
 	deployments/check.sh $(BIN) $(CERT_MANAGER_VERSION)
 
+# The site of docs/ needs Python 3 with venv, and PyPI.
+SITE := $(BIN)/site
+$(SITE)/bin/mkdocs: docs/site/requirements.txt
+	python3 -m venv $(SITE)
+	@$(call retry,$(SITE)/bin/pip install --quiet --disable-pip-version-check -r $<)
+	@touch $@
+
+.PHONY: site
+site: $(SITE)/bin/mkdocs ## Build the site of docs/ into .bin/tmp/site, and check its links.
+	$(SITE)/bin/mkdocs build --quiet --strict --site-dir $(CURDIR)/$(TMP)/site
+
+.PHONY: check-release
+check-release: $(BIN)/goreleaser $(BIN)/cyclonedx-gomod ## Make a release in dist/ without publishing it, and check what is in it.
+	deployments/release/check.sh $(BIN)
+
 .PHONY: tools
 tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd $(BIN)/victoria-metrics ## Build all tools into .bin/.
 
@@ -243,6 +260,8 @@ $(BIN)/.influxd2@$(INFLUXD2_VERSION): internal/influxtest/server/build.sh
 	internal/influxtest/server/build.sh $(INFLUXD2_VERSION) $(CURDIR)/$(TMP)/influxdb2 $(CURDIR)/$(BIN)/influxd2
 	@rm -rf $(TMP)/influxdb2 $(BIN)/.influxd2@* && touch $@
 
+$(eval $(call tool,goreleaser,github.com/goreleaser/goreleaser/v2,$(GORELEASER_VERSION)))
+$(eval $(call tool,cyclonedx-gomod,github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod,$(CYCLONEDX_VERSION)))
 $(eval $(call tool,helm,helm.sh/helm/v3/cmd/helm,$(HELM_VERSION)))
 $(eval $(call tool,kubectl-validate,sigs.k8s.io/kubectl-validate,$(KUBECTL_VALIDATE_VERSION)))
 
@@ -265,5 +284,5 @@ $(BIN)/victoria-metrics: $(VICTORIA)/go.mod
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools.
-	rm -rf bin .buf $(TMP)
+	rm -rf bin dist .buf $(TMP)
 	go clean -testcache
