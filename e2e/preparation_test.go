@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // template is the number of tokens that the server's chat template adds in these tests.
 const template = 7
 
 // serve starts a simulator in this process, for settings without a flag.
-func serve(t *testing.T, c simulator.Config) *simulator.Server {
+func serve(t *testing.T, c config.Config) *simulator.Server {
 	t.Helper()
 	server, err := simulator.Start(c)
 	if err != nil {
@@ -45,7 +46,7 @@ loads:
 // made of unchecked words, they are longer by the template, and the output says so.
 func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 	t.Parallel()
-	c := simulator.Default()
+	c := config.Default()
 	c.ChatTemplateTokens, c.MaxModelTokens, c.Truth.Keep = template, 4000, true
 	server := serve(t, c)
 	r := runPlan(t, strings.ReplaceAll(tokenizersPlan, "URL", server.URLs()[0]), "--agents", "2")
@@ -116,7 +117,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 // Prompts that are longer than the server accepts are reported before anything is sent.
 func TestPromptsThatAreTooLongAreNotSent(t *testing.T) {
 	t.Parallel()
-	c := simulator.Default()
+	c := config.Default()
 	c.MaxModelTokens, c.Truth.Keep = 150, true
 	server := serve(t, c)
 	r := runPlan(t, fmt.Sprintf(`

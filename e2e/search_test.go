@@ -14,7 +14,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/engine"
 )
 
 // searchPlan searches for the rate at which the engine of TestSearchFindsTheKnownCapacity starts to fall behind.
@@ -39,11 +40,11 @@ loads:
 // The search finds the capacity that the engine's own model gives.
 func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	t.Parallel()
-	engine := simulator.FromPlan(&spatev1.SimulatedTarget{
+	c := config.FromPlan(&spatev1.SimulatedTarget{
 		PrefillTokensPerSecond: 50000, DecodeStep: durationpb.New(2 * time.Millisecond),
 		DecodeStepPerRequest: durationpb.New(100 * time.Microsecond), MaxRunning: 8,
 	})
-	capacity := engine.Capacity(100, 25)
+	capacity := engine.Capacity(&c, 100, 25)
 	r := runPlan(t, searchPlan)
 	r.MustExit(0)
 	result := r.results()

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // asks has a streamed request for three tokens for each API.
@@ -41,7 +44,7 @@ var createdFields = regexp.MustCompile(`"created(_at)?":\d+`)
 func withoutTimes(s string) string { return createdFields.ReplaceAllString(s, `"created$1":0`) }
 
 // handled returns an answer without a connection, as net/http alone would write it.
-func handled(t *testing.T, c Config, path, body string) string {
+func handled(t *testing.T, c config.Config, path, body string) string {
 	t.Helper()
 	ep, err := New(c)
 	if err != nil {
@@ -130,9 +133,9 @@ func TestStreamsOfEachAPI(t *testing.T) {
 		"triton": triton("0.0", " water") + triton("0.0,0.0", " rises") + triton("0.0,0.0,0.0", " over"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := fast()
-			config.Frames.ReasoningTokens = 1
-			_, body := start(t, config).get(asks[name].path, "r", asks[name].body)
+			cfg := fast()
+			cfg.Frames.ReasoningTokens = 1
+			_, body := start(t, cfg).get(asks[name].path, "r", asks[name].body)
 			if diff := cmp.Diff(strings.SplitAfter(want, "\n"), strings.SplitAfter(withoutTimes(body), "\n")); diff != "" {
 				t.Error(diff)
 			}
@@ -149,10 +152,10 @@ func TestWholeAnswersOfEachAPI(t *testing.T) {
 		"triton":    `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":"m","model_version":"1","output_log_probs":[0.0,0.0],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":" water"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := fast()
-			config.EarlyEOS, config.Seed = true, seedOfTwoTokens // SGLang's request forbids it
+			cfg := fast()
+			cfg.EarlyEOS, cfg.Seed = true, seedOfTwoTokens // SGLang's request forbids it
 			path, body := unstreamed(name)
-			if _, got := start(t, config).get(path, "r", body); withoutTimes(got) != want {
+			if _, got := start(t, cfg).get(path, "r", body); withoutTimes(got) != want {
 				t.Error(cmp.Diff(want, withoutTimes(got)))
 			}
 		})
@@ -161,9 +164,9 @@ func TestWholeAnswersOfEachAPI(t *testing.T) {
 
 // seedOfTwoTokens returns a seed with which request r for three tokens ends with its second token, the end of sequence.
 var seedOfTwoTokens = func() uint64 {
-	c := Config{EarlyEOS: true}
+	c := config.Config{EarlyEOS: true}
 	for seed := uint64(0); ; seed++ {
-		if c.drawScript(&request{maxTokens: 3}, requestRand(seed, "r")).tokens == 2 {
+		if api.DrawScript(&c, &api.Request{MaxTokens: 3}, api.RequestRand(seed, "r")).Tokens == 2 {
 			return seed
 		}
 	}
@@ -171,29 +174,29 @@ var seedOfTwoTokens = func() uint64 {
 
 // All ways of sending and of splitting writes produce the same bytes.
 func TestAllWaysOfSendingAgree(t *testing.T) {
-	shapes := map[string]func(*Config){
-		"as it is":              func(*Config) {},
-		"opening at once":       func(c *Config) { c.Frames.Role = RoleAtOnce },
-		"many frames a write":   func(c *Config) { c.Frames.FramesPerWrite = 2 },
-		"more frames than come": func(c *Config) { c.Frames.FramesPerWrite = 9 },
-		"split at odd bytes":    func(c *Config) { c.Frames.SplitBytes = 7 },
-		"keep-alives, none due": func(c *Config) { c.Frames.KeepAlive = time.Hour },
-		"trailers":              func(c *Config) { c.Frames.Trailers = true },
-		"in ticks":              func(c *Config) { c.Pace = Pace{BetweenTokens: time.Millisecond, Ticks: true} },
-		"spread":                func(c *Config) { c.Pace = Pace{BetweenTokens: time.Millisecond} },
-		"gzip":                  func(c *Config) { c.Faults = []Fault{{Kind: FaultGzip, Every: 1}} },
-		"stall": func(c *Config) {
-			c.Faults = []Fault{{Kind: FaultStall, Every: 1, AfterTokens: 1, Pause: time.Millisecond}}
+	shapes := map[string]func(*config.Config){
+		"as it is":              func(*config.Config) {},
+		"opening at once":       func(c *config.Config) { c.Frames.Role = config.RoleAtOnce },
+		"many frames a write":   func(c *config.Config) { c.Frames.FramesPerWrite = 2 },
+		"more frames than come": func(c *config.Config) { c.Frames.FramesPerWrite = 9 },
+		"split at odd bytes":    func(c *config.Config) { c.Frames.SplitBytes = 7 },
+		"keep-alives, none due": func(c *config.Config) { c.Frames.KeepAlive = time.Hour },
+		"trailers":              func(c *config.Config) { c.Frames.Trailers = true },
+		"in ticks":              func(c *config.Config) { c.Pace = config.Pace{BetweenTokens: time.Millisecond, Ticks: true} },
+		"spread":                func(c *config.Config) { c.Pace = config.Pace{BetweenTokens: time.Millisecond} },
+		"gzip":                  func(c *config.Config) { c.Faults = []config.Fault{{Kind: config.FaultGzip, Every: 1}} },
+		"stall": func(c *config.Config) {
+			c.Faults = []config.Fault{{Kind: config.FaultStall, Every: 1, AfterTokens: 1, Pause: time.Millisecond}}
 		},
-		"drip": func(c *Config) {
-			c.Faults = []Fault{{Kind: FaultDrip, Every: 1, AfterTokens: 1, Pause: time.Microsecond}}
+		"drip": func(c *config.Config) {
+			c.Faults = []config.Fault{{Kind: config.FaultDrip, Every: 1, AfterTokens: 1, Pause: time.Microsecond}}
 		},
 	}
 	for shape, change := range shapes {
 		t.Run(shape, func(t *testing.T) {
-			config := fast()
-			change(&config)
-			p := start(t, config)
+			cfg := fast()
+			change(&cfg)
+			p := start(t, cfg)
 			for name, a := range asks {
 				status, got := p.get(a.path, "r", a.body)
 				// Anthropic's, with its block at once
@@ -244,10 +247,10 @@ func TestShapesOfEachAPI(t *testing.T) {
 }
 
 func TestStampsOfEachAPI(t *testing.T) {
-	config := fast()
-	config.Truth.Stamp = true
+	cfg := fast()
+	cfg.Truth.Stamp = true
 	for name, a := range asks {
-		got := handled(t, config, a.path, a.body)
+		got := handled(t, cfg, a.path, a.body)
 		for frame := range strings.SplitSeq(strings.TrimSpace(got), "\n\n") {
 			if !strings.Contains(frame, `,"sent_ns":`) && !strings.HasSuffix(frame, "[DONE]") {
 				t.Errorf("%s: no stamp in %s", name, frame)
@@ -273,24 +276,24 @@ func TestFaultsOfEachAPI(t *testing.T) {
 	}
 	for name, a := range asks {
 		for _, c := range []struct {
-			kind   FaultKind
+			kind   config.FaultKind
 			status int
 			says   string
 			ends   error
 		}{
-			{FaultErrorFrame, 200, words[name].inStream, nil},
-			{FaultTooManyRequests, 429, words[name].busy, nil},
-			{FaultServerError, 500, words[name].failed, nil},
-			{FaultCut, 200, " water", io.ErrUnexpectedEOF},
-			{FaultReset, 200, "", syscall.ECONNRESET},
-			{FaultGarbage, 200, "<html>", nil},
-			{FaultGarbageFrame, 200, "", nil},
+			{config.FaultErrorFrame, 200, words[name].inStream, nil},
+			{config.FaultTooManyRequests, 429, words[name].busy, nil},
+			{config.FaultServerError, 500, words[name].failed, nil},
+			{config.FaultCut, 200, " water", io.ErrUnexpectedEOF},
+			{config.FaultReset, 200, "", syscall.ECONNRESET},
+			{config.FaultGarbage, 200, "<html>", nil},
+			{config.FaultGarbageFrame, 200, "", nil},
 		} {
 			t.Run(name+"/"+string(c.kind), func(t *testing.T) {
-				config := fast()
-				config.Truth.Keep = true
-				config.Faults = []Fault{{Kind: c.kind, Every: 1, AfterTokens: 1}}
-				p := start(t, config)
+				cfg := fast()
+				cfg.Truth.Keep = true
+				cfg.Faults = []config.Fault{{Kind: c.kind, Every: 1, AfterTokens: 1}}
+				p := start(t, cfg)
 				resp, err := p.ask(t.Context(), 0, a.path, "r", a.body)
 				if err != nil {
 					t.Fatal(err)
@@ -314,9 +317,9 @@ func TestFaultsOfEachAPI(t *testing.T) {
 }
 
 func TestRefusalsOfEachAPI(t *testing.T) {
-	config := fast()
-	config.ModelName, config.MaxModelTokens, config.APIKey = "m", 10, "sesame"
-	p := start(t, config)
+	cfg := fast()
+	cfg.ModelName, cfg.MaxModelTokens, cfg.APIKey = "m", 10, "sesame"
+	p := start(t, cfg)
 	for _, c := range []struct {
 		path, body string
 		status     int
@@ -340,7 +343,7 @@ func TestRefusalsOfEachAPI(t *testing.T) {
 			`max_tokens is 0`},
 	} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+c.path, strings.NewReader(c.body))
-		r.Header.Set("X-Api-Key", "sesame")
+		r.Header.Set("X-API-Key", "sesame")
 		resp, err := p.client.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -358,9 +361,9 @@ func TestRefusalsOfEachAPI(t *testing.T) {
 }
 
 func TestJSONBody(t *testing.T) {
-	config := fast()
-	config.Faults = []Fault{{Kind: FaultJSONBody, Every: 1}}
-	p := start(t, config)
+	cfg := fast()
+	cfg.Faults = []config.Fault{{Kind: config.FaultJSONBody, Every: 1}}
+	p := start(t, cfg)
 	for name, a := range asks {
 		resp, err := p.ask(t.Context(), 0, a.path, "r", a.body)
 		if err != nil {
@@ -377,10 +380,10 @@ func TestJSONBody(t *testing.T) {
 }
 
 func TestGzipAndTrailers(t *testing.T) {
-	config := fast()
-	config.Frames.Trailers = true
-	config.Faults = []Fault{{Kind: FaultGzip, Every: 1}}
-	p := start(t, config)
+	cfg := fast()
+	cfg.Frames.Trailers = true
+	cfg.Faults = []config.Fault{{Kind: config.FaultGzip, Every: 1}}
+	p := start(t, cfg)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+completionsPath,
 		strings.NewReader(asks["completions"].body))
 	r.Header.Set("Accept-Encoding", "identity")

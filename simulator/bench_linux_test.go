@@ -15,116 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/engine"
 )
-
-// One op is one token of a batch of 256.
-func BenchmarkEngine(b *testing.B) {
-	m := defaultModel()
-	m.PrefillTokensPerSecond = 1e12
-	e := newEngine(m, 0, 1, 0)
-	for range m.MaxRunning {
-		e.add(&sequence{prompt: 1, output: 1 << 60})
-	}
-	var out []emission
-	b.ReportAllocs()
-	for n := 0; n < b.N; n += len(out) {
-		at, _ := e.next()
-		out = e.advance(at, out[:0])
-	}
-}
-
-func BenchmarkEncoder(b *testing.B) {
-	c := Default()
-	c.Truth.Stamp = true
-	e := chat.encoder(&request{api: chat, stream: true, model: "meta-llama/Llama-3.1-8B"}, &c, "run-7-0001234",
-		1_700_000_000)
-	var buf []byte
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		buf = e.common().seal(e.tokens(buf[:0], i, i+1, ""))
-	}
-	b.SetBytes(int64(len(buf)))
-}
 
 // One op is the accounting of one token in a step of 256.
 func BenchmarkAccount(b *testing.B) {
 	l := &loop{latencies: newLatencies()}
-	step := make([]emission, 256)
+	step := make([]engine.Emission, 256)
 	for i := range step {
-		step[i] = emission{seq: &sequence{output: 1 << 60}, produced: 2}
+		step[i] = engine.Emission{Seq: &engine.Sequence{Output: 1 << 60}, Produced: 2}
 	}
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += len(step) {
 		for i := range step {
-			step[i].at = clock.Instant(n) * clock.Instant(20*time.Microsecond)
+			step[i].At = clock.Instant(n) * clock.Instant(20*time.Microsecond)
 		}
 		l.account(step)
-	}
-}
-
-// One op is one body of a long prompt. Hashing it for the prefix cache is the difference between cache=false and true.
-func BenchmarkParseRequest(b *testing.B) {
-	for form, prompt := range map[string]string{
-		"ids":  "[" + strings.Repeat("1234,", 31999) + "1234]",
-		"text": `"` + strings.Repeat("water ", 32000) + `"`,
-	} {
-		for _, cache := range []bool{false, true} {
-			b.Run(fmt.Sprintf("32000-%s/cache=%v", form, cache), func(b *testing.B) {
-				c := Default()
-				if cache {
-					c.Model.CacheBlocks = 1 << 20
-				}
-				body := []byte(`{"model":"m","prompt":` + prompt + `,"max_tokens":150,"stream":true}`)
-				b.ReportAllocs()
-				b.SetBytes(int64(len(body)))
-				for b.Loop() {
-					if _, problem := parseRequest(completions, body, &c); problem != nil {
-						b.Fatal(problem.Message)
-					}
-				}
-			})
-		}
-	}
-}
-
-// One op is only the hashing of a prompt of 32,000 tokens, without decoding the body around it.
-func BenchmarkPromptHash(b *testing.B) {
-	for form, raw := range map[string][]byte{
-		"ids":  []byte("[" + strings.Repeat("1234,", 31999) + "1234]"),
-		"text": []byte(`"` + strings.Repeat("water ", 32000) + `"`),
-	} {
-		for _, size := range []int{0, 16} {
-			b.Run(fmt.Sprintf("32000-%s/block=%d", form, size), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					t := tokens{size: size}
-					if problem := t.prompt(raw); problem != nil {
-						b.Fatal(problem.Message)
-					}
-				}
-			})
-		}
-	}
-}
-
-// One op is looking up and storing a prompt of 32,000 tokens in a full cache: with hits, and with as many evictions.
-func BenchmarkPrefixCache(b *testing.B) {
-	for _, hit := range []bool{true, false} {
-		b.Run(fmt.Sprint("hit=", hit), func(b *testing.B) {
-			cache := newPrefixCache(100_000)
-			prompt := make([]uint64, 2000)
-			b.ReportAllocs()
-			for n := 0; b.Loop() || n < 100; n++ {
-				for i := range prompt {
-					prompt[i] = uint64(i + 1)
-					if !hit {
-						prompt[i] += uint64(n * len(prompt))
-					}
-				}
-				cache.lookup(prompt)
-				cache.store(prompt)
-			}
-		})
 	}
 }
 
@@ -158,7 +65,7 @@ func BenchmarkPacedFrames(b *testing.B) {
 			c := fast()
 			c.Model.DecodeStep = 20 * time.Millisecond
 			c.Model.MaxRunning = streams
-			c.Truth = Truth{Stamp: true, Keep: true, Tokens: true}
+			c.Truth = config.Truth{Stamp: true, Keep: true, Tokens: true}
 			s := startBench(b, c)
 			before := cpuTime()
 			receive(b, s, streams, b.N+2)
@@ -174,9 +81,9 @@ func BenchmarkSteadyFrames(b *testing.B) {
 	for _, ticks := range []bool{false, true} {
 		for _, streams := range []int{100, 1000, 4000} {
 			b.Run(fmt.Sprintf("ticks=%v/streams=%d", ticks, streams), func(b *testing.B) {
-				c := Default()
-				c.Pace = Pace{FirstToken: 50 * time.Millisecond, BetweenTokens: 20 * time.Millisecond, Ticks: ticks}
-				c.Truth = Truth{Stamp: true, Keep: true, Tokens: true}
+				c := config.Default()
+				c.Pace = config.Pace{FirstToken: 50 * time.Millisecond, BetweenTokens: 20 * time.Millisecond, Ticks: ticks}
+				c.Truth = config.Truth{Stamp: true, Keep: true, Tokens: true}
 				s := startBench(b, c)
 				tokens := b.N/streams + 2
 				before := cpuTime()
@@ -190,7 +97,7 @@ func BenchmarkSteadyFrames(b *testing.B) {
 
 // reportSteadyLate compares each send with the schedule, which starts at the request's arrival or, with ticks, at the
 // request's first token.
-func reportSteadyLate(b *testing.B, p Pace, records []Record) {
+func reportSteadyLate(b *testing.B, p config.Pace, records []Record) {
 	var late []time.Duration
 	for _, r := range records {
 		due := r.Received.Add(p.FirstToken)
@@ -206,21 +113,21 @@ func reportSteadyLate(b *testing.B, p Pace, records []Record) {
 
 // reportLate compares each send with the instant at which a fresh engine, given the same arrivals, has the token.
 // Delays are not limited to a step: a token that is three steps late counts as three steps.
-func reportLate(b *testing.B, m Model, records []Record) {
+func reportLate(b *testing.B, m config.Model, records []Record) {
 	slices.SortFunc(records, func(x, y Record) int { return int(x.Received - y.Received) })
-	e := newEngine(m, 0, 1, 0)
-	sent := map[*sequence][]clock.Instant{}
-	var due []emission
+	e := engine.New(&config.Config{Endpoints: 1, Replicas: 1, Model: m}, 0, 0)
+	sent := map[*engine.Sequence][]clock.Instant{}
+	var due []engine.Emission
 	for _, r := range records {
-		due = e.advance(r.Received, due)
-		s := &sequence{prompt: r.PromptTokens, output: r.OutputTokens}
+		due = e.Advance(r.Received, due)
+		s := &engine.Sequence{Prompt: r.PromptTokens, Output: r.OutputTokens}
 		sent[s] = r.Tokens
-		e.add(s)
+		e.Add(s)
 	}
-	due = e.advance(e.now.Add(time.Hour), due)
+	due = e.Advance(records[len(records)-1].Received.Add(time.Hour), due)
 	late := make([]time.Duration, len(due))
 	for i, em := range due {
-		late[i] = sent[em.seq][em.produced-1].Sub(em.at)
+		late[i] = sent[em.Seq][em.Produced-1].Sub(em.At)
 	}
 	reportPercentiles(b, late)
 }
@@ -241,7 +148,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func startBench(b *testing.B, c Config) *Server {
+func startBench(b *testing.B, c config.Config) *Server {
 	b.Helper()
 	s, err := Start(c)
 	if err != nil {

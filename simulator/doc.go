@@ -1,21 +1,18 @@
-// Package simulator models LLM serving engines behind the APIs of today's servers, and records the true send time of
-// each frame.
+// Package simulator serves models of LLM serving engines behind the APIs of today's servers, and records the true send
+// time of each frame.
 //
 // It stands in where there is no GPU: for the simulated targets of a plan, `spate simulate`, the calibration of a
 // machine, and tests of everything that talks to a server. A client under test is judged by the truth: the send time
 // carried in each frame, and the record of each request. The simulator is not a benchmark of anything. It keeps no
 // state on disk, it listens only on loopback unless configured otherwise, and the text it sends is meaningless.
 //
-// The engine (engine.go; decoder.go, cache.go) is pure: it takes requests and times and returns emissions. So it is
-// tested without a clock, and hours of load are simulated in moments (virtual_test.go). It is an ordinary engine, or a
-// disaggregated group of prefill and decode engines. A metronome (pace.go) replaces it where a steady rhythm is wanted.
-// The loop (loop.go) runs either of them against the monotonic clock in one goroutine. The capacity of an endpoint is
-// known in closed form: Config.Capacity.
+// A request takes this way: an API (package api) reads it and counts its prompt, the loop (loop.go) passes it to the
+// model (package engine) and runs the model against the monotonic clock in one goroutine, and the API's encoder makes
+// the frames of the tokens. Streams over plain HTTP/1.1 are lent to the loop, which writes each frame with one system
+// call and wakes no other goroutine (lend.go, package wire). Handlers send all other answers and all faults.
 //
-// An API (api.go, and one file each) reads requests and encodes answers. Streams over plain HTTP/1.1 are lent to the
-// loop, which writes each frame with one system call and wakes no other goroutine (lend.go, direct.go). Handlers send
-// all other answers and all faults.
-//
-//	handler --submit--> loop [ engine or metronome ] --frames--> client
+//	handler --submit--> loop [ model ] --frames--> client
 //	                      \--tokens ready--> handler --frames--> client
+//
+// Package config has the settings. Package fits compares the engines with real deployments.
 package simulator

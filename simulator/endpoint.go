@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/wire"
 )
 
 // Endpoint serves the APIs in front of one engine, several replicas, or a disaggregated group. It is safe for
 // concurrent use.
 type Endpoint struct {
-	config  Config
+	config  config.Config
 	number  int
 	engines []*loop
 	routing sync.Mutex // makes choosing the least busy engine and counting the request on it atomic
@@ -41,17 +44,17 @@ type endCounts struct {
 // New returns one endpoint as an http.Handler, for httptest or for the caller's own server. Its engines run until
 // Close. Config.Endpoints only affects ReplicaSpread. New returns the errors of Validate, and an error if the system
 // has no timer left.
-func New(c Config) (*Endpoint, error) {
+func New(c config.Config) (*Endpoint, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	return newEndpoint(c, 0, newTruthLog(c.Truth))
 }
 
-func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
+func newEndpoint(c config.Config, number int, truth *truthLog) (*Endpoint, error) {
 	ep := &Endpoint{config: c, number: number, truth: truth, created: time.Now().Unix()}
-	for i := range c.loops() {
-		l, err := newLoop(&c, number*c.loops()+i)
+	for i := range c.Loops() {
+		l, err := newLoop(&c, number*c.Loops()+i)
 		if err != nil {
 			ep.Close()
 			return nil, err
@@ -59,7 +62,7 @@ func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 		ep.engines = append(ep.engines, l)
 	}
 	ep.mux = http.NewServeMux()
-	for route, a := range routes {
+	for route, a := range api.Routes() {
 		ep.mux.HandleFunc(route, ep.generate(a))
 	}
 	if !c.Dialect.NoTokenize {
@@ -69,7 +72,7 @@ func newEndpoint(c Config, number int, truth *truthLog) (*Endpoint, error) {
 	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	ep.mux.HandleFunc("GET /metrics", ep.metrics)
 	ep.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		unknownPath(r.Method, r.URL.Path).writeTo(w)
+		api.UnknownPath(r.Method, r.URL.Path).WriteTo(w)
 	})
 	return ep, nil
 }
@@ -106,7 +109,7 @@ func (ep *Endpoint) authorised(r *http.Request) bool {
 		return true
 	}
 	want, got := "Bearer "+ep.config.APIKey, r.Header.Get("Authorization")
-	if key := r.Header.Get("X-Api-Key"); got == "" && key != "" { // as Anthropic's clients send it
+	if key := r.Header.Get("X-API-Key"); got == "" && key != "" { // as Anthropic's clients send it
 		got = "Bearer " + key
 	}
 	return subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
@@ -115,7 +118,7 @@ func (ep *Endpoint) authorised(r *http.Request) bool {
 func (ep *Endpoint) requireKey(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !ep.authorised(r) {
-			unauthorized().writeTo(w)
+			api.Unauthorized().WriteTo(w)
 			return
 		}
 		h(w, r)
@@ -127,19 +130,11 @@ func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"object":"list","data":[`+
 		`{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
-		jsonString(ep.config.modelName()), ep.created, jsonString(ep.config.Dialect.OwnedBy), ep.modelLength())
-}
-
-// modelLength returns the maximum of prompt and output together as JSON, null if there is no limit.
-func (ep *Endpoint) modelLength() string {
-	if n := ep.config.MaxModelTokens; n > 0 {
-		return strconv.Itoa(n)
-	}
-	return "null"
+		api.JSONString(ep.config.ServedName()), ep.created, api.JSONString(ep.config.Dialect.OwnedBy), api.ModelLength(&ep.config))
 }
 
 // generate returns the handler of a generation API.
-func (ep *Endpoint) generate(a api) http.HandlerFunc {
+func (ep *Endpoint) generate(a api.API) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		serial := ep.serial.Add(1)
 		record := &Record{RequestID: ep.requestID(r, serial), Endpoint: ep.number}
@@ -148,58 +143,58 @@ func (ep *Endpoint) generate(a api) http.HandlerFunc {
 			record.Ended = clock.Now()
 			ep.truth.add(record)
 		}()
-		w.Header().Set("X-Request-Id", string(appendToken(nil, record.RequestID)))
+		w.Header().Set("X-Request-Id", string(api.AppendToken(nil, record.RequestID)))
 		if problem := ep.answer(a, w, r, serial, record); problem != nil {
-			status, body := a.problem(problem)
+			status, body := a.Problem(problem)
 			record.Status = status
-			writeProblem(w, status, body)
+			api.WriteProblem(w, status, body)
 		}
 	}
 }
 
 // answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
 // been sent.
-func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *apiError {
+func (ep *Endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *api.Error {
 	if !ep.authorised(r) {
-		return unauthorized()
+		return api.Unauthorized()
 	}
 	body, problem := ep.read(w, r)
 	if problem != nil {
 		return problem
 	}
-	q, problem := a.parse(r, body, &ep.config)
+	q, problem := a.Parse(r, body, &ep.config)
 	if problem != nil {
 		return problem
 	}
 	record.received(r)
-	record.PromptTokens, record.Stream = q.promptTokens, q.stream
-	random := requestRand(ep.config.Seed, record.RequestID)
+	record.PromptTokens, record.Stream = q.PromptTokens, q.Stream
+	random := api.RequestRand(ep.config.Seed, record.RequestID)
 	fault := chooseFault(ep.config.Faults, serial, random)
-	if problem := ep.config.Dialect.exactOutput(q); problem != nil {
+	if problem := api.ExactOutput(&ep.config.Dialect, q); problem != nil {
 		return problem
 	}
-	q.script = ep.config.drawScript(q, random)
-	if ep.config.Frames.Deliver == DeliverJSON {
-		q.stream, record.Stream = false, false
+	q.Script = api.DrawScript(&ep.config, q, random)
+	if ep.config.Frames.Deliver == config.DeliverJSON {
+		q.Stream, record.Stream = false, false
 	}
 	if fault != nil {
 		record.Fault = fault.Kind
 		switch fault.Kind {
-		case FaultTooManyRequests:
-			return tooManyRequests()
-		case FaultServerError:
-			return serverError()
-		case FaultGarbage:
+		case config.FaultTooManyRequests:
+			return api.TooManyRequests()
+		case config.FaultServerError:
+			return api.ServerError()
+		case config.FaultGarbage:
 			record.Status = http.StatusOK
 			writeGarbage(w)
 			return nil
-		case FaultJSONBody:
-			q.stream, record.Stream, fault = false, false, nil
+		case config.FaultJSONBody:
+			q.Stream, record.Stream, fault = false, false, nil
 		}
 	}
 	p := newReply(ep, w, q, record, fault)
-	if q.stream && record.Fault != FaultGzip {
-		p.direct = directOf(r, &ep.config)
+	if q.Stream && record.Fault != config.FaultGzip {
+		p.direct = wire.DirectOf(r, &ep.config)
 	}
 	ep.run(r.Context(), p)
 	return nil
@@ -208,7 +203,7 @@ func (ep *Endpoint) answer(a api, w http.ResponseWriter, r *http.Request, serial
 // run passes the reply through an engine.
 func (ep *Endpoint) run(ctx context.Context, p *reply) {
 	p.record.Replica, p.engine = ep.route()
-	p.writer.worker = p.record.Replica
+	p.writer.Worker = p.record.Replica
 	p.ctx = ctx
 	p.engine.submit(p.record.Received, p.seq)
 	defer p.release()
@@ -239,17 +234,17 @@ func (ep *Endpoint) requestID(r *http.Request, serial uint64) string {
 }
 
 // read reads the body.
-func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *apiError) {
+func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *api.Error) {
 	const grow = 1 << 20 // a mere claim of a large body allocates nothing more
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), grow)) + bytes.MinRead)
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, ep.config.MaxBodyBytes))
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, bodyTooLarge(ep.config.MaxBodyBytes)
+		return nil, api.BodyTooLarge(ep.config.MaxBodyBytes)
 	}
 	if err != nil {
-		return nil, badRequest("the body is incomplete")
+		return nil, api.BadRequest("the body is incomplete")
 	}
 	return body.Bytes(), nil
 }
@@ -258,4 +253,18 @@ func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *apiEr
 func writeGarbage(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html")
 	_, _ = io.WriteString(w, "<html><body><h1>It works!</h1>{\"choices\": \x00\xff</body></html>\n")
+}
+
+// tokenize answers with the tokens of a text or a conversation, counted as in a prompt.
+func (ep *Endpoint) tokenize(w http.ResponseWriter, r *http.Request) {
+	body, problem := ep.read(w, r)
+	if problem == nil {
+		body, problem = api.Tokenize(body, &ep.config)
+	}
+	if problem != nil {
+		problem.WriteTo(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(body)
 }

@@ -1,93 +1,21 @@
 package simulator
 
 import (
-	"errors"
-	"fmt"
-	"hash/fnv"
+	"compress/gzip"
+	"crypto/tls"
 	"math/rand/v2"
-	"slices"
-	"time"
+	"net/http"
+	"strconv"
+
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/wire"
 )
-
-// FaultKind is one way in which a server fails.
-type FaultKind string
-
-// The faults. The first three replace the whole response and never reach the engine. The others strike within it. In a
-// stream, they strike before the frame with the token after AfterTokens, or before the last frame if the output is
-// shorter. In an answer that is not streamed, they strike in the body. The last two change the whole answer and fail
-// nothing.
-const (
-	FaultTooManyRequests FaultKind = "429"     // 429 with an error object and Retry-After
-	FaultServerError     FaultKind = "500"     // 500 with an error object
-	FaultGarbage         FaultKind = "garbage" // 200 with a body that does not belong to any API
-	// FaultGarbageFrame is a frame of broken JSON, then the stream ends as if nothing were wrong
-	FaultGarbageFrame FaultKind = "garbage-frame"
-	FaultErrorFrame   FaultKind = "error-frame" // an error object in the stream after its 200, then the end mark
-	// FaultCut closes the connection in order, but before the end of the body
-	FaultCut   FaultKind = "cut"
-	FaultReset FaultKind = "reset" // the connection is reset (TCP RST)
-	// FaultStall is silence for Pause, or until the client leaves; then everything due is sent at once
-	FaultStall FaultKind = "stall"
-	// FaultDrip sends frames in small pieces from there on, with Pause between them
-	FaultDrip FaultKind = "drip"
-	FaultGzip FaultKind = "gzip" // the answer is compressed, whether the client accepts it or not
-	// FaultJSONBody answers with one JSON body although a stream was requested; for all requests, see Frames.Deliver
-	FaultJSONBody FaultKind = "json-body"
-)
-
-var faultKinds = []FaultKind{
-	FaultTooManyRequests, FaultServerError, FaultGarbage, FaultGarbageFrame, FaultErrorFrame,
-	FaultCut, FaultReset, FaultStall, FaultDrip, FaultGzip, FaultJSONBody,
-}
-
-// Fault is a fault and how often it strikes.
-type Fault struct {
-	// Kind is what happens.
-	Kind FaultKind
-	// Probability is the chance that the fault strikes a request, from 0 to 1.
-	Probability float64
-	// Every makes the fault strike the n-th, 2n-th, ... request of each endpoint. Set either Every or Probability.
-	Every uint64
-	// AfterTokens is the number of tokens sent before the fault.
-	AfterTokens int
-	// Pause is the silence of a stall (0: until the client leaves or the simulator closes) and the gap between the
-	// pieces of a drip.
-	Pause time.Duration
-}
-
-func (f *Fault) validate() error {
-	var errs []error
-	if !slices.Contains(faultKinds, f.Kind) {
-		errs = append(errs, fmt.Errorf("kind %q is unknown: give one of %q", f.Kind, faultKinds))
-	}
-	if !(f.Probability >= 0 && f.Probability <= 1) {
-		errs = append(errs, fmt.Errorf("probability is %v: give 0 to 1", f.Probability))
-	}
-	if (f.Probability == 0) == (f.Every == 0) {
-		errs = append(errs, fmt.Errorf("probability is %v and every is %d: give exactly one of them",
-			f.Probability, f.Every))
-	}
-	if f.AfterTokens < 0 || f.Pause < 0 {
-		errs = append(errs, fmt.Errorf("after %d tokens, pause %v: neither may be negative", f.AfterTokens, f.Pause))
-	}
-	if f.Kind == FaultDrip && f.Pause == 0 {
-		errs = append(errs, errors.New("a drip needs a pause above 0"))
-	}
-	return errors.Join(errs...)
-}
-
-// requestRand returns the random source of one request. It depends only on the seed and the request's ID, so that the
-// order of requests does not matter.
-func requestRand(seed uint64, id string) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // a hash never fails
-	return rand.New(rand.NewPCG(seed, h.Sum64()))
-}
 
 // chooseFault returns the fault of a request, or nil. serial counts the endpoint's requests from 1. chooseFault draws
 // once per fault whatever the result, so that later draws do not depend on the result.
-func chooseFault(faults []Fault, serial uint64, r *rand.Rand) *Fault {
-	var hit *Fault
+func chooseFault(faults []config.Fault, serial uint64, r *rand.Rand) *config.Fault {
+	var hit *config.Fault
 	for i := range faults {
 		f := &faults[i]
 		drawn := r.Float64()
@@ -96,4 +24,80 @@ func chooseFault(faults []Fault, serial uint64, r *rand.Rand) *Fault {
 		}
 	}
 	return hit
+}
+
+// faultDue reports whether the fault strikes before the frame that ends at this token.
+func (p *reply) faultDue(until int) bool {
+	return p.fault != nil && until > min(p.fault.AfterTokens, p.seq.Output-1)
+}
+
+// applyFault lets the fault happen if it is due before the frame that ends at this token.
+func (p *reply) applyFault(until int) error {
+	if !p.faultDue(until) {
+		return nil
+	}
+	f := p.fault
+	p.fault = nil
+	switch f.Kind {
+	case config.FaultStall:
+		return p.pauseFor(f.Pause)
+	case config.FaultDrip:
+		p.pause = f.Pause
+		return nil
+	case config.FaultGarbageFrame:
+		return p.endWith(p.enc.Broken(p.buf[:wire.ChunkHead]))
+	case config.FaultErrorFrame:
+		return p.endWith(p.enc.Failure(p.buf[:wire.ChunkHead], api.ServerError()))
+	default:
+		p.abort(f.Kind)
+		return errFault
+	}
+}
+
+// endWith sends b in place of the next frame, or of the body, and ends the response as if nothing were wrong.
+func (p *reply) endWith(b []byte) error {
+	if err := p.write(b); err != nil {
+		return err
+	}
+	if b := p.enc.Mark(p.buf[:wire.ChunkHead]); len(b) > wire.ChunkHead {
+		if err := p.write(b); err != nil {
+			return err
+		}
+	}
+	return errFault
+}
+
+// abort ends the connection in the middle of the response. Of a body that is not a stream, half is sent.
+func (p *reply) abort(kind config.FaultKind) {
+	if !p.q.Stream {
+		body := p.enc.Whole(p.buf[:wire.ChunkHead], p.seq.Output, p.finishReason())
+		p.w.Header().Set("Content-Length", strconv.Itoa(len(body)-wire.ChunkHead))
+		_ = p.write(body[:wire.ChunkHead+(len(body)-wire.ChunkHead)/2]) // the connection ends here anyway
+	}
+	if kind == config.FaultReset {
+		p.reset()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// reset closes the connection so that the client gets a TCP RST. If that is impossible, abort closes the connection.
+func (p *reply) reset() {
+	conn, _, err := p.control.Hijack()
+	if err != nil {
+		return
+	}
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0) // if this fails, the close is an orderly one
+	}
+	_ = conn.Close()
+}
+
+// compress sends the answer through gzip, as some proxies do whatever the client accepts.
+func (p *reply) compress() {
+	p.fault = nil
+	p.w.Header().Set("Content-Encoding", "gzip")
+	p.zip = gzip.NewWriter(p.w)
 }

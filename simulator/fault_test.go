@@ -10,39 +10,42 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 const fourTokens = `{"model":"m","prompt":[1],"max_tokens":4,"stream":true}`
 
 func TestFaultsInStream(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault  Fault
+		fault  config.Fault
 		status int
 		frames int    // token frames before the fault
 		says   string // in the body
 		ends   error  // of the body
 	}{
-		"429":     {Fault{Kind: FaultTooManyRequests}, 429, 0, `"code":"rate_limit_exceeded"`, nil},
-		"500":     {Fault{Kind: FaultServerError}, 500, 0, `"type":"server_error"`, nil},
-		"garbage": {Fault{Kind: FaultGarbage}, 200, 0, "<html>", nil},
-		"garbage frame": {Fault{Kind: FaultGarbageFrame, AfterTokens: 2}, 200, 2, "{\"cont\n\ndata: [DONE]\n\n",
+		"429":     {config.Fault{Kind: config.FaultTooManyRequests}, 429, 0, `"code":"rate_limit_exceeded"`, nil},
+		"500":     {config.Fault{Kind: config.FaultServerError}, 500, 0, `"type":"server_error"`, nil},
+		"garbage": {config.Fault{Kind: config.FaultGarbage}, 200, 0, "<html>", nil},
+		"garbage frame": {config.Fault{Kind: config.FaultGarbageFrame, AfterTokens: 2}, 200, 2, "{\"cont\n\ndata: [DONE]\n\n",
 			nil},
-		"error frame": {Fault{Kind: FaultErrorFrame, AfterTokens: 1}, 200, 1,
+		"error frame": {config.Fault{Kind: config.FaultErrorFrame, AfterTokens: 1}, 200, 1,
 			`data: {"error":{"message":"The server had an error`, nil},
-		"cut":                {Fault{Kind: FaultCut, AfterTokens: 2}, 200, 2, "", io.ErrUnexpectedEOF},
-		"cut at once":        {Fault{Kind: FaultCut}, 200, 0, "", io.ErrUnexpectedEOF},
-		"cut beyond the end": {Fault{Kind: FaultCut, AfterTokens: 99}, 200, 3, "", io.ErrUnexpectedEOF},
-		"reset":              {Fault{Kind: FaultReset, AfterTokens: 1}, 200, -1, "", syscall.ECONNRESET},
-		"stall, then the end": {Fault{Kind: FaultStall, AfterTokens: 1, Pause: time.Millisecond}, 200, 4,
+		"cut":                {config.Fault{Kind: config.FaultCut, AfterTokens: 2}, 200, 2, "", io.ErrUnexpectedEOF},
+		"cut at once":        {config.Fault{Kind: config.FaultCut}, 200, 0, "", io.ErrUnexpectedEOF},
+		"cut beyond the end": {config.Fault{Kind: config.FaultCut, AfterTokens: 99}, 200, 3, "", io.ErrUnexpectedEOF},
+		"reset":              {config.Fault{Kind: config.FaultReset, AfterTokens: 1}, 200, -1, "", syscall.ECONNRESET},
+		"stall, then the end": {config.Fault{Kind: config.FaultStall, AfterTokens: 1, Pause: time.Millisecond}, 200, 4,
 			"[DONE]", nil},
-		"drip": {Fault{Kind: FaultDrip, AfterTokens: 3, Pause: time.Microsecond}, 200, 4, "[DONE]", nil},
+		"drip": {config.Fault{Kind: config.FaultDrip, AfterTokens: 3, Pause: time.Microsecond}, 200, 4, "[DONE]", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := fast()
+			cfg := fast()
 			c.fault.Every = 1
-			config.Faults = []Fault{c.fault}
-			config.Truth.Keep = true
-			p := start(t, config)
+			cfg.Faults = []config.Fault{c.fault}
+			cfg.Truth.Keep = true
+			p := start(t, cfg)
 			resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
 			if err != nil {
 				t.Fatal(err)
@@ -72,21 +75,21 @@ func TestFaultsInStream(t *testing.T) {
 
 func TestFaultsInBody(t *testing.T) {
 	const ask = `{"model":"m","prompt":[1],"max_tokens":4}`
-	for kind, c := range map[FaultKind]struct {
+	for kind, c := range map[config.FaultKind]struct {
 		says string
 		ends error
 	}{
-		FaultGarbageFrame: {`{"cont`, nil},
-		FaultErrorFrame:   {`{"error":`, nil},
-		FaultCut:          {`{"id":"cmpl-`, io.ErrUnexpectedEOF},
-		FaultReset:        {"", syscall.ECONNRESET},
-		FaultStall:        {`water rises over the`, nil},
-		FaultDrip:         {`water rises over the`, nil},
+		config.FaultGarbageFrame: {`{"cont`, nil},
+		config.FaultErrorFrame:   {`{"error":`, nil},
+		config.FaultCut:          {`{"id":"cmpl-`, io.ErrUnexpectedEOF},
+		config.FaultReset:        {"", syscall.ECONNRESET},
+		config.FaultStall:        {`water rises over the`, nil},
+		config.FaultDrip:         {`water rises over the`, nil},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
-			config := fast()
-			config.Faults = []Fault{{Kind: kind, Every: 1, Pause: time.Microsecond}}
-			p := start(t, config)
+			cfg := fast()
+			cfg.Faults = []config.Fault{{Kind: kind, Every: 1, Pause: time.Microsecond}}
+			p := start(t, cfg)
 			resp, err := p.ask(t.Context(), 0, completionsPath, "", ask)
 			var body []byte
 			if err == nil {
@@ -102,10 +105,10 @@ func TestFaultsInBody(t *testing.T) {
 
 // A stall without end lasts until the client leaves, and then frees its slot.
 func TestEndlessStall(t *testing.T) {
-	config := fast()
-	config.Faults = []Fault{{Kind: FaultStall, Every: 2, AfterTokens: 1}}
-	config.Truth.Keep = true
-	p := start(t, config)
+	cfg := fast()
+	cfg.Faults = []config.Fault{{Kind: config.FaultStall, Every: 2, AfterTokens: 1}}
+	cfg.Truth.Keep = true
+	p := start(t, cfg)
 	p.get(completionsPath, "", fourTokens)
 	resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
 	if err != nil {
@@ -118,15 +121,15 @@ func TestEndlessStall(t *testing.T) {
 	_ = resp.Body.Close()
 	p.metric(0, `vllm:request_success_total{finished_reason="abort",model_name="simulated"} 1`)
 	p.stop()
-	if r := p.Records()[1]; !r.Cancelled || r.OutputTokens != 1 || r.Fault != FaultStall {
+	if r := p.Records()[1]; !r.Cancelled || r.OutputTokens != 1 || r.Fault != config.FaultStall {
 		t.Errorf("recorded %+v", r)
 	}
 }
 
 func TestEveryNth(t *testing.T) {
-	config := fast()
-	config.Faults = []Fault{{Kind: FaultServerError, Every: 3}, {Kind: FaultTooManyRequests, Every: 2}}
-	p := start(t, config)
+	cfg := fast()
+	cfg.Faults = []config.Fault{{Kind: config.FaultServerError, Every: 3}, {Kind: config.FaultTooManyRequests, Every: 2}}
+	p := start(t, cfg)
 	for i, want := range []int{200, 429, 500, 429, 200, 500, 200} {
 		if status, _ := p.get(completionsPath, "", fourTokens); status != want {
 			t.Errorf("request %d: %d, want %d", i+1, status, want)
@@ -136,15 +139,15 @@ func TestEveryNth(t *testing.T) {
 
 // Which requests a fault strikes depends only on the seed and the request IDs, and is as likely as configured.
 func TestProbability(t *testing.T) {
-	faults := []Fault{{Kind: FaultCut, Probability: 0.1}, {Kind: FaultStall, Probability: 0.5}}
+	faults := []config.Fault{{Kind: config.FaultCut, Probability: 0.1}, {Kind: config.FaultStall, Probability: 0.5}}
 	const n = 20_000
-	counts := map[FaultKind]int{}
+	counts := map[config.FaultKind]int{}
 	differ := 0
 	for i := range n {
 		id := fmt.Sprint("request-", i)
-		hit := chooseFault(faults, 1, requestRand(1, id))
-		again := chooseFault(faults, uint64(i), requestRand(1, id))
-		other := chooseFault(faults, 1, requestRand(2, id))
+		hit := chooseFault(faults, 1, api.RequestRand(1, id))
+		again := chooseFault(faults, uint64(i), api.RequestRand(1, id))
+		other := chooseFault(faults, 1, api.RequestRand(2, id))
 		if hit != again {
 			t.Fatalf("%s gets %v, then %v", id, hit, again)
 		}
@@ -155,7 +158,7 @@ func TestProbability(t *testing.T) {
 			counts[hit.Kind]++
 		}
 	}
-	for kind, want := range map[FaultKind]float64{FaultCut: 0.1 * n, FaultStall: 0.9 * 0.5 * n} {
+	for kind, want := range map[config.FaultKind]float64{config.FaultCut: 0.1 * n, config.FaultStall: 0.9 * 0.5 * n} {
 		if got := float64(counts[kind]); math.Abs(got-want) > 5*math.Sqrt(want) {
 			t.Errorf("%s hit %v of %d, want about %v", kind, got, n, want)
 		}
@@ -166,9 +169,9 @@ func TestProbability(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	config := fast()
-	config.Faults = []Fault{{Kind: FaultTooManyRequests, Every: 1}}
-	p := start(t, config)
+	cfg := fast()
+	cfg.Faults = []config.Fault{{Kind: config.FaultTooManyRequests, Every: 1}}
+	p := start(t, cfg)
 	resp, err := p.ask(t.Context(), 0, completionsPath, "", fourTokens)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/spate-load/spate/simulator/engine"
 )
 
 // Upper bounds, in seconds, of vLLM's buckets: vllm/v1/metrics, as /metrics of vLLM 0.32 shows them.
@@ -77,23 +79,23 @@ func (l *latencies) clone() latencies {
 }
 
 // take counts a token, and with the last token its request.
-func (l *latencies) take(e *emission) {
-	s := e.seq
-	if e.produced == 1 {
-		s.first = e.at
-		l.firstToken.observe(e.at.Sub(s.arrived))
+func (l *latencies) take(e *engine.Emission) {
+	s := e.Seq
+	if e.Produced == 1 {
+		s.First = e.At
+		l.firstToken.observe(e.At.Sub(s.Arrived))
 	} else {
-		l.interToken.observe(e.at.Sub(s.latest))
+		l.interToken.observe(e.At.Sub(s.Latest))
 	}
-	s.latest = e.at
-	if e.produced < s.output {
+	s.Latest = e.At
+	if e.Produced < s.Output {
 		return
 	}
-	decoding := e.at.Sub(s.first)
-	l.perToken.observe(decoding / time.Duration(max(1, s.output-1))) // 0 for a single token, as in vLLM
-	l.request.observe(e.at.Sub(s.arrived))
-	l.queue.observe(s.began.Sub(s.queued))
-	l.prefill.observe(s.first.Sub(s.began))
+	decoding := e.At.Sub(s.First)
+	l.perToken.observe(decoding / time.Duration(max(1, s.Output-1))) // 0 for a single token, as in vLLM
+	l.request.observe(e.At.Sub(s.Arrived))
+	l.queue.observe(s.Began.Sub(s.Queued))
+	l.prefill.observe(s.First.Sub(s.Began))
 	l.decode.observe(decoding)
 }
 

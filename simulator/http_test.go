@@ -3,6 +3,8 @@ package simulator
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,11 +16,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // fast returns a configuration whose engines take almost no time.
-func fast() Config {
-	c := Default()
+func fast() config.Config {
+	c := config.Default()
 	c.Model.PrefillTokensPerSecond = math.Inf(1)
 	c.Model.DecodeStep = 100 * time.Microsecond
 	c.Model.DecodeStepPerRequest = 0
@@ -32,7 +37,7 @@ type peer struct {
 	client *http.Client
 }
 
-func start(t *testing.T, c Config) *peer {
+func start(t *testing.T, c config.Config) *peer {
 	t.Helper()
 	s, err := Start(c)
 	if err != nil {
@@ -129,129 +134,129 @@ func TestResponses(t *testing.T) {
 	const done = "data: [DONE]\n\n"
 	const ask = `{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}],"max_tokens":3,"stream":true`
 	for name, c := range map[string]struct {
-		frames Frames
+		frames config.Frames
 		path   string
 		body   string
 		want   string
 	}{
 		"chat": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1}, chatPath, ask + `}`,
 			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"usage at the end": {
-			Frames{Role: RoleAtOnce, TokensPerFrame: 9}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
+			config.Frames{Role: config.RoleAtOnce, TokensPerFrame: 9}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
 			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") +
 				`data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
 		},
 		"usage as asked on the way": {
-			Frames{Role: RoleNone, TokensPerFrame: 2}, chatPath,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 2}, chatPath,
 			ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
 			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`,
 				usage(3, 3)) +
 				`data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
 		},
 		"usage as asked on the way, with the role": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 3}, chatPath,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 3}, chatPath,
 			ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
 			strings.Replace(role, "}]}", "}]"+usage(3, 0)+"}", 1) + delta(`"content":" water"`, `null`, usage(3, 1)) +
 				delta(`"content":" rises over"`, `"length"`, usage(3, 3)) + `data: ` + head + `,"choices":[]` +
 				usage(3, 3) + "}\n\n" + done,
 		},
 		"continuous usage without usage": {
-			Frames{Role: RoleNone, TokensPerFrame: 3}, chatPath,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 3}, chatPath,
 			ask + `,"stream_options":{"continuous_usage_stats":true}}`,
 			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
 		},
 		"usage unasked on the way": {
-			Frames{Role: RoleNone, TokensPerFrame: 2, RunningUsage: true}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 2, RunningUsage: true}, chatPath, ask + `}`,
 			delta(`"content":" water"`, `null`, usage(3, 1)) + delta(`"content":" rises over"`, `"length"`,
 				usage(3, 3)) + done,
 		},
 		"usage never": {
-			Frames{Role: RoleNone, TokensPerFrame: 2, NoUsage: true}, chatPath,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 2, NoUsage: true}, chatPath,
 			ask + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`,
 			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
 		},
 		"reasoning first, finish apart, no done": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true, NoEndMark: true},
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true, NoEndMark: true},
 			chatPath, ask + `}`,
 			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `null`, "") +
 				delta("", `"length"`, ""),
 		},
 		"reasoning and content in one frame": {
-			Frames{Role: RoleNone, TokensPerFrame: 2, ReasoningTokens: 2}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 2, ReasoningTokens: 2}, chatPath, ask + `}`,
 			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises","content":" over"`,
 				`"length"`, "") + done,
 		},
 		"reasoning in another field": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 1, ReasoningField: "thoughts"}, chatPath,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 1, ReasoningField: "thoughts"}, chatPath,
 			ask + `,"stream_options":{"include_usage":true}}`,
 			delta(`"thoughts":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `"length"`, "") +
 				`data: ` + head + `,"choices":[]` + thought(3, 1) + "}\n\n" + done,
 		},
 		"reasoning hidden": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden}, chatPath,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: config.ReasoningHidden}, chatPath,
 			ask + `,"stream_options":{"include_usage":true}}`,
 			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + thought(3, 2) +
 				"}\n\n" + done,
 		},
 		"reasoning hidden and untold": {
-			Frames{Role: RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: ReasoningHidden,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: config.ReasoningHidden,
 				NoReasoningUsage: true}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
 			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + usage(3, 3) +
 				"}\n\n" + done,
 		},
 		"all of it hidden": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 7, ReasoningField: ReasoningHidden},
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 7, ReasoningField: config.ReasoningHidden},
 			chatPath, ask + `}`,
 			role + delta(`"content":""`, `"length"`, "") + done,
 		},
 		"one frame": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, Deliver: DeliverOneFrame}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverOneFrame}, chatPath, ask + `}`,
 			role + delta(`"content":" water rises over"`, `"length"`, "") + done,
 		},
 		"two frames": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, Deliver: DeliverTwoFrames}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverTwoFrames}, chatPath, ask + `}`,
 			role + delta(`"content":" water rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"one write": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, Deliver: DeliverOneWrite}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverOneWrite}, chatPath, ask + `}`,
 			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"CRLF": {
-			Frames{Role: RoleNone, TokensPerFrame: 3, CRLF: true}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 3, CRLF: true}, chatPath, ask + `}`,
 			strings.ReplaceAll(delta(`"content":" water"`, `null`, "")+delta(`"content":" rises over"`, `"length"`, "")+
 				done, "\n", "\r\n"),
 		},
 		"completions of token ids": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1}, completionsPath,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1}, completionsPath,
 			`{"model":"m","prompt":[11, 12,13,14],"max_tokens":2,"stream":true,"stream_options":{"include_usage":true}}`,
 			piece(" water", `null`, "") + piece(" rises", `"length"`, "") + `data: ` + text + `,"choices":[]` +
 				usage(4, 2) + "}\n\n" + done,
 		},
 		"completions, finish apart": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, FinishFrame: true}, completionsPath,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, FinishFrame: true}, completionsPath,
 			`{"model":"m","prompt":"one","max_tokens":1,"stream":true}`,
 			piece(" water", `null`, "") + piece("", `"length"`, "") + done,
 		},
 		"chat, whole": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 1}, chatPath,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 1}, chatPath,
 			`{"model":"m","messages":[{"content":[{"type":"text","text":"three little words"},{"type":"image_url"}]},{"content":null}],"max_completion_tokens":2,"max_tokens":9}`,
 			`{"id":"chatcmpl-r","object":"chat.completion","created":0,"model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":" water","content":" rises"},"logprobs":null,"finish_reason":"length"}]` + thought(2, 1) + `}`,
 		},
 		"completions, whole, default length": {
-			Frames{Role: RoleWithFirstToken, TokensPerFrame: 1}, completionsPath, `{"model":"m","prompt":"one\n two"}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1}, completionsPath, `{"model":"m","prompt":"one\n two"}`,
 			text + `,"choices":[{"index":0,"text":" water rises over the banks and spreads across low fields while rain goes on all night","logprobs":null,"finish_reason":"length"}]` + usage(2, 16) + `}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := fast()
-			config.Frames = c.frames
-			status, body := start(t, config).get(c.path, "r", c.body)
+			cfg := fast()
+			cfg.Frames = c.frames
+			status, body := start(t, cfg).get(c.path, "r", c.body)
 			if status != http.StatusOK {
 				t.Errorf("status %d", status)
 			}
@@ -264,11 +269,11 @@ func TestResponses(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	config := fast()
-	config.ModelName = "m"
-	config.MaxModelTokens = 10
-	config.MaxBodyBytes = 200
-	p := start(t, config)
+	cfg := fast()
+	cfg.ModelName = "m"
+	cfg.MaxModelTokens = 10
+	cfg.MaxBodyBytes = 200
+	p := start(t, cfg)
 	for name, c := range map[string]struct {
 		path, body string
 		status     int
@@ -316,9 +321,9 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	config := fast()
-	config.APIKey = "sesame"
-	p := start(t, config)
+	cfg := fast()
+	cfg.APIKey = "sesame"
+	p := start(t, cfg)
 	for _, path := range []string{"/v1/models", completionsPath} {
 		for key, want := range map[string]int{"Bearer sesame": 200, "Bearer sesam": 401, "sesame": 401, "": 401} {
 			method, body := http.MethodGet, ""
@@ -341,10 +346,10 @@ func TestKey(t *testing.T) {
 }
 
 func TestModelsHealthMetrics(t *testing.T) {
-	config := fast()
-	config.ModelName = `mo"del`
-	config.MaxModelTokens = 4096
-	p := start(t, config)
+	cfg := fast()
+	cfg.ModelName = `mo"del`
+	cfg.MaxModelTokens = 4096
+	p := start(t, cfg)
 	if status, body := p.get("/health", "", ""); status != 200 || body != "" {
 		t.Errorf("health: %d %q", status, body)
 	}
@@ -366,10 +371,10 @@ func TestModelsHealthMetrics(t *testing.T) {
 }
 
 func TestKeepAlive(t *testing.T) {
-	config := Default()
-	config.Model.PrefillTokensPerSecond = 1e-9 // the first token does not come during the test
-	config.Frames.KeepAlive = time.Millisecond
-	p := start(t, config)
+	cfg := config.Default()
+	cfg.Model.PrefillTokensPerSecond = 1e-9 // the first token does not come during the test
+	cfg.Frames.KeepAlive = time.Millisecond
+	p := start(t, cfg)
 	resp, err := p.ask(t.Context(), 0, completionsPath, "", `{"model":"m","prompt":"a","stream":true}`)
 	if err != nil {
 		t.Fatal(err)
@@ -384,10 +389,10 @@ func TestKeepAlive(t *testing.T) {
 }
 
 func TestEarlyEOS(t *testing.T) {
-	config := fast()
-	config.EarlyEOS = true
-	config.Truth.Keep = true
-	p := start(t, config)
+	cfg := fast()
+	cfg.EarlyEOS = true
+	cfg.Truth.Keep = true
+	p := start(t, cfg)
 	lengths := map[string]int{}
 	for round := range 2 {
 		for i := range 30 {
@@ -400,13 +405,13 @@ func TestEarlyEOS(t *testing.T) {
 	kinds := map[int]bool{}
 	for _, r := range p.Records() {
 		if r.RequestID == "forced" {
-			if r.OutputTokens != 20 || r.FinishReason != finishLength {
+			if r.OutputTokens != 20 || r.FinishReason != api.FinishLength {
 				t.Errorf("with ignore_eos: %+v", r)
 			}
 			continue
 		}
 		kinds[r.OutputTokens] = true
-		if r.OutputTokens < 5 || r.OutputTokens > 20 || (r.OutputTokens < 20) != (r.FinishReason == finishStop) {
+		if r.OutputTokens < 5 || r.OutputTokens > 20 || (r.OutputTokens < 20) != (r.FinishReason == api.FinishStop) {
 			t.Errorf("%d tokens, finish %q", r.OutputTokens, r.FinishReason)
 		}
 		if before, ok := lengths[r.RequestID]; ok && before != r.OutputTokens {
@@ -416,5 +421,51 @@ func TestEarlyEOS(t *testing.T) {
 	}
 	if len(kinds) < 8 {
 		t.Errorf("only %d lengths in 30 requests", len(kinds))
+	}
+}
+
+func TestProtocols(t *testing.T) {
+	cfg, ca, err := config.SelfSigned(time.Now(), "simulator.test", "192.0.2.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	for _, c := range []struct {
+		served string
+		tls    bool
+		spoken string // by the client
+		major  int    // 0: they cannot connect
+	}{
+		{"1.1", false, "1.1", 1}, {"2", false, "2", 2}, {"any", false, "1.1", 1}, {"any", false, "2", 2},
+		{"1.1", false, "2", 0}, {"2", false, "1.1", 0},
+		{"1.1", true, "1.1", 1}, {"2", true, "2", 2}, {"any", true, "1.1", 1}, {"any", true, "2", 2},
+		{"1.1", true, "2", 0}, {"2", true, "1.1", 0},
+	} {
+		served := fast()
+		served.Protocol.HTTP = c.served
+		if c.tls {
+			served.Protocol.TLS = cfg
+		}
+		p := start(t, served)
+		client := config.Protocol{HTTP: c.spoken, TLS: served.Protocol.TLS}
+		p.client.Transport = &http.Transport{Protocols: client.Protocols(),
+			TLSClientConfig: &tls.Config{RootCAs: roots}}
+		for name, a := range asks {
+			resp, err := p.ask(t.Context(), 0, a.path, "r", a.body)
+			if (err == nil) != (c.major > 0) {
+				t.Errorf("%+v: %v", c, err)
+			}
+			if err != nil {
+				break
+			}
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			want := handled(t, fast(), a.path, a.body)
+			if err != nil || resp.ProtoMajor != c.major || withoutTimes(string(body)) != want {
+				t.Errorf("%+v: %s: HTTP/%d, %v, %q", c, name, resp.ProtoMajor, err, body)
+			}
+		}
+		p.stop()
 	}
 }

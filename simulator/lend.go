@@ -1,5 +1,7 @@
 package simulator
 
+import "github.com/spate-load/spate/simulator/wire"
+
 // A stream over plain HTTP/1.1 is lent to the loop: as soon as the model has a token, the loop's goroutine writes its
 // frame, and no other goroutine wakes for it. The loop gives the stream back to the handler before a fault, if the
 // client does not read, and at the end.
@@ -10,20 +12,20 @@ func (p *reply) lend() error {
 	if p.direct == nil || p.pause > 0 || p.progress.ended {
 		return nil
 	}
-	o := p.seq.outlet
+	o := p.outlet
 	o.lend(p)
 	for o.lent() {
 		select {
 		case <-o.wake:
 		case <-p.ctx.Done():
 			o.reclaim()
-			return errGone
+			return wire.ErrGone
 		case <-p.engine.done:
 			o.reclaim()
-			return errGone
+			return wire.ErrGone
 		}
 	}
-	return p.direct.flush()
+	return p.direct.Flush()
 }
 
 // drive sends the frames of the tokens produced so far, past net/http. It returns false if the handler must continue.
@@ -35,7 +37,7 @@ func (p *reply) drive(ready int) bool {
 			return true
 		case turnWrite:
 			var sent bool
-			p.buf, sent = p.direct.send(b, p.writer)
+			p.buf, sent = p.direct.Send(b, p.writer)
 			p.recordSent()
 			if !sent {
 				return false

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/engine"
+	"github.com/spate-load/spate/simulator/wire"
 )
 
 // loop runs one model against the clock, in its own goroutine from newLoop to close. If it wakes late, it catches up:
@@ -18,43 +21,20 @@ type loop struct {
 	accounts  sync.Mutex // guards latencies
 	latencies latencies
 
-	engine model         // accessed only by the goroutine
+	engine engine.Model  // accessed only by the goroutine
 	woke   clock.Instant // accessed only by the goroutine: the instant of the last wake-up
 
 	mu     sync.Mutex // guards the fields below, and the setting of the alarm
 	inbox  []command
 	closed bool
-	alarm  *alarm
+	alarm  *wire.Alarm
 	done   chan struct{} // closed when the goroutine has ended
-}
-
-// model is what a loop runs: an engine, a disaggregated group, or a metronome. Its instants never go back.
-type model interface {
-	// add queues a sequence and cancel removes one, at the model's current instant.
-	add(*sequence)
-	cancel(*sequence)
-	// next returns the instant of the next event, or false if nothing will happen without a new sequence.
-	next() (clock.Instant, bool)
-	// advance moves the model to an instant and appends what it emits on the way, in order of time.
-	advance(to clock.Instant, dst []emission) []emission
-	// running counts the sequences that have started, waiting those that have not.
-	running() int
-	waiting() int
-}
-
-// newModel returns the configured model for one of the engines or groups of all endpoints, numbered from 0.
-func newModel(c *Config, number int, now clock.Instant) model {
-	if c.Pace.set() {
-		return newMetronome(c.Pace, now)
-	}
-	e := c.newEngine(number, now)
-	return &e
 }
 
 // command is an action for the engine at an instant.
 type command struct {
 	at     clock.Instant
-	seq    *sequence
+	seq    *engine.Sequence
 	cancel bool
 }
 
@@ -78,9 +58,9 @@ type outlet struct {
 
 func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
 
-// publish stores the number of tokens, and sends their frames or wakes the handler. returned reports whether this call
+// Publish implements engine.Outlet: it stores the number of tokens, and sends their frames or wakes the handler. returned reports whether this call
 // gave the reply back to the handler.
-func (o *outlet) publish(produced int) (returned bool) {
+func (o *outlet) Publish(produced int) (returned bool) {
 	o.ready.Store(int64(produced))
 	kept, returned := o.drive(produced)
 	if kept {
@@ -94,24 +74,24 @@ func (o *outlet) publish(produced int) (returned bool) {
 }
 
 // newLoop starts the goroutine of a model. The caller closes the loop.
-func newLoop(c *Config, number int) (*loop, error) {
-	a, err := newAlarm()
+func newLoop(c *config.Config, number int) (*loop, error) {
+	a, err := wire.NewAlarm()
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{engine: newModel(c, number, clock.Now()), latencies: newLatencies(), alarm: a, done: make(chan struct{})}
+	l := &loop{engine: engine.New(c, number, clock.Now()), latencies: newLatencies(), alarm: a, done: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
 
 // submit queues a sequence that arrived at an instant. The sequence must have an outlet.
-func (l *loop) submit(at clock.Instant, s *sequence) {
-	s.arrived = at
+func (l *loop) submit(at clock.Instant, s *engine.Sequence) {
+	s.Arrived = at
 	l.send(command{at: at, seq: s})
 }
 
 // cancel removes a sequence from the engine.
-func (l *loop) cancel(s *sequence) { l.send(command{at: clock.Now(), seq: s, cancel: true}) }
+func (l *loop) cancel(s *engine.Sequence) { l.send(command{at: clock.Now(), seq: s, cancel: true}) }
 
 func (l *loop) send(c command) {
 	l.mu.Lock()
@@ -121,7 +101,7 @@ func (l *loop) send(c command) {
 	}
 	l.inbox = append(l.inbox, c)
 	if len(l.inbox) == 1 {
-		l.alarm.set(1)
+		l.alarm.Set(1)
 	}
 }
 
@@ -130,7 +110,7 @@ func (l *loop) close() {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
-		l.alarm.set(1)
+		l.alarm.Set(1)
 	}
 	l.mu.Unlock()
 	<-l.done
@@ -138,9 +118,9 @@ func (l *loop) close() {
 
 func (l *loop) run() {
 	defer close(l.done)
-	defer l.alarm.close()
+	defer l.alarm.Close()
 	var commands []command
-	var emissions []emission
+	var emissions []engine.Emission
 	for {
 		var open bool
 		if commands, open = l.take(commands[:0]); !open {
@@ -161,19 +141,19 @@ func (l *loop) take(dst []command) ([]command, bool) {
 }
 
 // catchUp advances the engine to the present, and applies each command at its own instant.
-func (l *loop) catchUp(commands []command, dst []emission) []emission {
+func (l *loop) catchUp(commands []command, dst []engine.Emission) []engine.Emission {
 	now := clock.Now()
 	l.woke = now
 	for _, c := range commands {
-		dst = l.engine.advance(min(c.at, now), dst)
+		dst = l.engine.Advance(min(c.at, now), dst)
 		if c.cancel {
-			l.engine.cancel(c.seq)
+			l.engine.Cancel(c.seq)
 		} else {
-			l.engine.add(c.seq)
+			l.engine.Add(c.seq)
 		}
 	}
 	clear(commands)
-	return l.engine.advance(now, dst)
+	return l.engine.Advance(now, dst)
 }
 
 // maxYields is the maximum number of ended answers per step whose handlers run before the step's other frames are sent.
@@ -183,14 +163,14 @@ func (l *loop) catchUp(commands []command, dst []emission) []emission {
 const maxYields = 32
 
 // deliver publishes the tokens. It updates the gauges first, so that a client that has a token sees it counted.
-func (l *loop) deliver(emissions []emission) {
-	l.gauges.running.Store(int64(l.engine.running()))
-	l.gauges.waiting.Store(int64(l.engine.waiting()))
+func (l *loop) deliver(emissions []engine.Emission) {
+	l.gauges.running.Store(int64(l.engine.Running()))
+	l.gauges.waiting.Store(int64(l.engine.Waiting()))
 	l.gauges.outputTokens.Add(uint64(len(emissions)))
 	l.account(emissions)
 	ended := 0
 	for _, e := range emissions {
-		if e.seq.outlet.publish(e.produced) && ended < maxYields {
+		if e.Seq.Outlet.Publish(e.Produced) && ended < maxYields {
 			ended++
 			runtime.Gosched() // to the handler
 		}
@@ -199,14 +179,14 @@ func (l *loop) deliver(emissions []emission) {
 }
 
 // account updates the engine's own account of tokens and requests.
-func (l *loop) account(emissions []emission) {
+func (l *loop) account(emissions []engine.Emission) {
 	l.accounts.Lock()
 	defer l.accounts.Unlock()
 	for i := range emissions {
 		e := &emissions[i]
-		if e.produced == 1 {
-			l.gauges.promptTokens.Add(uint64(e.seq.prompt))
-			l.gauges.cachedTokens.Add(uint64(e.seq.cached))
+		if e.Produced == 1 {
+			l.gauges.promptTokens.Add(uint64(e.Seq.Prompt))
+			l.gauges.cachedTokens.Add(uint64(e.Seq.Cached))
 		}
 		l.latencies.take(e)
 	}
@@ -231,12 +211,12 @@ func (l *loop) sleep() {
 		l.mu.Unlock()
 		return
 	}
-	at, ok := l.engine.next()
+	at, ok := l.engine.Next()
 	if ok {
-		l.alarm.set(max(at, l.woke.Add(minTimerGap)))
+		l.alarm.Set(max(at, l.woke.Add(minTimerGap)))
 	} else {
-		l.alarm.set(0)
+		l.alarm.Set(0)
 	}
 	l.mu.Unlock()
-	l.alarm.wait()
+	l.alarm.Wait()
 }

@@ -9,7 +9,7 @@ import (
 // metrics answers with the engines' state under vLLM's names, in Prometheus's text format.
 func (ep *Endpoint) metrics(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	page := exposition{model: strconv.Quote(ep.config.modelName())}
+	page := exposition{model: strconv.Quote(ep.config.ServedName())}
 	page.family("vllm:num_requests_running", "gauge", "Number of requests in prefill and decode.")
 	page.engines(ep.engines, func(g *gauges) uint64 { return uint64(g.running.Load()) })
 	page.family("vllm:num_requests_waiting", "gauge", "Number of requests waiting for prefill.")

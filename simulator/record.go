@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/wire"
 )
 
 // Record is the truth about one request. Instants are those of clock.Now. An instant that never came is 0 and left out
@@ -34,8 +37,8 @@ type Record struct {
 	// connection and to read it. If the request was refused after its head, Arrived is that of the head. What a client
 	// should see of the server counts from here. If a client sends another request before it has the answer, Arrived
 	// may be that of the other request. ArrivedBy names the clock.
-	Arrived   clock.Instant `json:"arrived_ns"`
-	ArrivedBy ArrivalClock  `json:"arrived_by"`
+	Arrived   clock.Instant     `json:"arrived_ns"`
+	ArrivedBy wire.ArrivalClock `json:"arrived_by"`
 	// Received is when the program had read the whole request, or only its head if the request was refused before more
 	// was read. The model starts here.
 	Received clock.Instant `json:"received_ns"`
@@ -54,7 +57,7 @@ type Record struct {
 	// FinishReason is "length" or "stop", empty if the output did not end.
 	FinishReason string `json:"finish_reason,omitempty"`
 	// Fault is the fault that struck the request, empty if none did.
-	Fault FaultKind `json:"fault,omitempty"`
+	Fault config.FaultKind `json:"fault,omitempty"`
 	// Cancelled reports whether the client left, or the simulator closed, before the output had ended.
 	Cancelled bool `json:"cancelled,omitempty"`
 }
@@ -84,7 +87,7 @@ type truthLog struct {
 	failed  bool // the log could not be written, and this was reported
 }
 
-func newTruthLog(t Truth) *truthLog { return &truthLog{keep: t.Keep, log: t.Log} }
+func newTruthLog(t config.Truth) *truthLog { return &truthLog{keep: t.Keep, log: t.Log} }
 
 // wanted reports whether records are kept or logged.
 func (l *truthLog) wanted() bool { return l.keep || l.log != nil }
@@ -119,4 +122,10 @@ func (l *truthLog) all() []Record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.records)
+}
+
+// received records that the request, or its head, has been read.
+func (r *Record) received(q *http.Request) {
+	r.Received = clock.Now()
+	r.Arrived, r.ArrivedBy = wire.ArrivalOf(q, r.Received)
 }

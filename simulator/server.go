@@ -10,6 +10,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/wire"
 )
 
 // Server is a set of listening endpoints.
@@ -27,7 +30,7 @@ type Server struct {
 // Start serves one endpoint at each address (host:port; port 0 means a free port). Without addresses it serves
 // Config.Endpoints endpoints at free ports of 127.0.0.1. It refuses addresses that are not loopback, unless
 // Config.AllowRemote is set. It does not block. The endpoints run until Close.
-func Start(c Config, addrs ...string) (*Server, error) {
+func Start(c config.Config, addrs ...string) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -37,7 +40,7 @@ func Start(c Config, addrs ...string) (*Server, error) {
 		}
 	}
 	c.Endpoints = len(addrs)
-	s := &Server{truth: newTruthLog(c.Truth), scheme: c.Protocol.scheme()}
+	s := &Server{truth: newTruthLog(c.Truth), scheme: c.Protocol.Scheme()}
 	for i, addr := range addrs {
 		if err := s.open(c, i, addr); err != nil {
 			s.abandon()
@@ -59,7 +62,7 @@ func (s *Server) serve(i int) error {
 }
 
 // open creates one endpoint and its listener.
-func (s *Server) open(c Config, number int, addr string) error {
+func (s *Server) open(c config.Config, number int, addr string) error {
 	l, err := listen(addr, c.AllowRemote, s.truth.wanted())
 	if err != nil {
 		return err
@@ -72,9 +75,9 @@ func (s *Server) open(c Config, number int, addr string) error {
 	s.endpoints = append(s.endpoints, ep)
 	s.servers = append(s.servers, &http.Server{
 		Handler:           ep,
-		ConnContext:       withConnection,
+		ConnContext:       wire.WithConnection,
 		ReadHeaderTimeout: time.Minute,
-		Protocols:         c.Protocol.protocols(),
+		Protocols:         c.Protocol.Protocols(),
 		TLSConfig:         c.Protocol.TLS.Clone(),
 		ErrorLog:          log.New(io.Discard, "", 0), // it would log each reset that a fault causes
 	})
@@ -92,7 +95,7 @@ func listen(addr string, remote, stamped bool) (net.Listener, error) {
 		return nil, fmt.Errorf("simulator: address %q is not loopback: listen on 127.0.0.1 or allow remote clients",
 			addr)
 	}
-	l, err := listenTCP(tcp.String(), stamped)
+	l, err := wire.ListenTCP(tcp.String(), stamped)
 	if err != nil {
 		return nil, fmt.Errorf("simulator: cannot listen on %q: %w", addr, err)
 	}

@@ -2,18 +2,25 @@ package simulator
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // slow returns a configuration with one slot, whose first request never ends.
-func slow() Config {
+func slow() config.Config {
 	c := fast()
 	c.Model.MaxRunning = 1
 	c.Model.DecodeStep = time.Hour
@@ -61,9 +68,9 @@ func TestCancelledRequestFreesSlot(t *testing.T) {
 }
 
 func TestEndpointsAreIndependent(t *testing.T) {
-	config := slow()
-	config.Endpoints = 2
-	p := start(t, config)
+	cfg := slow()
+	cfg.Endpoints = 2
+	p := start(t, cfg)
 	if urls := p.URLs(); len(urls) != 2 || urls[0] == urls[1] {
 		t.Fatalf("URLs %v", urls)
 	}
@@ -82,9 +89,9 @@ func TestEndpointsAreIndependent(t *testing.T) {
 }
 
 func TestLeastBusyReplica(t *testing.T) {
-	config := slow()
-	config.Replicas = 3
-	p := start(t, config)
+	cfg := slow()
+	cfg.Replicas = 3
+	p := start(t, cfg)
 	var leave []func()
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -98,9 +105,9 @@ func TestLeastBusyReplica(t *testing.T) {
 }
 
 func TestCloseLetsRequestsFinish(t *testing.T) {
-	config := fast()
-	config.Model.DecodeStep = 10 * time.Millisecond
-	p := start(t, config)
+	cfg := fast()
+	cfg.Model.DecodeStep = 10 * time.Millisecond
+	p := start(t, cfg)
 	resp := p.begin(t.Context(), 0)
 	defer resp.Body.Close()
 	closed := make(chan error)
@@ -135,9 +142,9 @@ func TestCloseCutsOffRequests(t *testing.T) {
 
 // A client that does not read must not keep Close from returning.
 func TestCloseWithAClientThatDoesNotRead(t *testing.T) {
-	config := fast()
-	config.Model.DecodeStep = 0
-	p := start(t, config)
+	cfg := fast()
+	cfg.Model.DecodeStep = 0
+	p := start(t, cfg)
 	resp, err := p.ask(t.Context(), 0, completionsPath, "",
 		`{"model":"m","prompt":"a","max_tokens":400000,"stream":true}`)
 	if err != nil {
@@ -162,9 +169,9 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v, want %q", addr, err, want)
 		}
 	}
-	config := fast()
-	config.AllowRemote = true
-	s, err := Start(config, ":0", "127.0.0.1:0")
+	cfg := fast()
+	cfg.AllowRemote = true
+	s, err := Start(cfg, ":0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,4 +211,92 @@ func TestHandlerAlone(t *testing.T) {
 		}
 	}()
 	ep.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil))
+}
+
+// An invalid configuration starts nothing.
+func TestInvalidConfigIsRefused(t *testing.T) {
+	c := fast()
+	c.Replicas = 0
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "Replicas is 0") {
+		t.Errorf("New: %v", err)
+	}
+	if _, err := Start(c); err == nil || !strings.Contains(err.Error(), "Replicas is 0") {
+		t.Errorf("Start: %v", err)
+	}
+}
+
+// A steady server sends no token before its time, with or without ticks.
+func TestPaceServes(t *testing.T) {
+	for _, ticks := range []bool{false, true} {
+		cfg := config.Default()
+		cfg.Pace = config.Pace{FirstToken: 5 * time.Millisecond, BetweenTokens: 2 * time.Millisecond, Ticks: ticks}
+		cfg.Truth = config.Truth{Keep: true, Tokens: true}
+		p := start(t, cfg)
+		p.get(completionsPath, "", fourTokens)
+		p.stop()
+		r := p.Records()[0]
+		if len(r.Tokens) != 4 {
+			t.Fatalf("recorded %+v", r)
+		}
+		for i, at := range r.Tokens {
+			if early := r.Received.Add(5*time.Millisecond + time.Duration(i)*2*time.Millisecond).Sub(at); early > 0 {
+				t.Errorf("ticks %v: token %d came %v early", ticks, i, early)
+			}
+		}
+	}
+}
+
+// A client that reads late gets everything, in order: the handler sends what did not fit into the socket at once.
+func TestClientThatReadsLate(t *testing.T) {
+	cfg := fast()
+	cfg.Model.DecodeStep = 0
+	cfg.Truth.Keep = true
+	p := start(t, cfg)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URLs()[0], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const tokens = 100_000
+	body := fmt.Sprintf(`{"model":"m","prompt":"a","max_tokens":%d,"stream":true}`, tokens)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", completionsPath, len(body), body)
+	p.metric(0, fmt.Sprintf(`vllm:generation_tokens_total{engine="0",model_name="simulated"} %d`, tokens))
+	raw, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(raw, []byte("\r\n\r\n"))
+	got, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(rest)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := handled(t, cfg, completionsPath, body); withoutTimes(string(got)) != want {
+		t.Errorf("%d bytes, want %d, or they differ", len(got), len(want))
+	}
+	p.stop()
+	if r := p.Records()[0]; r.OutputTokens != tokens || r.Cancelled || r.FinishReason != api.FinishLength {
+		t.Errorf("recorded %+v", r)
+	}
+}
+
+// A connection is reused for the next request after frames were written past net/http.
+func TestConnectionsAreKept(t *testing.T) {
+	p := start(t, fast())
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URLs()[0], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for i := range 3 {
+		end := ""
+		if i == 2 {
+			end = "Connection: close\r\n"
+		}
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", completionsPath, end,
+			len(fourTokens), fourTokens)
+	}
+	raw, err := io.ReadAll(conn)
+	if n := bytes.Count(raw, []byte("[DONE]\n\n\r\n0\r\n\r\n")); err != nil || n != 3 {
+		t.Errorf("%d whole answers of 3, %v", n, err)
+	}
 }

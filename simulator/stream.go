@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/wire"
 )
 
 // progress is how far a stream has come. It belongs to the sender: the handler, or the loop while the reply is lent to
@@ -59,7 +62,7 @@ func (p *reply) frames() error {
 			return err
 		}
 		var err error
-		switch next, b := p.compose(int(p.seq.outlet.ready.Load())); next {
+		switch next, b := p.compose(int(p.outlet.ready.Load())); next {
 		case turnWrite:
 			if err = p.write(b); err == nil {
 				p.recordSent()
@@ -82,7 +85,7 @@ func (p *reply) frames() error {
 func (p *reply) compose(ready int) (turn, []byte) {
 	for {
 		next, b := p.composeNext(ready)
-		if next != turnWrite || len(b) > chunkHead {
+		if next != turnWrite || len(b) > wire.ChunkHead {
 			return next, b
 		}
 		p.record.OutputTokens += p.progress.tokens
@@ -92,13 +95,13 @@ func (p *reply) compose(ready int) (turn, []byte) {
 
 // composeNext composes the write of the next tokens. The write may be empty.
 func (p *reply) composeNext(ready int) (turn, []byte) {
-	b := p.buf[:chunkHead]
+	b := p.buf[:wire.ChunkHead]
 	if !p.progress.opened {
-		if next, b := p.open(b, ready); len(b) > chunkHead || next != turnWrite {
+		if next, b := p.open(b, ready); len(b) > wire.ChunkHead || next != turnWrite {
 			return next, b
 		}
 	}
-	if p.progress.sent == p.seq.output {
+	if p.progress.sent == p.seq.Output {
 		return p.finish(b)
 	}
 	until := p.writeEnd()
@@ -115,14 +118,14 @@ func (p *reply) composeNext(ready int) (turn, []byte) {
 // open appends what comes before the first token, if it is due.
 func (p *reply) open(b []byte, ready int) (turn, []byte) {
 	switch p.ep.config.Frames.Role {
-	case RoleWithFirstToken:
+	case config.RoleWithFirstToken:
 		if ready < p.writeEnd() {
 			return turnAwait, nil
 		}
 		p.recordCached()
 		fallthrough
-	case RoleAtOnce:
-		b = p.enc.opening(b)
+	case config.RoleAtOnce:
+		b = p.enc.Opening(b)
 	}
 	p.progress.opened = true
 	return turnWrite, b
@@ -132,9 +135,9 @@ func (p *reply) open(b []byte, ready int) (turn, []byte) {
 func (p *reply) finish(b []byte) (turn, []byte) {
 	for {
 		var more bool
-		b, more = p.enc.closing(b, p.progress.part, p.seq.output, p.finishReason())
+		b, more = p.enc.Closing(b, p.progress.part, p.seq.Output, p.finishReason())
 		p.progress.part++
-		if len(b) > chunkHead {
+		if len(b) > wire.ChunkHead {
 			return turnWrite, b
 		}
 		if !more {
@@ -146,11 +149,11 @@ func (p *reply) finish(b []byte) (turn, []byte) {
 
 // frameEnd returns the end of the token frame that starts at a token. Hidden tokens belong to the first frame.
 func (p *reply) frameEnd(from int) int {
-	most, hidden := p.seq.output, p.q.script.hidden
+	most, hidden := p.seq.Output, p.q.Script.Hidden
 	switch p.ep.config.Frames.Deliver {
-	case DeliverOneFrame:
+	case config.DeliverOneFrame:
 		return most
-	case DeliverTwoFrames:
+	case config.DeliverTwoFrames:
 		if from < most-1 && hidden < most-1 {
 			return most - 1
 		}
@@ -164,12 +167,12 @@ func (p *reply) frameEnd(from int) int {
 
 // writeEnd returns the end of the token frames of the next write.
 func (p *reply) writeEnd() int {
-	if p.ep.config.Frames.Deliver == DeliverOneWrite {
-		return p.seq.output
+	if p.ep.config.Frames.Deliver == config.DeliverOneWrite {
+		return p.seq.Output
 	}
 	until := p.frameEnd(p.progress.sent)
 	for range p.ep.config.Frames.FramesPerWrite - 1 {
-		until = min(p.frameEnd(until), p.seq.output)
+		until = min(p.frameEnd(until), p.seq.Output)
 	}
 	return until
 }
@@ -179,11 +182,11 @@ func (p *reply) appendFrames(b []byte, until int) []byte {
 	for from := p.progress.sent; from < until; {
 		end := min(p.frameEnd(from), until)
 		reason := ""
-		if end == p.seq.output {
+		if end == p.seq.Output {
 			reason = p.finishReason()
 		}
 		before := len(b)
-		b = p.enc.tokens(b, from, end, reason)
+		b = p.enc.Tokens(b, from, end, reason)
 		if len(b) > before {
 			p.progress.frames++
 		}
@@ -199,6 +202,6 @@ func (p *reply) recordSent() {
 	if p.progress.tokens == 0 {
 		return
 	}
-	p.record.sent(p.writer.sent, p.progress.tokens, p.progress.frames, p.ep.config.Truth.Tokens)
+	p.record.sent(p.writer.Sent, p.progress.tokens, p.progress.frames, p.ep.config.Truth.Tokens)
 	p.progress.tokens, p.progress.frames = 0, 0
 }

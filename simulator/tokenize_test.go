@@ -2,19 +2,20 @@ package simulator
 
 import (
 	"fmt"
+	"hash/fnv"
 	"strings"
 	"testing"
 	"time"
 )
 
 func TestTokenize(t *testing.T) {
-	config := fast()
-	config.ModelName, config.MaxModelTokens, config.ChatTemplateTokens = "served", 4096, 2
-	p := start(t, config)
+	cfg := fast()
+	cfg.ModelName, cfg.MaxModelTokens, cfg.ChatTemplateTokens = "served", 4096, 2
+	p := start(t, cfg)
 	id := func(word string) string {
-		q := tokens{keep: true}
-		q.words(word)
-		return fmt.Sprint(q.ids[0])
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(word)) // a hash never fails
+		return fmt.Sprint(h.Sum32() >> 1)
 	}
 	for body, want := range map[string]string{
 		`{"model":"served","prompt":"a b a"}`: `{"count":3,"max_model_len":4096,"tokens":[` + id("a") + `,` +
@@ -38,9 +39,9 @@ func TestTokenize(t *testing.T) {
 
 // tokenize counts the same as a request's usage.
 func TestTokenizeAgreesWithUsage(t *testing.T) {
-	config := fast()
-	config.ChatTemplateTokens = 7
-	p := start(t, config)
+	cfg := fast()
+	cfg.ChatTemplateTokens = 7
+	p := start(t, cfg)
 	messages := `"messages":[{"content":"a b"},{"content":"c"}]`
 	if _, got := p.get("/tokenize", "", `{`+messages+`}`); !strings.HasPrefix(got,
 		`{"count":10,"max_model_len":null,`) {
@@ -53,10 +54,10 @@ func TestTokenizeAgreesWithUsage(t *testing.T) {
 
 // Tokens from the prefix cache show in the usage, in the metrics and in the records.
 func TestCachedTokens(t *testing.T) {
-	config := fast()
-	config.Model.CacheBlocks, config.Model.CacheBlockTokens = 10, 4
-	config.Truth.Keep = true
-	p := start(t, config)
+	cfg := fast()
+	cfg.Model.CacheBlocks, cfg.Model.CacheBlockTokens = 10, 4
+	cfg.Truth.Keep = true
+	p := start(t, cfg)
 	const stream = `,"max_tokens":2,"stream":true,"stream_options":{"include_usage":true}`
 	for i, c := range []struct{ path, body, want string }{
 		{completionsPath, `"prompt":[1,2,3,4,5,6,7,8]`, `"prompt_tokens_details":{"cached_tokens":0}`},
@@ -82,12 +83,12 @@ func TestCachedTokens(t *testing.T) {
 
 // A disaggregated endpoint answers like any other.
 func TestDisaggregatedEndpoint(t *testing.T) {
-	config := fast()
-	config.Replicas, config.PrefillEngines = 2, 3
-	config.Model.TransferPerThousandTokens = 500 * time.Millisecond
-	config.Model.Overhead = 5 * time.Millisecond
-	config.Truth.Keep = true
-	p := start(t, config)
+	cfg := fast()
+	cfg.Replicas, cfg.PrefillEngines = 2, 3
+	cfg.Model.TransferPerThousandTokens = 500 * time.Millisecond
+	cfg.Model.Overhead = 5 * time.Millisecond
+	cfg.Truth.Keep = true
+	p := start(t, cfg)
 	for range 4 {
 		if status, got := p.get(completionsPath, "", fourTokens); status != 200 ||
 			!strings.HasSuffix(got, "[DONE]\n\n") {

@@ -3,9 +3,15 @@ package simulator
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,15 +21,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/wire"
 )
 
 // The stamps in the frames, the record and the client's own clock agree, and no token is sent before the model has it.
 func TestTruth(t *testing.T) {
 	var log bytes.Buffer
-	config := Default()
-	config.Model = Model{PrefillTokensPerSecond: 1000, DecodeStep: 2 * time.Millisecond, MaxRunning: 8}
-	config.Truth = Truth{Stamp: true, Keep: true, Tokens: true, Log: &log}
-	p := start(t, config)
+	cfg := config.Default()
+	cfg.Model = config.Model{PrefillTokensPerSecond: 1000, DecodeStep: 2 * time.Millisecond, MaxRunning: 8}
+	cfg.Truth = config.Truth{Stamp: true, Keep: true, Tokens: true, Log: &log}
+	p := start(t, cfg)
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() { readStamped(p, fmt.Sprint("r", i)) })
@@ -35,7 +44,7 @@ func TestTruth(t *testing.T) {
 		t.Fatalf("%d records", len(records))
 	}
 	for _, r := range records {
-		if r.OutputTokens != 10 || len(r.Tokens) != 10 || r.PromptTokens != 3 || r.FinishReason != finishLength ||
+		if r.OutputTokens != 10 || len(r.Tokens) != 10 || r.PromptTokens != 3 || r.FinishReason != api.FinishLength ||
 			r.Status != 200 {
 			t.Errorf("recorded %+v", r)
 		}
@@ -108,9 +117,9 @@ func (b *brokenLog) Write([]byte) (int, error) {
 
 func TestBrokenLogFailsNoRequest(t *testing.T) {
 	log := &brokenLog{}
-	config := fast()
-	config.Truth = Truth{Log: log}
-	p := start(t, config)
+	cfg := fast()
+	cfg.Truth = config.Truth{Log: log}
+	p := start(t, cfg)
 	for range 3 {
 		if status, _ := p.get(completionsPath, "", fourTokens); status != 200 {
 			t.Errorf("status %d", status)
@@ -123,14 +132,92 @@ func TestBrokenLogFailsNoRequest(t *testing.T) {
 }
 
 func TestRecordOmitsMissingInstants(t *testing.T) {
-	config := fast()
+	cfg := fast()
 	var log bytes.Buffer
-	config.Truth.Log = &log
-	p := start(t, config)
+	cfg.Truth.Log = &log
+	p := start(t, cfg)
 	p.get(completionsPath, "bad", `{`)
 	p.stop()
 	want := `{"request_id":"bad","endpoint":0,"replica":0,"status":400,"stream":false,"prompt_tokens":0,"output_tokens":0,"arrived_ns":`
 	if got := log.String(); !strings.HasPrefix(got, want) || strings.Contains(got, "token_ns") {
 		t.Errorf("logged %s", got)
+	}
+}
+
+// pause is how long a sender waits. A correct stamp is off by far less.
+const pause = 80 * time.Millisecond
+
+// A request counts from its last byte on, and each request of a reused connection from its own last byte.
+func TestArrivalOfRequests(t *testing.T) {
+	cfg := fast()
+	cfg.Truth.Keep = true
+	p := start(t, cfg)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.URLs()[0], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var from, to []clock.Instant
+	for range 3 {
+		begin, end := fourTokens[:10], fourTokens[10:]
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", completionsPath,
+			len(fourTokens), begin)
+		<-time.After(pause / 4)
+		from = append(from, clock.Now())
+		io.WriteString(conn, end)
+		to = append(to, clock.Now().Add(pause))
+		if err := readEnd(conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.stop()
+	for i, r := range p.Records() {
+		if r.Arrived < from[i] || r.Arrived > to[i] || r.Arrived > r.Received {
+			t.Errorf("request %d was sent from %d to %d: %+v", i, from[i], to[i], r)
+		}
+		if runtime.GOOS == "linux" && i == 2 && r.ArrivedBy != wire.ArrivalByKernel {
+			t.Errorf("it arrived by the clock of the %s", r.ArrivedBy)
+		}
+	}
+}
+
+// readEnd reads to the end of a chunked answer.
+func readEnd(conn net.Conn) error {
+	var all []byte
+	var b [1024]byte
+	for !bytes.HasSuffix(all, []byte("\r\n0\r\n\r\n")) {
+		n, err := conn.Read(b[:])
+		if err != nil {
+			return err
+		}
+		all = append(all, b[:n]...)
+	}
+	return nil
+}
+
+// If the stamp of a read may belong to another request, or nobody requested stamps, the record has the program's time
+// and says so.
+func TestArrivalByProgram(t *testing.T) {
+	cfg := fast()
+	cfg.Truth.Keep = true
+	cfg.Protocol.HTTP = "any"
+	cert, ca, err := config.SelfSigned(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Protocol.TLS = cert
+	p := start(t, cfg)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	two := config.Protocol{HTTP: "2", TLS: cert}
+	p.client.Transport = &http.Transport{Protocols: two.Protocols(), TLSClientConfig: &tls.Config{RootCAs: roots}}
+	if status, _ := p.get(completionsPath, "", fourTokens); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	p.stop()
+	for _, r := range p.Records() {
+		if r.ArrivedBy != wire.ArrivalByProgram || r.Arrived != r.Received {
+			t.Errorf("recorded %+v", r)
+		}
 	}
 }

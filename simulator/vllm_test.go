@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/simulator/api"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // testdata/vllm has streams of vLLM 0.32 with a tiny random model. Their texts, ids and times are masked. One is an
@@ -40,19 +43,19 @@ func TestStreamsMatchVLLM(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config := fast()
-			config.ChatTemplateTokens = 10
-			config.Dialect.TokenIDs = Honoured
-			config.OutputLength.Mean = float64(c.tokens)
+			cfg := fast()
+			cfg.ChatTemplateTokens = 10
+			cfg.Dialect.TokenIDs = config.Honoured
+			cfg.OutputLength.Mean = float64(c.tokens)
 			if strings.Contains(c.textless, "-") {
-				config.Textless = Textless{Share: 0.5, First: 1, Last: 1}
+				cfg.Textless = config.Textless{Share: 0.5, First: 1, Last: 1}
 			}
 			options := `"stream_options":{"include_usage":true}`
 			if name == "chat-ids" {
 				options = `"stream_options":{"include_usage":true,"continuous_usage_stats":true}`
 			}
 			body := `{"model":"m","stream":true,` + options + `,` + c.body + `}`
-			_, got := start(t, config).get(c.path, nameOf(t, config, c.body, c.textless), body)
+			_, got := start(t, cfg).get(c.path, nameOf(t, cfg, c.body, c.textless), body)
 			if diff := cmp.Diff(maskedEvents(t, string(capture)), maskedEvents(t, got)); diff != "" {
 				t.Errorf("-vLLM +simulator: %s", diff)
 			}
@@ -61,22 +64,22 @@ func TestStreamsMatchVLLM(t *testing.T) {
 }
 
 // nameOf returns a request ID with which the tokens have texts by a pattern.
-func nameOf(t *testing.T, c Config, body, pattern string) string {
+func nameOf(t *testing.T, c config.Config, body, pattern string) string {
 	t.Helper()
-	q := request{ignoreEOS: strings.Contains(body, "ignore_eos")}
+	q := api.Request{IgnoreEOS: strings.Contains(body, "ignore_eos")}
 	_, limit, _ := strings.Cut(body, `tokens":`)
-	if _, err := fmt.Sscanf(limit, "%d", &q.maxTokens); err != nil {
+	if _, err := fmt.Sscanf(limit, "%d", &q.MaxTokens); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10_000 {
 		name := fmt.Sprint("r", i)
-		s := c.drawScript(&q, requestRand(c.Seed, name))
-		drawn := make([]byte, s.tokens)
+		s := api.DrawScript(&c, &q, api.RequestRand(c.Seed, name))
+		drawn := make([]byte, s.Tokens)
 		for k := range drawn {
 			switch {
-			case s.eos && k == s.tokens-1:
+			case s.EOS && k == s.Tokens-1:
 				drawn[k] = 'e'
-			case s.textless(k):
+			case s.Textless(k):
 				drawn[k] = '-'
 			default:
 				drawn[k] = '.'

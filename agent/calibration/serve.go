@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/agent/realtime"
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // agentSetup is what the agent's process needs to start.
@@ -108,9 +109,9 @@ const maxRunning = 1 << 20
 
 // engineOf returns an engine limited only by its pace: the first token at once, and then one each step. Its frames
 // contain the truth.
-func engineOf(step time.Duration, spread bool) simulator.Config {
-	c := simulator.Default()
-	c.Model = simulator.Model{
+func engineOf(step time.Duration, spread bool) config.Config {
+	c := config.Default()
+	c.Model = config.Model{
 		PrefillTokensPerSecond: math.Inf(1), DecodeStep: step, MaxRunning: maxRunning,
 		CacheBlockTokens: c.Model.CacheBlockTokens, SpreadStep: spread,
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spate-load/spate/api/tgi"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -60,7 +61,7 @@ func TestEndOfOutputsByTheBody(t *testing.T) {
 
 // TestSimulatedAPIs prepares each API against the built-in simulator, with each way to count.
 func TestSimulatedAPIs(t *testing.T) {
-	config := simulator.Default()
+	config := config.Default()
 	config.ChatTemplateTokens = 9
 	ep, err := simulator.New(config)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/workload"
 )
 
@@ -303,7 +304,7 @@ func fields(t *testing.T, name string, value any) *structpb.Struct {
 
 // TestSimulator prepares against the built-in simulator, which counts words.
 func TestSimulator(t *testing.T) {
-	config := simulator.Default()
+	config := config.Default()
 	config.ChatTemplateTokens = 9
 	ep, err := simulator.New(config)
 	if err != nil {

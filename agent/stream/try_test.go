@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // The answers of engines and gateways, shortened: vLLM 0.32 with running usage, LiteLLM 1.106 before it, Dynamo 1.6's
@@ -100,7 +101,7 @@ func TestTrialBodies(t *testing.T) {
 
 // TestTryTheSimulator: the simulator accepts what Try asks for, and refuses a value of a wrong type.
 func TestTryTheSimulator(t *testing.T) {
-	ep, err := simulator.New(simulator.Default())
+	ep, err := simulator.New(config.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Command examples runs the shipped plans against the simulator and writes a page about each into docs/examples: make
 // examples. Stages are timed, so nothing else should run on the machine. The command reads results.json and report.md
-// of its runs, and simulator/testdata/seeds.yaml for what was measured on the deployments that the plans simulate. It
+// of its runs, and simulator/fits/testdata/seeds.yaml for what was measured on the deployments that the plans simulate. It
 // measures nothing itself.
 //
 // A plan with published numbers is run one target at a time, and the runs are kept. With PLAN/TARGET as its argument,
@@ -47,7 +47,7 @@ type settings struct {
 func main() {
 	s := settings{speeds: speeds}
 	flag.StringVar(&s.spate, "spate", "bin/spate", "the `program`")
-	flag.StringVar(&s.seeds, "seeds", "simulator/testdata/seeds.yaml", "`file` of what was measured")
+	flag.StringVar(&s.seeds, "seeds", "simulator/fits/testdata/seeds.yaml", "`file` of what was measured")
 	flag.StringVar(&s.runs, "runs", ".bin/tmp/examples", "`folder` for the runs, which are kept")
 	flag.BoolVar(&s.kept, "kept", false, "write the pages of the kept runs and run nothing")
 	flag.StringVar(&s.out, "out", "docs/examples", "`folder` for the pages")

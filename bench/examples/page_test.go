@@ -83,7 +83,7 @@ func write(t *testing.T, path, text string) {
 // A page without published numbers names the plan that it was made from, which must be the one that ships today.
 // TestExamplesAreCurrent of the simulator checks the other pages, by their values.
 func TestPagesAreOfTheShippedPlans(t *testing.T) {
-	seeds, err := readSeeds("../../simulator/testdata/seeds.yaml")
+	seeds, err := readSeeds("../../simulator/fits/testdata/seeds.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ const backlogDoubt = 3.5
 // The growth must exceed three and a half standard deviations, because requests in a queue are not independent. A stage
 // that is too short to show such growth passes.
 //
-// Measured in virtual time (`go test ./simulator -run TestSustained -v` repeats a part of it): Poisson arrivals at a
+// Measured in virtual time (`go test ./simulator/fits -run TestSustained -v` repeats a part of it): Poisson arrivals at a
 // server with 16 slots that completes 29.3 req/s, stages of 10, 30 and 120 s after a warm-up of 3 s, 100 to 400 stages
 // each. At up to 70 % of its capacity the server was never judged overloaded; at 95 % in 0.8 to 2 % of the stages; at
 // 110 % in 14, 70 and 100 %; at 120 % in 41, 98 and 100 %; at 150 % in 97 % or more. Three deviations from the level at

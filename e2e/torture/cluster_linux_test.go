@@ -21,6 +21,7 @@ import (
 	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // cluster is what a script needs: a coordinator, agents with one link each, and a target behind a link.
@@ -96,7 +97,7 @@ func (c *cluster) serve() {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = log.Close() })
-	config := simulator.Default()
+	config := config.Default()
 	config.Truth.Log = log
 	config.Model.DecodeStep, config.Model.DecodeStepPerRequest = c.script.Step, 0
 	server, err := simulator.Start(config)

@@ -22,6 +22,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // local runs a coordinator and agents in this process.
@@ -177,7 +178,7 @@ func startSimulators(
 	}
 	endpoints = map[string][]string{}
 	for _, t := range targets {
-		config := simulator.FromPlan(t.GetSimulator())
+		config := config.FromPlan(t.GetSimulator())
 		config.ModelName = t.GetModel()
 		server, err := simulator.Start(config)
 		if err != nil {

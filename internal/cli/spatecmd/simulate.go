@@ -14,10 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 func newSimulate() *cobra.Command {
-	f := &simulateFlags{config: simulator.Default()}
+	f := &simulateFlags{config: config.Default()}
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Serve a model of LLM engines behind the APIs of today's servers",
@@ -118,7 +119,7 @@ func (f *simulateFlags) secure() (path string, drop func(), err error) {
 		}
 		return "", func() {}, nil
 	}
-	config, ca, err := simulator.SelfSigned(time.Now(), f.hosts()...)
+	config, ca, err := config.SelfSigned(time.Now(), f.hosts()...)
 	if err != nil {
 		return "", nil, err
 	}

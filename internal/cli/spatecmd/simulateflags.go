@@ -11,19 +11,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // simulateFlags are the flags of `spate simulate`.
 type simulateFlags struct {
-	config        simulator.Config
+	config        config.Config
 	speed         float64
 	listen        []string
 	truthFile     string
 	faults        []string
 	tls           bool
 	caFile        string
-	pace          simulator.Pace
+	pace          config.Pace
 	spread, ticks bool
 }
 
@@ -58,9 +58,9 @@ func (f *simulateFlags) manners() flagGroup {
 	g.flags.BoolVar(&m.NoTokenize, "no-tokenize", false, "have no /tokenize")
 	g.flags.IntVar(&c.ChatTemplateTokens, "chat-template-tokens", 0,
 		"`tokens` that the chat template adds to a conversation")
-	g.flags.StringVar((*string)(&m.ExactOutput), "exact-output", string(simulator.Honoured),
+	g.flags.StringVar((*string)(&m.ExactOutput), "exact-output", string(config.Honoured),
 		"ignore_eos and min_tokens: `treatment`")
-	g.flags.StringVar((*string)(&m.ContinuousUsage), "continuous-usage", string(simulator.Honoured),
+	g.flags.StringVar((*string)(&m.ContinuousUsage), "continuous-usage", string(config.Honoured),
 		"stream_options.continuous_usage_stats: `treatment`; refused: so is every stream option that OpenAI does not know")
 	g.flags.StringVar((*string)(&m.TokenIDs), "token-ids", string(m.TokenIDs), "return_token_ids: `treatment`")
 	g.flags.BoolVar(&m.NVExt, "nvext", false, "answer Dynamo's nvext.extra_fields: timing and worker_id")
@@ -161,7 +161,7 @@ func (f *simulateFlags) frames() flagGroup {
 	flags := g.flags
 	flags.StringVar((*string)(&s.Role), "role", string(s.Role),
 		"`when` to send what comes before the first token, such as a chat's role: first-token, at-once or none")
-	flags.StringVar((*string)(&s.Deliver), "deliver", string(simulator.DeliverAsProduced),
+	flags.StringVar((*string)(&s.Deliver), "deliver", string(config.DeliverAsProduced),
 		"`how much` goes out at a time: as-produced, or at the end of the output one-write, one-frame, two-frames, or json-body in place of a stream")
 	flags.IntVar(&s.TokensPerFrame, "tokens-per-frame", s.TokensPerFrame,
 		"`tokens` of one frame, as with speculative decoding")
@@ -218,16 +218,16 @@ func (f *simulateFlags) complete(given *pflag.FlagSet) error {
 }
 
 // parseFault parses KIND=SHARE and the settings after it.
-func parseFault(text string) (simulator.Fault, error) {
+func parseFault(text string) (config.Fault, error) {
 	wrong := fmt.Errorf("--fault %q: want KIND=SHARE, for example 500=0.01 or stall=0.01,after=20,pause=2s", text)
 	parts := strings.Split(text, ",")
 	kind, share, _ := strings.Cut(parts[0], "=")
 	probability, err := strconv.ParseFloat(share, 64)
 	if err != nil {
-		return simulator.Fault{}, wrong
+		return config.Fault{}, wrong
 	}
-	fault := simulator.Fault{Kind: simulator.FaultKind(kind), Probability: probability, AfterTokens: 1}
-	if fault.Kind == simulator.FaultDrip {
+	fault := config.Fault{Kind: config.FaultKind(kind), Probability: probability, AfterTokens: 1}
+	if fault.Kind == config.FaultDrip {
 		fault.Pause = 10 * time.Millisecond
 	}
 	for _, part := range parts[1:] {
@@ -241,7 +241,7 @@ func parseFault(text string) (simulator.Fault, error) {
 			err = wrong
 		}
 		if err != nil {
-			return simulator.Fault{}, wrong
+			return config.Fault{}, wrong
 		}
 	}
 	return fault, nil

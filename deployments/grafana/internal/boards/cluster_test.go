@@ -25,6 +25,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 // plan has a closed and an open loop over two regions with an observer each, an SLO that some requests miss, and a
@@ -121,12 +122,12 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 // run submits the plan, ends an agent in its first stage, and returns the run's results.
 func (c *cluster) run(t *testing.T) *aggregate.Result {
 	t.Helper()
-	config := simulator.Default()
-	config.Frames.RunningUsage = true // so that tokens are reported as they come
-	config.Model.DecodeStep = 3 * time.Millisecond
-	config.Faults = []simulator.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1},
+	simulated := config.Default()
+	simulated.Frames.RunningUsage = true // so that tokens are reported as they come
+	simulated.Model.DecodeStep = 3 * time.Millisecond
+	simulated.Faults = []config.Fault{{Kind: "500", Probability: 0.05, AfterTokens: 1},
 		{Kind: "cut", Probability: 0.03, AfterTokens: 1}}
-	server, err := simulator.Start(config, "127.0.0.1:0", "127.0.0.1:0")
+	server, err := simulator.Start(simulated, "127.0.0.1:0", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

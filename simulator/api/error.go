@@ -1,0 +1,113 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Error is an error in the form of OpenAI's API.
+type Error struct {
+	status  int
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    string  `json:"code"`
+}
+
+func BadRequest(message string) *Error {
+	return &Error{status: http.StatusBadRequest, Message: message, Type: "invalid_request_error",
+		Code: "invalid_value"}
+}
+
+func tooLong(prompt, output, limit int) *Error {
+	return &Error{
+		status: http.StatusBadRequest,
+		Message: fmt.Sprintf("This model's maximum context length is %d tokens. "+
+			"You requested %d tokens: %d in the prompt and %d in the output.",
+			limit, prompt+output, prompt, output),
+		Type: "invalid_request_error",
+		Code: "context_length_exceeded",
+	}
+}
+
+func BodyTooLarge(limit int64) *Error {
+	return &Error{
+		status:  http.StatusRequestEntityTooLarge,
+		Message: fmt.Sprintf("the body is longer than %d bytes", limit),
+		Type:    "invalid_request_error",
+		Code:    "body_too_large",
+	}
+}
+
+func unknownModel(name string) *Error {
+	return &Error{
+		status:  http.StatusNotFound,
+		Message: fmt.Sprintf("The model %q does not exist.", name),
+		Type:    "invalid_request_error",
+		Code:    "model_not_found",
+	}
+}
+
+func unknownParameter(name string) *Error {
+	return &Error{
+		status:  http.StatusBadRequest,
+		Message: "Unrecognized request argument supplied: " + name,
+		Type:    "invalid_request_error",
+		Param:   &name,
+		Code:    "unknown_parameter",
+	}
+}
+
+func UnknownPath(method, path string) *Error {
+	return &Error{
+		status:  http.StatusNotFound,
+		Message: fmt.Sprintf("Unknown request: %s %s", method, path),
+		Type:    "invalid_request_error",
+		Code:    "unknown_url",
+	}
+}
+
+func Unauthorized() *Error {
+	return &Error{
+		status:  http.StatusUnauthorized,
+		Message: "Incorrect or missing API key: send it as a bearer token.",
+		Type:    "invalid_request_error",
+		Code:    "invalid_api_key",
+	}
+}
+
+func TooManyRequests() *Error {
+	return &Error{
+		status:  http.StatusTooManyRequests,
+		Message: "Rate limit reached (simulated).",
+		Type:    "requests",
+		Code:    "rate_limit_exceeded",
+	}
+}
+
+func ServerError() *Error {
+	return &Error{
+		status:  http.StatusInternalServerError,
+		Message: "The server had an error (simulated).",
+		Type:    "server_error",
+		Code:    "internal_error",
+	}
+}
+
+// json returns the error object.
+func (e *Error) json() []byte {
+	return jsonOf(map[string]*Error{"error": e})
+}
+
+// WriteTo sends the error as the whole response, in OpenAI's form.
+func (e *Error) WriteTo(w http.ResponseWriter) { WriteProblem(w, e.status, e.json()) }
+
+// WriteProblem sends an error as the whole response. It ignores write errors: the client may have left.
+func WriteProblem(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

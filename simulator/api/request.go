@@ -1,0 +1,91 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/spate-load/spate/simulator/config"
+)
+
+// Request is the validated content of a request.
+type Request struct {
+	API             API
+	model           string
+	PromptTokens    int
+	Blocks          []uint64 // chained hashes of the prompt's blocks, nil without a prefix cache
+	MaxTokens       int
+	minTokens       int
+	IgnoreEOS       bool
+	Stream          bool
+	includeUsage    bool
+	continuousUsage bool
+	tokenIDs        bool // frames carry the ids of their tokens
+	details         bool // TGI: the answer holds more than the text
+	nvext           nvext
+	Script          Script // of the answer, drawn after the request is read
+}
+
+// newRequest returns a request with a prompt that has been counted.
+func newRequest(a API, model string, prompt *tokens) *Request {
+	return &Request{API: a, model: model, PromptTokens: prompt.count, Blocks: prompt.blocks}
+}
+
+// maxLength is the maximum length of a prompt or an output.
+const maxLength = 1 << 24
+
+// parseRequest reads the body for an API that looks at nothing else of the request.
+func parseRequest(a API, body []byte, c *config.Config) (*Request, *Error) {
+	return a.Parse(new(http.Request), body, c)
+}
+
+// decode reads a body's JSON.
+func decode(body []byte, into any) *Error {
+	if err := json.Unmarshal(body, into); err != nil {
+		return BadRequest("the body is not a JSON object of this API: " + err.Error())
+	}
+	return nil
+}
+
+// modelNamed returns the model that a request names.
+func modelNamed(c *config.Config, name *string) (string, *Error) {
+	switch {
+	case name == nil || *name == "":
+		return "", BadRequest("model is missing: name one of /v1/models")
+	case c.ModelName != "" && *name != c.ModelName:
+		return "", unknownModel(*name)
+	}
+	return *name, nil
+}
+
+// limit sets the maximum output from the first given value, or the default, and checks the lengths. field is the API's
+// name for the limit.
+func (q *Request) limit(c *config.Config, field string, given ...*int) *Error {
+	q.MaxTokens = c.DefaultOutputTokens
+	for _, n := range given {
+		if n != nil {
+			q.MaxTokens = *n
+			break
+		}
+	}
+	total := q.PromptTokens + q.MaxTokens
+	switch {
+	case q.MaxTokens < 1 || q.MaxTokens > maxLength:
+		return BadRequest(fmt.Sprintf("%s is %d: give 1 to %d", field, q.MaxTokens, maxLength))
+	case q.minTokens < 0 || q.minTokens > q.MaxTokens:
+		return BadRequest(fmt.Sprintf("min_tokens is %d: give 0 to %s, which is %d", q.minTokens, field, q.MaxTokens))
+	case q.PromptTokens > maxLength:
+		return BadRequest(fmt.Sprintf("the prompt has %d tokens: at most %d are simulated", q.PromptTokens, maxLength))
+	case c.MaxModelTokens > 0 && total > c.MaxModelTokens:
+		return tooLong(q.PromptTokens, q.MaxTokens, c.MaxModelTokens)
+	}
+	return nil
+}
+
+// newTokens returns a token counter. The counter hashes blocks if there is a prefix cache.
+func newTokens(m *config.Model) tokens {
+	if m.CacheBlocks == 0 {
+		return tokens{}
+	}
+	return tokens{size: m.CacheBlockTokens}
+}

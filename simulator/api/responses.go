@@ -1,0 +1,321 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/spate-load/spate/simulator/config"
+)
+
+// responses is OpenAI's responses API.
+type responses struct{}
+
+var responsesRoutes = map[string]API{"POST /v1/responses": responses{}}
+
+type responsesBody struct {
+	Model           *string         `json:"model"`
+	Input           json.RawMessage `json:"input"`
+	Instructions    json.RawMessage `json:"instructions"`
+	MaxOutputTokens *int            `json:"max_output_tokens"`
+	Stream          bool            `json:"stream"`
+	// Engines behind OpenAI's API take these fields to make outputs of exact length. OpenAI does not have them.
+	MinTokens int  `json:"min_tokens"`
+	IgnoreEOS bool `json:"ignore_eos"`
+}
+
+func (a responses) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *Error) {
+	var w responsesBody
+	if problem := decode(body, &w); problem != nil {
+		return nil, problem
+	}
+	model, problem := modelNamed(c, w.Model)
+	if problem != nil {
+		return nil, problem
+	}
+	prompt := newTokens(&c.Model)
+	if err := prompt.content(w.Instructions); err != nil {
+		return nil, BadRequest("instructions " + err.Error())
+	}
+	if problem := prompt.input(w.Input, c.ChatTemplateTokens); problem != nil {
+		return nil, problem
+	}
+	q := newRequest(a, model, &prompt)
+	q.Stream, q.minTokens, q.IgnoreEOS = w.Stream, w.MinTokens, w.IgnoreEOS
+	return q, q.limit(c, "max_output_tokens", w.MaxOutputTokens)
+}
+
+// input takes a string or an array of messages.
+func (t *tokens) input(raw json.RawMessage, template int) *Error {
+	if kindOf(raw) == '"' {
+		return t.conversation([]message{{raw}}, template)
+	}
+	var items []message
+	if kindOf(raw) != '[' || json.Unmarshal(raw, &items) != nil {
+		return BadRequest("input is missing, or neither a string nor an array of messages")
+	}
+	return t.conversation(items, template)
+}
+
+func (responses) Problem(e *Error) (int, []byte) { return e.status, e.json() }
+
+func (responses) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
+	e := &responsesEncoder{FrameWriter: newFrameWriter(q, c), apart: c.Frames.FinishFrame, id: AppendToken(nil, id)}
+	if c.Frames.ReasoningField != config.ReasoningHidden {
+		e.reasoning = c.Frames.ReasoningTokens
+	}
+	e.head = append(e.head, `{"id":"resp_`...)
+	e.head = append(e.head, e.id...)
+	e.head = append(e.head, `","object":"response","created_at":`...)
+	e.head = strconv.AppendInt(e.head, created, 10)
+	e.head = append(e.head, `,"error":null,"model":`...)
+	e.head = append(e.head, JSONString(q.model)...)
+	return e
+}
+
+// responsesEncoder writes one answer of the responses API. Reasoning is a separate output item before the message.
+type responsesEncoder struct {
+	FrameWriter
+	reasoning int // tokens that are sent as reasoning
+	// an output that reaches its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in
+	// vLLM
+	apart     bool
+	item      int // number of the open output item, or of the next one
+	opened    bool
+	answering bool // the output item is the message
+	seq       int  // number of the next event
+	id        []byte
+	head      []byte // the response object from { to the status
+}
+
+// start starts an event, up to the first field of its own.
+func (e *responsesEncoder) start(b []byte, name string) []byte {
+	b = e.event(b, name)
+	b = append(b, `{"type":"`...)
+	b = append(b, name...)
+	b = append(b, '"')
+	b = number(b, "sequence_number", e.seq)
+	e.seq++
+	return b
+}
+
+// part starts an event of the open output item.
+func (e *responsesEncoder) part(b []byte, name string) []byte {
+	b = e.start(b, name)
+	b = append(b, `,"item_id":"`...)
+	b = e.appendItemID(b)
+	b = append(b, '"')
+	b = number(b, "output_index", e.item)
+	return number(b, "content_index", 0)
+}
+
+func (e *responsesEncoder) appendItemID(b []byte) []byte {
+	if e.thinking() {
+		b = append(b, `rs_`...)
+	} else {
+		b = append(b, `msg_`...)
+	}
+	return append(b, e.id...)
+}
+
+// thinking reports whether the output item is the reasoning.
+func (e *responsesEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
+
+// Opening appends what comes before the first token.
+func (e *responsesEncoder) Opening(b []byte) []byte {
+	for _, name := range []string{"response.created", "response.in_progress"} {
+		b = e.start(b, name)
+		b = append(b, `,"response":`...)
+		b = append(b, e.head...)
+		b = append(b, `,"status":"in_progress","incomplete_details":null,"output":[],"usage":null}`...)
+		b = e.close(b)
+	}
+	return b
+}
+
+// added opens the output item if it is not open.
+func (e *responsesEncoder) added(b []byte) []byte {
+	if e.opened {
+		return b
+	}
+	e.opened = true
+	b = e.start(b, "response.output_item.added")
+	b = number(b, "output_index", e.item)
+	b = append(b, `,"item":`...)
+	b = e.appendItem(b, "in_progress", 0, 0)
+	b = e.close(b)
+	b = e.part(b, "response.content_part.added")
+	b = append(b, `,"part":`...)
+	b = e.appendPart(b, 0, 0)
+	return e.close(b)
+}
+
+// done closes the output item, part by part, if one is open, and moves on to the next.
+func (e *responsesEncoder) done(b []byte, from, until int) []byte {
+	if !e.opened {
+		return b
+	}
+	name := "response.output_text.done"
+	if e.thinking() {
+		name = "response.reasoning_text.done"
+	}
+	b = e.part(b, name)
+	b = append(b, `,"text":`...)
+	b = e.text(b, from, until)
+	b = e.close(b)
+	b = e.part(b, "response.content_part.done")
+	b = append(b, `,"part":`...)
+	b = e.appendPart(b, from, until)
+	b = e.close(b)
+	b = e.start(b, "response.output_item.done")
+	b = number(b, "output_index", e.item)
+	b = append(b, `,"item":`...)
+	b = e.appendItem(b, "completed", from, until)
+	e.opened = false
+	e.item++
+	return e.close(b)
+}
+
+// appendItem appends the open output item with tokens from to until-1, or without content if there are none.
+func (e *responsesEncoder) appendItem(b []byte, status string, from, until int) []byte {
+	b = append(b, `{"id":"`...)
+	b = e.appendItemID(b)
+	if e.thinking() {
+		b = append(b, `","type":"reasoning","summary":[]`...)
+	} else {
+		b = append(b, `","type":"message","role":"assistant"`...)
+	}
+	b = append(b, `,"status":"`...)
+	b = append(b, status...)
+	b = append(b, `","content":[`...)
+	if until > from {
+		b = e.appendPart(b, from, until)
+	}
+	return append(b, `]}`...)
+}
+
+func (e *responsesEncoder) appendPart(b []byte, from, until int) []byte {
+	if e.thinking() {
+		b = append(b, `{"type":"reasoning_text","text":`...)
+		b = e.text(b, from, until)
+		return append(b, '}')
+	}
+	b = append(b, `{"type":"output_text","annotations":[],"logprobs":[],"text":`...)
+	b = e.text(b, from, until)
+	return append(b, '}')
+}
+
+func (e *responsesEncoder) Tokens(b []byte, from, until int, _ string) []byte {
+	split := e.textFrom(until)
+	b = e.delta(b, "response.reasoning_text.delta", from, split)
+	from = max(from, split)
+	if e.thinking() && e.script.hasText(from, until) {
+		b = e.done(b, 0, e.reasoning)
+		e.answering = true
+	}
+	return e.delta(b, "response.output_text.delta", from, until)
+}
+
+// delta appends the text of tokens from to until-1, or nothing if they have none.
+func (e *responsesEncoder) delta(b []byte, name string, from, until int) []byte {
+	if !e.script.hasText(from, until) {
+		return b
+	}
+	b = e.added(b)
+	b = e.part(b, name)
+	b = append(b, `,"delta":`...)
+	b = e.text(b, from, until)
+	return e.close(b)
+}
+
+// Closing appends the end of the output item and of the response. The last event is the mark.
+func (e *responsesEncoder) Closing(b []byte, part, output int, finish string) ([]byte, bool) {
+	switch part {
+	case 0:
+		from := e.textFrom(output)
+		if e.thinking() {
+			from = 0
+		}
+		b = e.done(b, from, output)
+	case 1:
+		if e.noEndMark {
+			break
+		}
+		name := "response.completed"
+		if finish == FinishLength && e.apart {
+			name = "response.incomplete"
+		}
+		b = e.start(b, name)
+		b = append(b, `,"response":`...)
+		b = e.appendResponse(b, output, finish)
+		b = append(b, '}')
+		b = e.close(b)
+	}
+	return b, part < 2
+}
+
+// textFrom returns the first token that is not reasoning.
+func (e *responsesEncoder) textFrom(output int) int { return min(output, e.reasoning) }
+
+// appendResponse appends the final response object, without its closing brace.
+func (e *responsesEncoder) appendResponse(b []byte, output int, finish string) []byte {
+	b = append(b, e.head...)
+	if finish == FinishLength {
+		b = append(b, `,"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"}`...)
+	} else {
+		b = append(b, `,"status":"completed","incomplete_details":null`...)
+	}
+	b = append(b, `,"output":[`...)
+	split := e.textFrom(output)
+	e.answering = false
+	thought := e.script.hasText(0, split)
+	if thought {
+		b = e.appendItem(b, "completed", 0, split)
+	}
+	e.answering = true
+	if e.script.hasText(split, output) {
+		if thought {
+			b = append(b, ',')
+		}
+		b = e.appendItem(b, "completed", split, output)
+	}
+	b = append(b, ']')
+	if e.noUsage {
+		return append(b, `,"usage":null`...)
+	}
+	b = append(b, `,"usage":{"input_tokens":`...)
+	b = strconv.AppendInt(b, int64(e.prompt), 10)
+	b = append(b, `,"input_tokens_details":{"cached_tokens":`...)
+	b = strconv.AppendInt(b, int64(e.Cached), 10)
+	b = append(b, '}')
+	b = number(b, "output_tokens", output)
+	b = append(b, `,"output_tokens_details":{"reasoning_tokens":`...)
+	b = strconv.AppendInt(b, int64(e.reportedReasoning(output)), 10)
+	b = append(b, '}')
+	b = number(b, "total_tokens", e.prompt+output)
+	return append(b, '}')
+}
+
+func (e *responsesEncoder) Whole(b []byte, output int, finish string) []byte {
+	return e.close(e.appendResponse(b, output, finish))
+}
+
+// Failure appends an error event or, in place of a body, OpenAI's error object.
+func (e *responsesEncoder) Failure(b []byte, problem *Error) []byte {
+	if !e.stream {
+		return append(b, problem.json()...)
+	}
+	b = e.start(b, "error")
+	b = append(b, `,"code":`...)
+	b = append(b, JSONString(problem.Code)...)
+	b = append(b, `,"message":`...)
+	b = append(b, JSONString(problem.Message)...)
+	b = append(b, `,"param":null`...)
+	return e.close(b)
+}
+
+func (e *responsesEncoder) Broken(b []byte) []byte {
+	b = e.event(b, "response.output_text.delta")
+	b = append(b, `{"type":"response.output_text.delta","sequence_number":5,"del`...)
+	return e.end(b)
+}

@@ -1,0 +1,118 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/spate-load/spate/simulator/config"
+)
+
+// triton is Triton's generate extension in front of the ensemble of TensorRT-LLM's backend. It reports neither the
+// finish reason nor the length of an output, and its streams have no end mark.
+type triton struct{ stream bool }
+
+var tritonRoutes = map[string]API{
+	"POST /v2/models/{model}/generate":                           triton{},
+	"POST /v2/models/{model}/generate_stream":                    triton{stream: true},
+	"POST /v2/models/{model}/versions/{version}/generate":        triton{},
+	"POST /v2/models/{model}/versions/{version}/generate_stream": triton{stream: true},
+}
+
+// tritonBody has the fields of the backend's model. The extension also allows them in parameters.
+type tritonBody struct {
+	tritonParameters
+	TextInput  json.RawMessage  `json:"text_input"`
+	InputIDs   json.RawMessage  `json:"input_ids"`
+	Parameters tritonParameters `json:"parameters"`
+}
+
+type tritonParameters struct {
+	MaxTokens *int `json:"max_tokens"`
+	MinTokens *int `json:"min_tokens"`
+	MinLength *int `json:"min_length"` // its name in older versions
+	EndID     *int `json:"end_id"`
+	IgnoreEOS bool `json:"ignore_eos"`
+}
+
+func (a triton) Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error) {
+	var w tritonBody
+	if problem := decode(body, &w); problem != nil {
+		return nil, problem
+	}
+	name := r.PathValue("model")
+	model, problem := modelNamed(c, &name)
+	if problem != nil {
+		return nil, problem
+	}
+	raw := w.TextInput
+	if kindOf(raw) != '"' {
+		raw = w.InputIDs
+	}
+	if kindOf(raw) == 0 {
+		return nil, BadRequest("the prompt is missing: give text_input, a string, or input_ids, an array of token ids")
+	}
+	prompt := newTokens(&c.Model)
+	if problem := prompt.prompt(raw); problem != nil {
+		return nil, problem
+	}
+	q := newRequest(a, model, &prompt)
+	q.Stream = a.stream
+	q.IgnoreEOS = w.IgnoreEOS || w.Parameters.IgnoreEOS || negative(w.EndID) || negative(w.Parameters.EndID)
+	for _, least := range []*int{w.MinLength, w.MinTokens, w.Parameters.MinLength, w.Parameters.MinTokens} {
+		if least != nil {
+			q.minTokens = *least
+		}
+	}
+	return q, q.limit(c, "max_tokens", w.MaxTokens, w.Parameters.MaxTokens)
+}
+
+// negative reports whether an end_id is one that no token has, which is how clients request outputs of exact length.
+func negative(id *int) bool { return id != nil && *id < 0 }
+
+func (triton) Problem(e *Error) (int, []byte) { return e.status, tritonError(e) }
+
+func tritonError(e *Error) []byte { return jsonOf(map[string]string{"error": e.Message}) }
+
+func (triton) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
+	return &tritonEncoder{FrameWriter: newFrameWriter(q, c), model: JSONString(q.model)}
+}
+
+// tritonEncoder writes one answer of Triton's API.
+type tritonEncoder struct {
+	FrameWriter
+	model []byte
+}
+
+func (e *tritonEncoder) Opening(b []byte) []byte { return b }
+
+func (e *tritonEncoder) Tokens(b []byte, from, until int, _ string) []byte {
+	return e.object(e.open(b), from, until)
+}
+
+// object appends an answer with some of the tokens. The backend reports the log probabilities of all tokens so far.
+func (e *tritonEncoder) object(b []byte, from, until int) []byte {
+	b = append(b, `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":`...)
+	b = append(b, e.model...)
+	b = append(b, `,"model_version":"1","output_log_probs":[`...)
+	for i := range until {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `0.0`...)
+	}
+	b = append(b, `],"sequence_end":false,"sequence_id":0,"sequence_index":0,"sequence_start":false,"text_output":`...)
+	b = e.text(b, from, until)
+	return e.close(b)
+}
+
+func (e *tritonEncoder) Closing(b []byte, _, _ int, _ string) ([]byte, bool) { return b, false }
+
+func (e *tritonEncoder) Whole(b []byte, output int, _ string) []byte { return e.object(b, 0, output) }
+
+func (e *tritonEncoder) Failure(b []byte, problem *Error) []byte {
+	return e.raw(b, string(tritonError(problem)))
+}
+
+func (e *tritonEncoder) Broken(b []byte) []byte {
+	return e.raw(b, `{"model_name":"ensemble","text_out`)
+}

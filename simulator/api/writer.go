@@ -1,0 +1,231 @@
+package api
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/simulator/config"
+	"github.com/spate-load/spate/simulator/engine"
+)
+
+// vocabulary is the words of the output. None is empty, and none needs escaping in JSON.
+var vocabulary = [...]string{
+	" water", " rises", " over", " the", " banks", " and", " spreads", " across",
+	" low", " fields", " while", " rain", " goes", " on", " all", " night",
+}
+
+// word returns the text of the i-th token, counted from 0.
+func word(i int) string { return vocabulary[i%len(vocabulary)] }
+
+// wordToken returns the id of the i-th token.
+func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
+
+// endToken is the id of the end-of-sequence token.
+const endToken = 2
+
+// FrameWriter writes what the frames of all APIs share: the lines of the event stream, the send time, and the text.
+type FrameWriter struct {
+	script         Script
+	stream         bool
+	stamp          bool
+	comments       bool
+	noEndMark      bool
+	noUsage        bool
+	caching        bool             // usage reports tokens from the prefix cache
+	thinking       int              // reasoning tokens at the start of the output, streamed or not
+	reasoningUsage bool             // usage reports reasoning tokens
+	prompt         int              // tokens
+	Cached         int              // tokens
+	Worker         int              // number of the engine
+	Seq            *engine.Sequence // its times are read when all of its tokens have been produced
+	field          string
+	eol            string
+	Sent           clock.Instant // send time of the last sealed object: when it was ready to be written
+	unsealed       int           // offset of the missing send time of the last object; 0: not missing, or not wanted
+}
+
+func newFrameWriter(q *Request, c *config.Config) FrameWriter {
+	p := FrameWriter{
+		script:         q.Script,
+		stream:         q.Stream,
+		stamp:          c.Truth.Stamp,
+		comments:       c.Frames.Comments,
+		noEndMark:      c.Frames.NoEndMark,
+		noUsage:        c.Frames.NoUsage,
+		caching:        c.Model.CacheBlocks > 0,
+		thinking:       c.Frames.ReasoningTokens,
+		reasoningUsage: c.Frames.ReasoningTokens > 0 && !c.Frames.NoReasoningUsage,
+		prompt:         q.PromptTokens,
+		field:          "data: ",
+		eol:            "\n",
+	}
+	if c.Frames.CRLF {
+		p.eol = "\r\n"
+	}
+	return p
+}
+
+// Common implements encoder for types that embed FrameWriter.
+func (p *FrameWriter) Common() *FrameWriter { return p }
+
+// Mark implements encoder for APIs without a mark.
+func (p *FrameWriter) Mark(b []byte) []byte { return b }
+
+// open starts a frame of an unnamed event.
+func (p *FrameWriter) open(b []byte) []byte {
+	if !p.stream {
+		return b
+	}
+	b = p.sealLast(b)
+	if p.comments {
+		b = p.Comment(b)
+	}
+	return append(b, p.field...)
+}
+
+// event starts a frame of a named event.
+func (p *FrameWriter) event(b []byte, name string) []byte {
+	if !p.stream {
+		return b
+	}
+	b = p.sealLast(b)
+	if p.comments {
+		b = p.Comment(b)
+	}
+	b = append(b, "event: "...)
+	b = append(b, name...)
+	b = append(b, p.eol...)
+	return append(b, p.field...)
+}
+
+// close ends the object and the frame. In a stream, the send time stays open until seal. In a body it is set here.
+func (p *FrameWriter) close(b []byte) []byte {
+	if p.stamp {
+		b = append(b, `,"sent_ns":`...)
+		p.unsealed = len(b)
+	}
+	b = append(b, '}')
+	if !p.stream {
+		return p.Seal(b)
+	}
+	return p.end(b)
+}
+
+// Seal reads the send time and inserts it into the last object. It is called just before the system call, so that
+// nothing else lies between the time and the wire.
+func (p *FrameWriter) Seal(b []byte) []byte {
+	p.Sent = clock.Now()
+	if p.unsealed == 0 {
+		return b
+	}
+	var room [8]byte
+	rest := append(room[:0], b[p.unsealed:]...) // the rest of the object and of the frame
+	b = strconv.AppendInt(b[:p.unsealed], int64(p.Sent), 10)
+	p.unsealed = 0
+	return append(b, rest...)
+}
+
+// sealLast seals an object that is sent in the same write as the next one.
+func (p *FrameWriter) sealLast(b []byte) []byte {
+	if p.unsealed == 0 {
+		return b
+	}
+	return p.Seal(b)
+}
+
+// end ends the frame. A body that is not a stream needs no end.
+func (p *FrameWriter) end(b []byte) []byte {
+	if !p.stream {
+		return b
+	}
+	b = append(b, p.eol...)
+	return append(b, p.eol...)
+}
+
+// raw appends a frame with any data.
+func (p *FrameWriter) raw(b []byte, data string) []byte {
+	b = p.open(b)
+	b = append(b, data...)
+	return p.end(b)
+}
+
+// Comment appends a comment, which carries no data.
+func (p *FrameWriter) Comment(b []byte) []byte {
+	b = append(b, ": keep-alive"...)
+	return p.end(b)
+}
+
+// reasoned returns how many of the first tokens are reasoning.
+func (p *FrameWriter) reasoned(output int) int { return min(output, p.thinking) }
+
+// reportedReasoning returns how many of the first tokens usage reports as reasoning.
+func (p *FrameWriter) reportedReasoning(output int) int {
+	if !p.reasoningUsage {
+		return 0
+	}
+	return p.reasoned(output)
+}
+
+// number appends a field of a JSON object, with a comma in front.
+func number(b []byte, name string, n int) []byte {
+	b = append(b, `,"`...)
+	b = append(b, name...)
+	b = append(b, `":`...)
+	return strconv.AppendInt(b, int64(n), 10)
+}
+
+// text appends a JSON string of the words of tokens from to until-1.
+func (p *FrameWriter) text(b []byte, from, until int) []byte {
+	b = append(b, '"')
+	for i := from; i < until; i++ {
+		if !p.script.Textless(i) {
+			b = append(b, word(i)...)
+		}
+	}
+	return append(b, '"')
+}
+
+// token returns the id of the i-th token.
+func (p *FrameWriter) token(i int) int64 {
+	if p.script.EOS && i == p.script.Tokens-1 {
+		return endToken
+	}
+	return wordToken(i)
+}
+
+// ids appends a JSON array of the ids of the streamed tokens from to until-1.
+func (p *FrameWriter) ids(b []byte, from, until int) []byte {
+	b = append(b, '[')
+	from = max(from, p.script.Hidden)
+	for i := from; i < until; i++ {
+		if i > from {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, p.token(i), 10)
+	}
+	return append(b, ']')
+}
+
+// AppendToken appends s, with _ in place of each character that needs escaping in a JSON string or an HTTP header.
+func AppendToken(b []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			c = '_'
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+func JSONString(s string) []byte { return jsonOf(s) }
+
+// jsonOf encodes values that cannot fail to encode: strings, and structs of strings and numbers.
+func jsonOf(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("simulator: cannot encode a value: " + err.Error())
+	}
+	return b
+}

@@ -1,0 +1,126 @@
+// Package config holds what can be set of a simulator: the deployment and its speed, the shape of its answers, its
+// faults, and what is recorded. It knows nothing of how these are done.
+package config
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds a secret (APIKey):
+// do not print it.
+type Config struct {
+	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
+	Endpoints int
+	// Replicas is the number of equal engines behind one endpoint. A request goes to the engine with the fewest
+	// requests in flight, the first among equals. Default 1.
+	Replicas int
+	// ReplicaSpread is how much slower the last engine is than the first, as a share, counted over all endpoints. The
+	// engines between lie evenly between them. Not for use with PrefillEngines. Default 0: all are equal.
+	ReplicaSpread float64
+	// PrefillEngines makes an endpoint a disaggregated group: this number of engines prefill, from one queue, and the
+	// Replicas decode. 0, the default: each engine does both.
+	PrefillEngines int
+	// Model is the speed of each engine.
+	Model Model
+	// Pace, if set, replaces the engines: each endpoint sends in a steady rhythm.
+	Pace Pace
+	// Seed determines everything random: early ends, faults and jitter. Random numbers of a request depend on its
+	// X-Request-Id, so that the same IDs have the same fate in any order. Without an ID they depend on the request's
+	// number at the endpoint.
+	Seed uint64
+
+	// ModelName is the model served. Requests for another name get 404. Empty, the default: every name is served.
+	ModelName string
+	// APIKey is the bearer token that requests must carry. Others get 401. Empty: no key is required.
+	APIKey string
+	// Protocol is the protocol that Start speaks.
+	Protocol Protocol
+	// AllowRemote lets Start listen on addresses that are not loopback. A simulator should not be left on a network.
+	AllowRemote bool
+	// MaxBodyBytes is the maximum length of a request body. Longer ones get 413. Default 64 MiB.
+	MaxBodyBytes int64
+	// MaxModelTokens is the maximum of prompt and output together. Longer requests get 400. 0, the default: no limit.
+	MaxModelTokens int
+	// DefaultOutputTokens is the output limit of a request that gives none. Default 16, as in OpenAI's completions.
+	DefaultOutputTokens int
+	// ChatTemplateTokens is the number of tokens that a chat template adds to the words of a conversation. Default 0.
+	ChatTemplateTokens int
+	// EarlyEOS ends the output at a random length between min_tokens (at least 1) and max_tokens, all equally likely,
+	// unless the request says ignore_eos. It takes precedence over OutputLength. Default: the output is exactly
+	// max_tokens long.
+	EarlyEOS bool
+	// OutputLength is the length of outputs that end by themselves.
+	OutputLength OutputLength
+	// Textless is which tokens have no text.
+	Textless Textless
+	// Dialect is how the server introduces itself, and how it handles request fields that only some servers know.
+	Dialect Dialect
+
+	// Frames is the shape of the stream.
+	Frames Frames
+	// Faults are tried in this order for each request. The first one that strikes is the request's only fault.
+	Faults []Fault
+	// Truth is what is recorded about the frames sent.
+	Truth Truth
+}
+
+// Default returns the default configuration.
+func Default() Config {
+	return Config{
+		Endpoints:           1,
+		Replicas:            1,
+		Model:               defaultModel(),
+		MaxBodyBytes:        64 << 20,
+		DefaultOutputTokens: 16,
+		Dialect:             Dialect{OwnedBy: "spate", TokenIDs: Ignored},
+		Frames:              Frames{Role: RoleWithFirstToken, TokensPerFrame: 1},
+	}
+}
+
+// Validate returns all errors of the configuration, joined, or nil.
+func (c *Config) Validate() error {
+	errs := []error{
+		checkAtLeast("Endpoints", c.Endpoints, 1),
+		checkAtLeast("Replicas", c.Replicas, 1),
+		checkAtLeast("PrefillEngines", c.PrefillEngines, 0),
+		checkFinite("ReplicaSpread", c.ReplicaSpread),
+		checkAtLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
+		checkAtLeast("MaxModelTokens", c.MaxModelTokens, 0),
+		checkAtLeast("DefaultOutputTokens", c.DefaultOutputTokens, 1),
+		checkAtLeast("ChatTemplateTokens", c.ChatTemplateTokens, 0),
+		c.Model.validate(),
+		c.Pace.validate(),
+		c.Protocol.validate(),
+		c.OutputLength.validate(),
+		c.Textless.validate(),
+		c.Dialect.validate(),
+		c.Frames.validate(),
+	}
+	for i := range c.Faults {
+		if err := c.Faults[i].validate(); err != nil {
+			errs = append(errs, fmt.Errorf("simulator: Faults[%d]: %w", i, err))
+		}
+	}
+	if c.ReplicaSpread > 0 && c.PrefillEngines > 0 {
+		errs = append(errs, errors.New("simulator: ReplicaSpread and PrefillEngines are both set: give one of them, "+
+			"because the replicas of a disaggregated group are equal"))
+	}
+	return errors.Join(errs...)
+}
+
+// Loops returns the number of engines or groups behind an endpoint. Each runs in its own loop.
+func (c *Config) Loops() int {
+	if c.PrefillEngines > 0 || c.Pace.Set() {
+		return 1
+	}
+	return c.Replicas
+}
+
+// ServedName returns the name to show for the model served.
+func (c *Config) ServedName() string {
+	if c.ModelName != "" {
+		return c.ModelName
+	}
+	return "simulated"
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// FieldHandling is how a server handles a request field that not all servers know.
+type FieldHandling string
+
+// The values of FieldHandling.
+const (
+	Honoured FieldHandling = "honoured"
+	Ignored  FieldHandling = "ignored"
+	Refused  FieldHandling = "refused" // with 400
+)
+
+var fieldHandlings = []FieldHandling{Honoured, Ignored, Refused}
+
+// Dialect is how a server introduces itself, and how it handles request fields that only some servers know. The zero
+// value is a server that names no owner and honours everything but nvext.
+type Dialect struct {
+	// OwnedBy is owned_by of /v1/models: "vllm", "nvidia" for Dynamo, "openai" for LiteLLM. Default "spate".
+	OwnedBy string
+	// NoTokenize answers /tokenize with 404, as most servers do. Default: the path exists, as in vLLM.
+	NoTokenize bool
+	// ExactOutput is the handling of ignore_eos and min_tokens, under whatever names an API has for them. Default
+	// Honoured.
+	ExactOutput FieldHandling
+	// ContinuousUsage is the handling of stream_options.continuous_usage_stats in chat and completions. Honoured, the
+	// default: each frame has the usage so far, if include_usage is requested too. Refused: every other option that
+	// OpenAI does not know is refused too.
+	ContinuousUsage FieldHandling
+	// TokenIDs is the handling of return_token_ids in chat and completions. Honoured: each choice has token_ids.
+	// Default Ignored.
+	TokenIDs FieldHandling
+	// NVExt answers nvext.extra_fields "timing" and "worker_id" of a chat or completions request, as Dynamo does.
+	// Default off.
+	NVExt bool
+}
+
+func (d *Dialect) validate() error {
+	var errs []error
+	for _, f := range []struct {
+		name  string
+		value FieldHandling
+	}{{"ExactOutput", d.ExactOutput}, {"ContinuousUsage", d.ContinuousUsage}, {"TokenIDs", d.TokenIDs}} {
+		if !slices.Contains(append(fieldHandlings, ""), f.value) {
+			errs = append(errs, fmt.Errorf("simulator: Dialect.%s is %q: give one of %q",
+				f.name, f.value, fieldHandlings))
+		}
+	}
+	return errors.Join(errs...)
+}

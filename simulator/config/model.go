@@ -1,0 +1,113 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Model is the speed of one engine.
+type Model struct {
+	// PrefillTokensPerSecond is the prefill speed for one prompt at a time. +Inf: prefill takes no time. Default
+	// 50,000.
+	PrefillTokensPerSecond float64
+	// DecodeStep is the time of a decode step with one request. Default 5 ms.
+	DecodeStep time.Duration
+	// DecodeStepPerRequest is the time that each further request adds to the step. Default 50 us.
+	DecodeStepPerRequest time.Duration
+	// MaxRunning is the maximum number of requests in prefill and decode together, or in decode alone with
+	// disaggregated serving. The rest queue. Default 256.
+	MaxRunning int
+	// PrefillInterference is the share of its decoding pace that an engine loses while it prefills, 0 to 1. 1 is an
+	// engine that does one of the two at a time, prefill first. Disaggregated engines lose none. Default 0.
+	PrefillInterference float64
+	// TransferPerThousandTokens is how long a disaggregated prefill engine takes to hand over the KV cache of 1,000
+	// prompt tokens, before the first token. Default 0.
+	TransferPerThousandTokens time.Duration
+	// TransferInterference is the share of their decoding pace that the decode engines of a disaggregated group lose
+	// while a KV cache is handed over, 0 to 1. 1 is an engine that stands still while it receives one. Default 0.
+	TransferInterference float64
+	// PrefillFirst lets a disaggregated prefill engine take all waiting prompts before it hands over the KV caches of
+	// the finished ones. These are handed over together, and the decode engines lose TransferInterference from the end
+	// of the first prefill on. Default: each KV cache is handed over before the next prompt is taken.
+	PrefillFirst bool
+	// PrefillPerPrompt is the time that each prompt occupies its prefill engine in addition to the time for its tokens.
+	// Default 0.
+	PrefillPerPrompt time.Duration
+	// PrefillSharing lets prompts share the prefill engines by time slices: all prompts are in prefill at once, and
+	// each gets its share. Default: each engine prefills one prompt at a time, first come, first served.
+	PrefillSharing bool
+	// Overhead is the time before each request is queued for prefill. It occupies nothing. Default 0.
+	Overhead time.Duration
+	// PrefillJitter and StepJitter are the coefficients of variation of a lognormal factor with mean 1 on the time of
+	// each prefill and of each decode step. The factor of a request's prefill depends only on Config.Seed and the
+	// X-Request-Id. Default 0.
+	PrefillJitter, StepJitter float64
+	// StallShare is the chance that a decode step takes Stall longer. Default 0.
+	StallShare float64
+	Stall      time.Duration
+	// CacheBlocks is the size of each prefill engine's prefix cache, in blocks of CacheBlockTokens tokens (default 16).
+	// 0, the default: there is no cache.
+	CacheBlocks, CacheBlockTokens int
+	// SpreadStep produces the tokens of a step evenly over its time, the last one at its end. Default: all at its end,
+	// as in real engines.
+	SpreadStep bool
+}
+
+func defaultModel() Model {
+	return Model{
+		PrefillTokensPerSecond: 50_000,
+		DecodeStep:             5 * time.Millisecond,
+		DecodeStepPerRequest:   50 * time.Microsecond,
+		MaxRunning:             256,
+		CacheBlockTokens:       16,
+	}
+}
+
+// SpeedUp makes the engine k times faster in everything it does.
+func (m *Model) SpeedUp(k float64) {
+	m.PrefillTokensPerSecond *= k
+	for _, d := range []*time.Duration{
+		&m.DecodeStep, &m.DecodeStepPerRequest, &m.TransferPerThousandTokens, &m.PrefillPerPrompt,
+		&m.Overhead, &m.Stall,
+	} {
+		*d = spedUp(*d, k)
+	}
+}
+
+func (m *Model) validate() error {
+	errs := []error{
+		checkAtLeast("Model.DecodeStep", m.DecodeStep, 0),
+		checkAtLeast("Model.DecodeStepPerRequest", m.DecodeStepPerRequest, 0),
+		checkAtLeast("Model.MaxRunning", m.MaxRunning, 1),
+		checkAtLeast("Model.TransferPerThousandTokens", m.TransferPerThousandTokens, 0),
+		checkAtLeast("Model.PrefillPerPrompt", m.PrefillPerPrompt, 0),
+		checkAtLeast("Model.Overhead", m.Overhead, 0),
+		checkFinite("Model.PrefillJitter", m.PrefillJitter),
+		checkFinite("Model.StepJitter", m.StepJitter),
+		checkAtLeast("Model.Stall", m.Stall, 0),
+		checkAtLeast("Model.CacheBlocks", m.CacheBlocks, 0),
+	}
+	if m.CacheBlocks > 0 {
+		errs = append(errs, checkAtLeast("Model.CacheBlockTokens", m.CacheBlockTokens, 1))
+	}
+	errs = append(errs, checkShare("Model.PrefillInterference", m.PrefillInterference),
+		checkShare("Model.TransferInterference", m.TransferInterference),
+		checkShare("Model.StallShare", m.StallShare))
+	if m.PrefillFirst && m.PrefillSharing {
+		errs = append(errs, errors.New("simulator: Model.PrefillFirst and Model.PrefillSharing are both set: "+
+			"give one of them, because shared prefill has no queue"))
+	}
+	if !(m.PrefillTokensPerSecond > 0) {
+		errs = append(errs, fmt.Errorf("simulator: Model.PrefillTokensPerSecond is %v: give a number above 0, "+
+			"+Inf for a prefill that takes no time", m.PrefillTokensPerSecond))
+	}
+	return errors.Join(errs...)
+}
+
+// spedUp returns a time divided by k, at most a year, so that instants cannot overflow.
+func spedUp(d time.Duration, k float64) time.Duration {
+	const longest = 365 * 24 * time.Hour
+	return time.Duration(math.Round(min(float64(d)/k, float64(longest))))
+}
