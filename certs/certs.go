@@ -86,7 +86,8 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 func Issue(dir string, role Role, name string, hosts []string, now time.Time) (Files, error) {
 	none := Files{}
 	if !namePattern.MatchString(name) || name == "ca" {
-		return none, fmt.Errorf("name %q: want letters, digits, dots, dashes and underscores, beginning with a letter or digit, and not \"ca\"", name)
+		return none, fmt.Errorf("name %q: want letters, digits, dots, dashes and underscores, beginning with a "+
+			"letter or digit, and not \"ca\"", name)
 	}
 	ca, caKey, err := authority(dir)
 	if err != nil {

@@ -68,8 +68,8 @@ func (f Files) checked(want Role) (pool *x509.CertPool, err error) {
 		return nil, err
 	}
 	if id.Role != want {
-		return nil, fmt.Errorf("%s is the certificate of %s (valid until %s): %s needs one of its own, see `spate certs --help`",
-			f.Cert, id, until.Format(time.DateOnly), want.article())
+		return nil, fmt.Errorf("%s is the certificate of %s (valid until %s): %s needs one of its own, "+
+			"see `spate certs --help`", f.Cert, id, until.Format(time.DateOnly), want.article())
 	}
 	return f.pool()
 }

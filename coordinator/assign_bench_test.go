@@ -33,10 +33,12 @@ func BenchmarkAssign(b *testing.B) {
 			for b.Loop() {
 				bytes = 0
 				for rank := range uint32(agents) {
-					m := proto.CloneOf(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
-						Ref: &spatev1.AssignmentRef{RunId: "run", Revision: 1}, Stage: stage,
-						Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
-					}}})
+					m := proto.CloneOf(
+						&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
+							Ref: &spatev1.AssignmentRef{RunId: "run", Revision: 1}, Stage: stage,
+							Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
+						}}},
+					)
 					encoded, err := proto.Marshal(m)
 					if err != nil {
 						b.Fatal(err)

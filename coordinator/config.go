@@ -85,7 +85,8 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("coordinator: %d runs cannot wait", c.MaxWaiting))
 	}
 	if c.RunDir != "" && !c.Local {
-		errs = append(errs, errors.New("coordinator: a run directory is for a local coordinator only: others keep runs in the data directory"))
+		errs = append(errs, errors.New("coordinator: a run directory is for a local coordinator only: others keep "+
+			"runs in the data directory"))
 	}
 	if c.Listen != "" {
 		errs = append(errs, c.checkListen())
@@ -121,8 +122,8 @@ func (c Config) checkAddr(a net.Addr) error {
 }
 
 func errPlaintext(address string) error {
-	return fmt.Errorf("coordinator: %s can be reached from beyond this machine: give certificates (`spate certs --help`), "+
-		"listen on loopback (127.0.0.1:PORT), or allow plaintext explicitly", address)
+	return fmt.Errorf("coordinator: %s can be reached from other machines: give certificates "+
+		"(`spate certs --help`), listen on loopback (127.0.0.1:PORT), or allow plaintext explicitly", address)
 }
 
 // withDefaults fills in what is not set.

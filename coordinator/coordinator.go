@@ -37,19 +37,19 @@ type Coordinator struct {
 	log     *slog.Logger
 	server  *grpc.Server
 	intake  intake
-	shown   shown
+	lag     lag
 	store   *store.Store
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
-	workers sync.WaitGroup // of runs in progress, and of scribes
+	workers sync.WaitGroup // of runs in progress, and of write queues
 
 	boot   string // id of this machine's boot, see bootID
 	diskOf func(*ledger.Ledger) disk
 	limits *limits
 
-	strangers, trespass atomic.Uint64 // refused connections, refused calls
-	restarts, renewals  atomic.Uint64
-	faults              atomic.Uint64 // panics that were recovered from
+	refusedConnections, refusedCalls atomic.Uint64
+	restarts, renewals               atomic.Uint64
+	faults                           atomic.Uint64 // panics that were recovered from
 
 	// guards all below, and the machine of the run in progress; never held while waiting for the disk
 	mu       sync.Mutex
@@ -137,7 +137,7 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.lockData(); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := c.takeUpRuns(); err != nil {
+	if err := c.resumeRuns(); err != nil {
 		return errors.Join(err, l.Close())
 	}
 	if err := c.gossip(l.Addr()); err != nil {
@@ -282,8 +282,8 @@ type Stats struct {
 	Duplicates uint64
 	// Refused counts snapshots that were invalid, oversize, or did not belong to a stage in progress.
 	Refused uint64
-	// GivenUp counts snapshots from lost agents whose share had been given up or taken over.
-	GivenUp uint64
+	// Dropped counts snapshots from lost agents whose part had been dropped or taken over.
+	Dropped uint64
 	// Limited counts connections, streams and messages beyond the limits.
 	Limited uint64
 	// Renewals counts answered heartbeats. Each renews an agent's lease.
@@ -308,8 +308,8 @@ type Stats struct {
 // Stats returns the coordinator's current state.
 func (c *Coordinator) Stats() Stats {
 	s := c.intake.stats()
-	s.ConnectionsRefused, s.CallsRefused, s.Agents = c.strangers.Load(), c.trespass.Load(), map[string]int{}
-	s.Windows, s.WindowDelay = c.shown.windows.Load(), time.Duration(c.shown.delay.Load())
+	s.ConnectionsRefused, s.CallsRefused = c.refusedConnections.Load(), c.refusedCalls.Load()
+	s.Windows, s.WindowDelay = c.lag.windows.Load(), time.Duration(c.lag.delay.Load())
 	s.Limited, s.Renewals, s.Restarts = c.limits.refused.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,6 +318,7 @@ func (c *Coordinator) Stats() Stats {
 	for name, a := range c.sessions {
 		agents[c.health(name, now.Sub(a.heard))]++
 	}
+	s.Agents = map[string]int{}
 	for health, n := range agents {
 		s.Agents[strings.ToLower(strings.TrimPrefix(health.String(), "AGENT_HEALTH_"))] = n
 	}

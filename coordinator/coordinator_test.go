@@ -446,7 +446,9 @@ func TestAFollowerSeesProgress(t *testing.T) {
 	}
 	a.apply()
 	a.armed()
-	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{InFlight: 3}}})
+	a.say(
+		&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{InFlight: 3}}},
+	)
 	a.acked(a.snapshot(0))
 	for {
 		m, err := stream.Recv()

@@ -50,7 +50,7 @@ func (c *Coordinator) abortFaulted(r *run, reason string) {
 }
 
 // forceEnd releases a run whose end could not even be written, so that the next run can begin. It is a task of the
-// run's scribe and comes after the run's end, if there is one.
+// run's write queue and comes after the run's end, if there is one.
 func (c *Coordinator) forceEnd(r *run) {
 	if !c.inProgress(r) {
 		return

@@ -29,13 +29,13 @@ func (h *health) show() {
 		return
 	}
 	h.next = now.Add(h.c.cfg.HeartbeatInterval)
-	for _, p := range h.look(now) {
+	for _, p := range h.points(now) {
 		h.run.sink.Agent(p)
 	}
 }
 
-// look returns a point for each connected agent, sorted by name.
-func (h *health) look(now time.Time) (out []sink.AgentPoint) {
+// points returns a point for each connected agent, sorted by name.
+func (h *health) points(now time.Time) (out []sink.AgentPoint) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	instant, told := clock.Now(), map[string]uint64{}

@@ -77,7 +77,7 @@ func TestAFlappingStrangerIsSpokenOfOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := z.control.Recv(); err == nil {
-			t.Fatal("the stream goes on")
+			t.Fatal("the stream continues")
 		}
 	}
 	a.acked(closing(values(a.snapshot(0), 4, 1)))
@@ -140,11 +140,12 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 	h.c.owners["a"] = owner{h.c.sessions["a"].incarnation, certs.Identity{Role: certs.Agent, Name: "eu"}}
 	h.c.mu.Unlock()
 	s := closing(values(a.snapshot(0), 4, 1))
-	if _, err := h.c.take(s, certs.Identity{Role: certs.Agent,
+	if _, err := h.c.receiveSnapshot(s, certs.Identity{Role: certs.Agent,
 		Name: "us"}); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("taken from another: %v", err)
 	}
-	if m, err := h.c.take(s, certs.Identity{Role: certs.Agent, Name: "eu"}); err != nil || m.GetRefused() != "" {
+	if m, err := h.c.receiveSnapshot(s, certs.Identity{Role: certs.Agent, Name: "eu"}); err != nil ||
+		m.GetRefused() != "" {
 		t.Errorf("not taken: %v, %v", m, err)
 	}
 	if end := h.end(id); !end.GetComplete() {
@@ -173,7 +174,7 @@ func TestASessionIsBoundToItsCertificate(t *testing.T) {
 		t.Errorf("while it is away: %v", err)
 	}
 	push := &spatev1.Snapshot{Key: &spatev1.SnapshotKey{RunId: "r", Agent: "z", Incarnation: 7, Sequence: 1}}
-	if _, err := h.c.take(push, us); status.Code(err) != codes.PermissionDenied {
+	if _, err := h.c.receiveSnapshot(push, us); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a snapshot: %v", err)
 	}
 	if _, err := h.c.join(hello(7), "1.1.1.1:3", eu); err != nil {

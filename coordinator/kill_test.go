@@ -432,7 +432,8 @@ func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*
 
 // searchPlan is a plan with a search in which every probe keeps the objectives.
 var searchPlan = strings.Replace(plan, "  - concurrency: [1, 2]\n    requests: 4\n",
-	"  - search: {concurrency: {from: 1, to: 4}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 500ms}]}, probes: 4}\n    requests: 4\n", 1)
+	"  - search: {concurrency: {from: 1, to: 4}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: "+
+		"500ms}]}, probes: 4}\n    requests: 4\n", 1)
 
 // leave ends the coordinator properly and leaves its run to the next one.
 func (r *rig) leave() {

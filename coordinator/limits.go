@@ -59,7 +59,7 @@ func newLimits(l Limits, log *slog.Logger) *limits {
 // options returns the server options that apply the limits.
 func (l *limits) options(creds credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(door{creds, l}),
+		grpc.Creds(limitedCreds{creds, l}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo,
 			next grpc.UnaryHandler) (any, error) {
 			if err := l.admit(ctx); err != nil {
@@ -134,21 +134,22 @@ func (s *pacedStream) RecvMsg(m any) error {
 	}
 	if !s.pace.Allow() {
 		return s.limits.refuse(s.Context(),
-			"more than %d messages at once and %.0f a second on one stream: an agent of this version sends one a second",
+			"more than %d messages at once and %.0f a second on one stream: an agent of this version sends one a "+
+				"second",
 			s.pace.Burst(), float64(s.pace.Limit()))
 	}
 	return nil
 }
 
-// door counts connections. Connections beyond the limit, up to twice the limit, are accepted but marked, so that their
-// calls can be answered with the reason.
-type door struct {
+// limitedCreds counts connections. Connections beyond the limit, up to twice the limit, are accepted but marked, so
+// that their calls can be answered with the reason.
+type limitedCreds struct {
 	credentials.TransportCredentials
 	limits *limits
 }
 
 // ServerHandshake accepts a connection. It returns an error, and the connection is closed, beyond twice the limit.
-func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (d limitedCreds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	n := d.limits.connections.Add(1)
 	leave := sync.OnceFunc(func() { d.limits.connections.Add(-1) })
 	if n > 2*int64(d.limits.Connections) {
@@ -162,29 +163,29 @@ func (d door) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, err
 		leave()
 		return nil, nil, err
 	}
-	return &guest{Conn: conn, crowded: n > int64(d.limits.Connections), leave: leave}, info, nil
+	return &countedConn{Conn: conn, crowded: n > int64(d.limits.Connections), leave: leave}, info, nil
 }
 
 // Clone returns a copy that counts with the same limits.
-func (d door) Clone() credentials.TransportCredentials {
-	return door{d.TransportCredentials.Clone(), d.limits}
+func (d limitedCreds) Clone() credentials.TransportCredentials {
+	return limitedCreds{d.TransportCredentials.Clone(), d.limits}
 }
 
-// guest is an accepted connection.
-type guest struct {
+// countedConn is an accepted connection.
+type countedConn struct {
 	net.Conn
 	crowded bool
 	leave   func()
 }
 
 // Close closes the connection and stops counting it.
-func (g *guest) Close() error {
+func (g *countedConn) Close() error {
 	g.leave()
 	return g.Conn.Close()
 }
 
 // RemoteAddr returns the peer's address, as a crowdedAddr if the connection is beyond the limit.
-func (g *guest) RemoteAddr() net.Addr {
+func (g *countedConn) RemoteAddr() net.Addr {
 	if g.crowded {
 		return crowdedAddr{g.Conn.RemoteAddr()}
 	}

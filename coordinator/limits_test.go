@@ -170,7 +170,11 @@ func TestHeartbeatsAreAnswered(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")
 	for number := uint64(1); number <= 3; number++ {
-		a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: number}}})
+		a.say(
+			&spatev1.ConnectRequest{
+				Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: number}},
+			},
+		)
 		if m := a.hear(); m.GetRenewed().GetNumber() != number {
 			t.Errorf("heartbeat %d is answered with %v", number, m)
 		}

@@ -33,9 +33,9 @@ type listed struct {
 // has changed.
 func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
 	limit := int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed))
-	out, going := s.c.goingRuns()
+	out, unended := s.c.unendedRuns()
 	if len(out) < limit {
-		ended, err := s.c.endedRuns(limit-len(out), going)
+		ended, err := s.c.endedRuns(limit-len(out), unended)
 		if err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
@@ -44,21 +44,21 @@ func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*sp
 	return &spatev1.ListRunsResponse{Runs: out[:min(limit, len(out))]}, nil
 }
 
-// goingRuns returns the waiting runs, last first, and then the run in progress. going has their ids.
-func (c *Coordinator) goingRuns() (out []*spatev1.RunSummary, going map[string]bool) {
+// unendedRuns returns the waiting runs, last first, and then the run in progress. unended has their ids.
+func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	going = map[string]bool{}
+	unended = map[string]bool{}
 	runs := slices.Clone(c.queue)
 	slices.Reverse(runs)
 	if c.active != nil {
 		runs = append(runs, c.active)
 	}
 	for _, r := range runs {
-		going[r.id] = true
+		unended[r.id] = true
 		out = append(out, r.summary())
 	}
-	return out, going
+	return out, unended
 }
 
 // summary summarises a run in memory. Coordinator.mu is held.
@@ -93,8 +93,8 @@ func summaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 	}
 }
 
-// endedRuns returns up to most runs on disk that are not in going, most recently changed first.
-func (c *Coordinator) endedRuns(most int, going map[string]bool) ([]*spatev1.RunSummary, error) {
+// endedRuns returns up to most runs on disk that are not in unended, most recently changed first.
+func (c *Coordinator) endedRuns(most int, unended map[string]bool) ([]*spatev1.RunSummary, error) {
 	if c.cfg.Local {
 		return nil, nil
 	}
@@ -104,7 +104,7 @@ func (c *Coordinator) endedRuns(most int, going map[string]bool) ([]*spatev1.Run
 	}
 	files := map[string]os.FileInfo{}
 	for _, id := range ids {
-		if info, err := os.Stat(c.ledgerPath(id)); err == nil && !going[id] {
+		if info, err := os.Stat(c.ledgerPath(id)); err == nil && !unended[id] {
 			files[id] = info
 		}
 	}
@@ -114,20 +114,20 @@ func (c *Coordinator) endedRuns(most int, going map[string]bool) ([]*spatev1.Run
 	})
 	var out []*spatev1.RunSummary
 	for _, id := range ids[:min(most, len(ids))] {
-		out = append(out, c.look(id, files[id]))
+		out = append(out, c.storedSummary(id, files[id]))
 	}
 	return out, nil
 }
 
-// look returns the summary of a run on disk, from the cache if the file has not changed.
-func (c *Coordinator) look(id string, file os.FileInfo) *spatev1.RunSummary {
+// storedSummary returns the summary of a run on disk, from the cache if the file has not changed.
+func (c *Coordinator) storedSummary(id string, file os.FileInfo) *spatev1.RunSummary {
 	c.mu.Lock()
 	known, ok := c.listed[id]
 	c.mu.Unlock()
 	if ok && known.size == file.Size() && known.changed.Equal(file.ModTime()) {
 		return known.summary
 	}
-	known = listed{changed: file.ModTime(), size: file.Size(), summary: read(id, c.ledgerPath(id))}
+	known = listed{changed: file.ModTime(), size: file.Size(), summary: readSummary(id, c.ledgerPath(id))}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.listed) >= maxListed {
@@ -139,9 +139,9 @@ func (c *Coordinator) look(id string, file os.FileInfo) *spatev1.RunSummary {
 	return known.summary
 }
 
-// read reads a ledger's summary. A ledger that another process has locked counts as running. A ledger that cannot be
-// read counts as broken, with the reason.
-func read(id, path string) *spatev1.RunSummary {
+// readSummary reads a ledger's summary. A ledger that another process has locked counts as running. A ledger that
+// cannot be read counts as broken, with the reason.
+func readSummary(id, path string) *spatev1.RunSummary {
 	out := &spatev1.RunSummary{RunId: id, State: spatev1.RunState_RUN_STATE_BROKEN}
 	err := ledger.Peek(path, func(l *ledger.Ledger) error {
 		record, err1 := l.Run()

@@ -20,19 +20,19 @@ import (
 // run's worker uses it.
 type live struct {
 	run      *run
-	shown    *shown
+	lag      *lag
 	stage    uint32             // stage in progress
 	begun    bool               // a stage has begun
-	next     uint32             // first window not shown
-	arrivals aggregate.Arrivals // arrivals of the last window shown
+	next     uint32             // first window not published
+	arrivals aggregate.Arrivals // arrivals of the last window published
 	bursts   points.Bursts      // of the stage in progress
 	viewed   uint32             // value of next when the stage's rules were last checked
-	start    clock.Instant      // of the stage in progress; zero until its first window is shown
+	start    clock.Instant      // of the stage in progress; zero until its first window is published
 }
 
-// show publishes the windows that all agents have delivered. With all set, it publishes every window for which any
-// snapshot came.
-func (l *live) show(all bool) {
+// publishWindows publishes the windows that all agents have delivered. With all set, it publishes every window for
+// which any snapshot came.
+func (l *live) publishWindows(all bool) {
 	m, ok := l.current()
 	if !ok || m.merged == nil {
 		return
@@ -66,7 +66,7 @@ func (l *live) count(m measured) {
 	if l.start == 0 {
 		l.start = startInstant(m.record.GetStartTime().AsTime())
 	}
-	l.shown.window(l.start.Add(time.Duration(l.next+1) * time.Second))
+	l.lag.window(l.start.Add(time.Duration(l.next+1) * time.Second))
 }
 
 // window publishes one window, with the results to date where they are known.
@@ -118,14 +118,14 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 	}
 	l.correct(&m, rec)
 	result, total := m.merged.Result(rec), m.merged.Total()
-	l.hand(rec, result, m.merged)
+	l.publishResult(rec, result, m.merged)
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	l.run.forget(index)
 	return whole(index, result, total), result.Complete, o
 }
 
-// hand publishes the result of a stage.
-func (l *live) hand(rec *spatev1.StageRecord, result aggregate.StageResult, merged *aggregate.Stage) {
+// publishResult publishes the result of a stage.
+func (l *live) publishResult(rec *spatev1.StageRecord, result aggregate.StageResult, merged *aggregate.Stage) {
 	if l.run.sink == sink.Discard {
 		return
 	}

@@ -28,7 +28,7 @@ import (
 // submit accepts a run, which begins at once or when the runs before it have ended. It returns the number of those
 // runs. It blocks until all that the answer says is durable, and fails when ctx ends first.
 func (c *Coordinator) submit(ctx context.Context, s submission) (r *run, waiting int, err error) {
-	if err := c.expect(); err != nil {
+	if err := c.reservePlace(); err != nil {
 		return nil, 0, err
 	}
 	r, err = c.newRun(s, time.Now())
@@ -49,8 +49,8 @@ func await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// expect reserves a place in the queue for a run whose ledger is about to be created.
-func (c *Coordinator) expect() error {
+// reservePlace reserves a place in the queue for a run whose ledger is about to be created.
+func (c *Coordinator) reservePlace() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -86,7 +86,7 @@ func (c *Coordinator) enqueue(r *run, failure error) (waiting int, written <-cha
 		return 0, c.written(r), nil
 	}
 	c.log.Info("run waits", "run", r.id, "runs_before", len(c.queue))
-	c.sayPlaces()
+	c.tellPlaces()
 	return len(c.queue), c.written(r), nil
 }
 
@@ -145,7 +145,7 @@ func (c *Coordinator) beginNext() {
 	r.record.BeginTime, r.unsaved = timestamppb.New(wall), true
 	c.later(r, func() {
 		r.sink = c.openSink(r.id)
-		c.workers.Go(func() { c.conduct(r) })
+		c.workers.Go(func() { c.work(r) })
 	})
 	r.machine = lifecycle.New(c.machineConfig(r), r.id, r.submission.GetPlan(), now, wall)
 	c.active = r
@@ -156,11 +156,11 @@ func (c *Coordinator) beginNext() {
 	c.tellVersion(r, "the client", r.client, now)
 	r.machine.Tick(now)
 	c.carryOut(r)
-	c.sayPlaces()
+	c.tellPlaces()
 }
 
-// sayPlaces tells the followers of waiting runs how many runs come before theirs, whenever that changes. c.mu is held.
-func (c *Coordinator) sayPlaces() {
+// tellPlaces tells the followers of waiting runs how many runs come before theirs, whenever that changes. c.mu is held.
+func (c *Coordinator) tellPlaces() {
 	for i, r := range c.queue {
 		if place := i + 1; c.active != nil && r.place != place {
 			r.place = place
@@ -185,7 +185,7 @@ func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
 		if n, ok := r.events.number(e); ok {
 			c.tryWrite(r, ledger.Change{Events: []*spatev1.FollowRunResponse{n}})
-			c.hand(r, n)
+			c.deliver(r, n)
 		}
 	})
 }
@@ -219,7 +219,7 @@ func (c *Coordinator) stopWaiting(r *run) bool {
 	}
 	c.queue = slices.Delete(c.queue, i, i+1)
 	c.endWaiting(r, spatev1.Outcome_OUTCOME_STOPPED, "stopped on request before it began")
-	c.sayPlaces()
+	c.tellPlaces()
 	return true
 }
 

@@ -163,7 +163,7 @@ func TestRunsWaitOnAfterANewStart(t *testing.T) {
 	}
 	if end := events[len(events)-1].GetRunEnded(); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED ||
 		!strings.Contains(end.GetReason(), "env:KEY") ||
-		!strings.Contains(end.GetReason(), "submit it again") {
+		!strings.Contains(end.GetReason(), "submit the run again") {
 		t.Errorf("the run whose key is gone: %v", end)
 	}
 	if s := r.c.Stats(); s.Restarts != 1 || s.Waiting != 2 {
@@ -298,7 +298,7 @@ func TestAnInterruptedLocalRunIsLeftAlone(t *testing.T) {
 	for err == nil {
 		_, err = stream.Recv()
 	}
-	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "cut short") {
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "was interrupted") {
 		t.Errorf("following it: %v", err)
 	}
 }

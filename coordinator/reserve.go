@@ -21,14 +21,14 @@ func (r reserve) hold(log *slog.Logger) {
 	if info, err := os.Stat(string(r)); err == nil && info.Size() == reserveBytes {
 		return
 	}
-	if err := r.take(); err != nil {
+	if err := r.fill(); err != nil {
 		log.Warn("no disk space is reserved for the end of the run", "error", err)
 	}
 }
 
-// take writes random bytes, because zeros would take no space on a file system that compresses. A partial file of a
+// fill writes random bytes, because zeros would take no space on a file system that compresses. A partial file of a
 // coordinator that died is overwritten.
-func (r reserve) take() error {
+func (r reserve) fill() error {
 	f, err := os.OpenFile(string(r), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -42,5 +42,5 @@ func (r reserve) take() error {
 	return nil
 }
 
-// giveUp frees the space and reports whether there was any.
-func (r reserve) giveUp() bool { return os.Remove(string(r)) == nil }
+// release frees the space and reports whether there was any.
+func (r reserve) release() bool { return os.Remove(string(r)) == nil }

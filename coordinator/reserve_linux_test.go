@@ -79,7 +79,7 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 			if written := err == nil; written != held {
 				t.Errorf("the end is written: %v (%v)", written, err)
 			}
-			if c.reserveOf(id).giveUp() {
+			if c.reserveOf(id).release() {
 				t.Error("the reserve is still held")
 			}
 		})

@@ -27,7 +27,7 @@ func TestReserveIsWholeOrWrittenAnew(t *testing.T) {
 	if !bytes.Equal(held[0], held[1]) {
 		t.Error("a reserve that was held is written again")
 	}
-	if !r.giveUp() || r.giveUp() {
+	if !r.release() || r.release() {
 		t.Error("it is given up never, or twice")
 	}
 }

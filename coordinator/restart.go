@@ -41,9 +41,9 @@ type leftover struct {
 	secrets    map[string]string   // values by reference, if given on resuming
 }
 
-// takeUpRuns finds the runs that have not ended and resumes them. Runs that cannot be read are logged and left alone. A
+// resumeRuns finds the runs that have not ended and resumes them. Runs that cannot be read are logged and left alone. A
 // local coordinator resumes nothing here: its command names the one run it is about.
-func (c *Coordinator) takeUpRuns() error {
+func (c *Coordinator) resumeRuns() error {
 	if c.cfg.Local {
 		return nil
 	}
@@ -65,21 +65,21 @@ func (c *Coordinator) takeUpRuns() error {
 		return cmp.Or(a.submitted().Compare(b.submitted()), strings.Compare(a.record.GetRunId(), b.record.GetRunId()))
 	})
 	for _, l := range left {
-		c.takeUp(l)
+		c.resumeOrQueue(l)
 	}
-	for _, written := range c.beginTakenUp() {
+	for _, written := range c.beginResumed() {
 		<-written
 	}
 	return nil
 }
 
-// beginTakenUp begins the first waiting run, unless a run is in progress. The channels are closed when the new state of
+// beginResumed begins the first waiting run, unless a run is in progress. The channels are closed when the new state of
 // the runs is durable.
-func (c *Coordinator) beginTakenUp() (written []<-chan struct{}) {
+func (c *Coordinator) beginResumed() (written []<-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.beginNext()
-	c.sayPlaces()
+	c.tellPlaces()
 	for _, r := range c.runs {
 		written = append(written, c.written(r))
 	}
@@ -107,18 +107,18 @@ func (c *Coordinator) runIDs() ([]string, error) {
 
 // leftover opens the ledger of a run that has not ended and can be resumed. It returns nil for other runs.
 func (c *Coordinator) leftover(id string) (*leftover, error) {
-	goes := false
+	resumable := false
 	err := ledger.Peek(c.ledgerPath(id), func(l *ledger.Ledger) error {
 		record, err1 := l.Run()
 		submission, err2 := l.Submission()
-		goes = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
-		if goes && submission.GetLocal() {
-			goes = false
+		resumable = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
+		if resumable && submission.GetLocal() {
+			resumable = false
 			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.runDir(id))
 		}
 		return errors.Join(err1, err2)
 	})
-	if err != nil || !goes {
+	if err != nil || !resumable {
 		return nil, err
 	}
 	ledger, err := ledger.Open(c.ledgerPath(id))
@@ -155,21 +155,27 @@ func (l *leftover) submitted() time.Time {
 	return l.record.GetBeginTime().AsTime()
 }
 
-// takeUp resumes a run that had begun, or queues a run that had not. It closes the ledger of a run that cannot be
-// resumed.
-func (c *Coordinator) takeUp(l *leftover) {
+// resumeOrQueue resumes a run that had begun, or queues a run that had not. It closes the ledger of a run that cannot
+// be resumed.
+func (c *Coordinator) resumeOrQueue(l *leftover) {
 	id := l.record.GetRunId()
 	var err error
 	switch {
 	case l.checkpoint == nil:
-		err = c.waitOn(l)
+		err = c.requeue(l)
 	case c.busy():
 		err = errors.New("another run is in progress: there can be one only")
 	default:
 		err = c.restore(l, clock.Now(), time.Now())
 	}
 	if err != nil {
-		c.log.Error("run cannot be resumed and is left unchanged", "run", id, "error", errors.Join(err, l.ledger.Close()))
+		c.log.Error(
+			"run cannot be resumed and is left unchanged",
+			"run",
+			id,
+			"error",
+			errors.Join(err, l.ledger.Close()),
+		)
 	}
 }
 
@@ -180,8 +186,8 @@ func (c *Coordinator) busy() bool {
 	return c.active != nil
 }
 
-// revive makes a run from its ledger, with its events.
-func (c *Coordinator) revive(l *leftover, beyond uint64) (*run, error) {
+// loadRun makes a run from its ledger, with its events.
+func (c *Coordinator) loadRun(l *leftover, beyond uint64) (*run, error) {
 	var events []*spatev1.FollowRunResponse
 	err := l.ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
 		events = append(events, e)
@@ -196,10 +202,10 @@ func (c *Coordinator) revive(l *leftover, beyond uint64) (*run, error) {
 	return r, nil
 }
 
-// waitOn queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are
+// requeue queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are
 // never written to disk.
-func (c *Coordinator) waitOn(l *leftover) error {
-	r, err := c.revive(l, 0)
+func (c *Coordinator) requeue(l *leftover) error {
+	r, err := c.loadRun(l, 0)
 	if err != nil {
 		return err
 	}
@@ -227,7 +233,7 @@ const restartStride = 1 << 32
 // restore resumes a run that had begun.
 func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) error {
 	l.record.Restarts++
-	r, err := c.revive(l, uint64(l.record.GetRestarts())*restartStride)
+	r, err := c.loadRun(l, uint64(l.record.GetRestarts())*restartStride)
 	if err != nil {
 		return err
 	}
@@ -253,8 +259,8 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	}
 	c.active = r
 	c.remember(r)
-	c.workers.Go(func() { c.conduct(r) })
-	r.machine.Warn(now, l.news())
+	c.workers.Go(func() { c.work(r) })
+	r.machine.Warn(now, l.gapNotice())
 	r.machine.Resume(now)
 	c.carryOut(r)
 	return nil
@@ -269,8 +275,8 @@ func (l *leftover) level() slog.Level {
 	return slog.LevelWarn
 }
 
-// news returns the notice that tells followers why the run has a gap.
-func (l *leftover) news() string {
+// gapNotice returns the notice that tells followers why the run has a gap.
+func (l *leftover) gapNotice() string {
 	if l.submission.GetLocal() {
 		return "the run was interrupted and is resumed"
 	}
@@ -327,9 +333,9 @@ func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall tim
 	m.Checkpoint.StartClockNs = int64(now.Add(m.Stage.GetStartTime().AsTime().Sub(wall)))
 }
 
-// shownAgain is how many windows that all agents had delivered are published again after a restart, because the sink
+// republished is how many windows that all agents had delivered are published again after a restart, because the sink
 // may have had them only in memory. Points written twice are the same.
-const shownAgain = 30
+const republished = 30
 
 // rebuild merges the ledger's snapshots of the stage in progress and tells the machine of each. Only the last windows
 // are kept to be published. A stage that has ended counts as in progress while its result is being computed.
@@ -344,8 +350,8 @@ func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
 		return err
 	}
 	m.merged = r.newMerge(rec)
-	if first := last.common(rec); first > shownAgain {
-		m.first = first - shownAgain
+	if first := last.common(rec); first > republished {
+		m.first = first - republished
 		m.merged.Forget(m.first - 1)
 	}
 	return r.ledger.Snapshots(index, func(s *spatev1.Snapshot) error {

@@ -58,7 +58,7 @@ func TestCommonWindows(t *testing.T) {
 	}
 }
 
-// After a lost agent's share has been given up, its new snapshots are refused with the reason, and earlier ones are
+// After a lost agent's part has been dropped, its new snapshots are refused with the reason, and earlier ones are
 // acknowledged again.
 func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	h := start(t)
@@ -72,18 +72,18 @@ func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	h.c.mu.Lock()
 	m, _ := r.stage(0)
 	rec := cloneWithLoss(m.record)
-	r.note(rec)
+	r.putRecord(rec)
 	h.c.mu.Unlock()
 	a.acked(before)
-	if m := a.deliver(a.snapshot(1)); m.GetRefused() != errGivenUp.Error() {
+	if m := a.deliver(a.snapshot(1)); m.GetRefused() != errDropped.Error() {
 		t.Errorf("a late snapshot: %v", m)
 	}
-	if s := h.c.Stats(); s.GivenUp != 1 || s.Refused != 0 || s.Duplicates != 1 || s.Snapshots != 1 {
+	if s := h.c.Stats(); s.Dropped != 1 || s.Refused != 0 || s.Duplicates != 1 || s.Snapshots != 1 {
 		t.Errorf("%+v", s)
 	}
 }
 
-// cloneWithLoss returns a copy of a record in which the first agent's share is given up.
+// cloneWithLoss returns a copy of a record in which the first agent's part is dropped.
 func cloneWithLoss(rec *spatev1.StageRecord) *spatev1.StageRecord {
 	out := &spatev1.StageRecord{Stage: rec.GetStage(), StartTime: rec.GetStartTime()}
 	for _, a := range rec.GetAgents() {
@@ -122,7 +122,13 @@ func TestALedgerThatFailsEndsTheRun(t *testing.T) {
 	if err := r.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{Ref: m.GetAssign().GetRef(), ClockUncertaintyNs: 1000}}})
+	a.say(
+		&spatev1.ConnectRequest{
+			Message: &spatev1.ConnectRequest_Applied{
+				Applied: &spatev1.Applied{Ref: m.GetAssign().GetRef(), ClockUncertaintyNs: 1000},
+			},
+		},
+	)
 	a.stopped() // was never armed
 	if end := h.end(id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED {
 		t.Errorf("end: %v", end)

@@ -69,7 +69,8 @@ func (l *leftover) resumable() error {
 	case l.submission == nil:
 		return errors.New("the run was killed before it was accepted: run its plan again")
 	case !l.submission.GetLocal():
-		return errors.New("the run belongs to a coordinator: start spate-coordinator with the same --data-dir, and it continues the run")
+		return errors.New("the run belongs to a coordinator: start spate-coordinator with the same --data-dir, and " +
+			"it continues the run")
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func (c *Coordinator) resume(l *leftover, with Resumption) error {
 	if l.checkpoint != nil {
 		return c.restore(l, clock.Now(), time.Now())
 	}
-	if err := c.waitOn(l); err != nil {
+	if err := c.requeue(l); err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -50,7 +50,7 @@ func TestASnapshotOfARunThatIsLeftIsNotRefused(t *testing.T) {
 	if err := h.c.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := h.c.takeIn(r, a.snapshot(0), true); status.Code(err) != codes.Unavailable {
+	if answer, err := h.c.addSnapshot(r, a.snapshot(0), true); status.Code(err) != codes.Unavailable {
 		t.Errorf("answer %v, error %v", answer, err)
 	}
 }
@@ -77,7 +77,7 @@ func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	r.ended = make(chan struct{})
 	answered := make(chan *spatev1.PushResponse)
 	go func() {
-		answer, _ := h.c.takeIn(r, s, true) // nil after an error
+		answer, _ := h.c.addSnapshot(r, s, true) // nil after an error
 		answered <- answer
 	}()
 	runtime.Gosched()
@@ -90,7 +90,7 @@ func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	}
 }
 
-// finishStage plays an agent's share of a stage.
+// finishStage plays an agent's part of a stage.
 func finishStage(a *agent) {
 	a.h.t.Helper()
 	a.apply()

@@ -88,9 +88,9 @@ func (c *Coordinator) runItems() ([]retention.Item, error) {
 		if err != nil {
 			continue // deleted meanwhile
 		}
-		summary := c.look(id, file)
+		summary := c.storedSummary(id, file)
 		item := retention.Item{Name: id, Used: file.ModTime(),
-			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || c.going(id)}
+			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || c.unended(id)}
 		if end := summary.GetEndTime(); end != nil {
 			item.Used = end.AsTime()
 		}
@@ -118,7 +118,7 @@ func (c *Coordinator) remove(id string) error {
 	if c.cfg.Local {
 		return status.Error(codes.FailedPrecondition, "the coordinator of a local run removes no runs")
 	}
-	if c.going(id) {
+	if c.unended(id) {
 		return status.Errorf(codes.FailedPrecondition, "run %s is waiting or in progress: stop it first", id)
 	}
 	switch err := ledger.Peek(c.ledgerPath(id), func(*ledger.Ledger) error { return nil }); {

@@ -35,7 +35,7 @@ func endedRun(t *testing.T, r *rig) string {
 func TestRunsAreRemoved(t *testing.T) {
 	r := newRig(t)
 	ended := endedRun(t, r)
-	goes, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	running, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestRunsAreRemoved(t *testing.T) {
 		id   string
 		want codes.Code
 	}{
-		{goes.GetRunId(), codes.FailedPrecondition},
+		{running.GetRunId(), codes.FailedPrecondition},
 		{waits.GetRunId(), codes.FailedPrecondition},
 		{"../" + ended, codes.InvalidArgument},
 		{"", codes.InvalidArgument},
@@ -80,7 +80,7 @@ func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.cfg.DataDir, ids[1], "influx.spool"), []byte("points"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	goes, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+	running, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 	for _, run := range runs.GetRuns() {
 		got = append(got, run.GetRunId())
 	}
-	want := []string{ids[1], ids[3], goes.GetRunId()}
+	want := []string{ids[1], ids[3], running.GetRunId()}
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

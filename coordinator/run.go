@@ -28,7 +28,7 @@ type run struct {
 	machine    *lifecycle.Run // nil: the run waits, or ended before it began
 	ledger     *ledger.Ledger
 	disk       disk // the ledger, for writes that others wait for
-	scribe     scribe
+	writes     writeQueue
 	stalls     stalls
 	epoch      int               // raised when a write fails: batches of earlier epochs are dropped
 	unwritten  string            // why a write failed; empty: none did
@@ -82,8 +82,8 @@ type measured struct {
 	last   uint32               // highest window of any snapshot
 }
 
-// note stores a stage's record. The first record of a stage starts its merge.
-func (r *run) note(rec *spatev1.StageRecord) {
+// putRecord stores a stage's record. The first record of a stage starts its merge.
+func (r *run) putRecord(rec *spatev1.StageRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	index := rec.GetStage().GetIndex()
@@ -162,12 +162,12 @@ type batch struct {
 	epoch      int
 	effects    []lifecycle.Effect
 	checkpoint *spatev1.Checkpoint // state at the time of the effects
-	letters    []letter
+	messages   []outgoing
 }
 
-// letter is a message to the session that was connected when the machine sent it. An agent that reconnects is told
+// outgoing is a message to the session that was connected when the machine sent it. An agent that reconnects is told
 // again by the machine.
-type letter struct {
+type outgoing struct {
 	to      *session
 	message *spatev1.ConnectResponse
 }
@@ -187,7 +187,7 @@ func (c *Coordinator) carryOut(r *run) {
 		switch e := e.(type) {
 		case lifecycle.Send:
 			if s := c.sessions[e.Agent]; s != nil { // else the machine tells the agent when it comes back
-				b.letters = append(b.letters, letter{s, r.withSecrets(e.Message)})
+				b.messages = append(b.messages, outgoing{s, r.withSecrets(e.Message)})
 			}
 		case lifecycle.PutCheckpoint:
 			b.checkpoint = r.machine.Checkpoint()
@@ -209,7 +209,7 @@ func (r *run) withSecrets(m *spatev1.ConnectResponse) *spatev1.ConnectResponse {
 }
 
 // perform writes a batch and then carries it out. If the write fails, the batch is dropped and the run ends, because a
-// run must not measure what it cannot keep. It is a task of the run's scribe.
+// run must not measure what it cannot keep. It is a task of the run's write queue.
 func (c *Coordinator) perform(r *run, b batch) {
 	change, ok := c.change(r, b)
 	if !ok {
@@ -224,7 +224,7 @@ func (c *Coordinator) perform(r *run, b batch) {
 		return
 	}
 	for _, e := range change.Events {
-		c.hand(r, e)
+		c.deliver(r, e)
 	}
 }
 
@@ -247,7 +247,7 @@ func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 // write makes a change durable. If the run's end does not fit on the disk, it frees the reserve and tries again.
 func (c *Coordinator) write(r *run, change ledger.Change) error {
 	err := r.put(change)
-	if err != nil && change.Run.GetEndTime() != nil && c.reserveOf(r.id).giveUp() {
+	if err != nil && change.Run.GetEndTime() != nil && c.reserveOf(r.id).release() {
 		err = r.put(change)
 	}
 	return err
@@ -332,16 +332,16 @@ func (c *Coordinator) do(r *run, b batch) {
 	for _, e := range b.effects {
 		switch e := e.(type) {
 		case lifecycle.PutStage:
-			r.note(e.Record)
+			r.putRecord(e.Record)
 		case lifecycle.PutCheckpoint:
 			if e.Stage != nil {
-				r.note(e.Stage)
+				r.putRecord(e.Stage)
 			}
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, l := range b.letters {
+	for _, l := range b.messages {
 		l.to.send(l.message)
 	}
 	for _, e := range b.effects {
@@ -361,14 +361,14 @@ func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	if err := r.ledger.Close(); err != nil {
 		c.log.Error("the ledger cannot be closed", "run", r.id, "error", err)
 	}
-	c.reserveOf(r.id).giveUp()
+	c.reserveOf(r.id).release()
 	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(),
 		"reason", r.record.GetReason())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.secrets = nil
 	for _, e := range last {
-		c.hand(r, e)
+		c.deliver(r, e)
 	}
 	c.release(r)
 }
@@ -382,8 +382,8 @@ func (c *Coordinator) release(r *run) {
 	}
 }
 
-// hand passes an event to followers and to the sink.
-func (c *Coordinator) hand(r *run, n *spatev1.FollowRunResponse) {
+// deliver passes an event to followers and to the sink.
+func (c *Coordinator) deliver(r *run, n *spatev1.FollowRunResponse) {
 	r.events.append(n)
 	if p, ok := points.Event(r.points(), n.GetEvent(), r.stageOf); ok {
 		r.sink.Event(p)

@@ -261,7 +261,7 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 	if err := checkID(id); err != nil {
 		return err
 	}
-	if s.c.going(id) {
+	if s.c.unended(id) {
 		return status.Errorf(codes.FailedPrecondition,
 			"run %s is waiting or in progress: follow it to its end, or stop it, then fetch it", id)
 	}
@@ -276,8 +276,8 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchLedgerResponse{Data: piece}) })
 }
 
-// going reports whether a run waits or is in progress, so that its ledger is still being written.
-func (c *Coordinator) going(id string) bool {
+// unended reports whether a run waits or is in progress, so that its ledger is still being written.
+func (c *Coordinator) unended(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.runs[id]

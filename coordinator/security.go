@@ -31,14 +31,14 @@ func (c *Coordinator) security() (secured, error) {
 		return secured{creds: insecure.NewCredentials()}, nil
 	}
 	creds, err := c.cfg.TLS.Server(func(from net.Addr, why error) {
-		c.strangers.Add(1)
+		c.refusedConnections.Add(1)
 		c.log.Warn("connection refused", "from", from, "reason", why)
 	})
 	if err != nil {
 		return secured{}, err
 	}
 	options := certs.Authorise(allowed, func(who certs.Identity, method string) {
-		c.trespass.Add(1)
+		c.refusedCalls.Add(1)
 		c.log.Warn("call refused", "who", who.String(), "method", method)
 	})
 	return secured{creds, options}, nil

@@ -130,7 +130,7 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	if c.closed {
 		return nil, status.Error(codes.Unavailable, "the coordinator is closing")
 	}
-	if err := c.own(name, owner{s.incarnation, who}); err != nil {
+	if err := c.checkOwner(name, owner{s.incarnation, who}); err != nil {
 		return nil, err
 	}
 	if old := c.sessions[name]; old != nil {
@@ -140,7 +140,7 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 	}
 	c.sessions[name], c.owners[name] = s, owner{s.incarnation, who}
 	s.send(c.welcome())
-	c.dismiss(s, h.GetResume())
+	c.stopStale(s, h.GetResume())
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
 	c.feed(func(r *run, at clock.Instant) {
 		r.machine.Connected(at, s.info, s.incarnation, h.GetResume(), h.GetArmed())
@@ -160,7 +160,8 @@ func (c *Coordinator) tellVersion(r *run, who, version string, at clock.Instant)
 	}
 	r.skewed[who] = true
 	c.log.Warn("program of another version", "who", who, "version", version, "coordinator_version", c.cfg.Version)
-	r.machine.Warn(at, fmt.Sprintf("%s has version %s, the coordinator has %s: they work together, but may differ in bug fixes",
+	r.machine.Warn(at, fmt.Sprintf("%s has version %s, the coordinator has %s: they work together, but may differ "+
+		"in bug fixes",
 		who, version, c.cfg.Version))
 }
 
@@ -176,11 +177,11 @@ type owner struct {
 // mostOwners is the number of names beyond which names without a session are forgotten.
 const mostOwners = 1 << 14
 
-// own refuses a peer that gives the incarnation of a process known by another certificate. Incarnations are in ledgers,
-// which every client may fetch, so knowing one proves nothing. c.mu is held.
-func (c *Coordinator) own(name string, o owner) error {
+// checkOwner refuses a peer that gives the incarnation of a process known by another certificate. Incarnations are in
+// ledgers, which every client may fetch, so knowing one proves nothing. c.mu is held.
+func (c *Coordinator) checkOwner(name string, o owner) error {
 	if known, ok := c.owners[name]; ok && known.incarnation == o.incarnation && known.who != o.who {
-		c.trespass.Add(1)
+		c.refusedCalls.Add(1)
 		return status.Errorf(codes.PermissionDenied,
 			"agent %s is a process that is known by the certificate of %s: %s cannot take its place",
 			name, known.who, o.who)
@@ -195,8 +196,8 @@ func (c *Coordinator) own(name string, o owner) error {
 	return nil
 }
 
-// dismiss tells an agent to stop work for a run that is not in progress here. c.mu is held.
-func (c *Coordinator) dismiss(s *session, resume *spatev1.AssignmentRef) {
+// stopStale tells an agent to stop work for a run that is not in progress here. c.mu is held.
+func (c *Coordinator) stopStale(s *session, resume *spatev1.AssignmentRef) {
 	if resume == nil || c.active != nil && c.active.id == resume.GetRunId() {
 		return
 	}
@@ -272,7 +273,8 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 		return
 	}
 	if size := proto.Size(m); size > maxSaid {
-		s.end(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are accepted",
+		s.end(status.Errorf(codes.InvalidArgument, "a message of %d bytes on the control stream: at most %d are "+
+			"accepted",
 			size, maxSaid))
 		return
 	}

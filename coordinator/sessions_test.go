@@ -87,7 +87,9 @@ func TestARefusedNumberIsNamed(t *testing.T) {
 			Name: "a", MaxRate: 100, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 5e4,
 				StartsPerSecond: math.NaN()},
 		}})
-	if want := "agent a: its capacity.starts_per_second is NaN: want a number from 0 to 1e+12"; status.Convert(err).Message() != want {
+	if want := "agent a: its capacity.starts_per_second is NaN: want a number from 0 to 1e+12"; status.Convert(err).
+		Message() !=
+		want {
 		t.Errorf("it says %v, want %q", err, want)
 	}
 }
@@ -97,7 +99,11 @@ func TestAHeartbeatWithoutNumbersEndsTheSession(t *testing.T) {
 	for _, cores := range []float64{math.NaN(), math.Inf(1), -1} {
 		h := start(t)
 		a := h.agent("a")
-		a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: 1, CpuCores: cores}}})
+		a.say(
+			&spatev1.ConnectRequest{
+				Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: 1, CpuCores: cores}},
+			},
+		)
 		if _, err := a.control.Recv(); status.Code(err) != codes.InvalidArgument ||
 			!strings.Contains(err.Error(), "cpu_cores") {
 			t.Errorf("cpu_cores of %v: %v", cores, err)
@@ -230,8 +236,8 @@ func TestAnotherVersionIsTold(t *testing.T) {
 	a.armed()
 	a.acked(closing(values(a.snapshot(0), 4, 1)))
 	said := texts(h.follow(submitted.GetRunId()))
-	if len(said) != 2 || !strings.Contains(said[0], "agent a is of version v0.0.1, the coordinator of test") ||
-		!strings.Contains(said[1], "the client is of version v0.0.2, the coordinator of test") {
+	if len(said) != 2 || !strings.Contains(said[0], "agent a has version v0.0.1, the coordinator has test") ||
+		!strings.Contains(said[1], "the client has version v0.0.2, the coordinator has test") {
 		t.Errorf("%q", said)
 	}
 }

@@ -27,7 +27,8 @@ func (r *Run) checkStalled(at clock.Instant) {
 		case p.isLost() || p.agent.lost != "" || p.agent.disconnected != "" || p.delivered == 0:
 			p.delivered = max(at, r.stage.start.Add(p.joined)) // restarts the count until it can deliver
 		case at.Sub(max(p.delivered, r.heldUpAt)) >= r.cfg.Stall:
-			r.endFaulty(at, p, fmt.Sprintf("it sends heartbeats, but delivered no measurements for %v: check its log and the network between", r.cfg.Stall))
+			r.endFaulty(at, p, fmt.Sprintf("it sends heartbeats, but delivered no measurements for %v: check its "+
+				"log and the network between", r.cfg.Stall))
 		}
 		if r.phase != running {
 			return

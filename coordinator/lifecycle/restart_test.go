@@ -221,7 +221,9 @@ var lostForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 // losesAgents matches the scripts about leases that end, newcomers that get ready, and moments at which assignments
 // change hands. After a restart leases start again, newcomers are invited again, and moments are later.
 // TestRestoredMachinesComeToTheSame checks their results.
-var losesAgents = regexp.MustCompile("(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)")
+var losesAgents = regexp.MustCompile(
+	"(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)",
+)
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
 	text, err := os.ReadFile("testdata/lost_between.txt")
@@ -277,7 +279,9 @@ func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 // The result of a stage without times: who is missing from which second on, and what changed hands.
 var (
 	comesTo = regexp.MustCompile(`(?m)^(ledger: stage .* ended.*|finish: .*)$`)
-	moments = regexp.MustCompile(` from [0-9.]+m?s|joined [0-9.]+m?s| start [0-9:.]+|\((lost: )?[a-z][^)]*\)|control stream broken.*|no heartbeat.*|it did not come back.*`)
+	moments = regexp.MustCompile(
+		` from [0-9.]+m?s|joined [0-9.]+m?s| start [0-9:.]+|\((lost: )?[a-z][^)]*\)|control stream broken.*|no heartbeat.*|it did not come back.*`,
+	)
 )
 
 // essence returns the results of a script's stages.
@@ -298,12 +302,13 @@ var comesToOther = map[string]struct {
 		"the newcomer is asked again, and the script does not let it answer again"},
 	"join_stopped":          {[]int{7, 8, 9, 10, 11}, "agents have what they were sent, and say so when they are back"},
 	"reassign_part_unheard": {[]int{7}, "agents have what they were sent, and say so when they are back"},
-	"lost_applying":         {[]int{4, 13, 18}, "agents get ready again, and the script does not let them say so again"},
-	"lost_stopping":         {[]int{17}, "agents may drain again"},
-	"observers":             {[]int{10, 11, 12, 17, 18, 19}, "an observer that is lost has a lease to come back"},
-	"observers_lost":        {[]int{5, 6, 7, 8}, "an observer that is lost has a lease to come back"},
-	"rearm":                 {[]int{25}, "an assignment that is missing is waited for again"},
-	"reassign_all":          {[]int{9, 10, 20}, "a lost agent has a lease to come back, longer than the script lasts"},
+	"lost_applying": {[]int{4, 13, 18}, "agents get ready again, and the script does not let them say so " +
+		"again"},
+	"lost_stopping":  {[]int{17}, "agents may drain again"},
+	"observers":      {[]int{10, 11, 12, 17, 18, 19}, "an observer that is lost has a lease to come back"},
+	"observers_lost": {[]int{5, 6, 7, 8}, "an observer that is lost has a lease to come back"},
+	"rearm":          {[]int{25}, "an assignment that is missing is waited for again"},
+	"reassign_all":   {[]int{9, 10, 20}, "a lost agent has a lease to come back, longer than the script lasts"},
 	"reassign_open": {[]int{8},
 		"a lost agent has a lease to come back, and the others' totals come before it has ended"},
 }
@@ -339,7 +344,9 @@ func TestRestoredMachinesComeToTheSame(t *testing.T) {
 
 // Times, progress, and notices while the run waits for agents.
 var (
-	times   = regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d+)?|(control stream broken; no heartbeat for|no heartbeat for|it did not come back within) [0-9.]+m?s( after the coordinator restarted)?`)
+	times = regexp.MustCompile(
+		`\d\d:\d\d:\d\d(\.\d+)?|(control stream broken; no heartbeat for|no heartbeat for|it did not come back within) [0-9.]+m?s( after the coordinator restarted)?`,
+	)
 	between = regexp.MustCompile(`(?m)^(progress:|event: .*(waiting for agents|lost in the pause)).*\n`)
 )
 
@@ -363,7 +370,8 @@ func difference(want, got string) string {
 
 // A restarted coordinator knows that an assignment was told to end: its end is a loss, not a regular end.
 func TestWhoWasSentOffStaysOut(t *testing.T) {
-	text := joinedByC + "> apply a c ref=r/0/2\n\n> reject b too late ref=r/0/2\n\n> snapshot a b\n\n> totals b stopped snapshots=2\n\n> tick 12s\n"
+	text := joinedByC + "> apply a c ref=r/0/2\n\n> reject b too late ref=r/0/2\n\n> snapshot a b\n\n> totals b " +
+		"stopped snapshots=2\n\n> tick 12s\n"
 	commands := strings.Count(text, "> ")
 	for n := commands - 3; n < commands; n++ {
 		got := play(t, text, func(c int) bool { return c == n })
@@ -391,7 +399,8 @@ const joinedByC = `> run stages=east/9rps duration=120s min=2 loss=reassign
 // An agent that has applied a handover of its own part has done so for good, even if a later change was not confirmed
 // before the coordinator was killed.
 func TestWhatWasTakenOnStaysTakenOn(t *testing.T) {
-	text := joinedByC + "> apply a b c ref=r/0/2\n\n> tick 10s\n\n> snapshot a b window=10\n\n> kill c\n\n> tick 9s\n\n> kill a\n\n> tick 1500ms\n\n" +
+	text := joinedByC + "> apply a b c ref=r/0/2\n\n> tick 10s\n\n> snapshot a b window=10\n\n> kill c\n\n> tick " +
+		"9s\n\n> kill a\n\n> tick 1500ms\n\n" +
 		"> back a\n\n> apply a b ref=r/0/3\n\n> tick 5s\n"
 	commands := strings.Count(text, "> ")
 	for n := commands - 4; n <= commands; n++ {

@@ -193,7 +193,8 @@ func infos(agents []*agent) []*spatev1.AgentInfo {
 func tooFewAgents(ready []*agent, missing []string, cfg Config) string {
 	if len(ready) >= cfg.MinAgents {
 		return fmt.Sprintf(
-			"no agent of region %s is connected after %v: start one there (--region), or remove the region from the plan",
+			"no agent of region %s is connected after %v: start one there (--region), or remove the region from the "+
+				"plan",
 			strings.Join(missing, ", "),
 			cfg.AgentsTimeout,
 		)

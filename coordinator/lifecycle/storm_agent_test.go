@@ -18,7 +18,7 @@ type worker struct {
 	dead        bool
 	connected   bool
 	stalled     bool          // its control stream is open but carries nothing
-	deaf    bool          // its snapshots do not get through
+	deaf        bool          // its snapshots do not get through
 	slow        time.Duration // extra delay of messages to it
 	pace        int           // items of a closed loop per step
 	late        time.Duration // delay of its snapshots

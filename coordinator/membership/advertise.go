@@ -34,7 +34,8 @@ func reachable(advertise, peer netip.Addr) error {
 	if !advertise.IsLoopback() || peer.Unmap().IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("membership: this member would tell %s to reach it at %s, which is loopback and so never this machine for others: "+
+	return fmt.Errorf("membership: this member would tell %s to reach it at %s, which is loopback and so never this "+
+		"machine for others: "+
 		"let gossip listen on, or advertise, an address of this machine that %s can reach", peer, advertise, peer)
 }
 
@@ -81,7 +82,8 @@ func checkAdvertised(ip netip.Addr) error {
 	case ip.IsMulticast():
 		return errors.New("this is a multicast address; give the IP at which others reach this machine")
 	case ip.IsLinkLocalUnicast():
-		return errors.New("link-local addresses mean something else on each link; give an IP that all members can reach")
+		return errors.New("link-local addresses mean something else on each link; give an IP that all members can " +
+			"reach")
 	}
 	return nil
 }
@@ -110,7 +112,8 @@ func parseIPPort(s string, port uint16) (netip.AddrPort, error) {
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%q is not an IP; host names are not allowed here, because others must see one fixed address", host)
+		return netip.AddrPort{}, fmt.Errorf("%q is not an IP; host names are not allowed here, because others must "+
+			"see one fixed address", host)
 	}
 	n, err := strconv.ParseUint(p, 10, 16)
 	if err != nil {

@@ -128,7 +128,8 @@ func (c *Cluster) memberlistConfig() (*memberlist.Config, error) {
 	mc.Delegate, mc.Events, mc.Ping = metaDelegate(c.cfg.Meta.Encode()), c.roster, c.datagrams
 	mc.Logger = debugLogger(c.log, c.datagrams.line)
 	if c.cfg.Advertise != "" && foreign(adv.Addr(), net.InterfaceAddrs) {
-		c.log.Warn("the advertised gossip address is not one of this machine's: correct behind NAT, otherwise a mistake",
+		c.log.Warn("the advertised gossip address is not one of this machine's: correct behind NAT, otherwise a "+
+			"mistake",
 			"address", adv.Addr().String())
 	}
 	return mc, nil

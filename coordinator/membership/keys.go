@@ -76,7 +76,8 @@ func (c *Cluster) renewKeys() (changed bool, err error) {
 		return false, err
 	}
 	if len(keys) == 0 {
-		return false, errors.New("membership: no gossip keys are left, and encryption cannot be switched off while the program runs: restart it for that")
+		return false, errors.New("membership: no gossip keys are left, and encryption cannot be switched off while " +
+			"the program runs: restart it for that")
 	}
 	return install(c.ring, keys)
 }

@@ -30,7 +30,8 @@ func listen(ctx context.Context, mc *memberlist.Config) (memberlist.NodeAwareTra
 		nt, err = memberlist.NewNetTransport(want)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("membership: gossip cannot start on %s:%d (is the port taken, or the address not this machine's?): %w",
+		return nil, fmt.Errorf("membership: gossip cannot start on %s:%d (is the port taken, or the address not "+
+			"this machine's?): %w",
 			mc.BindAddr, mc.BindPort, err)
 	}
 	if mc.BindPort == 0 {

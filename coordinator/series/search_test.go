@@ -104,7 +104,11 @@ func TestSearchFindsTheConcurrency(t *testing.T) {
 		to := from + float64(rapid.IntRange(1, 2000).Draw(t, "more"))
 		knee := float64(rapid.IntRange(int(from), int(to)+1).Draw(t, "knee"))
 		s := series.New(template(from, min(to, 1000*from), false))
-		steps := play(t, s, func(p series.Step) series.Outcome { return server{knee: knee}.run(float64(p.Load.GetConcurrency())) })
+		steps := play(
+			t,
+			s,
+			func(p series.Step) series.Outcome { return server{knee: knee}.run(float64(p.Load.GetConcurrency())) },
+		)
 		rec := s.Record()
 		if len(steps) > 15 || !rec.GetConverged() {
 			t.Fatalf("%d probes, converged %v: %v", len(steps), rec.GetConverged(), rec)
@@ -179,14 +183,16 @@ func TestCourses(t *testing.T) {
 	}{
 		{
 			name: "doubles, and tries the throughput of the failed probe first", load: template(1, 64, true),
-			run:        atKnee(42.5, 42.5),
-			course:     "bracket 1, bracket 2, bracket 4, bracket 8, bracket 16, bracket 32, bracket 64, bisect 41.86, bisect 43.07",
+			run: atKnee(42.5, 42.5),
+			course: "bracket 1, bracket 2, bracket 4, bracket 8, bracket 16, bracket 32, bracket 64, bisect " +
+				"41.86, bisect 43.07",
 			conclusion: "41.86 req/s kept, 43.07 broke (p99 TTFT 1000 ms > 500 ms); measured once; 9 probes",
 			good:       true,
 		},
 		{
 			name: "nothing is kept", load: template(8, 64, true), run: atKnee(5, 5), course: "bracket 8",
-			conclusion: "none kept, 8 req/s broke (p99 TTFT 1000 ms > 500 ms; the search does not go below 8 req/s); 1 probe",
+			conclusion: "none kept, 8 req/s broke (p99 TTFT 1000 ms > 500 ms; the search does not go below 8 " +
+				"req/s); 1 probe",
 		},
 		{
 			name: "the upper bound is kept", load: template(8, 20, true), run: atKnee(50, 50),
@@ -203,7 +209,8 @@ func TestCourses(t *testing.T) {
 			name: "too few probes", load: template(1, 1000, true, func(s *spatev1.Search) { s.Probes = 4 }),
 			run:    atKnee(300, 5000),
 			course: "bracket 1, bracket 31.62, bracket 177.8, bracket 421.7",
-			conclusion: "177.8 req/s kept, 421.7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 4 probes were too few for a precision of 3 %: " +
+			conclusion: "177.8 req/s kept, 421.7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 4 probes were " +
+				"too few for a precision of 3 %: " +
 				"give the search more, or narrower bounds",
 		},
 	} {
@@ -227,7 +234,8 @@ func TestRepeatsMoveTheBracketDown(t *testing.T) {
 			}
 			return server{knee: knee, capacity: 100}.run(p.Value)
 		})
-	want := "bracket 1, bracket 2, bracket 4, bracket 8, bisect 5.657, repeat 4, repeat 4, bisect 2.828, repeat 2.828, repeat 2.828"
+	want := "bracket 1, bracket 2, bracket 4, bracket 8, bisect 5.657, repeat 4, repeat 4, bisect 2.828, repeat " +
+		"2.828, repeat 2.828"
 	if got != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
@@ -260,7 +268,8 @@ func TestRepeatsConfirm(t *testing.T) {
 	}
 	text, _ := s.Conclusion()
 	// 4.3027 x 0.1 / sqrt(3) = 0.2484
-	if want := "4 req/s kept: not limited within the bounds of the search; 4 ± 0.2484 req/s completed, to 95 %; 3 probes"; text != want {
+	if want := "4 req/s kept: not limited within the bounds of the search; 4 ± 0.2484 req/s completed, to 95 %; 3 " +
+		"probes"; text != want {
 		t.Errorf("%s, want\n%s", text, want)
 	}
 }
@@ -315,7 +324,8 @@ func TestEndedEarly(t *testing.T) {
 	s = series.New(template(1, 1000, true))
 	s.Take(0, server{knee: 5}.run(1))
 	s.End("agent a lost")
-	if text, good := s.Conclusion(); text != "1 req/s kept, nothing above is known; measured once; 1 probe (the search ended early: agent a lost)" || good {
+	if text, good := s.Conclusion(); text != "1 req/s kept, nothing above is known; measured once; 1 probe (the "+
+		"search ended early: agent a lost)" || good {
 		t.Error(text)
 	}
 }
@@ -358,12 +368,14 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 		{
 			name: "twice above what was kept", times: map[float64]int{4: 2},
 			course: "bracket 1, bracket 2, bracket 4, again 4",
-			conclusion: "concurrency 2 kept, nothing above is known; measured once; VALID; 4 probes (the search ended early: concurrency 4 could not be measured twice " +
+			conclusion: "concurrency 2 kept, nothing above is known; measured once; VALID; 4 probes (the search " +
+				"ended early: concurrency 4 could not be measured twice " +
 				"(send delay p99 530 ms): give the run more agents or cores)",
 		},
 		{
 			name: "from the start", times: map[float64]int{1: 2}, course: "bracket 1, again 1",
-			conclusion: "nothing is known: the search ended early: concurrency 1 could not be measured twice (send delay p99 530 ms): give the run more agents or cores",
+			conclusion: "nothing is known: the search ended early: concurrency 1 could not be measured twice (send " +
+				"delay p99 530 ms): give the run more agents or cores",
 		},
 	} {
 		got, s := course(t, template(1, 16, false), func(p series.Step) series.Outcome {

@@ -79,7 +79,8 @@ func (s *sweep) between() string {
 	}
 	low, high := rateWords(*s.lowest), rateWords(*s.highest)
 	if *s.highest <= *s.lowest {
-		s.End(fmt.Sprintf("concurrency %d completed %s, no more than one request at a time with %s: there is no rate between",
+		s.End(fmt.Sprintf("concurrency %d completed %s, no more than one request at a time with %s: there is no "+
+			"rate between",
 			s.saturation, high, low))
 		return ""
 	}

@@ -57,7 +57,8 @@ func TestSweepWithoutRoom(t *testing.T) {
 		stages    int
 		text      string
 	}{
-		{&two, &less, 2, "ended after 2 of 6 stages: concurrency 64 completed 1.9 req/s, no more than one request at a time with 2 req/s: there is no rate between"},
+		{&two, &less, 2, "ended after 2 of 6 stages: concurrency 64 completed 1.9 req/s, no more than one request " +
+			"at a time with 2 req/s: there is no rate between"},
 		{&two, nil, 2, "ended after 2 of 6 stages: the request throughput with concurrency 64 is not known"},
 		{nil, &two, 1, "ended after 1 of 6 stages: the request throughput with one request at a time is not known"},
 	} {

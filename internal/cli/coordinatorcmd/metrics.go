@@ -49,7 +49,7 @@ func metrics(stats func() coordinator.Stats) daemon.Collector {
 			func(s coordinator.Stats) uint64 { return s.Refused }),
 		counter("snapshots_given_up_total",
 			"Snapshots of agents whose part others had taken over, or which were waited for in vain.",
-			func(s coordinator.Stats) uint64 { return s.GivenUp }),
+			func(s coordinator.Stats) uint64 { return s.Dropped }),
 		counter("limited_total", "Connections, streams and messages that were too many.",
 			func(s coordinator.Stats) uint64 { return s.Limited }),
 		counter("connections_refused_total", "Connections without a certificate of the cluster.",

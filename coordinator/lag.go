@@ -7,15 +7,15 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// shown measures how far a coordinator lags behind its runs: how many windows were merged and published, and how long
+// lag measures how far a coordinator lags behind its runs: how many windows were merged and published, and how long
 // after its end the last window was published. It is safe for concurrent use.
-type shown struct {
+type lag struct {
 	windows atomic.Uint64
 	delay   atomic.Int64
 }
 
 // window counts a window that has just been published.
-func (s *shown) window(end clock.Instant) {
+func (s *lag) window(end clock.Instant) {
 	s.delay.Store(int64(clock.Now().Sub(end)))
 	s.windows.Add(1)
 }

@@ -19,15 +19,15 @@ type disk interface {
 	Append([]*spatev1.Snapshot) (fresh []bool, err error)
 }
 
-// scribe is the queue of a run's tasks that may wait for the disk.
-type scribe struct {
+// writeQueue is the queue of a run's tasks that may wait for the disk.
+type writeQueue struct {
 	mu    sync.Mutex
 	tasks []func()
 	busy  bool // a goroutine works on them
 }
 
 // push adds a task and reports whether the caller must start the goroutine that works on the queue.
-func (s *scribe) push(task func()) (start bool) {
+func (s *writeQueue) push(task func()) (start bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tasks = append(s.tasks, task)
@@ -36,7 +36,7 @@ func (s *scribe) push(task func()) (start bool) {
 }
 
 // pop removes and returns the oldest task. If there is none, it returns nil and the goroutine must end.
-func (s *scribe) pop() func() {
+func (s *writeQueue) pop() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.tasks) == 0 {
@@ -51,11 +51,11 @@ func (s *scribe) pop() func() {
 // later queues a task of a run that waits or is in progress. A run's tasks run one after another, without c.mu. It does
 // not block. c.mu is held, or the caller is one of c.workers.
 func (c *Coordinator) later(r *run, task func()) {
-	if !r.scribe.push(task) {
+	if !r.writes.push(task) {
 		return
 	}
 	c.workers.Go(func() {
-		for task := r.scribe.pop(); task != nil; task = r.scribe.pop() {
+		for task := r.writes.pop(); task != nil; task = r.writes.pop() {
 			c.guarded(r, task)
 		}
 	})

@@ -372,7 +372,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}()
 	r := h.active()
 	ended := func() bool {
-		h.c.tick(r, &live{run: r, shown: &h.c.shown})
+		h.c.tick(r, &live{run: r, lag: &h.c.lag})
 		h.c.mu.Lock()
 		defer h.c.mu.Unlock()
 		return r.machine.Ended()
@@ -383,7 +383,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}
 	r.stalls.end(clock.Now())
 	if !ended() {
-		t.Error("the run goes on waiting")
+		t.Error("the run continues to wait")
 	}
 }
 

@@ -18,12 +18,12 @@ import (
 
 // intake counts snapshots.
 type intake struct {
-	written, duplicates, refused, givenUp atomic.Uint64
+	written, duplicates, refused, dropped atomic.Uint64
 }
 
 func (i *intake) stats() Stats {
 	return Stats{Snapshots: i.written.Load(), Duplicates: i.duplicates.Load(), Refused: i.refused.Load(),
-		GivenUp: i.givenUp.Load()}
+		Dropped: i.dropped.Load()}
 }
 
 // metricsService receives what agents measured.
@@ -44,7 +44,7 @@ func (s metricsService) Push(stream spatev1.MetricsService_PushServer) error {
 			if m.err != nil {
 				return s.ended(stream, m.err)
 			}
-			answer, err := s.c.take(m.message.GetSnapshot(), who)
+			answer, err := s.c.receiveSnapshot(m.message.GetSnapshot(), who)
 			if err != nil {
 				return err
 			}
@@ -72,27 +72,30 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 	return err
 }
 
-// errGivenUp refuses a snapshot that comes too late: other agents have been told to take the work over, or the result
+// errDropped refuses a snapshot that comes too late: other agents have been told to take the work over, or the result
 // was computed without the snapshot.
-var errGivenUp = errors.New("the agent was lost, and its part of the stage was dropped or taken over")
+var errDropped = errors.New("the agent was lost, and its part of the stage was dropped or taken over")
 
-// take adds one snapshot to the ledger and the merge, and returns the answer. who is the authenticated peer. An error
-// ends the stream: the agent keeps the snapshot and sends it again.
-func (c *Coordinator) take(s *spatev1.Snapshot, who certs.Identity) (answer *spatev1.PushResponse, err error) {
+// receiveSnapshot adds one snapshot to the ledger and the merge, and returns the answer. who is the authenticated peer.
+// An error ends the stream: the agent keeps the snapshot and sends it again.
+func (c *Coordinator) receiveSnapshot(
+	s *spatev1.Snapshot,
+	who certs.Identity,
+) (answer *spatev1.PushResponse, err error) {
 	r, heard, err := c.senderOf(s.GetKey(), who)
 	if err != nil {
 		return nil, err
 	}
 	if r == nil {
-		return c.takeIn(r, s, heard)
+		return c.addSnapshot(r, s, heard)
 	}
 	err = status.Error(codes.Internal, "the run has ended by an internal fault of the coordinator")
-	c.guarded(r, func() { answer, err = c.takeIn(r, s, heard) })
+	c.guarded(r, func() { answer, err = c.addSnapshot(r, s, heard) })
 	return answer, err
 }
 
-// takeIn is take once the run is known. r is nil if the snapshot's run is not in progress.
-func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.PushResponse, error) {
+// addSnapshot is receiveSnapshot once the run is known. r is nil if the snapshot's run is not in progress.
+func (c *Coordinator) addSnapshot(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.PushResponse, error) {
 	if r == nil && c.endedWith(s) {
 		c.intake.duplicates.Add(1)
 		return &spatev1.PushResponse{Key: s.GetKey()}, nil
@@ -110,13 +113,13 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 	}
 	fresh, err := c.keepAndTell(r, m, s, checked)
 	switch {
-	case errors.Is(err, errGivenUp):
-		c.intake.givenUp.Add(1)
+	case errors.Is(err, errDropped):
+		c.intake.dropped.Add(1)
 		c.log.Info("snapshot of a lost agent refused", "agent", s.GetKey().GetAgent(),
 			"sequence", s.GetKey().GetSequence())
 		return &spatev1.PushResponse{Key: s.GetKey(), Refused: err.Error()}, nil
 	case errors.Is(err, ledger.ErrClosed):
-		return c.takeLate(r, s, heard, err)
+		return c.answerLate(r, s, heard, err)
 	case errors.Is(err, ledger.ErrConflict):
 		return c.refuse(r, s, heard, err), nil
 	case err != nil:
@@ -130,9 +133,9 @@ func (c *Coordinator) takeIn(r *run, s *spatev1.Snapshot, heard bool) (*spatev1.
 	return &spatev1.PushResponse{Key: s.GetKey()}, nil
 }
 
-// takeLate answers a snapshot that came when its run's ledger had been closed. It blocks until the run has ended: until
-// then its ledger may still be locked.
-func (c *Coordinator) takeLate(
+// answerLate answers a snapshot that came when its run's ledger had been closed. It blocks until the run has ended:
+// until then its ledger may still be locked.
+func (c *Coordinator) answerLate(
 	r *run, s *spatev1.Snapshot, heard bool, reason error,
 ) (answer *spatev1.PushResponse, err error) {
 	<-r.ended
@@ -172,12 +175,12 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	defer c.mu.Unlock()
 	from := c.sessions[k.GetAgent()]
 	if from != nil && from.who != who {
-		c.trespass.Add(1)
+		c.refusedCalls.Add(1)
 		return nil, false, status.Errorf(codes.PermissionDenied,
 			"agent %s is connected with the certificate of %s: %s cannot push in its name",
 			k.GetAgent(), from.who, who)
 	}
-	if err := c.own(k.GetAgent(), owner{k.GetIncarnation(), who}); err != nil {
+	if err := c.checkOwner(k.GetAgent(), owner{k.GetIncarnation(), who}); err != nil {
 		return nil, false, err
 	}
 	if c.closed {
@@ -190,8 +193,8 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 		clock.Now().Sub(from.heard) < c.cfg.Run.Silence, nil
 }
 
-// keepAndTell adds a snapshot to the ledger, and tells the machine if it is new there. The machine may give up the
-// agent's share while the snapshot is being written. The snapshot is then kept but does not count: the record says from
+// keepAndTell adds a snapshot to the ledger, and tells the machine if it is new there. The machine may drop the
+// agent's part while the snapshot is being written. The snapshot is then kept but does not count: the record says from
 // which window on nothing counts (aggregate.Taken).
 func (c *Coordinator) keepAndTell(
 	r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked,
@@ -210,13 +213,13 @@ func (c *Coordinator) keepAndTell(
 	return true, nil
 }
 
-// alreadyKept returns nil if a lost agent's snapshot is in the ledger, and errGivenUp if it is not.
+// alreadyKept returns nil if a lost agent's snapshot is in the ledger, and errDropped if it is not.
 func alreadyKept(r *run, s *spatev1.Snapshot) error {
 	switch known, err := r.ledger.Has(s.GetStageIndex(), s.GetKey()); {
 	case err != nil:
 		return err
 	case !known:
-		return errGivenUp
+		return errDropped
 	}
 	return nil
 }
@@ -257,7 +260,7 @@ func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason err
 // does not crowd out other notices.
 const maxRefusalsTold = 16
 
-// refused tells the run's followers, and ends the share of the snapshot's agent if heard is true: the agent is
+// refused tells the run's followers, and ends the assignment of the snapshot's agent if heard is true: the agent is
 // connected and sent the snapshot itself. It returns a channel that is closed when this is durable.
 func (c *Coordinator) refused(r *run, s *spatev1.Snapshot, heard bool, reason error) <-chan struct{} {
 	c.mu.Lock()

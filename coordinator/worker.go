@@ -12,12 +12,12 @@ import (
 // tickInterval is how often the machine is told the time.
 const tickInterval = 100 * time.Millisecond
 
-// conduct is the run's worker. It tells the machine the time, and computes results without holding the lock. It returns
+// work is the run's worker. It tells the machine the time, and computes results without holding the lock. It returns
 // when the run has ended.
-func (c *Coordinator) conduct(r *run) {
+func (c *Coordinator) work(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
-	live := &live{run: r, shown: &c.shown}
+	live := &live{run: r, lag: &c.lag}
 	health := &health{c: c, run: r}
 	for {
 		select {
@@ -29,7 +29,7 @@ func (c *Coordinator) conduct(r *run) {
 			c.guarded(r, func() { c.closeStage(r, live, e) })
 		case <-tick.C:
 			c.guarded(r, func() {
-				live.show(false)
+				live.publishWindows(false)
 				health.show()
 				for _, p := range c.tick(r, live) {
 					c.publish(r, live.progress(p))
@@ -82,14 +82,14 @@ func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
 		if n, ok := r.events.number(e); ok {
-			c.hand(r, n)
+			c.deliver(r, n)
 		}
 	})
 }
 
 // closeStage publishes the rest of a stage and tells the machine whether anything is missing.
 func (c *Coordinator) closeStage(r *run, live *live, e lifecycle.CloseStage) {
-	live.show(true)
+	live.publishWindows(true)
 	last, complete, outcome := live.end(e)
 	if last != nil {
 		c.publish(r, progressAt(time.Now(), last))
