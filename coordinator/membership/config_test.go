@@ -101,7 +101,7 @@ func TestAForeignAddressIsWarnedOf(t *testing.T) {
 	cfg := config("a", RoleAgent, 0)
 	cfg.Advertise, cfg.Logger = "192.0.2.1", slog.New(slog.NewTextHandler(&said, nil))
 	a := join(t, cfg)
-	if !strings.Contains(said.String(), "none of this machine's") || !strings.HasPrefix(a.Address(), "192.0.2.1:") {
+	if !strings.Contains(said.String(), "not one of this machine's") || !strings.HasPrefix(a.Address(), "192.0.2.1:") {
 		t.Errorf("%s; said: %s", a.Address(), said.String())
 	}
 }

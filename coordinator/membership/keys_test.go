@@ -116,7 +116,7 @@ func TestBadKeysChangeNothing(t *testing.T) {
 	}{
 		{err: errors.New("file is gone"), want: "file is gone"},
 		{keys: []string{oldKey, "short"}, want: "gossip key 2 of 2 has 5 bytes"},
-		{want: "there are no gossip keys any more"},
+		{want: "no gossip keys are left"},
 	} {
 		file.write(bad.err, bad.keys...)
 		said.await(t, bad.want)

@@ -62,7 +62,7 @@ func TestSettleIsBounded(t *testing.T) {
 		}()
 		begin := time.Now()
 		err := settle(ctx, nil, b.changed, 2*time.Second)
-		if err == nil || !strings.Contains(err.Error(), "still come and go") || time.Since(begin) != 5*time.Second {
+		if err == nil || !strings.Contains(err.Error(), "keep changing") || time.Since(begin) != 5*time.Second {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 	})
