@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/agent/executor"
 	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
@@ -28,8 +29,8 @@ type runner struct {
 	resources    *ready.Resources
 	outbox       *outbox.Outbox
 	logger       *slog.Logger
-	newWatch     func() Watch  // nil: requests are not watched
-	heartbeatNow chan struct{} // requests a heartbeat before its time
+	newWatch     func() executor.Watch // nil: requests are not watched
+	heartbeatNow chan struct{}         // requests a heartbeat before its time
 
 	mu       sync.Mutex
 	current  *assignment    // nil: none
@@ -49,7 +50,7 @@ type assignment struct {
 	cancel         context.CancelFunc // cancels the preparation
 	ready          *ready.Stage       // nil: still preparing
 	stripe         *spatev1.Stripe    // latest stripe, if it was revised during preparation
-	load           *load              // nil: not armed
+	load           *executor.Load     // nil: not armed
 	from           *time.Duration     // when measuring begins, if the coordinator said so before there was a load
 	rate           float64            // requests per second of all agents, if the stage gives a rate; else 0
 	helloSent      clock.Instant      // when the Hello of the session that brought the assignment was sent
@@ -216,14 +217,14 @@ func (r *runner) inFlight() uint32 {
 	if r.current == nil || r.current.load == nil {
 		return 0
 	}
-	return r.current.load.recorder.InFlight()
+	return r.current.load.InFlight()
 }
 
 // endedRef returns the assignment whose load has ended and waits for the other agents, or nil.
 func (r *runner) endedRef() *spatev1.AssignmentRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.current; a != nil && a.load != nil && a.load.account.waiting.Load() {
+	if a := r.current; a != nil && a.load != nil && a.load.AwaitsOthers() {
 		return proto.CloneOf(a.ref)
 	}
 	return nil
@@ -234,7 +235,7 @@ func (r *runner) allEnded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current != nil && r.current.load != nil {
-		r.current.load.endWait()
+		r.current.load.EndWait()
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/agent/executor"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -65,7 +66,7 @@ type Config struct {
 	KeepDatasets retention.Limits
 	// NewWatch returns a watch for one worker, which plays one request at a time. It is called for each new worker.
 	// Nil: requests are not watched, which costs nothing.
-	NewWatch func() Watch
+	NewWatch func() executor.Watch
 	// Logger receives what a person should know.
 	Logger *slog.Logger
 }

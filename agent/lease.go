@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spate-load/spate/agent/executor"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -54,7 +55,7 @@ func (r *runner) watchLease() {
 	}
 	end, _ := r.lease.of(r.current)
 	if l := r.current.load; l != nil {
-		l.fence.Store(int64(end))
+		l.SetFence(end)
 	}
 	if r.alarm == nil {
 		r.alarm = time.AfterFunc(clock.Until(end), r.checkLease)
@@ -82,8 +83,8 @@ func (r *runner) expireLease() {
 	}
 	r.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length,
 		"assignment", describe(a.ref))
-	r.finish(func(l *load) {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
+	r.finish(func(l *executor.Load) {
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))
 	})
 }

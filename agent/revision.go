@@ -66,7 +66,7 @@ func (r *runner) reschedule(a *assignment, m *spatev1.Revise) error {
 
 // reviseLoad changes the stripe of a load under way. It does not hold r.mu meanwhile, because the load keeps emitting.
 func (r *runner) reviseLoad(a *assignment, m *spatev1.Revise) error {
-	if err := a.load.revise(m.GetStripe()); err != nil {
+	if err := a.load.Revise(m.GetStripe()); err != nil {
 		return err
 	}
 	r.mu.Lock()

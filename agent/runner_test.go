@@ -47,7 +47,7 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 // runnerOf returns a runner in a session that was just welcomed.
 func runnerOf(t *testing.T, l ready.Limits, outboxLimit int) *runner {
 	r := &runner{
-		resources: resourcesOf(l),
+		resources: &ready.Resources{Limits: l, Datasets: &ready.Datasets{}, Logger: slog.New(slog.DiscardHandler)},
 		outbox:    outbox.New("a", 1, outboxLimit),
 		logger:    slog.New(slog.DiscardHandler),
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spate-load/spate/agent/executor"
 	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -30,7 +31,7 @@ func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertaint
 	case clock.Until(start) > maxStartDistance || clock.Until(start) < -maxStartDistance:
 		return fmt.Errorf("%s was armed for a start %v from now", describe(ref), clock.Until(start))
 	}
-	c := loadConfig{
+	c := executor.Config{
 		Start: start, Uncertainty: uncertainty, NewWatch: r.newWatch,
 		Emit:   func(s *spatev1.Snapshot) { r.emit(a, s) },
 		Expire: r.checkLease, RequestHeartbeat: r.requestHeartbeat,
@@ -38,14 +39,14 @@ func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertaint
 	if a.rate == 0 { // the schedule does not tell the rate
 		c.MaxRate = r.resources.Limits.MaxRate
 	}
-	a.load = newLoad(a.ready, c)
+	a.load = executor.New(a.ready, c)
 	r.watchLease()
 	if a.from != nil {
-		a.load.measure(*a.from)
+		a.load.Measure(*a.from)
 	}
 	r.work.Go(func() {
 		defer a.ready.Close()
-		a.load.run()
+		a.load.Run()
 	})
 	return nil
 }
@@ -87,7 +88,7 @@ func (r *runner) measure(m *spatev1.Measure) {
 	switch {
 	case a == nil || !sameStage(a.ref, m.GetRef()):
 	case a.load != nil:
-		a.load.measure(from)
+		a.load.Measure(from)
 	case a.from == nil:
 		a.from = &from
 	}
@@ -102,8 +103,8 @@ func (r *runner) clockStoodStill(leap time.Duration) {
 		return
 	}
 	r.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(r.current.ref))
-	r.finish(func(l *load) {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
+	r.finish(func(l *executor.Load) {
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("this machine's clock stood still for %v, as after a suspend: later measurements would "+
 				"belong to other seconds", leap.Round(time.Millisecond)))
 	})
@@ -116,7 +117,7 @@ func (r *runner) stop(m *spatev1.Stop) {
 	if r.next != nil && sameStage(r.next.assign.GetRef(), m.GetRef()) {
 		r.next = nil
 	}
-	r.end(m.GetRef(), func(l *load) { l.stop(m.GetImmediately(), m.GetEnough()) })
+	r.end(m.GetRef(), func(l *executor.Load) { l.Stop(m.GetImmediately(), m.GetEnough()) })
 }
 
 // refused ends the assignment of a snapshot that the coordinator refused: its result cannot become complete.
@@ -126,8 +127,8 @@ func (r *runner) refused(s *spatev1.Snapshot, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.logRefused(ref, s, reason)
-	r.end(ref, func(l *load) {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true,
+	r.end(ref, func(l *executor.Load) {
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true,
 			fmt.Sprintf("the coordinator refused the snapshot of window %d: %s", s.GetWindow(), reason))
 	})
 }
@@ -161,18 +162,18 @@ func (r *runner) close(reason string) {
 		r.next = nil
 		go next.responder.rejected(next.assign.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, reason)
 	}
-	r.finish(func(l *load) { l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
+	r.finish(func(l *executor.Load) { l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
 }
 
 // end ends the assignment if it is the current one. The caller holds r.mu.
-func (r *runner) end(ref *spatev1.AssignmentRef, stop func(*load)) {
+func (r *runner) end(ref *spatev1.AssignmentRef, stop func(*executor.Load)) {
 	if r.current != nil && sameStage(r.current.ref, ref) {
 		r.finish(stop)
 	}
 }
 
 // finish stops the load, or drops an assignment that has no load. The caller holds r.mu.
-func (r *runner) finish(stop func(*load)) {
+func (r *runner) finish(stop func(*executor.Load)) {
 	if r.current != nil && r.current.load != nil {
 		r.current.ending = true
 		stop(r.current.load)

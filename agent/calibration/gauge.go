@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/spate-load/spate/agent"
+	"github.com/spate-load/spate/agent/executor"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
@@ -61,7 +61,7 @@ func newGauge(shards int) *gauge {
 }
 
 // watch returns a watch for one worker.
-func (g *gauge) watch() agent.Watch {
+func (g *gauge) watch() executor.Watch {
 	return &watch{shard: &g.shards[g.made.Add(1)%uint64(len(g.shards))]}
 }
 
@@ -145,7 +145,7 @@ type watch struct {
 	untrusted bool // a token of the request came without a true send time
 }
 
-// Began implements agent.Watch.
+// Began implements executor.Watch.
 func (w *watch) Began(scheduled, at clock.Instant) {
 	w.tokens, w.lastAt, w.lastSeen, w.untrusted = 0, 0, 0, false
 	w.shard.mu.Lock()
@@ -154,13 +154,13 @@ func (w *watch) Began(scheduled, at clock.Instant) {
 	w.shard.tally.lateness.Record(max(0, at.Sub(scheduled).Nanoseconds()))
 }
 
-// Frame implements agent.Watch.
+// Frame implements executor.Watch.
 func (w *watch) Frame(data []byte, at, seen clock.Instant) {
 	w.at, w.seen = at, seen
 	w.sent, w.sentKnown = sentAt(data)
 }
 
-// Token implements agent.Watch.
+// Token implements executor.Watch.
 func (w *watch) Token() {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -203,7 +203,7 @@ func (w *watch) read(t *tally) {
 	w.lastAt, w.lastSeen = w.at, w.seen
 }
 
-// Ended implements agent.Watch.
+// Ended implements executor.Watch.
 func (w *watch) Ended(o *stream.Observation) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()

@@ -187,3 +187,20 @@ func Eventually(t testing.TB, what string, is func() bool) {
 		}
 	}
 }
+
+// ReadingServers makes the assignment's agent read the metrics of all its servers.
+func ReadingServers(a *spatev1.Assign) *spatev1.Assign {
+	for i := range a.GetStage().GetTarget().GetEndpoints() {
+		a.ServerSources = append(a.ServerSources, uint32(i))
+	}
+	return a
+}
+
+// CountedRequests returns the number of requests that a server with CountsEnded counted.
+func CountedRequests(t testing.TB, accounts []*spatev1.ServerAccount) uint64 {
+	t.Helper()
+	if len(accounts) != 1 || len(accounts[0].GetHistograms()) != 1 {
+		t.Fatalf("%v", accounts)
+	}
+	return accounts[0].GetHistograms()[0].GetCount()
+}

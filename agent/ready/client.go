@@ -15,11 +15,11 @@ import (
 
 // connect makes the client, after checking each endpoint and finding out what there is to know about the server.
 func (s *Stage) connect(ctx context.Context, secrets map[string]string, f *findings) error {
-	config, err := s.ClientConfig(secrets)
+	config, err := s.clientConfig(secrets)
 	if err != nil {
 		return err
 	}
-	if err := s.NewClient(config); err != nil {
+	if err := s.newClient(config); err != nil {
 		return err
 	}
 	if err := s.checkEndpoints(ctx); err != nil {
@@ -38,11 +38,11 @@ func (s *Stage) connect(ctx context.Context, secrets map[string]string, f *findi
 		return nil
 	}
 	s.Client.Close()
-	return s.NewClient(config)
+	return s.newClient(config)
 }
 
-// ClientConfig returns the client's configuration for the target.
-func (s *Stage) ClientConfig(secrets map[string]string) (stream.Config, error) {
+// clientConfig returns the client's configuration for the target.
+func (s *Stage) clientConfig(secrets map[string]string) (stream.Config, error) {
 	t := s.Target()
 	if len(t.GetEndpoints()) == 0 {
 		return stream.Config{}, fmt.Errorf("target %s: has no endpoints", t.GetName())
@@ -77,8 +77,8 @@ func (s *Stage) ClientConfig(secrets map[string]string) (stream.Config, error) {
 	}, nil
 }
 
-// NewClient makes the client. It does not open a connection.
-func (s *Stage) NewClient(config stream.Config) (err error) {
+// newClient makes the client. It does not open a connection.
+func (s *Stage) newClient(config stream.Config) (err error) {
 	if s.Client, err = stream.New(config); err != nil {
 		return fmt.Errorf("target %s: %w", s.Target().GetName(), err)
 	}

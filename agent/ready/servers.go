@@ -28,7 +28,7 @@ func (s *Stage) watchServers(ctx context.Context, a *spatev1.Assign, res *Resour
 	if err != nil || len(sources) == 0 {
 		return err
 	}
-	config, err := s.ClientConfig(a.GetSecrets())
+	config, err := s.clientConfig(a.GetSecrets())
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // closedLoop keeps slots busy. One goroutine waits for them; each slot runs on its own goroutine.
 type closedLoop struct {
-	*load
+	*Load
 	started bool
 	opening preconnecting
 
@@ -41,10 +41,10 @@ type slot struct {
 
 // runClosed keeps each slot of the closed loop busy until there is nothing more to start. It blocks until the last
 // response has ended.
-func (l *load) runClosed() {
+func (l *Load) runClosed() {
 	t := timer.New(l.starting)
 	defer t.Close()
-	c := &closedLoop{load: l, opening: l.preconnecting()}
+	c := &closedLoop{Load: l, opening: l.preconnecting()}
 	defer c.opening.end()
 	c.idle.L = &c.mu
 	c.setRevised(c.takeOver)
@@ -195,7 +195,7 @@ func (s *slot) active() bool {
 func (s *slot) await() bool { return s.active() && s.wait(s.load.takes(), s.free) }
 
 // takes returns the current context that ends when no more arrivals may be started. reopen replaces it.
-func (l *load) takes() context.Context {
+func (l *Load) takes() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.taking
@@ -239,7 +239,7 @@ func (s *slot) think() {
 
 // take returns the closed loop's next arrival, and marks where the measured ones end. If there is none, the load
 // drains.
-func (l *load) take(now clock.Instant) (schedule.Arrival, bool) {
+func (l *Load) take(now clock.Instant) (schedule.Arrival, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	elapsed := max(now.Sub(l.start), 0)
@@ -259,7 +259,7 @@ func (l *load) take(now clock.Instant) (schedule.Arrival, bool) {
 
 // endBy makes the load drain when its time is over, even if no slot becomes free then. It sets the timer as soon as the
 // end is known and in the future. The caller holds l.mu.
-func (l *load) endBy(elapsed time.Duration) {
+func (l *Load) endBy(elapsed time.Duration) {
 	measured, over := l.Closed.Ending()
 	if over <= elapsed || over == math.MaxInt64 || over == l.timeEnd {
 		return
@@ -272,7 +272,7 @@ func (l *load) endBy(elapsed time.Duration) {
 }
 
 // timeOver makes the load drain at the end of its time, unless that end has moved.
-func (l *load) timeOver(measured, over time.Duration) {
+func (l *Load) timeOver(measured, over time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timeEnd == over {
@@ -283,7 +283,7 @@ func (l *load) timeOver(measured, over time.Duration) {
 
 // exhausted reports whether nothing more will start at an instant or later. The load then drains, and no slot needs to
 // rest until that instant.
-func (l *load) exhausted(at clock.Instant) bool {
+func (l *Load) exhausted(at clock.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, over := l.Closed.Ending()

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type preconnecting struct {
 	turns chan struct{} // one element for each connection that is being opened
 }
 
-func (l *load) preconnecting() preconnecting {
+func (l *Load) preconnecting() preconnecting {
 	left := clock.Until(l.start) - preconnectMargin
 	ctx, end := context.WithTimeout(l.starting, max(left, 0))
 	return preconnecting{ctx: ctx, end: end, turns: make(chan struct{}, preconnections)}

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"errors"
@@ -78,11 +78,11 @@ func TestOpenLoopTakesOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stage := enginetest.StageOf(c.load, enginetest.New(t, c.delay, 0))
-			u := Begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
 			u.at(t, c.heard)
 			final := lostTwo(&spatev1.Handover{FromNs: from.Nanoseconds()})
 			for range 2 { // it may be repeated
-				if err := u.revise(final); err != nil {
+				if err := u.Revise(final); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -107,12 +107,12 @@ func TestOpenLoopTakesOver(t *testing.T) {
 func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40}, enginetest.New(t, 0, 0))
 	stage.OnAgentLoss = "reassign"
-	u := Begin(t, enginetest.AssignOf(stage, 0, 1, 39), ready.Limits{}) // its only arrival is number 19 or 20
+	u := begin(t, enginetest.AssignOf(stage, 0, 1, 39), ready.Limits{}) // its only arrival is number 19 or 20
 	u.at(t, 300*ms)
 	final := &spatev1.Stripe{Weights: []uint32{1, 39}, Handovers: []*spatev1.Handover{
 		{FromRank: 1, Weights: []uint32{1}, FromNs: (350 * ms).Nanoseconds()},
 	}}
-	if err := u.revise(final); err != nil {
+	if err := u.Revise(final); err != nil {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(u.Wait(t).rows)); diff != "" {
@@ -124,7 +124,7 @@ func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 func TestJoiningAnOpenLoop(t *testing.T) {
 	const from = 1500 * ms
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200}, enginetest.New(t, 0, 0))
-	old := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
+	old := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
 	old.at(t, 1100*ms)
 	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 1), resourcesOf(ready.Limits{}))
 	if err != nil {
@@ -136,7 +136,7 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 			Handovers: []*spatev1.Handover{{Weights: []uint32{2, 1}, FromNs: from.Nanoseconds()}}}
 	}
 	for rank, u := range []*underWay{old, joined} {
-		if err := u.revise(stripe(uint32(rank))); err != nil {
+		if err := u.Revise(stripe(uint32(rank))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,20 +178,20 @@ func TestWindowsBeforeAJoin(t *testing.T) {
 
 func TestLateHandoverIsRejected(t *testing.T) {
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80}, enginetest.New(t, 0, 0))
-	u := Begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
+	u := begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
 	u.at(t, 100*ms)
 	give := func(from time.Duration) *spatev1.Stripe {
 		return &spatev1.Stripe{Weights: []uint32{1, 1},
 			Handovers: []*spatev1.Handover{{Weights: []uint32{0, 1}, FromNs: from.Nanoseconds()}}}
 	}
-	if err := u.revise(give(50 * ms)); err == nil ||
+	if err := u.Revise(give(50 * ms)); err == nil ||
 		!strings.Contains(err.Error(), "handover 0 takes this agent's arrivals from 50ms on") {
 		t.Errorf("too late: %v", err)
 	}
-	if err := u.revise(&spatev1.Stripe{Weights: []uint32{2, 1}}); err == nil {
+	if err := u.Revise(&spatev1.Stripe{Weights: []uint32{2, 1}}); err == nil {
 		t.Error("other weights were accepted")
 	}
-	if err := u.revise(give(250 * ms)); err != nil {
+	if err := u.Revise(give(250 * ms)); err != nil {
 		t.Fatal(err)
 	}
 	o := u.Wait(t)
@@ -210,14 +210,14 @@ func TestStopAfterARevision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := enginetest.New(t, 10*ms, 0)
-			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0, 1, 1), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0, 1, 1), ready.Limits{})
 			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
-			if err := u.revise(lostTwo(&spatev1.Handover{})); err != nil {
+			if err := u.Revise(lostTwo(&spatev1.Handover{})); err != nil {
 				t.Fatal(err)
 			}
 			enginetest.Eventually(t, "some requests", func() bool { return len(e.Requests()) > 8 })
-			u.stop(false, false)
-			if err := u.revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
+			u.Stop(false, false)
+			if err := u.Revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
 				t.Errorf("after the stop: %v", err)
 			}
 			o := u.Wait(t)
@@ -254,9 +254,9 @@ func TestClosedLoopTakesOver(t *testing.T) {
 			t.Parallel()
 			e := enginetest.New(t, c.delay, 0)
 			stage := enginetest.StageOf(c.load, e)
-			u := Begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
 			enginetest.Eventually(t, "requests", func() bool { return len(e.Requests()) >= c.heard })
-			if err := u.revise(lostTwo(&spatev1.Handover{FromItems: c.begun})); err != nil {
+			if err := u.Revise(lostTwo(&spatev1.Handover{FromItems: c.begun})); err != nil {
 				t.Fatal(err)
 			}
 			o := u.Wait(t)
@@ -301,9 +301,9 @@ func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []ui
 // Slots beyond the agent's limit are refused, and the load continues as before.
 func TestTakingOverKeepsToTheLimits(t *testing.T) {
 	e := enginetest.New(t, 2*ms, 0)
-	u := Begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1),
+	u := begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 0, 1, 1),
 		ready.Limits{MaxStreams: 3})
-	if err := u.revise(lostTwo(&spatev1.Handover{})); err == nil ||
+	if err := u.Revise(lostTwo(&spatev1.Handover{})); err == nil ||
 		!strings.Contains(err.Error(), "4 requests in flight") {
 		t.Errorf("got %v", err)
 	}
@@ -317,9 +317,9 @@ func TestTakingOverAfterTheEnd(t *testing.T) {
 	for name, load := range map[string]*spatev1.LoadPoint{
 		"open loop": {Rate: 100, Arrival: "constant", Requests: 4}, "closed loop": {Concurrency: 2, Requests: 4},
 	} {
-		u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0, 1, 1), ready.Limits{})
+		u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0, 1, 1), ready.Limits{})
 		u.Wait(t)
-		if err := u.revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
+		if err := u.Revise(lostTwo(&spatev1.Handover{})); !errors.Is(err, errEnded) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -334,13 +334,13 @@ func TestRevisionsAmidTheLoad(t *testing.T) {
 			t.Parallel()
 			weights := []uint32{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 			e := enginetest.New(t, 0, 0)
-			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0, weights...), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0, weights...), ready.Limits{})
 			stripe := &spatev1.Stripe{Weights: weights}
 			for from := uint32(1); from < 10; from++ {
 				enginetest.Eventually(t, "requests", func() bool { return len(e.Requests()) >= int(from) })
 				stripe = &spatev1.Stripe{Weights: weights, Handovers: append(slices.Clone(stripe.Handovers),
 					&spatev1.Handover{FromRank: from, Weights: []uint32{1}})}
-				if err := u.revise(stripe); err != nil {
+				if err := u.Revise(stripe); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"fmt"
@@ -43,8 +43,8 @@ func (c *rateCheck) countStart(since time.Duration) string {
 }
 
 // countInSecond counts a request that starts, and ends the load if a second has more of them than the agent may start.
-func (l *load) countInSecond(at clock.Instant) {
+func (l *Load) countInSecond(at clock.Instant) {
 	if why := l.rateCheck.countStart(at.Sub(l.start)); why != "" {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, why)
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, why)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"fmt"
@@ -58,7 +58,7 @@ func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
 	defer s.Close()
 	delay := histogram.New(histogram.Times)
 	b.ReportAllocs()
-	newLoad(s, loadConfig{Start: clock.Now(), Emit: func(s *spatev1.Snapshot) {
+	New(s, Config{Start: clock.Now(), Emit: func(s *spatev1.Snapshot) {
 		for _, series := range s.GetSeries() {
 			for _, d := range series.GetDistributions() {
 				if d.GetMetric() == spatev1.Metric_METRIC_SEND_DELAY {
@@ -68,7 +68,7 @@ func benchmarkLoad(b *testing.B, a *spatev1.Assign) {
 				}
 			}
 		}
-	}}).run()
+	}}).Run()
 	b.ReportMetric(float64(delay.Percentile(50))/1e3, "send-delay-p50-us")
 	b.ReportMetric(float64(delay.Percentile(99))/1e3, "send-delay-p99-us")
 }

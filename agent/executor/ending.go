@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"time"
@@ -8,7 +8,7 @@ import (
 )
 
 // steadySince marks the end of the ramp-up, once. A load that varies over its phases is never steady.
-func (l *load) steadySince(at clock.Instant) {
+func (l *Load) steadySince(at clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.steadyFrom == 0 && !l.Varies {
@@ -17,14 +17,14 @@ func (l *load) steadySince(at clock.Instant) {
 }
 
 // steadyUntil marks the end of what is measured at full load, once. The caller holds l.mu.
-func (l *load) steadyUntil(at clock.Instant) {
+func (l *Load) steadyUntil(at clock.Instant) {
 	if l.steadyTo == 0 && !l.Varies {
 		l.steadyTo = at
 	}
 }
 
 // coolDown marks that an unmeasured arrival has followed the last measured one: cool-down has begun.
-func (l *load) coolDown(last clock.Instant) {
+func (l *Load) coolDown(last clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.steadyUntil(last)
@@ -32,7 +32,7 @@ func (l *load) coolDown(last clock.Instant) {
 
 // expectTurn notes that a turn of a session is due at an instant. The drain timeout counts from the stage's last start,
 // so during a drain expectTurn extends the deadline.
-func (l *load) expectTurn(turn clock.Instant) {
+func (l *Load) expectTurn(turn clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.latest = max(l.latest, turn)
@@ -43,13 +43,13 @@ func (l *load) expectTurn(turn clock.Instant) {
 
 // drain stops new arrivals: nothing starts from since on, except turns of sessions already begun. Requests in flight
 // may continue for the drain timeout. Only the first call counts.
-func (l *load) drain(since clock.Instant) {
+func (l *Load) drain(since clock.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drainLocked(since)
 }
 
-func (l *load) drainLocked(since clock.Instant) {
+func (l *Load) drainLocked(since clock.Instant) {
 	if l.draining == nil {
 		l.stopTaking()
 		l.steadyUntil(since)
@@ -58,7 +58,7 @@ func (l *load) drainLocked(since clock.Instant) {
 }
 
 // cancelAt sets when requests in flight are cancelled. The caller holds l.mu.
-func (l *load) cancelAt(deadline clock.Instant) {
+func (l *Load) cancelAt(deadline clock.Instant) {
 	l.deadline = deadline
 	if l.draining == nil {
 		l.draining = time.AfterFunc(clock.Until(deadline), l.cancel)
@@ -67,10 +67,10 @@ func (l *load) cancelAt(deadline clock.Instant) {
 	l.draining.Reset(clock.Until(deadline))
 }
 
-func (l *load) drainTimeout() time.Duration { return l.Assigned.GetDrainTimeout().AsDuration() }
+func (l *Load) drainTimeout() time.Duration { return l.Assigned.GetDrainTimeout().AsDuration() }
 
 // endDrain releases the timers and contexts that drain and stop use.
-func (l *load) endDrain() {
+func (l *Load) endDrain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, t := range []*time.Timer{l.draining, l.closing} {
@@ -83,21 +83,21 @@ func (l *load) endDrain() {
 	l.cancel()
 }
 
-// stop ends the load because the coordinator said so. It does not wait, and may be called at any time. The first reason
+// Stop ends the load because the coordinator said so. It does not wait, and may be called at any time. The first reason
 // for an end counts, but a later stop may still cancel requests at once. enough: the stage has measured enough, and the
 // end is a regular one.
-func (l *load) stop(immediately, enough bool) {
+func (l *Load) Stop(immediately, enough bool) {
 	l.end(immediately, func() { l.stopped, l.enough = !enough, enough })
 }
 
-// fail ends the load because of the agent or the target. Otherwise it is like stop.
-func (l *load) fail(kind spatev1.FailureKind, immediately bool, failure string) {
+// Fail ends the load because of the agent or the target. Otherwise it is like stop.
+func (l *Load) Fail(kind spatev1.FailureKind, immediately bool, failure string) {
 	l.end(immediately, func() { l.failure, l.failureKind = failure, kind })
 }
 
 // end ends the load early, and calls why if nothing has ended it yet. Sessions take no further turn, so the requests in
 // flight are the last.
-func (l *load) end(immediately bool, why func()) {
+func (l *Load) end(immediately bool, why func()) {
 	l.mu.Lock()
 	now := clock.Now()
 	l.drainLocked(now)
@@ -110,5 +110,5 @@ func (l *load) end(immediately bool, why func()) {
 	if immediately {
 		l.cancel()
 	}
-	l.endWait()
+	l.EndWait()
 }

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"slices"
@@ -22,7 +22,7 @@ func span(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
 
 func TestThinkTimeIsRestAndNoDelay(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 6, ThinkTime: &spatev1.ThinkTime{Mean: span(20 * ms)}}
-	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for i, row := range o.rows[1:] {
 		if before := o.rows[i]; row.GetScheduledNs() != before.GetEndNs()+(20*ms).Nanoseconds() ||
 			row.GetStartNs() < row.GetScheduledNs() {
@@ -46,7 +46,7 @@ func TestRestEndsWithTheSchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			load.ThinkTime = &spatev1.ThinkTime{Mean: span(time.Hour)}
-			o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
+			o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
 			if o.Totals.GetCounters().GetCompleted() != 2 || o.Totals.GetStopped() || o.Totals.GetNeverSent() != 0 {
 				t.Errorf("totals %v", o.Totals)
 			}
@@ -57,9 +57,9 @@ func TestRestEndsWithTheSchedule(t *testing.T) {
 func TestFailuresPauseASlotThatThinksLess(t *testing.T) {
 	s := &slot{worker: &worker{}, free: 1}
 	load := &spatev1.LoadPoint{Concurrency: 1, Requests: 1, ThinkTime: &spatev1.ThinkTime{Mean: span(10 * ms)}}
-	u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{})
+	u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{})
 	u.Wait(t) // its schedule is still usable, and its waits end at once
-	s.load = u.load
+	s.load = u.Load
 	for _, c := range []struct {
 		class  spatev1.ErrorClass
 		paused bool
@@ -80,7 +80,7 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{}).Wait(t)
+			o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{}).Wait(t)
 			c := o.Totals.GetCounters()
 			if c.GetCompleted() != 10 || c.GetUnmeasuredEnded() <= 3 || o.Totals.GetNeverSent() != 0 {
 				t.Errorf("totals %v", o.Totals)
@@ -114,12 +114,12 @@ func TestMeasureEndsTheWarmup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			load.WarmupUntilSteady = span(time.Minute)
-			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{})
 			if !strings.HasSuffix(name, "told") {
 				enginetest.Eventually(t, "warm-up", func() bool { return u.start.Add(20*ms) < clock.Now() })
 			}
-			u.measure(from)
-			u.measure(from + 50*ms) // the first call counts
+			u.Measure(from)
+			u.Measure(from + 50*ms) // the first call counts
 			o := u.Wait(t)
 			for _, row := range o.rows {
 				at := row.GetScheduledNs()
@@ -157,10 +157,10 @@ func TestEnoughIsARegularEnd(t *testing.T) {
 				if sessions {
 					stage = sessionStage(load, thinking(5*ms), e)
 				}
-				u := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 5})
+				u := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 5})
 				enginetest.Eventually(t, "some requests", func() bool { return len(e.Requests()) > 10 })
-				u.stop(false, true)
-				u.stop(false, false) // the first call counts
+				u.Stop(false, true)
+				u.Stop(false, false) // the first call counts
 				o := u.Wait(t)
 				if c := o.Totals.GetCounters(); o.Totals.GetStopped() || o.Totals.GetNeverSent() != 0 ||
 					o.Totals.GetFailure() != "" ||
@@ -179,7 +179,7 @@ func phase(from, to float64, d time.Duration) *spatev1.Phase {
 
 func TestConcurrencyFollowsItsPhases(t *testing.T) {
 	load := &spatev1.LoadPoint{Concurrency: 4, Phases: []*spatev1.Phase{phase(0, 4, 400*ms), phase(4, 0, 400*ms)}}
-	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 5*ms, 0)), 0), ready.Limits{}).Wait(t)
 	for _, row := range o.rows {
 		at := time.Duration(row.GetStartNs())
 		// A busy machine can delay a slot between its scheduled time and its start.
@@ -215,7 +215,7 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 			t.Parallel()
 			stage := enginetest.StageOf(load, enginetest.New(t, time.Hour, 0))
 			stage.DrainTimeout = span(50 * ms)
-			o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+			o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
 			if c := o.Totals.GetCounters(); c.GetCancelled() != 2 || o.Totals.GetNeverSent() != 0 ||
 				o.Totals.GetStopped() {
 				t.Errorf("totals %v", o.Totals)
@@ -230,7 +230,7 @@ func TestEndOfTheTimeNeedsNoFreeSlot(t *testing.T) {
 
 func TestRateOfPhasesIsNeverSteady(t *testing.T) {
 	load := &spatev1.LoadPoint{Rate: 400, Arrival: "constant", Phases: []*spatev1.Phase{phase(0, 400, 200*ms)}}
-	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
 	if n := o.Totals.GetCounters().GetCompleted(); n < 35 || n > 45 ||
 		o.Totals.SteadyFromNs != nil { // the integral is 40
 		t.Errorf("totals %v", o.Totals)
@@ -249,7 +249,7 @@ func TestCacheBustingTellsStagesApart(t *testing.T) {
 	for index := range uint32(2) {
 		stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3}, enginetest.New(t, 0, 0))
 		stage.Index, stage.Workload.CacheBusting = index, "request"
-		for _, row := range Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t).rows {
+		for _, row := range begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t).rows {
 			if seen[row.GetBodyHash()] {
 				t.Errorf("stage %d sends request %d again", index, row.GetIndex())
 			}

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 // errEnded is returned when a load can take over nothing more.
 var errEnded = errors.New("the load has ended: it cannot take over arrivals")
 
-// revise changes which arrivals are the agent's: the new stripe must be the old one with more handovers. The agent
+// Revise changes which arrivals are the agent's: the new stripe must be the old one with more handovers. The agent
 // sends the arrivals that it takes over, late if necessary. revise returns an error, and changes nothing, if the stripe
 // differs in any other way, if it takes away arrivals that may already be sent, if the new stripe exceeds the agent's
 // limits, or if the load has ended. It may be called at any time from any goroutine. It blocks for as long as it takes
 // to walk a second of the schedule.
-func (l *load) revise(stripe *spatev1.Stripe) error {
+func (l *Load) Revise(stripe *spatev1.Stripe) error {
 	l.revising.Lock()
 	defer l.revising.Unlock()
 	if l.ended || l.starting.Err() != nil || l.running.Err() != nil {
@@ -37,7 +37,7 @@ func (l *load) revise(stripe *spatev1.Stripe) error {
 }
 
 // checkHandovers returns an error if a new handover takes arrivals of this agent's that were due before now.
-func (l *load) checkHandovers(stripe *spatev1.Stripe, now time.Duration) error {
+func (l *Load) checkHandovers(stripe *spatev1.Stripe, now time.Duration) error {
 	if l.Closed != nil {
 		return nil // closed.Revise rejects any handover that takes slots from the agent
 	}
@@ -53,14 +53,14 @@ func (l *load) checkHandovers(stripe *spatev1.Stripe, now time.Duration) error {
 }
 
 // setRevised sets the function that is called after each revision; nil: none. It returns once no call is under way.
-func (l *load) setRevised(revised func()) {
+func (l *Load) setRevised(revised func()) {
 	l.revising.Lock()
 	defer l.revising.Unlock()
 	l.revised = revised
 }
 
 // reopen reverts a drain whose only reason was the end of the schedule, and reports whether the load may continue.
-func (l *load) reopen() bool {
+func (l *Load) reopen() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.starting.Err() != nil || l.draining != nil &&

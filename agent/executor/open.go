@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ const overdueCheck = 100 * time.Millisecond
 // openLoop starts requests at the instants of a schedule, whatever the server does. One goroutine runs the loop;
 // requests run on workers, which are reused.
 type openLoop struct {
-	*load
+	*Load
 	timer         *timer.Timer
 	places        chan struct{} // one element for each arrival under way
 	workerStarted chan struct{} // signals that an awaited worker has started
@@ -51,9 +51,9 @@ type openLoop struct {
 }
 
 // runOpen starts each request of the schedule at its time. It blocks until the last response has ended.
-func (l *load) runOpen() {
+func (l *Load) runOpen() {
 	o := &openLoop{
-		load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.MaxStreams),
+		Load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.MaxStreams),
 		workerStarted: make(chan struct{}, 1), placeFreed: make(chan struct{}, 1), revisions: make(chan struct{}, 1),
 		last: l.start,
 	}
@@ -71,7 +71,7 @@ func (l *load) runOpen() {
 		}
 	}
 	if err := l.Open.Err(); err != nil {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot continue: "+err.Error())
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false, "the schedule cannot continue: "+err.Error())
 	}
 	o.dropRest(clock.Now())
 	l.drain(o.last)
@@ -335,8 +335,8 @@ func (o *openLoop) dropRest(now clock.Instant) {
 // noteRest notes when the first arrival left in the schedule is due, if the agent must count it as never sent although
 // it is not due yet.
 func (o *openLoop) noteRest() {
-	o.load.mu.Lock()
-	defer o.load.mu.Unlock()
+	o.Load.mu.Lock()
+	defer o.Load.mu.Unlock()
 	if o.more && o.Counted {
 		o.firstUnsent.add(o.next)
 	}
@@ -352,8 +352,8 @@ func (o *openLoop) countRest() {
 		}
 		o.more = false
 	}
-	o.load.mu.Lock()
-	defer o.load.mu.Unlock()
+	o.Load.mu.Lock()
+	defer o.Load.mu.Unlock()
 	o.rest = rest
 }
 

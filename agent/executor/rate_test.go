@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"strings"
@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -24,33 +23,6 @@ func TestRateBeyondTheAgentsLimit(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(),
 		"the stripe has up to 50.5 requests per second (101 over all agents), this agent's limit is 50:") {
 		t.Error(err)
-	}
-}
-
-func TestAgentKeepsItsRateLimit(t *testing.T) {
-	c := newCoordinator(t)
-	c.start(Config{MaxRate: 20})
-	if got := c.next().GetHello().GetAgent().GetMaxRate(); got != 20 {
-		t.Errorf("tells of %v", got)
-	}
-	e := enginetest.New(t, 0, 0)
-	fast := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100}, e), 0, 1, 1)
-	c.assign(fast)
-	if reason := c.next().GetRejected().GetReason(); !strings.Contains(reason, "up to 25 requests per second") {
-		t.Errorf("reason %q", reason)
-	}
-	fair := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, e), 0, 1, 4)
-	c.begin(fair)
-	if failure := c.totals(0).GetFailure(); failure != "" {
-		t.Errorf("failure %q", failure)
-	}
-	busy := endless(e)
-	busy.Ref.StageIndex, busy.Stage.Index = 1, 1
-	c.begin(busy)
-	totals := c.totals(1)
-	if !strings.Contains(totals.GetFailure(), "than its limit of 20 per second") ||
-		totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT {
-		t.Errorf("totals %v", totals)
 	}
 }
 

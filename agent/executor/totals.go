@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 )
 
 // totals returns the totals that the recorder does not know.
-func (l *load) totals() *spatev1.Totals {
+func (l *Load) totals() *spatev1.Totals {
 	neverSent := l.neverSent()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *load) totals() *spatev1.Totals {
 // neverSent counts the measured requests that were due and never sent: those of arrivals that were never started, and
 // later turns of sessions that broke off. If the stage has measured enough, only requests that a failure prevented
 // count.
-func (l *load) neverSent() uint64 {
+func (l *Load) neverSent() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.orphaned.Load()
@@ -43,7 +43,7 @@ func (l *load) neverSent() uint64 {
 
 // notStarted returns how many of the measured arrivals that the load must start were neither started nor counted in
 // neverStarted, or 0 if their number is not known. The caller holds l.mu.
-func (l *load) notStarted() uint64 {
+func (l *Load) notStarted() uint64 {
 	var required uint64
 	switch {
 	case !l.Counted:
@@ -60,7 +60,7 @@ func (l *load) notStarted() uint64 {
 
 // unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known.
 // The caller holds l.mu.
-func (l *load) unsentFrom(neverSent uint64) *int64 {
+func (l *Load) unsentFrom(neverSent uint64) *int64 {
 	if neverSent == 0 || !l.firstUnsent.known {
 		return nil
 	}
@@ -93,7 +93,7 @@ type unstarted struct{ arrivals, requests uint64 }
 func (u unstarted) each() uint64 { return max(u.requests/max(u.arrivals, 1), 1) }
 
 // countNeverSent counts an arrival that will never be started, if it is a measured one.
-func (l *load) countNeverSent(a schedule.Arrival) {
+func (l *Load) countNeverSent(a schedule.Arrival) {
 	if a.Unmeasured {
 		return
 	}
@@ -108,7 +108,7 @@ func (l *load) countNeverSent(a schedule.Arrival) {
 }
 
 // turns returns the number of an arrival's requests. An arrival that cannot be read counts as one request.
-func (l *load) turns(index uint64) uint64 {
+func (l *Load) turns(index uint64) uint64 {
 	if !l.Sessions {
 		return 1
 	}
@@ -124,7 +124,7 @@ const walkLimit = 1 << 20
 
 // countRestNeverSent counts the requests of the sessions left in an abandoned schedule. Beyond walkLimit, sessions are
 // assumed to have the average length of those before them: a count of millions must not delay the totals.
-func (l *load) countRestNeverSent(next func() (schedule.Arrival, bool)) {
+func (l *Load) countRestNeverSent(next func() (schedule.Arrival, bool)) {
 	for range walkLimit {
 		if !l.mustCountSessions() {
 			return
@@ -138,7 +138,7 @@ func (l *load) countRestNeverSent(next func() (schedule.Arrival, bool)) {
 }
 
 // mustCountSessions reports whether there are sessions left whose requests must be counted.
-func (l *load) mustCountSessions() bool {
+func (l *Load) mustCountSessions() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.Sessions && !l.enough && (l.notStarted() > 0 || l.restUnknown())
@@ -146,7 +146,7 @@ func (l *load) mustCountSessions() bool {
 
 // restUnknown reports whether only the rest of the schedule tells how many measured arrivals the agent still has. This
 // is so for an open loop with a number of arrivals whose agents are drawn, or that hands arrivals over by time.
-func (l *load) restUnknown() bool {
+func (l *Load) restUnknown() bool {
 	if !l.Counted || l.Closed != nil {
 		return false
 	}
@@ -155,7 +155,7 @@ func (l *load) restUnknown() bool {
 }
 
 // offset returns an instant relative to the start, or nil if the instant never came or is before the start.
-func (l *load) offset(at clock.Instant) *int64 {
+func (l *Load) offset(at clock.Instant) *int64 {
 	if at < l.start {
 		return nil
 	}

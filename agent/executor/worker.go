@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 
 // worker plays one arrival after another, and reuses its memory. It belongs to one goroutine.
 type worker struct {
-	load        *load
+	load        *Load
 	shard       *recorder.Shard
 	ask         workload.Spec
 	request     recorder.Request
@@ -36,7 +36,7 @@ type worker struct {
 	onFrame      func([]byte, clock.Instant, clock.Instant) // nil: requests are not watched
 }
 
-func (l *load) newWorker(i int) *worker {
+func (l *Load) newWorker(i int) *worker {
 	w := &worker{load: l, shard: l.recorder.Shard(i)}
 	form := l.Client.Form()
 	w.appendPrompt = func(dst []byte) []byte {
@@ -120,7 +120,7 @@ func (w *worker) prepareTurn(turn int) bool {
 
 // failLoad ends the load because a request cannot be made. It returns false.
 func (w *worker) failLoad(err error) bool {
-	w.load.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
+	w.load.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "a request cannot be made: "+err.Error())
 	return false
 }
 
@@ -208,5 +208,29 @@ func (w *worker) freeAt() clock.Instant {
 	default:
 		w.pause = 0
 		return max(o.End, o.Start.Add(shortestFailure))
+	}
+}
+
+// Watch sees what one worker's requests receive, in addition to the recorder: calibration compares it with the truth. A
+// worker calls it from one goroutine at a time, request after request: Began, then Frame for each event's data, with
+// Token after each frame that has token text, then Ended. No method may block, or keep its arguments.
+type Watch interface {
+	// Began is called when a request starts, with the time at which it was scheduled.
+	Began(scheduled, at clock.Instant)
+	// Frame gets the data of one event: at is the time of the frame, seen the time at which the program had it.
+	Frame(data []byte, at, seen clock.Instant)
+	// Token is called if the previous frame had token text.
+	Token()
+	// Ended gets what became of the request.
+	Ended(o *stream.Observation)
+}
+
+// attachWatch makes a watch see the worker's requests.
+func (w *worker) attachWatch(by Watch) {
+	record := w.onToken
+	w.watch, w.onFrame = by, by.Frame
+	w.onToken = func(at clock.Instant, tokens int) {
+		record(at, tokens)
+		by.Token()
 	}
 }

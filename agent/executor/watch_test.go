@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"slices"
@@ -61,7 +61,7 @@ func TestWatchSeesEachRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u := startWith(t, s, loadConfig{Start: clock.Now(), NewWatch: newWatch})
+		u := startWith(t, s, Config{Start: clock.Now(), NewWatch: newWatch})
 		<-u.done
 		var requests int
 		for _, w := range all {

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"net"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
+	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -129,13 +130,11 @@ func TestOpeningEndsBeforeTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Client.Close()
-	stage.Target.Endpoints = []string{"https://" + l.Addr().String()} // where no handshake is answered
-	stage.Target.ConnectTimeout = span(400 * ms)
-	config, err := s.ClientConfig(nil)
+	s.Client, err = stream.New(stream.Config{
+		Endpoints: []string{"https://" + l.Addr().String()}, // where no handshake is answered
+		API:       "completions", Model: "m", ConnectTimeout: 400 * ms, RequestTimeout: time.Minute,
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.NewClient(config); err != nil {
 		t.Fatal(err)
 	}
 	o := startAt(t, s, clock.Now().Add(200*ms)).Wait(t)

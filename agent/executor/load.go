@@ -1,4 +1,9 @@
-package agent
+// Package executor generates one agent's load of a stage: it starts the requests of a ready stage at their times, closed
+// loop or open loop, and records what becomes of them.
+//
+// A Load starts requests until its schedule ends or it is stopped, and then drains. Its own goroutines have all ended
+// when Run returns.
+package executor
 
 import (
 	"context"
@@ -18,9 +23,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// load is a ready stage under way. It starts requests until its schedule ends or it is stopped, and then drains:
+// Load is a ready stage under way. It starts requests until its schedule ends or it is stopped, and then drains:
 // requests in flight may continue for the drain timeout.
-type load struct {
+type Load struct {
 	*ready.Stage
 	start         clock.Instant
 	uncertainty   time.Duration // of start
@@ -71,8 +76,8 @@ type load struct {
 	rest                 uint64      // measured arrivals left in an open loop's schedule, if restUnknown
 }
 
-// loadConfig is what a load needs besides its stage.
-type loadConfig struct {
+// Config is what a load needs besides its stage.
+type Config struct {
 	// Start is when the stage starts, on this machine's clock. Uncertainty is the largest error of Start.
 	Start       clock.Instant
 	Uncertainty time.Duration
@@ -88,9 +93,9 @@ type loadConfig struct {
 	RequestHeartbeat func()
 }
 
-// newLoad returns an armed load of a ready stage.
-func newLoad(s *ready.Stage, c loadConfig) *load {
-	l := &load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: newBalance(s.Assigned, s.Content),
+// New returns an armed load of a ready stage.
+func New(s *ready.Stage, c Config) *Load {
+	l := &Load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: newBalance(s.Assigned, s.Content),
 		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire}
 	l.rateCheck.max = c.MaxRate
 	l.deadCheck.minTime = s.Target().GetConnectTimeout().AsDuration()
@@ -110,7 +115,7 @@ func newLoad(s *ready.Stage, c loadConfig) *load {
 
 // emitter returns the function that takes snapshots from the recorder. It adds the arrivals that a closed loop has
 // started so far, the server samples of the window to its first snapshot, and the server accounts to the totals.
-func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
+func (l *Load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
 		if l.Closed != nil {
 			s.BegunItems = l.Closed.Begun()
@@ -126,16 +131,16 @@ func (l *load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 }
 
 // joinedIn returns the window in which an agent is armed mid-stage, or 0 if it is armed before the start.
-func (l *load) joinedIn(now clock.Instant) uint32 {
+func (l *Load) joinedIn(now clock.Instant) uint32 {
 	if now < l.start {
 		return 0
 	}
 	return uint32(now.Sub(l.start) / recorder.Length)
 }
 
-// run waits for the start, generates the load and emits its snapshots, the last one with the totals. It blocks until
+// Run waits for the start, generates the load and emits its snapshots, the last one with the totals. It blocks until
 // everything has ended, and with servers to read until the load of all other agents has ended, too.
-func (l *load) run() {
+func (l *Load) Run() {
 	sealed, read := l.seal(), l.readServers()
 	if l.Closed != nil {
 		l.runClosed()
@@ -149,7 +154,7 @@ func (l *load) run() {
 }
 
 // seal emits each window once it is over. The returned function stops this and waits until it has stopped.
-func (l *load) seal() (end func()) {
+func (l *Load) seal() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -163,7 +168,7 @@ func (l *load) seal() (end func()) {
 
 // yield lets a due start and other runnable goroutines go before the calling goroutine, which has worked for a while:
 // a worker that was told to start waits only for its turn on a core.
-func (l *load) yield() {
+func (l *Load) yield() {
 	if t := l.alarm.Load(); t != nil {
 		t.Notice(clock.Now())
 		runtime.Gosched()
@@ -172,7 +177,7 @@ func (l *load) yield() {
 
 // awaitStart blocks until the armed start, or until a joined agent's first arrivals, and reports whether the load may
 // start. Its lateness is the start error. It calls revised for each revision of the stripe that comes meanwhile.
-func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
+func (l *Load) awaitStart(t *timer.Timer, revised func()) bool {
 	at := l.begins()
 	err := t.WaitExactly(at)
 	for errors.Is(err, timer.ErrWoken) {
@@ -184,7 +189,7 @@ func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 		l.startError = clock.Now().Sub(at)
 	}
 	if err != nil && l.starting.Err() == nil {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "waiting for the armed start failed: "+err.Error())
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "waiting for the armed start failed: "+err.Error())
 	}
 	return err == nil
 }
@@ -193,7 +198,7 @@ func (l *load) awaitStart(t *timer.Timer, revised func()) bool {
 const never = clock.Instant(math.MaxInt64)
 
 // begins returns when the stage starts on this agent.
-func (l *load) begins() clock.Instant {
+func (l *Load) begins() clock.Instant {
 	l.revising.Lock()
 	defer l.revising.Unlock()
 	from, joined := l.Part.Joined()
@@ -208,35 +213,35 @@ func (l *load) begins() clock.Instant {
 }
 
 // observe looks at how a request ended. first: it is one of the load's first requests.
-func (l *load) observe(o *stream.Observation, first bool) {
+func (l *Load) observe(o *stream.Observation, first bool) {
 	if why := l.deadCheck.observe(o, l.recorder.LastToken); why != "" {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.Target().GetName()+" is dead: "+why)
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, "target "+l.Target().GetName()+" is dead: "+why)
 	}
 	if !first {
 		return
 	}
 	if why := l.hopelessCheck.ended(o); why != "" {
-		l.fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.Hopeless(l.Target().GetName(), why))
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.Hopeless(l.Target().GetName(), why))
 	}
 }
 
 // arrivalStarted counts an arrival whose first request starts.
-func (l *load) arrivalStarted(q *recorder.Request) {
+func (l *Load) arrivalStarted(q *recorder.Request) {
 	if !q.Unmeasured && l.arrivals.Add(1) == 1 {
 		l.rereadServers()
 	}
 }
 
 // arrivalEnded notes the end of an arrival's last request.
-func (l *load) arrivalEnded(q *recorder.Request, end clock.Instant) {
+func (l *Load) arrivalEnded(q *recorder.Request, end clock.Instant) {
 	if l.Closed == nil && !q.Unmeasured {
 		l.steadySince(end)
 	}
 }
 
-// measure sets the offset from the start at which measuring begins. Only the first call counts, and a load with its own
+// Measure sets the offset from the start at which measuring begins. Only the first call counts, and a load with its own
 // warm-up ignores it. It may be called at any time.
-func (l *load) measure(from time.Duration) {
+func (l *Load) Measure(from time.Duration) {
 	if l.Closed != nil {
 		l.Closed.Measure(from)
 		return
@@ -245,10 +250,16 @@ func (l *load) measure(from time.Duration) {
 	l.Scout.Measure(from)
 }
 
+// SetFence sets the instant from which nothing may start.
+func (l *Load) SetFence(at clock.Instant) { l.fence.Store(int64(at)) }
+
+// InFlight returns the number of requests in flight.
+func (l *Load) InFlight() uint32 { return l.recorder.InFlight() }
+
 // mayStart reports whether a request may start now, and ends the load if not. A timer at the fence is not enough: a
 // process that was suspended would send its backlog before its timers fire, when another agent already owns that
 // backlog.
-func (l *load) mayStart() bool {
+func (l *Load) mayStart() bool {
 	if fence := clock.Instant(l.fence.Load()); fence == 0 || clock.Now() < fence {
 		return true
 	}

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func warmsUp(l *spatev1.LoadPoint) bool {
 
 // readServers starts to read servers' metrics before the first request. The returned function blocks until the load of
 // all agents has ended, and then takes the last readings.
-func (l *load) readServers() (end func()) {
+func (l *Load) readServers() (end func()) {
 	if l.Servers == nil {
 		return func() {}
 	}
@@ -75,7 +75,7 @@ func (l *load) readServers() (end func()) {
 }
 
 // failed reports whether the load ended with a failure. Such a load does not wait for other agents.
-func (l *load) failed() bool {
+func (l *Load) failed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failure != ""
@@ -83,7 +83,7 @@ func (l *load) failed() bool {
 
 // rereadServers reads the servers again at the first measured request, so that the account excludes the warm-up,
 // except for requests in flight at that time. It does not block.
-func (l *load) rereadServers() {
+func (l *Load) rereadServers() {
 	if l.Servers == nil || !warmsUp(l.Assigned.GetLoad()) {
 		return
 	}
@@ -96,7 +96,7 @@ func (l *load) rereadServers() {
 
 // awaitOthers blocks until the coordinator says that the load of all agents has ended, the load is stopped, or the wait
 // times out.
-func (l *load) awaitOthers() {
+func (l *Load) awaitOthers() {
 	l.account.waiting.Store(true)
 	defer l.account.waiting.Store(false)
 	timeout := time.NewTimer(l.drainTimeout() + waitOthers)
@@ -115,8 +115,11 @@ func (l *load) awaitOthers() {
 	}
 }
 
-// endWait ends the wait for the other agents, if there is one.
-func (l *load) endWait() {
+// AwaitsOthers reports whether the load has ended and waits for the loads of the other agents.
+func (l *Load) AwaitsOthers() bool { return l.account.waiting.Load() }
+
+// EndWait ends the wait for the other agents, if there is one.
+func (l *Load) EndWait() {
 	if l.account.waiting.Load() {
 		l.account.end.Do(func() { close(l.account.othersEnded) })
 	}

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"sync/atomic"

@@ -1,4 +1,4 @@
-package agent
+package executor
 
 import (
 	"encoding/json"
@@ -95,7 +95,7 @@ func TestSessionsPlayTheirTurns(t *testing.T) {
 			turns := turnsOf(t, stage, sessions)
 			var rows []*spatev1.RequestRecord
 			for rank := range uint32(2) {
-				o := Begin(t, enginetest.AssignOf(stage, rank, 2, 1), ready.Limits{}).Wait(t)
+				o := begin(t, enginetest.AssignOf(stage, rank, 2, 1), ready.Limits{}).Wait(t)
 				rows = append(rows, o.rows...)
 				if o.Totals.GetNeverSent() != 0 || o.Totals.GetCounters().GetCompleted() != uint64(len(o.rows)) {
 					t.Errorf("totals %v", o.Totals)
@@ -167,7 +167,7 @@ func checkHistory(t *testing.T, messages map[string][]message, turns []int) {
 func TestPlannedHistoryDoesNotDependOnAnswers(t *testing.T) {
 	e := enginetest.New(t, 0, 0)
 	e.KeepBodies = true
-	o := Begin(t, enginetest.AssignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8},
+	o := begin(t, enginetest.AssignOf(sessionStage(&spatev1.LoadPoint{Concurrency: 1, Requests: 8},
 		&spatev1.SessionPlay{History: "planned"}, e), 0), ready.Limits{}).Wait(t)
 	bodies := e.Bodies()
 	if uint64(len(bodies)) != o.Totals.GetCounters().GetCompleted() || len(bodies) <= 8 {
@@ -189,7 +189,7 @@ func TestTurnThatFailsEndsItsSession(t *testing.T) {
 		t.Fatalf("no session of three turns among %v", turns)
 	}
 	e.Fails = map[string]int{fmt.Sprintf("run-0-%d-0", warm): 500, fmt.Sprintf("run-0-%d-1", measured): 500}
-	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
 	c := o.Totals.GetCounters()
 	if c.GetFailed() != 1 || c.GetCompleted() != sumOf(turns[5:])-2 || o.Totals.GetNeverSent() != 1 {
 		t.Errorf("totals %v", o.Totals)
@@ -209,7 +209,7 @@ func TestDrainTimeoutCountsFromTheLastTurn(t *testing.T) {
 	e := enginetest.New(t, 0, 0)
 	stage := sessionStage(&spatev1.LoadPoint{Concurrency: 12, Requests: 12}, thinking(500*time.Millisecond), e)
 	stage.DrainTimeout = durationpb.New(400 * time.Millisecond)
-	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
 	if c := o.Totals.GetCounters(); c.GetCompleted() != sumOf(turnsOf(t, stage, 12)) || o.Totals.GetNeverSent() != 0 {
 		t.Errorf("totals %v", o.Totals)
 	}
@@ -238,9 +238,9 @@ func TestUnstartedSessionsCountAllTurnsAsNeverSent(t *testing.T) {
 			}
 			defer s.Close()
 			var last *spatev1.Snapshot
-			l := newLoad(s, loadConfig{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
-			l.stop(false, false)
-			l.run()
+			l := New(s, Config{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
+			l.Stop(false, false)
+			l.Run()
 			if got, want := last.GetTotals().GetNeverSent(),
 				sumOf(turnsOf(t, stage, c.warmup+sessions)[c.warmup:]); got != want {
 				t.Errorf("%d requests never sent, the sessions have %d", got, want)
@@ -261,9 +261,9 @@ func TestStopCutsSessionsOff(t *testing.T) {
 				t.Parallel()
 				e := enginetest.New(t, 2*time.Millisecond, 0)
 				stage := sessionStage(load, thinking(5*time.Millisecond), e)
-				u := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
+				u := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
 				enginetest.Eventually(t, "some requests", func() bool { return len(e.Requests()) > 10 })
-				u.stop(immediately, false)
+				u.Stop(immediately, false)
 				o := u.Wait(t)
 				if got, want := o.Totals.GetCounters().GetStarted()+o.Totals.GetNeverSent(),
 					sumOf(turnsOf(t, stage, sessions)); got != want || !o.Totals.GetStopped() {

@@ -1,8 +1,9 @@
-package agent
+package executor
 
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -31,13 +32,13 @@ type outcome struct {
 
 // underWay is a running load.
 type underWay struct {
-	*load
+	*Load
 	done    chan struct{}
 	outcome outcome
 }
 
-// Begin prepares a load and starts it 20 ms from now.
-func Begin(t *testing.T, a *spatev1.Assign, l ready.Limits) *underWay {
+// begin prepares a load and starts it 20 ms from now.
+func begin(t *testing.T, a *spatev1.Assign, l ready.Limits) *underWay {
 	t.Helper()
 	return beginWith(t, a, resourcesOf(l))
 }
@@ -58,21 +59,21 @@ func start(t *testing.T, s *ready.Stage) *underWay {
 
 // startAt starts a stage with a given start.
 func startAt(t *testing.T, s *ready.Stage, at clock.Instant) *underWay {
-	return startWith(t, s, loadConfig{Start: at})
+	return startWith(t, s, Config{Start: at})
 }
 
 // startWith starts a stage. It sets where snapshots go.
-func startWith(t *testing.T, s *ready.Stage, c loadConfig) *underWay {
+func startWith(t *testing.T, s *ready.Stage, c Config) *underWay {
 	u := &underWay{done: make(chan struct{})}
 	c.Uncertainty = time.Microsecond
 	c.Emit = func(s *spatev1.Snapshot) { u.outcome.snapshots = append(u.outcome.snapshots, s) }
-	u.load = newLoad(s, c)
+	u.Load = New(s, c)
 	go func() {
 		defer close(u.done)
 		defer s.Close()
-		u.run()
+		u.Run()
 	}()
-	t.Cleanup(func() { u.stop(true, false); <-u.done })
+	t.Cleanup(func() { u.Stop(true, false); <-u.done })
 	return u
 }
 
@@ -142,7 +143,7 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 	weights := []uint32{3, 1, 2}
 	var loads []*underWay
 	for rank := range weights {
-		loads = append(loads, Begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}))
+		loads = append(loads, begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}))
 	}
 	var completed, warmup uint64
 	seen := map[uint64]int{}
@@ -182,7 +183,7 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 
 func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
 	e := enginetest.New(t, 2*time.Millisecond, 0)
-	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0), ready.Limits{}).Wait(t)
 	for _, s := range o.snapshots {
 		if s.GetPeakInFlight() > 3 {
 			t.Errorf("window %d: %d in flight", s.GetWindow(), s.GetPeakInFlight())
@@ -208,7 +209,7 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 	weights := []uint32{2, 1}
 	var loads []*underWay
 	for rank := range weights {
-		loads = append(loads, Begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}))
+		loads = append(loads, begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}))
 	}
 	var rows []*spatev1.RequestRecord
 	for _, u := range loads {
@@ -255,7 +256,7 @@ func TestOpenLoopKeepsToItsSchedule(t *testing.T) {
 func TestWaitShowsInTimesFromTheSchedule(t *testing.T) {
 	e := enginetest.New(t, 50*time.Millisecond, 0)
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 8}, e)
-	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
+	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
 	fromStart, fromSchedule := o.mean(t, spatev1.Metric_METRIC_E2E), o.mean(t, spatev1.Metric_METRIC_E2E_SCHEDULED)
 	if fromStart < 50 {
 		t.Errorf("mean from start %.1f ms, the server takes 50", fromStart)
@@ -285,7 +286,7 @@ func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
 			t.Parallel()
 			stage := enginetest.StageOf(load, enginetest.New(t, time.Hour, 0))
 			stage.DrainTimeout = durationpb.New(100 * time.Millisecond)
-			o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
+			o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{MaxStreams: 1}).Wait(t)
 			c := o.Totals.GetCounters()
 			if c.GetStarted() != 1 || c.GetCancelled() != 1 || o.Totals.GetNeverSent() != 4 || o.Totals.GetStopped() {
 				t.Errorf("totals %v", o.Totals)
@@ -297,7 +298,7 @@ func TestArrivalsWithoutAPlaceAreCountedAsNeverSent(t *testing.T) {
 func TestDrainTimeoutCancelsWhatIsInFlight(t *testing.T) {
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 3}, enginetest.New(t, time.Hour, 0))
 	stage.DrainTimeout = durationpb.New(50 * time.Millisecond)
-	o := Begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{}).Wait(t)
 	if c := o.Totals.GetCounters(); c.GetStarted() != 3 || c.GetCancelled() != 3 || c.GetFailed() != 0 {
 		t.Errorf("counters %v", c)
 	}
@@ -329,9 +330,9 @@ func TestStop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := enginetest.New(t, c.delay, 0)
-			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(c.load, e), 0), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(enginetest.StageOf(c.load, e), 0), ready.Limits{})
 			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
-			u.stop(c.immediately, false)
+			u.Stop(c.immediately, false)
 			o := u.Wait(t)
 			counters := o.Totals.GetCounters()
 			if !o.Totals.GetStopped() || o.Totals.GetFailure() != "" || (counters.GetCancelled() > 0) != c.cancelled {
@@ -355,12 +356,12 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 		enginetest.New(t, 0, 0))
 	var loads []*underWay
 	for rank := range uint32(2) {
-		loads = append(loads, Begin(t, enginetest.AssignOf(stage, rank, 1, 1), ready.Limits{}))
+		loads = append(loads, begin(t, enginetest.AssignOf(stage, rank, 1, 1), ready.Limits{}))
 	}
 	loads[1].at(t, 200*ms)
 	all := uint64(0)
 	for _, u := range loads {
-		u.stop(false, false)
+		u.Stop(false, false)
 		o := u.Wait(t)
 		started, never := o.Totals.GetCounters().GetStarted(), o.Totals.GetNeverSent()
 		if started == 0 || never < requests/2-1000 || never > requests/2+1000 {
@@ -381,7 +382,7 @@ func TestStaggeredSlots(t *testing.T) {
 		enginetest.New(t, 700*ms, 0))
 	var loads []*underWay
 	for rank := range uint32(2) {
-		loads = append(loads, Begin(t, enginetest.AssignOf(stage, rank, 3, 2), ready.Limits{}))
+		loads = append(loads, begin(t, enginetest.AssignOf(stage, rank, 3, 2), ready.Limits{}))
 	}
 	var first []int64
 	measured := 0
@@ -424,9 +425,9 @@ func TestStopBeforeTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		var last *spatev1.Snapshot
-		l := newLoad(s, loadConfig{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
-		l.stop(false, false)
-		l.run()
+		l := New(s, Config{Start: clock.Now().Add(time.Hour), Emit: func(s *spatev1.Snapshot) { last = s }})
+		l.Stop(false, false)
+		l.Run()
 		s.Close()
 		if got := last.GetTotals(); got.GetNeverSent() != 10 || !got.GetStopped() ||
 			got.GetCounters().GetStarted() != 0 || got.SteadyToNs != nil {
@@ -443,7 +444,7 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := enginetest.New(t, time.Millisecond, 0)
-			u := Begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0), ready.Limits{})
+			u := begin(t, enginetest.AssignOf(enginetest.StageOf(load, e), 0), ready.Limits{})
 			enginetest.Eventually(t, "a request arrives", func() bool { return len(e.Requests()) > 0 })
 			e.Listener.Close()
 			e.CloseClientConnections()
@@ -462,7 +463,7 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 
 func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
 	e := enginetest.New(t, 0, 429)
-	o := Begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0), ready.Limits{}).Wait(t)
+	o := begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0), ready.Limits{}).Wait(t)
 	if c := o.Totals.GetCounters(); c.GetFailed() != 50 || o.Totals.GetFailure() != "" {
 		t.Errorf("totals %v", o.Totals)
 	}
@@ -476,7 +477,7 @@ func TestAgentsAreSentTheSameBodies(t *testing.T) {
 	hashes := func(weights ...uint32) map[uint64]uint64 {
 		all := map[uint64]uint64{}
 		for rank := range weights {
-			for _, row := range Begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}).Wait(t).rows {
+			for _, row := range begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}).Wait(t).rows {
 				all[row.GetIndex()] = row.GetBodyHash()
 			}
 		}
@@ -485,4 +486,16 @@ func TestAgentsAreSentTheSameBodies(t *testing.T) {
 	if diff := gocmp.Diff(hashes(1), hashes(2, 1, 3)); diff != "" {
 		t.Errorf("hashes by request (-one agent +three):\n%s", diff)
 	}
+}
+
+// resourcesOf returns the resources of an agent with these limits and without a directory for datasets.
+func resourcesOf(l ready.Limits) *ready.Resources {
+	return &ready.Resources{Limits: l, Datasets: &ready.Datasets{}, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// resourcesIn returns the resources of an agent with a directory for datasets.
+func resourcesIn(dir string) *ready.Resources {
+	r := resourcesOf(ready.Limits{})
+	r.Datasets.Dir = dir
+	return r
 }
