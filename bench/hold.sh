@@ -36,6 +36,6 @@ grep -E 'coalesced|unstamped' "$dir/out/results.json" | head -4 || true
 grep -q "\"completed\": $streams" "$dir/out/results.json" || { echo "not all $streams requests were completed" >&2; exit 1; }
 # Counts only samples with all streams open, not those while streams open and close.
 awk -v n="$streams" '$3 >= n { kib[++k] = $5 }
-    END { if (k < 3) { print "too short to tell whether memory is flat"; exit }
+    END { if (k < 3) { print "too short to judge whether memory is flat"; exit }
         t = int(k / 3); for (i = 1; i <= t; i++) { first += kib[i]; last += kib[k - t + i] }
         printf "memory from the first third to the last: %+.1f %%\n", 100 * (last / first - 1); exit last > 1.1 * first }' "$dir/lines"

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An endpoint that does not even refuse connections is given up after the connect timeout.
+// An endpoint that does not even refuse connections fails after the connect timeout.
 func TestSilentEndpointFailsTheRunAfterTheConnectTimeout(t *testing.T) {
 	t.Parallel()
 	address := silent(t)

@@ -12,7 +12,7 @@ import (
 // An endpoint without a listener is reported at once, and the run directory is kept.
 func TestDeadEndpointFailsTheRunSoon(t *testing.T) {
 	t.Parallel()
-	dead := nobody(t)
+	dead := closedPort(t)
 	begin := time.Now()
 	r := runPlan(t, fmt.Sprintf(`
 name: dead
@@ -53,7 +53,7 @@ workloads:
 loads:
   - concurrency: [2, 4]
     requests: 50
-`, nobody(t), simulate(t, 1).urls[0]))
+`, closedPort(t), simulate(t, 1).urls[0]))
 	r.MustExit(3)
 	well := 0
 	for _, stage := range r.results().Stages {

@@ -148,7 +148,7 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 // Points that a live run could not deliver are sent first, and an export of such a run is complete.
 func TestExportSendsTheSpool(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", nobody(t), "--influx-bucket", "spate")
+	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", closedPort(t), "--influx-bucket", "spate")
 	r.MustExit(0)
 	db := influxtest.Start(t, influxtest.Options{})
 	p := export(t, r.dir, db, 0)
@@ -183,7 +183,7 @@ func TestExportRefuses(t *testing.T) {
 	}{
 		{"no run directory", t.TempDir(), nil, 2, "is no run directory"},
 		{"no URL", r.dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "nowhere to write to"},
-		{"nobody there", r.dir, []string{"--influx-url", nobody(t)}, 2, "cannot be reached"},
+		{"no server", r.dir, []string{"--influx-url", closedPort(t)}, 2, "cannot be reached"},
 		{"no such database", r.dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},
 		{"no such file", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2,
 			"--influx-ca"},

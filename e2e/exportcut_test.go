@@ -101,7 +101,7 @@ loads:
 // spooled makes a spool like that of a live run that could not deliver a point, and returns its contents.
 func spooled(t *testing.T, path string) []byte {
 	t.Helper()
-	s, err := influx.New(influx.Config{URL: nobody(t), Bucket: "spate", Spool: path,
+	s, err := influx.New(influx.Config{URL: closedPort(t), Bucket: "spate", Spool: path,
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 // A missing InfluxDB changes no result. Points that could not be written are kept, and the output says where.
 func TestResultsNeedNoInfluxDB(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, influxPlan, "--influx-url", nobody(t), "--influx-bucket", "spate")
+	r := runPlan(t, influxPlan, "--influx-url", closedPort(t), "--influx-bucket", "spate")
 	r.MustExit(0)
 	mustBeWhole(t, r.results())
 	spool := filepath.Join(r.dir, "influx.spool")
@@ -228,7 +228,7 @@ func integer(t *testing.T, value any) int64 {
 	t.Helper()
 	number, ok := value.(json.Number)
 	if !ok {
-		t.Fatalf("%v is no number", value)
+		t.Fatalf("%v is not a number", value)
 	}
 	n, err := number.Int64()
 	if err != nil {

@@ -236,7 +236,7 @@ func number(t *testing.T, value any) int64 {
 	if n, ok := value.(json.Number); ok {
 		return integer(t, n)
 	}
-	t.Fatalf("%v is no number", value)
+	t.Fatalf("%v is not a number", value)
 	return 0
 }
 

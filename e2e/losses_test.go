@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// shortLeases make lost agents' shares be taken over, or given up, soon.
+// shortLeases let lost agents' assignments be taken over, or dropped, soon.
 var shortLeases = []string{"--lease", "5s", "--reassign-lease", "5s"}
 
 // rateRun runs a plan of 20 requests per second for that many seconds.

@@ -137,7 +137,7 @@ func (f folder) mustContinueNothing(old, other simulation) {
 		f.t.Errorf("the other run: %+v", result.Run)
 	}
 	f.serveBeside()
-	f.spate("resume", interrupted).MustExit(2) // there is nobody to ask
+	f.spate("resume", interrupted).MustExit(2) // no terminal to ask
 	report := f.spate("report", interrupted)
 	report.MustExit(0)
 	report.Await(`spate resume ` + interrupted)

@@ -152,7 +152,7 @@ loads:
 			t.Errorf("stage %d: %+v", i, q)
 		}
 		if !strings.Contains(r.text("report.md"), want) || !strings.Contains(r.Stderr.String(), want) {
-			t.Errorf("nobody says why stage %d was given up", i)
+			t.Errorf("nothing says why stage %d was aborted", i)
 		}
 	}
 	if q := result.Stages[0].Requests; q.Completed+q.Failed < 30 {

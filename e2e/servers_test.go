@@ -114,7 +114,7 @@ func compareEndpoints(t *testing.T, db *influxtest.Server, completed uint64) {
 func TestServersWithoutMetrics(t *testing.T) {
 	t.Parallel()
 	servers := simulate(t, 2)
-	urls := fmt.Sprintf("urls: [%q, %q]", nobody(t)+"/metrics", servers.urls[0]+"/v1/models")
+	urls := fmt.Sprintf("urls: [%q, %q]", closedPort(t)+"/metrics", servers.urls[0]+"/v1/models")
 	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], urls), "--agents", "1")
 	r.MustExit(0)
 	if !r.results().Run.Complete {

@@ -51,8 +51,8 @@ func (s simulation) records() []truthRecord {
 	return records
 }
 
-// nobody returns the URL of a loopback port without a listener.
-func nobody(t *testing.T) string {
+// closedPort returns the URL of a loopback port without a listener.
+func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -61,7 +61,7 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	t.Parallel()
 	const k = 20
 	url, connections := listening(t)
-	r := runPlan(t, fmt.Sprintf(realPlan, url, nobody(t)), "--simulate=20")
+	r := runPlan(t, fmt.Sprintf(realPlan, url, closedPort(t)), "--simulate=20")
 	r.MustExit(0)
 	if n := connections.Load(); n != 0 {
 		t.Errorf("the plan's endpoint was connected to %d times", n)
@@ -110,13 +110,13 @@ func TestEndpointsAreSetOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 2, "--decode-step", "1ms")
 	url, connections := listening(t)
-	r := runPlan(t, fmt.Sprintf(realPlan, url, nobody(t)), "--set", "targets.first.endpoints="+
+	r := runPlan(t, fmt.Sprintf(realPlan, url, closedPort(t)), "--set", "targets.first.endpoints="+
 		strings.Join(server.urls, ","),
 		"--set", "targets.second.endpoints="+server.urls[0], "--set", "targets[0].api_key=file:/dev/null")
 	if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), "api_key") || len(server.records()) > 0 {
 		t.Errorf("an empty key: exit %d, %d requests", code, len(server.records()))
 	}
-	r = runPlan(t, strings.ReplaceAll(fmt.Sprintf(realPlan, url, nobody(t)), "    api_key: env:NOBODY_HAS_SET_THIS\n",
+	r = runPlan(t, strings.ReplaceAll(fmt.Sprintf(realPlan, url, closedPort(t)), "    api_key: env:NOBODY_HAS_SET_THIS\n",
 		""),
 		"--set", "targets.first.endpoints="+strings.Join(server.urls, ","), "--set", "targets.second.endpoints="+
 			server.urls[0],

@@ -40,7 +40,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 	for _, s := range truth {
 		c, known := rows[s.RequestID]
 		if !known {
-			t.Fatalf("the server had a request %q that nobody sent, or had it twice", s.RequestID)
+			t.Fatalf("the server had a request %q that was not sent, or had it twice", s.RequestID)
 		}
 		delete(rows, s.RequestID)
 		errors = append(errors, time.Duration(*c.LastTokenNs-*c.FirstTokenNs-(s.LastTokenNs-s.FirstTokenNs)).Abs())

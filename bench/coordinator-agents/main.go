@@ -41,7 +41,7 @@ func main() {
 	flag.IntVar(&s.agents, "agents", 1000, "agents")
 	flag.IntVar(&s.regions, "regions", 1, "regions that the agents are of")
 	flag.IntVar(&s.windows, "windows", 60, "windows of a second")
-	flag.IntVar(&s.settle, "settle", 5, "windows at the begin that are not measured")
+	flag.IntVar(&s.settle, "settle", 5, "first windows, which are not measured")
 	flag.IntVar(&s.values, "values", 300,
 		"requests of an agent and window: each of its 10 distributions has as many values")
 	flag.IntVar(&s.probes, "probes", 4, "clock probes of an agent a second")

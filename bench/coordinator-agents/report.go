@@ -32,7 +32,7 @@ func (m *meter) report(first sample, e ending, a *answers) (report, error) {
 			e.end.GetReason())
 	}
 	if len(e.measured) < 2 {
-		return report{}, errors.New("the coordinator's process and its metrics could not be read while the run went on")
+		return report{}, errors.New("the coordinator's process and its metrics could not be read during the run")
 	}
 	if want := float64(m.agents * m.windows); e.after.metrics["spate_coordinator_snapshots_total"]-first.metrics["spate_coordinator_snapshots_total"] != want {
 		return report{}, fmt.Errorf("the coordinator wrote %v snapshots, not %v",

@@ -155,7 +155,7 @@ var connectionFaults = []fault{
 	{name: "closes what it accepts", class: always(connect + "|" + cutStream),
 		handle: func(w *wire, _ api) { w.fin() }},
 	{name: "resets what it accepts", class: always(connect + "|" + cutStream), handle: func(w *wire, _ api) {
-		if w.first() { // the agent's check that somebody listens: a reset would mean nobody does
+		if w.first() { // the agent's check that the port is open: a reset would mean it is closed
 			w.hang()
 			return
 		}
@@ -431,9 +431,9 @@ var eventFaults = slicesOf([]fault{
 	}, apis: hasMark, answer: body(api.unended)},
 	{name: "ends without an empty line", class: always(completed),
 		answer: body(func(a api) string { return strings.TrimRight(a.sound(), "\n") })},
-	{name: "goes on behind its end", class: always(completed), apis: hasMark,
+	{name: "continues after its end", class: always(completed), apis: hasMark,
 		answer: body(func(a api) string { return a.sound() + a.start(3) + a.fault + "rubbish\n" })},
-	{name: "a frame that is no JSON", class: always(badFrame), answer: behind(1, event("{oops}"))},
+	{name: "a frame that is not JSON", class: always(badFrame), answer: behind(1, event("{oops}"))},
 	{name: "a frame that is cut", class: always(badFrame), answer: behind(1, event(`{"a":`))},
 	{name: "a frame of NaN", class: always(badFrame), answer: behind(1, event(`{"a":NaN}`))},
 	{name: "a frame of null", class: always(badFrame), answer: behind(1, event("null"))},

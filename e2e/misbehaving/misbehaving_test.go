@@ -128,7 +128,7 @@ func plan(targets []*target, settings string) string {
 	return b.String()
 }
 
-// identity returns the configuration of a TLS server whose certificate nobody has signed.
+// identity returns the configuration of a TLS server whose certificate no CA has signed.
 func identity(t *testing.T) *tls.Config {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)

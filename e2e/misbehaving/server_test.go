@@ -22,7 +22,7 @@ type wire struct {
 	reader *bufio.Reader
 	closed bool
 	id     string    // of the request
-	trap   string    // an address that nobody may call
+	trap   string    // an address that must not be called
 	of     *endpoint // the endpoint that accepted the connection
 }
 

@@ -90,7 +90,7 @@ func mustSay(t *testing.T, said []string, parts ...string) {
 			return
 		}
 	}
-	t.Errorf("nobody said %q:\n%s", parts, strings.Join(said, "\n"))
+	t.Errorf("%q is in no message:\n%s", parts, strings.Join(said, "\n"))
 }
 
 // mustNotSay fails the test if one of the texts has the part.
@@ -139,7 +139,7 @@ func TestShortPartitionsLoseNothing(t *testing.T) {
 	mustNotSay(t, said, "us joined")
 }
 
-// An agent that stays disconnected under degrade is given up, and what is missing is reported exactly, to the second.
+// An agent that stays disconnected under degrade is declared lost, and what is missing is reported exactly, to the second.
 func TestLongPartitionIsSaidExactly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 5*time.Second)

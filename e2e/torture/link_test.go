@@ -151,7 +151,7 @@ func TestLinkToNobodyBreaks(t *testing.T) {
 	}
 	if c, err := net.Dial("tcp", k.Address()); err == nil { // the reset may come first
 		if _, err := c.Read(make([]byte, 1)); err == nil {
-			t.Error("a connection to nobody brings bytes")
+			t.Error("a connection to a closed port brings bytes")
 		}
 		_ = c.Close() // it is broken
 	}

@@ -324,7 +324,7 @@ func (c *cluster) judgeRoom(run string) {
 	}
 	c.coordinator.kill()
 	c.startCoordinator(c.address)
-	process.Eventually(c.t, "the run has ended for a coordinator that is started anew, too", func() bool {
+	process.Eventually(c.t, "the run has ended for a coordinator that is restarted, too", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
 		defer cancel()
 		list, err := c.runs.ListRuns(ctx, &spatev1.ListRunsRequest{})
@@ -381,7 +381,7 @@ func (c *cluster) compareReport(out string) {
 		was, err1 := os.ReadFile(filepath.Join(out, name))
 		is, err2 := os.ReadFile(filepath.Join(again, name))
 		if err1 != nil || err2 != nil || string(was) != string(is) {
-			c.wrongf("%s is another one when it is made anew (%v, %v)\n%s", name, err1, err2,
+			c.wrongf("%s differs when it is made again (%v, %v)\n%s", name, err1, err2,
 				cmp.Diff(clip(was), clip(is)))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spate-load/spate/e2e/torture/script"
 )
 
-// judgeEnds reports load that nobody controls any more: requests that start after the end of the lease of agents that
+// judgeEnds reports load that is out of control: requests that start after the end of the lease of agents that
 // have no coordinator, or no run.
 func (j *judge) judgeEnds() {
 	lease := j.Script.LeaseOf()

@@ -165,7 +165,7 @@ var ofStages = []forgery{
 		e.Results.Run.Complete, e.Results.Run.Missing = false, []string{"something"}
 	}, "must be complete"},
 	{"a run without an end", complete, func(e *Evidence) { e.Results.Run.Outcome = nil }, "has no end of the run"},
-	{"stopped by nobody", failed, func(e *Evidence) { *e.Results.Run.Outcome = "stopped" }, "nobody stopped it"},
+	{"stopped without a stop", failed, func(e *Evidence) { *e.Results.Run.Outcome = "stopped" }, "no one stopped it"},
 	{"failed for no reason", failed, func(e *Evidence) { e.Results.Run.Reason = nil }, "does not say why"},
 	{"followers were told otherwise", complete, func(e *Evidence) { e.Notes.Ended.Complete = false },
 		"followers were told complete"},
@@ -199,7 +199,7 @@ var ofRows = []forgery{
 		keepRows(e, func(r Row) bool { return r.Stage != 0 || r.ScheduledNs < 1e9 || r.ScheduledNs > 2e9 })
 		recount(e)
 	}, "complete, and lacks request 80"},
-	{"one that nobody asked for", complete, func(e *Evidence) { row(e, 7).Index = 300 }, "the script asks for 268"},
+	{"one too many", complete, func(e *Evidence) { row(e, 7).Index = 300 }, "the script asks for 268"},
 	{"failed for no reason", complete,
 		func(e *Evidence) { class := "timeout"; row(e, 7).ErrorClass = &class; recount(e) }, "no endpoint did"},
 	{"cut off, though answered", complete, func(e *Evidence) { row(e, 7).Cancelled = true; recount(e) },
@@ -253,7 +253,7 @@ var ofTimes = []forgery{
 }
 
 var ofLosses = []forgery{
-	{"a loss nobody is named for", constant, func(e *Evidence) { nameless(e, 0) }, "does not name it"},
+	{"a loss without a name", constant, func(e *Evidence) { nameless(e, 0) }, "does not name it"},
 	{"a loss that the run does not name", constant, func(e *Evidence) { e.Results.Run.Missing = []string{"something"} },
 		"that the run does not name"},
 	{"a loss without an end", constant, func(e *Evidence) { lossOf(e, 0).ToS = nil }, "to which second"},
@@ -270,7 +270,7 @@ var ofLosses = []forgery{
 		n := uint64(100)
 		e.Results.Stages[0].Agents[0].NeverSent = &n
 	}, "is said not to have sent 100"},
-	{"seconds in which an agent stood still, and that nobody names", stopped,
+	{"seconds in which an agent was suspended, unreported", stopped,
 		func(e *Evidence) { lossOf(e, 0).UnsentFromS = nil }, "lacks request 63"},
 	{"later seconds than those in which it stood still", stopped, func(e *Evidence) { *lossOf(e, 0).UnsentFromS += 2 },
 		"lacks request 63"},
@@ -300,11 +300,11 @@ var ofLosses = []forgery{
 		keepServed(e, func(s Served) bool { return s.Index != last })
 		recount(e)
 	}, fmt.Sprintf("lacks request %d", 616)},
-	{"requests of a closed loop that nobody began", closed, func(e *Evidence) {
+	{"requests of a closed loop that no agent started", closed, func(e *Evidence) {
 		keepRows(e, func(r Row) bool { return r.Index%4 != 1 })
 		keepServed(e, func(s Served) bool { return s.Index%4 != 1 })
 		recount(e)
-	}, "begun by nobody"},
+	}, "started by no agent"},
 	{"what was answered before the disk was full", full, func(e *Evidence) {
 		keepRows(e, func(r Row) bool { return r.Index > 20 })
 		recount(e)
@@ -313,7 +313,7 @@ var ofLosses = []forgery{
 		keepRows(e, func(r Row) bool { return r.Index > 10 })
 		recount(e)
 	}, "lacks request"},
-	{"an agent of nobody's", constant, func(e *Evidence) { e.Results.Stages[0].Agents[0].Name = "agent-7" },
+	{"an agent that is not in the script", constant, func(e *Evidence) { e.Results.Stages[0].Agents[0].Name = "agent-7" },
 		"the script does not"},
 	{"an agent in another region", complete, func(e *Evidence) { e.Results.Stages[0].Agents[0].Region = "ap" },
 		"the script says"},

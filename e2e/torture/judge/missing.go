@@ -101,7 +101,7 @@ func (s *stage) lacking() (out []uint64) {
 
 // unexcused returns why the result does not name a missing request as missing, or "" if it does.
 func (s *stage) unexcused(id ID) (why string) {
-	why = "nobody of whom something is missing had it"
+	why = "no agent of which something is missing had it"
 	for _, name := range s.mayHaveHad(id.Index) {
 		for _, a := range s.Agents {
 			if a.Name != name {
@@ -248,7 +248,7 @@ func (s *stage) beforeEnd(id ID) string {
 		last = max(last, time.Duration(r.StartNs))
 	}
 	if from, to, known := s.when(id); known && to+late < last {
-		return fmt.Sprintf("it was due %v after the start, was not sent, and the stage went on to %v", from, last)
+		return fmt.Sprintf("it was due %v after the start, was not sent, and the stage continued to %v", from, last)
 	}
 	return ""
 }
@@ -279,7 +279,7 @@ func (s *stage) judgeAgents() {
 		if a.Loss != nil {
 			s.judgeLoss(a)
 		} else if s.Outcome == "done" {
-			s.wrong("stage %d: agent %s failed (%s), the run went on, and it is not said what was lost", s.Index,
+			s.wrong("stage %d: agent %s failed (%s), the run continued, and what was lost is not reported", s.Index,
 				a.Name, *a.Failure)
 		}
 	}
@@ -303,7 +303,7 @@ func (s *stage) judgeWords() {
 	}
 	if s.Outcome == "failed" && int(s.Index) != len(s.Results.Stages)-1 &&
 		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil }) {
-		s.wrong("stage %d failed, and the run went on", s.Index)
+		s.wrong("stage %d failed, and the run continued", s.Index)
 	}
 }
 
@@ -387,7 +387,7 @@ func (s *stage) judgeLossEnd(a Agent) {
 		last = max(last, float64(r.EndNs)/1e9)
 	}
 	if to := max(math.Ceil(last), l.FromS); !l.TakenOver && last > 0 && *l.ToS != to {
-		s.wrong("stage %d: agent %s is missing to second %v, and the stage went on to %v without anybody taking its part over", s.Index, a.Name, *l.ToS, last)
+		s.wrong("stage %d: agent %s is missing to second %v, and the stage continued to %v and no agent took over its part", s.Index, a.Name, *l.ToS, last)
 	}
 	if l.TakenOver && s.Script.Policy != "reassign" {
 		s.wrong("stage %d: agent %s was taken over under %s", s.Index, a.Name, s.Script.Policy)
@@ -450,7 +450,7 @@ func (s *stage) judgeUnbegun(lacking []uint64) {
 	// Each slot may have been about to send when its process was killed.
 	if unbegun > s.load.Concurrency {
 		s.Lost += unbegun
-		s.wrong("stage %d: %d requests were begun by nobody, though all that was lost was taken over", s.Index, unbegun)
+		s.wrong("stage %d: %d requests were started by no agent, though all that was lost was taken over", s.Index, unbegun)
 	}
 }
 
@@ -472,7 +472,7 @@ func (s *stage) judgeUnbegunShare(lacking []uint64) {
 	if unbegun := s.unbegun(lacking); unbegun > most &&
 		!slices.ContainsFunc(s.Agents, func(a Agent) bool { return a.Loss != nil && a.Loss.TakenOver }) {
 		s.Lost += unbegun
-		s.wrong("stage %d: %d requests were begun by nobody, and those who were lost owed %d", s.Index, unbegun, most)
+		s.wrong("stage %d: %d requests were started by no agent, and those who were lost owed %d", s.Index, unbegun, most)
 	}
 }
 

@@ -25,7 +25,7 @@ func (j *judge) judgeRows() {
 
 func (j *judge) judgeRow(r *Row) {
 	if !j.isAgent(r.Agent) || r.Observer {
-		j.wrong("stage %d request %d is of %s, who is no agent of the script", r.Stage, r.Index, r.Agent)
+		j.wrong("stage %d request %d is of %s, which is not in the script", r.Stage, r.Index, r.Agent)
 	}
 	if r.ErrorClass != nil {
 		j.wrong("stage %d request %d failed (%s), and no endpoint did", r.Stage, r.Index, *r.ErrorClass)

@@ -63,7 +63,7 @@ func (j *judge) judgeOutcome() {
 	case j.Outcome == "" && (told == nil || !full || !strings.Contains(told.Reason, "no space left")):
 		j.wrong("the result has no end of the run")
 	case !slices.Contains([]string{"done", "failed", ""}, j.Outcome):
-		j.wrong("the run ended as %q, and nobody stopped it", j.Outcome)
+		j.wrong("the run ended as %q, and no one stopped it", j.Outcome)
 	case j.Outcome == "done" && len(j.Results.Stages) < len(j.Script.Loads):
 		j.wrong("the run is done after %d of %d stages", len(j.Results.Stages), len(j.Script.Loads))
 	case j.Outcome == "failed" && (run.Reason == nil || *run.Reason == ""):
