@@ -120,12 +120,12 @@ var ofFindings = []forgery{
 		for i := range e.Results.Stages[0].Agents {
 			e.Results.Stages[0].Agents[i].Loss = nil
 		}
-	}, "not said what was lost"},
+	}, "what was lost is not reported"},
 	{"a loss of two seconds that excuses what is missing later", constant, func(e *Evidence) {
 		l := lossOf(e, 0)
 		to := l.FromS + 2
 		l.ToS = &to
-	}, "without anybody taking its part over"},
+	}, "no agent took over its part"},
 	{"the same, said to be taken over", takenOver, func(e *Evidence) {
 		l := lossOf(e, 0)
 		to := l.FromS + 2
@@ -184,7 +184,7 @@ var ofStages = []forgery{
 var ofRows = []forgery{
 	{"a row twice", complete, func(e *Evidence) { e.Rows = append(e.Rows, e.Rows[3]); recount(e) }, "has 2 rows"},
 	{"a row of another agent", complete, func(e *Evidence) { e.Rows[3].Agent = "agent-9"; recount(e) },
-		"no agent of the script"},
+		"not in the script"},
 	{"a row of an agent that did not send it", complete, func(e *Evidence) { swapAgent(&e.Rows[3]) },
 		"its rows come to"},
 	{"completed, never answered", complete, func(e *Evidence) { served(e, 7).Answered = false }, "was not answered"},
