@@ -25,6 +25,7 @@ import (
 	"github.com/spate-load/spate/agent/yielding"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
@@ -67,19 +68,39 @@ load. It dials the coordinator, so it works behind NAT.`,
 	fs.StringVar(&f.region, "region", "", "region this agent stands in")
 	fs.StringSliceVar(&f.coordinators, "coordinator", nil,
 		"`host:port` of the coordinator, or of several to try in turn, instead of gossip")
-	fs.StringSliceVar(&f.allowed, "allow-target", nil,
-		"`hosts` that this agent may send anything to: names, addresses, networks, each with :PORT or without; * matches no dot (default: all)")
-	fs.StringSliceVar(&f.sources, "source-address", nil,
-		"`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)")
+	fs.StringSliceVar(
+		&f.allowed,
+		"allow-target",
+		nil,
+		"`hosts` that this agent may send anything to: names, addresses, networks, each with :PORT or without; * matches no dot (default: all)",
+	)
+	fs.StringSliceVar(
+		&f.sources,
+		"source-address",
+		nil,
+		"`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)",
+	)
 	fs.Uint32Var(&f.weight, "weight", 1,
 		"share of the load relative to other agents; without one, agents that are all calibrated share it by capacity")
-	fs.StringVar(&f.capacity, "capacity", "",
-		"`file` of spate calibrate that says up to where this machine is exact, or none (default: the one that is kept, if it is of this machine)")
+	fs.StringVar(
+		&f.capacity,
+		"capacity",
+		"",
+		"`file` of spate calibrate that says up to where this machine is exact, or none (default: the one that is kept, if it is of this machine)",
+	)
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
-	fs.Float64Var(&f.maxRate, "max-rate", 0,
-		"most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)")
-	fs.StringVar(&f.datasetDir, "dataset-dir", settings.DatasetDir(),
-		"`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator")
+	fs.Float64Var(
+		&f.maxRate,
+		"max-rate",
+		0,
+		"most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)",
+	)
+	fs.StringVar(
+		&f.datasetDir,
+		"dataset-dir",
+		settings.DatasetDir(),
+		"`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator",
+	)
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 32 << 30}
 	f.keepDatasets.AddFlags(fs, "datasets", "datasets, which come from the coordinator again where they are gone")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
@@ -95,18 +116,18 @@ load. It dials the coordinator, so it works behind NAT.`,
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	settings.Prefer(f.set, "join", "coordinator")
 	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	creds, err := f.tls.Dial(certs.Agent)
 	if err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	if f.name == "" {
 		f.name = defaultName()
 	}
 	exact, err := f.exact(version, logger)
 	if err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	finder, closeFinder, err := f.finder(logger)
 	if err != nil {
@@ -115,7 +136,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	defer closeFinder()
 	memory.CollectLess()
 	if err := f.realtime.Apply(logger); err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
@@ -127,7 +148,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
 	})
 	if err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	stop, err := f.status.Serve(ctx, metrics(a.Stats), healthy(a.Stats), logger)
 	if err != nil {
@@ -145,7 +166,10 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 func (f *flags) check() error {
 	var errs []error
 	if (len(f.coordinators) == 0) == (len(f.gossip.Join) == 0) {
-		errs = append(errs, errors.New("say where the coordinator is: either --join a gossip member, or --coordinator host:port"))
+		errs = append(
+			errs,
+			errors.New("say where the coordinator is: either --join a gossip member, or --coordinator host:port"),
+		)
 	}
 	for _, address := range f.coordinators {
 		if err := settings.CheckAddress(address); err != nil {
@@ -205,7 +229,10 @@ func (f *flags) checkPlain(address string) error {
 	if f.tls.Given() || f.plaintext || settings.Loopback(address) {
 		return nil
 	}
-	return fmt.Errorf("the connection to the coordinator at %s would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network", address)
+	return fmt.Errorf(
+		"the connection to the coordinator at %s would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
+		address,
+	)
 }
 
 // finder finds the coordinator by gossip or in the list of addresses.
@@ -216,7 +243,7 @@ func (f *flags) finder(logger *slog.Logger) (membership.Finder, func(), error) {
 	config, err := f.gossip.Config(f.name, membership.Meta{Role: membership.RoleAgent, Region: f.region},
 		f.plaintext, logger)
 	if err != nil {
-		return nil, nil, daemon.BadInput(err)
+		return nil, nil, command.BadInput(err)
 	}
 	cluster, err := membership.Join(config)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
 )
@@ -56,13 +57,21 @@ meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
 	fs.StringVar(&f.name, "name", host, "name of this coordinator in gossip and logs")
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7700", "`IP:PORT` of the control, metrics and run services")
 	fs.StringVar(&f.dataDir, "data-dir", "runs", "`directory` that the ledgers of runs are kept in")
-	fs.StringVar(&f.datasetDir, "dataset-dir", "",
-		"`directory` that keeps the rows of plans' files, each under its hash, for agents to fetch (default: datasets in --data-dir)")
+	fs.StringVar(
+		&f.datasetDir,
+		"dataset-dir",
+		"",
+		"`directory` that keeps the rows of plans' files, each under its hash, for agents to fetch (default: datasets in --data-dir)",
+	)
 	fs.DurationVar(&f.lease, "lease", 30*time.Second,
 		"how long agents go on without this coordinator before they drain and end their share, at least "+
 			leastLease.String())
-	fs.DurationVar(&f.handover, "reassign-lease", 10*time.Second,
-		"the same in stages with on_agent_loss: reassign, where others take a lost agent's part over as soon as it has passed; no longer than --lease, at least "+leastLease.String())
+	fs.DurationVar(
+		&f.handover,
+		"reassign-lease",
+		10*time.Second,
+		"the same in stages with on_agent_loss: reassign, where others take a lost agent's part over as soon as it has passed; no longer than --lease, at least "+leastLease.String(),
+	)
 	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "most runs that may wait in the queue; more are refused")
 	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
@@ -87,15 +96,15 @@ const leastLease = 5 * time.Second
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	spareProcessor()
 	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	openSink, err := f.influx.Opener(ctx, logger)
 	if err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	gossip, err := f.membership(logger)
 	if err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	c, err := coordinator.New(coordinator.Config{
 		Name: f.name, Version: version, Listen: f.listen, TLS: f.tls.Files, InsecurePlaintext: f.plaintext,
@@ -106,7 +115,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Run: lifecycle.Config{ReassignLease: min(f.handover, f.lease)},
 	})
 	if err != nil {
-		return daemon.BadInput(err)
+		return command.BadInput(err)
 	}
 	stop, err := f.status.Serve(ctx, metrics(c.Stats), func() error { return nil }, logger)
 	if err != nil {
@@ -121,8 +130,14 @@ func (f *flags) check() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(f.listen); err == nil && !f.tls.Given() && !f.plaintext &&
 		!settings.Loopback(f.listen) {
-		errs = append(errs, fmt.Errorf("--listen %s can be reached from beyond this machine and would be plain: give --tls-ca, --tls-cert and "+
-			"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network", f.listen))
+		errs = append(
+			errs,
+			fmt.Errorf(
+				"--listen %s can be reached from beyond this machine and would be plain: give --tls-ca, --tls-cert and "+
+					"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network",
+				f.listen,
+			),
+		)
 	}
 	if f.noGossip && len(f.gossip.Join) > 0 {
 		errs = append(errs, errors.New("--join does not go with --no-gossip"))
@@ -131,7 +146,14 @@ func (f *flags) check() error {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
 	}
 	if f.lease < leastLease {
-		errs = append(errs, fmt.Errorf("--lease %v: want at least %v: agents report each second, and one that misses a few reports is not alone yet", f.lease, leastLease))
+		errs = append(
+			errs,
+			fmt.Errorf(
+				"--lease %v: want at least %v: agents report each second, and one that misses a few reports is not alone yet",
+				f.lease,
+				leastLease,
+			),
+		)
 	}
 	if f.handover < leastLease {
 		errs = append(errs, fmt.Errorf("--reassign-lease %v: want at least %v, as --lease", f.handover, leastLease))

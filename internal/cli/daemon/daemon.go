@@ -14,27 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/reason"
 )
-
-// Exit codes, the same as those of `spate`.
-const (
-	exitDone  = 0
-	exitFault = 1
-	exitInput = 2
-)
-
-// inputError marks a person's mistake.
-type inputError struct{ error }
-
-func (e inputError) Unwrap() error { return e.error }
-
-// BadInput marks an error as a mistake in flags or settings, for which the program exits with 2.
-func BadInput(err error) error { return inputError{err} }
-
-// IsBadInput reports whether BadInput marked an error.
-func IsBadInput(err error) bool { return errors.As(err, new(inputError)) }
 
 // Description is what --help says about a daemon.
 type Description struct {
@@ -65,19 +48,19 @@ Exit codes:
 		SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return BadInput(fmt.Errorf("unknown argument %q\nsee: %s --help", args[0], d.Program))
+				return command.BadInputf("unknown argument %q\nsee: %s --help", args[0], d.Program)
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settings.Apply(cmd); err != nil {
-				return BadInput(err)
+				return command.BadInput(err)
 			}
 			log := newLines(cmd.ErrOrStderr())
 			defer log.close()
 			logger, err := settings.Logger(log, level, format)
 			if err != nil {
-				return BadInput(err)
+				return command.BadInput(err)
 			}
 			ctx, stop := notified(cmd.Context())
 			defer stop()
@@ -89,7 +72,7 @@ Exit codes:
 	cmd.Flags().StringVar(&format, "log-format", "text", "text or json")
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return BadInput(fmt.Errorf("%w\nsee: %s --help", err, d.Program))
+		return command.BadInputf("%w\nsee: %s --help", err, d.Program)
 	})
 	return cmd
 }
@@ -119,14 +102,10 @@ func notified(ctx context.Context) (context.Context, context.CancelFunc) {
 // Main executes the command and returns its exit code.
 func Main(cmd *cobra.Command) int {
 	err := cmd.ExecuteContext(context.Background())
-	if err == nil {
-		return exitDone
+	if err != nil {
+		fmt.Fprintln(os.Stderr, cmd.Name()+": "+reason.Plain(err.Error()))
 	}
-	fmt.Fprintln(os.Stderr, cmd.Name()+": "+reason.Plain(err.Error()))
-	if IsBadInput(err) {
-		return exitInput
-	}
-	return exitFault
+	return command.ExitCode(err)
 }
 
 // Version returns the version that the build set, or else the one in Go's build information.

@@ -10,31 +10,31 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/agentcmd"
+	"github.com/spate-load/spate/internal/cli/calibratecmd"
+	"github.com/spate-load/spate/internal/cli/clustercmd"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/plancmd"
+	"github.com/spate-load/spate/internal/cli/resultscmd"
+	"github.com/spate-load/spate/internal/cli/runcmd"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/simulatecmd"
 	"github.com/spate-load/spate/internal/reason"
 )
-
-// version is the program's version. Main sets it.
-var version = ""
 
 // Main executes the command line and returns the exit code. build is the version that the build was given, or empty.
 // Main blocks until the command has ended.
 func Main(build string) int {
-	version = build
-	root := newRoot()
+	root := newRoot(daemon.Version(build))
 	err := root.ExecuteContext(context.Background())
-	if err != nil && !errors.Is(err, errAlreadySaid) {
+	if err != nil && !errors.Is(err, command.ErrPrinted) {
 		fmt.Fprintln(os.Stderr, "spate: "+reason.Plain(err.Error()))
 	}
-	return exitCode(err)
+	return command.ExitCode(err)
 }
 
-// errAlreadySaid goes with an exit code whose reason the command has already printed.
-var errAlreadySaid = errors.New("see above")
-
-func newRoot() *cobra.Command {
+func newRoot(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "spate",
 		Short: "Distributed load generator for LLM serving",
@@ -44,7 +44,7 @@ numbers that can be trusted.
 A plan says what to test: targets x workloads x loads. Each combination is a stage. "spate run" runs a plan on this machine, or on a
 coordinator and its agents with --coordinator. "spate plans" lists the plans that ship with Spate, "spate plan new" writes one of your own.
 
-` + exitHelp,
+` + command.ExitHelp,
 		Example: `  spate run quickstart
   spate plans
   spate plan show slo-search
@@ -54,7 +54,7 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
   spate run --coordinator 127.0.0.1:7700 plan.yaml`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       daemon.Version(version),
+		Version:       version,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return unknownCommand(cmd, args[0])
@@ -63,25 +63,19 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return badInput(settings.Apply(cmd))
+			return command.BadInput(settings.Apply(cmd))
 		},
 	}
 	settings.AddFlag(root)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newPlans(), newPlan(), newValidate(), newReport(), newSimulate(), newAgents(), newRuns(),
-		newDatasets(), newFollow(),
-		newResume(), newStop(), newFetch(), newExport(), newCerts(), newCalibrate(), newExitCodes(), newVersion(),
-		agentcmd.New("spate agent", root.Version), coordinatorcmd.New("spate coordinator", root.Version))
+	root.AddCommand(
+		runcmd.NewRun(version), runcmd.NewResume(version), runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
+		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(),
+		resultscmd.NewReport(), resultscmd.NewExport(),
+		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
+		simulatecmd.New(), calibratecmd.New(version), command.NewExitCodes(), newVersion(version),
+		agentcmd.New("spate agent", version), coordinatorcmd.New("spate coordinator", version),
+	)
 	completeValues(root)
 	return root
-}
-
-// arguments wraps a check of positional arguments so that mistakes in them exit with the code for bad input.
-func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return badInputf("%w\nsee: %s --help", err, cmd.CommandPath())
-		}
-		return nil
-	}
 }

@@ -17,7 +17,7 @@ import (
 func completed(t *testing.T, words ...string) []string {
 	t.Helper()
 	var out bytes.Buffer
-	root := newRoot()
+	root := newRoot("")
 	root.SetOut(&out)
 	root.SetErr(&bytes.Buffer{})
 	root.SetArgs(append([]string{cobra.ShellCompNoDescRequestCmd}, words...))
@@ -72,7 +72,7 @@ func TestFlagsThatListWordsCompleteThem(t *testing.T) {
 			visit(sub)
 		}
 	}
-	visit(newRoot())
+	visit(newRoot(""))
 	if seen < 5 {
 		t.Errorf("only %d flags list words", seen)
 	}

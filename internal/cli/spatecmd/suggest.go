@@ -8,16 +8,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/internal/cli/daemon"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/nearest"
 )
 
 // newVersion makes a command that prints the same as --version.
-func newVersion() *cobra.Command {
+func newVersion(version string) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: arguments(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Args: command.Arguments(cobra.NoArgs),
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "spate version "+daemon.Version(version))
+			fmt.Fprintln(cmd.OutOrStdout(), "spate version "+version)
 		},
 	}
 }
@@ -30,7 +30,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return badInputf("unknown command %q%s\nsee: %s --help", name, meantWords(nearest.To(name, names)),
+	return command.BadInputf("unknown command %q%s\nsee: %s --help", name, meantWords(nearest.To(name, names)),
 		cmd.CommandPath())
 }
 
@@ -47,7 +47,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = meantWords("--" + near)
 		}
 	}
-	return badInputf("%w%s\nsee: %s --help", err, hint, cmd.CommandPath())
+	return command.BadInputf("%w%s\nsee: %s --help", err, hint, cmd.CommandPath())
 }
 
 func meantWords(name string) string {

@@ -1,0 +1,227 @@
+// Package calibratecmd is `spate calibrate`: it finds the load up to which this machine's agent is exact.
+package calibratecmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/agent/calibration"
+	"github.com/spate-load/spate/agent/capacity"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+)
+
+// calibrateFlags are the flags of `spate calibrate`.
+type calibrateFlags struct {
+	version  string
+	streams  []int
+	starts   []float64
+	duration time.Duration
+	step     time.Duration
+	spread   bool
+	quick    bool
+	cores    int
+	budget   time.Duration
+	late     time.Duration
+	json     string
+	out      string
+	forget   bool
+}
+
+// Loads that are tried by default.
+var (
+	allStreams   = []int{100, 250, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12000, 16000, 19000}
+	quickStreams = []int{50, 250, 1000}
+	allStarts    = []float64{500, 1000, 2000, 4000, 6000, 8000, 10000, 15000, 20000, 30000}
+	quickStarts  = []float64{500, 2000}
+)
+
+// mostTime is how long all loads but the last may take.
+const mostTime = 110 * time.Second
+
+// New makes the command. version is the program's.
+func New(version string) *cobra.Command {
+	f := &calibrateFlags{version: version}
+	cmd := &cobra.Command{
+		Use:   "calibrate",
+		Short: "Find out how exact this machine's agent is, and up to which load",
+		Long: `Run this machine's agent against the simulator, each a process of its own and on cores of its own, at rising load, and compare every time the
+agent takes with the truth that the simulator puts into its frames. It prints the errors of TTFT, ITL and E2E by the kernel's receive stamp,
+which results are made of, beside those by the program's own clock, and then the highest load at which this machine stays exact. That is
+kept, and spate-agent tells it to the coordinator, which shares loads out by it. It takes about two minutes; nothing leaves loopback.
+
+A load is safe if the stamps' error stays within --budget at p99, at most 0.1 % of frames share a read with the one before, at least 99 %
+of it is reached and, for starts, they are late by no more than --late at p99. One that is not is tried once more.
+
+Exit codes:
+  0  a safe limit was found
+  1  a fault of Spate or of this machine
+  2  a mistake in a flag, or this machine has no room for a load that was asked for; nothing was started
+  3  not even the lowest load was safe: nothing was kept
+  4  stopped by a person: nothing was kept`,
+		Example: `  spate calibrate
+  spate calibrate --quick
+  spate calibrate --spread --streams 500,1000,2000 --starts 4000 --duration 10s --json calibration.json
+  spate calibrate --cores 3 --out capacity.json`,
+		Args: command.Arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.IntSliceVar(&f.streams, "streams", nil,
+		"closed loop: `streams` at once, rising, all of which are measured (default: 100 to what is safe)")
+	fs.Float64SliceVar(&f.starts, "starts", nil,
+		"open loop: short `requests` per second, rising, all of which are measured (default: 500 to what is safe)")
+	command.HideEmptyLists(fs)
+	fs.DurationVar(&f.duration, "duration", 4*time.Second, "how long each load is measured, once it stands")
+	fs.DurationVar(&f.step, "step", 20*time.Millisecond, "time between two tokens of a stream")
+	fs.BoolVar(&f.spread, "spread", false,
+		"streams tick one after another (default: all at once, as engines that batch send)")
+	fs.BoolVar(&f.quick, "quick", false, "a few loads, 1.5 s each: a look, in about 20 s")
+	fs.IntVar(&f.cores, "cores", 0,
+		"`cores` that the agent has to itself; the simulator has the others (default: half of them)")
+	fs.DurationVar(&f.budget, "budget", calibration.DefaultError,
+		"largest p99 of the stamps' error at which a load is safe")
+	fs.DurationVar(&f.late, "late", calibration.DefaultLateness,
+		"largest p99 of the lateness of starts at which a load is safe")
+	fs.StringVar(&f.json, "json", "", "write all that was measured to this `file`")
+	fs.StringVar(&f.out, "out", capacity.DefaultPath(),
+		"`file` that keeps the limit; spate-agent reads the default one by itself")
+	fs.BoolVar(&f.forget, "no-keep", false, "keep no limit")
+	settings.TypedOnly(fs, "streams", "starts", "duration", "step", "spread", "quick", "cores", "budget", "late",
+		"json", "out", "no-keep")
+	cmd.AddCommand(newCalibrated("agent", func(in io.Reader, out, errs io.Writer) error {
+		return calibration.ServeAgent(in, out, errs, version)
+	}), newCalibrated("simulator", func(in io.Reader, out,
+		_ io.Writer) error {
+		return calibration.ServeSimulator(in, out)
+	}))
+	return cmd
+}
+
+// newCalibrated makes the command of a process that `spate calibrate` starts. The process ends with its input. It
+// ignores Ctrl-C: its parent, which also receives Ctrl-C, ends it.
+func newCalibrated(name string, serve func(in io.Reader, out, errs io.Writer) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, Args: cobra.NoArgs, Short: "A process of spate calibrate",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(os.Interrupt)
+			return serve(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+}
+
+func (f *calibrateFlags) run(cmd *cobra.Command) error {
+	config, err := f.config(cmd)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	cores, err := config.SplitCores()
+	if err != nil {
+		return command.BadInput(err)
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := newCalibrationProgress(cmd.ErrOrStderr(), len(config.Streams)+len(config.Starts), config.Window)
+	defer p.close()
+	sheet := &calibrationSheet{Machine: capacity.ThisMachine(f.version), Cores: cores, Step: config.Step,
+		Spread: config.Spread, Rules: config.Rules}
+	config.OnStart = p.began
+	config.OnMeasured = func(r calibration.Row) { p.measured(&r); sheet.Rows = append(sheet.Rows, r) }
+	fmt.Fprintln(cmd.ErrOrStderr(), sheet.headline())
+	began := time.Now()
+	limit, err := calibration.Calibrate(ctx, config)
+	p.close()
+	sheet.Took, sheet.Limit = time.Since(began), limit
+	if ctx.Err() != nil {
+		return command.Exit(command.ExitStopped, errors.Join(errors.New("stopped: no limit was kept"),
+			sheet.writeTables(cmd.OutOrStdout())))
+	}
+	if err != nil {
+		return fmt.Errorf("calibration: %w", err)
+	}
+	return f.conclude(cmd, sheet)
+}
+
+// conclude prints and saves what was found.
+func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) error {
+	if err := sheet.writeTables(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if err := sheet.writeLimit(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if f.json != "" {
+		if err := sheet.writeJSON(f.json); err != nil {
+			return err
+		}
+	}
+	if sheet.Limit.Streams == 0 && sheet.Limit.StartsPerSecond == 0 {
+		return command.Exit(command.ExitFailed, errors.New("no load was safe: nothing was kept"))
+	}
+	if f.forget {
+		return nil
+	}
+	if err := capacity.Write(f.out, sheet.capacity()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Kept in %s\n", f.out)
+	return err
+}
+
+// config returns the configuration that the flags ask for. It checks that the machine has room for it.
+func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return calibration.Config{}, fmt.Errorf("the program's own file: %w", err)
+	}
+	c := calibration.Config{
+		Agent: []string{self, "calibrate", "agent"}, Simulator: []string{self, "calibrate", "simulator"},
+		Cores: f.cores, Step: f.step, Spread: f.spread, Streams: f.streams, Starts: f.starts, Window: f.duration,
+		Rules: calibration.Rules{Error: f.budget, Lateness: f.late},
+	}
+	c.MeasureAll = len(c.Streams)+len(c.Starts) > 0
+	if f.quick && !settings.Typed(cmd.Flags(), "duration") {
+		c.Window = 1500 * time.Millisecond
+	}
+	switch {
+	case c.MeasureAll:
+	case f.quick:
+		c.Streams, c.Starts, c.MaxDuration = quickStreams, quickStarts, mostTime
+	default:
+		c.Streams, c.Starts, c.MaxDuration = allStreams, allStarts, mostTime
+	}
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
+	return c, f.fit(cmd, &c)
+}
+
+// fit drops loads that the machine has no room for, with a message. If the loads were given by flags, it fails instead.
+func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
+	for i, n := range c.Streams {
+		err := calibration.CheckRoom(n)
+		switch {
+		case err == nil:
+		case c.MeasureAll || i == 0:
+			return err
+		default:
+			fmt.Fprintf(
+				cmd.ErrOrStderr(),
+				"No more than %s are tried: %v\n",
+				terminal.Count(uint64(c.Streams[i-1]), "stream"),
+				err,
+			)
+			c.Streams = c.Streams[:i]
+			return nil
+		}
+	}
+	return nil
+}

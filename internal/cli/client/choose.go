@@ -1,0 +1,86 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/internal/cli/terminal"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// latest names the run that was submitted last.
+const latest = "latest"
+
+// RunHelp says in --help how to name a run.
+const RunHelp = `RUN is the id of a run, a beginning of it that no other run has, or "latest", the run that was submitted last.`
+
+// named finds the run that a person means: by its ID, by a unique prefix of it, or as the latest.
+func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error) {
+	if len(runs) == 0 {
+		return nil, errors.New("the coordinator has no runs")
+	}
+	if name == latest {
+		return slices.MaxFunc(runs, func(a, b *spatev1.RunSummary) int {
+			return a.GetSubmitTime().AsTime().Compare(b.GetSubmitTime().AsTime())
+		}), nil
+	}
+	var found []*spatev1.RunSummary
+	for _, r := range runs {
+		if r.GetRunId() == name {
+			return r, nil
+		}
+		if name != "" && strings.HasPrefix(r.GetRunId(), name) {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("no run is called %q; the newest are %s", name, terminal.Shorten(ids(runs), 3))
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf(
+		"%d runs begin with %q: %s; give more of the id",
+		len(found),
+		name,
+		terminal.Shorten(ids(found), 3),
+	)
+}
+
+func ids(runs []*spatev1.RunSummary) []string {
+	var all []string
+	for _, r := range runs {
+		all = append(all, r.GetRunId())
+	}
+	return all
+}
+
+// GoesOn reports whether a run waits or is in progress.
+func GoesOn(r *spatev1.RunSummary) bool {
+	return r.GetState() == spatev1.RunState_RUN_STATE_WAITING || r.GetState() == spatev1.RunState_RUN_STATE_RUNNING
+}
+
+// StateWords returns the state of a run. For a run that has ended, it says how.
+func StateWords(r *spatev1.RunSummary) string {
+	switch r.GetState() {
+	case spatev1.RunState_RUN_STATE_WAITING, spatev1.RunState_RUN_STATE_RUNNING, spatev1.RunState_RUN_STATE_BROKEN:
+		return strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_"))
+	case spatev1.RunState_RUN_STATE_ENDED:
+		if r.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !r.GetComplete() {
+			return "incomplete"
+		}
+		return OutcomeWords(r.GetOutcome())
+	default:
+		return "n/a"
+	}
+}
+
+// OutcomeWords says how a run ended.
+func OutcomeWords(o spatev1.Outcome) string {
+	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
+		return "n/a"
+	}
+	return strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
+}

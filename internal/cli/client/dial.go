@@ -1,0 +1,53 @@
+package client
+
+import (
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/reason"
+)
+
+// Dial connects to a coordinator's services. It detects a silent coordinator, so that nobody waits for one for ever.
+func Dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
+	if err := settings.CheckAddress(address); err != nil {
+		return nil, command.BadInputf("--coordinator %w", err)
+	}
+	creds, err := tls.Dial(certs.Client)
+	if err != nil {
+		return nil, command.BadInputf("--tls-cert: %w", err)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnecting, MinConnectTimeout: 5 * time.Second}))
+	if err != nil {
+		return nil, command.BadInputf("--coordinator %q: %w", address, err)
+	}
+	return conn, nil
+}
+
+// reconnecting is how soon a broken connection is retried: a person waits for it.
+var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+	MaxDelay: 2 * time.Second}
+
+// Unreachable returns an error that says what to do about a coordinator that cannot be reached. Nothing was started.
+func Unreachable(address string, err error) error {
+	if status.Code(err) == codes.PermissionDenied {
+		return command.BadInputf("the coordinator at %s refuses this: %s", address, status.Convert(err).Message())
+	}
+	return command.BadInputf("the coordinator at %s cannot be reached: %s", address, reason.Of(err))
+}
+
+// NeverConnected reports whether a call failed before it can have reached the coordinator, judging by gRPC's message.
+func NeverConnected(message string) bool {
+	return strings.Contains(message, "Error while dialing: ") || strings.Contains(message, "name resolver error") ||
+		strings.Contains(message, "handshake failed")
+}

@@ -1,0 +1,203 @@
+// Package clustercmd has the commands about a cluster: agents, runs, datasets, certs.
+package clustercmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// NewAgents makes `spate agents`.
+func NewAgents() *cobra.Command {
+	var f client.Flags
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "agents --coordinator HOST:PORT",
+		Short: "List the agents that a coordinator knows",
+		Long: `List the agents that a coordinator knows: where they are, how much they take on and how they do.
+
+HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), or "found" (seen by gossip, but not connected: its
+log says why). STREAMS are the requests in flight that it takes on, CPU the cores that it uses now, and CLOCK is how well its clock is
+known. EXACT TO is the streams and frames per second up to which its machine stayed exact in "spate calibrate"; n/a: it was not calibrated.
+A terminal that is too narrow for all columns goes without the last ones; --output json has all, with offsets and addresses.`,
+		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
+		Args:    command.Arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			conn, err := f.Connect()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
+			defer cancel()
+			list, err := spatev1.NewRunServiceClient(conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
+			if err != nil {
+				return client.Unreachable(f.Coordinator, err)
+			}
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), agentsAsJSON(list.GetAgents()))
+			}
+			return writeAgents(cmd.OutOrStdout(), list.GetAgents())
+		},
+	}
+	f.Add(cmd.Flags())
+	output.add(cmd.Flags())
+	return cmd
+}
+
+// writeAgents prints agents as a table.
+func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
+	if len(agents) == 0 {
+		_, err := fmt.Fprintln(w,
+			"No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
+		return err
+	}
+	t := &terminal.Table{Right: []bool{false, false, false, true, true, true, true, true, true, true, false, false}}
+	t.Row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "EXACT TO",
+		"HOST", "VERSION")
+	for _, s := range agents {
+		a, h := s.GetAgent(), s.GetHeartbeat()
+		inFlight, cpu, clock := "n/a", "n/a", "n/a"
+		if h != nil {
+			inFlight, cpu = terminal.Thousands(uint64(h.GetInFlight())), fmt.Sprintf("%.2f", h.GetCpuCores())
+			if h.GetClockUncertaintyNs() > 0 {
+				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
+			}
+		}
+		t.Row(
+			a.GetName(),
+			terminal.Known(a.GetRegion()),
+			healthWords(s),
+			positive(a.GetWeight()),
+			positive(a.GetCores()),
+			positive(a.GetMaxStreams()),
+			inFlight,
+			cpu,
+			clock,
+			exactTo(a.GetCapacity()),
+			terminal.Known(a.GetHost()),
+			terminal.Known(a.GetVersion()),
+		)
+	}
+	t.Narrow(terminal.Width(w))
+	return t.Write(w)
+}
+
+// agentJSON is an agent in the JSON list. Unknown values are null.
+type agentJSON struct {
+	Name             string   `json:"name"`
+	Region           *string  `json:"region"`
+	Health           string   `json:"health"`
+	Weight           *uint32  `json:"weight"`
+	Cores            *uint32  `json:"cores"`
+	MaxStreams       *uint32  `json:"max_streams"`
+	MaxRate          *float64 `json:"max_rate"`
+	InFlight         *uint32  `json:"in_flight"`
+	CPUCores         *float64 `json:"cpu_cores"`
+	ClockOffset      *int64   `json:"clock_offset_ns"`
+	ClockUncertainty *int64   `json:"clock_uncertainty_ns"`
+	WeightGiven      *bool    `json:"weight_given"`
+	Capacity         *exact   `json:"capacity"`
+	SilentFor        *float64 `json:"silent_for_seconds"`
+	Address          *string  `json:"address"`
+	Host             *string  `json:"host"`
+	Version          *string  `json:"version"`
+}
+
+func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
+	list := make([]agentJSON, 0, len(agents))
+	for _, s := range agents {
+		a := s.GetAgent()
+		one := agentJSON{
+			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()),
+			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
+			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
+			Version: given(a.GetVersion()),
+			Address: given(s.GetAddress()), Capacity: exactOf(a.GetCapacity()),
+		}
+		if a.GetWeight() > 0 { // otherwise gossip has found it, and nothing else is known
+			said := a.GetWeightGiven()
+			one.WeightGiven = &said
+		}
+		if s.GetSilentFor() != nil {
+			silent := s.GetSilentFor().AsDuration().Seconds()
+			one.SilentFor = &silent
+		}
+		if h := s.GetHeartbeat(); h != nil {
+			inFlight, cpu := h.GetInFlight(), h.GetCpuCores()
+			one.InFlight, one.CPUCores, one.ClockUncertainty = &inFlight, &cpu, given(h.GetClockUncertaintyNs())
+			if one.ClockUncertainty != nil {
+				offset := h.GetClockOffsetNs()
+				one.ClockOffset = &offset
+			}
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// exact is what calibration found for an agent's machine. Values that were not measured are null.
+type exact struct {
+	Streams         *uint32  `json:"streams"`
+	FramesPerSecond *float64 `json:"frames_per_second"`
+	StartsPerSecond *float64 `json:"starts_per_second"`
+	MeasuredAt      *string  `json:"measured_at"`
+}
+
+func exactOf(c *spatev1.Capacity) *exact {
+	if c == nil {
+		return nil
+	}
+	return &exact{given(c.GetStreams()), given(c.GetFramesPerSecond()), given(c.GetStartsPerSecond()),
+		stamp(c.GetMeasuredAt())}
+}
+
+// exactTo formats the same for people: "1,000 at 50,000/s".
+func exactTo(c *spatev1.Capacity) string {
+	if c.GetStreams() == 0 {
+		return "n/a"
+	}
+	return terminal.Thousands(uint64(c.GetStreams())) + " at " + terminal.Whole(c.GetFramesPerSecond()) + "/s"
+}
+
+// healthWords returns an agent's health, and how long a silent agent has been silent.
+func healthWords(s *spatev1.AgentStatus) string {
+	text := health(s.GetHealth())
+	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
+		text += " " + terminal.Span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
+	}
+	return text
+}
+
+func health(h spatev1.AgentHealth) string {
+	switch h {
+	case spatev1.AgentHealth_AGENT_HEALTH_READY:
+		return "ready"
+	case spatev1.AgentHealth_AGENT_HEALTH_BUSY:
+		return "busy"
+	case spatev1.AgentHealth_AGENT_HEALTH_SILENT:
+		return "silent"
+	case spatev1.AgentHealth_AGENT_HEALTH_FOUND:
+		return "found"
+	default:
+		return "n/a"
+	}
+}
+
+func positive(n uint32) string {
+	if n == 0 {
+		return "n/a"
+	}
+	return terminal.Thousands(uint64(n))
+}

@@ -1,0 +1,181 @@
+package clustercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/retention"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
+)
+
+// removeFlags are the flags of `spate runs rm`.
+type removeFlags struct {
+	client client.Flags
+	dir    string
+	keep   settings.Keep
+	dryRun bool
+}
+
+func newRunsRemove() *cobra.Command {
+	f := &removeFlags{}
+	cmd := &cobra.Command{
+		Use:   "rm RUN...",
+		Short: "Remove runs, here or on a coordinator",
+		Long: `Remove runs with all their files. With --coordinator a RUN is the id of a run there, or the beginning of it; a run that goes on or waits is
+refused. Without, it is a run directory of this machine. In place of names, --keep-runs, --keep-runs-for and --keep-runs-size remove the run
+directories under --dir that are beyond them, the oldest first; runs that have no end, or points that wait for a database, stay.
+--dry-run only says what would be removed.`,
+		Example: "  spate runs rm quickstart-20260329T101112Z-0a1b2c --coordinator 127.0.0.1:7700\n  spate runs rm runs/quickstart-20260329T101112Z-0a1b2c\n" +
+			"  spate runs rm --keep-runs 20 --keep-runs-for 720h --dry-run",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.client.Add(cmd.Flags())
+	cmd.Flags().StringVar(&f.dir, "dir", "runs", "`directory` of run directories that the limits are about")
+	f.keep.AddFlags(cmd.Flags(), "runs", "runs under --dir that have ended")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "remove nothing, only say what would be")
+	settings.TypedOnly(cmd.Flags(), "keep-runs", "keep-runs-for", "keep-runs-size", "dry-run")
+	return cmd
+}
+
+// run checks the arguments and removes runs.
+func (f *removeFlags) run(cmd *cobra.Command, args []string) error {
+	limits := f.keep.Limits()
+	if err := f.keep.Check("runs"); err != nil {
+		return command.BadInput(err)
+	}
+	switch limited := limits != (retention.Limits{}); {
+	case limited == (len(args) > 0):
+		return command.BadInputf(
+			"name runs, or give one of --keep-runs, --keep-runs-for and --keep-runs-size\nsee: spate runs rm --help",
+		)
+	case limited && f.client.Coordinator != "":
+		return command.BadInputf(
+			"a coordinator keeps to limits of its own: start it with --keep-runs, --keep-runs-for or --keep-runs-size, or name runs",
+		)
+	case f.client.Coordinator != "":
+		return f.there(cmd.Context(), cmd.OutOrStdout(), args)
+	case limited:
+		dirs, err := f.beyond(limits, time.Now())
+		if err != nil {
+			return command.BadInput(err)
+		}
+		return f.here(cmd.OutOrStdout(), dirs)
+	}
+	return f.here(cmd.OutOrStdout(), args)
+}
+
+// there removes runs of a coordinator.
+func (f *removeFlags) there(ctx context.Context, out io.Writer, names []string) error {
+	conn, err := f.client.Connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	service := spatev1.NewRunServiceClient(conn)
+	for _, name := range names {
+		run, err := f.client.Find(ctx, service, name)
+		if err != nil {
+			return err
+		}
+		if !f.dryRun {
+			if _, err := service.RemoveRun(ctx, &spatev1.RemoveRunRequest{RunId: run.GetRunId()}); err != nil {
+				return client.Unreachable(f.client.Coordinator, err)
+			}
+		}
+		f.said(out, run.GetRunId())
+	}
+	return nil
+}
+
+// said says what was removed.
+func (f *removeFlags) said(out io.Writer, what string) {
+	if f.dryRun {
+		fmt.Fprintln(out, "would remove "+what)
+		return
+	}
+	fmt.Fprintln(out, "removed "+what)
+}
+
+// here removes run directories. It checks all of them first, so that a mistake removes nothing.
+func (f *removeFlags) here(out io.Writer, dirs []string) error {
+	for _, dir := range dirs {
+		if err := removable(dir); err != nil {
+			return command.BadInput(err)
+		}
+	}
+	for _, dir := range dirs {
+		if !f.dryRun {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
+		f.said(out, dir)
+	}
+	return nil
+}
+
+// removable refuses a directory that is not a run directory, or that a process is writing.
+func removable(dir string) error {
+	switch err := ledger.Peek(filepath.Join(dir, report.LedgerFile), func(*ledger.Ledger) error { return nil }); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is no run directory: there is no %s in it, and nothing is removed", dir,
+			report.LedgerFile)
+	case errors.Is(err, ledger.ErrLocked):
+		return fmt.Errorf("the run in %s goes on: nothing is removed", dir)
+	}
+	return nil
+}
+
+// beyond returns the run directories beyond the limits. Runs without an end are held, and so are runs whose points wait
+// for a database.
+func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []string, err error) {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	var items []retention.Item
+	for _, e := range entries {
+		dir := filepath.Join(f.dir, e.Name())
+		if item, ok := runItem(dir); ok {
+			items = append(items, item)
+		}
+	}
+	for _, i := range limits.Excess(items, now) {
+		dirs = append(dirs, i.Name)
+	}
+	return dirs, nil
+}
+
+// runItem returns a run directory as an item, or false if dir is not a run directory.
+func runItem(dir string) (retention.Item, bool) {
+	path := filepath.Join(dir, report.LedgerFile)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return retention.Item{}, false
+	}
+	item := retention.Item{Name: dir, Used: info.ModTime(), Held: true}
+	err = ledger.Peek(path, func(l *ledger.Ledger) error {
+		run, err := l.Run()
+		if end := run.GetEndTime(); end != nil {
+			item.Used, item.Held = end.AsTime(), false
+		}
+		return err
+	})
+	item.Held = item.Held || err != nil || sink.Waits(dir)
+	item.Bytes = retention.SizeOf(dir)
+	return item, true
+}

@@ -1,0 +1,154 @@
+package clustercmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// NewRuns makes `spate runs` and its subcommand rm.
+func NewRuns() *cobra.Command {
+	var f client.Flags
+	var output outputFlag
+	var limit uint32
+	cmd := &cobra.Command{
+		Use:   "runs --coordinator HOST:PORT",
+		Short: "List the runs of a coordinator",
+		Long: `List the runs of a coordinator: those that wait, the one in progress, and those that have ended, the newest first.
+
+STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but something is missing from its result), "failed", "stopped", or "broken" (its
+coordinator died and the run was not gone on with). TIME is from its begin to its end, or until now; STAGES are those that have ended, of
+those that there are at most; VERDICT is the one on its measurements; BY is the name in the certificate of who submitted it. Times of day are this machine's. A terminal that is
+too narrow for all columns goes without the last ones.`,
+		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
+		Args:    command.Arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.check(); err != nil {
+				return err
+			}
+			conn, err := f.Connect()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			runs, err := f.ListRuns(cmd.Context(), spatev1.NewRunServiceClient(conn), limit)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), runsAsJSON(runs))
+			}
+			return writeRuns(cmd.OutOrStdout(), runs, time.Now())
+		},
+	}
+	cmd.AddCommand(newRunsRemove())
+	f.Add(cmd.Flags())
+	output.add(cmd.Flags())
+	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most so many runs, the newest")
+	return cmd
+}
+
+// writeRuns prints runs as a table. If a terminal is too narrow for all columns, the last ones are omitted.
+func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
+	if len(runs) == 0 {
+		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run --coordinator HOST:PORT PLAN.yaml")
+		return err
+	}
+	t := &terminal.Table{Right: []bool{false, false, false, true, true, false, false}}
+	t.Row("RUN", "STATE", "BEGAN", "TIME", "STAGES", "VERDICT", "BY")
+	for _, r := range runs {
+		t.Row(
+			r.GetRunId(),
+			client.StateWords(r),
+			beganWords(r),
+			lasted(r, now),
+			stagesDone(r),
+			terminal.Known(r.GetVerdict()),
+			terminal.Known(r.GetSubmitter()),
+		)
+	}
+	t.Narrow(terminal.Width(w))
+	return t.Write(w)
+}
+
+func beganWords(r *spatev1.RunSummary) string {
+	if r.GetBeginTime() == nil {
+		return "n/a"
+	}
+	return r.GetBeginTime().AsTime().Local().Format("2006-01-02 15:04")
+}
+
+// lasted returns how long a run took, or has taken so far.
+func lasted(r *spatev1.RunSummary, now time.Time) string {
+	seconds := secondsOf(r)
+	if seconds == nil && r.GetState() == spatev1.RunState_RUN_STATE_RUNNING && r.GetBeginTime() != nil {
+		return terminal.Span(max(0, now.Sub(r.GetBeginTime().AsTime()).Round(time.Second).Seconds()))
+	}
+	if seconds == nil {
+		return "n/a"
+	}
+	return terminal.Span(time.Duration(*seconds * float64(time.Second)).Round(time.Second).Seconds())
+}
+
+// secondsOf returns how long a run took. nil: it has not ended, or the time of its end is not known.
+func secondsOf(r *spatev1.RunSummary) *float64 {
+	if r.GetBeginTime() == nil || r.GetEndTime() == nil {
+		return nil
+	}
+	seconds := r.GetEndTime().AsTime().Sub(r.GetBeginTime().AsTime()).Seconds()
+	return &seconds
+}
+
+func stagesDone(r *spatev1.RunSummary) string {
+	return fmt.Sprintf(
+		"%s/%s",
+		terminal.Thousands(uint64(r.GetStagesEnded())),
+		terminal.Thousands(uint64(r.GetStages())),
+	)
+}
+
+// runJSON is a run in the JSON list. Values that are not known, or not known yet, are null.
+type runJSON struct {
+	ID            string   `json:"id"`
+	Plan          *string  `json:"plan"`
+	State         string   `json:"state"`
+	SubmitTime    *string  `json:"submit_time"`
+	BeginTime     *string  `json:"begin_time"`
+	EndTime       *string  `json:"end_time"`
+	DurationSec   *float64 `json:"duration_seconds"`
+	StagesEnded   uint32   `json:"stages_ended"`
+	StagesPlanned uint32   `json:"stages_planned"`
+	Outcome       *string  `json:"outcome"`
+	Complete      *bool    `json:"complete"`
+	Reason        *string  `json:"reason"`
+	Verdict       *string  `json:"verdict"`
+	Submitter     *string  `json:"submitter"`
+}
+
+func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
+	list := make([]runJSON, 0, len(runs))
+	for _, r := range runs {
+		one := runJSON{
+			ID: r.GetRunId(), Plan: given(r.GetPlan()),
+			State:      strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_")),
+			SubmitTime: stamp(r.GetSubmitTime()), BeginTime: stamp(r.GetBeginTime()), EndTime: stamp(r.GetEndTime()),
+			DurationSec: secondsOf(r),
+			StagesEnded: r.GetStagesEnded(), StagesPlanned: r.GetStages(), Reason: given(r.GetReason()),
+			Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
+		}
+		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
+			outcome, complete := client.OutcomeWords(r.GetOutcome()), r.GetComplete()
+			one.Outcome, one.Complete = &outcome, &complete
+		}
+		list = append(list, one)
+	}
+	return list
+}

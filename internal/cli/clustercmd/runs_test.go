@@ -1,0 +1,76 @@
+package clustercmd
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/cli/clienttest"
+	"github.com/spate-load/spate/internal/cli/command"
+)
+
+func TestRunsTable(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+	var out strings.Builder
+	if err := writeRuns(&out, clienttest.OfAllKinds(), time.Unix(1090, 5e8)); err != nil {
+		t.Fatal(err)
+	}
+	const want = `RUN      STATE       BEGAN              TIME  STAGES  VERDICT  BY
+quick-3  waiting     n/a                 n/a     0/4  n/a      n/a
+quick-2  running     1970-01-01 00:16  1m31s     2/4  n/a      me
+quick-1  done        1970-01-01 00:01   2m5s     4/4  SUSPECT  n/a
+quick-0  incomplete  1970-01-01 00:01     1m     4/4  n/a      n/a
+old-2    failed      1970-01-01 00:01     1s     0/4  n/a      n/a
+old-1    broken      n/a                 n/a     0/4  n/a      n/a
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestRunsCommand(t *testing.T) {
+	service := &clienttest.FakeService{}
+	address, _ := service.Serve(t, "127.0.0.1:0")
+	if code, out, _ := clienttest.Run(t, []*cobra.Command{NewRuns()}, "runs", "--coordinator", address); code != command.ExitDone ||
+		!strings.HasPrefix(out, "No runs. Submit one with: ") {
+		t.Errorf("code %d, %s", code, out)
+	}
+	if code, out, _ := clienttest.Run(t, []*cobra.Command{NewRuns()}, "runs", "--coordinator", address, "--output", "json"); code != command.ExitDone ||
+		out != "[]\n" {
+		t.Errorf("code %d, %s", code, out)
+	}
+	service.Set(func() { service.Runs = clienttest.OfAllKinds() })
+	code, out, _ := clienttest.Run(
+		t,
+		[]*cobra.Command{NewRuns()},
+		"runs",
+		"--coordinator",
+		address,
+		"--output",
+		"json",
+		"--limit",
+		"5",
+	)
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(out), &list); code != command.ExitDone || err != nil || len(list) != 5 {
+		t.Fatalf("code %d, %v, %s", code, err, out)
+	}
+	for i, want := range []string{
+		`{"begin_time":null,"complete":null,"duration_seconds":null,"end_time":null,"id":"quick-3","outcome":null,"plan":"quick","reason":null,"stages_ended":0,"stages_planned":4,"state":"waiting","submit_time":"1970-01-01T00:33:20Z","submitter":null,"verdict":null}`,
+		`{"begin_time":"1970-01-01T00:16:40Z","complete":null,"duration_seconds":null,"end_time":null,"id":"quick-2","outcome":null,"plan":null,"reason":null,"stages_ended":2,"stages_planned":4,"state":"running","submit_time":"1970-01-01T00:16:40Z","submitter":"me","verdict":null}`,
+		`{"begin_time":"1970-01-01T00:01:40Z","complete":true,"duration_seconds":125,"end_time":"1970-01-01T00:03:45Z","id":"quick-1","outcome":"done","plan":null,"reason":null,"stages_ended":4,"stages_planned":4,"state":"ended","submit_time":null,"submitter":null,"verdict":"SUSPECT"}`,
+	} {
+		if got, err := json.Marshal(list[i]); err != nil || string(got) != want {
+			t.Errorf("run %d: %s, want %s", i, got, want)
+		}
+	}
+	if code, _, said := clienttest.Run(t, []*cobra.Command{NewRuns()}, "runs", "--coordinator", address, "--output", "xml"); code != command.ExitInput ||
+		!strings.Contains(said, `--output "xml": want table or json`) {
+		t.Errorf("code %d, %s", code, said)
+	}
+}

@@ -1,0 +1,201 @@
+// Package estimate says before a run how many stages and requests it has, and how long it takes.
+package estimate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Total is the sum of what is known about stages before they run.
+type Total struct {
+	Stages   uint64
+	AtMost   bool // sweeps and searches may take fewer stages
+	arrivals Sum
+	Time     Sum // in seconds
+}
+
+// Sum is a sum whose parts may be upper bounds, approximate, or unknown.
+type Sum struct {
+	Known                  float64
+	AtMost, About, Unknown bool
+}
+
+// Of sums up stages. The pauses between them are part of their time.
+func Of(stages []*spatev1.Stage) *Total {
+	all := &Total{}
+	for _, s := range stages {
+		one := ofStage(s)
+		if all.Stages > 0 {
+			one.Time.Known += s.GetPause().AsDuration().Seconds()
+		}
+		if one.Stages > 1 {
+			one.Time.Known += float64(one.Stages-1) * s.GetPause().AsDuration().Seconds()
+		}
+		all.add(one)
+	}
+	return all
+}
+
+// ofStage returns what is known about one stage, or about those that a sweep or a search becomes.
+func ofStage(s *spatev1.Stage) *Total {
+	e := plans.EstimateOf(s)
+	o := &Total{Stages: uint64(e.Stages), AtMost: e.Stages > 1, arrivals: arrivals(s, e)}
+	o.Time = Starting(s.GetLoad(), e)
+	if o.AtMost {
+		o.arrivals, o.Time = o.arrivals.times(float64(e.Stages)), o.Time.times(float64(e.Stages))
+	}
+	return o
+}
+
+// Starting returns the time in which a stage starts requests.
+func Starting(l *spatev1.LoadPoint, e plans.Estimate) Sum {
+	return Sum{
+		Known:   e.Time.Seconds(),
+		Unknown: !e.Timed,
+		AtMost: l.GetUntil() != nil || l.GetAbort() != nil || l.GetWarmupUntilSteady() != nil || e.Counted &&
+			l.GetDuration() != nil,
+		About: e.Counted && l.GetRate() > 0 && l.GetArrival() != "constant",
+	}
+}
+
+// arrivals returns how many requests or sessions a stage starts. For a closed loop that ends by time, that depends on
+// the server and is unknown.
+func arrivals(s *spatev1.Stage, e plans.Estimate) Sum {
+	l := s.GetLoad()
+	limits := l.GetDuration() != nil || l.GetAbort() != nil || l.GetUntil() != nil // it may end earlier
+	byTime := Sum{Unknown: true}
+	switch seconds := (e.Time - l.GetCooldown().AsDuration()).Seconds(); {
+	case l.GetConcurrency() > 0 || l.GetReplaySpeed() > 0 || l.GetSearch() != nil || l.GetSweep() != nil:
+	case len(l.GetPhases()) > 0:
+		byTime = Sum{Known: area(l.GetPhases()), About: true}
+	case l.GetRate() > 0 && e.Timed:
+		byTime = Sum{Known: l.GetRate() * seconds, About: true}
+	}
+	switch {
+	case !e.Counted:
+		return byTime
+	case limits && (byTime.Unknown || byTime.Known >= float64(e.Requests)):
+		return Sum{Known: float64(e.Requests), AtMost: true}
+	case limits:
+		return byTime
+	}
+	return Sum{Known: float64(e.Requests)}
+}
+
+// area returns the number of requests in phases of a rate: the sum of their integrals.
+func area(phases []*spatev1.Phase) float64 {
+	total := 0.0
+	for _, p := range phases {
+		from, to := p.GetFrom(), p.GetFrom()
+		if p.To != nil {
+			to = p.GetTo()
+		}
+		mean := (from + to) / 2 // of a line, and of steps that include both ends
+		if p.GetShape() == "exponential" && from > 0 && to > 0 && from != to {
+			mean = (to - from) / math.Log(to/from)
+		}
+		total += mean * p.GetDuration().AsDuration().Seconds()
+	}
+	return total
+}
+
+func (o *Total) add(other *Total) {
+	o.Stages += other.Stages
+	o.AtMost = o.AtMost || other.AtMost
+	o.arrivals.Add(other.arrivals)
+	o.Time.Add(other.Time)
+}
+
+// Add adds another sum, with its uncertainty.
+func (s *Sum) Add(other Sum) {
+	s.AtMost, s.About = s.AtMost || other.AtMost, s.About || other.About
+	s.Unknown = s.Unknown || other.Unknown
+	s.Known += other.Known
+}
+
+// times returns the sum over that many stages, or fewer.
+func (s Sum) times(stages float64) Sum {
+	s.Known *= stages
+	s.AtMost = true
+	return s
+}
+
+// Bounds as they are written in a sentence and in a table.
+var (
+	InWords = bounds{"at least ", "at most ", "about "}
+	InTable = bounds{"≥", "≤", "~"}
+)
+
+type bounds struct{ atLeast, atMost, about string }
+
+// Say formats a sum whose known part is number.
+func (b bounds) Say(s Sum, number string) string {
+	switch {
+	case s.Unknown && (s.Known == 0 || s.AtMost):
+		return "n/a"
+	case s.Unknown:
+		return b.atLeast + number
+	case s.AtMost:
+		return b.atMost + number
+	case s.About:
+		return b.about + number
+	}
+	return number
+}
+
+// StageWords returns the number of stages: "3 stages", "up to 8 stages".
+func (o *Total) StageWords() string {
+	if o.AtMost {
+		return "up to " + terminal.Count(o.Stages, "stage")
+	}
+	return terminal.Count(o.Stages, "stage")
+}
+
+// ArrivalWords returns the number of requests or sessions, or n/a.
+func (o *Total) ArrivalWords(b bounds) string {
+	return b.Say(o.arrivals, terminal.Thousands(uint64(math.Round(o.arrivals.Known))))
+}
+
+// TimeWords returns the time that all stages take, or n/a.
+func (o *Total) TimeWords(b bounds) string { return b.Say(o.Time, terminal.Span(o.Time.Known)) }
+
+// StageWords says how many stages a plan has.
+func StageWords(plan *plans.Plan) string { return Of(plan.Outline()).StageWords() }
+
+// ArrivalNoun returns the noun for what the loads of stages count.
+func ArrivalNoun(stages []*spatev1.Stage) string {
+	sessions := 0
+	for _, s := range stages {
+		if playsSessions(s.GetWorkload()) {
+			sessions++
+		}
+	}
+	switch sessions {
+	case 0:
+		return "requests"
+	case len(stages):
+		return "sessions"
+	}
+	return "requests or sessions"
+}
+
+func playsSessions(w *spatev1.Workload) bool {
+	return w.GetSessions() != nil || w.GetSharegpt().GetSessions() != nil || w.GetJsonl().GetSessions() != nil
+}
+
+// SimulationWords says that a plan runs on simulated engines in place of its targets' endpoints. Empty: it does not.
+func SimulationWords(plan *plans.Plan) string {
+	s := plan.Proto().GetSimulation()
+	if s == nil {
+		return ""
+	}
+	text := "SIMULATION: built-in engines"
+	if k := s.GetSpeed(); k > 0 && k != 1 {
+		text += fmt.Sprintf(", time compressed %g times (rates x %g, times / %g)", k, k, k)
+	}
+	return text
+}

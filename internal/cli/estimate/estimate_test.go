@@ -1,0 +1,75 @@
+package estimate
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// rateAt returns the rate of a phase at a share of its time, by definition.
+func rateAt(p *spatev1.Phase, share float64) float64 {
+	from, to := p.GetFrom(), p.GetTo()
+	switch p.GetShape() {
+	case "exponential":
+		return from * math.Pow(to/from, share)
+	case "steps":
+		n := float64(p.GetSteps())
+		return from + (to-from)*math.Floor(share*n)/(n-1)
+	}
+	return from + (to-from)*share
+}
+
+// TestArea compares with the sum of a hundred thousand slices.
+func TestArea(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		to := rapid.Float64Range(0.1, 1000).Draw(t, "to")
+		p := &spatev1.Phase{
+			From: rapid.Float64Range(0.1, 1000).Draw(t, "from"), To: &to,
+			Duration: durationpb.New(time.Duration(rapid.Int64Range(1, 1e12).Draw(t, "duration"))),
+			Shape:    rapid.SampledFrom([]string{"linear", "exponential", "steps"}).Draw(t, "shape"),
+			Steps:    rapid.Uint32Range(2, 10).Draw(t, "steps"),
+		}
+		const slices = 100_000
+		want := 0.0
+		for i := range slices {
+			want += rateAt(p, (float64(i)+0.5)/slices) * p.GetDuration().AsDuration().Seconds() / slices
+		}
+		if got := area([]*spatev1.Phase{p}); math.Abs(got-want) > 1e-3*want {
+			t.Fatalf("area %v, want %v", got, want)
+		}
+	})
+}
+
+func TestSumsSayWhatIsKnown(t *testing.T) {
+	exact, about, most, none := Sum{Known: 10}, Sum{Known: 20, About: true}, Sum{Known: 30, AtMost: true},
+		Sum{Unknown: true}
+	for name, tc := range map[string]struct {
+		parts []Sum
+		want  string
+	}{
+		"nothing":            {nil, "0"},
+		"all exact":          {[]Sum{exact, exact}, "20"},
+		"one about":          {[]Sum{exact, about}, "about 30"},
+		"one bound":          {[]Sum{about, most}, "at most 50"},
+		"one unknown":        {[]Sum{exact, none, about}, "at least 30"},
+		"bound and unknown":  {[]Sum{most, none}, "n/a"},
+		"all unknown":        {[]Sum{none}, "n/a"},
+		"of several stages":  {[]Sum{exact.times(3)}, "at most 30"},
+		"unknown of several": {[]Sum{none.times(3)}, "n/a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &Total{}
+			for _, s := range tc.parts {
+				o.arrivals.Add(s)
+			}
+			if got := o.ArrivalWords(InWords); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package plancmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/store"
+	"github.com/spate-load/spate/workload/tokenizer"
+)
+
+// shippedPrefix starts the path of a file that ships with Spate.
+const shippedPrefix = "shipped:"
+
+// openFile opens a file of a plan. The caller closes it.
+func openFile(path string) (io.ReadCloser, error) {
+	if name, is := strings.CutPrefix(path, shippedPrefix); is {
+		return plans.OpenData(name)
+	}
+	return bounded.Open(path)
+}
+
+// gatherer reads the files that a plan names.
+type gatherer struct {
+	plan       *plans.Plan
+	store      *store.Store
+	notes      io.Writer // for what a person should know about the files
+	quiet      bool      // only problems
+	largest    uint64    // most bytes of text that a file may have
+	tokenizers map[string]*tokenizer.Tokenizer
+	uncounted  error // why tokens of a text could not be counted
+	mistakes   plans.Mistakes
+	resources  plans.Resources
+}
+
+// Gather reads a plan's files: rows of workloads go into the store, tokenizers become words. The error lists all
+// mistakes with their positions in the plan. The notes say what the files contain; quiet limits them to problems.
+// Gather blocks until the files are read, or until a person interrupts it.
+func Gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, quiet bool) (plans.Resources, error) {
+	g := &gatherer{plan: plan, notes: notes, quiet: quiet, tokenizers: map[string]*tokenizer.Tokenizer{},
+		resources: plans.Resources{
+			Datasets: map[string]*spatev1.Dataset{}, Lexicons: map[string]*spatev1.Lexicon{},
+		}}
+	files := plan.Files()
+	if len(files) == 0 {
+		return g.resources, nil
+	}
+	limits, largest, err := settings.DatasetLimits()
+	if err != nil {
+		return g.resources, command.BadInput(err)
+	}
+	g.largest = largest
+	if g.store, err = store.Open(dir); err != nil {
+		return g.resources, err
+	}
+	err = command.UntilInterrupted(ctx, "the plan's files were read",
+		func(ctx context.Context) error { return g.read(ctx, files) })
+	if err != nil {
+		return plans.Resources{}, err
+	}
+	if _, err := g.store.Prune(limits, time.Now(), nil); err != nil {
+		fmt.Fprintf(notes, "spate: datasets that are not used any more cannot be removed: %v\n", err)
+	}
+	return g.resources, nil
+}
+
+func (g *gatherer) read(ctx context.Context, files []plans.File) error {
+	for _, f := range files {
+		if f.Target != nil {
+			g.tokenizer(f)
+		}
+	}
+	for _, f := range files {
+		if f.Workload != nil {
+			g.rows(ctx, f)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	if len(g.mistakes) > 0 {
+		return g.mistakes
+	}
+	return nil
+}
+
+func (g *gatherer) wrong(f plans.File, err error) {
+	text := strings.TrimPrefix(err.Error(), "dataset: ")
+	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(f.Path) {
+		text += ": a relative path begins at the folder of the plan"
+	}
+	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, text))
+}
+
+// tokenizer reads a tokenizer once and takes the words that are one token from it.
+func (g *gatherer) tokenizer(f plans.File) {
+	t := g.tokenizers[f.Path]
+	if t == nil {
+		var err error
+		if t, err = tokenizer.Open(f.Path); err != nil {
+			g.wrong(f, err)
+			return
+		}
+		g.tokenizers[f.Path] = t
+	}
+	lexicon, err := t.Lexicon()
+	if err != nil {
+		g.wrong(f, err)
+		return
+	}
+	g.resources.Lexicons[f.Target.GetName()] = lexicon
+}
+
+// count returns a function that counts a text's tokens by the plan's only tokenizer. With several or no tokenizers it
+// returns nil, because the number is not defined.
+func (g *gatherer) count() func(string) int {
+	if len(g.tokenizers) != 1 {
+		return nil
+	}
+	for _, t := range g.tokenizers {
+		return func(text string) int {
+			n, err := t.Count(text)
+			g.uncounted = cmp.Or(g.uncounted, err)
+			return n
+		}
+	}
+	return nil
+}
+
+// rows turns a workload's file into rows in the store.
+func (g *gatherer) rows(ctx context.Context, f plans.File) {
+	src, err := openFile(f.Path)
+	if err != nil {
+		g.wrong(f, err)
+		return
+	}
+	defer src.Close()
+	var rows *spatev1.Dataset
+	var left *dataset.Skipped
+	in := newReading(ctx, src, f.Path, g.notes, g.quiet)
+	_, err = g.store.Build(func(dst *os.File) (string, error) {
+		d, skipped, err := dataset.Build(ctx, dst, in, f.Workload, dataset.Options{Name: f.Path, Count: g.count(),
+			MaxBytes: g.largest})
+		if err != nil {
+			return "", err
+		}
+		if g.uncounted != nil {
+			return "", fmt.Errorf("%s: %w", f.Path, g.uncounted)
+		}
+		rows, left = d, skipped
+		return d.GetSha256(), nil
+	})
+	in.close()
+	if err != nil {
+		g.wrong(f, err)
+		return
+	}
+	g.resources.Datasets[f.Workload.GetName()] = rows
+	g.fits(f, rows)
+	g.tell(f, rows, left)
+}
+
+// fits finds targets that cannot be sent a file's rows: agents would refuse their part.
+func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
+	path, found, err := g.store.Path(d.GetSha256(), d.GetSize())
+	if err != nil || !found {
+		return // the next reader of the rows reports why
+	}
+	rows, err := dataset.Open(path)
+	if err != nil {
+		return
+	}
+	defer rows.Close()
+	for _, t := range g.plan.Reached() {
+		if err := workload.Writable(rows, formOf(t)); err != nil {
+			g.wrong(f, fmt.Errorf("does not go with target %s: %s", t.GetName(),
+				strings.TrimPrefix(err.Error(), "workload: ")))
+		}
+	}
+}
+
+// formOf returns the form in which a target takes prompts.
+func formOf(t *spatev1.Target) workload.Form {
+	switch t.GetPrompts() {
+	case "":
+		return workload.Messages
+	case "token_ids":
+		return workload.TokenIDs
+	}
+	return workload.Text
+}
+
+// tell says what a file contains. Files that ship with Spate need no note.
+func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipped) {
+	if strings.HasPrefix(f.Path, shippedPrefix) || g.quiet && skipped.Unusable == 0 {
+		return
+	}
+	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), terminal.Count(d.GetRows(), "row"), f.Path)
+	if d.GetSpan() != nil {
+		fmt.Fprintf(g.notes, ", over %s", d.GetSpan().AsDuration().Round(time.Millisecond))
+	}
+	if n := skipped.Unusable; n > 0 {
+		fmt.Fprintf(g.notes, "; %s left out as unusable: %s", terminal.Count(n, "row"), skipped)
+	}
+	if n := skipped.Excluded; n > 0 {
+		fmt.Fprintf(g.notes, "; %s left out: no requests by the rules of the form", terminal.Count(n, "row"))
+	}
+	if n := skipped.Reordered; n > 0 {
+		fmt.Fprintf(g.notes, "; %s put in order of time", terminal.Count(n, "row"))
+	}
+	if words := skipped.Unused.String(); words != "" {
+		fmt.Fprintf(g.notes, "; not used: %s", words)
+	}
+	fmt.Fprintln(g.notes)
+}
+
+// WithRows expands a plan with the contents of its files. The addresses of simulators are placeholders.
+func WithRows(plan *plans.Plan, resources plans.Resources) []*spatev1.Stage {
+	resources.Endpoints = map[string][]string{}
+	for _, t := range plan.Simulated() {
+		resources.Endpoints[t.GetName()] = []string{"http://127.0.0.1"}
+	}
+	stages, err := plan.Stages(resources)
+	if err != nil {
+		return plan.Outline()
+	}
+	return stages
+}

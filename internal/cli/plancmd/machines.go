@@ -1,0 +1,38 @@
+package plancmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/plans"
+)
+
+// RegionsOf returns the regions of a plan, sorted.
+func RegionsOf(plan *plans.Plan) []string { return slices.Sorted(maps.Keys(plan.Proto().GetRegions())) }
+
+// machineWords says what a plan asks of several machines: "regions: eu 60 %, us 40 %". Empty: nothing.
+func machineWords(plan *plans.Plan) string {
+	p := plan.Proto()
+	var parts, shares []string
+	whole := 0.0
+	for _, share := range p.GetRegions() {
+		whole += share
+	}
+	for _, region := range RegionsOf(plan) {
+		shares = append(shares, fmt.Sprintf("%s %.3g %%", region, 100*p.GetRegions()[region]/whole))
+	}
+	if len(shares) > 0 {
+		parts = append(parts, "regions: "+strings.Join(shares, ", "))
+	}
+	if o := plan.Outline()[0].GetObservers(); o.GetRate() > 0 {
+		parts = append(parts, fmt.Sprintf("an observer in each region: %g req/s", o.GetRate()))
+	} else if o != nil {
+		parts = append(parts, fmt.Sprintf("an observer in each region: concurrency %d", o.GetConcurrency()))
+	}
+	if policy := p.GetOnAgentLoss(); policy != "" {
+		parts = append(parts, "on_agent_loss: "+policy)
+	}
+	return strings.Join(parts, "; ")
+}

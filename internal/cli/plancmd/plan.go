@@ -1,0 +1,158 @@
+// Package plancmd has the commands about plans, and reads plans and their files for all commands.
+package plancmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/estimate"
+	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// NewPlans makes `spate plans`.
+func NewPlans() *cobra.Command {
+	return &cobra.Command{
+		Use:     "plans",
+		Short:   "List the plans that ship with Spate",
+		Example: "  spate plans\n  spate plan show quickstart\n  spate run quickstart",
+		Args:    command.Arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return listPlans(cmd.OutOrStdout())
+		},
+	}
+}
+
+// listPlans prints the name, the number of stages and the description of each shipped plan.
+func listPlans(w io.Writer) error {
+	var names, texts []string
+	for _, name := range plans.Shipped() {
+		text, err := plans.Open(name)
+		if err != nil {
+			return err
+		}
+		plan, err := plans.Load(name, text, plans.Options{})
+		if err != nil {
+			return fmt.Errorf("a shipped plan is wrong: %w", err)
+		}
+		names = append(names, name)
+		texts = append(texts, fmt.Sprintf("%s (%s)", plan.Proto().GetDescription(), estimate.StageWords(plan)))
+	}
+	return terminal.List(w, names, texts)
+}
+
+// NewPlan makes `spate plan` and its subcommands.
+func NewPlan() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show, make and describe plans",
+		Args:  command.Arguments(cobra.NoArgs),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPlanShow(), newPlanNew(), newPlanSchema())
+	return cmd
+}
+
+func newPlanSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of plans, for editors",
+		Long: `Print the JSON Schema of plans. An editor that knows it completes fields, explains them and marks mistakes while you type. With the YAML
+language server, save it beside your plans and begin each of them with the line
+
+  # yaml-language-server: $schema=plan.schema.json`,
+		Example: "  spate plan schema > plan.schema.json",
+		Args:    command.Arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(plans.Schema())
+			return err
+		},
+	}
+}
+
+// showFlags are the flags of `spate plan show`.
+type showFlags struct {
+	source SourceFlags
+	yaml   bool
+}
+
+func newPlanShow() *cobra.Command {
+	f := &showFlags{}
+	cmd := &cobra.Command{
+		Use:   "show PLAN.yaml",
+		Short: "Show the stages of a plan with their counts and times",
+		Long: `Show what a plan expands into: each stage with its target, workload, load, the requests it will send and the time in which it will start
+them, as far as the plan and its workloads' files say; what depends on the server is n/a, ~ is about and ≤ at most. Times are those in which requests are started, with the pauses between stages, without the wait for the
+last answers. Nothing is started.`,
+		Example: "  spate plan show quickstart\n  spate plan show plan.yaml --set seed=7\n  spate plan show quickstart --yaml > my-plan.yaml",
+		Args:    command.Arguments(cobra.ExactArgs(1)),
+		RunE:    f.run,
+	}
+	cmd.Flags().BoolVar(&f.yaml, "yaml", false, "print the plan itself, with the changes of --set and --simulate")
+	f.source.Add(cmd.Flags())
+	return cmd
+}
+
+func (f *showFlags) run(cmd *cobra.Command, args []string) error {
+	plan, err := f.source.Read(cmd.InOrStdin(), args[0])
+	if err != nil {
+		return command.BadInput(err)
+	}
+	if f.yaml {
+		_, err := cmd.OutOrStdout().Write(plan.Source())
+		return err
+	}
+	resources, err := Gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), true)
+	stages := plan.Outline()
+	if err == nil {
+		stages = WithRows(plan, resources)
+	} else if command.Stopped(err) {
+		return err
+	}
+	// A plan whose files are wrong is still shown, without the contents of the files.
+	shown := showPlan(cmd.OutOrStdout(), plan, stages)
+	progress.Caution(cmd.ErrOrStderr(), plan)
+	return errors.Join(shown, command.BadInput(err))
+}
+
+// showPlan prints the table of stages and their totals.
+func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
+	about := []string{plan.Proto().GetDescription(), estimate.SimulationWords(plan)}
+	for _, text := range about {
+		if text != "" {
+			fmt.Fprintf(w, "%s\n\n", strings.Join(terminal.Wrap(text, terminal.Width(w)), "\n"))
+		}
+	}
+	noun := estimate.ArrivalNoun(stages)
+	t := &terminal.Table{Right: []bool{true, false, false, false, true, true}}
+	t.Row("stage", "target", "workload", "load", noun, "time")
+	first := uint64(0)
+	for _, s := range stages {
+		one := estimate.Of([]*spatev1.Stage{s})
+		number := fmt.Sprint(first)
+		if one.Stages > 1 {
+			number = fmt.Sprintf("%d-%d", first, first+one.Stages-1)
+		}
+		first += one.Stages
+		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()),
+			one.ArrivalWords(estimate.InTable), one.TimeWords(estimate.InTable))
+	}
+	if err := t.Write(w); err != nil {
+		return err
+	}
+	all := estimate.Of(stages)
+	fmt.Fprintf(w, "\n%s; %s: %s; time: %s\n", all.StageWords(), noun, all.ArrivalWords(estimate.InWords),
+		all.TimeWords(estimate.InWords))
+	if text := machineWords(plan); text != "" {
+		fmt.Fprintln(w, text)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package plancmd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/plans"
+)
+
+// draftFlags are the flags of `spate plan new`.
+type draftFlags struct {
+	draft plans.Draft
+	out   string
+}
+
+func newPlanNew() *cobra.Command {
+	f := &draftFlags{}
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "Write a commented plan from a few answers or flags",
+		Long: `Write a first plan, with comments that say what else there is. On a terminal and without flags it asks; every question has an answer that
+Enter takes.
+
+Workloads:
+` + kindHelp(plans.DraftWorkloads()) + `
+Loads:
+` + kindHelp(plans.DraftLoads()),
+		Example: `  spate plan new
+  spate plan new --endpoint http://10.0.0.5:8000 --model Qwen/Qwen3-32B --load rate --values 2,4,8 --out plan.yaml
+  spate plan new --workload mooncake --file trace.jsonl --load replay --values 10`,
+		Args: command.Arguments(cobra.NoArgs),
+		RunE: f.run,
+	}
+	d, flags := &f.draft, cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&d.Name, "name", "", "name of the plan (default my-plan)")
+	flags.StringSliceVar(&d.Endpoints, "endpoint", nil,
+		"base `URL` of an endpoint under test (default: the built-in simulator)")
+	flags.StringVar(&d.Model, "model", "", "model name to ask for")
+	flags.StringVar(&d.API, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
+	flags.StringVar(&d.APIKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
+	flags.StringVar(&d.Workload, "workload", "", "kind of workload, see above (default random)")
+	flags.StringVar(&d.File, "file", "", "`file` of the workload")
+	flags.Uint32Var(&d.ISL, "isl", 0, "input sequence length in tokens (default 1000)")
+	flags.Uint32Var(&d.OSL, "osl", 0, "output sequence length in tokens (default 100)")
+	flags.StringVar(&d.Load, "load", "", "kind of load, see above (default concurrency)")
+	flags.Float64SliceVar(&d.Values, "values", nil,
+		"`values` of the load: concurrencies, rates, or the bounds of a search or ramp")
+	command.HideEmptyLists(flags)
+	flags.DurationVar(&d.TTFT, "ttft", 0, "longest TTFT that a request may have")
+	flags.DurationVar(&d.TPOT, "tpot", 0, "longest TPOT that a request may have")
+	flags.StringVar(&f.out, "out", "", "`file` to write (default: standard output)")
+	return cmd
+}
+
+// kindHelp lists kinds with their descriptions.
+func kindHelp(names, help []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&b, "  %-12s %s\n", name, help[i])
+	}
+	return b.String()
+}
+
+func (f *draftFlags) run(cmd *cobra.Command, _ []string) error {
+	if f.asks(cmd) {
+		i := &interview{answers: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), flags: f,
+			toFile: terminal.IsTerminal(cmd.OutOrStdout())}
+		if err := i.hold(); err != nil {
+			return command.BadInput(err)
+		}
+	}
+	if err := f.check(cmd.Flags()); err != nil {
+		return command.BadInput(err)
+	}
+	text, err := f.draft.YAML()
+	if err != nil {
+		return command.BadInput(err)
+	}
+	if f.out == "" {
+		_, err := cmd.OutOrStdout().Write(text)
+		return err
+	}
+	return f.save(cmd, text)
+}
+
+// save writes the plan to its file, which must not exist yet.
+func (f *draftFlags) save(cmd *cobra.Command, text []byte) error {
+	file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return command.BadInputf("--out %s: the file is there already: name another one", f.out)
+	}
+	if err != nil {
+		return command.BadInputf("--out: %w", err)
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s is written. Next: spate plan show %s, spate run %s --simulate, spate run %s\n",
+		f.out, f.out, f.out, f.out)
+	return nil
+}
+
+// asks reports whether to ask questions: on a terminal, if no flag is given.
+func (f *draftFlags) asks(cmd *cobra.Command) bool {
+	return terminal.IsTerminal(cmd.InOrStdin()) && cmd.Flags().NFlag() == 0
+}
+
+// check finds everything that is wrong with the flags, in terms of flags.
+func (f *draftFlags) check(flags *pflag.FlagSet) error {
+	var errs []error
+	for name, value := range map[string]bool{"isl": f.draft.ISL == 0, "osl": f.draft.OSL == 0,
+		"ttft": f.draft.TTFT <= 0, "tpot": f.draft.TPOT <= 0} {
+		if value && flags.Changed(name) {
+			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", name, flags.Lookup(name).Value))
+		}
+	}
+	needs := plans.DraftNeedsFile(f.draft.Workload)
+	switch {
+	case needs && f.draft.File == "":
+		errs = append(errs, fmt.Errorf("the workload %s takes its requests from a file: give --file", f.draft.Workload))
+	case !needs && f.draft.File != "":
+		errs = append(errs, errors.New("--file goes with a workload that takes its requests from a file: give --workload, too"))
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return draftMistakes(f.draft, func(m plans.Mistake) string { return flagOf(m.Field) })
+}
+
+// draftMistakes returns the mistakes that a draft's plan would have. Their positions mean nothing to a person who has
+// not seen the plan: where returns the origin of each mistake instead.
+func draftMistakes(d plans.Draft, where func(plans.Mistake) string) error {
+	text, err := d.YAML()
+	if err != nil {
+		return err
+	}
+	var mistakes plans.Mistakes
+	if _, err = plans.Load("plan", text, plans.Options{}); !errors.As(err, &mistakes) {
+		return err
+	}
+	var errs []error
+	for _, m := range mistakes {
+		errs = append(errs, errors.New(where(m)+m.Message))
+	}
+	return errors.Join(errs...)
+}
+
+// flagOf returns the flags that a field of the plan comes from, for the start of a message.
+func flagOf(field string) string {
+	for _, f := range [][2]string{
+		{"name", "--name"}, {"targets[0].endpoints", "--endpoint"}, {"targets[0].api_key", "--api-key"},
+		{"targets[0].api", "--api"},
+		{"targets[0].model", "--model"}, {"workloads[0]", "--workload, --isl, --osl"}, {"slo", "--ttft, --tpot"},
+		{"loads[0]", "--load, --values"},
+	} {
+		if strings.HasPrefix(field, f[0]) {
+			return f[1] + ": " + field + ": "
+		}
+	}
+	return field + ": "
+}

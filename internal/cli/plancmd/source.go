@@ -1,0 +1,121 @@
+package plancmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/plans"
+)
+
+// SourceFlags change a plan before it is read.
+type SourceFlags struct {
+	set      []string
+	only     []string
+	simulate string
+	// Send the whole load even to targets whose requests all fail.
+	keepGoing bool
+}
+
+// simulateSpeed is the compression of time of --simulate without a number: fast enough to be useful, and slow enough
+// for two cores.
+const simulateSpeed = "10"
+
+// Add adds the flags to a command.
+func (s *SourceFlags) Add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&s.set, "set", nil,
+		"change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
+	flags.StringArrayVar(&s.only, "only", nil,
+		"test this target of the plan alone, by its `name`; several times for several")
+	flags.StringVar(&s.simulate, "simulate", "",
+		"run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+
+			simulateSpeed+" if there is none)")
+	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
+	settings.TypedOnly(flags, "set", "only", "simulate")
+}
+
+// AddFailFast adds the flag for commands that run the plan.
+func (s *SourceFlags) AddFailFast(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.keepGoing, "no-fail-fast", false,
+		"go on with a target whose first requests all fail, or nearly all requests: as fail_fast: false in the plan")
+	settings.TypedOnly(flags, "no-fail-fast")
+}
+
+// Read reads and checks a plan, with the changes that the flags ask for. path is a file, "-" for standard input, or the
+// name of a plan that ships with Spate.
+func (s *SourceFlags) Read(stdin io.Reader, path string) (*plans.Plan, error) {
+	data, name, err := planText(stdin, path)
+	if err != nil {
+		return nil, err
+	}
+	return s.Load(name, data)
+}
+
+// Load reads a plan with the changes that the flags ask for, and checks it.
+func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
+	changes := plans.Changes{Set: s.set, Only: s.only}
+	if s.keepGoing {
+		changes.Set = append(slices.Clone(s.set), "fail_fast=false")
+	}
+	if s.simulate != "" {
+		var err error
+		if changes.Simulate, err = speedOf(s.simulate); err != nil {
+			return nil, err
+		}
+	}
+	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup, AskModels: true, Changes: changes})
+}
+
+// planText returns the text of a plan and its name for messages.
+func planText(stdin io.Reader, path string) (data []byte, name string, err error) {
+	if path == "-" {
+		data, err := io.ReadAll(io.LimitReader(stdin, maxPlanBytes))
+		if err != nil {
+			return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+		}
+		return data, "<stdin>", nil
+	}
+	data, err = bounded.ReadFile(path, maxPlanBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		if shipped, openErr := plans.Open(path); openErr == nil {
+			return shipped, path, nil
+		}
+		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err,
+			strings.Join(plans.Shipped(), ", ")+NumberHint(path))
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+	}
+	return data, path, nil
+}
+
+// NumberHint helps a person who wrote --simulate 20: a flag with an optional value takes it only after "=".
+func NumberHint(path string) string {
+	if _, err := speedOf(path); err == nil {
+		return "; a factor goes behind an equals sign: --simulate=" + path
+	}
+	return ""
+}
+
+// maxPlanBytes is the most that is read of a plan: more than a plan may have, so that a too large plan is detected.
+const maxPlanBytes = 8 << 20
+
+// maxSpeed is the strongest compression of time, as in plans.
+const maxSpeed = 10_000
+
+// speedOf parses the factor of --simulate.
+func speedOf(text string) (float64, error) {
+	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
+	if err != nil || !(speed >= 1) || speed > maxSpeed {
+		return 0, fmt.Errorf("--simulate=%s: want a factor from 1 to %d, such as --simulate=20", text, maxSpeed)
+	}
+	return speed, nil
+}

@@ -1,0 +1,63 @@
+package plancmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/estimate"
+	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/settings"
+)
+
+// NewValidate makes `spate validate`.
+func NewValidate() *cobra.Command {
+	source := &SourceFlags{}
+	cmd := &cobra.Command{
+		Use:   "validate PLAN.yaml...",
+		Short: "Check plans without running them",
+		Long: `Check plans: every mistake is printed with file, line and column. Secrets that a plan refers to are looked up as well, and the files of its
+workloads are read to their end.`,
+		Example: "  spate validate plan.yaml\n  spate validate plans/*.yaml",
+		Args:    command.Arguments(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return validateAll(cmd, source, args)
+		},
+	}
+	source.Add(cmd.Flags())
+	return cmd
+}
+
+// validateAll checks plans one after another, and reports on each as soon as it is checked.
+func validateAll(cmd *cobra.Command, source *SourceFlags, paths []string) error {
+	var failed error
+	for _, path := range paths {
+		err := validate(cmd, source, path)
+		if command.Stopped(err) {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
+			failed = command.BadInput(command.ErrPrinted)
+		}
+	}
+	return failed
+}
+
+func validate(cmd *cobra.Command, source *SourceFlags, path string) error {
+	plan, err := source.Read(cmd.InOrStdin(), path)
+	if err != nil {
+		return err
+	}
+	if _, err := Gather(cmd.Context(), plan, settings.DatasetDir(), cmd.ErrOrStderr(), false); err != nil {
+		return err
+	}
+	text := estimate.StageWords(plan)
+	if words := machineWords(plan); words != "" {
+		text += "; " + words
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", path, text)
+	progress.Caution(cmd.ErrOrStderr(), plan)
+	return nil
+}

@@ -1,0 +1,341 @@
+// Package progress shows a run in progress.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spate-load/spate/internal/cli/estimate"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// progress shows a run in progress: on a terminal in one line that is rewritten below the finished stages, elsewhere in
+// a line now and then. It uses only the run's events, so that local and remote runs look the same.
+type progress struct {
+	w        io.Writer
+	terminal bool
+	width    func() int
+	colours  terminal.Palette
+
+	simulation string // description of the simulation. Empty: there is none
+	atMost     bool   // stages is an upper bound
+	single     bool   // there is one target and one workload: a narrow terminal omits their names
+	columns    [3]int // widths of target, workload and load
+	left       timeLeft
+
+	stages    uint32
+	began     *spatev1.StageBegan
+	last      *spatev1.StageProgress
+	quietTill time.Duration // elapsed time of the stage until which a plain log stays quiet
+	open      bool          // a line is being rewritten
+}
+
+// plainInterval is how often a stage's state is printed where lines cannot be rewritten.
+const plainInterval = 10 * time.Second
+
+// expect records what is known before the run.
+func (p *progress) expect(plan *plans.Plan) {
+	stages := plan.Outline()
+	p.simulation, p.atMost = estimate.SimulationWords(plan), estimate.Of(stages).AtMost
+	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
+	p.left = timeLeft{stages: stages, series: p.atMost}
+	for _, s := range stages {
+		load := plans.LoadWords(s.GetLoad())
+		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
+			load = "1000.5 req/s poisson" // as for the stages that it becomes
+		}
+		p.widen(s.GetTarget().GetName(), s.GetWorkload().GetName(), load)
+	}
+}
+
+// widest is the largest width of a column.
+const widest = 32
+
+// widen makes the columns wide enough.
+func (p *progress) widen(cells ...string) {
+	for i, cell := range cells {
+		p.columns[i] = max(p.columns[i], min(widest, utf8.RuneCountInString(cell)))
+	}
+}
+
+// warn shows only problems.
+func (p *progress) warn(e *spatev1.RunEvent) {
+	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
+		p.note(noticeMark(n.GetSeverity()), n.GetText())
+	}
+	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
+		p.note(changeWords(c))
+	}
+}
+
+// show shows one event.
+func (p *progress) show(e *spatev1.RunEvent) {
+	switch e := e.GetEvent().(type) {
+	case *spatev1.RunEvent_RunBegan:
+		p.runBegan(e.RunBegan)
+	case *spatev1.RunEvent_StageBegan:
+		p.stageBegan(e.StageBegan)
+	case *spatev1.RunEvent_StageProgress:
+		p.stageProgress(e.StageProgress)
+	case *spatev1.RunEvent_StageEnded:
+		p.stageEnded(e.StageEnded)
+	case *spatev1.RunEvent_AgentChanged:
+		p.note(changeWords(e.AgentChanged))
+	case *spatev1.RunEvent_Notice:
+		p.note(noticeMark(e.Notice.GetSeverity()), e.Notice.GetText())
+	case *spatev1.RunEvent_RunEnded:
+		p.clear()
+	}
+}
+
+func (p *progress) runBegan(e *spatev1.RunBegan) {
+	p.stages = e.GetStages()
+	if p.simulation != "" {
+		p.note("", p.simulation)
+	}
+	bound := ""
+	if p.atMost {
+		bound = "up to "
+	}
+	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", terminal.Count(uint64(p.stages), "stage"),
+		terminal.Count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
+}
+
+func (p *progress) stageBegan(e *spatev1.StageBegan) {
+	p.began, p.last, p.quietTill = e, nil, plainInterval
+	p.widen(e.GetTarget(), e.GetWorkload(), e.GetLoad())
+	if p.terminal {
+		p.rewrite(p.title() + "  starting")
+	}
+}
+
+func (p *progress) stageProgress(e *spatev1.StageProgress) {
+	if p.began == nil || e.GetStageIndex() != p.began.GetStageIndex() {
+		return
+	}
+	p.last = e
+	p.left.see(p.began, e)
+	parts := append([]string{p.title()}, p.state()...)
+	if p.terminal {
+		p.rewrite(p.lay(parts)[0])
+		return
+	}
+	if elapsed := e.GetElapsed().AsDuration(); elapsed >= p.quietTill {
+		p.quietTill = elapsed + plainInterval
+		p.line(strings.Join(parts, "  "))
+	}
+}
+
+func (p *progress) stageEnded(e *spatev1.StageEnded) {
+	if p.began == nil {
+		p.neverBegan(e)
+		return
+	}
+	parts := []string{p.title()}
+	if p.last != nil {
+		parts = append(parts, p.summary()...)
+	}
+	if e.GetFailure() == "" && !e.GetComplete() {
+		parts = append(parts, "(incomplete)")
+	}
+	for _, line := range p.lay(parts) {
+		p.line(colourStage(p.colours, line))
+	}
+	p.left.spent += p.last.GetElapsed().AsDuration()
+	if e.GetFailure() != "" {
+		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetFailure())
+	}
+	p.began, p.last = nil, nil
+}
+
+// skipped starts the reason why a stage was skipped. The cause was shown when it happened.
+const skipped = "skipped: "
+
+// neverBegan says why a stage did not run because an agent could not take it: the rest of the run may take hours.
+func (p *progress) neverBegan(e *spatev1.StageEnded) {
+	if e.GetFailure() != "" && !strings.HasPrefix(e.GetFailure(), skipped) {
+		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1,
+			e.GetFailure()))
+	}
+}
+
+// title names the stage in progress: place, target, workload, load.
+func (p *progress) title() string {
+	names := ""
+	if !p.narrow() || !p.single {
+		names = fmt.Sprintf("%-*s  %-*s  ", p.columns[0], p.began.GetTarget(), p.columns[1], p.began.GetWorkload())
+	}
+	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.began.GetLoad())
+}
+
+// narrow reports whether a line has no room for everything.
+func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
+
+// place returns the number of the stage in progress and the number of all stages, or its upper bound.
+func (p *progress) place() string {
+	bound := ""
+	if p.atMost {
+		bound = "≤"
+	}
+	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.stages)), p.began.GetStageIndex()+1, bound, p.stages)
+}
+
+// state returns what is known of the stage in progress. What a narrow terminal may omit is last.
+func (p *progress) state() []string {
+	parts := []string{p.bar()}
+	if left := p.left.words(p.began, p.last); left != "" {
+		parts = append(parts, left)
+	}
+	inFlight := terminal.Thousands(uint64(p.last.GetInFlight())) + " in flight"
+	if p.narrow() {
+		return append(append(parts, p.figures()...), inFlight)
+	}
+	return append(append(parts, inFlight), p.figures()...)
+}
+
+// summary returns the line about a stage that has ended.
+func (p *progress) summary() []string {
+	if p.narrow() {
+		return p.figures()
+	}
+	return append([]string{fmt.Sprintf("%5.1f s", p.last.GetElapsed().AsDuration().Seconds())}, p.figures()...)
+}
+
+// figures returns the numbers of a stage so far.
+func (p *progress) figures() []string {
+	e := p.last
+	parts := []string{
+		fmt.Sprintf("%6s done", terminal.Thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted()))),
+	}
+	if e.GetFailed() > 0 {
+		parts = append(parts, fmt.Sprintf("%s failed", terminal.Thousands(e.GetFailed())))
+	}
+	if e.OutputTokensPerSecond != nil {
+		parts = append(parts, fmt.Sprintf("%7s tok/s", terminal.Thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
+	} else {
+		parts = append(parts, fmt.Sprintf("%7s frames/s", terminal.Thousands(uint64(e.GetFramesPerSecond()+0.5))))
+	}
+	if q := e.GetTtft(); q != nil {
+		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+	}
+	if q := e.GetTpot(); q != nil {
+		parts = append(parts, fmt.Sprintf("TPOT %5s/%s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+	}
+	return parts
+}
+
+// bar draws how much of the stage has passed, by time or else by requests.
+func (p *progress) bar() string {
+	cells := 10
+	if p.narrow() {
+		cells = 5
+	}
+	elapsed := p.last.GetElapsed().AsDuration().Seconds()
+	part, label := -1.0, fmt.Sprintf("%.0f s", elapsed)
+	if n := p.began.GetExpectedRequests(); n > 0 {
+		part = float64(p.last.GetCompleted()) / float64(n)
+	}
+	if d := p.began.GetExpected().AsDuration().Seconds(); d > 0 {
+		part, label = max(part, elapsed/d), fmt.Sprintf("%.0f/%.0f s", elapsed, d)
+	}
+	if part < 0 {
+		return label
+	}
+	full := int(min(1, part) * float64(cells))
+	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
+}
+
+// lay puts the parts of a line side by side. If the terminal is too narrow, it removes the spaces that align the parts;
+// if that is not enough, the line continues below.
+func (p *progress) lay(parts []string) []string {
+	line := strings.Join(parts, "  ")
+	if !p.terminal || utf8.RuneCountInString(line) < p.width() {
+		return []string{line}
+	}
+	lines := []string{""}
+	for i, part := range parts {
+		part = strings.Join(strings.Fields(part), " ")
+		last := &lines[len(lines)-1]
+		switch {
+		case i == 0:
+			*last = part
+		case utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(part) < p.width():
+			*last += " " + part
+		default:
+			lines = append(lines, "  "+part)
+		}
+	}
+	return lines
+}
+
+// note prints a notice after its mark, wrapped to the terminal's width.
+func (p *progress) note(mark, text string) {
+	width := 0
+	if p.terminal {
+		width = max(20, p.width()-utf8.RuneCountInString(mark))
+	}
+	for part := range strings.SplitSeq(text, "\n") {
+		for _, line := range terminal.Wrap(part, width) {
+			p.line(colourMark(p.colours, mark) + line)
+			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
+		}
+	}
+}
+
+// line prints a line that stays.
+func (p *progress) line(text string) {
+	p.clear()
+	fmt.Fprintln(p.w, text)
+}
+
+// rewrite shows text in place of the last rewritten line, cut to the terminal's width.
+func (p *progress) rewrite(text string) {
+	fmt.Fprint(p.w, "\r\x1b[K"+colourStage(p.colours, terminal.Cut(text, p.width())))
+	p.open = true
+}
+
+// clear removes the rewritten line.
+func (p *progress) clear() {
+	if p.open {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.open = false
+	}
+}
+
+// millis formats milliseconds with two decimals below 10, one below 100 and else none.
+func millis(ms float64) string {
+	switch {
+	case ms < 10:
+		return fmt.Sprintf("%.2f", ms)
+	case ms < 100:
+		return fmt.Sprintf("%.1f", ms)
+	}
+	return terminal.Thousands(uint64(ms + 0.5))
+}
+
+var failures = regexp.MustCompile(`[0-9,]+ failed|\(incomplete\)`)
+
+var bars = regexp.MustCompile(`█+`)
+
+// colourStage colours a line about a stage. The line must already have its layout: colour codes have no width.
+func colourStage(p terminal.Palette, line string) string {
+	line = bars.ReplaceAllStringFunc(line, func(s string) string { return p.Paint(terminal.Cyan, s) })
+	return failures.ReplaceAllStringFunc(line, func(s string) string { return p.Paint(terminal.Red, s) })
+}
+
+// colourMark colours the mark of a notice.
+func colourMark(p terminal.Palette, mark string) string {
+	switch strings.TrimSpace(mark) {
+	case "✗":
+		return p.Paint(terminal.Red, mark)
+	case "!":
+		return p.Paint(terminal.Yellow, mark)
+	}
+	return mark
+}

@@ -1,0 +1,95 @@
+package progress
+
+import (
+	"math"
+	"time"
+
+	"github.com/spate-load/spate/internal/cli/estimate"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// timeLeft estimates how long the rest of a run takes. The zero value knows nothing.
+type timeLeft struct {
+	stages []*spatev1.Stage // in the order in which they run; a sweep or a search is one of them
+	series bool             // there is a sweep or a search: the run's stages differ from those in the list
+	spent  time.Duration    // on stages that have ended
+	pace   map[pair]float64 // the latest seconds per request of a closed loop
+}
+
+// pair names what a closed loop's pace depends on most.
+type pair struct{ target, workload string }
+
+func pairOf(s *spatev1.Stage) pair { return pair{s.GetTarget().GetName(), s.GetWorkload().GetName()} }
+
+// see records the progress of the stage in progress.
+func (t *timeLeft) see(began *spatev1.StageBegan, last *spatev1.StageProgress) {
+	i := int(began.GetStageIndex())
+	if t.series || i >= len(t.stages) || last.GetCompleted() == 0 {
+		return
+	}
+	if streams := t.stages[i].GetLoad().GetConcurrency(); streams > 0 {
+		if t.pace == nil {
+			t.pace = make(map[pair]float64)
+		}
+		took := last.GetElapsed().AsDuration().Seconds() * float64(streams) / float64(last.GetCompleted())
+		t.pace[pairOf(t.stages[i])] = took
+	}
+}
+
+// sum returns the estimate in seconds: the rest of the stage in progress, the stages after it and the pauses before
+// them.
+func (t *timeLeft) sum(began *spatev1.StageBegan, last *spatev1.StageProgress) estimate.Sum {
+	if t.series {
+		all := estimate.Of(t.stages).Time
+		all.Known = max(0, all.Known-(t.spent+last.GetElapsed().AsDuration()).Seconds())
+		all.AtMost = true
+		return all
+	}
+	rest := stageLeft(began, last)
+	for _, s := range t.stages[min(int(began.GetStageIndex())+1, len(t.stages)):] {
+		rest.Add(t.stage(s))
+		rest.Known += s.GetPause().AsDuration().Seconds()
+	}
+	return rest
+}
+
+// stage returns the time of a later stage. A closed loop that ends only by its requests is assumed to keep the latest
+// pace of its pair.
+func (t *timeLeft) stage(s *spatev1.Stage) estimate.Sum {
+	e := plans.EstimateOf(s)
+	pace, seen := t.pace[pairOf(s)]
+	streams := s.GetLoad().GetConcurrency()
+	if e.Timed || !e.Counted || !seen || streams == 0 {
+		return estimate.Starting(s.GetLoad(), e)
+	}
+	return estimate.Sum{Known: pace * float64(e.Requests) / float64(streams), About: true}
+}
+
+// stageLeft returns the rest of the stage in progress, by its time, or by its requests at the pace so far.
+func stageLeft(began *spatev1.StageBegan, last *spatev1.StageProgress) estimate.Sum {
+	elapsed := last.GetElapsed().AsDuration().Seconds()
+	if d := began.GetExpected().AsDuration().Seconds(); d > 0 {
+		return estimate.Sum{Known: max(0, d-elapsed), AtMost: began.GetExpectedRequests() > 0}
+	}
+	n, ended := float64(began.GetExpectedRequests()), float64(last.GetCompleted())
+	if n == 0 || ended == 0 {
+		return estimate.Sum{Unknown: true}
+	}
+	return estimate.Sum{Known: elapsed * max(0, n/ended-1), About: true}
+}
+
+// words says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
+func (t *timeLeft) words(began *spatev1.StageBegan, last *spatev1.StageProgress) string {
+	if len(t.stages) == 0 {
+		return ""
+	}
+	s := t.sum(began, last)
+	s.About = true // preparing and draining are not included
+	text := estimate.InTable.Say(s, terminal.Span(math.Round(s.Known)))
+	if text == "n/a" {
+		return ""
+	}
+	return "ETA " + text
+}

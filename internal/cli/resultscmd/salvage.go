@@ -1,0 +1,78 @@
+package resultscmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/report"
+)
+
+// unreadable says why a run directory's files cannot be made, and what can be done.
+func unreadable(dir string, err error) error {
+	if errors.Is(err, ledger.ErrDamaged) {
+		return fmt.Errorf(
+			"%w\nno file was written; restore %s from a copy, or take what is intact: spate report --salvage %s",
+			err,
+			filepath.Join(dir, report.LedgerFile),
+			dir,
+		)
+	}
+	return command.BadInputf("%s is no run directory: %w", dir, err)
+}
+
+// salvage makes the files from the intact part of a damaged ledger. If the ledger is whole, it makes the files as
+// usual.
+func salvage(out, notes io.Writer, dir string, options report.Options) error {
+	result, damage, err := report.Salvage(dir, options)
+	switch {
+	case damage == nil && err == nil:
+		fmt.Fprintf(notes, "spate: %s is intact, there is nothing to salvage\n", filepath.Join(dir, report.LedgerFile))
+		return writeReport(out, notes, dir, options)
+	case result == nil:
+		return unreadable(dir, err)
+	case err != nil:
+		return err
+	}
+	dir = filepath.Join(dir, report.SalvageDir)
+	if err := showReport(out, dir, result); err != nil {
+		return err
+	}
+	return command.Exit(command.ExitFailed, fmt.Errorf("what was intact is in %s: %w", dir, damage))
+}
+
+// writeReport makes a run directory's files and prints the tables.
+func writeReport(out, notes io.Writer, dir string, options report.Options) error {
+	result, err := report.Write(dir, options)
+	if result == nil {
+		return unreadable(dir, err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := showReport(out, dir, result); err != nil {
+		return err
+	}
+	if result.Run.Outcome == nil {
+		fmt.Fprintf(
+			notes,
+			"spate: the run has not ended, so its result is partial; if its command was killed, spate resume %s runs the rest\n",
+			dir,
+		)
+	}
+	return nil
+}
+
+// showReport prints the tables of a result.
+func showReport(out io.Writer, dir string, result *aggregate.Result) error {
+	if err := report.Table(out, result, terminal.Width(out)); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "Run directory: %s\n", dir)
+	return nil
+}

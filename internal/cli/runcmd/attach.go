@@ -1,0 +1,205 @@
+package runcmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/progress"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// oneRun accepts the name of one run.
+func oneRun(_ *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	return fmt.Errorf("want one run, its id or \"latest\", got %d", len(args))
+}
+
+// attachFlags are the flags of commands that work on a submitted run.
+type attachFlags struct {
+	client.Flags
+	results  resultFlags
+	patience time.Duration
+	noFetch  bool
+}
+
+// NewFollow makes `spate follow`.
+func NewFollow() *cobra.Command {
+	f := &attachFlags{}
+	cmd := &cobra.Command{
+		Use:   "follow RUN --coordinator HOST:PORT",
+		Short: "Follow a run on a coordinator and report its results",
+		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress, and at its end the same tables, run directory
+and exit code. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that has ended already the results are fetched.
+
+` + client.RunHelp + `
+
+` + command.ExitHelp,
+		Example: "  spate follow latest --coordinator 127.0.0.1:7700\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
+		Args:    command.Arguments(oneRun),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.results.quiet, "no-progress", false,
+		"print neither progress nor tables, only the run directory and what is wrong")
+	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only watch, or say how the run ended: make no run directory")
+	return cmd
+}
+
+// NewFetch makes `spate fetch`.
+func NewFetch() *cobra.Command {
+	f := &attachFlags{}
+	cmd := &cobra.Command{
+		Use:   "fetch RUN --coordinator HOST:PORT",
+		Short: "Fetch the results of a run that has ended",
+		Long: `Fetch the ledger of a run that has ended into a run directory, make all its files from it, and print the tables, as "spate run" does at its end.
+The exit code is that of the run.
+
+` + client.RunHelp + `
+
+` + command.ExitHelp,
+		Example: "  spate fetch latest --coordinator 127.0.0.1:7700\n  spate fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
+		Args:    command.Arguments(oneRun),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.fetch) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// NewStop makes `spate stop`.
+func NewStop() *cobra.Command {
+	var f client.Flags
+	var now bool
+	cmd := &cobra.Command{
+		Use:   "stop RUN --coordinator HOST:PORT",
+		Short: "End a run on a coordinator early",
+		Long: `End a run on a coordinator early. It starts no more requests and waits for those in flight, or cancels them with --now; what was measured is kept,
+marked as partial. A run that waits is taken out of the queue. The command does not wait for the run's end: "spate follow" does.
+
+` + client.RunHelp,
+		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now",
+		Args:    command.Arguments(oneRun),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			conn, err := f.Connect()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			service := spatev1.NewRunServiceClient(conn)
+			run, err := f.Find(cmd.Context(), service, args[0])
+			if err != nil {
+				return err
+			}
+			return stop(cmd, &f, service, run, now)
+		},
+	}
+	f.Add(cmd.Flags())
+	cmd.Flags().BoolVar(&now, "now", false, "cancel the requests in flight")
+	return cmd
+}
+
+// stop asks the coordinator to end a run.
+func stop(
+	cmd *cobra.Command, f *client.Flags, service spatev1.RunServiceClient, run *spatev1.RunSummary, now bool,
+) error {
+	id := run.GetRunId()
+	if !client.GoesOn(run) {
+		return command.BadInputf("run %s does not go on (%s): there is nothing to stop", id, client.StateWords(run))
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
+	defer cancel()
+	if _, err := service.StopRun(ctx, &spatev1.StopRunRequest{RunId: id, Immediately: now}); err != nil {
+		return client.Unreachable(f.Coordinator, err)
+	}
+	text := "run %s starts no more requests; those in flight are awaited\n"
+	switch {
+	case run.GetState() == spatev1.RunState_RUN_STATE_WAITING:
+		text = "run %s is out of the queue\n"
+	case now:
+		text = "run %s starts no more requests; those in flight are cancelled\n"
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), text, id)
+	return err
+}
+
+func (f *attachFlags) add(cmd *cobra.Command) {
+	f.Flags.Add(cmd.Flags())
+	f.results.add(cmd.Flags())
+	f.results.failOn.add(cmd.Flags())
+	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience,
+		"how long the coordinator may be gone before the run is given up on here")
+}
+
+// run checks the flags, finds the run and calls do with it.
+func (f *attachFlags) run(
+	cmd *cobra.Command, name string, do func(*cobra.Command, *follower, *spatev1.RunSummary) error,
+) error {
+	switch {
+	case f.patience < 0:
+		return command.BadInputf("--patience %v: want at least 0", f.patience)
+	case f.noFetch && f.results.out != "":
+		return command.BadInputf("--out does not go with --no-fetch")
+	}
+	if err := f.results.check(); err != nil {
+		return command.BadInput(err)
+	}
+	conn, err := f.Connect()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	service := spatev1.NewRunServiceClient(conn)
+	run, err := f.Find(cmd.Context(), service, name)
+	if err != nil {
+		return err
+	}
+	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
+	follower := newFollower(service, run.GetRunId(), f.Coordinator, f.patience, v)
+	follower.watches = true
+	follower.waiting.Store(run.GetState() == spatev1.RunState_RUN_STATE_WAITING)
+	return do(cmd, follower, run)
+}
+
+// follow follows a run in progress. If the run has ended, it fetches the results.
+func (f *attachFlags) follow(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
+	switch {
+	case !client.GoesOn(run) && f.noFetch:
+		return summaryEnding(run).conclude(cmd, "", f.results.failOn)
+	case !client.GoesOn(run):
+		return f.fetch(cmd, follower, run)
+	case f.noFetch:
+		ended, err := follower.follow(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return ending{id: run.GetRunId(), RunEnded: ended}.conclude(cmd, "", f.results.failOn)
+	}
+	return f.results.take(cmd.Context(), cmd, follower)
+}
+
+// fetch gets the results of a run that has ended.
+func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
+	if client.GoesOn(run) {
+		return command.BadInputf(
+			"run %s goes on (%s): spate follow %s gets its results when it has ended, spate stop %s ends it",
+			run.GetRunId(),
+			client.StateWords(run),
+			run.GetRunId(),
+			run.GetRunId(),
+		)
+	}
+	if run.GetBeginTime() == nil && run.GetState() == spatev1.RunState_RUN_STATE_ENDED {
+		return summaryEnding(run).conclude(cmd, "", f.results.failOn) // it never began, and has no results
+	}
+	dir, result, err := f.results.keep(cmd.Context(), follower)
+	if err != nil {
+		return err
+	}
+	return f.results.conclude(cmd, dir, resultEnding(result))
+}

@@ -1,0 +1,62 @@
+package runcmd
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// backend is what a run runs on: a remote coordinator, or one embedded in this process with its agents. Both are called
+// through the same services, so that everything behind them is the same.
+type backend struct {
+	conn      *grpc.ClientConn
+	address   string // empty: embedded
+	minAgents uint32
+	close     func()
+}
+
+// backend connects to the coordinator that the flags name, or starts the embedded one.
+func (f *runFlags) backend(ctx context.Context, logs io.Writer) (*backend, error) {
+	if f.coordinator == "" {
+		return f.local.embed(ctx, logs, f.results.out, nil)
+	}
+	conn, err := client.Dial(f.coordinator, &f.tls)
+	if err != nil {
+		return nil, err
+	}
+	return &backend{conn: conn, address: f.coordinator, minAgents: f.minAgents, close: func() { _ = conn.Close() }}, nil
+}
+
+// onThisMachine returns an error if an agent of the run may not reach this machine's loopback.
+func (b *backend) onThisMachine(ctx context.Context) error {
+	if b.address == "" {
+		return nil
+	}
+	here, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	agents, err := spatev1.NewRunServiceClient(b.conn).ListAgents(ctx, &spatev1.ListAgentsRequest{})
+	if err != nil {
+		return client.Unreachable(b.address, err)
+	}
+	for _, a := range agents.GetAgents() {
+		if host := a.GetAgent().GetHost(); host != "" && host != here {
+			return command.BadInputf(
+				"the plan asks for the built-in simulator, which listens on this machine's loopback, but agent %s runs on %s: start `spate simulate` where all agents reach it and name its endpoints in the plan",
+				a.GetAgent().GetName(),
+				host,
+			)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package runcmd
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spate-load/spate/internal/cli/plancmd"
+	"github.com/spate-load/spate/plans"
+)
+
+// embedded is the number of agents in this process, by region. It is the value of a flag: "3" agents without a region,
+// or "eu=2,us=1".
+type embedded []regionAgents
+
+// regionAgents is the number of agents of one region. region may be empty.
+type regionAgents struct {
+	region string
+	count  int
+}
+
+// defaultAgents returns the default number of agents of a run.
+func defaultAgents() embedded { return embedded{{count: 2}} }
+
+// String formats the numbers as a person writes them.
+func (e *embedded) String() string {
+	var parts []string
+	for _, r := range *e {
+		if r.region == "" {
+			return strconv.Itoa(r.count)
+		}
+		parts = append(parts, r.region+"="+strconv.Itoa(r.count))
+	}
+	return strings.Join(parts, ",")
+}
+
+// Type returns the name of the value in --help.
+func (e *embedded) Type() string { return "number" }
+
+// Set parses what a person wrote. It does not check how many agents there are.
+func (e *embedded) Set(text string) error {
+	if n, err := strconv.Atoi(text); err == nil {
+		*e = embedded{{count: n}}
+		return nil
+	}
+	var found embedded
+	for part := range strings.SplitSeq(text, ",") {
+		region, number, _ := strings.Cut(part, "=")
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		region = strings.TrimSpace(region)
+		if err != nil || region == "" {
+			return fmt.Errorf("%q: want a number, or numbers by region such as eu=2,us=1", part)
+		}
+		if slices.ContainsFunc(found, func(r regionAgents) bool { return r.region == region }) {
+			return fmt.Errorf("%q: the region is named twice", part)
+		}
+		found = append(found, regionAgents{region, n})
+	}
+	*e = found
+	return nil
+}
+
+// total returns the number of all agents.
+func (e *embedded) total() int {
+	total := 0
+	for _, r := range *e {
+		total += r.count
+	}
+	return total
+}
+
+// check refuses numbers and regions that no run can have.
+func (e *embedded) check() error {
+	few := slices.ContainsFunc(*e, func(r regionAgents) bool { return r.count < 1 })
+	if total := e.total(); few || total > 1000 {
+		return fmt.Errorf("--agents %s: want 1 to 1000", e)
+	}
+	for _, r := range *e {
+		if err := plans.CheckRegion(r.region); err != nil {
+			return fmt.Errorf("--agents %s: region %q %w", e, r.region, err)
+		}
+	}
+	return nil
+}
+
+// embeddedName is the name and region of an embedded agent.
+type embeddedName struct{ name, region string }
+
+// names returns the name of each agent: eu-1, eu-2, us-1, or embedded-1 without a region.
+func (e *embedded) names() []embeddedName {
+	var names []embeddedName
+	for _, r := range *e {
+		for i := range r.count {
+			name := r.region
+			if name == "" {
+				name = "embedded"
+			}
+			names = append(names, embeddedName{fmt.Sprintf("%s-%d", name, i+1), r.region})
+		}
+	}
+	return names
+}
+
+// fits refuses a plan with a region that has no agent, and agents of a region that the plan does not name: such a run
+// would wait in vain.
+func (e *embedded) fits(plan *plans.Plan) error {
+	regions := plancmd.RegionsOf(plan)
+	var missing, cure []string
+	each := 1
+	if plan.Proto().GetObservers() != nil {
+		each = 2 // one of them observes
+	}
+	for _, region := range regions {
+		i := slices.IndexFunc(*e, func(r regionAgents) bool { return r.region == region })
+		if i < 0 {
+			missing = append(missing, region)
+		}
+		cure = append(cure, fmt.Sprintf("%s=%d", region, each))
+	}
+	if len(missing) == 0 {
+		return e.idle(plan, regions)
+	}
+	return plans.Mistakes{plan.Mistake("regions",
+		fmt.Sprintf("no embedded agent is in %s: give --agents %s to try the plan on this machine, "+
+			"or --coordinator to run it on agents of these regions", strings.Join(missing, ", "),
+			strings.Join(cure, ",")))}
+}
+
+// idle refuses agents of regions that the plan does not name.
+func (e *embedded) idle(plan *plans.Plan, regions []string) error {
+	for _, r := range *e {
+		if len(regions) > 0 && !slices.Contains(regions, r.region) {
+			return plans.Mistakes{plan.Mistake("regions",
+				fmt.Sprintf("agents of region %s take no part, and --agents %s asks for some: the "+
+					"plan's regions are %s", r.region, e, strings.Join(regions, ", ")))}
+		}
+	}
+	return nil
+}

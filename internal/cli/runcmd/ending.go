@@ -1,0 +1,170 @@
+package runcmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// failOn says which verdicts make a command exit with 3: "invalid", "suspect" (and invalid) or "never".
+type failOn string
+
+func (f *failOn) add(flags *pflag.FlagSet) {
+	settings.AddChoice(flags, (*string)(f), "fail-on", "invalid",
+		"exit with 3 if the verdict on a measurement is this bad: invalid, suspect (or worse), or never", "invalid",
+		"suspect", "never")
+}
+
+// fails reports whether to fail on a verdict.
+func (f failOn) fails(v trust.Verdict) bool {
+	return f == "invalid" && v == trust.Invalid || f == "suspect" && (v == trust.Invalid || v == trust.Suspect)
+}
+
+// ending is how a run ended. Every command that waits for a run, or fetches one, takes its last lines and its exit code
+// from an ending.
+type ending struct {
+	id string
+	*spatev1.RunEnded
+	result  *aggregate.Result // nil: the results are not here
+	unbegun bool              // it ended while it waited for other runs
+}
+
+// summaryEnding returns the ending of a run that a coordinator lists.
+func summaryEnding(r *spatev1.RunSummary) ending {
+	unbegun := r.GetBeginTime() == nil && r.GetState() == spatev1.RunState_RUN_STATE_ENDED
+	return ending{id: r.GetRunId(), unbegun: unbegun, RunEnded: &spatev1.RunEnded{
+		Outcome: r.GetOutcome(), Complete: r.GetComplete(), Reason: r.GetReason(), Verdict: r.GetVerdict(),
+	}}
+}
+
+// resultEnding returns the ending of a run whose results are here.
+func resultEnding(result *aggregate.Result) ending {
+	e := ending{id: result.Run.ID, result: result, RunEnded: &spatev1.RunEnded{Complete: result.Run.Complete}}
+	if o := result.Run.Outcome; o != nil {
+		e.Outcome = spatev1.Outcome(spatev1.Outcome_value["OUTCOME_"+strings.ToUpper(*o)])
+	}
+	if r := result.Run.Reason; r != nil {
+		e.Reason = *r
+	}
+	if v := result.Run.Verdict; v != nil {
+		e.Verdict = string(*v)
+	}
+	return e
+}
+
+// state returns the run's state in the words of `spate runs`.
+func (e ending) state() string {
+	switch {
+	case e.GetOutcome() == spatev1.Outcome_OUTCOME_UNSPECIFIED:
+		return "broken"
+	case e.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !e.GetComplete():
+		return "incomplete"
+	}
+	return client.OutcomeWords(e.GetOutcome())
+}
+
+// conclude prints the last lines, and returns the exit code as an error. dir is the run directory. Empty: there is
+// none.
+func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
+	out := cmd.OutOrStdout()
+	state := e.state()
+	if v := e.GetVerdict(); v != "" {
+		state += ", " + v
+	}
+	fmt.Fprintf(out, "Run %s: %s\n", e.id, colourState(terminal.PaletteOf(out), state))
+	if dir != "" {
+		fmt.Fprintf(out, "Run directory: %s\n", dir)
+	}
+	code, why := e.judge(fail)
+	if code == command.ExitDone {
+		return nil
+	}
+	complain(cmd, why)
+	return command.Exit(code, command.ErrPrinted)
+}
+
+// judge returns the exit code of the run, and the reason for it.
+func (e ending) judge(fail failOn) (code int, why string) {
+	switch outcome := e.GetOutcome(); {
+	case outcome == spatev1.Outcome_OUTCOME_STOPPED:
+		return command.ExitStopped, e.early() + e.reasonOr("it was stopped")
+	case outcome == spatev1.Outcome_OUTCOME_UNSPECIFIED:
+		return command.ExitFailed, "the run did not reach its end: " +
+			e.reasonOr("its coordinator died, and none has continued it")
+	case outcome != spatev1.Outcome_OUTCOME_DONE:
+		return command.ExitFailed, e.early() + e.reasonOr("the reason is not known")
+	case !e.GetComplete():
+		return command.ExitFailed, "the run reached its end, but its result is incomplete" + e.missing()
+	case fail.fails(trust.Verdict(e.GetVerdict())):
+		return command.ExitFailed, "the run is complete, but " + e.doubt(
+			fail,
+		) + "; --fail-on never exits with 0 all the same"
+	}
+	return command.ExitDone, ""
+}
+
+// early starts the reason of an early end.
+func (e ending) early() string {
+	if e.unbegun {
+		return "the run never began, and has no results: "
+	}
+	return "the run did not reach its end: "
+}
+
+func (e ending) reasonOr(other string) string {
+	if r := e.GetReason(); r != "" {
+		return r
+	}
+	return other
+}
+
+// missing says what the results lack, as far as it is known here.
+func (e ending) missing() string {
+	if e.result == nil {
+		return ": report.md says what is missing"
+	}
+	missing := e.result.Run.Missing
+	switch len(missing) {
+	case 0:
+		return ""
+	case 1:
+		return ": " + missing[0]
+	}
+	return fmt.Sprintf(": %s; and %d more, see report.md", missing[0], len(missing)-1)
+}
+
+// doubt says which measurements are bad.
+func (e ending) doubt(fail failOn) string {
+	if e.result == nil {
+		return "its measurements are " + e.GetVerdict()
+	}
+	bad := 0
+	for _, s := range e.result.Stages {
+		if fail.fails(s.Trust.Verdict) {
+			bad++
+		}
+	}
+	return fmt.Sprintf("%d of its %s cannot be relied on (verdict %s): the reasons are above and in report.md",
+		bad, terminal.Count(uint64(len(e.result.Stages)), "stage"), e.GetVerdict())
+}
+
+// colourState colours how a run ended, given as in `ending`.
+func colourState(p terminal.Palette, state string) string {
+	switch {
+	case state == "done" || state == "done, VALID":
+		return p.Paint(terminal.Green, state)
+	case state == "done, SUSPECT" || strings.HasPrefix(state, "stopped"):
+		return p.Paint(terminal.Yellow, state)
+	}
+	return p.Paint(terminal.Red, state)
+}

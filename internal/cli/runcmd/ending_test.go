@@ -1,0 +1,117 @@
+package runcmd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/clienttest"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// TestJudge: exit codes are those of the table in `spate help exit-codes`, however the end is learned.
+func TestJudge(t *testing.T) {
+	for _, tc := range []struct {
+		outcome  spatev1.Outcome
+		complete bool
+		verdict  string
+		fail     failOn
+		code     int
+		state    string
+	}{
+		{clienttest.WasDone, true, "VALID", "invalid", command.ExitDone, "done"},
+		{clienttest.WasDone, true, "", "suspect", command.ExitDone, "done"},
+		{clienttest.WasDone, true, "SUSPECT", "invalid", command.ExitDone, "done"},
+		{clienttest.WasDone, true, "SUSPECT", "suspect", command.ExitFailed, "done"},
+		{clienttest.WasDone, true, "INVALID", "invalid", command.ExitFailed, "done"},
+		{clienttest.WasDone, true, "INVALID", "suspect", command.ExitFailed, "done"},
+		{clienttest.WasDone, true, "INVALID", "never", command.ExitDone, "done"},
+		{clienttest.WasDone, false, "VALID", "never", command.ExitFailed, "incomplete"},
+		{clienttest.HasFailed, false, "VALID", "never", command.ExitFailed, "failed"},
+		{clienttest.WasStopped, false, "INVALID", "invalid", command.ExitStopped, "stopped"},
+		{0, false, "", "invalid", command.ExitFailed, "broken"},
+	} {
+		ended := &spatev1.RunEnded{Outcome: tc.outcome, Complete: tc.complete, Verdict: tc.verdict}
+		summary := &spatev1.RunSummary{Outcome: tc.outcome, Complete: tc.complete, Verdict: tc.verdict}
+		result := &aggregate.Result{Run: aggregate.RunResult{Complete: tc.complete}}
+		if word := client.OutcomeWords(tc.outcome); tc.outcome != 0 {
+			result.Run.Outcome = &word
+		}
+		if v := trust.Verdict(tc.verdict); v != "" {
+			result.Run.Verdict = &v
+		}
+		for way, e := range map[string]ending{"event": {RunEnded: ended}, "list": summaryEnding(summary),
+			"results": resultEnding(result)} {
+			if code, why := e.judge(tc.fail); code != tc.code || (why == "") != (code == command.ExitDone) ||
+				e.state() != tc.state {
+				t.Errorf("%+v by its %s: code %d, %s, %q", tc, way, code, e.state(), why)
+			}
+		}
+	}
+}
+
+// TestOneRuleForTheEnd: following a run live, with or without its results, gives the same exit code, the same last line
+// and the same reason as fetching the run after its end.
+func TestOneRuleForTheEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		outcome  spatev1.Outcome
+		complete bool
+		reason   string
+		code     int
+		line     string
+	}{
+		"done":       {clienttest.WasDone, true, "", command.ExitDone, "Run r: done\n"},
+		"failed":     {clienttest.HasFailed, false, "because", command.ExitFailed, "Run r: failed\n"},
+		"stopped":    {clienttest.WasStopped, false, "because", command.ExitStopped, "Run r: stopped\n"},
+		"incomplete": {clienttest.WasDone, false, "", command.ExitFailed, "Run r: incomplete\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			end := clienttest.Ended(tc.outcome, tc.complete)
+			end.GetRunEnded().Reason = tc.reason
+			going, over := clienttest.Summary("r", clienttest.IsRunning), clienttest.Summary("r", clienttest.HasEnded)
+			over.BeginTime, over.Outcome, over.Complete, over.Reason = timestamppb.New(time.Unix(1000, 0)), tc.outcome,
+				tc.complete, tc.reason
+			ledger := clienttest.LedgerOf(t, tc.outcome, tc.reason, func(r *spatev1.RunRecord) {
+				if tc.outcome == clienttest.WasDone && !tc.complete {
+					r.Stages = 1 // and there is none
+				}
+			})
+			service := &clienttest.FakeService{Ledger: ledger, Events: append(clienttest.Events()[:4], end)}
+			address, _ := service.Serve(t, "127.0.0.1:0")
+			for i, args := range [][]string{{"follow", "r"}, {"follow", "r", "--no-fetch"}, {"fetch", "r"},
+				{"follow", "r"}, {"follow", "r", "--no-fetch"}} {
+				service.Set(func() { service.Runs = []*spatev1.RunSummary{going} })
+				if i >= 2 {
+					service.Set(func() { service.Runs = []*spatev1.RunSummary{over} })
+				}
+				code, out, said := spate(t, append(args, "--coordinator", address)...)
+				if code != tc.code || !strings.Contains(out, tc.line) || strings.Contains(said, "nothing was started") {
+					t.Errorf("%v of %s: code %d\n%s%s", args, client.StateWords(service.Runs[0]), code, out, said)
+				}
+				if tc.reason != "" && !strings.Contains(said, "spate: the run did not reach its end: "+tc.reason) {
+					t.Errorf("%v: the reason is not said: %s", args, said)
+				}
+			}
+		})
+	}
+}
+
+func TestStateIsColouredByHowBadItIs(t *testing.T) {
+	for state, colour := range map[string]string{
+		"done": terminal.Green, "done, VALID": terminal.Green, "done, SUSPECT": terminal.Yellow, "done, INVALID": terminal.Red, "failed": terminal.Red,
+		"failed, VALID":   terminal.Red,
+		"failed, SUSPECT": terminal.Red, "incomplete, VALID": terminal.Red, "stopped, VALID": terminal.Yellow, "broken": terminal.Red,
+	} {
+		if got, want := colourState(terminal.Palette(true), state), "\x1b["+colour+"m"+state+"\x1b[0m"; got != want {
+			t.Errorf("%s: %q, want %q", state, got, want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/reason"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// follower follows one run to its end, across broken connections and restarts of its coordinator.
+type follower struct {
+	client  spatev1.RunServiceClient
+	id      string
+	address string // of the coordinator. Empty: it is embedded
+	watches bool   // the run is somebody else's: an interrupt does not affect it
+	view    *progress.View
+	persist persistence
+
+	after   uint64      // number of the last event that was seen
+	began   atomic.Bool // the run has begun
+	waiting atomic.Bool // the run waits for others to end
+}
+
+// newFollower makes a follower. patience is how long its coordinator may be gone.
+func newFollower(
+	client spatev1.RunServiceClient,
+	id, address string,
+	patience time.Duration,
+	v *progress.View,
+) *follower {
+	f := &follower{client: client, id: id, address: address, view: v}
+	f.persist.say = v.Show
+	f.persist.awake = func(ctx context.Context) error {
+		_, err := client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: 1}, grpc.WaitForReady(true))
+		return err
+	}
+	if address != "" {
+		f.persist.patience = patience
+	}
+	return f
+}
+
+// follow shows the run's events until it has ended, and acts on interrupts.
+func (f *follower) follow(ctx context.Context) (*spatev1.RunEnded, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	stopSignals := f.passOnSignals(ctx, giveUp)
+	defer stopSignals()
+	defer f.view.Close()
+	var ended *spatev1.RunEnded
+	err := f.persist.do(ctx, func(ctx context.Context) (err error) {
+		ended, err = f.stream(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, f.lost(cmp.Or(context.Cause(ctx), err))
+	}
+	return ended, nil
+}
+
+// stream shows the run's events that were not seen yet, until the run's end.
+func (f *follower) stream(ctx context.Context) (*spatev1.RunEnded, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := f.client.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: f.id, After: f.after})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		response, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, status.Error(codes.Unavailable, "the events ended before the run")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n := response.GetNumber(); n > 0 && n <= f.after {
+			continue // seen before the connection broke
+		}
+		f.after = max(f.after, response.GetNumber())
+		if ended := f.take(response.GetEvent()); ended != nil {
+			return ended, nil
+		}
+	}
+}
+
+// take shows one event. It returns the run's end, or nil for other events.
+func (f *follower) take(e *spatev1.RunEvent) *spatev1.RunEnded {
+	if e.GetRunBegan() != nil {
+		f.began.Store(true)
+		f.waiting.Store(false)
+	}
+	f.view.Show(e)
+	return e.GetRunEnded()
+}
+
+// neverBegan reports whether an ended run was removed from the queue. Such a run has no data.
+func (f *follower) neverBegan(ended *spatev1.RunEnded) bool {
+	return f.waiting.Load() && !f.began.Load() && ended.GetOutcome() == spatev1.Outcome_OUTCOME_STOPPED
+}
+
+// lost returns an error that says what is known of a run that is no longer followed, and what can be done.
+func (f *follower) lost(err error) error {
+	if f.address == "" {
+		return fmt.Errorf("lost the embedded coordinator while following run %s: %w", f.id, err)
+	}
+	again := fmt.Sprintf("spate follow %s --coordinator %s", f.id, f.address)
+	switch {
+	case errors.Is(err, errLeft):
+		return command.Exit(
+			command.ExitStopped,
+			fmt.Errorf("left run %s, which goes on; to follow it again: %s", f.id, again),
+		)
+	case errors.Is(err, errLeftGone):
+		return command.Exit(command.ExitStopped,
+			fmt.Errorf("left run %s while its coordinator at %s was gone; it goes on when the coordinator is back\n"+
+				"follow it then with: %s\nor end it: spate stop %s --coordinator %s", f.id, f.address, again,
+				f.id, f.address))
+	case errors.Is(err, errPatience):
+		return fmt.Errorf(
+			"the coordinator at %s was gone for %s while run %s was followed\nwhen it has been started again with the same --data-dir the run "+
+				"goes on; follow it then with: %s\nif it is not, its data directory has what it has of the run, under %s: spate report makes the results from there",
+			f.address,
+			terminal.Span(f.persist.patience.Seconds()),
+			f.id,
+			again,
+			f.id,
+		)
+	case status.Code(err) == codes.NotFound:
+		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, reason.Of(err))
+	}
+	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address,
+		reason.Of(err), again)
+}
+
+// notFetched returns an error that says why the results of an ended run are not here, and what can be done.
+func (f *follower) notFetched(err error) error {
+	why := reason.Of(err)
+	if errors.Is(err, errPatience) {
+		why = "the coordinator was gone for " + terminal.Span(f.persist.patience.Seconds())
+	}
+	if f.address == "" {
+		return fmt.Errorf("the results of run %s are not complete here: %w", f.id, err)
+	}
+	return fmt.Errorf("the results of run %s were not fetched: %s\nto try again: spate fetch %s --coordinator %s", f.id,
+		why, f.id, f.address)
+}
+
+// defaultPatience is how long a coordinator may be gone. A machine restarts in less.
+const defaultPatience = 2 * time.Minute

@@ -1,0 +1,156 @@
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
+)
+
+// preflightTimeout bounds the call to one target. A target that this machine cannot reach is left to the agents.
+const preflightTimeout = 5 * time.Second
+
+// preflight finds targets that are placeholders, and workloads whose requests are longer than a target's model accepts,
+// if the target reports its limit: before the run, not after the first thousand refusals. The error lists them all,
+// with their positions in the plan.
+func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) error {
+	if missing := placeholders(plan, stages); len(missing) > 0 {
+		return missing
+	}
+	var long plans.Mistakes
+	err := command.UntilInterrupted(ctx, "the targets were asked for their limits", func(ctx context.Context) error {
+		long = tooLong(ctx, plan, stages, secrets)
+		return context.Cause(ctx)
+	})
+	if err == nil && len(long) > 0 {
+		return long
+	}
+	return err
+}
+
+// placeholders finds endpoints that nobody can have: shipped plans use names under .example, which is reserved for that
+// purpose (RFC 2606).
+func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
+	var missing plans.Mistakes
+	var targets []string
+	for _, s := range stages {
+		t := s.GetTarget()
+		if slices.Contains(targets, t.GetName()) {
+			continue
+		}
+		targets = append(targets, t.GetName())
+		for i, endpoint := range t.GetEndpoints() {
+			if u, err := url.Parse(endpoint); err == nil && strings.HasSuffix(u.Hostname(), ".example") {
+				missing = append(missing, plan.Mistake(fmt.Sprintf("targets[%d].endpoints[%d]", len(targets)-1, i),
+					fmt.Sprintf(
+						"%s is a placeholder: give --set targets.%s.endpoints=URL, or --simulate", endpoint,
+						t.GetName())))
+				break
+			}
+		}
+	}
+	return missing
+}
+
+// tooLong finds workloads whose requests are longer than a target's model accepts.
+func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, secrets map[string]string) plans.Mistakes {
+	var long plans.Mistakes
+	limits := map[string]uint32{}
+	seen := map[[2]string]bool{}
+	for _, s := range stages {
+		t, w := s.GetTarget(), s.GetWorkload()
+		cell := [2]string{t.GetName(), w.GetName()}
+		if seen[cell] {
+			continue
+		}
+		seen[cell] = true
+		longest, known := workload.LongestRequest(w, s.GetDataset())
+		if !known {
+			continue
+		}
+		limit, asked := limits[t.GetName()]
+		if !asked {
+			limit = limitOf(ctx, t, secrets)
+			limits[t.GetName()] = limit
+		}
+		if limit > 0 && longest > limit {
+			long = append(long, plan.Mistake(workloadField(stages, w),
+				fmt.Sprintf("workload %s makes requests of up to %s tokens, prompt and "+
+					"output together, and target %s takes at most %s: make them shorter, or serve the model with a longer limit",
+					w.GetName(), terminal.Thousands(uint64(longest)), t.GetName(), terminal.Thousands(uint64(limit)))))
+		}
+	}
+	return long
+}
+
+// workloadField returns the field of a workload in the plan. Stages keep the plan's order of workloads.
+func workloadField(stages []*spatev1.Stage, w *spatev1.Workload) string {
+	var names []string
+	for _, s := range stages {
+		if name := s.GetWorkload().GetName(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return fmt.Sprintf("workloads[%d]", slices.Index(names, w.GetName()))
+}
+
+// limitOf returns the longest request that a target accepts, in tokens. 0: not known.
+func limitOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
+	if s := t.GetSimulator(); s != nil {
+		return s.GetMaxModelTokens()
+	}
+	return modelLimit(ctx, t, secrets)
+}
+
+// modelLimit asks a target for its model's limit. 0: the target does not report it, or does not answer this machine.
+func modelLimit(ctx context.Context, t *spatev1.Target, secrets map[string]string) uint32 {
+	models, _ := modelsOf(ctx, t, secrets) // the agents report why it does not answer
+	for _, m := range models {
+		if m.ID == t.GetModel() {
+			return m.MaxModelTokens
+		}
+	}
+	return 0
+}
+
+// modelsOf asks a target's first endpoint for the models that it serves.
+func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string) ([]api.Model, error) {
+	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
+	defer cancel()
+	reveal := func(text string) string {
+		if plans.IsReference(text) {
+			return secrets[text]
+		}
+		return text
+	}
+	headers := map[string]string{}
+	for name, value := range t.GetHeaders() {
+		headers[name] = reveal(value)
+	}
+	connection, err := stream.ConnectionOf(t.GetConnection(),
+		func(reference string) (string, error) { return reveal(reference), nil })
+	if err != nil {
+		return nil, err
+	}
+	client, err := stream.New(stream.Config{
+		Endpoints: t.GetEndpoints()[:1], API: t.GetApi(), Model: cmp.Or(t.GetModel(), "-"),
+		APIKey: reveal(t.GetApiKey()), Headers: headers, ConnectTimeout: time.Second,
+		Connection: connection,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.Models(ctx, 0)
+}

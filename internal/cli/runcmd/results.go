@@ -1,0 +1,151 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
+)
+
+// resultFlags say where a run's results go, and what is printed.
+type resultFlags struct {
+	out    string
+	quiet  bool // no tables
+	failOn failOn
+}
+
+func (f *resultFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
+}
+
+// check refuses to overwrite anything.
+func (f *resultFlags) check() error {
+	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be created either, which is reported then
+	if len(entries) > 0 {
+		return fmt.Errorf("--out %s: the directory is there and not empty: name another one", f.out)
+	}
+	if info, err := os.Stat(f.out); err == nil && !info.IsDir() {
+		return fmt.Errorf("--out %s: is a file: name a directory", f.out)
+	}
+	return nil
+}
+
+// take follows a run to its end, saves its results and shows them.
+func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *follower) error {
+	ended, err := follower.follow(ctx)
+	if err != nil {
+		return err
+	}
+	if follower.neverBegan(ended) {
+		return command.Exit(command.ExitStopped,
+			fmt.Errorf("run %s was taken out of the queue: nothing was started, and there are no results", follower.id))
+	}
+	dir, result, err := f.keep(ctx, follower)
+	if err != nil {
+		return err
+	}
+	if v := result.Run.Verdict; v != nil {
+		ended.Verdict = string(*v) // that of results.json, whatever the coordinator's version says
+	}
+	return f.conclude(cmd, dir, ending{id: follower.id, RunEnded: ended, result: result})
+}
+
+// keep fetches the ledger into the run directory and makes the run's files from it. A broken transfer restarts.
+func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggregate.Result, error) {
+	dir := f.out
+	if dir == "" {
+		if !runName.MatchString(from.id) {
+			return "", nil, fmt.Errorf(
+				"the coordinator calls the run %.80q, which is no name for a directory: give --out",
+				from.id,
+			)
+		}
+		dir = filepath.Join("runs", from.id)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, fmt.Errorf("run directory: %w", err)
+	}
+	err := from.persist.do(ctx, func(ctx context.Context) error {
+		return fetchLedger(ctx, from.client, from.id, filepath.Join(dir, report.LedgerFile))
+	})
+	if err != nil {
+		return "", nil, from.notFetched(err)
+	}
+	result, err := report.Write(dir, report.Options{})
+	if err != nil {
+		return "", nil, fmt.Errorf("the ledger is kept in %s, its report failed: %w", dir, err)
+	}
+	return dir, result, nil
+}
+
+// runName matches names of runs. A coordinator chooses them, and a client writes to directories with these names.
+var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
+
+// fetchLedger copies the run's ledger from the coordinator to path. A ledger that already exists is the coordinator's
+// own: an embedded coordinator keeps its ledger in the run directory from the start.
+func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path string) (err error) {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	stream, err := client.FetchLedger(ctx, &spatev1.FetchLedgerRequest{RunId: id})
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path + ".part")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(path+".part"))
+		}
+	}()
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(err, file.Close())
+		}
+		if _, err := file.Write(piece.GetData()); err != nil {
+			return errors.Join(err, file.Close())
+		}
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(path+".part", path)
+}
+
+// conclude prints the tables, and ends as the run did.
+func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
+	out := cmd.OutOrStdout()
+	if !f.quiet {
+		fmt.Fprintln(out)
+		if err := report.Table(out, e.result, terminal.Width(out)); err != nil {
+			return err
+		}
+	}
+	return e.conclude(cmd, dir, f.failOn)
+}
+
+// complain prints what is wrong with a run, wrapped to the terminal's width.
+func complain(cmd *cobra.Command, text string) {
+	w := cmd.ErrOrStderr()
+	for _, line := range terminal.Wrap("spate: "+text, terminal.Width(w)) {
+		fmt.Fprintln(w, line)
+	}
+}

@@ -1,0 +1,333 @@
+// Package runcmd has the commands that start, follow, fetch and stop runs.
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/internal/cli/client"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/plancmd"
+	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// runFlags are the flags of `spate run`.
+type runFlags struct {
+	coordinator   string
+	plaintext     bool
+	tls           settings.TLS
+	local         local
+	minAgents     uint32
+	agentsTimeout time.Duration
+	patience      time.Duration
+	detach        bool
+	results       resultFlags
+	records       string
+	quick         quickFlags
+	source        plancmd.SourceFlags
+}
+
+// NewRun makes `spate run`. version is the program's.
+func NewRun(version string) *cobra.Command {
+	f := &runFlags{local: newLocal(version)}
+	cmd := &cobra.Command{
+		Use:   "run [PLAN.yaml]",
+		Short: "Run a plan, or a test made from flags, and report its results",
+		Long: `Run a plan on this machine with embedded agents, or on a coordinator and its agents with --coordinator. PLAN.yaml is a file, "-" for
+standard input, or the name of a plan that ships with Spate ("spate plans" lists them). Without a plan, --target and the flags below it make one; the
+plan they made is printed and kept in the run directory.
+
+While the run goes on its progress is shown; at the end the tables of results and the run directory. The first Ctrl-C stops starting
+requests and waits for those in flight; the second cancels them. Either way what was measured is kept, and marked as partial.
+
+A coordinator has one run at a time; a run that is submitted meanwhile waits, its place in the queue is shown, and Ctrl-C takes it out. When the
+coordinator is gone, because it is started anew or the network is broken, the run is followed on when it is back. Ctrl-C leaves the run then,
+as does --detach from the begin; "spate follow" takes it up again.
+
+` + command.ExitHelp,
+		Example: `  spate run quickstart
+  spate run plan.yaml --out results/today
+  spate run plan.yaml --simulate=20
+  spate run deepseek-r1-h20 --set targets.vllm.endpoints=http://10.0.0.5:8000 --set targets.dynamo-1p1d.endpoints=http://10.0.0.6:8000
+  spate run --target http://10.0.0.5:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
+  spate run plan.yaml --agents eu=2,us=1
+  spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml
+  spate run --coordinator 127.0.0.1:7700 --detach plan.yaml`,
+		Args: command.Arguments(onePlan),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	where, results := command.Group("Where it runs"), command.Group("What is kept and shown")
+	flags := where.Flags
+	flags.StringVar(&f.coordinator, "coordinator", "",
+		"run on the coordinator at this `host:port` instead of on embedded agents")
+	flags.BoolVar(&f.plaintext, "insecure-plaintext", false,
+		"with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
+	f.tls.AddFlags(flags)
+	f.local.addAgents(flags)
+	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
+	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
+	flags.DurationVar(&f.patience, "patience", defaultPatience,
+		"with --coordinator: how long it may be gone before the run is followed no longer")
+	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id and leave it alone")
+	flags = results.Flags
+	f.results.add(flags)
+	f.results.failOn.add(flags)
+	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
+	flags.BoolVar(&f.results.quiet, "no-progress", false,
+		"print neither progress nor tables, only the run directory and what is wrong")
+	f.local.addLogLevel(flags)
+	quick, influx := command.Group("A plan from flags"), command.Group("Live results in InfluxDB")
+	changes := command.Group("Changes to the plan")
+	f.quick.add(quick.Flags)
+	f.source.Add(changes.Flags)
+	f.source.AddFailFast(changes.Flags)
+	f.local.influx.AddFlags(influx.Flags)
+	command.SetGroups(cmd, changes, quick, where, results, influx)
+	return cmd
+}
+
+// onePlan accepts at most one plan.
+func onePlan(_ *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return fmt.Errorf("one plan at a time, got %s%s", strings.Join(args, " "), plancmd.NumberHint(args[len(args)-1]))
+}
+
+// run is the whole command: check everything, start things, follow the run, report.
+func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	if settings.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
+		fmt.Fprintln(
+			cmd.ErrOrStderr(),
+			"--agents: the run is on this machine, whatever coordinator the environment or the configuration file names",
+		)
+	}
+	plan, err := f.plan(cmd, args)
+	if err := errors.Join(err, f.check(cmd)); err != nil {
+		return command.BadInput(err)
+	}
+	if err := f.fits(plan); err != nil {
+		return command.BadInput(err)
+	}
+	progress.Caution(cmd.ErrOrStderr(), plan)
+	secrets, err := plan.Secrets(plans.SystemLookup)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	if plan, err = withModels(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
+		return command.BadInput(err)
+	}
+	resources, err := plancmd.Gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.results.quiet)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	if err := preflight(ctx, plan, plancmd.WithRows(plan, resources), secrets); err != nil {
+		return command.BadInput(err)
+	}
+
+	f.local.simulates = len(plan.Simulated()) > 0
+	backend, err := f.backend(ctx, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer backend.close()
+	simulated, stopSimulators, err := f.simulate(ctx, plan, backend)
+	if err != nil {
+		return err
+	}
+	defer stopSimulators()
+
+	client := spatev1.NewRunServiceClient(backend.conn)
+	if err := handOver(ctx, client, settings.DatasetDir(), resources.Datasets); err != nil {
+		return err
+	}
+	submitted, err := client.SubmitRun(ctx, &spatev1.SubmitRunRequest{
+		PlanYaml: plan.Source(), PlanPath: plan.Path(), Secrets: secrets, Simulated: simulated,
+		Records:  f.recordsKept(),
+		Datasets: resources.Datasets, Lexicons: resources.Lexicons,
+		MinAgents: backend.minAgents, AgentsTimeout: durationpb.New(f.agentsTimeout),
+		Definitions: measure.Definitions, Version: f.local.version,
+	})
+	if err != nil {
+		return submitError(f.coordinator, err)
+	}
+	if f.detach {
+		return f.leave(cmd, submitted)
+	}
+	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
+	v.Expect(plan)
+	follower := newFollower(client, submitted.GetRunId(), f.coordinator, f.patience, v)
+	follower.waiting.Store(submitted.GetWaiting() > 0)
+	return f.results.take(ctx, cmd, follower)
+}
+
+// fits finds plans that cannot run where the flags say.
+func (f *runFlags) fits(plan *plans.Plan) error {
+	switch {
+	case f.coordinator == "":
+		return f.local.agents.fits(plan)
+	case f.detach && len(plan.Simulated()) > 0:
+		return errors.New(
+			"--detach: the plan asks for the built-in simulator, which runs as long as this command: start `spate simulate` and name its endpoints in the plan",
+		)
+	}
+	return nil
+}
+
+// leave says how to find a run that nobody follows.
+func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunResponse) error {
+	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
+	fmt.Fprintln(cmd.OutOrStdout(), id)
+	if n := submitted.GetWaiting(); n > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits: %s before it.\n", comes(n))
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"To follow it and get its results: spate follow %s %s\nTo end it: spate stop %s %s\n", id, where, id, where)
+	return nil
+}
+
+// comes says how many runs come before another.
+func comes(n uint32) string {
+	if n == 1 {
+		return "1 run comes"
+	}
+	return terminal.Count(uint64(n), "run") + " come"
+}
+
+// plan reads the plan that was named, or makes one from flags and prints it.
+func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) {
+	switch {
+	case len(args) == 1 && f.quick.used(cmd.Flags()):
+		return nil, errors.New(
+			"a plan file and flags that make a plan (--target and so on) do not go together: put them into the plan",
+		)
+	case len(args) == 1:
+		return f.source.Read(cmd.InOrStdin(), args[0])
+	case len(f.quick.targets) == 0:
+		return nil, fmt.Errorf("nothing to run: name a plan or give --target URL\nsee: %s --help", cmd.CommandPath())
+	}
+	text, err := f.quick.yaml()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f.results.quiet:
+	case f.detach: // standard output is for the run's ID
+		fmt.Fprintf(cmd.ErrOrStderr(), "# The plan made from the flags:\n%s\n", text)
+	default:
+		fmt.Fprintf(cmd.OutOrStdout(), "# The plan made from the flags:\n%s\n", text)
+	}
+	return f.source.Load("<flags>", text)
+}
+
+// check finds mistakes in the flags that do not depend on the plan.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	var errs []error
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	wrong(!slices.Contains([]string{"parquet", "jsonl", "none"}, f.records),
+		"--records %q: want parquet, jsonl or none", f.records)
+	wrong(f.minAgents < 1, "--min-agents %d: want at least 1", f.minAgents)
+	wrong(f.agentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.agentsTimeout)
+	wrong(f.patience < 0, "--patience %v: want at least 0", f.patience)
+	errs = append(errs, f.local.check(), f.results.check(), f.checkCoordinator(cmd, wrong))
+	return errors.Join(errs...)
+}
+
+// checkCoordinator finds flags that do not go with --coordinator, or that need it.
+func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
+	typed := func(name string) bool { return settings.Typed(cmd.Flags(), name) }
+	if f.coordinator == "" {
+		wrong(typed("min-agents"),
+			"--min-agents goes with --coordinator only: without, --agents says how many are embedded")
+		wrong(typed("detach"), "--detach goes with --coordinator only: without, the run ends with this command")
+		return nil
+	}
+	wrong(typed("agents"), "--agents is for embedded agents: with --coordinator, agents are programs of their own "+
+		"(spate-agent); --min-agents waits for them")
+	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
+	wrong(typed("realtime"), "--realtime is for embedded agents: with --coordinator, give it to the agents")
+	wrong(typed("influx-url"),
+		"with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
+	wrong(f.detach && typed("out"),
+		"--out does not go with --detach, which leaves the results to spate follow and spate fetch")
+	if err := settings.CheckAddress(f.coordinator); err != nil {
+		return fmt.Errorf("--coordinator %w", err)
+	}
+	wrong(!f.tls.Given() && !f.plaintext && !settings.Loopback(f.coordinator),
+		"plan and API keys would go to %s in plain: give --tls-ca, --tls-cert "+
+			"and --tls-key, or --insecure-plaintext if you trust the network", f.coordinator)
+	return f.tls.Check(slog.New(slog.DiscardHandler))
+}
+
+// recordsKept returns the form of the request rows in the protocol's words.
+func (f *runFlags) recordsKept() string {
+	if f.records == "none" {
+		return ""
+	}
+	return f.records
+}
+
+// simulate starts the simulators that the plan asks for, on loopback.
+func (f *runFlags) simulate(
+	ctx context.Context, plan *plans.Plan, b *backend,
+) (map[string]*spatev1.Endpoints, func(), error) {
+	targets := plan.Simulated()
+	if len(targets) == 0 {
+		return nil, func() {}, nil
+	}
+	if err := b.onThisMachine(ctx); err != nil {
+		return nil, nil, err
+	}
+	urls, stop, err := startSimulators(ctx, targets)
+	endpoints := map[string]*spatev1.Endpoints{}
+	for name, list := range urls {
+		endpoints[name] = &spatev1.Endpoints{Urls: list}
+	}
+	return endpoints, stop, err
+}
+
+// submitError gives the coordinator's refusal its exit code. If no answer came, nobody knows whether the run was
+// started.
+func submitError(address string, err error) error {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.ResourceExhausted:
+		return command.BadInputf("the coordinator refused the run: %s", s.Message())
+	case codes.PermissionDenied:
+		return client.Unreachable(address, err)
+	case codes.Unavailable:
+		if client.NeverConnected(s.Message()) {
+			return client.Unreachable(address, err)
+		}
+		return fmt.Errorf(
+			"the connection to the coordinator at %s broke before it answered (%s): the run may have begun all the same; "+
+				"`spate runs --coordinator %s` lists it, and `spate follow latest --coordinator %s` takes it up",
+			address,
+			s.Message(),
+			address,
+			address,
+		)
+	}
+	return fmt.Errorf("the run could not be submitted: %w", err)
+}

@@ -1,0 +1,60 @@
+package terminal
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	x := &Table{Right: []bool{false, true}}
+	x.Row("name", "n", "last")
+	x.Row("é", "1,000", "")
+	x.Row("", "5", "x")
+	if err := x.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	if want := "name      n  last\né     1,000\n          5  x\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// TestWrap: no word is lost, no line is too long unless its only word is, and no line could have held the next word.
+func TestWrap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOf(rapid.StringMatching(`[a-zé]{1,12}`)).Draw(t, "words")
+		width := rapid.IntRange(1, 30).Draw(t, "width")
+		lines := Wrap(strings.Join(words, " "), width)
+		if got := strings.Fields(strings.Join(lines, " ")); strings.Join(got, " ") != strings.Join(words, " ") {
+			t.Fatalf("%q", lines)
+		}
+		for i, line := range lines {
+			n := utf8.RuneCountInString(line)
+			if n > width && strings.Contains(line, " ") {
+				t.Fatalf("%q has %d columns", line, n)
+			}
+			if i > 0 {
+				next, _, _ := strings.Cut(line, " ")
+				if utf8.RuneCountInString(lines[i-1])+1+utf8.RuneCountInString(next) <= width {
+					t.Fatalf("%q had room for %q", lines[i-1], next)
+				}
+			}
+		}
+	})
+}
+
+func TestNarrowTables(t *testing.T) {
+	for width, want := range map[int]string{0: "a  bb  ccc", 10: "a  bb  ccc", 9: "a  bb", 1: "a  bb"} {
+		x := &Table{}
+		x.Row("a", "bb", "ccc")
+		x.Narrow(width)
+		var out strings.Builder
+		if err := x.Write(&out); err != nil || out.String() != want+"\n" {
+			t.Errorf("at %d columns %q, %v", width, out.String(), err)
+		}
+	}
+}

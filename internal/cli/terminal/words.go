@@ -1,0 +1,63 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Shorten joins at most n names.
+func Shorten(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
+// Count formats a number with its noun.
+func Count(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Thousands(n) + " " + noun + "s"
+}
+
+// Thousands formats a number with commas.
+func Thousands(n uint64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Cut shortens text to less than a terminal's width, so that it stays on one line.
+func Cut(text string, width int) string {
+	if width > 2 && utf8.RuneCountInString(text) >= width {
+		return string([]rune(text)[:width-2]) + "…"
+	}
+	return text
+}
+
+// Span formats a time in seconds: 33.3s, 1m40s, 2h5m.
+func Span(seconds float64) string {
+	text := time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// Known returns text, or n/a if it is empty.
+func Known(s string) string {
+	if s == "" {
+		return "n/a"
+	}
+	return s
+}
+
+// Whole formats a number rounded to an integer.
+func Whole(v float64) string { return Thousands(uint64(v + 0.5)) }

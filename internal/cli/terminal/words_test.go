@@ -1,0 +1,23 @@
+package terminal
+
+import "testing"
+
+func TestSpan(t *testing.T) {
+	for seconds, want := range map[float64]string{0: "0s", 33.33: "33.3s", 100: "1m40s", 180: "3m", 7200: "2h",
+		7500: "2h5m", 3601: "1h0m1s"} {
+		if got := Span(seconds); got != want {
+			t.Errorf("span(%v) = %q, want %q", seconds, got, want)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := Thousands(n); got != want {
+			t.Errorf("thousands(%d) = %s", n, got)
+		}
+	}
+	if got := Shorten([]string{"a", "b", "c"}, 2); got != "a, b and 1 more" {
+		t.Errorf("shorten = %q", got)
+	}
+}
