@@ -3,126 +3,110 @@ package plans
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
+	"strings"
 
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
 )
 
-// Forms of prompts that are not chat messages.
-const (
-	promptIDs  = "token_ids"
-	promptText = "text"
-)
-
-// apiFacts holds what plans need to know about an API. docs/plan.md lists the facts.
-type apiFacts struct {
-	// prompts are the forms that a prompt may have, the default one first. Empty for a chat API, whose prompts are
-	// messages.
-	prompts []string
-	// auth is the header that carries api_key. Empty means Authorization.
-	auth string
-	// fields maps body fields that a plan cannot give, in addition to ownFields, to the reason.
-	fields map[string]string
-	// options is the body field that holds the output length in an object. inner maps the fields of that object that a
-	// plan cannot give to the reason.
-	options string
-	inner   map[string]string
-	// uncounted reports whether servers of this API never send the number of tokens of a prompt.
-	uncounted bool
-}
+// promptForms maps the forms of prompts that are not chat messages to their names.
+var promptForms = map[workload.Form]string{workload.TokenIDs: "token_ids", workload.Text: "text"}
 
 const (
 	workloadsPrompt = "the workload makes the prompt"
 	workloadsLength = "it is the workload's osl"
 )
 
-// apis maps the names of all APIs, as plans write them, to their facts.
-var apis = map[string]apiFacts{
-	"chat":        {},
-	"completions": {prompts: []string{promptIDs, promptText}},
-	"responses":   {fields: map[string]string{"input": workloadsPrompt, "max_output_tokens": workloadsLength}},
-	"sglang": {
-		prompts: []string{promptIDs, promptText},
-		fields: map[string]string{"text": workloadsPrompt, "input_ids": workloadsPrompt,
-			"input_embeds": workloadsPrompt},
-		options: "sampling_params", inner: map[string]string{"max_new_tokens": workloadsLength},
-	},
-	"tgi": {
-		prompts: []string{promptText},
-		fields:  map[string]string{"inputs": workloadsPrompt},
-		options: "parameters", inner: map[string]string{"max_new_tokens": workloadsLength,
-			"details": "Spate asks for the usage by it"},
-	},
-	"triton": {prompts: []string{promptText}, fields: map[string]string{"text_input": workloadsPrompt},
-		uncounted: true},
-	"anthropic": {auth: "X-Api-Key", fields: map[string]string{"system": workloadsPrompt}},
-}
+// defaultAPI is the API of a target that names none.
+var defaultAPI = registry.All[0].Name
 
 // APIs returns the names of the APIs that a target can have, the default one first.
-func APIs() []string {
-	return []string{"chat", "completions", "responses", "sglang", "tgi", "triton", "anthropic"}
-}
+func APIs() []string { return registry.Names() }
 
-// factsOf returns the facts of a target's API.
-func factsOf(t *spatev1.Target) apiFacts { return apis[cmp.Or(t.GetApi(), defaultAPI)] }
+// apiOf returns a target's API. The default one stands for an unknown one, which is reported.
+func apiOf(t *spatev1.Target) *api.API {
+	a, known := registry.Find(t.GetApi())
+	if !known {
+		return registry.All[0]
+	}
+	return a
+}
 
 // usualPrompts returns the default form of an API's prompts. Empty means messages.
-func (a apiFacts) usualPrompts() string {
-	if len(a.prompts) == 0 {
-		return ""
-	}
-	return a.prompts[0]
-}
+func usualPrompts(a *api.API) string { return promptForms[a.Prompts[0].Form] }
 
 // sendsTokenIDs reports whether a target's prompts are token IDs.
 func sendsTokenIDs(t *spatev1.Target) bool {
-	return cmp.Or(t.GetPrompts(), factsOf(t).usualPrompts()) == promptIDs
+	return cmp.Or(t.GetPrompts(), usualPrompts(apiOf(t))) == promptForms[workload.TokenIDs]
 }
 
-// api checks the fields of a target that its API does not support.
+// api checks the API of a target, and the fields that its API does not support.
 func (c *checker) api(path string, t *spatev1.Target) {
-	if _, known := apis[cmp.Or(t.GetApi(), defaultAPI)]; !known {
-		return // the schema reports it
+	a, known := registry.Find(t.GetApi())
+	if !known {
+		c.wrong(path+".api", "must be one of "+strings.Join(APIs(), ", "))
+		return
 	}
-	facts, name := factsOf(t), cmp.Or(t.GetApi(), defaultAPI)
 	if at := path + ".prompts"; c.Has(at) {
+		_, takesIDs := a.Prompt(workload.TokenIDs)
 		switch {
-		case len(facts.prompts) == 0:
-			c.wrong(at, fmt.Sprintf("does not go with api: %s, whose prompts are messages: leave it out", name))
-		case t.GetPrompts() == promptIDs && !slices.Contains(facts.prompts, promptIDs):
-			c.wrong(at, fmt.Sprintf("cannot be token_ids with api: %s, which takes text only", name))
+		case a.Chat():
+			c.wrong(at, fmt.Sprintf("does not go with api: %s, whose prompts are messages: leave it out", a.Name))
+		case t.GetPrompts() == promptForms[workload.TokenIDs] && !takesIDs:
+			c.wrong(at, fmt.Sprintf("cannot be token_ids with api: %s, which takes text only", a.Name))
 		}
 	}
-	if counts := t.GetTokenizer() == "server" || t.GetTokenizer() == "usage"; counts && facts.uncounted {
+	if counts := t.GetTokenizer() == "server" || t.GetTokenizer() == "usage"; counts && a.Uncounted {
 		c.wrong(path+".tokenizer",
 			fmt.Sprintf("cannot be %s with api: %s, whose servers count no tokens: give words or file:PATH",
-				t.GetTokenizer(), name))
+				t.GetTokenizer(), a.Name))
 	}
 }
 
-// ownField returns why a plan cannot give a body field, or "" if it can.
-func (a apiFacts) ownField(name string) string {
-	if why := ownFields[name]; why != "" {
-		return why
+// ownFields maps the body fields that Spate sets itself, with any API, to the reason why a plan cannot give them.
+var ownFields = map[string]string{
+	"stream":     "Spate always streams, since it measures when tokens arrive",
+	"messages":   workloadsPrompt,
+	"prompt":     workloadsPrompt,
+	"model":      "give it as the target's model",
+	"max_tokens": workloadsLength,
+}
+
+// fieldsOf returns ownFields and those of an API, and the fields that a plan cannot give in the object that holds the
+// output length, nil if the API has no such object.
+func fieldsOf(a *api.API) (body, options map[string]string) {
+	body = maps.Clone(ownFields)
+	for _, name := range a.PromptFields() {
+		body[name] = workloadsPrompt
 	}
-	return a.fields[name]
+	if a.Options == "" {
+		body[a.MaxFields[0]] = workloadsLength
+		return body, nil
+	}
+	options = map[string]string{a.MaxFields[0]: workloadsLength}
+	maps.Copy(options, a.Reserved)
+	return body, options
 }
 
 // options checks the body object that holds the output length.
 func (c *checker) options(path string, t *spatev1.Target) {
-	facts := factsOf(t)
-	given, ok := t.GetBody().GetFields()[facts.options]
-	if facts.options == "" || !ok {
+	a := apiOf(t)
+	given, ok := t.GetBody().GetFields()[a.Options]
+	if a.Options == "" || !ok {
 		return
 	}
-	at := path + "[" + strconv.Quote(facts.options) + "]"
+	at := path + "[" + strconv.Quote(a.Options) + "]"
 	if given.GetStructValue() == nil {
 		c.wrong(at, "must be an object")
 		return
 	}
+	_, reserved := fieldsOf(a)
 	for _, name := range sortedKeys(given.GetStructValue().GetFields()) {
-		if why := facts.inner[name]; why != "" {
+		if why := reserved[name]; why != "" {
 			c.wrong(at, fmt.Sprintf("cannot have %s: %s", name, why))
 		}
 		if problem := fieldProblem(name, given.GetStructValue().GetFields()[name]); problem != "" {

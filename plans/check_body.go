@@ -10,15 +10,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// ownFields maps body fields that Spate sets itself to the reason why a plan cannot give them.
-var ownFields = map[string]string{
-	"stream":     "Spate always streams, since it measures when tokens arrive",
-	"messages":   workloadsPrompt,
-	"prompt":     workloadsPrompt,
-	"model":      "give it as the target's model",
-	"max_tokens": workloadsLength,
-}
-
 // choiceFields ask for several answers in one stream.
 var choiceFields = []string{"n", "best_of"}
 
@@ -28,13 +19,14 @@ var secretFields = []string{"api_key", "apikey", "token", "secret", "password"}
 func holdsSecret(field string) bool { return slices.Contains(secretFields, strings.ToLower(field)) }
 
 func (c *checker) body(path string, t *spatev1.Target) {
+	own, _ := fieldsOf(apiOf(t))
 	for _, name := range sortedKeys(t.GetBody().GetFields()) {
 		at := path + "[" + strconv.Quote(name) + "]"
 		if holdsSecret(name) {
 			c.wrong(at, "carries a secret, by its name, and plans are kept with results: "+
 				"send it by api_key or in a header, as env:NAME or file:PATH")
 		}
-		if why := factsOf(t).ownField(name); why != "" {
+		if why := own[name]; why != "" {
 			c.wrong(at, "cannot be given: "+why)
 		}
 		if problem := fieldProblem(name, t.GetBody().GetFields()[name]); problem != "" {

@@ -53,7 +53,7 @@ func (c *checker) headers(path string, t *spatev1.Target) {
 			c.wrong(at, problem)
 		} else if seen[canonical] != "" {
 			c.wrong(at, fmt.Sprintf("is the same header as %q: case makes no difference", seen[canonical]))
-		} else if canonical == cmp.Or(factsOf(t).auth, "Authorization") && t.GetApiKey() != "" {
+		} else if canonical == cmp.Or(apiOf(t).KeyHeader, "Authorization") && t.GetApiKey() != "" {
 			c.wrong(at, "is what api_key sends, too: give one of them")
 		}
 		seen[canonical] = name

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -110,9 +111,14 @@ func withBaseURLs(p *spatev1.Plan) {
 	}
 }
 
-// apiPaths are paths that Spate adds to an endpoint's base URL.
-var apiPaths = []string{
-	"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/generate", "/generate_stream", "/v2",
+// apiPaths returns the paths that Spate adds to an endpoint's base URL, up to a model's name.
+func apiPaths() (paths []string) {
+	for _, a := range registry.All {
+		if path, _, _ := strings.Cut(a.Path, "/models/"); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // endpointProblem returns what is wrong with a base URL, or "" if nothing is. It never repeats the URL, which may hold
@@ -132,7 +138,7 @@ func endpointProblem(text string) string {
 	case !validPort(u):
 		return "must have a port from 1 to 65535, or none"
 	}
-	for _, suffix := range apiPaths {
+	for _, suffix := range apiPaths() {
 		if strings.HasSuffix(baseURL(u.Path), suffix) {
 			return "must end before " + suffix + ", which Spate adds"
 		}

@@ -17,7 +17,6 @@ const (
 	defaultOnAgentLoss    = "fail"
 	defaultConnectTimeout = 5 * time.Second
 	defaultRequestTimeout = 10 * time.Minute
-	defaultAPI            = "chat"
 	defaultArrival        = "poisson"
 	defaultTokenizer      = "auto"
 	defaultExactOutput    = "auto"
@@ -106,7 +105,7 @@ func fillTarget(t *spatev1.Target) {
 	t.Tokenizer = cmp.Or(t.Tokenizer, defaultTokenizer)
 	t.ExactOutput = cmp.Or(t.ExactOutput, defaultExactOutput)
 	t.RunningUsage = cmp.Or(t.RunningUsage, defaultRunningUsage)
-	t.Prompts = cmp.Or(t.Prompts, factsOf(t).usualPrompts())
+	t.Prompts = cmp.Or(t.Prompts, usualPrompts(apiOf(t)))
 	t.ConnectTimeout = orDuration(t.ConnectTimeout, defaultConnectTimeout)
 	t.RequestTimeout = orDuration(t.RequestTimeout, defaultRequestTimeout)
 	fillServerMetrics(t.ServerMetrics)

@@ -14,6 +14,7 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
+	"github.com/spate-load/spate/api/registry"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
@@ -143,6 +144,8 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 			return orOne(s, value(field, list.GetItems()))
 		}
 		return s
+	case field.FullName() == "spate.v1.Target.api":
+		return append(s, object{{"type", "string"}, {"enum", registry.Names()}}...)
 	case field.Message() != nil && field.Message().Name() == "Warmup":
 		return append(s, member{"anyOf", []object{value(field, rules), {{"$ref", "#/$defs/Duration"}}}})
 	}

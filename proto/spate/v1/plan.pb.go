@@ -375,9 +375,7 @@ type Target struct {
 	// Serve this target with the built-in simulator. `spate run` starts it on loopback for the duration of the run. If
 	// the target has endpoints too, this is the model of them that a simulation of the plan uses.
 	Simulator *SimulatedTarget `protobuf:"bytes,3,opt,name=simulator,proto3" json:"simulator,omitempty"`
-	// API of the endpoints: OpenAI's "chat" (default), "completions" or "responses"; "sglang" (/generate), "tgi"
-	// (/generate_stream), "triton" (TensorRT-LLM behind Triton: /v2/models/MODEL/generate_stream) or "anthropic"
-	// (/v1/messages).
+	// API of the endpoints, such as "chat" (default): docs/plan.md lists all.
 	Api string `protobuf:"bytes,4,opt,name=api,proto3" json:"api,omitempty"`
 	// Model name to send in each request.
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
@@ -3979,12 +3977,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xa8\v\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xe0\n" +
+	"\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
 	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
-	"\tsimulator\x18\x03 \x01(\v2\x19.spate.v1.SimulatedTargetR\tsimulator\x12X\n" +
-	"\x03api\x18\x04 \x01(\tBF\xbaHC\xd8\x01\x01r>R\x04chatR\vcompletionsR\tresponsesR\x06sglangR\x03tgiR\x06tritonR\tanthropicR\x03api\x12\x1e\n" +
+	"\tsimulator\x18\x03 \x01(\v2\x19.spate.v1.SimulatedTargetR\tsimulator\x12\x10\n" +
+	"\x03api\x18\x04 \x01(\tR\x03api\x12\x1e\n" +
 	"\x05model\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x04R\x05model\x12I\n" +
 	"\aapi_key\x18\x06 \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x06apiKey\x127\n" +
 	"\aheaders\x18\a \x03(\v2\x1d.spate.v1.Target.HeadersEntryR\aheaders\x12+\n" +
