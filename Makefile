@@ -89,7 +89,7 @@ test-influx2: $(BIN)/influxd2 ## Run every test that needs a database against In
 
 .PHONY: influx-outage
 influx-outage: $(BIN)/influxd ## Run while InfluxDB is stopped or killed for OUTAGE (60s), and compare the send delays: 7 minutes.
-	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestSpoolOutlivesItsCoordinator' -p 1 -parallel 1
+	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestPointsOutliveTheirCoordinator' -p 1 -parallel 1
 
 .PHONY: torture
 torture: ## Run the real programs under random faults: N=100 runs from SEED=1 on. A seed always has the same faults.

@@ -161,31 +161,19 @@ type recorder struct {
 	late    bool // a point came after Close
 }
 
-func (r *recorder) Window(p sink.WindowPoint) {
+func (r *recorder) Put(p sink.Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.windows = append(r.windows, p)
-}
-
-func (r *recorder) Stage(p sink.StagePoint) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stages = append(r.stages, p)
-}
-
-func (r *recorder) Event(p sink.EventPoint) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, p)
-	r.late = r.late || r.closed > 0
-}
-
-func (r *recorder) Server(sink.ServerPoint) {}
-
-func (r *recorder) Agent(p sink.AgentPoint) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.agents = append(r.agents, p)
+	switch p := p.(type) {
+	case sink.WindowPoint:
+		r.windows = append(r.windows, p)
+	case sink.StagePoint:
+		r.stages = append(r.stages, p)
+	case sink.EventPoint:
+		r.events = append(r.events, p)
+	case sink.AgentPoint:
+		r.agents = append(r.agents, p)
+	}
 	r.late = r.late || r.closed > 0
 }
 

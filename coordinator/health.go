@@ -30,7 +30,7 @@ func (h *health) show() {
 	}
 	h.next = now.Add(h.c.cfg.HeartbeatInterval)
 	for _, p := range h.points(now) {
-		h.run.sink.Agent(p)
+		h.run.sink.Put(p)
 	}
 }
 

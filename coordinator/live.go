@@ -85,13 +85,13 @@ func (l *live) window(m measured, number uint32) {
 	}
 	run, scope := l.run.points(), l.run.points().Scope(m.record.GetStage())
 	for _, p := range points.Windows(scope, m.record, view, toDate) {
-		l.run.sink.Window(p)
+		l.run.sink.Put(p)
 	}
 	for _, p := range points.Servers(scope, m.record, view) {
-		l.run.sink.Server(p)
+		l.run.sink.Put(p)
 	}
 	if p, ok := l.bursts.See(run, scope, m.record, view); ok {
-		l.run.sink.Event(p)
+		l.run.sink.Put(p)
 	}
 }
 
@@ -131,10 +131,10 @@ func (l *live) publishResult(rec *spatev1.StageRecord, result aggregate.StageRes
 	}
 	run := l.run.points()
 	for _, p := range points.Stage(run.Scope(rec.GetStage()), rec, result, merged.ToDate()) {
-		l.run.sink.Stage(p)
+		l.run.sink.Put(p)
 	}
 	for _, p := range points.Starts(run, rec, result) {
-		l.run.sink.Agent(p)
+		l.run.sink.Put(p)
 	}
 }
 

@@ -262,7 +262,7 @@ func runID(plan string, wall time.Time) string {
 	return fmt.Sprintf("%s-%s-%s", plan, wall.UTC().Format("20060102T150405Z"), hex.EncodeToString(b[:]))
 }
 
-// runDir is the directory of a run's ledger and of its sink's spool.
+// runDir is the directory of a run's ledger, in which its sink notes which databases may lack points.
 func (c *Coordinator) runDir(id string) string {
 	return cmp.Or(c.cfg.RunDir, filepath.Join(c.cfg.DataDir, id))
 }

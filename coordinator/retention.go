@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -78,8 +78,8 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 	}
 }
 
-// runItems returns the runs on disk. Runs that have not ended, and runs with points that wait for their database, are
-// held: they are not deleted.
+// runItems returns the runs on disk. Runs that have not ended, and runs whose points a database may lack, are held: they
+// are not deleted.
 func (c *Coordinator) runItems() ([]retention.Item, error) {
 	ids, err := c.runIDs()
 	var items []retention.Item
@@ -94,7 +94,7 @@ func (c *Coordinator) runItems() ([]retention.Item, error) {
 		if end := summary.GetEndTime(); end != nil {
 			item.Used = end.AsTime()
 		}
-		item.Held = item.Held || sink.Waits(c.runDir(id))
+		item.Held = item.Held || delivery.Incomplete(c.runDir(id))
 		item.Bytes = retention.SizeOf(c.runDir(id))
 		items = append(items, item)
 	}

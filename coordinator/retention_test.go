@@ -77,7 +77,7 @@ func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 	for range 4 {
 		ids = append(ids, endedRun(t, r))
 	}
-	if err := os.WriteFile(filepath.Join(r.cfg.DataDir, ids[1], "influx.spool"), []byte("points"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.cfg.DataDir, ids[1], "influx.incomplete"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	running, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})

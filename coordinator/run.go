@@ -386,6 +386,6 @@ func (c *Coordinator) release(r *run) {
 func (c *Coordinator) deliver(r *run, n *spatev1.FollowRunResponse) {
 	r.events.append(n)
 	if p, ok := points.Event(r.points(), n.GetEvent(), r.stageOf); ok {
-		r.sink.Event(p)
+		r.sink.Put(p)
 	}
 }

@@ -39,18 +39,25 @@ func (c *Coordinator) work(r *run) {
 	}
 }
 
-// sinkDeadline is how long a run's sink may take to write its remaining points after the run's end.
-const sinkDeadline = 15 * time.Second
+// sinkDeadline is how long a run's sink may take to write its remaining points once the coordinator is being closed.
+const sinkDeadline = time.Minute
 
 // sinkPatience is how long a sink may take before a warning is logged.
 const sinkPatience = time.Second
 
-// closeSink closes the sink, which writes its remaining points.
+// closeSink closes the sink, which writes its remaining points for as long as their databases take them.
 func (c *Coordinator) closeSink(r *run) {
-	ctx, cancel := context.WithTimeout(context.Background(), sinkDeadline)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	go func() {
+		select {
+		case <-c.closing:
+			time.AfterFunc(sinkDeadline, cancel)
+		case <-ctx.Done():
+		}
+	}()
 	slow := time.AfterFunc(sinkPatience, func() {
-		c.log.Warn("not all points are written yet: waiting for the database", "run", r.id, "at_most", sinkDeadline)
+		c.log.Warn("not all points are written yet: waiting for the database", "run", r.id)
 	})
 	defer slow.Stop()
 	if err := r.sink.Close(ctx); err != nil {

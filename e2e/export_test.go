@@ -145,28 +145,21 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 	}
 }
 
-// Points that a live run could not deliver are sent first, and an export of such a run is complete.
-func TestExportSendsTheSpool(t *testing.T) {
+// An export of a run that could not deliver its points is complete, and the run directory no longer waits for it.
+func TestExportCompletesALiveRun(t *testing.T) {
 	t.Parallel()
 	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", closedPort(t), "--influx-bucket", "spate")
 	r.MustExit(0)
 	db := influxtest.Start(t, influxtest.Options{})
-	p := export(t, r.dir, db, 0)
-	if said := p.Stderr.String(); !strings.Contains(said,
-		"points that the live run had left in influx.spool are sent") {
-		t.Errorf("it says %q", said)
-	}
-	if _, err := os.Stat(filepath.Join(r.dir, "influx.spool")); !os.IsNotExist(err) {
-		t.Errorf("the spool is still there: %v", err)
+	export(t, r.dir, db, 0)
+	if _, err := os.Stat(filepath.Join(r.dir, "influx.incomplete")); !os.IsNotExist(err) {
+		t.Errorf("the run directory still notes that InfluxDB lacks points: %v", err)
 	}
 	stages := storedRows(t, db, "spate_stage")
 	for _, stage := range r.results().Stages {
 		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
 	}
 	compareWindows(t, db, r.results())
-	if rows := all(t, db); len(rows) == len(without(rows, " cpu_cores")) {
-		t.Error("the heartbeats of the spool are not there")
-	}
 }
 
 func TestExportRefuses(t *testing.T) {
@@ -201,7 +194,7 @@ func TestExportRefuses(t *testing.T) {
 	// none of the two stages can be written, as a whole and for each of two endpoints
 	db.Write("spate_stage,run=old complete=1i", 0)
 	p := export(t, r.dir, db, 3)
-	if !strings.Contains(p.Stderr.String(), "6 points were refused for good, the ledger has them") {
+	if !strings.Contains(p.Stderr.String(), "6 points were refused, the ledger has them") {
 		t.Errorf("it says %q", p.Stderr.String())
 	}
 	compareWindows(t, db, r.results())

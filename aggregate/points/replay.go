@@ -41,6 +41,21 @@ func Replay(l *ledger.Ledger, emit func([]sink.Row) error, show func(Progress) e
 	return nil
 }
 
+// ReplayEnded is Replay of the ledger at a path, if the run has ended. It returns false, and emits nothing, if it has
+// not.
+func ReplayEnded(path string, emit func([]sink.Row) error) (ended bool, err error) {
+	l, err := ledger.OpenReadOnly(path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = l.Close() }() // opened for reading only
+	run, err := l.Run()
+	if err != nil || run.GetEndTime() == nil {
+		return false, err
+	}
+	return true, Replay(l, emit, func(Progress) error { return nil })
+}
+
 type replay struct {
 	run      Run
 	ledger   *ledger.Ledger

@@ -11,18 +11,6 @@ import (
 // probe is a comment in line protocol, which writes nothing: servers check token and bucket before they read it.
 const probe = "# spate asks whether it may write here\n"
 
-// Check returns an error if points would not arrive: if no server answers, if the server does not accept InfluxDB's
-// writes or the token, or if the bucket does not exist. Check writes no points. It blocks for at most config.Timeout.
-// An error is a reason to warn, not to stop, because a sink keeps trying.
-func Check(ctx context.Context, config Config) error {
-	if err := config.Validate(); err != nil {
-		return err
-	}
-	s := newServer(config.withDefaults())
-	defer s.close()
-	return s.check(ctx)
-}
-
 // aboutLines reports whether a server's message is empty or complains that there are no lines to write: then the server
 // found the bucket.
 func aboutLines(said string) bool {

@@ -4,21 +4,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"strings"
 	"time"
 )
 
-// Defaults of a Config.
-const (
-	// DefaultQueueBytes is enough for about half an hour of one stage's windows with all metrics and all agents merged.
-	DefaultQueueBytes = 16 << 20
-	// DefaultTimeout is far above the 3 to 25 ms that a thousand points take, and short enough to notice a hung server.
-	DefaultTimeout = 10 * time.Second
-)
+// DefaultTimeout is far above the 3 to 25 ms that a thousand points take, and short enough to notice a hung server.
+const DefaultTimeout = 10 * time.Second
 
-// Config configures which InfluxDB to write to, and the queue and timeout for it.
+// Config configures which InfluxDB to write to.
 type Config struct {
 	// URL is the server's base URL, http or https: "http://localhost:8086". It must not contain a user or password.
 	URL string
@@ -32,19 +26,11 @@ type Config struct {
 	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy". InfluxDB 3: the database.
 	// VictoriaMetrics has no buckets and accepts any name.
 	Bucket string
-	// Spool is the file for points that do not fit into memory. Its directory must exist; use the run directory. The
-	// file exists only while it is needed. Points that an earlier process left in it are sent first.
-	Spool string
-	// QueueBytes bounds the queue in memory. 0: DefaultQueueBytes.
-	QueueBytes int
 	// Timeout bounds one request. 0: DefaultTimeout.
 	Timeout time.Duration
-	// Log gets a message when writing starts to fail and when it works again. Nil: slog.Default().
-	Log *slog.Logger
 }
 
-// Validate returns an error for each mistake, with what to do about it. It does not require a Spool, because settings
-// are checked before a run exists; New does.
+// Validate returns an error for each mistake, with what to do about it.
 func (c Config) Validate() error {
 	var mistakes []error
 	wrong := func(format string, args ...any) {
@@ -58,9 +44,6 @@ func (c Config) Validate() error {
 	}
 	if strings.ContainsAny(c.Token, "\r\n") {
 		wrong("the token contains a line break: is it cut from its file without the end of the line?")
-	}
-	if c.QueueBytes < 0 {
-		wrong("the queue's bound is %d bytes: give a positive number, or 0 for %d", c.QueueBytes, DefaultQueueBytes)
 	}
 	if c.Timeout < 0 {
 		wrong("the timeout is %v: give a positive time, or 0 for %v", c.Timeout, DefaultTimeout)
@@ -90,14 +73,8 @@ func checkURL(text string) error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.QueueBytes == 0 {
-		c.QueueBytes = DefaultQueueBytes
-	}
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
 	}
 	return c
 }

@@ -11,8 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
 	"github.com/spate-load/spate/internal/influxtest"
@@ -38,7 +37,7 @@ func TestConformance(t *testing.T) {
 func TestServerDownAtStart(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
 	server.Kill()
-	s, log := open(t, server, func(c *influx.Config) { c.QueueBytes = 8 << 10 })
+	s, log := open(t, server, nil)
 	want := feed(s, 0, 50)
 	log.await(t, "cannot be written to")
 	server.Restart()
@@ -47,54 +46,18 @@ func TestServerDownAtStart(t *testing.T) {
 	log.await(t, "can be written to again")
 }
 
-// Nothing is lost or doubled, whether the queue is in memory or continues on disk.
+// Nothing is lost or doubled.
 func TestServerKilledMidway(t *testing.T) {
-	for name, queueBytes := range map[string]int{"memory": 16 << 20, "disk": 8 << 10} {
-		t.Run(name, func(t *testing.T) {
-			server := influxtest.Start(t, influxtest.Options{})
-			s, log := open(t, server, func(c *influx.Config) { c.QueueBytes = queueBytes })
-			want := feed(s, 0, 60)
-			server.Kill()
-			want = append(want, feed(s, 60, 120)...)
-			log.await(t, "cannot be written to")
-			server.Restart()
-			want = append(want, feed(s, 120, 150)...)
-			finish(t, s)
-			sinktest.Equal(t, rowsOf(t, server), want)
-		})
-	}
-}
-
-// If a server does not come back, Close waits no longer than its deadline, and no point is lost.
-func TestWhatIsLeftIsKept(t *testing.T) {
 	server := influxtest.Start(t, influxtest.Options{})
+	s, log := open(t, server, nil)
+	want := feed(s, 0, 60)
 	server.Kill()
-	spool := filepath.Join(t.TempDir(), "influx.spool")
-	small := func(c *influx.Config) { c.Spool, c.QueueBytes = spool, 8<<10 }
-	s, log := open(t, server, small)
-	want := feed(s, 0, 20)
+	want = append(want, feed(s, 60, 120)...)
 	log.await(t, "cannot be written to")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := s.Close(ctx)
-	var undelivered *influx.UndeliveredError
-	if !errors.As(err, &undelivered) || undelivered.Kept != 40 || undelivered.Lost+undelivered.Refused != 0 {
-		t.Fatalf("Close: %v", err)
-	}
-	for _, words := range []string{"40 points are kept in " + spool, server.URL, "cannot be reached"} {
-		if !strings.Contains(err.Error(), words) {
-			t.Errorf("error %q lacks %q", err, words)
-		}
-	}
-
 	server.Restart()
-	s, _ = open(t, server, small)
-	want = append(want, feed(s, 20, 25)...)
+	want = append(want, feed(s, 120, 150)...)
 	finish(t, s)
 	sinktest.Equal(t, rowsOf(t, server), want)
-	if _, err := os.Stat(spool); !os.IsNotExist(err) {
-		t.Errorf("the spool is still there: %v", err)
-	}
 }
 
 // The server always refuses a field of another type than before.
@@ -108,13 +71,13 @@ func TestOneRefusedPointDoesNotHarmOthers(t *testing.T) {
 	server.Kill()
 	s, log := open(t, server, nil)
 	good = append(good, feed(s, 1, 3)...)
-	s.Event(bad)
+	s.Put(bad)
 	good = append(good, feed(s, 3, 5)...)
 	log.await(t, "cannot be written to")
 	server.Restart()
 	err := s.Close(t.Context())
-	var undelivered *influx.UndeliveredError
-	if !errors.As(err, &undelivered) || undelivered.Refused != 1 || undelivered.Kept+undelivered.Lost != 0 {
+	var undelivered *delivery.UndeliveredError
+	if !errors.As(err, &undelivered) || undelivered.Refused != 1 || undelivered.Unsent != 0 {
 		t.Errorf("Close: %v", err)
 	}
 	sinktest.Equal(t, slices.DeleteFunc(rowsOf(t, server), isEvent), good)
@@ -159,7 +122,6 @@ func TestCheck(t *testing.T) {
 		{"nobody there", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
 		{"another server", func(c *influx.Config) { c.URL = page.URL }, "not as an InfluxDB does"},
 		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this no InfluxDB"},
-		{"no spool yet", func(c *influx.Config) { c.Spool = "" }, ""},
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
 	}
 	if influxtest.Two() {
@@ -174,7 +136,7 @@ func TestCheck(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			config := configOf(t, server)
 			test.change(&config)
-			err := influx.Check(t.Context(), config)
+			err := check(t, config)
 			if test.want == "" {
 				if err != nil {
 					t.Errorf("Check: %v", err)
@@ -202,8 +164,8 @@ func TestWrongTokenChangesNothingAndIsSaid(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := s.Close(ctx)
-	var undelivered *influx.UndeliveredError
-	if !errors.As(err, &undelivered) || undelivered.Kept != 4 {
+	var undelivered *delivery.UndeliveredError
+	if !errors.As(err, &undelivered) || undelivered.Unsent != 4 {
 		t.Errorf("Close: %v", err)
 	}
 	if strings.Contains(log.String(), "secret-guess") || strings.Contains(err.Error(), "secret-guess") {
@@ -212,13 +174,13 @@ func TestWrongTokenChangesNothingAndIsSaid(t *testing.T) {
 }
 
 func TestValidateNamesEveryMistake(t *testing.T) {
-	err := influx.Config{URL: "ftp://x", Token: "a\n", QueueBytes: -1, Timeout: -1}.Validate()
-	for _, words := range []string{`"ftp://x"`, "bucket", "line break", "-1 bytes", "-1ns"} {
+	err := influx.Config{URL: "ftp://x", Token: "a\n", Timeout: -1}.Validate()
+	for _, words := range []string{`"ftp://x"`, "bucket", "line break", "-1ns"} {
 		if err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("error %v lacks %q", err, words)
 		}
 	}
-	err = influx.Config{URL: "http://user:hunter2@host", Bucket: "b", Spool: "s"}.Validate()
+	err = influx.Config{URL: "http://user:hunter2@host", Bucket: "b"}.Validate()
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a URL with a password gave %v", err)
 	}
@@ -227,47 +189,14 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
-	if _, err := influx.New(influx.Config{URL: "http://localhost:8086", Bucket: "b"}); err == nil ||
-		!strings.Contains(err.Error(), "spool") {
-		t.Errorf("a sink without a spool gave %v", err)
-	}
-}
-
-// A server that accepts the connection and never answers does not block callers.
-func TestCallsDoNotWait(t *testing.T) {
-	silent := make(chan struct{})
-	asked := make(chan struct{}, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		asked <- struct{}{}
-		<-silent
-	}))
-	defer server.Close()
-	defer close(silent)
-	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"),
-		QueueBytes: 8 << 10, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	feed(s, 0, 1)
-	<-asked
-	feed(s, 1, 100) // would block here
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var undelivered *influx.UndeliveredError
-	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Kept != 200 {
-		t.Errorf("Close: %v", err)
-	}
 }
 
 func BenchmarkWindow(b *testing.B) {
 	server := influxtest.Start(b, influxtest.Options{})
-	s, err := influx.New(configOf(b, server))
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := deliver(b, configOf(b, server), slog.New(slog.DiscardHandler))
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		s.Window(sinktest.Window(uint32(i)))
+		s.Put(sinktest.Window(uint32(i)))
 	}
 	if err := s.Close(b.Context()); err != nil {
 		b.Error(err)
@@ -279,32 +208,57 @@ func feed(s sink.Sink, from, to uint32) []sink.Row {
 	var rows []sink.Row
 	for window := from; window < to; window++ {
 		point := sinktest.Window(window)
-		s.Window(point)
+		s.Put(point)
 		rows = append(rows, point.Rows()...)
 	}
 	return rows
 }
 
-func configOf(tb testing.TB, server *influxtest.Server) influx.Config {
+func configOf(_ testing.TB, server *influxtest.Server) influx.Config {
 	return influx.Config{
 		URL: server.URL, Token: server.Token, Org: cmp.Or(server.Org, "ignored"), Bucket: server.Database,
-		Spool: filepath.Join(tb.TempDir(), "influx.spool"), Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-func open(t *testing.T, server *influxtest.Server, change func(*influx.Config)) (*influx.Sink, *logged) {
+// database returns a database that is closed when the test ends.
+func database(tb testing.TB, config influx.Config) *influx.Database {
+	tb.Helper()
+	db, err := influx.New(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(db.Close)
+	return db
+}
+
+// check returns what Check says, or what is wrong with the configuration.
+func check(t *testing.T, config influx.Config) error {
+	t.Helper()
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	return database(t, config).Check(t.Context())
+}
+
+// deliver returns a run's sink that writes to a database.
+func deliver(tb testing.TB, config influx.Config, log *slog.Logger) *delivery.Sink {
+	tb.Helper()
+	replay := func(func([]sink.Row) error) (bool, error) { tb.Error("a replay"); return false, nil }
+	s, err := delivery.Open(delivery.Config{RunDir: tb.TempDir(), Replay: replay, Log: log}, database(tb, config))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func open(t *testing.T, server *influxtest.Server, change func(*influx.Config)) (*delivery.Sink, *logged) {
 	t.Helper()
 	log := &logged{news: make(chan struct{}, 1)}
 	config := configOf(t, server)
-	config.Log = slog.New(slog.NewTextHandler(log, nil))
 	if change != nil {
 		change(&config)
 	}
-	s, err := influx.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, log
+	return deliver(t, config, slog.New(slog.NewTextHandler(log, nil))), log
 }
 
 func finish(t *testing.T, s sink.Sink) {

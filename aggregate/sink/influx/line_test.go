@@ -100,7 +100,7 @@ func FuzzLine(f *testing.F) {
 			{Key: "n", Kind: sink.KindFloat, Float: number}, {Key: "t", Kind: sink.KindText, Text: text},
 		}}
 		line, err := appendLine(nil, &row)
-		if err != nil || points(line) != 1 || !bytes.HasSuffix(line, []byte("\n")) {
+		if err != nil || bytes.Count(line, []byte("\n")) != 1 || !bytes.HasSuffix(line, []byte("\n")) {
 			t.Fatalf("line %q, %v", line, err)
 		}
 		fields := line[bytes.Index(line, []byte(" n="))+3:]

@@ -13,7 +13,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
 	"github.com/spate-load/spate/internal/victoriatest"
@@ -104,7 +104,7 @@ func TestCheckKnowsOtherServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(c.fake)
 			defer server.Close()
-			err := influx.Check(t.Context(), influx.Config{URL: server.URL, Token: c.token, Bucket: "b"})
+			err := check(t, influx.Config{URL: server.URL, Token: c.token, Bucket: "b"})
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("Check: %v", err)
@@ -120,7 +120,7 @@ func TestProbeIsAComment(t *testing.T) {
 	bodies := make(chan string, 1)
 	server := httptest.NewServer(fake{ping: 204, write: 204, bodies: bodies})
 	defer server.Close()
-	if err := influx.Check(t.Context(), influx.Config{URL: server.URL, Bucket: "b"}); err != nil {
+	if err := check(t, influx.Config{URL: server.URL, Bucket: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	if body := <-bodies; !strings.HasPrefix(body, "#") || strings.Count(body, "\n") != 1 {
@@ -151,7 +151,7 @@ func TestTLS(t *testing.T) {
 		"plain to TLS":        {"http" + strings.TrimPrefix(server.URL, "https"), nil, "http:// or https://"},
 		"TLS to a plain port": {"https" + strings.TrimPrefix(plain.URL, "http"), nil, "does not speak TLS"},
 	} {
-		err := influx.Check(t.Context(), influx.Config{URL: c.url, Bucket: "b", TLS: c.tls})
+		err := check(t, influx.Config{URL: c.url, Bucket: "b", TLS: c.tls})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -163,27 +163,23 @@ func TestTLS(t *testing.T) {
 func TestVictoriaMetrics(t *testing.T) {
 	server := victoriatest.Start(t, "spate:correct-horse")
 	config := influx.Config{
-		URL: server.URL, Token: server.Token, Bucket: "spate", Spool: filepath.Join(t.TempDir(), "spool"),
-		Log: slog.New(slog.DiscardHandler),
+		URL: server.URL, Token: server.Token, Bucket: "spate",
 	}
 	wrong := config
 	wrong.Token = "spate:secret-guess"
-	if err := influx.Check(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "refuses the token") ||
+	if err := check(t, wrong); err == nil || !strings.Contains(err.Error(), "refuses the token") ||
 		strings.Contains(err.Error(), "secret") {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if err := influx.Check(t.Context(), config); err != nil {
+	if err := check(t, config); err != nil {
 		t.Fatal(err)
 	}
 	var rows []sink.Row
 	for range 2 {
-		s, err := influx.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := deliver(t, config, slog.New(slog.DiscardHandler))
 		rows = feed(s, 0, 5)
-		s.Event(sinktest.Event())
-		s.Agent(sinktest.Agent())
+		s.Put(sinktest.Event())
+		s.Put(sinktest.Agent())
 		finish(t, s)
 	}
 	rows = append(append(rows, sinktest.Event().Rows()...), sinktest.Agent().Rows()...)
@@ -268,17 +264,14 @@ func TestOrganisations(t *testing.T) {
 	fake := &two{}
 	server := httptest.NewServer(fake)
 	defer server.Close()
-	config := influx.Config{URL: server.URL, Token: "t", Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool")}
-	if err := influx.Check(t.Context(), config); err == nil ||
+	config := influx.Config{URL: server.URL, Token: "t", Bucket: "b"}
+	if err := check(t, config); err == nil ||
 		!strings.Contains(err.Error(), "give the organisation (--influx-org)") {
 		t.Errorf("without an organisation: %v", err)
 	}
 	log := &logged{news: make(chan struct{}, 1)}
-	config.Log, config.Org = slog.New(slog.NewTextHandler(log, nil)), "o"
-	s, err := influx.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config.Org = "o"
+	s := deliver(t, config, slog.New(slog.NewTextHandler(log, nil)))
 	feed(s, 0, 3)
 	log.await(t, "cannot be written to")
 	fake.mu.Lock()
@@ -289,7 +282,7 @@ func TestOrganisations(t *testing.T) {
 		t.Error("what was kept did not arrive")
 	}
 	config.Org = "p"
-	if err := influx.Check(t.Context(), config); err == nil || !strings.Contains(err.Error(), `no organisation "p"`) ||
+	if err := check(t, config); err == nil || !strings.Contains(err.Error(), `no organisation "p"`) ||
 		strings.Contains(err.Error(), "no bucket") {
 		t.Errorf("a wrong organisation: %v", err)
 	}
@@ -300,11 +293,8 @@ func TestRefusedPointsCostOneRequest(t *testing.T) {
 	fake := &two{org: "o"}
 	server := httptest.NewServer(fake)
 	defer server.Close()
-	w, err := influx.NewWriter(influx.Config{URL: server.URL, Token: "t", Org: "o", Bucket: "b"}, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
+	db := database(t, influx.Config{URL: server.URL, Token: "t", Org: "o", Bucket: "b"})
+	w := delivery.NewWriter(db, time.Second, slog.New(slog.DiscardHandler))
 	rows := sinktest.Event().Rows()
 	for i := range 10 {
 		row := rows[0]
@@ -324,43 +314,6 @@ func TestRefusedPointsCostOneRequest(t *testing.T) {
 	}
 }
 
-// A point that a run left in its spool and that comes again from the ledger counts once.
-func TestPointsAreCountedOnce(t *testing.T) {
-	fake := &two{}
-	server := httptest.NewServer(fake)
-	defer server.Close()
-	config := influx.Config{URL: server.URL, Token: "t", Org: "o", Bucket: "b",
-		Spool: filepath.Join(t.TempDir(), "spool"), Log: slog.New(slog.DiscardHandler)}
-	s, err := influx.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := feed(s, 0, 5)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Close(ctx); err == nil {
-		t.Fatal("nothing was kept")
-	}
-	fake.mu.Lock()
-	fake.org = "o"
-	fake.mu.Unlock()
-	w, err := influx.NewWriter(config, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	if sent, err := w.Spool(t.Context(), config.Spool); err != nil || sent != len(rows) {
-		t.Errorf("%d points of %d from the spool: %v", sent, len(rows), err)
-	}
-	if err := errors.Join(w.Write(t.Context(), rows), w.Write(t.Context(), sinktest.Event().Rows()),
-		w.Flush(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	if w.Written() != len(rows)+1 {
-		t.Errorf("%d points are said to be written, there are %d", w.Written(), len(rows)+1)
-	}
-}
-
 // As long as the server does not answer the probe, it is not known whether a bad request is the points' fault, so no
 // point is dropped.
 func TestUnansweredDoubtKeepsPoints(t *testing.T) {
@@ -374,17 +327,13 @@ func TestUnansweredDoubtKeepsPoints(t *testing.T) {
 	}))
 	defer server.Close()
 	log := &logged{news: make(chan struct{}, 1)}
-	s, err := influx.New(influx.Config{URL: server.URL, Bucket: "b", Spool: filepath.Join(t.TempDir(), "spool"),
-		Log: slog.New(slog.NewTextHandler(log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := deliver(t, influx.Config{URL: server.URL, Bucket: "b"}, slog.New(slog.NewTextHandler(log, nil)))
 	rows := feed(s, 0, 3)
 	log.await(t, "cannot be written to")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var undelivered *influx.UndeliveredError
-	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Kept != len(rows) || undelivered.Refused > 0 ||
+	var undelivered *delivery.UndeliveredError
+	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Unsent != len(rows) || undelivered.Refused > 0 ||
 		asked.Load() == 0 {
 		t.Errorf("Close: %v", err)
 	}

@@ -35,11 +35,11 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 
 func testArrival(t *testing.T, o Opened) {
 	window, stage, event, agent, server := Window(3), Stage(), Event(), Agent(), Server()
-	o.Sink.Window(window)
-	o.Sink.Stage(stage)
-	o.Sink.Event(event)
-	o.Sink.Agent(agent)
-	o.Sink.Server(server)
+	o.Sink.Put(window)
+	o.Sink.Put(stage)
+	o.Sink.Put(event)
+	o.Sink.Put(agent)
+	o.Sink.Put(server)
 	finish(t, o.Sink)
 	want := slices.Concat(window.Rows(), stage.Rows(), event.Rows(), agent.Rows(), server.Rows())
 	Equal(t, o.Rows(), want)
@@ -49,9 +49,9 @@ func testAgain(t *testing.T, o Opened) {
 	first, second := Window(7), Window(7)
 	second.Measures.Counters.Completed = 4711
 	second.Measures.Distributions[0].P99 = 1e9 / 3.0
-	o.Sink.Window(first)
-	o.Sink.Window(second)
-	o.Sink.Window(second)
+	o.Sink.Put(first)
+	o.Sink.Put(second)
+	o.Sink.Put(second)
 	finish(t, o.Sink)
 	Equal(t, o.Rows(), second.Rows())
 }
@@ -69,7 +69,7 @@ func testConcurrent(t *testing.T, o Opened) {
 		}
 		group.Go(func() {
 			for _, point := range points {
-				o.Sink.Window(point)
+				o.Sink.Put(point)
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func testConcurrent(t *testing.T, o Opened) {
 func testReuse(t *testing.T, o Opened) {
 	point := Window(1)
 	want := point.Rows()
-	o.Sink.Window(point)
+	o.Sink.Put(point)
 	point.Measures.Counters.Completed = 1 << 40
 	point.Measures.Distributions[0].Mean = -1
 	clear(point.Measures.Errors)
@@ -98,9 +98,9 @@ func testNames(t *testing.T, o Opened) {
 	event.Text = `agent "a\b" is lost, = 1/3 of the load`
 	server := Server()
 	server.Labels = `größe="模型 | a, 'b' = c",model_name="""`
-	o.Sink.Window(point)
-	o.Sink.Event(event)
-	o.Sink.Server(server)
+	o.Sink.Put(point)
+	o.Sink.Put(event)
+	o.Sink.Put(server)
 	finish(t, o.Sink)
 	Equal(t, o.Rows(), slices.Concat(point.Rows(), event.Rows(), server.Rows()))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -175,7 +175,7 @@ func runItem(dir string) (retention.Item, bool) {
 		}
 		return err
 	})
-	item.Held = item.Held || err != nil || sink.Waits(dir)
+	item.Held = item.Held || err != nil || delivery.Incomplete(dir)
 	item.Bytes = retention.SizeOf(dir)
 	return item, true
 }

@@ -33,7 +33,7 @@ type flags struct {
 	gossip              settings.Gossip
 	tls                 settings.TLS
 	status              daemon.Status
-	influx              settings.Influx
+	sinks               settings.Sinks
 }
 
 // New makes the command. program is what people type to run it: spate-coordinator or spate coordinator. The command
@@ -84,7 +84,7 @@ meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:7946")
-	f.influx.AddFlags(fs)
+	f.sinks.AddFlags(fs)
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
 		return command.BadInput(err)
 	}
-	openSink, err := f.influx.Opener(ctx, logger)
+	openSink, err := f.sinks.Opener(ctx, logger)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -166,7 +166,7 @@ func (f *flags) check() error {
 			errs = append(errs, fmt.Errorf("%s %s: is a file: name a directory", dir[0], dir[1]))
 		}
 	}
-	return errors.Join(append(errs, f.influx.Validate(), f.keepRuns.Check("runs"), f.keepDatasets.Check("datasets"))...)
+	return errors.Join(append(errs, f.sinks.Validate(), f.keepRuns.Check("runs"), f.keepDatasets.Check("datasets"))...)
 }
 
 // membership returns the coordinator's gossip configuration, or nil if it does not take part in gossip.

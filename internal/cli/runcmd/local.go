@@ -31,7 +31,7 @@ type local struct {
 	agents    embedded
 	sources   []string
 	logLevel  string
-	influx    settings.Influx
+	sinks     settings.Sinks
 	realtime  realtime.Policy
 	simulates bool // simulators also run in this process
 }
@@ -59,7 +59,7 @@ func (l *local) addLogLevel(flags *pflag.FlagSet) {
 // check finds mistakes in the flags.
 func (l *local) check() error {
 	_, err := settings.Logger(io.Discard, l.logLevel, "text")
-	return errors.Join(l.agents.check(), err, l.influx.Validate())
+	return errors.Join(l.agents.check(), err, l.sinks.Validate())
 }
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
@@ -88,7 +88,7 @@ func (l *local) embed(
 
 // coordinator makes the embedded coordinator.
 func (l *local) coordinator(ctx context.Context, out string, logger *slog.Logger) (*coordinator.Coordinator, error) {
-	openSink, err := l.influx.Opener(ctx, logger)
+	openSink, err := l.sinks.Opener(ctx, logger)
 	if err != nil {
 		return nil, command.BadInput(err)
 	}

@@ -58,7 +58,7 @@ started again with the same --data-dir.
 		"print neither progress nor tables, only the run directory and what is wrong")
 	f.results.failOn.add(flags)
 	f.local.addLogLevel(flags)
-	f.local.influx.AddFlags(flags)
+	f.local.sinks.AddFlags(flags)
 	settings.TypedOnly(flags, "yes")
 	return cmd
 }

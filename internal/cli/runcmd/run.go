@@ -96,7 +96,7 @@ as does --detach from the begin; "spate follow" takes it up again.
 	f.quick.add(quick.Flags)
 	f.source.Add(changes.Flags)
 	f.source.AddFailFast(changes.Flags)
-	f.local.influx.AddFlags(influx.Flags)
+	f.local.sinks.AddFlags(influx.Flags)
 	command.SetGroups(cmd, changes, quick, where, results, influx)
 	return cmd
 }

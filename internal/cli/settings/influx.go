@@ -1,27 +1,22 @@
 package settings
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/internal/bounded"
 )
 
 // maxAuthorities is the largest size of a file of authorities, in bytes.
 const maxAuthorities = 16 << 20
-
-// SpoolFile is the name, in a run's directory, of the file with points that could not be sent to InfluxDB.
-const SpoolFile = "influx" + sink.SpoolSuffix
 
 // Influx says where merged results are written. The zero value writes nowhere.
 type Influx struct {
@@ -63,24 +58,27 @@ func (i *Influx) Validate() error {
 	return nil
 }
 
-// Config resolves and checks the settings. It does not set the spool.
-func (i *Influx) Config(logger *slog.Logger) (influx.Config, error) {
+// Given reports whether there is a database to write to.
+func (i *Influx) Given() bool { return i.URL != "" }
+
+// Open resolves and checks the settings. The caller closes the database.
+func (i *Influx) Open(logger *slog.Logger) (delivery.Database, error) {
 	if err := i.Validate(); err != nil {
-		return influx.Config{}, err
+		return nil, err
 	}
 	token, err := Secret(i.Token)
 	if err != nil {
-		return influx.Config{}, fmt.Errorf("--influx-token: %w", err)
+		return nil, fmt.Errorf("--influx-token: %w", err)
 	}
-	config := influx.Config{URL: i.URL, Token: token, Org: i.Org, Bucket: i.Bucket, Log: logger}
+	config := influx.Config{URL: i.URL, Token: token, Org: i.Org, Bucket: i.Bucket}
 	if config.TLS, err = i.tls(); err != nil {
-		return influx.Config{}, err
+		return nil, err
 	}
 	if i.Insecure {
 		logger.Warn("the certificate of InfluxDB is not checked: whoever is in between can read the token",
 			"url", i.URL)
 	}
-	return config, config.Validate()
+	return influx.New(config)
 }
 
 // tls returns how to check the server's certificate, or nil for the machine's trusted authorities.
@@ -101,25 +99,4 @@ func (i *Influx) tls() (*tls.Config, error) {
 		return nil, fmt.Errorf("--influx-ca %s: no certificate in PEM form is in it", i.CA)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
-}
-
-// Opener checks the settings and returns a function that opens a run's sink, with its spool in the run's directory. The
-// function is nil if nothing will be written. A server that does not answer, or that refuses, is logged and is not an
-// error: it affects no result, and it may work again when the run has points to write.
-func (i *Influx) Opener(ctx context.Context, logger *slog.Logger) (func(runDir string) (sink.Sink, error), error) {
-	if err := i.Validate(); err != nil || i.URL == "" {
-		return nil, err
-	}
-	config, err := i.Config(logger)
-	if err != nil {
-		return nil, err
-	}
-	if err := influx.Check(ctx, config); err != nil {
-		logger.Warn("InfluxDB does not take points now; the run goes on and they are kept for it", "error", err)
-	}
-	return func(runDir string) (sink.Sink, error) {
-		config := config
-		config.Spool = filepath.Join(runDir, SpoolFile)
-		return influx.New(config)
-	}, nil
 }

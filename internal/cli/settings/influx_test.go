@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/spate-load/spate/aggregate/sink/influx"
 )
 
 // The certificate of an https server is checked by the given file, or not at all if the flags say so, which is logged.
@@ -51,9 +49,10 @@ func TestInfluxByItsAuthority(t *testing.T) {
 		settings := Influx{URL: server.URL, Bucket: "b"}
 		c.change(&settings)
 		var log bytes.Buffer
-		config, err := settings.Config(slog.New(slog.NewTextHandler(&log, nil)))
+		db, err := settings.Open(slog.New(slog.NewTextHandler(&log, nil)))
 		if err == nil {
-			err = influx.Check(t.Context(), config)
+			err = db.Check(t.Context())
+			db.Close()
 		}
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

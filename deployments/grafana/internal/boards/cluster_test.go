@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/influxtest"
@@ -68,11 +69,15 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	dataDir := t.TempDir()
+	database, err := influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(database.Close)
 	c, err := coordinator.New(coordinator.Config{
 		Name: "test", Version: "test", DataDir: dataDir, Logger: quiet,
 		OpenSink: func(dir string) (sink.Sink, error) {
-			return influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database,
-				Spool: filepath.Join(dir, "influx.spool"), Log: quiet})
+			return delivery.Open(delivery.Config{RunDir: dir, Log: quiet}, database)
 		},
 	})
 	if err != nil {

@@ -1,0 +1,176 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/sink"
+)
+
+// DefaultQueueBytes bounds the queue of each database. It is enough for more than an hour of a few agents' windows, and
+// for some 10 s of a thousand agents'.
+const DefaultQueueBytes = 128 << 20
+
+// closePatience is how long a failing database is retried once the run has ended.
+const closePatience = 15 * time.Second
+
+// chunk is how many rows a goroutine takes from its queue at once.
+const chunk = 1000
+
+// Config configures the sink of a run.
+type Config struct {
+	// RunDir is the run's directory. In it, a file for each database exists while the database may lack points.
+	RunDir string
+	// Replay emits all points of the run from its ledger, and stops at the first error of emit. It returns false, and
+	// emits nothing, if the run has not ended. Close calls it if points were not delivered.
+	Replay func(emit func([]sink.Row) error) (ended bool, err error)
+	// QueueBytes bounds each queue in memory. 0: DefaultQueueBytes.
+	QueueBytes int
+	// Log gets a message when writing starts to fail and when it works again.
+	Log *slog.Logger
+}
+
+// Sink writes a run's points to databases. A slow or failing database does not affect the others.
+type Sink struct {
+	boxes   []*outbox
+	closing chan struct{}
+}
+
+var _ sink.Sink = (*Sink)(nil)
+
+// Open returns a sink that writes to databases, and starts a goroutine for each. The caller must call Close, and closes
+// the databases after that. If an earlier process of the run did not deliver everything, Close does.
+func Open(config Config, databases ...Database) (*Sink, error) {
+	if config.QueueBytes == 0 {
+		config.QueueBytes = DefaultQueueBytes
+	}
+	s := &Sink{closing: make(chan struct{})}
+	for _, db := range databases {
+		resumed, err := mark(config.RunDir, db.Kind())
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("note that %s may be incomplete: %w", db.Name(), err),
+				s.Close(context.Background()))
+		}
+		s.boxes = append(s.boxes, newOutbox(config, db, resumed, s.closing))
+	}
+	return s, nil
+}
+
+// Put queues a point.
+func (s *Sink) Put(p sink.Point) {
+	rows := p.Rows()
+	for _, o := range s.boxes {
+		o.queue.put(rows)
+	}
+}
+
+// Close sends what is left, for as long as the databases take it and ctx lasts. A database that fails is retried for 15
+// s. If points were dropped, or if an earlier process did not send all, Close then writes the points of the whole run
+// from the ledger, if the run has ended. Its error joins an UndeliveredError for each database that is incomplete.
+func (s *Sink) Close(ctx context.Context) error {
+	close(s.closing)
+	errs := make([]error, len(s.boxes))
+	var all sync.WaitGroup
+	for i, o := range s.boxes {
+		all.Go(func() { errs[i] = o.finish(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// outbox passes points on to one database.
+type outbox struct {
+	config  Config
+	db      Database
+	queue   *queue
+	resumed bool // an earlier process of the run did not send everything
+
+	stop context.CancelFunc // stops the goroutine
+	done chan struct{}      // closed when the goroutine has ended
+
+	// Only the goroutine uses these fields until done is closed.
+	writer *Writer
+	err    error // why the goroutine stopped before the queue was empty
+}
+
+func newOutbox(config Config, db Database, resumed bool, closing <-chan struct{}) *outbox {
+	ctx, stop := context.WithCancel(context.Background())
+	o := &outbox{
+		config: config, db: db, queue: newQueue(config.QueueBytes), resumed: resumed, stop: stop,
+		done:   make(chan struct{}),
+		writer: &Writer{db: db, log: config.Log, patience: closePatience, ending: closing},
+	}
+	go o.send(ctx)
+	return o
+}
+
+// send writes the rows of the queue, until the queue is closed and empty, or writing fails for too long after that.
+func (o *outbox) send(ctx context.Context) {
+	defer close(o.done)
+	for rows := o.queue.take(chunk); len(rows) > 0; rows = o.queue.take(chunk) {
+		if o.err = o.write(ctx, rows); o.err != nil {
+			return
+		}
+	}
+}
+
+// write writes rows and waits until the database has taken or refused them.
+func (o *outbox) write(ctx context.Context, rows []sink.Row) error {
+	if err := o.writer.Write(ctx, rows); err != nil {
+		return err
+	}
+	return o.writer.Flush(ctx)
+}
+
+// finish waits until the queue is sent, and then writes what is missing from the ledger.
+func (o *outbox) finish(ctx context.Context) error {
+	defer o.stop()
+	o.queue.close()
+	defer context.AfterFunc(ctx, o.stop)()
+	<-o.done
+	accepted, dropped := o.queue.counts()
+	unsent := accepted + dropped - o.writer.handled()
+	if o.err != nil || dropped == 0 && !o.resumed {
+		return o.conclude(unsent, o.err)
+	}
+	switch ended, err := o.replay(ctx); {
+	case err != nil:
+		return o.conclude(unsent, err)
+	case ended:
+		return o.conclude(0, nil)
+	case dropped > 0:
+		return o.conclude(dropped, errors.New("the run has not ended"))
+	}
+	return nil // the process that resumes the run writes it from the ledger
+}
+
+// replay writes the points of the whole run from its ledger, if the run has ended.
+func (o *outbox) replay(ctx context.Context) (ended bool, err error) {
+	o.config.Log.Info(o.db.Name() + " may lack points; writing the run from its ledger")
+	o.writer.refused, o.writer.refusal = 0, nil // they come again
+	ended, err = o.config.Replay(func(rows []sink.Row) error { return o.writer.Write(ctx, rows) })
+	if err != nil {
+		return ended, err
+	}
+	return ended, o.writer.Flush(ctx)
+}
+
+// conclude returns an UndeliveredError, or notes that the database is complete. Refused points stay refused, so nothing
+// waits for them.
+func (o *outbox) conclude(unsent int, err error) error {
+	refused, refusal := o.writer.Refused()
+	if err == nil && unsent == 0 {
+		err = Complete(o.config.RunDir, o.db.Kind())
+	}
+	if err == nil && unsent+refused == 0 {
+		return nil
+	}
+	return &UndeliveredError{
+		Kind: o.db.Kind(), Name: o.db.Name(), RunDir: o.config.RunDir, Unsent: unsent, Refused: refused,
+		Err: errors.Join(err, refusal),
+	}
+}
