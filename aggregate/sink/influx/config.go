@@ -4,13 +4,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
+
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
-// DefaultTimeout is far above the 3 to 25 ms that a thousand points take, and short enough to notice a hung server.
-const DefaultTimeout = 10 * time.Second
+// example is a URL in error messages.
+const example = "http://localhost:8086"
 
 // Config configures which InfluxDB to write to.
 type Config struct {
@@ -26,7 +26,7 @@ type Config struct {
 	// Bucket is where points go. InfluxDB 1.8: "database" or "database/retention-policy". InfluxDB 3: the database.
 	// VictoriaMetrics has no buckets and accepts any name.
 	Bucket string
-	// Timeout bounds one request. 0: DefaultTimeout.
+	// Timeout bounds one request. 0: delivery.DefaultTimeout.
 	Timeout time.Duration
 }
 
@@ -36,45 +36,23 @@ func (c Config) Validate() error {
 	wrong := func(format string, args ...any) {
 		mistakes = append(mistakes, fmt.Errorf("influx: "+format, args...))
 	}
-	if err := checkURL(c.URL); err != nil {
-		wrong("%w", err)
+	for _, err := range []error{delivery.CheckURL(c.URL, example), delivery.CheckToken(c.Token)} {
+		if err != nil {
+			wrong("%w", err)
+		}
 	}
 	if c.Bucket == "" {
 		wrong("no bucket: give the bucket's name (InfluxDB 1.8: database or database/retention-policy)")
 	}
-	if strings.ContainsAny(c.Token, "\r\n") {
-		wrong("the token contains a line break: is it cut from its file without the end of the line?")
-	}
 	if c.Timeout < 0 {
-		wrong("the timeout is %v: give a positive time, or 0 for %v", c.Timeout, DefaultTimeout)
+		wrong("the timeout is %v: give a positive time, or 0 for %v", c.Timeout, delivery.DefaultTimeout)
 	}
 	return errors.Join(mistakes...)
 }
 
-// checkURL checks the server's URL. Its errors do not contain a URL that may hold a password.
-func checkURL(text string) error {
-	if text == "" {
-		return errors.New("no URL: give the server's, such as http://localhost:8086")
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return errors.New("the URL cannot be parsed: give one such as http://localhost:8086")
-	}
-	if u.User != nil {
-		return errors.New("the URL holds a user: give it as the token, \"user:password\", by reference")
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("URL %q: give one such as http://localhost:8086", text)
-	}
-	if u.RawQuery != "" || u.Fragment != "" {
-		return fmt.Errorf("URL %q: leave out what follows the path; org and bucket have options of their own", text)
-	}
-	return nil
-}
-
 func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = delivery.DefaultTimeout
 	}
 	return c
 }

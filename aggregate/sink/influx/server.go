@@ -2,8 +2,6 @@ package influx
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +15,8 @@ import (
 	"github.com/influxdata/influxdb-client-go/v2/api"
 	influxhttp "github.com/influxdata/influxdb-client-go/v2/api/http"
 	influxlog "github.com/influxdata/influxdb-client-go/v2/log"
+
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
 // server is a connection to the server, with what its answers mean.
@@ -34,26 +34,8 @@ func newServer(config Config) *server {
 	silence()
 	options := influxdb2.DefaultOptions().SetApplicationName("spate").SetUseGZip(true).SetHTTPRequestTimeout(0).SetTLSConfig(config.TLS)
 	client := influxdb2.NewClientWithOptions(config.URL, "", options)
-	client.HTTPService().SetAuthorization(authorization(config.Token))
+	client.HTTPService().SetAuthorization(delivery.Authorization(config.Token, "Token"))
 	return &server{config: config, client: client, writer: client.WriteAPIBlocking(config.Org, config.Bucket)}
-}
-
-// authorization returns the Authorization header for a token. A token with a scheme is the header itself. user:password
-// uses Basic, which both InfluxDB 1.8 and VictoriaMetrics accept. Other tokens use InfluxDB's own scheme; InfluxDB's
-// tokens contain no colon.
-func authorization(token string) string {
-	for _, scheme := range []string{"Bearer ", "Basic ", "Token "} {
-		if strings.HasPrefix(token, scheme) {
-			return token
-		}
-	}
-	switch {
-	case token == "":
-		return ""
-	case strings.Contains(token, ":"):
-		return "Basic " + base64.StdEncoding.EncodeToString([]byte(token))
-	}
-	return "Token " + token
 }
 
 func (s *server) close() { s.client.Close() }
@@ -92,7 +74,7 @@ func (s *server) ping(ctx context.Context) (status int, err error) {
 func (s *server) explain(err error) error {
 	answer := asHTTP(err)
 	if answer == nil {
-		return s.explainSilence(err)
+		return delivery.Unreachable(Kind, s.config.URL, err)
 	}
 	said := strings.TrimSpace(answer.Message)
 	if said == "" {
@@ -119,26 +101,6 @@ func (s *server) explain(err error) error {
 	default:
 		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)
 	}
-}
-
-// explainSilence returns an error that says why there was no answer.
-func (s *server) explainSilence(err error) error {
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(err, &unknown):
-		return fmt.Errorf("influx: the certificate of %s is by an authority that this machine does not know: give the authority's certificate (--influx-ca) (%w)", s.config.URL, err)
-	case errors.As(err, &name):
-		return fmt.Errorf("influx: the certificate of %s is for another name: use a URL with a name that is in it (%w)",
-			s.config.URL, err)
-	case errors.As(err, &invalid):
-		return fmt.Errorf("influx: the certificate of %s is not valid: renew it, or set this machine's clock (%w)",
-			s.config.URL, err)
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("influx: %s does not speak TLS: is its URL http://? (%w)", s.config.URL, err)
-	}
-	return fmt.Errorf("influx: %s cannot be reached: is the server up and the URL right? (%w)", s.config.URL, err)
 }
 
 // asHTTP returns the server's answer, or nil if there was none.

@@ -91,13 +91,13 @@ as does --detach from the begin; "spate follow" takes it up again.
 	flags.BoolVar(&f.results.quiet, "no-progress", false,
 		"print neither progress nor tables, only the run directory and what is wrong")
 	f.local.addLogLevel(flags)
-	quick, influx := command.Group("A plan from flags"), command.Group("Live results in InfluxDB")
+	quick, live := command.Group("A plan from flags"), command.Group("Live results in databases")
 	changes := command.Group("Changes to the plan")
 	f.quick.add(quick.Flags)
 	f.source.Add(changes.Flags)
 	f.source.AddFailFast(changes.Flags)
-	f.local.sinks.AddFlags(influx.Flags)
-	command.SetGroups(cmd, changes, quick, where, results, influx)
+	f.local.sinks.AddFlags(live.Flags)
+	command.SetGroups(cmd, changes, quick, where, results, live)
 	return cmd
 }
 
@@ -267,8 +267,10 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		"(spate-agent); --min-agents waits for them")
 	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for embedded agents: with --coordinator, give it to the agents")
-	wrong(typed("influx-url"),
-		"with --coordinator it is the coordinator that writes to InfluxDB: give it the --influx-* flags")
+	for _, flag := range []string{"influx-url", "prometheus-url"} {
+		wrong(typed(flag), "with --coordinator, the coordinator writes to databases: give --%s and its other flags to it",
+			flag)
+	}
 	wrong(f.detach && typed("out"),
 		"--out does not go with --detach, which leaves the results to spate follow and spate fetch")
 	if err := settings.CheckAddress(f.coordinator); err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/aggregate/sink/delivery"
 )
 
 // The certificate of an https server is checked by the given file, or not at all if the flags say so, which is logged.
@@ -43,13 +45,17 @@ func TestInfluxByItsAuthority(t *testing.T) {
 		"no PEM":        {func(i *Influx) { i.CA = write("x", []byte("x")) }, "no certificate in PEM form", ""},
 		"both":          {func(i *Influx) { i.CA, i.Insecure = good, true }, "do not go together", ""},
 		"plain":         {func(i *Influx) { i.URL, i.CA = "http://localhost:8086", good }, "begins with https://", ""},
-		"nowhere":       {func(i *Influx) { *i = Influx{Insecure: true} }, "begins with https://", ""},
+		"nowhere":       {func(i *Influx) { *i = Influx{Server: Server{Insecure: true}} }, "begins with https://", ""},
 		"secret's gone": {func(i *Influx) { i.Token = "env:SPATE_TEST_NOT_SET" }, "--influx-token", ""},
 	} {
-		settings := Influx{URL: server.URL, Bucket: "b"}
+		settings := Influx{Server: Server{URL: server.URL}, Bucket: "b"}
 		c.change(&settings)
 		var log bytes.Buffer
-		db, err := settings.Open(slog.New(slog.NewTextHandler(&log, nil)))
+		err := settings.Validate()
+		var db delivery.Database
+		if err == nil {
+			db, err = settings.Open(slog.New(slog.NewTextHandler(&log, nil)))
+		}
 		if err == nil {
 			err = db.Check(t.Context())
 			db.Close()

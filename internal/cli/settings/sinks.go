@@ -22,17 +22,18 @@ type Database interface {
 	Given() bool
 	// Validate returns an error if settings do not go together.
 	Validate() error
-	// Open resolves and checks the settings. The caller closes the database.
+	// Open resolves settings that Validate has checked. The caller closes the database.
 	Open(logger *slog.Logger) (delivery.Database, error)
 }
 
 // Sinks says where merged results are written during a run. The zero value writes nowhere.
 type Sinks struct {
-	Influx Influx
+	Influx     Influx
+	Prometheus Prometheus
 }
 
 // all returns the settings of all kinds of databases.
-func (s *Sinks) all() []Database { return []Database{&s.Influx} }
+func (s *Sinks) all() []Database { return []Database{&s.Influx, &s.Prometheus} }
 
 // AddFlags adds the flags of all kinds of databases.
 func (s *Sinks) AddFlags(flags *pflag.FlagSet) {

@@ -1,0 +1,252 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
+	"github.com/spate-load/spate/aggregate/sink/sinktest"
+	"github.com/spate-load/spate/internal/victoriatest"
+	"github.com/spate-load/spate/measure"
+)
+
+func TestNames(t *testing.T) {
+	for _, c := range []struct{ measurement, key, want string }{
+		{sink.MeasurementWindow, "ttft_ms_p99", `spate_window_ttft_seconds{quantile="0.99"} * 0.001`},
+		{sink.MeasurementWindow, "ttft_ms_p99_9", `spate_window_ttft_seconds{quantile="0.999"} * 0.001`},
+		{sink.MeasurementToDate, "itl_ms_count", `spate_to_date_itl_seconds_count`},
+		{sink.MeasurementStage, "e2e_ms_mean", `spate_stage_e2e_seconds_mean * 0.001`},
+		{sink.MeasurementStage, "osl_tokens_p50", `spate_stage_osl_tokens{quantile="0.5"}`},
+		{sink.MeasurementWindow, "completed", `spate_window_completed`},
+		{sink.MeasurementToDate, "completed", `spate_to_date_completed_total`},
+		{sink.MeasurementObserverToDate, "errors_http_503", `spate_observer_to_date_errors_total{class="http_503"}`},
+		{sink.MeasurementStage, "errors_timeout", `spate_stage_errors{class="timeout"}`},
+		{sink.MeasurementStage, "steady_duration_s", `spate_stage_steady_duration_seconds`},
+		{sink.MeasurementAgent, "clock_offset_ms", `spate_agent_clock_offset_seconds * 0.001`},
+		{sink.MeasurementAgent, "cpu_cores", `spate_agent_cpu_cores`},
+		{sink.MeasurementToDate, "verdict", `spate_to_date_verdict`},
+		{sink.MeasurementServer, "per_second", `spate_server_per_second`},
+		{sink.MeasurementEvent, "text", `spate_event`},
+	} {
+		m := metricOf(c.measurement, c.key)
+		got := m.name
+		if m.label.Key != "" {
+			got += fmt.Sprintf("{%s=%q}", m.label.Key, m.label.Value)
+		}
+		if m.scale != 1 {
+			got += fmt.Sprintf(" * %v", m.scale)
+		}
+		if got != c.want {
+			t.Errorf("%s of %s is %s, want %s", c.key, c.measurement, got, c.want)
+		}
+	}
+}
+
+// Every field of the catalogue has a valid name, which no other field of the measurement has.
+func TestNamesOfTheCatalogue(t *testing.T) {
+	var keys []string
+	for _, m := range measure.Metrics() {
+		for _, end := range []string{"count", "mean", "std", "min", "max", "p50", "p90", "p95", "p99", "p99_9"} {
+			keys = append(keys, m.Name+"_"+end)
+		}
+	}
+	for _, c := range measure.Counters() {
+		keys = append(keys, c.String())
+	}
+	valid := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	for _, measurement := range []string{sink.MeasurementWindow, sink.MeasurementToDate} {
+		fields := map[string]string{}
+		for _, key := range keys {
+			m := metricOf(measurement, key)
+			name := m.name + m.label.Value
+			if other, twice := fields[name]; twice || !valid.MatchString(m.name) || strings.Contains(m.name, "_ms") {
+				t.Errorf("%s is called %s, like %q", key, name, other)
+			}
+			fields[name] = key
+		}
+	}
+}
+
+// pointsOf returns points of all kinds.
+func pointsOf() []sink.Point {
+	points := []sink.Point{sinktest.Stage(), sinktest.Event(), sinktest.Agent(), sinktest.Server()}
+	for window := range uint32(5) {
+		points = append(points, sinktest.Window(window))
+	}
+	return points
+}
+
+// A real VictoriaMetrics has each number of each point once, at its time and with its tags, even if the run was written
+// twice.
+func TestVictoriaMetrics(t *testing.T) {
+	server := victoriatest.Start(t, "spate:correct-horse")
+	config := Config{URL: server.URL + "/api/v1/write", Token: server.Token}
+	wrong := config
+	wrong.Token = "spate:secret-guess"
+	if err := check(t, wrong); err == nil || !strings.Contains(err.Error(), "refuses the token") ||
+		strings.Contains(err.Error(), "secret") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	if err := check(t, config); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s, err := delivery.Open(delivery.Config{RunDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, open(t, config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pointsOf() {
+			s.Put(p)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[string]float64{}
+	for _, series := range server.Export(`{__name__=~"spate_.+"}`) {
+		for i, at := range series.Timestamps {
+			name := fmt.Sprint(series.Metric, at)
+			if _, twice := got[name]; twice {
+				t.Errorf("%s is there twice", name)
+			}
+			got[name] = series.Values[i]
+		}
+	}
+	numbers := 0
+	for _, p := range pointsOf() {
+		for _, row := range p.Rows() {
+			for i := range row.Fields {
+				value, ok := valueOf(&row.Fields[i])
+				if !ok {
+					continue
+				}
+				numbers++
+				m := metricOf(row.Measurement, row.Fields[i].Key)
+				labels := map[string]string{"__name__": m.name}
+				if m.label.Key != "" {
+					labels[m.label.Key] = m.label.Value
+				}
+				for _, tag := range row.Tags {
+					labels[tag.Key] = tag.Value
+				}
+				name, want := fmt.Sprint(labels, row.Time.UnixMilli()), value*m.scale
+				if have, found := got[name]; !found || math.Abs(have-want) > 1e-300+1e-11*math.Abs(want) {
+					t.Errorf("%s is %v (%v), want %v", name, have, found, want)
+				}
+			}
+		}
+	}
+	if len(got) != numbers || numbers < 100 {
+		t.Errorf("%d values, want %d", len(got), numbers)
+	}
+}
+
+func open(t *testing.T, config Config) *Database {
+	t.Helper()
+	db, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+func check(t *testing.T, config Config) error {
+	t.Helper()
+	return open(t, config).Check(t.Context())
+}
+
+// A request has the headers of the specification, the tenant and the token.
+func TestHeaders(t *testing.T) {
+	var got http.Header
+	var body []byte
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		packed, _ := io.ReadAll(r.Body)
+		body, _ = snappy.Decode(nil, packed)
+	}))
+	defer server.Close()
+	if err := open(t, Config{URL: server.URL, Token: "t", Tenant: "load"}).Send(t.Context(), []byte("series")); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf", "Authorization": "Bearer t",
+		"X-Prometheus-Remote-Write-Version": "0.1.0", "X-Scope-Orgid": "load",
+	} {
+		if got.Get(key) != want {
+			t.Errorf("%s is %q, want %q", key, got.Get(key), want)
+		}
+	}
+	if string(body) != "series" {
+		t.Errorf("body %q", body)
+	}
+}
+
+// Answers that a person, or time, can change are not refusals, and say what to do.
+func TestAnswers(t *testing.T) {
+	var status int
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "out of order sample", status)
+	}))
+	defer server.Close()
+	db := open(t, Config{URL: server.URL})
+	for _, c := range []struct {
+		status  int
+		refused bool
+		want    string
+	}{
+		{400, true, "answers 400: out of order sample"}, {413, true, "413"}, {422, true, "422"},
+		{401, false, "--prometheus-token"}, {403, false, "--prometheus-tenant"},
+		{404, false, "--web.enable-remote-write-receiver"}, {429, false, "answers 429"}, {503, false, "answers 503"},
+	} {
+		status = c.status
+		err := db.Send(t.Context(), nil)
+		if refused := errors.As(err, new(*delivery.RefusedError)); err == nil || refused != c.refused ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d: refused %v: %v", c.status, refused, err)
+		}
+	}
+	server.Close()
+	if err := db.Send(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
+		t.Errorf("no server: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.Send(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestValidateNamesEveryMistake(t *testing.T) {
+	err := Config{URL: "ftp://x", Token: "a\n", Timeout: -1}.Validate()
+	for _, words := range []string{`"ftp://x"`, "line break", "-1ns"} {
+		if err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("error %v lacks %q", err, words)
+		}
+	}
+}
+
+func TestRowWithoutATime(t *testing.T) {
+	row := sink.Row{Measurement: "m"}
+	if _, err := appendRow(nil, &row); !errors.Is(err, errNoTime) {
+		t.Errorf("%v", err)
+	}
+	row.Time = time.Unix(1, 0)
+	row.Fields = []sink.Field{{Key: "failure", Kind: sink.KindText, Text: "why"}}
+	if b, err := appendRow(nil, &row); len(b) > 0 || err != nil {
+		t.Errorf("a text gives %q, %v", b, err)
+	}
+}

@@ -1,0 +1,79 @@
+package settings
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/internal/bounded"
+)
+
+// maxAuthorities is the largest size of a file of authorities, in bytes.
+const maxAuthorities = 16 << 20
+
+// Server says how to reach a database's server, and by which flags: --KIND-url, --KIND-token and so on.
+type Server struct {
+	// URL is the server's URL. Empty: none.
+	URL string
+	// Token is a secret or a reference to one.
+	Token string
+	// CA is a file of authorities that may have signed the server's certificate. Empty: those that this machine trusts.
+	CA string
+	// Insecure skips the check of the server's certificate.
+	Insecure bool
+}
+
+// addFlags adds the flags of a kind of database. url is the help of its URL.
+func (s *Server) addFlags(flags *pflag.FlagSet, kind, url string) {
+	flags.StringVar(&s.URL, kind+"-url", "", url)
+	flags.StringVar(&s.Token, kind+"-token", "", fmt.Sprintf(
+		"token, or user:password, or where it is: env:NAME or file:PATH; better set SPATE_%s_TOKEN than type it",
+		strings.ToUpper(kind)))
+	flags.StringVar(&s.CA, kind+"-ca", "",
+		"`file` of the authority that signed the server's certificate, if this machine does not know it")
+	flags.BoolVar(&s.Insecure, kind+"-insecure", false,
+		"do not check the server's certificate: anyone on the network path can read the token")
+}
+
+// Given reports whether there is a server to write to.
+func (s *Server) Given() bool { return s.URL != "" }
+
+// validate returns an error if settings do not go together.
+func (s *Server) validate(kind string) error {
+	switch {
+	case s.CA != "" && s.Insecure:
+		return fmt.Errorf("--%s-ca and --%[1]s-insecure do not go together: check the server's certificate or do not", kind)
+	case (s.CA != "" || s.Insecure) && !strings.HasPrefix(s.URL, "https://"):
+		return fmt.Errorf("--%s-ca and --%[1]s-insecure are for an --%[1]s-url that begins with https://", kind)
+	}
+	return nil
+}
+
+// resolve returns the token, and how to check the server's certificate: nil for the machine's trusted authorities.
+func (s *Server) resolve(kind string, logger *slog.Logger) (token string, check *tls.Config, err error) {
+	if token, err = Secret(s.Token); err != nil {
+		return "", nil, fmt.Errorf("--%s-token: %w", kind, err)
+	}
+	if s.Insecure {
+		logger.Warn("the server's certificate is not checked: anyone on the network path can read the token",
+			"url", s.URL)
+		//nolint:gosec // asked for by name
+		return token, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, nil
+	}
+	if s.CA == "" {
+		return token, nil, nil
+	}
+	pem, err := bounded.ReadFile(s.CA, maxAuthorities)
+	if err != nil {
+		return "", nil, fmt.Errorf("--%s-ca: %w", kind, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return "", nil, fmt.Errorf("--%s-ca %s: the file has no certificate in PEM form", kind, s.CA)
+	}
+	return token, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
+}
