@@ -45,10 +45,9 @@ type exportFlags struct {
 }
 
 // exportHelp is what the help of each kind of database ends in.
-const exportHelp = `The points are the same that are written while a run is in progress, so that they replace those of a live
-run. What a live run could not deliver is written, too. Only agents' heartbeats are not in the ledger.
-
-If the command is interrupted, run it again: points that the database already has stay the same.
+const exportHelp = `The points are the same that are written while a run is in progress, also those that could not be
+delivered. Only agents' heartbeats are not in the ledger. Points that the database already has stay the same, so a command that
+was interrupted can be run again.
 
 ` + command.ExitHelp
 
