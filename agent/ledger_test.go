@@ -6,7 +6,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/agent/enginetest"
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -27,16 +28,16 @@ func TestSnapshotsMakeACompleteStage(t *testing.T) {
 				Agents: []*spatev1.AssignedAgent{{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: incarnation,
 					Weight: 1}},
 			}
-			merged := aggregate.NewStage(stage)
+			merged := merge.NewStage(stage)
 			for _, s := range c.once() {
-				if err := aggregate.CheckSnapshot(s, run, stage); err != nil {
+				if err := merge.CheckSnapshot(s, run, stage); err != nil {
 					t.Fatal(err)
 				}
 				if err := merged.Add(s); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if missing := merged.Missing(stage); len(missing) != 0 {
+			if missing := results.OfStage(merged, stage).Missing; len(missing) != 0 {
 				t.Errorf("missing: %q", missing)
 			}
 		})

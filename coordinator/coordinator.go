@@ -1,9 +1,9 @@
 // Package coordinator runs plans on agents: it finds agents, splits each stage over them, starts them at one instant,
 // and keeps what they measure in a ledger.
 //
-// It is a thin shell: package lifecycle decides what happens in a run, package aggregate what numbers mean. It must not
-// send load, see single requests, or write a secret anywhere. The commands make a Coordinator, in its own process or
-// embedded in a local run. Agents and clients reach it only through its gRPC services.
+// It is a thin shell: package lifecycle decides what happens in a run, packages merge and results what numbers mean. It
+// must not send load, see single requests, or write a secret anywhere. The commands make a Coordinator, in its own
+// process or embedded in a local run. Agents and clients reach it only through its gRPC services.
 package coordinator
 
 import (
@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -103,7 +103,7 @@ func New(cfg Config) (*Coordinator, error) {
 
 // maxMessage is twice the largest snapshot. An oversize snapshot is then refused with a reason, which its agent can act
 // on. If it ended the stream instead, the agent would send it again.
-const maxMessage = 2 * aggregate.MaxSnapshotBytes
+const maxMessage = 2 * merge.MaxSnapshotBytes
 
 // flowWindow is how many bytes of a stream or a connection may be in flight. A fixed window avoids gRPC's estimate,
 // which costs a ping for each snapshot. 4 MiB per 150 ms are 28 MB/s.

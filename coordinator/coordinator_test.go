@@ -17,7 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -56,9 +57,9 @@ func (h *harness) download(id string) string {
 }
 
 // result computes a run's result from its fetched ledger.
-func (h *harness) result(id string) *aggregate.Result {
+func (h *harness) result(id string) *results.Result {
 	h.t.Helper()
-	r, err := aggregate.ResultOf(h.fetch(id))
+	r, err := results.Of(h.fetch(id))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func TestAnOversizeSnapshotIsRefusedAndTheAgentComesBack(t *testing.T) {
 	a.apply()
 	a.armed()
 	large := a.snapshot(0)
-	large.Series[0].Errors = []*spatev1.ErrorCount{{Example: strings.Repeat("x", aggregate.MaxSnapshotBytes)}}
+	large.Series[0].Errors = []*spatev1.ErrorCount{{Example: strings.Repeat("x", merge.MaxSnapshotBytes)}}
 	if m := a.deliver(large); !strings.Contains(m.GetRefused(), "bytes") {
 		t.Errorf("a large snapshot: %v", m)
 	}
@@ -413,7 +414,7 @@ func TestCloseInTheMiddleOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r, err := aggregate.ResultOf(l)
+	r, err := results.Of(l)
 	if err != nil {
 		t.Fatal(err)
 	}

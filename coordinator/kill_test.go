@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/measure"
@@ -403,7 +403,7 @@ func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*
 		t.Fatal(err)
 	}
 	defer l.Close()
-	result, err := aggregate.ResultOf(l)
+	result, err := results.Of(l)
 	if err != nil {
 		t.Fatal(err)
 	}

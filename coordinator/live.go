@@ -7,12 +7,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/points"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -21,13 +23,13 @@ import (
 type live struct {
 	run      *run
 	lag      *lag
-	stage    uint32             // stage in progress
-	begun    bool               // a stage has begun
-	next     uint32             // first window not published
-	arrivals aggregate.Arrivals // arrivals of the last window published
-	bursts   points.Bursts      // of the stage in progress
-	viewed   uint32             // value of next when the stage's rules were last checked
-	start    clock.Instant      // of the stage in progress; zero until its first window is published
+	stage    uint32         // stage in progress
+	begun    bool           // a stage has begun
+	next     uint32         // first window not published
+	arrivals merge.Arrivals // arrivals of the last window published
+	bursts   points.Bursts  // of the stage in progress
+	viewed   uint32         // value of next when the stage's rules were last checked
+	start    clock.Instant  // of the stage in progress; zero until its first window is published
 }
 
 // publishWindows publishes the windows that all agents have delivered. With all set, it publishes every window for
@@ -50,7 +52,7 @@ func (l *live) current() (measured, bool) {
 	defer l.run.mu.RUnlock()
 	for index, m := range l.run.stages {
 		if m.merged != nil && (!l.begun || index != l.stage) {
-			l.stage, l.begun, l.next, l.arrivals = index, true, m.first, aggregate.Arrivals{}
+			l.stage, l.begun, l.next, l.arrivals = index, true, m.first, merge.Arrivals{}
 			l.viewed, l.start, l.bursts = m.first, 0, points.Bursts{}
 		}
 	}
@@ -79,7 +81,7 @@ func (l *live) window(m measured, number uint32) {
 	if !ok {
 		return
 	}
-	var toDate *aggregate.View
+	var toDate *merge.View
 	if v, ok := m.merged.ToDateOf(number); ok {
 		toDate = &v
 	}
@@ -102,7 +104,7 @@ func (l *live) correct(m *measured, rec *spatev1.StageRecord) {
 	if !slices.ContainsFunc(rec.GetAgents(), lost) {
 		return
 	}
-	if merged, err := aggregate.Replay(l.run.ledger, rec); err == nil {
+	if merged, err := merge.Replay(l.run.ledger, rec); err == nil {
 		m.merged = merged
 	} // a ledger that cannot be read ends the run at the next write
 }
@@ -117,7 +119,7 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 		return nil, false, o
 	}
 	l.correct(&m, rec)
-	result, total := m.merged.Result(rec), m.merged.Total()
+	result, total := results.OfStage(m.merged, rec), m.merged.Total()
 	l.publishResult(rec, result, m.merged)
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	l.run.forget(index)
@@ -125,7 +127,7 @@ func (l *live) end(e lifecycle.CloseStage) (last *spatev1.StageProgress, complet
 }
 
 // publishResult publishes the result of a stage.
-func (l *live) publishResult(rec *spatev1.StageRecord, result aggregate.StageResult, merged *aggregate.Stage) {
+func (l *live) publishResult(rec *spatev1.StageRecord, result results.StageResult, merged *merge.Stage) {
 	if l.run.sink == sink.Discard {
 		return
 	}
@@ -148,7 +150,7 @@ func (l *live) progress(p lifecycle.Progress) *spatev1.RunEvent {
 }
 
 // whole returns the last progress of a stage, which covers the whole stage.
-func whole(index uint32, result aggregate.StageResult, total aggregate.Measured) *spatev1.StageProgress {
+func whole(index uint32, result results.StageResult, total merge.Measured) *spatev1.StageProgress {
 	state := &spatev1.StageProgress{StageIndex: index}
 	fill(state, total)
 	if result.DurationS != nil {
@@ -159,11 +161,11 @@ func whole(index uint32, result aggregate.StageResult, total aggregate.Measured)
 }
 
 // fill sets the fields that come from what was merged so far.
-func fill(state *spatev1.StageProgress, total aggregate.Measured) {
+func fill(state *spatev1.StageProgress, total merge.Measured) {
 	state.Failed = total.Counters.GetFailed()
 	state.Completed = total.Counters.GetCompleted() + state.GetFailed()
-	state.Ttft = quantiles(total.Distribution(spatev1.Metric_METRIC_TTFT))
-	state.Tpot = quantiles(total.Distribution(spatev1.Metric_METRIC_TPOT))
+	state.Ttft = quantiles(total.Summary(spatev1.Metric_METRIC_TTFT))
+	state.Tpot = quantiles(total.Summary(spatev1.Metric_METRIC_TPOT))
 }
 
 func progressAt(at time.Time, state *spatev1.StageProgress) *spatev1.RunEvent {
@@ -171,7 +173,7 @@ func progressAt(at time.Time, state *spatev1.StageProgress) *spatev1.RunEvent {
 }
 
 // quantiles returns nil if there are no values.
-func quantiles(d *aggregate.Distribution) *spatev1.Quantiles {
+func quantiles(d *histogram.Summary) *spatev1.Quantiles {
 	if d == nil {
 		return nil
 	}

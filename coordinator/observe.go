@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/plans"
@@ -39,7 +40,7 @@ func (l *live) view() (lifecycle.View, bool) {
 }
 
 // percentile returns the interval of the percentile that a precision rule names, nil if it is not known.
-func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interval {
+func percentile(s *merge.Stage, until *spatev1.Precision) *lifecycle.Interval {
 	if until == nil {
 		return nil
 	}
@@ -52,7 +53,7 @@ func percentile(s *aggregate.Stage, until *spatev1.Precision) *lifecycle.Interva
 
 // outcomeOf returns the outcome by which sweeps and searches decide.
 func outcomeOf(
-	s *aggregate.Stage, r aggregate.StageResult, rec *spatev1.StageRecord, keep *spatev1.Objectives,
+	s *merge.Stage, r results.StageResult, rec *spatev1.StageRecord, keep *spatev1.Objectives,
 ) series.Outcome {
 	o := series.Outcome{
 		Completed: r.Requests.Completed, Failed: r.Requests.Failed, Cancelled: r.Requests.Cancelled,
@@ -78,7 +79,7 @@ func outcomeOf(
 }
 
 // faultOf returns the most frequent error class of a stage's requests, with an example if there is one.
-func faultOf(r aggregate.StageResult) string {
+func faultOf(r results.StageResult) string {
 	most := ""
 	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
 		if most == "" || r.Errors[class] > r.Errors[most] {
@@ -94,7 +95,7 @@ func faultOf(r aggregate.StageResult) string {
 // backlog compares a stage's flow with the requests that its load asks for. A rate of sessions does not determine the
 // rate of requests, because a session starts its next request only when the last one has ended. For sessions, the
 // requests due are therefore the requests that started.
-func backlog(f aggregate.Flow, st *spatev1.Stage) *series.Backlog {
+func backlog(f merge.Flow, st *spatev1.Stage) *series.Backlog {
 	b := &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
 	b.Due = st.GetLoad().GetRate() * f.Seconds
 	if plans.PlaysSessions(st.GetWorkload()) {
@@ -108,7 +109,7 @@ const leastSteady = 5
 
 // throughput returns completed requests per second: of the steady part, or else of the whole stage, where ramp-up and
 // drain lower it.
-func throughput(r aggregate.StageResult) *float64 {
+func throughput(r results.StageResult) *float64 {
 	if r.Steady != nil && r.Steady.DurationS >= leastSteady {
 		return &r.Steady.RequestThroughput
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -201,18 +201,18 @@ func TestPreparationIsKept(t *testing.T) {
 func TestThroughputIsThatOfTheSteadyPart(t *testing.T) {
 	whole := 10.0
 	for _, c := range []struct {
-		steady *aggregate.Steady
+		steady *results.Steady
 		want   float64
 	}{
 		{nil, 10},
-		{&aggregate.Steady{DurationS: 4, RequestThroughput: 12}, 10},
-		{&aggregate.Steady{DurationS: 5, RequestThroughput: 12}, 12},
+		{&results.Steady{DurationS: 4, RequestThroughput: 12}, 10},
+		{&results.Steady{DurationS: 5, RequestThroughput: 12}, 12},
 	} {
-		if got := throughput(aggregate.StageResult{RequestThroughput: &whole, Steady: c.steady}); *got != c.want {
+		if got := throughput(results.StageResult{RequestThroughput: &whole, Steady: c.steady}); *got != c.want {
 			t.Errorf("%v: %v, want %v", c.steady, *got, c.want)
 		}
 	}
-	if got := throughput(aggregate.StageResult{}); got != nil {
+	if got := throughput(results.StageResult{}); got != nil {
 		t.Errorf("nothing is %v", *got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -107,7 +107,7 @@ func (c *Coordinator) addSnapshot(r *run, s *spatev1.Snapshot, heard bool) (*spa
 	if !ok {
 		return c.refuse(r, s, heard, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex()+1)), nil
 	}
-	checked, err := aggregate.Check(s, r.record, m.record)
+	checked, err := merge.Check(s, r.record, m.record)
 	if err != nil && lossOf(m.record, s.GetKey()) == nil { // keepAndTell judges a lost agent's
 		return c.refuse(r, s, heard, err), nil
 	}
@@ -195,9 +195,9 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 
 // keepAndTell adds a snapshot to the ledger, and tells the machine if it is new there. The machine may drop the
 // agent's part while the snapshot is being written. The snapshot is then kept but does not count: the record says from
-// which window on nothing counts (aggregate.Taken).
+// which window on nothing counts (merge.Taken).
 func (c *Coordinator) keepAndTell(
-	r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked,
+	r *run, m measured, s *spatev1.Snapshot, checked merge.Checked,
 ) (fresh bool, err error) {
 	if lossOf(m.record, s.GetKey()) != nil {
 		return false, alreadyKept(r, s)
@@ -226,12 +226,12 @@ func alreadyKept(r *run, s *spatev1.Snapshot) error {
 
 // lossOf returns what was lost with the process that sent a snapshot, nil if the process was not lost.
 func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
-	return aggregate.Assigned(rec, k).GetLoss()
+	return merge.Assigned(rec, k).GetLoss()
 }
 
 // keep adds a snapshot to the ledger and, if it is new there, to the merge. A snapshot that comes after its stage has
 // ended is only in the ledger, where the report finds it.
-func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked aggregate.Checked) (fresh bool, err error) {
+func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked merge.Checked) (fresh bool, err error) {
 	if fresh, err := r.append(s); err != nil || !fresh {
 		return false, err
 	}

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
@@ -313,12 +315,13 @@ func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
 	if rec == nil {
 		return series.Outcome{}, errors.New("the record of a probe is missing")
 	}
-	merged := aggregate.NewStage(rec)
+	merged := merge.NewStage(rec)
 	merged.HideWindows()
 	if err := l.ledger.Snapshots(rec.GetStage().GetIndex(), merged.Add); err != nil {
 		return series.Outcome{}, err
 	}
-	o := outcomeOf(merged, merged.Result(rec), rec, l.checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep())
+	keep := l.checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep()
+	o := outcomeOf(merged, results.OfStage(merged, rec), rec, keep)
 	o.Aborted = lifecycle.AbortReason(rec)
 	return o, nil
 }
@@ -381,7 +384,7 @@ func (r *run) lastWindows(index uint32) (windows, error) {
 
 // common returns the highest window that all of a stage's processes have delivered, 0 if there are no processes.
 func (w windows) common(rec *spatev1.StageRecord) uint32 {
-	least := uint32(aggregate.MaxWindow)
+	least := uint32(measure.MaxWindow)
 	for _, a := range rec.GetAgents() {
 		least = min(least, w[a.GetAgent().GetName()][a.GetIncarnation()])
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -169,7 +169,7 @@ func resumeToTheEnd(t *testing.T, dir string, stages int) {
 		t.Errorf("end: %v", end)
 	}
 	ledger := h.fetch(id)
-	result, err := aggregate.ResultOf(ledger)
+	result, err := results.Of(ledger)
 	if err != nil || !result.Run.Complete || len(result.Stages) != 2 || result.Run.Restarts != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -77,7 +78,7 @@ func (r *run) stageOf(index uint32) *spatev1.Stage {
 // measured is what is known about an assigned stage.
 type measured struct {
 	record *spatev1.StageRecord // never changed, only replaced
-	merged *aggregate.Stage     // nil once the stage has ended
+	merged *merge.Stage     // nil once the stage has ended
 	first  uint32               // first window to be shown
 	last   uint32               // highest window of any snapshot
 }
@@ -102,8 +103,8 @@ func (r *run) putRecord(rec *spatev1.StageRecord) {
 }
 
 // newMerge starts the merge of a stage. Only the sink needs single windows.
-func (r *run) newMerge(rec *spatev1.StageRecord) *aggregate.Stage {
-	merged := aggregate.NewStage(rec)
+func (r *run) newMerge(rec *spatev1.StageRecord) *merge.Stage {
+	merged := merge.NewStage(rec)
 	if r.sink == sink.Discard {
 		merged.HideWindows()
 	}
@@ -323,7 +324,7 @@ func (r *run) verdict(newest []*spatev1.StageRecord) string {
 		records[rec.GetStage().GetIndex()] = rec
 	}
 	verdictOf := func(rec *spatev1.StageRecord) trust.Verdict { return trust.Verdict(rec.GetVerdict()) }
-	return string(aggregate.RunVerdict(maps.Values(records), r.record.GetSearches(), verdictOf))
+	return string(results.RunVerdict(maps.Values(records), r.record.GetSearches(), verdictOf))
 }
 
 // do carries out the effects of a batch that has been written. Records come first, because the snapshots that agents

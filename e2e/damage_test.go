@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
@@ -83,7 +83,7 @@ func allOf(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer l.Close()
-	result, err := aggregate.ResultOf(l)
+	result, err := results.Of(l)
 	if err != nil {
 		return nil, err
 	}

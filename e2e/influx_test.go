@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
 )
@@ -124,7 +125,7 @@ func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 }
 
 // mustBeWhole fails the test unless nothing is missing.
-func mustBeWhole(t *testing.T, r aggregate.Result) {
+func mustBeWhole(t *testing.T, r results.Result) {
 	t.Helper()
 	if !r.Run.Complete || len(r.Run.Missing) != 0 || len(r.Stages) != 2 {
 		t.Errorf("run %+v, %d stages", r.Run, len(r.Stages))
@@ -151,7 +152,7 @@ func storedRows(t *testing.T, db *influxtest.Server, measurement string) map[str
 }
 
 // compareStored compares a stage's row with results.json.
-func compareStored(t *testing.T, stage aggregate.StageResult, row stored) {
+func compareStored(t *testing.T, stage results.StageResult, row stored) {
 	t.Helper()
 	want := map[string]any{
 		"complete": stage.Complete, "started": stage.Requests.Started, "completed": stage.Requests.Completed,
@@ -162,7 +163,7 @@ func compareStored(t *testing.T, stage aggregate.StageResult, row stored) {
 		"request_throughput":      *stage.RequestThroughput,
 		"output_token_throughput": *stage.OutputTokenThroughput, "total_token_throughput": *stage.TotalTokenThroughput,
 	}
-	for name, d := range map[string]*aggregate.Distribution{
+	for name, d := range map[string]*histogram.Summary{
 		"ttft_ms": stage.TTFT, "tpot_ms": stage.TPOT, "itl_ms": stage.ITL, "e2e_ms": stage.E2E,
 		"send_delay_ms": stage.SendDelay,
 	} {
@@ -195,7 +196,7 @@ func same(stored, value any) bool {
 
 // compareWindows checks that each stage has all of its windows: they are numbered without a gap, and add up to the
 // result.
-func compareWindows(t *testing.T, db *influxtest.Server, result aggregate.Result) {
+func compareWindows(t *testing.T, db *influxtest.Server, result results.Result) {
 	t.Helper()
 	sums, seen := map[string]int64{}, map[string][]int64{}
 	for _, series := range db.Query("SELECT completed FROM spate_window WHERE scope = 'all' GROUP BY stage") {

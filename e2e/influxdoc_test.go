@@ -12,7 +12,7 @@ import (
 
 	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
@@ -140,15 +140,15 @@ func fluxed(t *testing.T, db *influxtest.Server, text string) (rows []stored) {
 }
 
 // finalChecks compare the rows of a query with results.json.
-var finalChecks = map[string]func(*testing.T, aggregate.Result, []stored){
-	"Results of all stages": eachStage(func(s aggregate.StageResult, row stored) map[string]any {
+var finalChecks = map[string]func(*testing.T, results.Result, []stored){
+	"Results of all stages": eachStage(func(s results.StageResult, row stored) map[string]any {
 		return present(row, map[string]any{
 			"request_throughput": *s.RequestThroughput, "output_token_throughput": *s.OutputTokenThroughput,
 			"ttft_ms_p50": s.TTFT.P50, "ttft_ms_p99": s.TTFT.P99, "tpot_ms_p50": s.TPOT.P50, "tpot_ms_p99": s.TPOT.P99,
 			"e2e_ms_p50": s.E2E.P50, "e2e_ms_p99": s.E2E.P99,
 		})
 	}),
-	"Results by region": eachStage(func(s aggregate.StageResult, row stored) map[string]any {
+	"Results by region": eachStage(func(s results.StageResult, row stored) map[string]any {
 		for _, region := range s.Regions {
 			if region.Name == row["region"] {
 				return map[string]any{
@@ -159,10 +159,10 @@ var finalChecks = map[string]func(*testing.T, aggregate.Result, []stored){
 		}
 		return map[string]any{"region": "one that results.json has"}
 	}),
-	"Latest percentiles to date": eachStage(func(s aggregate.StageResult, row stored) map[string]any {
+	"Latest percentiles to date": eachStage(func(s results.StageResult, row stored) map[string]any {
 		return present(row, map[string]any{"ttft_ms_p99": s.TTFT.P99, "tpot_ms_p99": s.TPOT.P99})
 	}),
-	"Requests and errors": func(t *testing.T, r aggregate.Result, rows []stored) {
+	"Requests and errors": func(t *testing.T, r results.Result, rows []stored) {
 		sums := map[string]int64{}
 		for _, row := range rows { // one for each measurement
 			if _, ok := row["completed"]; ok {
@@ -175,7 +175,7 @@ var finalChecks = map[string]func(*testing.T, aggregate.Result, []stored){
 			}
 		}
 	},
-	"Errors by class": eachStage(func(s aggregate.StageResult, row stored) map[string]any {
+	"Errors by class": eachStage(func(s results.StageResult, row stored) map[string]any {
 		want := map[string]any{}
 		for class, n := range s.Errors {
 			want["sum_errors_"+class] = n
@@ -185,7 +185,7 @@ var finalChecks = map[string]func(*testing.T, aggregate.Result, []stored){
 		}
 		return want
 	}),
-	"Goodput": eachStage(func(s aggregate.StageResult, _ stored) map[string]any {
+	"Goodput": eachStage(func(s results.StageResult, _ stored) map[string]any {
 		return map[string]any{"goodput": *s.Goodput.Share}
 	}),
 }
@@ -205,8 +205,8 @@ func present(row stored, want map[string]any) map[string]any {
 }
 
 // eachStage compares rows with their stages. All stages must be there.
-func eachStage(want func(aggregate.StageResult, stored) map[string]any) func(*testing.T, aggregate.Result, []stored) {
-	return func(t *testing.T, r aggregate.Result, rows []stored) {
+func eachStage(want func(results.StageResult, stored) map[string]any) func(*testing.T, results.Result, []stored) {
+	return func(t *testing.T, r results.Result, rows []stored) {
 		seen := map[string]bool{}
 		for _, row := range rows {
 			for _, s := range r.Stages {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
 )
@@ -60,7 +60,7 @@ var outages = map[string]func(db *influxtest.Server, length time.Duration){
 
 // runThrough runs the plan while InfluxDB is down for some time in the middle, and returns the result. In the end
 // InfluxDB has all points, as an export makes them, each once.
-func runThrough(t *testing.T, outage string, length time.Duration) aggregate.Result {
+func runThrough(t *testing.T, outage string, length time.Duration) results.Result {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
 	r := runPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), append(db.Flags(), "--agents", "1")...)

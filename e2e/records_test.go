@@ -12,7 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/process"
 )
 
@@ -107,7 +108,7 @@ func numpyQuantile(sorted []int64, q float64) float64 {
 // divide divides and rounds to the nearest.
 func divide(a, b int64) int64 { return int64(math.Round(float64(a) / float64(b))) }
 
-func compareCounts(t *testing.T, s aggregate.StageResult, all, measured []row) {
+func compareCounts(t *testing.T, s results.StageResult, all, measured []row) {
 	var completed, output, input, frames, connections uint64
 	begin, end := int64(math.MaxInt64), int64(0)
 	for _, r := range measured {
@@ -140,10 +141,10 @@ func compareCounts(t *testing.T, s aggregate.StageResult, all, measured []row) {
 	near(t, "total_token_throughput", *s.TotalTokenThroughput, float64(input+output)/(*s.DurationS), 1e-9)
 }
 
-func compareDistributions(t *testing.T, s aggregate.StageResult, v values) {
+func compareDistributions(t *testing.T, s results.StageResult, v values) {
 	for _, m := range []struct {
 		name   string
-		got    *aggregate.Distribution
+		got    *histogram.Summary
 		values []int64
 	}{
 		{"ttft_ms", s.TTFT, v.ttft}, {"tpot_ms", s.TPOT, v.tpot}, {"itl_ms", s.ITL, v.itl}, {"e2e_ms", s.E2E, v.e2e},
@@ -165,7 +166,7 @@ func compareDistributions(t *testing.T, s aggregate.StageResult, v values) {
 	}
 }
 
-func compareDistribution(t *testing.T, name string, got aggregate.Distribution, sorted []int64) {
+func compareDistribution(t *testing.T, name string, got histogram.Summary, sorted []int64) {
 	if got.Count != uint64(len(sorted)) {
 		t.Errorf("%s: count %d, rows have %d", name, got.Count, len(sorted))
 	}
@@ -221,7 +222,7 @@ func near(t *testing.T, what string, got, want, relative float64) {
 
 // compareIdentity checks that each request's times are consistent, and that the means satisfy E2E = TTFT + TPOT x
 // (n-1), which holds if TTFT, TPOT and E2E cover the same requests.
-func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
+func compareIdentity(t *testing.T, s results.StageResult, rows []row) {
 	for _, r := range rows {
 		var gaps int64
 		for _, gap := range r.ITLNs {
@@ -247,7 +248,7 @@ func compareIdentity(t *testing.T, s aggregate.StageResult, rows []row) {
 
 // compareVLLM checks each number of a block against vLLM's benchmark, which counts from the first chunk, with or
 // without text, and interpolates percentiles.
-func compareVLLM(t *testing.T, block string, s aggregate.StageResult, rows []row, v values) {
+func compareVLLM(t *testing.T, block string, s results.StageResult, rows []row, v values) {
 	var output, input uint64
 	for _, r := range rows {
 		output, input = output+*r.OutputTokens, input+*r.InputTokens

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 const regionsPlan = `
@@ -41,7 +41,7 @@ func TestRegionsOnOneMachine(t *testing.T) {
 		if part := sent["eu"] / (sent["eu"] + sent["us"]); i == 0 && math.Abs(part-0.6) > 0.01 || len(sent) != 2 {
 			t.Errorf("stage %d: sent by region: %v", i, sent)
 		}
-		observed := slices.IndexFunc(stage.Observers, func(o aggregate.ObserverResult) bool {
+		observed := slices.IndexFunc(stage.Observers, func(o results.ObserverResult) bool {
 			return o.Region == "eu" && slices.Equal(o.Agents, []string{"eu-2"})
 		})
 		if len(stage.Observers) != 1 || observed < 0 || stage.Observers[0].Requests.Completed == 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // A warm-up lasts until the throughput is steady, or as long as it may. Requests that start before its end are sent,
@@ -112,7 +112,7 @@ func TestWarmupCooldownAndPause(t *testing.T) {
 	}
 }
 
-func startOf(t *testing.T, stage aggregate.StageResult) time.Time {
+func startOf(t *testing.T, stage results.StageResult) time.Time {
 	t.Helper()
 	start, err := time.Parse(time.RFC3339Nano, *stage.StartTime)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
 )
@@ -30,7 +30,7 @@ func runPlan(t *testing.T, plan string, args ...string) running {
 }
 
 // results reads results.json.
-func (r running) results() aggregate.Result {
+func (r running) results() results.Result {
 	r.t.Helper()
 	return rundir.Result(r.t, r.dir)
 }

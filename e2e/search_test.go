@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/engine"
@@ -68,7 +68,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 }
 
 // mustBeItsStages fails the test unless the stages are those of the search, in order.
-func mustBeItsStages(t *testing.T, result aggregate.Result, found aggregate.SearchResult) {
+func mustBeItsStages(t *testing.T, result results.Result, found results.SearchResult) {
 	t.Helper()
 	if len(result.Stages) != int(found.Probes) || result.Run.StagesPlanned != found.Probes || !result.Run.Complete {
 		t.Errorf("%d stages of %d, %d probes, run %+v", len(result.Stages), result.Run.StagesPlanned,
@@ -85,7 +85,7 @@ func mustBeItsStages(t *testing.T, result aggregate.Result, found aggregate.Sear
 	}
 }
 
-func onlySearch(t *testing.T, result aggregate.Result) aggregate.SearchResult {
+func onlySearch(t *testing.T, result results.Result) results.SearchResult {
 	t.Helper()
 	if len(result.Run.Searches) != 1 {
 		t.Fatalf("%d searches; run %+v", len(result.Run.Searches), result.Run)
@@ -94,7 +94,7 @@ func onlySearch(t *testing.T, result aggregate.Result) aggregate.SearchResult {
 }
 
 // words formats a search with the numbers behind its pointers.
-func words(s aggregate.SearchResult) string {
+func words(s results.SearchResult) string {
 	number := func(v *float64) string {
 		if v == nil {
 			return "none"
@@ -192,7 +192,7 @@ loads:
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
 	}
 	low, high := *result.Stages[0].RequestThroughput, *result.Stages[1].RequestThroughput
-	for i, want := range []aggregate.Probe{{Number: 0, Purpose: "synchronous"}, {Number: 1, Purpose: "saturated"},
+	for i, want := range []results.Probe{{Number: 0, Purpose: "synchronous"}, {Number: 1, Purpose: "saturated"},
 		{Number: 2, Purpose: "rate"}, {Number: 3, Purpose: "rate"}, {Number: 4, Purpose: "rate"}} {
 		s := result.Stages[i]
 		if *s.Probe != want || s.Requests.Completed != 120 {
@@ -262,7 +262,7 @@ func TestSearchThatLosesAnAgent(t *testing.T) {
 }
 
 // mustBeOpen fails the test unless the run's only search kept its first load and came to no end.
-func mustBeOpen(t *testing.T, r running, outcome string) aggregate.SearchResult {
+func mustBeOpen(t *testing.T, r running, outcome string) results.SearchResult {
 	t.Helper()
 	result := r.results()
 	found := onlySearch(t, result)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/process"
 )
 
@@ -181,7 +181,7 @@ func awaitAnswers(t *testing.T, s simulation, n int) {
 }
 
 // mustBeStopped fails the test unless the result is marked as partial because a person stopped the run.
-func mustBeStopped(t *testing.T, r running, result aggregate.Result) {
+func mustBeStopped(t *testing.T, r running, result results.Result) {
 	t.Helper()
 	if result.Run.Complete || *result.Run.Outcome != "stopped" || len(result.Run.Missing) == 0 ||
 		len(result.Stages) != 1 {

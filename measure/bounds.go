@@ -11,6 +11,9 @@ const (
 	MaxFrames = 1 << 20
 	// MaxAnswer bounds the text of one answer, in bytes: 32 GiB. MaxFrames frames of log probabilities take 16 GiB.
 	MaxAnswer = 1 << 35
+	// MaxWindow is the last window of the longest stage: a week of load, a day of warm-up, a day of drain, and a
+	// request of an hour.
+	MaxWindow = (7+1+1)*86400 + 3600
 	// MinStatus is the smallest HTTP status.
 	MinStatus = 100
 	// MaxStatus is the largest HTTP status: the largest number of three digits.

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/servermetrics"
 )
 
 // writeAccounts compares the servers' own account of each stage, if there is one, with what clients measured.
-func writeAccounts(b *strings.Builder, stages []aggregate.StageResult) {
+func writeAccounts(b *strings.Builder, stages []results.StageResult) {
 	var rows, parts [][]string
 	var words []string
 	for _, s := range stages {
@@ -50,10 +51,10 @@ func writeAccounts(b *strings.Builder, stages []aggregate.StageResult) {
 }
 
 // accountRows returns rows for the latencies that both sides have.
-func accountRows(s aggregate.StageResult, a *aggregate.ServerAccount) (rows [][]string) {
+func accountRows(s results.StageResult, a *servermetrics.ServerAccount) (rows [][]string) {
 	for _, l := range []struct {
 		name string
-		c    *aggregate.Comparison
+		c    *servermetrics.Comparison
 	}{{"TTFT", a.TTFT}, {"ITL", a.ITL}, {"TPOT", a.TPOT}, {"E2E", a.E2E}} {
 		if l.c == nil {
 			continue
@@ -73,7 +74,7 @@ func accountRows(s aggregate.StageResult, a *aggregate.ServerAccount) (rows [][]
 }
 
 // partsRow returns a row of where the time of a stage's requests went.
-func partsRow(s aggregate.StageResult, a *aggregate.ServerAccount) []string {
+func partsRow(s results.StageResult, a *servermetrics.ServerAccount) []string {
 	row := []string{stageName(s), fmt.Sprintf("%d, %d", a.Requests.Measured, a.Requests.Counted)}
 	p := a.Parts
 	for _, v := range []*float64{p.SendDelay, p.Connect, p.Network, p.Frontend, p.Router, p.Engine, p.Queue, p.Prefill,

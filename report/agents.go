@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // agentSummary summarizes an agent over all stages.
@@ -17,7 +17,7 @@ type agentSummary struct {
 }
 
 // writeAgents writes what each agent did over all stages and how precisely it started.
-func writeAgents(b *strings.Builder, r *aggregate.Result) {
+func writeAgents(b *strings.Builder, r *results.Result) {
 	summaries := make(map[string]*agentSummary)
 	for _, s := range r.Stages {
 		for _, a := range s.Agents {
@@ -50,7 +50,7 @@ func writeAgents(b *strings.Builder, r *aggregate.Result) {
 }
 
 // add adds an agent's result of a stage.
-func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) {
+func (a *agentSummary) add(s results.StageResult, part results.AgentResult) {
 	a.stages++
 	a.completed += part.Requests.Completed
 	a.failed += part.Requests.Failed
@@ -74,7 +74,7 @@ func (a *agentSummary) add(s aggregate.StageResult, part aggregate.AgentResult) 
 }
 
 // missing returns, in words, what is missing because an agent was lost.
-func missing(part aggregate.AgentResult) string {
+func missing(part results.AgentResult) string {
 	l := part.Loss
 	words := fmt.Sprintf("%s %% of the load missing from second %s on", shortest(100*l.Share), shortest(l.FromS))
 	if l.UnsentFromS != nil && part.NeverSent != nil {
@@ -85,7 +85,7 @@ func missing(part aggregate.AgentResult) string {
 }
 
 // observations counts the stages that each agent observed.
-func observations(stages []aggregate.StageResult) map[string]uint64 {
+func observations(stages []results.StageResult) map[string]uint64 {
 	counts := make(map[string]uint64)
 	for _, s := range stages {
 		for _, o := range s.Observers {
@@ -110,7 +110,7 @@ func startWords(startError, uncertainty *float64) string {
 }
 
 // writeStarts writes, for each stage with several agents, how far apart they started.
-func writeStarts(b *strings.Builder, stages []aggregate.StageResult) {
+func writeStarts(b *strings.Builder, stages []results.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
 		if p := s.StartSpread; p != nil {

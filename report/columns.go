@@ -5,7 +5,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // columns are the columns of request rows and their meanings. docs/results.md has them as a table.
@@ -67,7 +67,7 @@ type rowStage struct {
 
 // footer returns the metadata of a Parquet file, with which it can be read without the files beside it: the run, the
 // version of the program that measured, the units, the stages and what the columns mean.
-func footer(r *aggregate.Result) ([]parquet.WriterOption, error) {
+func footer(r *results.Result) ([]parquet.WriterOption, error) {
 	stages := []rowStage{}
 	for _, s := range r.Stages {
 		stages = append(stages, rowStage{s.Index, s.Target, s.Workload, s.Load.Words, s.StartTime})

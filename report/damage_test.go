@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 )
 
@@ -41,7 +41,7 @@ func damagedRun(t testing.TB) *damaged {
 }
 
 // filesAt makes all files of the ledger at a path, in memory.
-func filesAt(path string) (*aggregate.Result, map[string]string, error) {
+func filesAt(path string) (*results.Result, map[string]string, error) {
 	l, err := ledger.OpenReadOnly(path)
 	if err != nil {
 		return nil, nil, err

@@ -11,7 +11,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
@@ -205,7 +206,7 @@ func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) str
 			if records == "" {
 				s.Records = nil
 			}
-			err = errors.Join(err, aggregate.CheckSnapshot(s, run, rec))
+			err = errors.Join(err, merge.CheckSnapshot(s, run, rec))
 			all = append(all, s)
 		}
 	}
@@ -257,22 +258,22 @@ func written(t testing.TB, dir string) map[string]string {
 func ptr[T any](v T) *T { return &v }
 
 // distribution returns a distribution with a mean, a median and a 99th percentile.
-func distribution(mean, median, p99 float64) *aggregate.Distribution {
-	return &aggregate.Distribution{Mean: mean, P50: median, P99: p99, Count: 1}
+func distribution(mean, median, p99 float64) *histogram.Summary {
+	return &histogram.Summary{Mean: mean, P50: median, P99: p99, Count: 1}
 }
 
 // seedStage returns a row of a published table: Dynamo 3P1D at a concurrency.
-func seedStage(concurrency uint32, numbers ...float64) aggregate.StageResult {
+func seedStage(concurrency uint32, numbers ...float64) results.StageResult {
 	if len(numbers) != 8 {
 		panic(fmt.Sprint(len(numbers), " numbers"))
 	}
-	return aggregate.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: fmt.Sprintf("concurrency %d",
+	return results.StageResult{
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: fmt.Sprintf("concurrency %d",
 			concurrency), Concurrency: &concurrency}, Complete: true,
-		ISL:               aggregate.SequenceLength{Asked: ptr(uint32(3000))},
-		OSL:               aggregate.SequenceLength{Asked: ptr(uint32(150))},
+		ISL:               results.SequenceLength{Asked: ptr(uint32(3000))},
+		OSL:               results.SequenceLength{Asked: ptr(uint32(150))},
 		RequestThroughput: &numbers[0], OutputTokenThroughput: &numbers[1],
-		Latencies: aggregate.Latencies{
+		Latencies: results.Latencies{
 			E2E: distribution(numbers[2], 0, numbers[3]), TTFT: distribution(numbers[4], 0, numbers[5]),
 			TPOT: distribution(numbers[6], 0, numbers[7]),
 		},

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // grid is one table: the stages of one target and workload, either all open loop or all closed loop.
@@ -16,8 +16,8 @@ type grid struct {
 	target, workload string
 	isl, osl         *uint32
 	openLoop         bool
-	stages           []aggregate.StageResult
-	searches         []aggregate.SearchResult
+	stages           []results.StageResult
+	searches         []results.SearchResult
 }
 
 // gridKey identifies a table.
@@ -28,7 +28,7 @@ type gridKey struct {
 
 // gridsOf groups stages into tables, in the order of their first stages, and adds each search to the table of its
 // stages.
-func gridsOf(r *aggregate.Result) []*grid {
+func gridsOf(r *results.Result) []*grid {
 	var grids []*grid
 	byKey := make(map[gridKey]*grid)
 	for _, s := range r.Stages {
@@ -55,7 +55,7 @@ func gridsOf(r *aggregate.Result) []*grid {
 
 // byProbedLoad orders the stages of one search or sweep by load, because they do not run in that order. It orders
 // others by index.
-func byProbedLoad(a, b aggregate.StageResult) int {
+func byProbedLoad(a, b results.StageResult) int {
 	if a.Probe == nil || b.Probe == nil || a.Probe.Series != b.Probe.Series {
 		return cmp.Compare(a.Index, b.Index)
 	}
@@ -63,7 +63,7 @@ func byProbedLoad(a, b aggregate.StageResult) int {
 }
 
 // loadValue returns a load's concurrency or rate.
-func loadValue(l aggregate.Load) float64 {
+func loadValue(l results.Load) float64 {
 	switch {
 	case l.Concurrency != nil:
 		return float64(*l.Concurrency)
@@ -97,7 +97,7 @@ func (g *grid) loadHeader() string {
 }
 
 // loadCell returns a stage's load as a number, with a mark if the row has a note.
-func loadCell(s aggregate.StageResult) string {
+func loadCell(s results.StageResult) string {
 	cell := unknown
 	switch phases := s.Load.Phases; {
 	case len(phases) > 0:
@@ -119,7 +119,7 @@ func loadCell(s aggregate.StageResult) string {
 }
 
 // phasesCell returns the values that a load goes through: "5-60-5".
-func phasesCell(phases []aggregate.Phase) string {
+func phasesCell(phases []results.Phase) string {
 	var values []string
 	for _, p := range phases {
 		for _, v := range []string{shortest(p.From), shortest(p.To)} {
@@ -145,7 +145,7 @@ func shortest(v float64) string {
 }
 
 // valuesOf returns the numbers of a row, after its load.
-func (g *grid) valuesOf(s aggregate.StageResult) []*float64 {
+func (g *grid) valuesOf(s results.StageResult) []*float64 {
 	values := []*float64{
 		s.RequestThroughput, s.OutputTokenThroughput, mean(s.E2E), p99(s.E2E), mean(s.TTFT), p99(s.TTFT), mean(s.TPOT),
 		p99(s.TPOT),
@@ -160,7 +160,7 @@ func (g *grid) valuesOf(s aggregate.StageResult) []*float64 {
 func (g *grid) hasGoodput() bool { return g.stages[0].Goodput != nil }
 
 // percent returns the share of good requests in percent, or nil if it is not known.
-func percent(g *aggregate.Goodput) *float64 {
+func percent(g *results.Goodput) *float64 {
 	if g == nil || g.Share == nil {
 		return nil
 	}
@@ -178,7 +178,7 @@ func (g *grid) conclusions() []string {
 }
 
 // conclusion returns what a search found, in one line.
-func conclusion(s aggregate.SearchResult) string {
+func conclusion(s results.SearchResult) string {
 	unit := "req/s"
 	if s.Unit == "concurrency" {
 		unit = "in flight"
@@ -226,7 +226,7 @@ func stages(n uint64) string {
 const exampleLimit = 160
 
 // firstExample returns the start of the example message of the most frequent error class.
-func firstExample(s aggregate.StageResult) string {
+func firstExample(s results.StageResult) string {
 	most := ""
 	for _, class := range slices.Sorted(maps.Keys(s.Errors)) {
 		if most == "" || s.Errors[class] > s.Errors[most] {
@@ -243,7 +243,7 @@ func firstExample(s aggregate.StageResult) string {
 // noteOf returns what a reader of a row must know, for example that something is missing, that the stage ended early,
 // or that requests failed. It returns "" if there is nothing to know. It does not repeat what the table's other notes
 // have said.
-func noteOf(s aggregate.StageResult, o *once) string {
+func noteOf(s results.StageResult, o *once) string {
 	var notes []string
 	if !s.Complete {
 		notes = append(notes, "PARTIAL: "+o.missing(fmt.Sprint(s.Load), s.Missing))
@@ -287,7 +287,7 @@ func worst(missed *float64) float64 {
 }
 
 // unforced returns words for a note if the server was not asked for exact lengths.
-func unforced(s aggregate.StageResult) string {
+func unforced(s results.StageResult) string {
 	for _, p := range s.Preparations {
 		if !p.ExactOutput {
 			return ", which the server was not asked to enforce"

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -27,7 +28,7 @@ func logHeader(run *spatev1.RunRecord) []byte {
 
 // logStage appends a stage to a log: one line for each metric that has values, and one without a tag. start is the time
 // from the run's start to the stage's.
-func logStage(b *bytes.Buffer, s *aggregate.Stage, result aggregate.StageResult, start time.Duration) error {
+func logStage(b *bytes.Buffer, s *merge.Stage, result results.StageResult, start time.Duration) error {
 	fmt.Fprintf(b, "#[Stage %d, tags %d/...: %s, %s, %s]\n", result.Index+1, result.Index, result.Target,
 		result.Workload, result.Load)
 	length := 0.0

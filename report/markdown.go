@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // writeMarkdown writes report.md.
-func writeMarkdown(w io.Writer, r *aggregate.Result) error {
+func writeMarkdown(w io.Writer, r *results.Result) error {
 	var b strings.Builder
 	writeHead(&b, r.Run)
 	for _, g := range gridsOf(r) {
@@ -35,7 +35,7 @@ func writeMarkdown(w io.Writer, r *aggregate.Result) error {
 }
 
 // writeHead writes which run it is, and before that whether the result is partial.
-func writeHead(b *strings.Builder, run aggregate.RunResult) {
+func writeHead(b *strings.Builder, run results.RunResult) {
 	fmt.Fprintf(b, "# Run %s\n\n", run.ID)
 	if !run.Complete {
 		b.WriteString("> **PARTIAL RESULT.** Something is missing:\n>\n")
@@ -108,12 +108,12 @@ func cell(s string) string {
 }
 
 // stageName returns the name of a stage in tables.
-func stageName(s aggregate.StageResult) string {
+func stageName(s results.StageResult) string {
 	return fmt.Sprintf("%d: %s, %s, %s", s.Index, s.Target, s.Workload, s.Load)
 }
 
 // writeStages writes the requests and the throughput of each stage.
-func writeStages(b *strings.Builder, stages []aggregate.StageResult) {
+func writeStages(b *strings.Builder, stages []results.StageResult) {
 	b.WriteString("\n## Requests\n\n")
 	var rows [][]string
 	for _, s := range stages {
@@ -131,7 +131,7 @@ func writeStages(b *strings.Builder, stages []aggregate.StageResult) {
 }
 
 // steadyCell formats the steady part of a stage.
-func steadyCell(s *aggregate.Steady) string {
+func steadyCell(s *results.Steady) string {
 	if s == nil {
 		return unknown
 	}
@@ -139,7 +139,7 @@ func steadyCell(s *aggregate.Steady) string {
 }
 
 // concurrencyCell formats a peak concurrency.
-func concurrencyCell(p *aggregate.PeakConcurrency) string {
+func concurrencyCell(p *results.PeakConcurrency) string {
 	switch {
 	case p == nil:
 		return unknown
@@ -150,7 +150,7 @@ func concurrencyCell(p *aggregate.PeakConcurrency) string {
 }
 
 // writeErrors writes the errors of each stage, if there are any, with one example each.
-func writeErrors(b *strings.Builder, stages []aggregate.StageResult) {
+func writeErrors(b *strings.Builder, stages []results.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
 		for _, class := range sortedKeys(s.Errors) {
@@ -165,7 +165,7 @@ func writeErrors(b *strings.Builder, stages []aggregate.StageResult) {
 
 // writeLengths compares requested sequence lengths with actual ones, and the tokens that prompts share with those that
 // came from a cache.
-func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
+func writeLengths(b *strings.Builder, stages []results.StageResult) {
 	b.WriteString("\n## Sequence lengths\n\n")
 	var rows [][]string
 	for _, s := range stages {
@@ -183,7 +183,7 @@ func writeLengths(b *strings.Builder, stages []aggregate.StageResult) {
 
 // writePreparations writes what was found out about each target before load was sent. Equal findings of several stages,
 // and equal notes, appear once.
-func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
+func writePreparations(b *strings.Builder, stages []results.StageResult) {
 	b.WriteString("\n## Targets and prompts\n\n")
 	var rows [][]string
 	var notes []string
@@ -213,7 +213,7 @@ func writePreparations(b *strings.Builder, stages []aggregate.StageResult) {
 
 // exactness returns whether requests asked for outputs of exact length, and how it was found out whether the server
 // supports that.
-func exactness(p aggregate.Preparation) string {
+func exactness(p results.Preparation) string {
 	if p.ExactOutputBy == nil {
 		return yes(p.ExactOutput)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
 )
 
 // unknown stands for a number that cannot be known.
@@ -51,7 +51,7 @@ func text(v *string) string {
 }
 
 // mean returns the mean of a distribution. It returns nil for nil.
-func mean(d *aggregate.Distribution) *float64 {
+func mean(d *histogram.Summary) *float64 {
 	if d == nil {
 		return nil
 	}
@@ -59,7 +59,7 @@ func mean(d *aggregate.Distribution) *float64 {
 }
 
 // median returns the median of a distribution. It returns nil for nil.
-func median(d *aggregate.Distribution) *float64 {
+func median(d *histogram.Summary) *float64 {
 	if d == nil {
 		return nil
 	}
@@ -67,7 +67,7 @@ func median(d *aggregate.Distribution) *float64 {
 }
 
 // p99 returns the 99th percentile of a distribution. It returns nil for nil.
-func p99(d *aggregate.Distribution) *float64 {
+func p99(d *histogram.Summary) *float64 {
 	if d == nil {
 		return nil
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // shortReason is the length in bytes up to which a reason may appear in a table's notes more than once.
@@ -60,7 +60,7 @@ func elsewhere(load, where string) string {
 }
 
 // example returns words for the failure of a request, or "" if there is none or a note contains it.
-func (o *once) example(s aggregate.StageResult) string {
+func (o *once) example(s results.StageResult) string {
 	text := firstExample(s)
 	if _, found := o.has(strings.TrimSuffix(text, "…")); found || text == "" {
 		return ""

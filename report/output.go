@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // writeRates compares the rates of open loops with those of the plan, over the time in which requests started, and over
 // the time until the last answer ended.
-func writeRates(b *strings.Builder, stages []aggregate.StageResult) {
+func writeRates(b *strings.Builder, stages []results.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
 		if a := s.Arrivals; a != nil && s.Load.Concurrency == nil {
@@ -33,7 +34,7 @@ func writeRates(b *strings.Builder, stages []aggregate.StageResult) {
 
 // writeReasoning writes when text and answers arrived, if that was later than the first token, and how many tokens were
 // reasoning.
-func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
+func writeReasoning(b *strings.Builder, stages []results.StageResult) {
 	var rows [][]string
 	for _, s := range stages {
 		if s.Reasoning == nil && s.TTFTText == nil && s.TTFTAnswer == nil {
@@ -64,7 +65,7 @@ func writeReasoning(b *strings.Builder, stages []aggregate.StageResult) {
 }
 
 // meanAndP99 formats mean and p99 of a distribution.
-func meanAndP99(d *aggregate.Distribution) string {
+func meanAndP99(d *histogram.Summary) string {
 	if d == nil {
 		return unknown
 	}
@@ -72,7 +73,7 @@ func meanAndP99(d *aggregate.Distribution) string {
 }
 
 // counted formats mean and p99 of a distribution, with its number of values.
-func counted(d *aggregate.Distribution) string {
+func counted(d *histogram.Summary) string {
 	if d == nil {
 		return unknown
 	}

@@ -4,29 +4,29 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	var b strings.Builder
-	plain := aggregate.StageResult{Load: aggregate.Load{Concurrency: ptr(uint32(8))},
-		Arrivals: &aggregate.ArrivalTime{Rate: 3}}
-	writeRates(&b, []aggregate.StageResult{plain})
-	writeReasoning(&b, []aggregate.StageResult{plain})
+	plain := results.StageResult{Load: results.Load{Concurrency: ptr(uint32(8))},
+		Arrivals: &results.ArrivalTime{Rate: 3}}
+	writeRates(&b, []results.StageResult{plain})
+	writeReasoning(&b, []results.StageResult{plain})
 	if b.Len() > 0 {
 		t.Errorf("nothing is to be told:\n%s", b.String())
 	}
-	open := aggregate.StageResult{
-		Target: "t", Workload: "w", Load: aggregate.Load{Rate: ptr(8.0), Words: "8 req/s poisson"}, OutputTokens: 400,
-		Arrivals: &aggregate.ArrivalTime{DurationS: 25, Rate: 8, RequestThroughput: 7.9,
+	open := results.StageResult{
+		Target: "t", Workload: "w", Load: results.Load{Rate: ptr(8.0), Words: "8 req/s poisson"}, OutputTokens: 400,
+		Arrivals: &results.ArrivalTime{DurationS: 25, Rate: 8, RequestThroughput: 7.9,
 			OutputTokenThroughput: 158},
 		RequestThroughput: ptr(7.1), DurationS: ptr(28.2),
-		Reasoning: &aggregate.Reasoning{Tokens: 100, Hidden: 10},
-		Latencies: aggregate.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
+		Reasoning: &results.Reasoning{Tokens: 100, Hidden: 10},
+		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
 	}
-	writeRates(&b, []aggregate.StageResult{open})
-	writeReasoning(&b, []aggregate.StageResult{open})
+	writeRates(&b, []results.StageResult{open})
+	writeReasoning(&b, []results.StageResult{open})
 	for _, row := range []string{
 		"| 0: t, w, 8 req/s poisson | 8.00 | 8.00 | 7.90 | 158.00 | 25.00 | 7.10 | 28.20 |",
 		"| 0: t, w, 8 req/s poisson | 20.00 / 30.00 | n/a | 220.00 / 230.00 (1) | 200.00 / 210.00 | 100 | 25.00 | 10 |",

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // contributionHeaders are the headers of a region's numbers.
@@ -17,7 +18,7 @@ var contributionHeaders = []string{
 }
 
 // contributionCells returns the numbers of a region.
-func contributionCells(c aggregate.Contribution) []string {
+func contributionCells(c results.Contribution) []string {
 	cells := []string{fmt.Sprint(c.Requests.Completed), fmt.Sprint(c.Requests.Failed), fmt.Sprint(c.Requests.Cancelled)}
 	for _, v := range []*float64{
 		c.RequestThroughput, c.OutputTokenThroughput, mean(c.E2E), p99(c.E2E), mean(c.TTFT), p99(c.TTFT), mean(c.TPOT),
@@ -32,12 +33,12 @@ func contributionCells(c aggregate.Contribution) []string {
 
 // severalRegions reports whether a stage had agents in more than one region. If not, a table by region would only
 // repeat everything.
-func severalRegions(stages []aggregate.StageResult) bool {
-	return slices.ContainsFunc(stages, func(s aggregate.StageResult) bool { return len(s.Regions) > 1 })
+func severalRegions(stages []results.StageResult) bool {
+	return slices.ContainsFunc(stages, func(s results.StageResult) bool { return len(s.Regions) > 1 })
 }
 
 // writeRegions writes each stage by region, if there are several regions.
-func writeRegions(b *strings.Builder, stages []aggregate.StageResult) {
+func writeRegions(b *strings.Builder, stages []results.StageResult) {
 	if !severalRegions(stages) {
 		return
 	}
@@ -54,18 +55,18 @@ func writeRegions(b *strings.Builder, stages []aggregate.StageResult) {
 
 // writeObservers writes what observers measured with a light load, each observer above the load of its region, so that
 // the two can be compared.
-func writeObservers(b *strings.Builder, stages []aggregate.StageResult) {
+func writeObservers(b *strings.Builder, stages []results.StageResult) {
 	var rows [][]string
 	var missing []string
 	for _, s := range stages {
 		for _, o := range s.Observers {
-			row := func(who, load string, c aggregate.Contribution) {
+			row := func(who, load string, c results.Contribution) {
 				rows = append(rows, append([]string{stageName(s), cmp.Or(o.Region, unknown), who, load},
 					contributionCells(c)...))
 			}
 			row("observer "+strings.Join(o.Agents, ", "), o.Load, o.Contribution)
 			if i := slices.IndexFunc(s.Regions,
-				func(r aggregate.RegionResult) bool { return r.Name == o.Region }); i >= 0 {
+				func(r results.RegionResult) bool { return r.Name == o.Region }); i >= 0 {
 				row("the load's agents", s.Load.Words, s.Regions[i].Contribution)
 			}
 			for _, reason := range o.Missing {
@@ -89,18 +90,18 @@ func writeObservers(b *strings.Builder, stages []aggregate.StageResult) {
 // pathColumns are the tables about the network path from a region to an endpoint.
 var pathColumns = []struct {
 	title string
-	of    func(aggregate.PathResult) *aggregate.Distribution
+	of    func(results.PathResult) *histogram.Summary
 }{
-	{"Connect time (DNS, TCP, TLS)", func(p aggregate.PathResult) *aggregate.Distribution { return p.Connect }},
-	{"Round trip", func(p aggregate.PathResult) *aggregate.Distribution { return p.RTT }},
+	{"Connect time (DNS, TCP, TLS)", func(p results.PathResult) *histogram.Summary { return p.Connect }},
+	{"Round trip", func(p results.PathResult) *histogram.Summary { return p.RTT }},
 }
 
 // writePaths writes connect and round trip times by region and endpoint, in one table for each target and kind of time,
 // if the target has several endpoints or its stages several regions.
-func writePaths(b *strings.Builder, stages []aggregate.StageResult) {
+func writePaths(b *strings.Builder, stages []results.StageResult) {
 	written := false
 	for _, target := range targetsOf(stages) {
-		of := slices.DeleteFunc(slices.Clone(stages), func(s aggregate.StageResult) bool { return s.Target != target })
+		of := slices.DeleteFunc(slices.Clone(stages), func(s results.StageResult) bool { return s.Target != target })
 		if len(of[0].Endpoints) < 2 && !severalRegions(of) {
 			continue
 		}
@@ -124,7 +125,7 @@ func writePaths(b *strings.Builder, stages []aggregate.StageResult) {
 }
 
 // targetsOf returns the targets of stages, in the order of their first stages.
-func targetsOf(stages []aggregate.StageResult) (targets []string) {
+func targetsOf(stages []results.StageResult) (targets []string) {
 	for _, s := range stages {
 		targets = appendOnce(targets, s.Target, func(a, b string) bool { return a == b })
 	}
@@ -132,10 +133,10 @@ func targetsOf(stages []aggregate.StageResult) (targets []string) {
 }
 
 // pathRows returns the rows of one of a target's tables: the regions with values.
-func pathRows(stages []aggregate.StageResult, of func(aggregate.PathResult) *aggregate.Distribution) (rows [][]string) {
+func pathRows(stages []results.StageResult, of func(results.PathResult) *histogram.Summary) (rows [][]string) {
 	for _, s := range stages {
 		for _, r := range s.Regions {
-			if !slices.ContainsFunc(r.Paths, func(p aggregate.PathResult) bool { return of(p) != nil }) {
+			if !slices.ContainsFunc(r.Paths, func(p results.PathResult) bool { return of(p) != nil }) {
 				continue
 			}
 			row := []string{stageName(s), cmp.Or(r.Name, unknown)}
@@ -149,7 +150,7 @@ func pathRows(stages []aggregate.StageResult, of func(aggregate.PathResult) *agg
 }
 
 // pathCell formats the median and the 99th percentile, to the microsecond if they are below 1 ms.
-func pathCell(d *aggregate.Distribution) string {
+func pathCell(d *histogram.Summary) string {
 	if d == nil {
 		return unknown
 	}

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -112,13 +112,13 @@ func TestRowsOfSeveralRegions(t *testing.T) {
 
 // A run on one machine has no tables by region.
 func TestReportOfOneMachine(t *testing.T) {
-	stage := aggregate.StageResult{
-		Regions: []aggregate.RegionResult{{Agents: 1,
-			Contribution: aggregate.Contribution{Paths: []aggregate.PathResult{{RTT: distribution(1, 1, 1)}}}}},
-		Endpoints: make([]aggregate.EndpointResult, 1),
+	stage := results.StageResult{
+		Regions: []results.RegionResult{{Agents: 1,
+			Contribution: results.Contribution{Paths: []results.PathResult{{RTT: distribution(1, 1, 1)}}}}},
+		Endpoints: make([]results.EndpointResult, 1),
 	}
 	var b strings.Builder
-	if err := writeMarkdown(&b, &aggregate.Result{Stages: []aggregate.StageResult{stage}}); err != nil {
+	if err := writeMarkdown(&b, &results.Result{Stages: []results.StageResult{stage}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, section := range []string{"## Regions", "## Connections", "## Observers", "## Start", "started anew"} {
@@ -145,7 +145,7 @@ func TestStartOfSeveralAgents(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, got)
 	}
 	summary := &agentSummary{}
-	summary.add(aggregate.StageResult{Index: 3}, aggregate.AgentResult{JoinedS: ptr(16.0), Failure: ptr("broke")})
+	summary.add(results.StageResult{Index: 3}, results.AgentResult{JoinedS: ptr(16.0), Failure: ptr("broke")})
 	if notes := strings.Join(summary.notes, "; "); notes != "stage 4: joined at second 16; stage 4: broke" {
 		t.Errorf("notes %q", notes)
 	}
@@ -153,7 +153,7 @@ func TestStartOfSeveralAgents(t *testing.T) {
 
 // The notes on an agent that stalled say from which second on it did not send due requests.
 func TestNotesOnAnAgentThatStoodStill(t *testing.T) {
-	part := aggregate.AgentResult{Loss: &aggregate.Loss{Share: 0.3, FromS: 13, UnsentFromS: ptr(1.0)},
+	part := results.AgentResult{Loss: &results.Loss{Share: 0.3, FromS: 13, UnsentFromS: ptr(1.0)},
 		NeverSent: ptr(uint64(255))}
 	const want = "30 % of the load missing from second 13 on; 255 requests never sent, due from second 1 on"
 	if got := missing(part); got != want {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -71,7 +73,7 @@ type requestRow struct {
 
 // appendRequestsFile adds the file of request rows, if the run kept any.
 func appendRequestsFile(
-	files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *aggregate.Result,
+	files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *results.Result,
 ) ([]file, error) {
 	var write func(io.Writer, func(func([]requestRow) error) error) error
 	switch run.GetRecords() {
@@ -121,7 +123,7 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []requestRo
 		observes[process{a.GetAgent().GetName(), a.GetIncarnation()}] = a.GetObserver()
 	}
 	err = ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
-		if !aggregate.Taken(stage, s) {
+		if !merge.Taken(stage, s) {
 			return nil
 		}
 		for _, r := range s.GetRecords() {
@@ -198,7 +200,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
 		TLSNs:           r.TlsNs,
 	}
 	if class := r.GetErrorClass(); class != spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED {
-		row.ErrorClass = unlessZero(aggregate.ErrorName(class, r.GetHttpStatus()))
+		row.ErrorClass = unlessZero(measure.ErrorName(class, r.GetHttpStatus()))
 	}
 	return row
 }

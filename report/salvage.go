@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 )
 
@@ -18,7 +18,7 @@ const SalvageDir = "salvaged"
 // from that. It writes them to the directory SalvageDir in the run directory, and replaces the files there. The result
 // is incomplete and names what is lost. The files of the run directory itself do not change. damage is what is lost. If
 // the ledger is intact, damage is nil and nothing is written; Write is enough then.
-func Salvage(dir string, o Options) (result *aggregate.Result, damage *ledger.DamageError, err error) {
+func Salvage(dir string, o Options) (result *results.Result, damage *ledger.DamageError, err error) {
 	if _, err := os.Stat(filepath.Join(dir, LedgerFile)); err != nil {
 		return nil, nil, fmt.Errorf("salvage: %w", err)
 	}

@@ -6,12 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/servermetrics"
 )
 
 // writeServers writes the servers' own numbers: their accounts beside what clients measured, and all their metrics if
 // gauges were read or there is no account.
-func writeServers(b *strings.Builder, stages []aggregate.StageResult) {
+func writeServers(b *strings.Builder, stages []results.StageResult) {
 	writeAccounts(b, stages)
 	var rows [][]string
 	var trouble []string
@@ -41,15 +42,15 @@ func writeServers(b *strings.Builder, stages []aggregate.StageResult) {
 }
 
 // hasGauges reports whether gauges were read.
-func hasGauges(servers []aggregate.ServerResult) bool {
-	return slices.ContainsFunc(servers, func(s aggregate.ServerResult) bool {
-		return slices.ContainsFunc(s.Metrics, func(m aggregate.ServerMetric) bool { return m.Kind == "gauge" })
+func hasGauges(servers []servermetrics.ServerResult) bool {
+	return slices.ContainsFunc(servers, func(s servermetrics.ServerResult) bool {
+		return slices.ContainsFunc(s.Metrics, func(m servermetrics.ServerMetric) bool { return m.Kind == "gauge" })
 	})
 }
 
 // serverCells returns a metric's numbers. Their units are the servers', so it is not known how many of the digits
 // matter.
-func serverCells(m aggregate.ServerMetric) (cells []string) {
+func serverCells(m servermetrics.ServerMetric) (cells []string) {
 	for _, v := range []*float64{m.Mean, m.Min, m.Max, m.Increase, m.PerSecond} {
 		cells = append(cells, significant(v))
 	}
@@ -65,7 +66,7 @@ func significant(v *float64) string {
 }
 
 // quantileCell formats a quantile of a histogram with the bounds of its bucket.
-func quantileCell(q *aggregate.ServerQuantile, format func(*float64) string) string {
+func quantileCell(q *servermetrics.ServerQuantile, format func(*float64) string) string {
 	switch {
 	case q == nil:
 		return unknown
@@ -78,7 +79,7 @@ func quantileCell(q *aggregate.ServerQuantile, format func(*float64) string) str
 }
 
 // serverTrouble returns what is missing of a server's metrics, or "" if nothing is.
-func serverTrouble(s aggregate.ServerResult) string {
+func serverTrouble(s servermetrics.ServerResult) string {
 	switch {
 	case s.Asked == 0:
 		return s.URL + " was not asked: no agent read it, or it was lost; the run's notes say more"

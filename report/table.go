@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // Headers of the numbers for a wide and a narrow terminal, with one or two words per line. The last one is for goodput.
@@ -25,7 +25,7 @@ var (
 
 // Table writes a table for each target and workload, for a terminal that is width columns wide; 0 means any width.
 // Times are in milliseconds. Rows with a mark have a note below their table.
-func Table(w io.Writer, r *aggregate.Result, width int) error {
+func Table(w io.Writer, r *results.Result, width int) error {
 	var b strings.Builder
 	if k := r.Run.TimeCompression; k != nil {
 		writeWrapped(&b, "", compressed(*k), width)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // published is a block exactly as vLLM's benchmark printed it.
@@ -37,20 +37,20 @@ P99 ITL (ms):                            2059.38
 
 func TestVLLMBlockIsToTheLetter(t *testing.T) {
 	var b strings.Builder
-	writeVLLMBlock(&b, aggregate.StageResult{
-		Load:                  aggregate.Load{Concurrency: ptr(uint32(8))},
-		Requests:              aggregate.Requests{Completed: 200},
+	writeVLLMBlock(&b, results.StageResult{
+		Load:                  results.Load{Concurrency: ptr(uint32(8))},
+		Requests:              results.Requests{Completed: 200},
 		DurationS:             ptr(99.24),
 		InputTokens:           ptr(uint64(202314)),
 		OutputTokens:          1200,
 		RequestThroughput:     ptr(2.02),
 		OutputTokenThroughput: ptr(12.09),
 		TotalTokenThroughput:  ptr(2050.81),
-		Latencies:             aggregate.Latencies{TTFT: distribution(1, 1, 1)}, // by our definition, not vLLM's
-		VLLM: aggregate.VLLM{
-			TTFT: &aggregate.VLLMMetric{Mean: 461.52, Median: 282, P99: 1734.22},
-			TPOT: &aggregate.VLLMMetric{Mean: 99.97, Median: 17.1, P99: 671.7},
-			ITL:  &aggregate.VLLMMetric{Mean: 99.88, Median: 12.87, P99: 2059.38},
+		Latencies:             results.Latencies{TTFT: distribution(1, 1, 1)}, // by our definition, not vLLM's
+		VLLM: results.VLLM{
+			TTFT: &results.VLLMMetric{Mean: 461.52, Median: 282, P99: 1734.22},
+			TPOT: &results.VLLMMetric{Mean: 99.97, Median: 17.1, P99: 671.7},
+			ITL:  &results.VLLMMetric{Mean: 99.88, Median: 12.87, P99: 2059.38},
 		},
 	}, VLLM08)
 	if diff := cmp.Diff(published, b.String()); diff != "" {
@@ -71,23 +71,23 @@ func TestVLLMTextHasABlockForEachStage(t *testing.T) {
 
 func TestWhatVLLMCannotKnowIsSaid(t *testing.T) {
 	var b strings.Builder
-	writeVLLMBlock(&b, aggregate.StageResult{}, VLLM026)
+	writeVLLMBlock(&b, results.StageResult{}, VLLM026)
 	if n := strings.Count(b.String(), " n/a "); n != 19 {
 		t.Errorf("%d numbers are n/a in\n%s", n, b.String())
 	}
 }
 
 // sweep returns two rows of a published table, and one of an open loop.
-func sweep() *aggregate.Result {
+func sweep() *results.Result {
 	failed := seedStage(128, 6.13, 919.14, 19940.79, 23774.58, 15112.21, 18926.17, 32.41, 35.53)
-	failed.Requests = aggregate.Requests{Started: 1000, Completed: 514, Failed: 486}
+	failed.Requests = results.Requests{Started: 1000, Completed: 514, Failed: 486}
 	failed.Errors = map[string]uint64{"http_429": 480, "connect": 6}
-	rate := aggregate.StageResult{
-		Target: "Dynamo 3P1D", Workload: "3000:150", Load: aggregate.Load{Words: "2.5 req/s poisson", Rate: ptr(2.5),
+	rate := results.StageResult{
+		Target: "Dynamo 3P1D", Workload: "3000:150", Load: results.Load{Words: "2.5 req/s poisson", Rate: ptr(2.5),
 			Arrival: ptr("poisson")},
 		Missing: []string{"agent b sent no totals"},
 	}
-	return &aggregate.Result{Stages: []aggregate.StageResult{
+	return &results.Result{Stages: []results.StageResult{
 		seedStage(1, .27, 40.27, 3723.57, 4628.26, 714.26, 1613.88, 20.2, 20.26), failed, rate,
 	}}
 }
@@ -174,7 +174,7 @@ func TestMarkdown(t *testing.T) {
 
 func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 	r := sweep()
-	r.Run = aggregate.RunResult{ID: "x", Missing: []string{"stage 2: agent b sent no totals"}}
+	r.Run = results.RunResult{ID: "x", Missing: []string{"stage 2: agent b sent no totals"}}
 	var b strings.Builder
 	if err := writeMarkdown(&b, r); err != nil {
 		t.Fatal(err)
@@ -186,25 +186,25 @@ func TestMarkdownSaysLoudlyWhatIsMissing(t *testing.T) {
 
 // searched returns the result of a search in a compressed simulation with an SLO, and a ramp and a replay beside its
 // stages.
-func searched() *aggregate.Result {
-	r := &aggregate.Result{Run: aggregate.RunResult{TimeCompression: ptr(20.0), Searches: []aggregate.SearchResult{{
+func searched() *results.Result {
+	r := &results.Result{Run: results.RunResult{TimeCompression: ptr(20.0), Searches: []results.SearchResult{{
 		Target: "t", Workload: "w", Unit: "rate", Objectives: []string{"p99 ttft <= 25ms"}, Kept: ptr(42.5),
 		Broke:  ptr(43.71234),
 		Reason: ptr("p99 ttft 31ms > 25ms"), Probes: 3, Converged: true, MeanThroughput: ptr(42.1),
 		ThroughputMargin: ptr(0.25),
 	}}}}
-	stage := func(load aggregate.Load, good *float64) {
-		r.Stages = append(r.Stages, aggregate.StageResult{
-			Target: "t", Workload: "w", Load: load, Complete: true, Goodput: &aggregate.Goodput{Share: good},
-			OSL:          aggregate.SequenceLength{MissedShare: ptr(0.004)},
-			Preparations: []aggregate.Preparation{{Lengths: "words", Notes: []string{"a note"}}},
+	stage := func(load results.Load, good *float64) {
+		r.Stages = append(r.Stages, results.StageResult{
+			Target: "t", Workload: "w", Load: load, Complete: true, Goodput: &results.Goodput{Share: good},
+			OSL:          results.SequenceLength{MissedShare: ptr(0.004)},
+			Preparations: []results.Preparation{{Lengths: "words", Notes: []string{"a note"}}},
 		})
 	}
-	stage(aggregate.Load{Words: "42.5 req/s", Rate: ptr(42.5)}, ptr(0.975))
-	stage(aggregate.Load{Words: "42.5 req/s", Rate: ptr(42.5), Repeat: 1}, ptr(1.0))
-	stage(aggregate.Load{Words: "1 to 50 req/s", Rate: ptr(50.0),
-		Phases: []aggregate.Phase{{From: 1, To: 10}, {From: 10, To: 50}}}, nil)
-	stage(aggregate.Load{Words: "trace", ReplaySpeed: ptr(10.0)}, nil)
+	stage(results.Load{Words: "42.5 req/s", Rate: ptr(42.5)}, ptr(0.975))
+	stage(results.Load{Words: "42.5 req/s", Rate: ptr(42.5), Repeat: 1}, ptr(1.0))
+	stage(results.Load{Words: "1 to 50 req/s", Rate: ptr(50.0),
+		Phases: []results.Phase{{From: 1, To: 10}, {From: 10, To: 50}}}, nil)
+	stage(results.Load{Words: "trace", ReplaySpeed: ptr(10.0)}, nil)
 	r.Stages[3].OSL.MissedShare = ptr(0.25)
 	return r
 }
@@ -252,7 +252,7 @@ func TestMarkdownOfASearch(t *testing.T) {
 
 func TestASimulationAtThePlansPaceSaysSo(t *testing.T) {
 	var b strings.Builder
-	if err := Table(&b, &aggregate.Result{Run: aggregate.RunResult{TimeCompression: ptr(1.0)}}, 0); err != nil {
+	if err := Table(&b, &results.Result{Run: results.RunResult{TimeCompression: ptr(1.0)}}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if want := "SIMULATION: simulated engines in place of the plan's endpoints, at the plan's own pace.\n\n"; b.String() != want {
@@ -262,14 +262,14 @@ func TestASimulationAtThePlansPaceSaysSo(t *testing.T) {
 
 // The probes of a search appear in the order of their loads, each with its note. Other stages keep their places.
 func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
-	stage := func(index uint32, rate float64, probe *aggregate.Probe) aggregate.StageResult {
-		return aggregate.StageResult{
-			Index: index, Target: "t", Workload: "w", Load: aggregate.Load{Words: fmt.Sprint(rate), Rate: ptr(rate)},
+	stage := func(index uint32, rate float64, probe *results.Probe) results.StageResult {
+		return results.StageResult{
+			Index: index, Target: "t", Workload: "w", Load: results.Load{Words: fmt.Sprint(rate), Rate: ptr(rate)},
 			Probe: probe, Complete: true,
 		}
 	}
-	probe := &aggregate.Probe{Purpose: "bisect"}
-	r := &aggregate.Result{Stages: []aggregate.StageResult{
+	probe := &results.Probe{Purpose: "bisect"}
+	r := &results.Result{Stages: []results.StageResult{
 		stage(0, 9, nil), stage(1, 2, probe), stage(2, 8, probe), stage(3, 4, probe), stage(4, 1, nil),
 	}}
 	r.Stages[2].Enough = ptr("aborted: 5 of 9 requests failed")

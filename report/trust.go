@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 )
 
@@ -13,7 +13,7 @@ import (
 var noted = []string{"completeness", "errors", "isl", "osl", "never_sent"}
 
 // mark returns the verdict of one check as a prefix for its note, or "" if the check passed.
-func mark(s aggregate.StageResult, name string) string {
+func mark(s results.StageResult, name string) string {
 	for _, c := range s.Trust.Checks {
 		if c.Name == name && c.Verdict != trust.Valid {
 			return string(c.Verdict) + ": "
@@ -23,7 +23,7 @@ func mark(s aggregate.StageResult, name string) string {
 }
 
 // doubts returns the reasons for a stage's verdict that are not in noted, the invalid ones first.
-func doubts(s aggregate.StageResult) (notes []string) {
+func doubts(s results.StageResult) (notes []string) {
 	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
 		var words []string
 		for _, c := range s.Trust.Checks {
@@ -39,7 +39,7 @@ func doubts(s aggregate.StageResult) (notes []string) {
 }
 
 // verdicts returns how many stages have which verdict: "12 VALID, 1 SUSPECT". It returns "" if there are no stages.
-func verdicts(stages []aggregate.StageResult) string {
+func verdicts(stages []results.StageResult) string {
 	var parts []string
 	for _, v := range []trust.Verdict{trust.Valid, trust.Suspect, trust.Invalid} {
 		n := 0
@@ -59,7 +59,7 @@ func verdicts(stages []aggregate.StageResult) string {
 const verdictsPage = "docs/verdicts.md"
 
 // remedies returns what to do about the checks that failed in any stage, once each, the worst first.
-func remedies(stages []aggregate.StageResult) (lines []string) {
+func remedies(stages []results.StageResult) (lines []string) {
 	for _, verdict := range []trust.Verdict{trust.Invalid, trust.Suspect} {
 		for _, s := range stages {
 			for _, c := range s.Trust.Checks {
@@ -76,7 +76,7 @@ func remedies(stages []aggregate.StageResult) (lines []string) {
 func equalText(a, b string) bool { return a == b }
 
 // loadNotes returns what is worth knowing about the stages' loads.
-func loadNotes(stages []aggregate.StageResult) (notes []string) {
+func loadNotes(stages []results.StageResult) (notes []string) {
 	for _, s := range stages {
 		for _, note := range s.Trust.Notes {
 			notes = append(notes, stageName(s)+": "+note)
@@ -86,7 +86,7 @@ func loadNotes(stages []aggregate.StageResult) (notes []string) {
 }
 
 // writeTrust writes how many stages can be believed, why others cannot, and what to do about it.
-func writeTrust(b *strings.Builder, stages []aggregate.StageResult) {
+func writeTrust(b *strings.Builder, stages []results.StageResult) {
 	judged := verdicts(stages)
 	if judged == "" {
 		return

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // vllmWidth is the width of vLLM's block.
@@ -26,7 +26,7 @@ const (
 var VLLMLayouts = []VLLMLayout{VLLM026, VLLM08}
 
 // writeVLLM writes a "Serving Benchmark Result" block for each stage, laid out and defined as in vLLM's benchmark.
-func writeVLLM(w io.Writer, r *aggregate.Result, layout VLLMLayout) error {
+func writeVLLM(w io.Writer, r *results.Result, layout VLLMLayout) error {
 	var b strings.Builder
 	for i, s := range r.Stages {
 		if i > 0 {
@@ -57,7 +57,7 @@ func partialMark(complete bool) string {
 type vllmLine struct{ label, value string }
 
 // writeVLLMBlock writes the block of one stage.
-func writeVLLMBlock(b *strings.Builder, s aggregate.StageResult, layout VLLMLayout) {
+func writeVLLMBlock(b *strings.Builder, s results.StageResult, layout VLLMLayout) {
 	lines := func(lines []vllmLine) {
 		for _, l := range lines {
 			if l.value != "" {
@@ -92,10 +92,10 @@ func writeVLLMBlock(b *strings.Builder, s aggregate.StageResult, layout VLLMLayo
 // namedMetric is one of the block's metrics.
 type namedMetric struct {
 	title, name string
-	values      *aggregate.VLLMMetric
+	values      *results.VLLMMetric
 }
 
-func vllmMetrics(v *aggregate.VLLM) []namedMetric {
+func vllmMetrics(v *results.VLLM) []namedMetric {
 	return []namedMetric{
 		{"Time to First Token", "TTFT", v.TTFT},
 		{"Time per Output Token (excl. 1st token)", "TPOT", v.TPOT},
@@ -105,7 +105,7 @@ func vllmMetrics(v *aggregate.VLLM) []namedMetric {
 }
 
 // head08 returns the block's first part as of vLLM 0.8.
-func head08(s aggregate.StageResult) []vllmLine {
+func head08(s results.StageResult) []vllmLine {
 	return []vllmLine{
 		{"Successful requests:", fmt.Sprint(s.Requests.Completed)},
 		{"Benchmark duration (s):", fixed(s.DurationS)},
@@ -118,7 +118,7 @@ func head08(s aggregate.StageResult) []vllmLine {
 }
 
 // head026 returns the block's first part as of vLLM 0.26.
-func head026(s aggregate.StageResult) []vllmLine {
+func head026(s results.StageResult) []vllmLine {
 	var concurrency, rate, goodput string
 	if s.Load.Concurrency != nil {
 		concurrency = fmt.Sprint(*s.Load.Concurrency)

@@ -10,7 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -28,7 +29,7 @@ type Options struct {
 // replaced as a whole. Write reads nothing but the ledger. The error may wrap ledger.ErrLocked or ledger.ErrForeign. If
 // the ledger is damaged, Write writes nothing, and the error wraps a ledger.DamageError. The result is that of
 // results.json. It is nil if the ledger could not be read or merged; an error with a result is about writing.
-func Write(dir string, o Options) (result *aggregate.Result, err error) {
+func Write(dir string, o Options) (result *results.Result, err error) {
 	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
@@ -53,14 +54,14 @@ type file struct {
 }
 
 // filesOf merges the ledger and returns the result and the files to write.
-func filesOf(ledger *ledger.Ledger, o Options) (*aggregate.Result, []file, error) {
+func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) {
 	run, err := ledger.Run()
 	if err != nil {
 		return nil, nil, err
 	}
 	var log bytes.Buffer
-	result, err := aggregate.ResultWith(ledger, func(s *aggregate.Stage, rec *spatev1.StageRecord,
-		r aggregate.StageResult) error {
+	result, err := results.Visit(ledger, func(s *merge.Stage, rec *spatev1.StageRecord,
+		r results.StageResult) error {
 		start := rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime())
 		return logStage(&log, s, r, start)
 	})
@@ -87,7 +88,7 @@ func contents(data []byte) func(io.Writer) error {
 }
 
 // writeResults writes results.json.
-func writeResults(w io.Writer, r *aggregate.Result) error {
+func writeResults(w io.Writer, r *results.Result) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")

@@ -18,7 +18,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"go.uber.org/goleak"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -82,7 +83,7 @@ func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
 	dir := runDir(t, "", inOrder)
 	d := json.NewDecoder(strings.NewReader(written(t, dir)["results.json"]))
 	d.DisallowUnknownFields()
-	var got aggregate.Result
+	var got results.Result
 	if err := d.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	want, err := aggregate.ResultOf(l)
+	want, err := results.Of(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
 func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 	dir := runDir(t, "", inOrder)
 	files := written(t, dir)
-	var results aggregate.Result
+	var results results.Result
 	if err := json.Unmarshal([]byte(files["results.json"]), &results); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 		}
 		found[h.Tag()] = h
 	}
-	for tag, want := range map[string]*aggregate.Distribution{
+	for tag, want := range map[string]*histogram.Summary{
 		"0/ttft": results.Stages[0].TTFT, "1/itl": results.Stages[1].ITL, "1/e2e": results.Stages[1].E2E,
 	} {
 		h := found[tag]

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -135,7 +135,7 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 			t.Fatalf("sum %v", sum)
 		}
 		sum.Key = before[0].GetKey()
-		if err := aggregate.CheckSnapshot(sum, run, stage); err != nil {
+		if err := merge.CheckSnapshot(sum, run, stage); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -236,8 +236,8 @@ func TestLimitIsBelowTheCoordinators(t *testing.T) {
 	key := proto.Size(&spatev1.Snapshot{Key: &spatev1.SnapshotKey{
 		RunId: string(make([]byte, 256)), Agent: string(make([]byte, 256)), Incarnation: 1 << 63, Sequence: 1 << 63,
 	}})
-	if MaxBytes+key > aggregate.MaxSnapshotBytes {
-		t.Errorf("%d and a key of %d bytes are more than %d", MaxBytes, key, aggregate.MaxSnapshotBytes)
+	if MaxBytes+key > merge.MaxSnapshotBytes {
+		t.Errorf("%d and a key of %d bytes are more than %d", MaxBytes, key, merge.MaxSnapshotBytes)
 	}
 }
 

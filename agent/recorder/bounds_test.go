@@ -11,7 +11,7 @@ import (
 
 	merging "github.com/spate-load/spate/agent/merge"
 	"github.com/spate-load/spate/agent/stream"
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -46,11 +46,11 @@ func (j judge) refusal(snapshots []*spatev1.Snapshot) error {
 		if err := proto.Unmarshal(data, &got); err != nil {
 			return err
 		}
-		checked, err := aggregate.Check(&got, j.run, j.stage)
+		checked, err := merge.Check(&got, j.run, j.stage)
 		if err != nil {
 			return err
 		}
-		merged := aggregate.NewStage(j.stage)
+		merged := merge.NewStage(j.stage)
 		if err := merged.AddChecked(checked); err != nil {
 			return err
 		}

@@ -306,7 +306,7 @@ func TestGoodRequestsKeepEachLimit(t *testing.T) {
 			if got := totals.GetCounters().GetGood(); got != c.want {
 				t.Errorf("%d good requests, not %d", got, c.want)
 			}
-			merge(t, tape.snapshots).check(t, totals)
+			mergeAll(t, tape.snapshots).check(t, totals)
 		})
 	}
 }
@@ -642,7 +642,7 @@ type merged struct {
 	rows     int
 }
 
-func merge(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merged {
+func mergeAll(t interface{ Fatal(...any) }, snapshots []*spatev1.Snapshot) merged {
 	m := merged{values: map[spatev1.Metric]uint64{}}
 	for _, s := range snapshots {
 		m.rows += len(s.GetRecords())
@@ -706,7 +706,7 @@ func TestEachEventIsInOneWindow(t *testing.T) {
 		}
 		totals := &spatev1.Totals{}
 		tape.Finish(totals)
-		m := merge(t, tape.snapshots)
+		m := mergeAll(t, tape.snapshots)
 		m.check(t, totals)
 		if m.rows != events || int(m.counters[measure.Completed]) != events {
 			t.Fatalf("%d rows, %d completed of %d requests", m.rows, m.counters[measure.Completed], events)
@@ -760,7 +760,7 @@ func TestConcurrentRecordingLosesNothing(t *testing.T) {
 	}
 	totals := &spatev1.Totals{}
 	tape.Finish(totals)
-	m := merge(t, tape.snapshots)
+	m := mergeAll(t, tape.snapshots)
 	m.check(t, totals)
 	const measured = goroutines * requests * 9 / 10
 	if m.counters[measure.Completed] != measured || m.counters[measure.Frames] != measured*frames ||

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -281,7 +281,7 @@ func FuzzGrowth(f *testing.F) {
 		if _, err := proto.Marshal(snapshot); err != nil {
 			t.Fatal(err)
 		}
-		if err := aggregate.CheckSnapshot(snapshot, &spatev1.RunRecord{RunId: "r"}, stage); err != nil {
+		if err := merge.CheckSnapshot(snapshot, &spatev1.RunRecord{RunId: "r"}, stage); err != nil {
 			t.Fatal(err)
 		}
 	})

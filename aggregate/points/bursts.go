@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -30,7 +30,7 @@ type Bursts struct {
 }
 
 // See takes the next window. It returns the event of a burst that starts with this window, and false if none does.
-func (b *Bursts) See(run Run, scope sink.Scope, rec *spatev1.StageRecord, v aggregate.View) (sink.EventPoint, bool) {
+func (b *Bursts) See(run Run, scope sink.Scope, rec *spatev1.StageRecord, v merge.View) (sink.EventPoint, bool) {
 	if !b.begun {
 		b.begun, b.first = true, v.Window
 	}

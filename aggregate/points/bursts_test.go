@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -23,7 +23,7 @@ func seen(first uint32, failed []uint64) (windows []uint32) {
 	var b Bursts
 	rec := &spatev1.StageRecord{StartTime: timestamppb.New(begin)}
 	for i, n := range failed {
-		v := aggregate.View{Window: first + uint32(i)}
+		v := merge.View{Window: first + uint32(i)}
 		v.Total.Counters = &spatev1.Counters{Completed: 100 - n, Failed: n}
 		v.Total.Errors = map[string]uint64{"timeout": n - n/2, "connect": n / 2, "http_429": 0}
 		p, ok := b.See(Run{ID: "r", Plan: "p"}, sink.Scope{RunID: "r"}, rec, v)
@@ -55,7 +55,7 @@ func TestBursts(t *testing.T) {
 // Few failures are not a burst, even if they are a large share.
 func TestFewFailuresAreNoBurst(t *testing.T) {
 	var b Bursts
-	v := aggregate.View{Total: aggregate.Measured{Counters: &spatev1.Counters{Failed: burstLeast - 1}}}
+	v := merge.View{Total: merge.Measured{Counters: &spatev1.Counters{Failed: burstLeast - 1}}}
 	if p, ok := b.See(Run{}, sink.Scope{}, &spatev1.StageRecord{}, v); ok {
 		t.Errorf("%+v", p)
 	}
@@ -81,7 +81,7 @@ func TestBurstsBegunLater(t *testing.T) {
 
 func TestBurstSaysWhat(t *testing.T) {
 	var b Bursts
-	v := aggregate.View{Window: 7, Total: aggregate.Measured{
+	v := merge.View{Window: 7, Total: merge.Measured{
 		Counters: &spatev1.Counters{Completed: 28, Failed: 12},
 		Errors:   map[string]uint64{"timeout": 10, "connect": 2, "body": 0},
 	}}

@@ -8,7 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -28,7 +29,7 @@ func (s shape) perSecond() int {
 }
 
 // record returns a stage of the run, with a snapshot of each agent and observer merged.
-func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
+func (s shape) record(index int) (*spatev1.StageRecord, *merge.Stage) {
 	rec := &spatev1.StageRecord{
 		StartTime: timestamppb.New(begin),
 		Stage: &spatev1.Stage{Index: uint32(index),
@@ -46,7 +47,7 @@ func (s shape) record(index int) (*spatev1.StageRecord, *aggregate.Stage) {
 	if s.endpoints < 64 {
 		rec.Stage.Target.Endpoints = rec.Stage.Target.Endpoints[:s.endpoints]
 	}
-	merged := aggregate.NewStage(rec)
+	merged := merge.NewStage(rec)
 	for i, a := range rec.GetAgents() {
 		snapshot := &spatev1.Snapshot{
 			Key:        &spatev1.SnapshotKey{Agent: a.GetAgent().GetName(), Incarnation: 1, Sequence: 1},
@@ -89,7 +90,7 @@ func (s shape) points() (rows []sink.Row, second int) {
 				SilentSeconds: new(0.5)}.Rows()...)
 		}
 		second = len(rows) - before
-		for _, p := range Stage(scope, rec, merged.Result(rec), toDate) {
+		for _, p := range Stage(scope, rec, results.OfStage(merged, rec), toDate) {
 			rows = append(rows, p.Rows()...)
 		}
 		var b Bursts

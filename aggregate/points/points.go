@@ -2,7 +2,7 @@
 //
 // The coordinator uses it while a run is in progress, and `spate export` uses it with the ledger later. Both write the
 // same points, because the name and the time of a point follow from the ledger alone. This package does not measure or
-// merge: package aggregate has the numbers, package sink the schema.
+// merge: packages merge and results have the numbers, package sink the schema.
 package points
 
 import (

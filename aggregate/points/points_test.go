@@ -8,7 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -41,7 +42,7 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 			Agent: &spatev1.AgentInfo{Name: fmt.Sprintf("a%d", i), Region: region}, Incarnation: 1, Observer: i == 2,
 		})
 	}
-	merged := aggregate.NewStage(rec)
+	merged := merge.NewStage(rec)
 	for i := range rec.GetAgents() {
 		s := &spatev1.Snapshot{
 			Key:    &spatev1.SnapshotKey{Agent: fmt.Sprintf("a%d", i), Incarnation: 1, Sequence: 1},
@@ -52,7 +53,7 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 		}
 	}
 	view, _ := merged.Window(0)
-	toDate, result := merged.ToDate(), merged.Result(rec)
+	toDate, result := merged.ToDate(), results.OfStage(merged, rec)
 	want := "observer_to_date eu, observer_window eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
 		"window, window a0 eu, window a1 us, window eu, window http://e, window us"
 	if got := places(Windows(sink.Scope{}, rec, view, &toDate)); got != want {

@@ -3,7 +3,8 @@ package points
 import (
 	"errors"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -84,7 +85,7 @@ func (r *replay) stage(rec *spatev1.StageRecord) error {
 	if rec.GetStartTime() == nil {
 		return nil
 	}
-	s := shower{replay: r, rec: rec, scope: r.run.Scope(rec.GetStage()), merged: aggregate.NewStage(rec)}
+	s := shower{replay: r, rec: rec, scope: r.run.Scope(rec.GetStage()), merged: merge.NewStage(rec)}
 	last := uint32(0)
 	err := r.ledger.ByWindow(rec.GetStage().GetIndex(), func(snapshot *spatev1.Snapshot) error {
 		last = snapshot.GetWindow()
@@ -107,7 +108,7 @@ type shower struct {
 	*replay
 	rec    *spatev1.StageRecord
 	scope  sink.Scope
-	merged *aggregate.Stage
+	merged *merge.Stage
 	next   uint32 // first window that was not emitted yet
 	bursts Bursts
 }
@@ -133,7 +134,7 @@ func (s *shower) window(number uint32) error {
 	if !ok {
 		return nil
 	}
-	var toDate *aggregate.View
+	var toDate *merge.View
 	if v, ok := s.merged.ToDateOf(number); ok {
 		toDate = &v
 	}
@@ -158,7 +159,7 @@ func (s *shower) end() error {
 	if !s.rec.GetEnded() {
 		return nil
 	}
-	result := s.merged.Result(s.rec)
+	result := results.OfStage(s.merged, s.rec)
 	for _, p := range Stage(s.scope, s.rec, result, s.merged.ToDate()) {
 		if err := s.emit(p.Rows()); err != nil {
 			return err

@@ -1,14 +1,15 @@
 package points
 
 import (
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Stage returns the points of a stage's results: as a whole, by region, by endpoint, and of its observers. v is the
 // view of the whole stage. A stage that never started has no points, because they would have no time.
-func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, v aggregate.View) []sink.StagePoint {
+func Stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v merge.View) []sink.StagePoint {
 	if rec.GetStartTime() == nil {
 		return nil
 	}
@@ -41,7 +42,7 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, 
 
 // whole returns the point of a stage as a whole.
 func whole(
-	scope sink.Scope, rec *spatev1.StageRecord, r aggregate.StageResult, total aggregate.Measured,
+	scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, total merge.Measured,
 ) sink.StagePoint {
 	verdict := r.Trust.Verdict.Number()
 	p := sink.StagePoint{
@@ -63,7 +64,7 @@ func whole(
 
 // part returns the point of a region, of its observer, or of an endpoint. seconds is the time of its rates.
 func part(
-	scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, c aggregate.Contribution, seconds *float64,
+	scope sink.Scope, rec *spatev1.StageRecord, m merge.Measured, c results.Contribution, seconds *float64,
 	complete bool,
 ) sink.StagePoint {
 	return sink.StagePoint{
@@ -78,16 +79,16 @@ func part(
 
 // endpoint returns the point of an endpoint. Its throughput is over the duration of the whole stage.
 func endpoint(
-	scope sink.Scope, rec *spatev1.StageRecord, m aggregate.Measured, r aggregate.StageResult,
+	scope sink.Scope, rec *spatev1.StageRecord, m merge.Measured, r results.StageResult,
 ) sink.StagePoint {
-	var c aggregate.Contribution
-	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = m.Throughputs(r.DurationS)
+	var c results.Contribution
+	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = merge.Throughputs(m.Counters, r.DurationS)
 	return part(scope, rec, m, c, r.DurationS, r.Complete)
 }
 
 // Starts returns points of how far from the armed start agents started their load. If a name has several processes,
 // only the first one counts, because the others joined after the start.
-func Starts(run Run, rec *spatev1.StageRecord, r aggregate.StageResult) (out []sink.AgentPoint) {
+func Starts(run Run, rec *spatev1.StageRecord, r results.StageResult) (out []sink.AgentPoint) {
 	if rec.GetStartTime() == nil {
 		return nil
 	}

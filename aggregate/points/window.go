@@ -3,22 +3,24 @@ package points
 import (
 	"math"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Windows returns the points of one window of a stage: of all agents, and of each region, agent, endpoint and observer.
 // toDate is nil if the view to date is not known for this window.
 func Windows(
-	scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View, toDate *aggregate.View,
+	scope sink.Scope, rec *spatev1.StageRecord, view merge.View, toDate *merge.View,
 ) []sink.WindowPoint {
 	w := window{rec: rec, number: view.Window, toDate: toDate, slo: rec.GetStage().GetSlo() != nil}
-	whole := w.point(scope, view.Total, func(v aggregate.View) *aggregate.Measured { return &v.Total })
+	whole := w.point(scope, view.Total, func(v merge.View) *merge.Measured { return &v.Total })
 	peak := uint32(min(view.PeakInFlight, math.MaxUint32))
 	whole.PeakInFlight = &peak
 	if toDate != nil {
-		verdict := aggregate.TrustToDate(toDate.Total, rec).Verdict.Number()
+		verdict := results.TrustToDate(toDate.Total, rec).Verdict.Number()
 		whole.Verdict = &verdict
 	}
 	out := []sink.WindowPoint{whole}
@@ -29,31 +31,31 @@ func Windows(
 		s := scope
 		s.Region = part.Name
 		out = append(out, w.point(s, part.Measured,
-			func(v aggregate.View) *aggregate.Measured { return find(v.Regions, part.Name) }))
+			func(v merge.View) *merge.Measured { return find(v.Regions, part.Name) }))
 	}
 	for _, part := range view.Agents {
 		s := scope
 		s.Region, s.Agent = part.Region, part.Name
 		out = append(out, w.point(s, part.Measured,
-			func(v aggregate.View) *aggregate.Measured { return find(v.Agents, part.Name) }))
+			func(v merge.View) *merge.Measured { return find(v.Agents, part.Name) }))
 	}
 	for _, part := range view.Endpoints {
 		s := scope
 		s.Endpoint = part.Name
 		out = append(out, w.point(s, part.Measured,
-			func(v aggregate.View) *aggregate.Measured { return find(v.Endpoints, part.Name) }))
+			func(v merge.View) *merge.Measured { return find(v.Endpoints, part.Name) }))
 	}
 	for _, part := range view.Observers {
 		s := scope
 		s.Region, s.Observer = part.Name, true
 		out = append(out, w.point(s, part.Measured,
-			func(v aggregate.View) *aggregate.Measured { return find(v.Observers, part.Name) }))
+			func(v merge.View) *merge.Measured { return find(v.Observers, part.Name) }))
 	}
 	return out
 }
 
 // Servers returns the points of the server metrics of one window of a stage.
-func Servers(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View) []sink.ServerPoint {
+func Servers(scope sink.Scope, rec *spatev1.StageRecord, view merge.View) []sink.ServerPoint {
 	out := make([]sink.ServerPoint, 0, len(view.Servers))
 	for _, v := range view.Servers {
 		out = append(out, sink.ServerPoint{
@@ -68,13 +70,13 @@ func Servers(scope sink.Scope, rec *spatev1.StageRecord, view aggregate.View) []
 type window struct {
 	rec    *spatev1.StageRecord
 	number uint32
-	toDate *aggregate.View // nil: not known
+	toDate *merge.View // nil: not known
 	slo    bool
 }
 
 // point returns the point of a part of the window. find returns the same part of the view to date.
 func (w window) point(
-	scope sink.Scope, m aggregate.Measured, find func(aggregate.View) *aggregate.Measured,
+	scope sink.Scope, m merge.Measured, find func(merge.View) *merge.Measured,
 ) sink.WindowPoint {
 	p := sink.WindowPoint{Scope: scope, StageStart: w.rec.GetStartTime().AsTime(), Window: w.number,
 		Measures: measures(m, w.slo)}
@@ -88,7 +90,7 @@ func (w window) point(
 }
 
 // find returns the part with a name, or nil if there is none.
-func find(parts []aggregate.Part, name string) *aggregate.Measured {
+func find(parts []merge.Part, name string) *merge.Measured {
 	for i := range parts {
 		if parts[i].Name == name {
 			return &parts[i].Measured
@@ -98,14 +100,11 @@ func find(parts []aggregate.Part, name string) *aggregate.Measured {
 }
 
 // measures converts counts and distributions.
-func measures(m aggregate.Measured, slo bool) sink.Measures {
+func measures(m merge.Measured, slo bool) sink.Measures {
 	out := sink.Measures{Windows: m.Windows, Counters: m.Counters, SLO: slo, Errors: m.Errors}
-	for _, d := range m.Distributions {
-		out.Distributions = append(out.Distributions, sink.Distribution{
-			Name: d.Name, Count: d.Distribution.Count, Mean: d.Distribution.Mean, Std: d.Distribution.Std,
-			Min: d.Distribution.Min, Max: d.Distribution.Max, P50: d.Distribution.P50, P90: d.Distribution.P90,
-			P95: d.Distribution.P95, P99: d.Distribution.P99, P99_9: d.Distribution.P99_9,
-		})
+	for _, d := range m.Summaries {
+		out.Distributions = append(out.Distributions,
+			sink.Distribution{Name: measure.Of(d.Metric).Name, Summary: d.Summary})
 	}
 	return out
 }

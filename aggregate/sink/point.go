@@ -3,6 +3,7 @@ package sink
 import (
 	"time"
 
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -117,14 +118,7 @@ type Measures struct {
 type Distribution struct {
 	// Name is the metric's name in results.json, which ends in the unit of the values: "ttft_ms", "osl_tokens".
 	Name string
-	// Count is the number of values.
-	Count uint64
-	// Mean and Std are exact.
-	Mean, Std float64
-	// Min and Max are exact.
-	Min, Max float64
-	// P50 to P99_9 are percentiles of the merged histogram.
-	P50, P90, P95, P99, P99_9 float64
+	histogram.Summary
 }
 
 // EventPoint is something that happened to a run.

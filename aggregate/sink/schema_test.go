@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -50,7 +51,7 @@ func TestWindowTimeIsTheStagesStartAndTheOffset(t *testing.T) {
 func TestUnknownIsLeftOut(t *testing.T) {
 	point := sink.StagePoint{
 		Measures: sink.Measures{Distributions: []sink.Distribution{
-			{Name: "ttft_ms", Count: 2, Mean: math.NaN(), Std: math.Inf(1), P50: 3},
+			{Name: "ttft_ms", Summary: histogram.Summary{Count: 2, Mean: math.NaN(), Std: math.Inf(1), P50: 3}},
 			{Name: "tpot_ms"},
 		}},
 		Whole: sink.Throughput{Seconds: new(math.NaN())},

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
 )
@@ -326,7 +326,7 @@ func check(t *testing.T, targets []*target, settings string, all *tally) {
 }
 
 // check compares a stage with what the servers did.
-func (target *target) check(t *testing.T, stage aggregate.StageResult, rows []rundir.Row, all *tally) {
+func (target *target) check(t *testing.T, stage results.StageResult, rows []rundir.Row, all *tally) {
 	sum := map[string]uint64{}
 	requests, timed, off := 0, 0, 0
 	for i, s := range target.servers {
@@ -374,7 +374,7 @@ func rowsOf(rows []rundir.Row, endpoint int) (mine []rundir.Row) {
 }
 
 // check compares the outcome of the requests to a misbehaving server with its class.
-func (f *fault) check(t *testing.T, target *target, part aggregate.EndpointResult, rows []rundir.Row) {
+func (f *fault) check(t *testing.T, target *target, part results.EndpointResult, rows []rundir.Row) {
 	classes := strings.Split(f.class(target.api), "|")
 	if f.class(target.api) == completed {
 		want := target.api.tokens()
@@ -412,7 +412,7 @@ func example(rows []rundir.Row) string {
 }
 
 // check compares the numbers of a healthy server's requests with what the server did.
-func (s *server) check(t *testing.T, target *target, part aggregate.EndpointResult, n uint64) {
+func (s *server) check(t *testing.T, target *target, part results.EndpointResult, n uint64) {
 	a := target.api
 	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 ||
 		part.OutputTokens != n*a.tokens() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
@@ -193,7 +193,7 @@ func TestLongPartitionIsTakenOver(t *testing.T) {
 }
 
 // lossOf returns what was lost with an agent.
-func lossOf(t *testing.T, s aggregate.StageResult, agent string) aggregate.Loss {
+func lossOf(t *testing.T, s results.StageResult, agent string) results.Loss {
 	t.Helper()
 	for _, a := range s.Agents {
 		if a.Name == agent && a.Loss != nil {
@@ -201,7 +201,7 @@ func lossOf(t *testing.T, s aggregate.StageResult, agent string) aggregate.Loss 
 		}
 	}
 	t.Fatalf("agent %s was not lost: %+v", agent, s.Agents)
-	return aggregate.Loss{}
+	return results.Loss{}
 }
 
 // dueAt returns when a request is due, in seconds.
@@ -213,11 +213,11 @@ const edge = 0.5
 // checkGap compares the requests without a row with what the result says is missing. Each of three agents has every
 // third request. The lost agent's requests must be there until the first second of its loss, and then those that others
 // took over. All requests of the other agents must be there.
-func checkGap(t *testing.T, s aggregate.StageResult, rows []rundir.Row, requests uint64, lost string,
+func checkGap(t *testing.T, s results.StageResult, rows []rundir.Row, requests uint64, lost string,
 	takenOver func(index uint64) bool) {
 	t.Helper()
 	loss := lossOf(t, s, lost)
-	rank := uint64(slices.IndexFunc(s.Agents, func(a aggregate.AgentResult) bool { return a.Name == lost }))
+	rank := uint64(slices.IndexFunc(s.Agents, func(a results.AgentResult) bool { return a.Name == lost }))
 	sent := map[uint64]string{}
 	for _, r := range rows {
 		sent[r.Index] = r.Agent

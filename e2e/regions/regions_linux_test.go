@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/rundir"
@@ -81,7 +82,7 @@ func TestRegionsAreOneMachine(t *testing.T) {
 }
 
 // checkShares compares what each region sent with what was asked for. Places are whole numbers of a cycle.
-func checkShares(t *testing.T, s aggregate.StageResult) {
+func checkShares(t *testing.T, s results.StageResult) {
 	t.Helper()
 	for i, want := range []struct {
 		name  string
@@ -110,13 +111,13 @@ const tardiness = time.Second
 
 // checkPaths compares round trips and connect times, by region and endpoint, with the delays. Nothing is faster than
 // its path, and the fastest is not much slower.
-func checkPaths(t *testing.T, s aggregate.StageResult) {
+func checkPaths(t *testing.T, s results.StageResult) {
 	t.Helper()
 	for _, r := range s.Regions {
 		ways := regions[r.Name]
 		for i, way := range []netlab.Path{ways.eu, ways.us} {
 			least, most := 2*way.Delay, 2*(way.Delay+way.Jitter)+tardiness
-			for what, d := range map[string]*aggregate.Distribution{"round trip": r.Paths[i].RTT,
+			for what, d := range map[string]*histogram.Summary{"round trip": r.Paths[i].RTT,
 				"connect": r.Paths[i].Connect} {
 				if d == nil {
 					t.Errorf("stage %d: region %s, endpoint %d: no %s", s.Index, r.Name, i, what)
@@ -136,7 +137,7 @@ func checkPaths(t *testing.T, s aggregate.StageResult) {
 
 // checkObserver checks that the only region with two agents has the only observer, and that no other number includes
 // it.
-func checkObserver(t *testing.T, s aggregate.StageResult, rows []rundir.Row) {
+func checkObserver(t *testing.T, s results.StageResult, rows []rundir.Row) {
 	t.Helper()
 	if len(s.Observers) != 1 {
 		t.Fatalf("stage %d: observers %+v", s.Index, s.Observers)

@@ -3,7 +3,7 @@ package regions
 import (
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
@@ -17,13 +17,13 @@ type running struct {
 }
 
 // results reads results.json.
-func (r running) results() aggregate.Result {
+func (r running) results() results.Result {
 	r.t.Helper()
 	return rundir.Result(r.t, r.dir)
 }
 
 // mustBeComplete fails the test unless nothing is missing, and returns the result.
-func (r running) mustBeComplete() aggregate.Result {
+func (r running) mustBeComplete() results.Result {
 	r.t.Helper()
 	result := r.results()
 	if !result.Run.Complete || len(result.Run.Missing) > 0 || *result.Run.Outcome != "done" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/rundir"
 )
@@ -105,7 +105,7 @@ type truth struct {
 }
 
 // checkStart compares the true start error with the printed one and its uncertainty.
-func (w *world) checkStart(s site, run string, stage aggregate.StageResult) truth {
+func (w *world) checkStart(s site, run string, stage results.StageResult) truth {
 	w.t.Helper()
 	armed := w.armed(s.name, fmt.Sprintf("stage %d of run %s", stage.Index+1, run))
 	for _, a := range stage.Agents {
@@ -156,7 +156,7 @@ type at struct {
 // firstArrivals returns when each agent started a stage, judging by what the server received. Each request arrived as
 // long after the start as the agent took to send it, plus its way, which takes almost no time to this server. The
 // fastest request counts.
-func firstArrivals(result aggregate.Result, rows []rundir.Row, got []served) map[at]int64 {
+func firstArrivals(result results.Result, rows []rundir.Row, got []served) map[at]int64 {
 	received := map[string]int64{}
 	for _, s := range got {
 		received[s.RequestID] = s.ReceivedNs

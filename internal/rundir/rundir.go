@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // Result reads results.json of a run directory.
-func Result(tb testing.TB, dir string) (result aggregate.Result) {
+func Result(tb testing.TB, dir string) (result results.Result) {
 	tb.Helper()
 	if err := json.Unmarshal([]byte(Text(tb, dir, "results.json")), &result); err != nil {
 		tb.Fatal(err)

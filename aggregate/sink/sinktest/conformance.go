@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -194,8 +195,10 @@ func measures(n uint64) sink.Measures {
 			TokensArrived: math.MaxInt64, WithoutUsage: n % 2},
 		Errors: map[string]uint64{"http_429": 1, "connect": n},
 		Distributions: []sink.Distribution{
-			{Name: "ttft_ms", Count: n + 1, Mean: x / 3, Std: math.NaN(), Min: x / 7, Max: x * 7, P50: x, P90: x * 1.1,
-				P95: x * 1.2, P99: x * 1.3, P99_9: 1e-9 / x},
+			{Name: "ttft_ms", Summary: histogram.Summary{
+				Count: n + 1, Mean: x / 3, Std: math.NaN(), Min: x / 7, Max: x * 7, P50: x, P90: x * 1.1,
+				P95: x * 1.2, P99: x * 1.3, P99_9: 1e-9 / x,
+			}},
 			{Name: "tpot_ms"},
 		},
 	}

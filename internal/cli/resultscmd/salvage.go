@@ -6,8 +6,8 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/spate-load/spate/aggregate"
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/report"
@@ -69,7 +69,7 @@ func writeReport(out, notes io.Writer, dir string, options report.Options) error
 }
 
 // showReport prints the tables of a result.
-func showReport(out io.Writer, dir string, result *aggregate.Result) error {
+func showReport(out io.Writer, dir string, result *results.Result) error {
 	if err := report.Table(out, result, terminal.Width(out)); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
@@ -35,7 +35,7 @@ func (f failOn) fails(v trust.Verdict) bool {
 type ending struct {
 	id string
 	*spatev1.RunEnded
-	result  *aggregate.Result // nil: the results are not here
+	result  *results.Result // nil: the results are not here
 	unbegun bool              // it ended while it waited for other runs
 }
 
@@ -48,7 +48,7 @@ func summaryEnding(r *spatev1.RunSummary) ending {
 }
 
 // resultEnding returns the ending of a run whose results are here.
-func resultEnding(result *aggregate.Result) ending {
+func resultEnding(result *results.Result) ending {
 	e := ending{id: result.Run.ID, result: result, RunEnded: &spatev1.RunEnded{Complete: result.Run.Complete}}
 	if o := result.Run.Outcome; o != nil {
 		e.Outcome = spatev1.Outcome(spatev1.Outcome_value["OUTCOME_"+strings.ToUpper(*o)])

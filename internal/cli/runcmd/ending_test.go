@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/clienttest"
@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 	} {
 		ended := &spatev1.RunEnded{Outcome: tc.outcome, Complete: tc.complete, Verdict: tc.verdict}
 		summary := &spatev1.RunSummary{Outcome: tc.outcome, Complete: tc.complete, Verdict: tc.verdict}
-		result := &aggregate.Result{Run: aggregate.RunResult{Complete: tc.complete}}
+		result := &results.Result{Run: results.RunResult{Complete: tc.complete}}
 		if word := client.OutcomeWords(tc.outcome); tc.outcome != 0 {
 			result.Run.Outcome = &word
 		}

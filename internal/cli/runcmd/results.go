@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -63,7 +63,7 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 }
 
 // keep fetches the ledger into the run directory and makes the run's files from it. A broken transfer restarts.
-func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *aggregate.Result, error) {
+func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *results.Result, error) {
 	dir := f.out
 	if dir == "" {
 		if !runName.MatchString(from.id) {

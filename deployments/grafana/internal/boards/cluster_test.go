@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent"
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/influx"
@@ -125,7 +125,7 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 }
 
 // run submits the plan, ends an agent in its first stage, and returns the run's results.
-func (c *cluster) run(t *testing.T) *aggregate.Result {
+func (c *cluster) run(t *testing.T) *results.Result {
 	t.Helper()
 	simulated := config.Default()
 	simulated.Frames.RunningUsage = true // so that tokens are reported as they come
@@ -178,7 +178,7 @@ func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 }
 
 // filled returns an InfluxDB that contains all points of a run, and the run's results.
-func filled(t *testing.T) (*influxtest.Server, *aggregate.Result) {
+func filled(t *testing.T) (*influxtest.Server, *results.Result) {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
 	result := assemble(t, db).run(t)

@@ -12,7 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spate-load/spate/aggregate"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
@@ -58,7 +59,7 @@ func (r row) number(column string) float64 {
 type watched struct {
 	*testing.T
 	db       *influxtest.Server
-	result   *aggregate.Result
+	result   *results.Result
 	from, to time.Time
 	chosen   filling
 }
@@ -250,7 +251,7 @@ func (w watched) stagesSoFar() {
 			"failed": float64(s.Requests.Failed),
 			"good":   float64(s.Goodput.Requests),
 		}
-		for name, d := range map[string]*aggregate.Distribution{"TTFT": s.TTFT, "TPOT": s.TPOT, "ITL": s.ITL,
+		for name, d := range map[string]*histogram.Summary{"TTFT": s.TTFT, "TPOT": s.TPOT, "ITL": s.ITL,
 			"E2E": s.E2E, "send delay": s.SendDelay} {
 			want[name+" p50"], want[name+" p99"] = d.P50, d.P99
 		}

@@ -5,8 +5,8 @@ import "slices"
 // result is a column of a stage's result.
 type result struct{ title, field, unit string }
 
-// results are the columns of the tables at the end of sweeps, and what tells whether to believe them.
-var results = []result{
+// resultColumns are the columns of the tables at the end of sweeps, and what tells whether to believe them.
+var resultColumns = []result{
 	{"requests/s", "request_throughput", requestRate},
 	{"output tok/s", "output_token_throughput", tokenRate},
 	{"E2E mean", "e2e_ms_mean", milliseconds},
@@ -28,7 +28,7 @@ var ofWhole = []result{
 // resultTable makes a table of results, with one row per stage in the order in which they ran. The first columns are
 // tags.
 func resultTable(title, description, from, where string, tags []string, more ...result) Panel {
-	selections, shown := raws(tags), slices.Concat(results, more)
+	selections, shown := raws(tags), slices.Concat(resultColumns, more)
 	units := make([]column, len(shown))
 	for i, r := range shown {
 		selections, units[i] = append(selections, raw(r.field, r.title)), column{r.title, r.unit}

@@ -1,0 +1,174 @@
+package merge
+
+import (
+	"math"
+	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Numbers that decisions about a run depend on, during its stages and between them.
+
+// Interval is a percentile with its confidence interval.
+type Interval struct {
+	// Value is the percentile, Low and High are the ends of its interval.
+	Value, Low, High time.Duration
+	// Count is the number of values.
+	Count uint64
+}
+
+// Interval returns the confidence interval of a percentile of a latency. It returns false as long as there are too few
+// values; see histogram.Interval.
+func (s *Stage) Interval(m spatev1.Metric, percentile, confidence float64) (Interval, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values := s.sums.Total.Values[m]
+	if values == nil {
+		return Interval{}, false
+	}
+	low, high, ok := values.Interval(percentile, confidence)
+	return Interval{time.Duration(values.Percentile(percentile)), time.Duration(low), time.Duration(high),
+		values.Count()}, ok
+}
+
+// Latency returns a percentile of a latency, or its mean for percentile 0. It returns false if that is not known.
+// Cancelled requests have no latency, but they were slower than those that completed. They count as values above all
+// others: a percentile that falls on one of them is not known, and neither is the mean if there is any.
+func (s *Stage) Latency(m spatev1.Metric, percentile float64) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	values, c := s.sums.Total.Values[m], s.sums.Total.Counters
+	completed, cancelled := c.GetCompleted(), c.GetCancelled()
+	switch {
+	case values == nil || completed == 0 || percentile == 0 && cancelled > 0:
+		return 0, false
+	case percentile == 0:
+		return time.Duration(values.Mean()), true
+	}
+	// The percentile among completed requests that is the requested percentile among all.
+	among := percentile * (float64(completed) + float64(cancelled)) / float64(completed)
+	return time.Duration(values.Percentile(among)), among <= 100
+}
+
+// Counters returns a copy of the stage's counters so far.
+func (s *Stage) Counters() *spatev1.Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sums.Total.countersNow()
+}
+
+// UnmeasuredFrames returns how many frames of unmeasured requests arrived in each of the windows [first, end). Frames
+// of a snapshot of several windows count for its last window: spread evenly, they would look steady although that is
+// not known.
+func (s *Stage) UnmeasuredFrames(first, end uint32) []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var frames []uint64
+	for number := first; number < end; number++ {
+		if w := s.sums.Windows[number]; w != nil {
+			frames = append(frames, w.unmeasuredFrames)
+		} else {
+			frames = append(frames, 0)
+		}
+	}
+	return frames
+}
+
+// Flow counts requests, including unmeasured ones, over a part of a stage.
+type Flow struct {
+	// Level is the mean number of requests in flight in the half of the measured time before this part.
+	Level float64
+	// InFlight is the number of requests in flight at the start of this part.
+	InFlight uint64
+	// Started and Ended are the numbers of requests that started and ended in this part.
+	Started, Ended uint64
+	// Seconds is the length of this part.
+	Seconds float64
+}
+
+// leastFlow is the shortest measured time whose second half is long enough for a Flow, in windows.
+const leastFlow = 4
+
+// Flow counts the requests in the second half of the time in which measured requests started. It returns false if that
+// time is too short or not known, if an agent was lost, or if an agent delivered several windows as one. The time
+// starts no earlier than the window after the first end of any request, because a stage without a warm-up has no level
+// before that. Unmeasured requests count because the server has them in flight like all others. After a warm-up, the
+// measured requests alone would first grow to their level, and in a server that is far behind, none of them may end
+// before the last has started.
+func (s *Stage) Flow() (Flow, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, end, ok := s.sums.measuredWindows()
+	if !ok || len(s.sums.spans) > 0 || s.sums.lostAny() {
+		return Flow{}, false
+	}
+	first = max(first, s.sums.firstEnd()+1)
+	for end > first && s.sums.startedIn(end-1) == 0 {
+		end-- // cool-down: nothing measured starts any more
+	}
+	if end-first < leastFlow {
+		return Flow{}, false
+	}
+	half := first + (end-first)/2
+	f := Flow{InFlight: s.sums.inFlightAt(half), Seconds: float64(end - half)}
+	for number := first; number < half; number++ {
+		f.Level += float64(s.sums.inFlightAt(number)) / float64(half-first)
+	}
+	startedBefore, endedBefore := s.sums.flowUntil(half)
+	started, ended := s.sums.flowUntil(end)
+	f.Started, f.Ended = started-startedBefore, ended-endedBefore
+	return f, true
+}
+
+// lostAny reports whether an agent was lost. No counter has the ends of the requests that it had in flight.
+func (s *Sums) lostAny() bool {
+	for _, a := range s.Agents {
+		if a.Loss != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// measuredWindows returns the whole windows [first, end) in which every agent with load started measured requests at
+// its full rate. ok is false if there is none.
+func (s *Sums) measuredWindows() (first, end int64, ok bool) {
+	return s.WindowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.FirstStartNs, t.SteadyToNs })
+}
+
+// startedIn returns how many measured requests started in a window.
+func (s *Sums) startedIn(number int64) uint64 {
+	if w := s.Windows[uint32(number)]; w != nil {
+		return w.Started
+	}
+	return 0
+}
+
+// firstEnd returns the first window in which a request ended, measured or not. If none did, it returns a number above
+// all windows.
+func (s *Sums) firstEnd() int64 {
+	first := int64(math.MaxUint32)
+	for number, w := range s.Windows {
+		if w.Ended+w.unmeasuredEnded > 0 {
+			first = min(first, int64(number))
+		}
+	}
+	return first
+}
+
+// flowUntil counts the requests, including unmeasured ones, that started and that ended before a window.
+func (s *Sums) flowUntil(number int64) (started, ended uint64) {
+	for n, w := range s.Windows {
+		if int64(n) < number {
+			started += w.Started + w.unmeasuredStarted
+			ended += w.Ended + w.unmeasuredEnded
+		}
+	}
+	return started, ended
+}
+
+// inFlightAt returns how many requests, including unmeasured ones, were in flight at the start of a window.
+func (s *Sums) inFlightAt(number int64) uint64 {
+	started, ended := s.flowUntil(number)
+	return started - min(started, ended)
+}

@@ -1,0 +1,49 @@
+package merge
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+)
+
+// Hidden windows have no views. Hiding them affects neither the sums nor Arrivals.
+func TestHiddenWindows(t *testing.T) {
+	shown, hidden := NewStage(fixture.StageRecord(0, 3)), NewStage(fixture.StageRecord(0, 3))
+	if err := hidden.Add(fixture.BusySnapshot(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	hidden.HideWindows()
+	for a := range 3 {
+		for n := range uint64(2) {
+			s := fixture.BusySnapshot(a, n+1)
+			if err := shown.Add(s); err != nil {
+				t.Fatal(err)
+			}
+			if a == 0 && n == 0 {
+				continue // hidden already has this snapshot
+			}
+			if err := hidden.Add(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if diff := cmp.Diff(shown.ToDate(), hidden.ToDate(), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(shown.ToDate().Total, hidden.Total(), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	view, ok := shown.Window(2)
+	if a := hidden.Arrivals(2); !ok || *a.Tokens != 6000 ||
+		uint64(*a.Tokens) != view.Total.Counters.GetTokensArrived() {
+		t.Errorf("%v tokens a second, shown %v", *a.Tokens, view.Total.Counters)
+	}
+	for number := range uint32(4) {
+		if _, ok := hidden.Window(number); ok {
+			t.Errorf("window %d is shown", number)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package merge
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Stage merges the snapshots of one stage. The sums are exact, so the order of snapshots does not matter. The caller
+// must not add a snapshot twice (Ledger.Append reports which are new). All methods may be called concurrently.
+//
+// What observers measure is kept separately: only Views and the observers of results contain it.
+//
+// Memory is bounded by the number of agents, regions and endpoints, plus some 200 bytes for each window. The histograms
+// of single windows stay until Forget or HideWindows.
+type Stage struct {
+	index uint32
+
+	mu        sync.Mutex
+	sums      Sums
+	forgotten uint32 // lower windows have no histograms any more
+	hidden    bool   // no window has histograms
+	packers   packers
+	highest   uint32          // highest window delivered, by agents or observers
+	toDates   map[uint32]View // views to date at the ends of windows, see advance
+
+	observerWindows map[uint32]map[string]*Tally // observers' windows that can still be viewed, by region
+}
+
+// Sums holds the merged measurements of a stage. See Stage.Read.
+type Sums struct {
+	// Target is the target of the stage.
+	Target *spatev1.Target
+	// Total is what all agents measured, without observers. Regions are what the agents of each region measured, and
+	// Endpoints what they measured at each endpoint of the target.
+	Total     *Tally
+	Regions   map[string]*Region
+	Endpoints []*Tally
+	// Agents are the agents of the load, Windows the windows that they delivered.
+	Agents  map[AgentKey]*Agent
+	Windows map[uint32]*Window
+	// ObserverRegions are what observers measured, by region. Observers are the agents that observe.
+	ObserverRegions map[string]*Region
+	Observers       map[AgentKey]*Agent
+	// Servers has the server metrics.
+	Servers servermetrics.Metrics
+
+	spans []span
+}
+
+// AgentKey identifies an agent's process.
+type AgentKey struct {
+	// Name is the agent's name, Incarnation the number of its process.
+	Name        string
+	Incarnation uint64
+}
+
+// NewStage returns an empty Stage for the stage of a record. The agents of the record may contribute.
+func NewStage(rec *spatev1.StageRecord) *Stage {
+	s := &Stage{
+		index:           rec.GetStage().GetIndex(),
+		packers:         newPackers(),
+		toDates:         make(map[uint32]View),
+		observerWindows: make(map[uint32]map[string]*Tally),
+		sums: Sums{
+			Target:          rec.GetStage().GetTarget(),
+			Total:           newTally(measure.All),
+			Regions:         make(map[string]*Region),
+			Agents:          make(map[AgentKey]*Agent),
+			Windows:         make(map[uint32]*Window),
+			ObserverRegions: make(map[string]*Region),
+			Observers:       make(map[AgentKey]*Agent),
+		},
+	}
+	for range rec.GetStage().GetTarget().GetEndpoints() {
+		s.sums.Endpoints = append(s.sums.Endpoints, newTally(keyMetrics))
+	}
+	s.sums.update(rec)
+	return s
+}
+
+// Replay merges all snapshots that the ledger has of a stage. The returned stage has no views of single windows.
+func Replay(l *ledger.Ledger, rec *spatev1.StageRecord) (*Stage, error) {
+	stage := NewStage(rec)
+	stage.Forget(measure.MaxWindow)
+	if err := l.Snapshots(rec.GetStage().GetIndex(), stage.Add); err != nil {
+		return nil, err
+	}
+	return stage, nil
+}
+
+// Read applies a later record of the stage as Update does, and calls fn with what was merged so far. fn must not change
+// the sums, nor keep them after it has returned, and must not call methods of the stage.
+func (s *Stage) Read(rec *spatev1.StageRecord, fn func(*Sums)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sums.update(rec)
+	fn(&s.sums)
+}
+
+// Update applies a later record of the stage: agents that joined may contribute from now on, and snapshots of lost
+// agents are ignored from the window in the record. Call it before adding snapshots that depend on the record.
+func (s *Stage) Update(rec *spatev1.StageRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sums.update(rec)
+}
+
+// update applies a record.
+func (s *Sums) update(rec *spatev1.StageRecord) {
+	for _, assigned := range rec.GetAgents() {
+		agents, regions := s.Agents, s.Regions
+		if assigned.GetObserver() {
+			agents, regions = s.Observers, s.ObserverRegions
+		}
+		name := assigned.GetAgent().GetRegion()
+		if regions[name] == nil {
+			regions[name] = newRegion(len(s.Endpoints))
+		}
+		a := agents[keyOf(assigned)]
+		if a == nil {
+			a = newAgent(name, regions[name])
+			agents[keyOf(assigned)] = a
+		}
+		a.Joined, a.Loss, a.failed = assigned.GetJoinedNs(), assigned.GetLoss(), assigned.GetFailure() != ""
+	}
+}
+
+// Agent returns what an assigned agent delivered.
+func (s *Sums) Agent(assigned *spatev1.AssignedAgent) *Agent {
+	a, _ := s.find(keyOf(assigned))
+	return a
+}
+
+// keyOf returns the key of an assigned agent's process.
+func keyOf(a *spatev1.AssignedAgent) AgentKey {
+	return AgentKey{a.GetAgent().GetName(), a.GetIncarnation()}
+}
+
+// find returns an agent and whether it is an observer, or nil if it takes no part.
+func (s *Sums) find(key AgentKey) (a *Agent, observes bool) {
+	if a := s.Agents[key]; a != nil {
+		return a, false
+	}
+	a = s.Observers[key]
+	return a, a != nil
+}
+
+// takesPart reports whether an agent takes part.
+func (s *Stage) takesPart(key AgentKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, _ := s.sums.find(key)
+	return a != nil
+}
+
+// Add merges a snapshot that has passed CheckSnapshot. On an error, nothing of it is merged. A lost agent's snapshot
+// that is not Taken is ignored without an error.
+func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
+	decoded, err := s.decode(snapshot)
+	if err != nil {
+		return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(snapshot.GetKey()), s.index+1, err)
+	}
+	return s.AddChecked(Checked{snapshot, decoded})
+}
+
+// AddChecked merges a snapshot of this stage that has passed Check. On an error, nothing of it is merged. A lost
+// agent's snapshot that is not Taken is ignored without an error.
+func (s *Stage) AddChecked(c Checked) error {
+	snapshot := c.snapshot
+	key := AgentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
+	if !s.takesPart(key) || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > measure.MaxWindow {
+		return fmt.Errorf("merge %s into stage %d: it is no part of it", ledger.KeyText(snapshot.GetKey()), s.index+1)
+	}
+	if err := s.merge(key, snapshot, c.decoded); err != nil {
+		return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(snapshot.GetKey()), s.index+1, err)
+	}
+	return nil
+}
+
+// decode checks the distributions of all series of a snapshot.
+func (s *Stage) decode(snapshot *spatev1.Snapshot) (decoded [][]part, err error) {
+	for _, series := range snapshot.GetSeries() {
+		if int64(series.GetEndpoint()) >= int64(len(s.sums.Endpoints)) {
+			return decoded, fmt.Errorf("endpoint %d: the target has %d", series.GetEndpoint(), len(s.sums.Endpoints))
+		}
+		parts, err := decode(series.GetDistributions())
+		decoded = append(decoded, parts)
+		if err != nil {
+			return decoded, fmt.Errorf("endpoint %d: %w", series.GetEndpoint(), err)
+		}
+	}
+	return decoded, nil
+}
+
+// merge merges a decoded snapshot.
+func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	agent, observes := s.sums.find(key)
+	if !takes(agent.Loss, snapshot) {
+		return nil
+	}
+	if s.sums.Total.full() || agent.region.full() {
+		return histogram.ErrFull
+	}
+	s.advance(snapshot.GetWindow())
+	agent.deliver(snapshot)
+	s.sums.Servers.Add(snapshot)
+	if first := firstWindow(snapshot); first < snapshot.GetWindow() && !observes {
+		s.sums.spans = append(s.sums.spans, span{first, snapshot.GetWindow()})
+	}
+	for i, series := range snapshot.GetSeries() {
+		at := place{
+			first: firstWindow(snapshot), window: snapshot.GetWindow(), agent: key.Name,
+			sequence: snapshot.GetKey().GetSequence(),
+			endpoint: series.GetEndpoint(),
+		}
+		agent.add(series, decoded[i], at, s.packers)
+		agent.region.add(series, decoded[i], at)
+		if observes {
+			s.addObserved(agent.RegionName, series, decoded[i], at)
+			continue
+		}
+		s.sums.Total.add(series, decoded[i], at)
+		s.sums.Endpoints[at.endpoint].add(series, decoded[i], at)
+		s.window(at.window).add(series, decoded[i], at, agent.RegionName)
+	}
+	if !observes {
+		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too
+		for _, share := range snapshot.GetShares() {
+			s.window(share.GetWindow()).WindowShare.add(share)
+		}
+	}
+	return nil
+}
+
+// window returns a window's tally. It is live unless the window has been forgotten or windows are hidden.
+func (s *Stage) window(number uint32) *Window {
+	w := s.sums.Windows[number]
+	if w == nil {
+		w = &Window{}
+		if number >= s.forgotten && !s.hidden {
+			w.live = newLiveWindow()
+		}
+		s.sums.Windows[number] = w
+	}
+	return w
+}
+
+// addObserved merges what an observer measured at one endpoint into a window, if the window can still be viewed.
+func (s *Stage) addObserved(region string, series *spatev1.Series, parts []part, at place) {
+	if at.window < s.forgotten || s.hidden {
+		return
+	}
+	if s.observerWindows[at.window] == nil {
+		s.observerWindows[at.window] = make(map[string]*Tally)
+	}
+	addTo(s.observerWindows[at.window], region, regionMetrics).add(series, parts, at)
+}
+
+// InFlight returns the sum of the agents' peaks in a window.
+func (s *Sums) InFlight(window int) (sum uint64) {
+	for _, a := range s.Agents {
+		if window < len(a.peaks) {
+			sum += uint64(a.peaks[window])
+		}
+	}
+	return sum
+}
+
+// Values returns the stage's merged values of a metric, or nil if there are none. The caller must not change them, nor
+// use them while snapshots are still being added.
+func (s *Stage) Values(m spatev1.Metric) *histogram.Histogram {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sums.Total.Values[m]
+}

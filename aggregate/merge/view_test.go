@@ -1,0 +1,202 @@
+package merge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate/internal/fixture"
+	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// merged merges snapshots, which must all pass the check.
+func merged(t testing.TB, rec *spatev1.StageRecord, snapshots []*spatev1.Snapshot) *Stage {
+	t.Helper()
+	stage := NewStage(rec)
+	for _, s := range snapshots {
+		if err := CheckSnapshot(s, fixture.RunRecord(1), rec); err != nil {
+			t.Fatal(err)
+		}
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return stage
+}
+
+// ptr returns a pointer to a value.
+func ptr[T any](v T) *T { return &v }
+
+func TestWindowsAddUpToTheStage(t *testing.T) {
+	rec := fixture.StageRecord(0, 2)
+	stage := merged(t, rec, fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow))
+	sum := &spatev1.Counters{}
+	regions, agents := &spatev1.Counters{}, &spatev1.Counters{}
+	for w := range uint32(5) {
+		v, ok := stage.Window(w)
+		if !ok || v.Window != w || v.PeakInFlight != 6 {
+			t.Errorf("window %d: %v, %+v", w, ok, v)
+		}
+		if d := v.Total.Summary(spatev1.Metric_METRIC_TTFT); d == nil ||
+			d.Count != v.Total.Counters.GetCompleted() {
+			t.Errorf("window %d: TTFT %+v", w, d)
+		}
+		measure.AddTo(sum, v.Total.Counters)
+		for _, p := range v.Regions {
+			measure.AddTo(regions, p.Measured.Counters)
+		}
+		for _, p := range v.Agents {
+			measure.AddTo(agents, p.Measured.Counters)
+		}
+	}
+	v := stage.ToDate()
+	for _, c := range []*spatev1.Counters{sum, regions, agents} {
+		if measure.CountsOf(c) != measure.CountsOf(v.Total.Counters) {
+			t.Errorf("windows add up to %v, the stage has %v", c, v.Total.Counters)
+		}
+	}
+	if v.Window != 4 || fmt.Sprint(names(v.Regions), names(v.Agents)) != "[east west] [a b]" {
+		t.Errorf("to date: window %d, regions %v, agents %v", v.Window, names(v.Regions), names(v.Agents))
+	}
+	if d := v.Total.Summary(spatev1.Metric_METRIC_RECEIVE_LAG); d != nil {
+		t.Errorf("receive lag %+v of no values", d)
+	}
+}
+
+// names returns the names of parts.
+func names(parts []Part) (list []string) {
+	for _, p := range parts {
+		list = append(list, p.Name)
+	}
+	return list
+}
+
+func TestWaitingNamesTheAgentsBehind(t *testing.T) {
+	rec := fixture.StageRecord(0, 2)
+	stage := NewStage(rec)
+	add := func(agent string, sequence uint64, totals bool) {
+		s := fixture.SnapshotOf(0, agent, 1, sequence)
+		if totals {
+			s.Totals = &spatev1.Totals{Snapshots: sequence}
+		}
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(window uint32, want string) {
+		t.Helper()
+		if got := strings.Join(stage.Waiting(window), " "); got != want {
+			t.Errorf("window %d waits for %q, want %q", window, got, want)
+		}
+	}
+	check(0, "a b")
+	add("a", 1, false)
+	check(0, "b")
+	check(1, "b")
+	check(2, "a b")
+	add("b", 1, true)
+	check(2, "a")
+	check(1, "")
+}
+
+// Waiting leaves out agents that failed without a loss, for example an observer that was not ready.
+func TestWhoTakesNoPartIsNotWaitedFor(t *testing.T) {
+	rec := fixture.StageRecord(0, 3)
+	rec.Agents[1].Observer, rec.Agents[1].Failure = true, "was not ready when the others were"
+	if got := NewStage(rec).Waiting(0); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("waits for %v", got)
+	}
+	rec.Agents[1].Failure = ""
+	s := NewStage(rec)
+	rec.Agents[1].Failure = "lost: no heartbeat for 3.5s"
+	s.Update(rec)
+	if got := s.Waiting(0); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("waits for %v", got)
+	}
+}
+
+func TestAViewIsACopy(t *testing.T) {
+	rec := fixture.StageRecord(0, 1)
+	snapshots := fixture.Recorded(rec, fixture.SteadyRequests(1, 50), fixture.EndWindow)
+	stage := merged(t, rec, snapshots[:1])
+	v := stage.ToDate()
+	before := fmt.Sprint(v)
+	for _, s := range snapshots[1:] {
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := fmt.Sprint(v); after != before {
+		t.Errorf("the view changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+// Waiting leaves out agents and observers that were lost, had not joined, or are far behind.
+func TestWaitingForThoseThatMayStillCome(t *testing.T) {
+	rec := fixture.StageRecord(0, 4)
+	rec.Agents[2].JoinedNs, rec.Agents[3].Observer = 3.5e9, true
+	stage := NewStage(rec)
+	add := func(agent string, window uint32) {
+		t.Helper()
+		s := fixture.SnapshotOf(0, agent, 1, uint64(window)+1)
+		s.Window = window
+		if err := stage.Add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(window uint32, want string) {
+		t.Helper()
+		if got := strings.Join(stage.Waiting(window), " "); got != want {
+			t.Errorf("window %d waits for %q, want %q", window, got, want)
+		}
+	}
+	add("a", 4)
+	check(2, "b d")
+	check(3, "b c d")
+	add("d", 3)
+	check(3, "b c")
+	lost := proto.CloneOf(rec)
+	lost.Agents[1].Loss = &spatev1.Loss{FromWindow: 0}
+	stage.Update(lost)
+	check(3, "c")
+	add("a", 3+patience-1)
+	check(3, "c")
+	add("a", 3+patience)
+	check(3, "")
+	check(4, "c d")
+}
+
+func TestViewsShowObserversApart(t *testing.T) {
+	rec := fixture.StageRecord(0, 3)
+	rec.Agents[2].Observer = true
+	stage := merged(t, rec, fixture.Recorded(rec, fixture.SteadyRequests(3, 50), fixture.EndWindow))
+	for name, v := range map[string]View{"to date": stage.ToDate(), "window": must(stage.Window(2))} {
+		sum := &spatev1.Counters{}
+		for _, p := range v.Regions {
+			measure.AddTo(sum, p.Measured.Counters)
+		}
+		if len(v.Agents) != 2 || len(v.Observers) != 1 || v.Observers[0].Name != "east" ||
+			!proto.Equal(sum, v.Total.Counters) {
+			t.Errorf("%s: agents %v, observers %v", name, names(v.Agents), names(v.Observers))
+		}
+		d := v.Observers[0].Measured.Summary(spatev1.Metric_METRIC_TTFT)
+		if 2*d.Count != v.Total.Counters.GetCompleted() {
+			t.Errorf("%s: %d of %d", name, d.Count, v.Total.Counters.GetCompleted())
+		}
+	}
+	stage.Forget(2)
+	if len(stage.observerWindows) != 2 {
+		t.Errorf("%d windows of observers are kept", len(stage.observerWindows))
+	}
+}
+
+// must returns a view that must exist.
+func must(v View, ok bool) View {
+	if !ok {
+		panic("no view")
+	}
+	return v
+}

@@ -1,0 +1,153 @@
+package results
+
+import (
+	"math"
+
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// TrustToDate judges what was measured in a stage so far. It leaves out checks that need the end of the stage.
+func TrustToDate(m merge.Measured, rec *spatev1.StageRecord) trust.Trust {
+	return trust.Judge(evidenceOf(m, rec))
+}
+
+// trustOf judges a stage's result. A stage in progress is judged by what is known so far.
+func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
+	e := evidenceOf(s.Total.Measured(), rec)
+	e.Ended, e.Missing = rec.GetEnded(), r.Missing
+	e.Requests.NeverSent = r.Requests.NeverSent
+	if c := steadyConcurrency(rec.GetStage()); c != nil {
+		e.Closed = &trust.Closed{Concurrency: *c}
+	}
+	e.Open, e.Hiccup, e.PeakTokens = openOf(rec.GetStage(), r.Arrivals), s.hiccup(), r.PeakOutputTokenThroughput
+	if e.CachedShare == nil && r.ServerAccount != nil {
+		e.CachedShare = r.ServerAccount.CachedShare
+	}
+	if r.PeakConcurrency != nil {
+		e.PeakConcurrency = &r.PeakConcurrency.Requests
+	}
+	for _, endpoint := range r.Endpoints {
+		e.Endpoints = append(e.Endpoints, endpoint.Requests.Started)
+	}
+	for _, a := range r.Agents {
+		if a.StartErrorMs != nil && a.ClockUncertaintyMs != nil {
+			e.Starts = append(e.Starts, math.Abs(*a.StartErrorMs)+*a.ClockUncertaintyMs)
+		}
+	}
+	return trust.Judge(e)
+}
+
+// openOf compares the rate of an open loop with the rate of its plan. It returns nil for other loads: closed loops,
+// traces, phases, and sessions, whose rate is not the rate of their requests.
+func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
+	load := stage.GetLoad()
+	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || plans.PlaysSessions(stage.GetWorkload()) {
+		return nil
+	}
+	open := &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate}
+	switch load.GetArrival() {
+	case "poisson":
+		open.Shape = 1
+	case "gamma":
+		open.Shape = load.GetBurstiness()
+	}
+	return open
+}
+
+// hiccup returns the window in which most frames were read together with the frame before, or nil if that cannot be
+// known because frames lack the kernel's timestamps.
+func (s sums) hiccup() *trust.Hiccup {
+	if s.Total.Counters.GetUnstampedFrames() > 0 {
+		return nil
+	}
+	h := &trust.Hiccup{}
+	for number, w := range s.Windows {
+		together := w.Frames - min(w.Frames, w.Lags)
+		h.All += together
+		if together > h.Here || together == h.Here && number < h.Second {
+			h.Here, h.Second = together, number
+		}
+	}
+	return h
+}
+
+// steadyConcurrency returns the number of requests that a closed loop must have in flight all the time. It returns nil
+// for other loads, and for closed loops that have fewer in flight by plan: those with phases or think time, and those
+// with fewer requests, or sessions, than slots.
+func steadyConcurrency(stage *spatev1.Stage) *uint64 {
+	load := stage.GetLoad()
+	asked := uint64(load.GetConcurrency())
+	switch {
+	case asked == 0, len(load.GetPhases()) > 0, load.GetThinkTime() != nil, thinks(stage.GetWorkload()):
+		return nil
+	case load.GetRequests() > 0 && load.GetRequests()+load.GetWarmupRequests() < asked:
+		return nil
+	}
+	return &asked
+}
+
+// thinks reports whether a workload's sessions pause between their turns.
+func thinks(w *spatev1.Workload) bool {
+	for _, play := range []*spatev1.SessionPlay{w.GetSessions().GetPlay(), w.GetSharegpt().GetSessions(),
+		w.GetJsonl().GetSessions()} {
+		if play.GetThinkTime() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// evidenceOf returns the evidence that is already known while a stage is in progress.
+func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
+	c := m.Counters
+	cache := prefixCacheOf(c)
+	times := func(metric spatev1.Metric) *trust.Times {
+		d := m.Summary(metric)
+		if d == nil {
+			return nil
+		}
+		return &trust.Times{Count: d.Count, Mean: d.Mean, Std: d.Std, P50: d.P50, P95: d.P95, P99: d.P99}
+	}
+	return trust.Evidence{
+		Requests:       trust.Requests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed()},
+		SendDelay:      times(spatev1.Metric_METRIC_SEND_DELAY),
+		ReceiveLag:     times(spatev1.Metric_METRIC_RECEIVE_LAG),
+		TTFT:           times(spatev1.Metric_METRIC_TTFT),
+		TPOT:           times(spatev1.Metric_METRIC_TPOT),
+		ITL:            times(spatev1.Metric_METRIC_ITL),
+		E2E:            times(spatev1.Metric_METRIC_E2E),
+		StartGap:       times(spatev1.Metric_METRIC_START_GAP),
+		TokensPerFrame: times(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME),
+		Streams: trust.Streams{
+			Frames: c.GetFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames(),
+			Whole: c.GetWholeAnswers(), InOneFrame: c.GetInOneFrame(), InOneRead: c.GetInOneRead(),
+			Undecided:    c.GetUndecided(),
+			OutputTokens: c.GetOutputTokens(), TokenFrames: c.GetTokenFrames(), TextBytes: c.GetTextBytes(),
+			HiddenReasoning: c.GetHiddenReasoningTokens(), HeadTokens: c.GetHeadTokens(),
+			WithHead: c.GetWithHeadTokens(),
+		},
+		Lengths: trust.Lengths{
+			ISLMissed: c.GetIslMissed(), ISLFar: c.GetIslFar(), ISLCompared: c.GetIslCompared(),
+			OSLMissed:    c.GetOslMissed(),
+			WithoutUsage: c.GetWithoutUsage(), Exact: exactOutput(rec),
+		},
+		SharedShare: cache.SharedShare,
+		CachedShare: cache.CachedShare,
+	}
+}
+
+// exactOutput returns whether all prepared agents asked for outputs of exact length, or nil if no agent has a
+// preparation.
+func exactOutput(rec *spatev1.StageRecord) *bool {
+	var exact *bool
+	for _, a := range rec.GetAgents() {
+		if p := a.GetPreparation(); p != nil {
+			all := p.GetExactOutput() && (exact == nil || *exact)
+			exact = &all
+		}
+	}
+	return exact
+}

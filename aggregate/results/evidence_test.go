@@ -1,0 +1,47 @@
+package results
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// If the plan itself has fewer requests in flight than slots, fewer requests in flight are not a flaw.
+func TestSteadyConcurrency(t *testing.T) {
+	think := &spatev1.ThinkTime{Mean: durationpb.New(time.Second)}
+	sessions := func(p *spatev1.SessionPlay) *spatev1.Workload {
+		return &spatev1.Workload{Content: &spatev1.Workload_Sessions{Sessions: &spatev1.SessionContent{Play: p}}}
+	}
+	for name, c := range map[string]struct {
+		load     *spatev1.LoadPoint
+		workload *spatev1.Workload
+		want     uint64 // 0: none
+	}{
+		"closed loop": {&spatev1.LoadPoint{Concurrency: 32, Requests: 320}, nil, 32},
+		"sessions": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
+			sessions(&spatev1.SessionPlay{}), 32},
+		"as many as slots": {&spatev1.LoadPoint{Concurrency: 32, Requests: 20, WarmupRequests: 12}, nil, 32},
+		"by time": {&spatev1.LoadPoint{Concurrency: 32, Duration: durationpb.New(time.Second)}, nil,
+			32},
+		"open loop":  {&spatev1.LoadPoint{Rate: 3}, nil, 0},
+		"phases":     {&spatev1.LoadPoint{Concurrency: 32, Phases: []*spatev1.Phase{{}}}, nil, 0},
+		"think time": {&spatev1.LoadPoint{Concurrency: 32, ThinkTime: think}, nil, 0},
+		"think time of sessions": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
+			sessions(&spatev1.SessionPlay{ThinkTime: think}), 0},
+		"think time of conversations": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
+			&spatev1.Workload{Content: &spatev1.Workload_Sharegpt{Sharegpt: &spatev1.FileContent{Sessions: &spatev1.SessionPlay{ThinkTime: think}}}}, 0},
+		"fewer sessions than slots": {&spatev1.LoadPoint{Concurrency: 32, Requests: 10, WarmupRequests: 21},
+			sessions(nil), 0},
+	} {
+		var got uint64
+		if asked := steadyConcurrency(&spatev1.Stage{Load: c.load, Workload: c.workload}); asked != nil {
+			got = *asked
+		}
+		if got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

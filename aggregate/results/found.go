@@ -1,0 +1,140 @@
+package results
+
+import (
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/trust"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// goodputOf counts the requests that met the SLO. It returns nil without an SLO.
+func goodputOf(slo *spatev1.SLO, c *spatev1.Counters, duration *float64) *Goodput {
+	if slo == nil {
+		return nil
+	}
+	g := &Goodput{
+		TTFTMs: limit(slo.GetTtft()), TPOTMs: limit(slo.GetTpot()), E2EMs: limit(slo.GetE2E()),
+		Requests: c.GetGood(), Share: share(c.GetGood(), c.GetCompleted()+c.GetFailed()),
+	}
+	if duration != nil && *duration > 0 {
+		rate := float64(c.GetGood()) / *duration
+		g.RequestThroughput = &rate
+	}
+	return g
+}
+
+// limit converts a duration to milliseconds. It returns nil for nil.
+func limit(d *durationpb.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	ms := millis(d.AsDuration().Nanoseconds())
+	return &ms
+}
+
+// prefixCacheOf compares shared and cached tokens. A share of the input tokens is known only if the tokens of all
+// requests are.
+func prefixCacheOf(c *spatev1.Counters) (p PrefixCache) {
+	input := merge.InputTokens(c)
+	if input == nil {
+		return p
+	}
+	p.SharedShare = share(c.GetSharedTokens(), *input)
+	if c.GetWithCachedTokens() == c.GetCompleted() {
+		p.CachedShare = share(c.GetCachedTokens(), *input)
+	}
+	return p
+}
+
+// datasetOf describes the workload's rows. It returns nil if there are none.
+func datasetOf(d *spatev1.Dataset) *Dataset {
+	if d == nil {
+		return nil
+	}
+	return &Dataset{SHA256: d.GetSha256(), Rows: d.GetRows(), Skipped: d.GetSkipped()}
+}
+
+// probeOf describes a stage's place in a sweep or search. It returns nil if the stage is in neither.
+func probeOf(p *spatev1.Probe) *Probe {
+	if p == nil {
+		return nil
+	}
+	return &Probe{Series: p.GetSeries(), Number: p.GetNumber(), Purpose: p.GetPurpose()}
+}
+
+// preparationsOf lists what agents found out about the target. Agents that found the same share one entry, at the place
+// of the first of them.
+func preparationsOf(agents []*spatev1.AssignedAgent) []Preparation {
+	out, found := []Preparation{}, []*spatev1.Preparation{}
+	for _, a := range agents {
+		p := a.GetPreparation()
+		if p == nil {
+			continue
+		}
+		if i := slices.IndexFunc(found, func(q *spatev1.Preparation) bool { return proto.Equal(p, q) }); i >= 0 {
+			out[i].Agents++
+			continue
+		}
+		found = append(found, p)
+		out = append(out, Preparation{
+			Agents: 1, Lengths: p.GetLengths(), TemplateTokens: p.TemplateTokens, ExactOutput: p.GetExactOutput(),
+			ExactOutputBy: unlessZero(p.GetExactOutputBy()), RunningUsage: p.GetRunningUsage(),
+			Requests:       p.GetRequests(),
+			MaxModelTokens: p.MaxModelTokens, Server: p.GetServer(), Notes: append([]string{}, p.GetNotes()...),
+		})
+	}
+	return out
+}
+
+// searchesOf returns what searches found.
+func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
+	out := []SearchResult{}
+	for _, r := range records {
+		s := SearchResult{
+			Series: r.GetSeries(), Target: r.GetTarget(), Workload: r.GetWorkload(), Unit: "rate",
+			Objectives: objectives(r.GetSearch().GetKeep()),
+			Kept:       r.Kept, Broke: r.Broke, Reason: unlessZero(r.GetReason()), Probes: r.GetProbes(),
+			Converged:      r.GetConverged(),
+			MeanThroughput: r.MeanThroughput, ThroughputMargin: r.ThroughputMargin,
+			Verdict: unlessZero(trust.Verdict(r.GetVerdict())), Doubts: unlessZero(r.GetDoubts()),
+		}
+		if r.GetSearch().GetConcurrency() != nil {
+			s.Unit = "concurrency"
+		}
+		if r.Kept != nil {
+			index := r.GetStageIndex()
+			s.Stage = &index
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// objectives returns objectives in words: "p99 ttft <= 500ms".
+func objectives(o *spatev1.Objectives) []string {
+	out := []string{}
+	for _, l := range o.GetLatencies() {
+		of := "mean"
+		if l.GetPercentile() > 0 {
+			of = "p" + number(l.GetPercentile())
+		}
+		out = append(out, of+" "+l.GetMetric()+" <= "+l.GetAtMost().AsDuration().String())
+	}
+	if o != nil && o.ErrorShare != nil {
+		out = append(out, "failed requests <= "+percent(o.GetErrorShare()))
+	}
+	if o != nil && o.Goodput != nil {
+		out = append(out, "good requests >= "+percent(o.GetGoodput()))
+	}
+	return out
+}
+
+// percent formats a share in percent, without the rounding error that a factor of 100 leaves in the last digits.
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 12, 64) + " %" }
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -1,0 +1,105 @@
+package results
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func TestGoodput(t *testing.T) {
+	slo := &spatev1.SLO{Ttft: durationpb.New(500 * time.Millisecond), Tpot: durationpb.New(50 * time.Millisecond)}
+	c := &spatev1.Counters{Completed: 6, Failed: 2, Good: 4}
+	want := &Goodput{TTFTMs: ptr(500.0), TPOTMs: ptr(50.0), Requests: 4, RequestThroughput: ptr(2.0), Share: ptr(0.5)}
+	if diff := cmp.Diff(want, goodputOf(slo, c, ptr(2.0))); diff != "" {
+		t.Error(diff)
+	}
+	if g := goodputOf(nil, c, ptr(2.0)); g != nil {
+		t.Errorf("without an SLO: %+v", g)
+	}
+	if g := goodputOf(slo, &spatev1.Counters{}, nil); g.Share != nil || g.RequestThroughput != nil {
+		t.Errorf("of no requests: %+v", g)
+	}
+}
+
+// A share is known only if it is known for every request.
+func TestPrefixCache(t *testing.T) {
+	for what, c := range map[string]struct {
+		counters *spatev1.Counters
+		want     PrefixCache
+	}{
+		"all told": {&spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48,
+			WithCachedTokens: 2}, PrefixCache{ptr(0.5), ptr(0.48)}},
+		"some not told": {&spatev1.Counters{Completed: 2, InputTokens: 100, SharedTokens: 50, CachedTokens: 48,
+			WithCachedTokens: 1}, PrefixCache{ptr(0.5), nil}},
+		"no usage": {&spatev1.Counters{Completed: 2, WithoutUsage: 1, SharedTokens: 50}, PrefixCache{}},
+		"none":     {&spatev1.Counters{}, PrefixCache{}},
+	} {
+		if diff := cmp.Diff(c.want, prefixCacheOf(c.counters)); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+}
+
+// Agents that found the same share one entry.
+func TestPreparations(t *testing.T) {
+	same := func() *spatev1.AssignedAgent {
+		return &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{Lengths: "words",
+			TemplateTokens: ptr(uint32(9)), Notes: []string{"n"}}}
+	}
+	other := &spatev1.AssignedAgent{Preparation: &spatev1.Preparation{
+		Lengths: "words", ExactOutput: true, ExactOutputBy: "tried", RunningUsage: true, Requests: 7, Server: "vllm",
+		MaxModelTokens: ptr(uint32(4096)),
+	}}
+	got := preparationsOf([]*spatev1.AssignedAgent{same(), other, {}, same()})
+	want := []Preparation{
+		{Agents: 2, Lengths: "words", TemplateTokens: ptr(uint32(9)), Notes: []string{"n"}},
+		{
+			Agents: 1, Lengths: "words", ExactOutput: true, ExactOutputBy: ptr("tried"), RunningUsage: true,
+			Requests: 7, Server: "vllm",
+			MaxModelTokens: ptr(uint32(4096)), Notes: []string{},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSearches(t *testing.T) {
+	keep := &spatev1.Objectives{
+		Latencies: []*spatev1.Limit{
+			{Metric: "ttft", Percentile: 99.9, AtMost: durationpb.New(500 * time.Millisecond)},
+			{Metric: "tpot", AtMost: durationpb.New(time.Second)},
+		},
+		ErrorShare: ptr(0.01), Goodput: ptr(0.95),
+	}
+	got := searchesOf([]*spatev1.SearchRecord{
+		{Series: 1, Target: "t", Workload: "w", Search: &spatev1.Search{Keep: keep}, Kept: ptr(42.5), Broke: ptr(43.0),
+			Reason: "r", StageIndex: 7, Probes: 9, Converged: true},
+		{Series: 2, Search: &spatev1.Search{Concurrency: &spatev1.Bounds{}}, Broke: ptr(1.0), Probes: 1},
+	})
+	want := []SearchResult{
+		{
+			Series: 1, Target: "t", Workload: "w", Unit: "rate", Kept: ptr(42.5), Broke: ptr(43.0), Reason: ptr("r"),
+			Stage: ptr(uint32(7)), Probes: 9, Converged: true,
+			Objectives: []string{"p99.9 ttft <= 500ms", "mean tpot <= 1s", "failed requests <= 1 %",
+				"good requests >= 95 %"},
+		},
+		{Series: 2, Unit: "concurrency", Objectives: []string{}, Broke: ptr(1.0), Probes: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestObjectivesInWords(t *testing.T) {
+	got := objectives(&spatev1.Objectives{ErrorShare: proto.Float64(0.07), Goodput: proto.Float64(0.9995)})
+	if want := []string{"failed requests <= 7 %", "good requests >= 99.95 %"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

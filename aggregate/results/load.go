@@ -1,0 +1,70 @@
+package results
+
+import (
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Load is the load of a stage. A closed loop has a concurrency; an open loop has a rate and an arrival process.
+type Load struct {
+	// The load in words, without when it ends: "concurrency 8", "2 req/s poisson".
+	Words string `json:"words"`
+	// Number of slots (requests in flight at all times), over all agents; with phases, the highest number.
+	Concurrency *uint32 `json:"concurrency,omitempty"`
+	// Requests per second, over all agents; with phases, the highest rate.
+	Rate *float64 `json:"rate,omitempty"`
+	// Arrival process: "poisson", "constant", "gamma" or "trace".
+	Arrival *string `json:"arrival,omitempty"`
+	// Gamma arrivals: shape parameter of the distribution of gaps.
+	Burstiness *float64 `json:"burstiness,omitempty"`
+	// Trace: factor by which the replay is faster than the recording.
+	ReplaySpeed *float64 `json:"replay_speed,omitempty"`
+	// Concurrency or rate over time.
+	Phases []Phase `json:"phases,omitempty"`
+	// Closed loop: mean time between the end of a request and the start of the next one in its slot, in milliseconds.
+	ThinkTimeMs *float64 `json:"think_time_ms,omitempty"`
+	// Number of the repeat, from 0.
+	Repeat uint32 `json:"repeat"`
+	// Number of measured arrivals after which the stage ends. Null: the load has no such limit.
+	Requests *uint64 `json:"requests"`
+	// Time in which measured requests start, in seconds. Null: the load has no such limit.
+	DurationS *float64 `json:"duration_s"`
+}
+
+// Phase is a time in which a rate or a concurrency changes or stays the same.
+type Phase struct {
+	// Rate or concurrency at the start of the phase.
+	From float64 `json:"from"`
+	// Rate or concurrency at the end of the phase.
+	To float64 `json:"to"`
+	// How the value changes: "linear", "exponential" or "steps".
+	Shape string `json:"shape"`
+	// Length in seconds.
+	DurationS float64 `json:"duration_s"`
+}
+
+// loadOf describes the load of a stage.
+func loadOf(p *spatev1.LoadPoint) Load {
+	l := Load{
+		Words: plans.LoadWords(p), Burstiness: unlessZero(p.GetBurstiness()),
+		ReplaySpeed: unlessZero(p.GetReplaySpeed()), Repeat: p.GetRepeat(),
+		Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration()),
+	}
+	for _, phase := range p.GetPhases() {
+		l.Phases = append(l.Phases, Phase{phase.GetFrom(), phase.GetTo(), phase.GetShape(),
+			phase.GetDuration().AsDuration().Seconds()})
+	}
+	if p.GetThinkTime() != nil {
+		mean := millis(p.GetThinkTime().GetMean().AsDuration().Nanoseconds())
+		l.ThinkTimeMs = &mean
+	}
+	if p.GetConcurrency() > 0 {
+		l.Concurrency = unlessZero(p.GetConcurrency())
+		return l
+	}
+	l.Rate, l.Arrival = unlessZero(p.GetRate()), unlessZero(p.GetArrival())
+	return l
+}
+
+// String returns the load in words: "concurrency 8", "2 req/s poisson".
+func (l Load) String() string { return l.Words }

@@ -1,0 +1,79 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/spate-load/spate/aggregate/merge"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// lostPart returns in words what was lost with an agent.
+func (s sums) lostPart(assigned *spatev1.AssignedAgent, a *merge.Agent) string {
+	l := s.lossOf(a)
+	words := fmt.Sprintf("(%s %% of the load) lost: %s", significant(100*l.Share), l.words())
+	if l.UnsentFromS != nil {
+		words += fmt.Sprintf("; it never sent %s, due from second %s on", unsent(a), significant(*l.UnsentFromS))
+	}
+	if reason := cmp.Or(assigned.GetFailure(), a.Totals.GetFailure()); reason != "" {
+		words += " (" + reason + ")"
+	}
+	return words
+}
+
+// unsent returns in words what an agent never sent. The number is in its totals, which may be lost if the ledger is
+// damaged.
+func unsent(a *merge.Agent) string {
+	if a.Totals == nil {
+		return "requests"
+	}
+	return fmt.Sprintf("%d requests", a.Totals.GetNeverSent())
+}
+
+// lossOf describes what was lost with an agent. It returns nil if the agent was not lost.
+func (s sums) lossOf(a *merge.Agent) *Loss {
+	if a.Loss == nil {
+		return nil
+	}
+	l := &Loss{Share: a.Loss.GetShare(), FromS: float64(a.Loss.GetFromWindow())}
+	if a.Loss.UnsentFromWindow != nil {
+		from := float64(a.Loss.GetUnsentFromWindow())
+		l.UnsentFromS = &from
+	}
+	if a.Loss.TakenOverNs != nil {
+		taken := float64(a.Loss.GetTakenOverNs()) / nanosPerSecond
+		l.TakenOver, l.ToS = true, &taken
+		return l
+	}
+	if _, end, ok := s.Span(); ok {
+		to := max(math.Ceil(float64(end)/nanosPerSecond), l.FromS)
+		l.ToS = &to
+	}
+	return l
+}
+
+// words returns which seconds are missing.
+func (l *Loss) words() string {
+	switch from := significant(l.FromS); {
+	case l.ToS == nil:
+		return "all is missing from second " + from + " on"
+	case l.TakenOver && *l.ToS > l.FromS:
+		return "seconds " + from + " to " + significant(*l.ToS) + " are missing, then taken over"
+	case l.TakenOver:
+		return "what it had not delivered by second " + from + " is missing, the rest was taken over at once"
+	case *l.ToS > l.FromS:
+		return "seconds " + from + " to " + significant(*l.ToS) + ", the last, are missing"
+	default:
+		return "what it had not delivered by second " + from + ", the last, is missing"
+	}
+}
+
+// significant formats a number for people: as an integer from 1000 up, otherwise with up to three significant digits.
+func significant(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}

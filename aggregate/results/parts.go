@@ -1,0 +1,217 @@
+package results
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// latencyFields maps each metric to its field of Latencies: the index of the field + 1, or 0 if there is none. The JSON
+// name of a field is the name of its metric.
+var latencyFields = latencyFieldsOf(reflect.TypeFor[Latencies]())
+
+func latencyFieldsOf(t reflect.Type) (fields [measure.Count]int) {
+	byName := make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		byName[t.Field(i).Tag.Get("json")] = i + 1
+	}
+	for _, m := range measure.Metrics() {
+		fields[m.ID] = byName[m.Name]
+	}
+	return fields
+}
+
+// latenciesOf summarizes the merged times.
+func latenciesOf(t *merge.Tally) (l Latencies) {
+	value := reflect.ValueOf(&l).Elem()
+	for m, field := range latencyFields {
+		if d := t.Summary(spatev1.Metric(m)); field > 0 && d != nil {
+			value.Field(field - 1).Set(reflect.ValueOf(d))
+		}
+	}
+	return l
+}
+
+// agentResults returns the results by agent, without observers.
+func (s sums) agentResults(rec *spatev1.StageRecord) []AgentResult {
+	results := make([]AgentResult, 0, len(rec.GetAgents()))
+	for _, assigned := range rec.GetAgents() {
+		if !assigned.GetObserver() {
+			results = append(results, s.agentResult(assigned, s.Agent(assigned)))
+		}
+	}
+	return results
+}
+
+// agentResult returns what one agent measured.
+func (s sums) agentResult(assigned *spatev1.AssignedAgent, a *merge.Agent) AgentResult {
+	r := AgentResult{
+		Name:      assigned.GetAgent().GetName(),
+		Region:    a.RegionName,
+		Weight:    assigned.GetWeight(),
+		Failure:   unlessZero(cmp.Or(assigned.GetFailure(), a.Totals.GetFailure())),
+		Loss:      s.lossOf(a),
+		Breakdown: breakdown(a.Whole()),
+	}
+	if a.Joined > 0 {
+		joined := float64(a.Joined) / nanosPerSecond
+		r.JoinedS = &joined
+	}
+	if t := a.Totals; t != nil {
+		uncertainty, neverSent := millis(t.GetClockUncertaintyNs()), t.GetNeverSent()
+		r.ClockUncertaintyMs, r.NeverSent = &uncertainty, &neverSent
+		if started(a) {
+			startError := millis(t.GetStartErrorNs())
+			r.StartErrorMs = &startError
+		}
+	}
+	return r
+}
+
+// started reports whether an agent that has sent its totals started its load at the stage's start. An agent that joined
+// later did not, and neither did an agent that was stopped before it sent a request.
+func started(a *merge.Agent) bool {
+	c := a.Totals.GetCounters()
+	return a.Joined == 0 && c.GetStarted()+c.GetUnmeasuredStarted() > 0
+}
+
+// startSpread compares the first agent's start with the last agent's. It returns nil if fewer than two starts are
+// known. If starts are equal, the first agent in the order of the split counts.
+func (s sums) startSpread(rec *spatev1.StageRecord) *StartSpread {
+	var first, last *spatev1.Totals
+	known, r := 0, &StartSpread{}
+	for _, assigned := range rec.GetAgents() {
+		a := s.Agent(assigned)
+		if assigned.GetObserver() || a.Totals == nil || !started(a) {
+			continue
+		}
+		known++
+		if first == nil || a.Totals.GetStartErrorNs() < first.GetStartErrorNs() {
+			first, r.Earliest = a.Totals, assigned.GetAgent().GetName()
+		}
+		if last == nil || a.Totals.GetStartErrorNs() > last.GetStartErrorNs() {
+			last, r.Latest = a.Totals, assigned.GetAgent().GetName()
+		}
+	}
+	if known < 2 {
+		return nil
+	}
+	r.SpreadMs = millis(last.GetStartErrorNs() - first.GetStartErrorNs())
+	r.UncertaintyMs = millis(first.GetClockUncertaintyNs() + last.GetClockUncertaintyNs())
+	return r
+}
+
+// droppedRecords returns the number of request rows that agents dropped. Observers count, because their rows are in the
+// same files.
+func (s sums) droppedRecords() (rows uint64) {
+	for _, agents := range []map[merge.AgentKey]*merge.Agent{s.Agents, s.Observers} {
+		for _, a := range agents {
+			rows += a.DroppedRows
+		}
+	}
+	return rows
+}
+
+// regionResults returns the results by region. duration is that of the stage, in seconds.
+func (s sums) regionResults(rec *spatev1.StageRecord, duration *float64) []RegionResult {
+	names := make(map[string]map[string]bool) // of agents by region
+	for _, a := range rec.GetAgents() {
+		region := a.GetAgent().GetRegion()
+		if names[region] == nil {
+			names[region] = make(map[string]bool)
+		}
+		if !a.GetObserver() {
+			names[region][a.GetAgent().GetName()] = true
+		}
+	}
+	results := make([]RegionResult, 0, len(s.Regions))
+	for _, name := range slices.Sorted(maps.Keys(s.Regions)) {
+		results = append(results, RegionResult{
+			Name: name, Agents: len(names[name]),
+			Contribution: contribution(s.Regions[name], rec.GetStage().GetTarget(), duration),
+		})
+	}
+	return results
+}
+
+// observerResults returns what observers measured, by region.
+func (s sums) observerResults(rec *spatev1.StageRecord) []ObserverResult {
+	results := make([]ObserverResult, 0, len(s.ObserverRegions))
+	for _, name := range slices.Sorted(maps.Keys(s.ObserverRegions)) {
+		r := ObserverResult{Region: name, Agents: []string{}, Load: observersLoad(rec.GetStage().GetObservers()),
+			Missing: []string{}}
+		var of []*merge.Agent
+		for i, assigned := range rec.GetAgents() {
+			a := s.Agent(assigned)
+			if !assigned.GetObserver() || a.RegionName != name {
+				continue
+			}
+			of = append(of, a)
+			r.Agents = append(r.Agents, assigned.GetAgent().GetName())
+			for _, reason := range s.agentMissing(rec, assigned) {
+				r.Missing = append(r.Missing, "observer "+processName(rec, i)+" "+reason)
+			}
+		}
+		if from, to, ok := merge.SpanOf(slices.Values(of), (*spatev1.Totals).GetLastEndNs); ok {
+			duration := float64(to-from) / nanosPerSecond
+			r.DurationS = &duration
+		}
+		r.Contribution = contribution(s.ObserverRegions[name], rec.GetStage().GetTarget(), r.DurationS)
+		results = append(results, r)
+	}
+	return results
+}
+
+// observersLoad returns the light load of an observer in words.
+func observersLoad(o *spatev1.Observers) string {
+	if o.GetRate() > 0 {
+		return plans.LoadWords(&spatev1.LoadPoint{Rate: o.GetRate(), Arrival: "constant"})
+	}
+	return plans.LoadWords(&spatev1.LoadPoint{Concurrency: max(o.GetConcurrency(), 1)})
+}
+
+// contribution summarizes what a region measured. duration is the time for its rates, in seconds.
+func contribution(r *merge.Region, target *spatev1.Target, duration *float64) Contribution {
+	c := Contribution{
+		Requests:     partRequests(r.Counters),
+		InputTokens:  merge.InputTokens(r.Counters),
+		OutputTokens: r.Counters.GetOutputTokens(),
+		Latencies:    latenciesOf(&r.Tally),
+		Errors:       r.ErrorCounts(),
+		Paths:        make([]PathResult, 0, len(r.Paths)),
+	}
+	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = merge.Throughputs(r.Counters, duration)
+	for i, t := range r.Paths {
+		c.Paths = append(c.Paths, PathResult{
+			URL:     plans.Redacted(target.GetEndpoints()[i]),
+			Connect: t.Summary(spatev1.Metric_METRIC_CONNECT),
+			RTT:     t.Summary(spatev1.Metric_METRIC_RTT),
+		})
+	}
+	return c
+}
+
+// breakdown summarizes a part of the stage.
+func breakdown(t *merge.Tally) Breakdown {
+	return Breakdown{
+		Requests:     partRequests(t.Counters),
+		InputTokens:  merge.InputTokens(t.Counters),
+		OutputTokens: t.Counters.GetOutputTokens(),
+		TTFT:         t.Summary(spatev1.Metric_METRIC_TTFT).Short(),
+		TPOT:         t.Summary(spatev1.Metric_METRIC_TPOT).Short(),
+		E2E:          t.Summary(spatev1.Metric_METRIC_E2E).Short(),
+		Errors:       t.ErrorCounts(),
+	}
+}
+
+// partRequests returns the counters of requests.
+func partRequests(c *spatev1.Counters) PartRequests {
+	return PartRequests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed(),
+		Cancelled: c.GetCancelled()}
+}

@@ -1,0 +1,629 @@
+package results
+
+import (
+	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/histogram"
+)
+
+// Result is the result of a run: the content of results.json. A value that is not known is null.
+type Result struct {
+	// The run as a whole.
+	Run RunResult `json:"run"`
+	// Stages of the run, in the order in which they ran. Stages that never started are not listed.
+	Stages []StageResult `json:"stages"`
+}
+
+// RunResult identifies the run and says whether anything is missing.
+type RunResult struct {
+	// ID of the run.
+	ID string `json:"id"`
+	// Name of the plan.
+	Plan *string `json:"plan"`
+	// Seed of the plan.
+	Seed *uint64 `json:"seed"`
+	// Start of the run by the coordinator's wall clock, RFC 3339 in UTC.
+	BeginTime *string `json:"begin_time"`
+	// End of the run by the coordinator's wall clock. Null: the run did not end.
+	EndTime *string `json:"end_time"`
+	// How the run ended: "done", "stopped" or "failed". Null: the run did not end.
+	Outcome *string `json:"outcome"`
+	// Why the run did not complete. Null: it did, or no reason is known.
+	Reason *string `json:"reason"`
+	// Version of the coordinator's program.
+	Version string `json:"version"`
+	// Version of what the numbers mean: measure.Definitions.
+	Definitions uint32 `json:"definitions"`
+	// Form of the request rows beside this file: "jsonl" or "parquet". Null: no rows were kept.
+	Records *string `json:"records"`
+	// Number of stages of the plan, including the stages that its sweeps and searches turned out to need. An upper
+	// bound if the run did not end.
+	StagesPlanned uint32 `json:"stages_planned"`
+	// Factor by which a simulated run shortened the times of its plan; 1: not shortened. Null: the run is not a
+	// simulation.
+	TimeCompression *float64 `json:"time_compression"`
+	// What the searches of the run found, in their order.
+	Searches []SearchResult `json:"searches"`
+	// How often the coordinator was restarted during the run, or the run was resumed.
+	Restarts uint32 `json:"restarts"`
+	// Agents that took part in any stage, sorted by name.
+	Agents []RunAgent `json:"agents"`
+	// True if nothing is missing: every planned stage is present and complete.
+	Complete bool `json:"complete"`
+	// What is missing, in words. Empty if the run is complete.
+	Missing []string `json:"missing"`
+	// Verdict on the measurements: the worst verdict of any stage. Of the probes of a search, only the one at the load
+	// that the search found counts. Null: no stage was judged.
+	Verdict *trust.Verdict `json:"verdict"`
+}
+
+// SearchResult is what a search found: the highest load at which the target met the objectives.
+type SearchResult struct {
+	// Number of the search in the run. Its stages have the same number in probe.series.
+	Series uint32 `json:"series"`
+	// Name of the target.
+	Target string `json:"target"`
+	// Name of the workload.
+	Workload string `json:"workload"`
+	// What was searched: "rate" in requests per second, or "concurrency".
+	Unit string `json:"unit"`
+	// Objectives of the search, in words.
+	Objectives []string `json:"objectives"`
+	// Highest load that met all objectives. Null: no load did.
+	Kept *float64 `json:"kept"`
+	// Lowest load that did not meet all objectives. Null: no such load was found.
+	Broke *float64 `json:"broke"`
+	// Which objective was not met at the load in broke, with the measured value. Null: there is none.
+	Reason *string `json:"reason"`
+	// Index of the stage that ran the load in kept. Null: kept is null.
+	Stage *uint32 `json:"stage"`
+	// Number of stages that the search ran.
+	Probes uint32 `json:"probes"`
+	// True if kept and broke are as close to each other as the plan asks for.
+	Converged bool `json:"converged"`
+	// Mean request throughput of the stages at the load in kept. Null: fewer than two stages ran at that load.
+	MeanThroughput *float64 `json:"mean_throughput"`
+	// Half the width of the 95 % confidence interval of mean_throughput. Null: fewer than two stages ran at that load.
+	ThroughputMargin *float64 `json:"throughput_margin"`
+	// Worst verdict on the measurements at the loads in kept and broke. Null: none of them was judged.
+	Verdict *trust.Verdict `json:"verdict"`
+	// Why the verdict is not VALID, in words. Null: it is VALID.
+	Doubts *string `json:"doubts"`
+}
+
+// RunAgent describes an agent.
+type RunAgent struct {
+	// Name of the agent.
+	Name string `json:"name"`
+	// Region of the agent. Empty: the agent has none.
+	Region string `json:"region"`
+	// Host name.
+	Host string `json:"host"`
+	// Version of the agent's program.
+	Version string `json:"version"`
+	// Cores that the agent may use. Null: not known.
+	Cores *uint32 `json:"cores"`
+}
+
+// StageResult is the result of one stage. Requests of warm-up and cool-down are in no number, except in those that name
+// them.
+type StageResult struct {
+	// Index of the stage in the run, from 0.
+	Index uint32 `json:"index"`
+	// Name of the target.
+	Target string `json:"target"`
+	// Name of the workload.
+	Workload string `json:"workload"`
+	// Load of the stage: when its requests start, and when it ends.
+	Load Load `json:"load"`
+	// Place of the stage in a sweep or a search. Null: the stage is in neither.
+	Probe *Probe `json:"probe"`
+	// Model that the requests name.
+	Model string `json:"model"`
+	// API used, as plans name it.
+	API string `json:"api"`
+	// Seed of the stage. Equal seeds give equal requests.
+	Seed uint64 `json:"seed"`
+	// Start of the stage by the coordinator's wall clock, RFC 3339 in UTC. Null: the stage never started.
+	StartTime *string `json:"start_time"`
+	// True if nothing is missing: the stage ran to its end, and the merged snapshots equal the totals of every agent.
+	Complete bool `json:"complete"`
+	// What is missing, in words. Empty if the stage is complete.
+	Missing []string `json:"missing"`
+	// Whether the numbers of the stage can be believed, and why.
+	Trust trust.Trust `json:"trust"`
+	// Why the stage ended early although nothing failed: it had measured enough, or it was a search probe that an abort
+	// rule ended. Null: it did not.
+	Enough *string `json:"enough"`
+	// When measuring started, in seconds since the stage's start, if the warm-up lasted until the load was steady.
+	// Null: there was no such warm-up.
+	MeasuredFromS *float64 `json:"measured_from_s"`
+	// Number of requests, by how they ended.
+	Requests Requests `json:"requests"`
+	// Requests that met the plan's SLO. Null: the plan has none.
+	Goodput *Goodput `json:"goodput"`
+	// From the first measured start to the last measured end over all agents, in seconds.
+	DurationS *float64 `json:"duration_s"`
+	// Completed requests per second of duration_s.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Output tokens of completed requests per second of duration_s.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+	// Input and output tokens of completed requests per second of duration_s.
+	TotalTokenThroughput *float64 `json:"total_token_throughput"`
+	// Time in which requests started, and the rates over that time. Null: not known, or fewer than two requests
+	// started.
+	Arrivals *ArrivalTime `json:"arrivals"`
+	// Largest number of output tokens that arrived in one window of 1 s, over all agents. Null: the server did not
+	// report the tokens of all requests.
+	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
+	// Most requests in flight at once.
+	PeakConcurrency *PeakConcurrency `json:"peak_concurrency"`
+	// The same throughputs without ramp-up and drain. Null: there is no whole window in which every agent was steady.
+	Steady *Steady `json:"steady"`
+	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Output tokens of completed requests.
+	OutputTokens uint64 `json:"output_tokens"`
+	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: no
+	// request completed.
+	OutputTokensCounted *string `json:"output_tokens_counted"`
+	Latencies
+	// Input sequence length.
+	ISL SequenceLength `json:"isl_tokens"`
+	// Output sequence length.
+	OSL SequenceLength `json:"osl_tokens"`
+	// Prompt tokens that came from a prefix cache, and those that the workload's prompts share.
+	PrefixCache PrefixCache `json:"prefix_cache"`
+	// Rows of the workload. Null: the workload does not read a file.
+	Dataset *Dataset `json:"dataset"`
+	// What the agents found out about the target before the stage. Agents that found the same share one entry.
+	Preparations []Preparation `json:"preparations"`
+	// Output tokens per token frame, one value per request.
+	TokensPerFrame *histogram.Summary `json:"tokens_per_frame"`
+	// Counts of connections, frames and reads.
+	Streams Streams `json:"streams"`
+	// Output tokens that were reasoning. Null: no request reported any.
+	Reasoning *Reasoning `json:"reasoning"`
+	// Numbers of the same requests by the definitions of vLLM's benchmark.
+	VLLM VLLM `json:"vllm"`
+	// Failed requests by class. For an HTTP status other than 200, the class is "http_" and the status.
+	Errors map[string]uint64 `json:"errors"`
+	// Message of the first failure of each class that had a message.
+	ErrorExamples map[string]string `json:"error_examples"`
+	// Results by endpoint, in the order of the target's endpoints.
+	Endpoints []EndpointResult `json:"endpoints"`
+	// Results by agent, in the order of the split. Observers are not among them.
+	Agents []AgentResult `json:"agents"`
+	// Results by region of the agents, sorted by name, with each region's connections.
+	Regions []RegionResult `json:"regions"`
+	// What observers measured beside the load, by region. Observers' requests are in no other number.
+	Observers []ObserverResult `json:"observers"`
+	// Server metrics by the URL they were read from: gauges between the first measured start and the last measured end,
+	// counters and histograms over the stage (from_s to to_s). Empty: the servers have no metrics, or the plan does not
+	// want them to be read.
+	Servers []servermetrics.ServerResult `json:"servers"`
+	// The servers' own latencies of the stage beside those that the agents measured. Null: the servers report none.
+	ServerAccount *servermetrics.ServerAccount `json:"server_account"`
+	// How far apart the agents started. Null: the starts of fewer than two agents are known.
+	StartSpread *StartSpread `json:"start_spread"`
+	// Request rows that agents dropped because their memory for rows was full while the coordinator was unreachable.
+	DroppedRecords uint64 `json:"dropped_records"`
+}
+
+// StartSpread is the time from the first agent's start to the last agent's.
+type StartSpread struct {
+	// Latest start - earliest start, in milliseconds.
+	SpreadMs float64 `json:"spread_ms"`
+	// Uncertainty of spread_ms: the sum of the uncertainties of the two agents' clocks, in milliseconds.
+	UncertaintyMs float64 `json:"uncertainty_ms"`
+	// Agent that started first.
+	Earliest string `json:"earliest"`
+	// Agent that started last.
+	Latest string `json:"latest"`
+}
+
+// Latencies are the merged distributions of times.
+type Latencies struct {
+	// Time of the first token, with or without text, minus the request's start.
+	TTFT *histogram.Summary `json:"ttft_ms"`
+	// (Last token - first token) / (output tokens - 1), of requests with 2 tokens or more.
+	TPOT *histogram.Summary `json:"tpot_ms"`
+	// Gaps between consecutive token frames, of all requests together.
+	ITL *histogram.Summary `json:"itl_ms"`
+	// Time of the last token minus the request's start.
+	E2E *histogram.Summary `json:"e2e_ms"`
+	// First text - start, of requests whose first token had no text. Null: there were no such requests.
+	TTFTText *histogram.Summary `json:"ttft_text_ms"`
+	// First text of the answer - start, of requests that streamed reasoning. Null: there were no such requests.
+	TTFTAnswer *histogram.Summary `json:"ttft_answer_ms"`
+	// First text of the answer - first token, of requests that streamed reasoning. Null: there were no such requests.
+	ReasoningTime *histogram.Summary `json:"reasoning_ms"`
+	// First token - scheduled start: free of coordinated omission.
+	TTFTScheduled *histogram.Summary `json:"ttft_scheduled_ms"`
+	// Last token - scheduled start: free of coordinated omission.
+	E2EScheduled *histogram.Summary `json:"e2e_scheduled_ms"`
+	// Start - scheduled start.
+	SendDelay *histogram.Summary `json:"send_delay_ms"`
+	// Time for DNS, TCP and TLS, of completed requests that opened a connection.
+	Connect *histogram.Summary `json:"connect_ms"`
+	// Time for the DNS lookup, of completed requests that opened a connection and had a name to look up.
+	DNS *histogram.Summary `json:"dns_ms"`
+	// Time for TCP, of completed requests that opened a connection. A proxy's CONNECT is included.
+	TCP *histogram.Summary `json:"tcp_ms"`
+	// Time for the TLS handshake, of completed requests that opened a connection with TLS.
+	TLS *histogram.Summary `json:"tls_ms"`
+	// Round trip to the endpoint as the kernel measured it when a connection was opened, of all connections, including
+	// those of a warm-up. Null: it was not measured.
+	RTT *histogram.Summary `json:"rtt_ms"`
+	// From start to failure, of failed requests.
+	FailureTime *histogram.Summary `json:"failure_time_ms"`
+	// From the kernel's receipt of a token frame until the agent read the frame.
+	ReceiveLag *histogram.Summary `json:"receive_lag_ms"`
+	// From one measured start of an agent to the agent's next measured start.
+	StartGap *histogram.Summary `json:"start_gap_ms"`
+	// Time to first token as the server reports it within the stream (Dynamo does). Null: the server does not report
+	// it.
+	ServerTTFT *histogram.Summary `json:"server_ttft_ms"`
+	// Wait for the prefill as the server reports it within the stream.
+	ServerQueue *histogram.Summary `json:"server_queue_ms"`
+	// Duration of the prefill as the server reports it within the stream.
+	ServerPrefill *histogram.Summary `json:"server_prefill_ms"`
+	// Duration of the whole request as the server reports it within the stream.
+	ServerTotal *histogram.Summary `json:"server_total_ms"`
+}
+
+// ArrivalTime is the time in which measured requests started, without the drain after it. In an open loop, rates over
+// this time show what a server keeps up with; duration_s also contains the time of the last answers.
+type ArrivalTime struct {
+	// From the first start to the last, plus one mean gap, because n starts have only n - 1 gaps between them. In
+	// seconds.
+	DurationS float64 `json:"duration_s"`
+	// Measured requests that started, per second of this time.
+	Rate float64 `json:"rate"`
+	// Completed requests per second of this time.
+	RequestThroughput float64 `json:"request_throughput"`
+	// Output tokens of completed requests per second of this time.
+	OutputTokenThroughput float64 `json:"output_token_throughput"`
+}
+
+// Reasoning counts the output tokens of completed requests that were reasoning.
+type Reasoning struct {
+	// Number of reasoning tokens.
+	Tokens uint64 `json:"tokens"`
+	// Reasoning tokens that were not streamed: the usage counts them, but no frame carried them.
+	Hidden uint64 `json:"hidden"`
+	// Reasoning tokens per request, of requests that had some.
+	PerRequest *histogram.Summary `json:"per_request"`
+}
+
+// VLLM holds a stage's numbers by the definitions of vLLM's benchmark (vllm bench serve). Its client times each frame
+// with choices, a chunk, whether or not the chunk carries a token. Percentiles are interpolated as in numpy.
+type VLLM struct {
+	// First chunk - start.
+	TTFT *VLLMMetric `json:"ttft_ms"`
+	// (Last - first chunk) / (output tokens - 1), of requests with 2 tokens or more.
+	TPOT *VLLMMetric `json:"tpot_ms"`
+	// Gaps between consecutive chunks.
+	ITL *VLLMMetric `json:"itl_ms"`
+	// Last chunk - start.
+	E2EL *VLLMMetric `json:"e2el_ms"`
+	// Most chunks of completed requests in one window of 1 s. vLLM calls these chunks tokens. Null: there is no window.
+	PeakOutputTokenThroughput *float64 `json:"peak_output_token_throughput"`
+	// Most requests that were in flight at any time during one window of 1 s, even if not at the same instant. Null:
+	// there is no window.
+	PeakConcurrentRequests *uint64 `json:"peak_concurrent_requests"`
+}
+
+// VLLMMetric summarizes one metric as vLLM's benchmark does.
+type VLLMMetric struct {
+	// Arithmetic mean.
+	Mean float64 `json:"mean"`
+	// Median.
+	Median float64 `json:"median"`
+	// Population standard deviation.
+	Std float64 `json:"std"`
+	// 90th percentile.
+	P90 float64 `json:"p90"`
+	// 95th percentile.
+	P95 float64 `json:"p95"`
+	// 99th percentile.
+	P99 float64 `json:"p99"`
+	// Number of values.
+	Count uint64 `json:"count"`
+}
+
+// Requests counts the requests of a stage.
+type Requests struct {
+	// Measured requests that the plan asks for. Null: the plan sets a duration, or no number.
+	Planned *uint64 `json:"planned"`
+	// Measured requests that started.
+	Started uint64 `json:"started"`
+	// Started requests that completed.
+	Completed uint64 `json:"completed"`
+	// Started requests that failed.
+	Failed uint64 `json:"failed"`
+	// Started requests that were cancelled by a stop or by the end of the drain.
+	Cancelled uint64 `json:"cancelled"`
+	// Measured requests that were due and never sent. Null: an agent's totals are missing, or other agents took over
+	// its stripe.
+	NeverSent *uint64 `json:"never_sent"`
+	// Requests of warm-up and cool-down that started. They are in no other number here.
+	Unmeasured uint64 `json:"unmeasured"`
+}
+
+// Probe is the place of a stage in a sweep or a search.
+type Probe struct {
+	// Number of the sweep or search in the run.
+	Series uint32 `json:"series"`
+	// Number of the stage in the sweep or search, from 0.
+	Number uint32 `json:"number"`
+	// What the stage was for: "synchronous", "saturated", "rate", "bracket", "bisect", "repeat" or "again".
+	Purpose string `json:"purpose"`
+}
+
+// Goodput counts the requests that met every part of the SLO.
+type Goodput struct {
+	// Limit of the TTFT, in milliseconds. Null: none.
+	TTFTMs *float64 `json:"ttft_ms"`
+	// Limit of the TPOT, in milliseconds. Null: none.
+	TPOTMs *float64 `json:"tpot_ms"`
+	// Limit of the E2E latency, in milliseconds. Null: none.
+	E2EMs *float64 `json:"e2e_ms"`
+	// Completed requests that met every limit.
+	Requests uint64 `json:"requests"`
+	// Requests that met the SLO, per second of duration_s.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Requests that met the SLO, as a share of the completed and failed ones. Null: there are none.
+	Share *float64 `json:"share"`
+}
+
+// PrefixCache compares the prompt tokens that requests had in common with those that the server took from its cache.
+type PrefixCache struct {
+	// Share of the input tokens that are in a prefix shared with an earlier request of the stage, by the workload's own
+	// count. Null: input tokens are not known.
+	SharedShare *float64 `json:"shared_share"`
+	// Share of the input tokens that the server took from its cache. Null: its usage does not report it.
+	CachedShare *float64 `json:"cached_share"`
+}
+
+// Dataset describes the rows of a workload's file.
+type Dataset struct {
+	// SHA-256 of the rows.
+	SHA256 string `json:"sha256"`
+	// Number of rows.
+	Rows uint64 `json:"rows"`
+	// Rows of the file that could not be used.
+	Skipped uint64 `json:"skipped"`
+}
+
+// Preparation is what agents found out about a target.
+type Preparation struct {
+	// Number of agents that found this.
+	Agents int `json:"agents"`
+	// How prompts got their length: "token_ids", "words", "server", "usage", "file", or "own" if the workload provides
+	// the text.
+	Lengths string `json:"lengths"`
+	// Tokens that the server adds to a prompt. Null: not known.
+	TemplateTokens *uint32 `json:"template_tokens"`
+	// True if requests asked the server for exactly the output length.
+	ExactOutput bool `json:"exact_output"`
+	// How exact_output was found out: "plan", "known" or "tried". Null: it was not.
+	ExactOutputBy *string `json:"exact_output_by"`
+	// True if frames carried the running usage, as requests asked for.
+	RunningUsage bool `json:"running_usage"`
+	// Number of requests that were sent to find this out.
+	Requests uint32 `json:"requests"`
+	// Most tokens that the server accepts for prompt and output together. Null: the server does not report it.
+	MaxModelTokens *uint32 `json:"max_model_tokens"`
+	// Software of the server. Empty: not known.
+	Server string `json:"server"`
+	// Notes for a person to read.
+	Notes []string `json:"notes"`
+}
+
+// PeakConcurrency is the most requests in flight at once.
+type PeakConcurrency struct {
+	// Requests in flight.
+	Requests uint64 `json:"requests"`
+	// True if the number is exact. Otherwise it is the sum of several agents' peaks in one window: an upper bound.
+	Exact bool `json:"exact"`
+}
+
+// Steady is the part of a stage in which every agent's load was at its full level, in whole windows of 1 s.
+type Steady struct {
+	// Start, in seconds since the stage's start.
+	FromS float64 `json:"from_s"`
+	// End, in seconds since the stage's start.
+	ToS float64 `json:"to_s"`
+	// Length in seconds.
+	DurationS float64 `json:"duration_s"`
+	// Requests done per second. A completed request that was in flight here for a part of its time counts as that part.
+	RequestThroughput float64 `json:"request_throughput"`
+	// Output tokens that arrived per second. Null: the server did not report the tokens of all requests.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+}
+
+// SequenceLength compares the requested lengths with the actual ones.
+type SequenceLength struct {
+	// Length that the workload asked for. Null: it asks for no single length.
+	Asked *uint32 `json:"asked"`
+	// Actual lengths: of prompts by the server's usage, of outputs by usage or frames.
+	Seen *histogram.Summary `json:"seen"`
+	// Completed requests whose length is not the one asked for.
+	Missed uint64 `json:"missed"`
+	// Missed as a share of the completed requests whose length is known. Null: there are none.
+	MissedShare *float64 `json:"missed_share"`
+}
+
+// Streams counts connections, frames and reads.
+type Streams struct {
+	// Connections opened.
+	Connections uint64 `json:"connections"`
+	// Frames that arrived and may carry a token, no matter how their requests ended.
+	Frames uint64 `json:"frames"`
+	// Tokens of these frames by the server's running usage. Null: the running usage does not cover all of them.
+	TokensArrived *uint64 `json:"tokens_arrived"`
+	// Frames that carried a token, of completed requests.
+	TokenFrames uint64 `json:"token_frames"`
+	// Bytes of text in token_frames, encoded as JSON.
+	TextBytes uint64 `json:"text_bytes"`
+	// Reads that held several frames of one stream: the times of all but the last frame are too late.
+	CoalescedReads uint64 `json:"coalesced_reads"`
+	// Frames timed by the program's clock because the kernel gave no timestamp.
+	UnstampedFrames uint64 `json:"unstamped_frames"`
+	// Completed requests that were answered by one body although they asked for a stream.
+	WholeAnswers uint64 `json:"whole_answers"`
+	// Completed streams of several tokens that arrived in one frame.
+	InOneFrame uint64 `json:"in_one_frame"`
+	// Completed streams of several frames that all arrived in one read.
+	InOneRead uint64 `json:"in_one_read"`
+	// Completed streams that have frames without text, if nothing shows whether those frames carried a token.
+	Undecided uint64 `json:"undecided"`
+}
+
+// Latency is the short form of a distribution.
+type Latency struct {
+	// Number of values.
+	Count uint64 `json:"count"`
+	// Arithmetic mean.
+	Mean float64 `json:"mean"`
+	// Median.
+	P50 float64 `json:"p50"`
+	// 90th percentile.
+	P90 float64 `json:"p90"`
+	// 99th percentile.
+	P99 float64 `json:"p99"`
+}
+
+// Breakdown holds the numbers of one endpoint or agent.
+type Breakdown struct {
+	// Number of requests, by how they ended.
+	Requests PartRequests `json:"requests"`
+	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Output tokens of completed requests.
+	OutputTokens uint64 `json:"output_tokens"`
+	// First token - start.
+	TTFT *histogram.ShortSummary `json:"ttft_ms"`
+	// (Last - first token) / (output tokens - 1).
+	TPOT *histogram.ShortSummary `json:"tpot_ms"`
+	// Last token - start.
+	E2E *histogram.ShortSummary `json:"e2e_ms"`
+	// Failed requests by class.
+	Errors map[string]uint64 `json:"errors"`
+}
+
+// PartRequests counts the requests of a part of the stage: an endpoint, an agent or a region.
+type PartRequests struct {
+	// Measured requests that started.
+	Started uint64 `json:"started"`
+	// Started requests that completed.
+	Completed uint64 `json:"completed"`
+	// Started requests that failed.
+	Failed uint64 `json:"failed"`
+	// Started requests that were cancelled by a stop or by the end of the drain.
+	Cancelled uint64 `json:"cancelled"`
+}
+
+// EndpointResult is what was measured at one endpoint.
+type EndpointResult struct {
+	// Base URL, without a password.
+	URL string `json:"url"`
+	Breakdown
+}
+
+// RegionResult is what was measured from one region.
+type RegionResult struct {
+	// Name of the region. Empty: agents without a region.
+	Name string `json:"name"`
+	// Number of agents in the region.
+	Agents int `json:"agents"`
+	Contribution
+}
+
+// ObserverResult is what the observer of one region measured.
+type ObserverResult struct {
+	// Name of the region. Empty: agents without a region.
+	Region string `json:"region"`
+	// Names of the agents that observed from this region, as a rule one.
+	Agents []string `json:"agents"`
+	// Light load that the observer sent, in words.
+	Load string `json:"load"`
+	// What is missing of the observer's measurements, in words. The stage can be complete nevertheless.
+	Missing []string `json:"missing"`
+	// From the observer's first measured start to its last measured end, in seconds.
+	DurationS *float64 `json:"duration_s"`
+	Contribution
+}
+
+// Contribution holds what the agents of one region measured together.
+type Contribution struct {
+	// Number of requests, by how they ended.
+	Requests PartRequests `json:"requests"`
+	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
+	InputTokens *uint64 `json:"input_tokens"`
+	// Output tokens of completed requests.
+	OutputTokens uint64 `json:"output_tokens"`
+	// Completed requests per second of duration_s: that of the observer, or for a region that of the stage.
+	RequestThroughput *float64 `json:"request_throughput"`
+	// Output tokens of completed requests per second of duration_s.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
+	// Input and output tokens of completed requests per second of duration_s.
+	TotalTokenThroughput *float64 `json:"total_token_throughput"`
+	Latencies
+	// Failed requests by class.
+	Errors map[string]uint64 `json:"errors"`
+	// Connections to each endpoint, in the order of the target's endpoints.
+	Paths []PathResult `json:"paths"`
+}
+
+// PathResult is what was measured of the network path from a region to an endpoint.
+type PathResult struct {
+	// Base URL of the endpoint, without a password.
+	URL string `json:"url"`
+	// Time for DNS, TCP and TLS, of completed requests that opened a connection.
+	Connect *histogram.Summary `json:"connect_ms"`
+	// Round trip as the kernel measured it, one value per connection.
+	RTT *histogram.Summary `json:"rtt_ms"`
+}
+
+// AgentResult is what one agent measured.
+type AgentResult struct {
+	// Name of the agent.
+	Name string `json:"name"`
+	// Region of the agent.
+	Region string `json:"region"`
+	// Weight of the agent in the split.
+	Weight uint32 `json:"weight"`
+	// Why the agent's measurements are missing or end early. Null: neither is the case.
+	Failure *string `json:"failure"`
+	// When the agent joined the stage, in seconds since the stage's start. Null: it was there from the start.
+	JoinedS *float64 `json:"joined_s"`
+	// What was lost with the agent. Null: the agent was not lost.
+	Loss *Loss `json:"loss"`
+	// Actual start of the agent's load - armed start, in milliseconds. Null: the agent's totals are missing, it started
+	// no request, or it joined later.
+	StartErrorMs *float64 `json:"start_error_ms"`
+	// Uncertainty of the agent's clock against the coordinator's at the start, in milliseconds. Null: the agent's
+	// totals are missing.
+	ClockUncertaintyMs *float64 `json:"clock_uncertainty_ms"`
+	// Measured requests of the agent that were due and never sent. Null: the agent's totals are missing.
+	NeverSent *uint64 `json:"never_sent"`
+	Breakdown
+}
+
+// Loss is what the result lacks because an agent was lost.
+type Loss struct {
+	// Share of the load that the agent had, from 0 to 1.
+	Share float64 `json:"share"`
+	// Second of the stage from which on the result has nothing from the agent.
+	FromS float64 `json:"from_s"`
+	// Second of the stage until which the agent's share is missing: when other agents took it over, or the end of the
+	// stage. Null: not known.
+	ToS *float64 `json:"to_s"`
+	// True if other agents took over the agent's stripe.
+	TakenOver bool `json:"taken_over"`
+	// Second of the stage from which on requests were due that the agent never sent, if that is before from_s: its
+	// process had stalled. These requests are in the agent's never_sent. Null: there were none, or it is not known.
+	UnsentFromS *float64 `json:"unsent_from_s"`
+}

@@ -1,0 +1,193 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"buf.build/go/protoyaml"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Of makes the result of a run from its ledger.
+func Of(l *ledger.Ledger) (*Result, error) {
+	return Visit(l, func(*merge.Stage, *spatev1.StageRecord, StageResult) error { return nil })
+}
+
+// Visit is Of that also passes each merged stage to visit, in order, for files that need more than the
+// stage's result. It stops at the first error of visit.
+func Visit(l *ledger.Ledger, visit func(*merge.Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
+	run, err := l.Run()
+	if err != nil {
+		return nil, err
+	}
+	records, err := l.Stages()
+	if err != nil {
+		return nil, err
+	}
+	result := &Result{Stages: []StageResult{}}
+	for _, rec := range records {
+		stage, err := merge.Replay(l, rec)
+		if err != nil {
+			return nil, err
+		}
+		stageResult := OfStage(stage, rec)
+		result.Stages = append(result.Stages, stageResult)
+		if err := visit(stage, rec, stageResult); err != nil {
+			return nil, err
+		}
+	}
+	result.Run = runResult(run, records, result.Stages)
+	return result, nil
+}
+
+// runResult returns the result of the run as a whole.
+func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) RunResult {
+	missing := append(runMissing(run, stages), unanswered(run.GetSearches())...)
+	r := RunResult{
+		ID:            run.GetRunId(),
+		BeginTime:     timeText(run.GetBeginTime()),
+		EndTime:       timeText(run.GetEndTime()),
+		Outcome:       outcomeName(run.GetOutcome()),
+		Reason:        unlessZero(run.GetReason()),
+		Version:       run.GetVersion(),
+		Definitions:   measure.Definitions, // a ledger with other definitions cannot be opened
+		Records:       unlessZero(run.GetRecords()),
+		StagesPlanned: run.GetStages(),
+		Searches:      searchesOf(run.GetSearches()),
+		Restarts:      run.GetRestarts(),
+		Agents:        runAgents(records),
+
+		TimeCompression: unlessZero(run.GetTimeCompression()),
+
+		Complete: len(missing) == 0,
+		Missing:  missing,
+		Verdict:  verdictOfRun(run, records, stages),
+	}
+	if plan := planOf(run); plan != nil {
+		seed := plan.GetSeed()
+		r.Plan, r.Seed = unlessZero(plan.GetName()), &seed
+	}
+	return r
+}
+
+// planOf returns the plan of a run, or nil if it cannot be parsed.
+func planOf(run *spatev1.RunRecord) *spatev1.Plan {
+	plan := &spatev1.Plan{}
+	if (protoyaml.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(run.GetPlanYaml(), plan) != nil {
+		return nil
+	}
+	return plan
+}
+
+// boundOnly reports whether the number of stages in a run's record is only an upper bound: how many stages a sweep or a
+// search takes is known only at the end of the run.
+func boundOnly(run *spatev1.RunRecord) bool {
+	if run.GetEndTime() != nil {
+		return false
+	}
+	return slices.ContainsFunc(planOf(run).GetLoads(), func(l *spatev1.Load) bool {
+		return l.GetSearch() != nil ||
+			l.GetSweep() != nil
+	})
+}
+
+// runMissing returns what the run lacks to be complete, in words.
+func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
+	missing := []string{}
+	for _, lost := range run.GetDamage() {
+		missing = append(missing, "the ledger was damaged: "+lost)
+	}
+	switch run.GetOutcome() {
+	case spatev1.Outcome_OUTCOME_DONE:
+	case spatev1.Outcome_OUTCOME_STOPPED:
+		missing = append(missing, withReason("the run was stopped", run.GetReason()))
+	case spatev1.Outcome_OUTCOME_FAILED:
+		missing = append(missing, withReason("the run failed", run.GetReason()))
+	default:
+		missing = append(missing, notEnded(run))
+	}
+	if absent := int64(run.GetStages()) - int64(len(stages)); absent > 0 {
+		most := ""
+		if boundOnly(run) {
+			most = "up to "
+		}
+		missing = append(missing, fmt.Sprintf("%s%d of %d stages did not begin", most, absent, run.GetStages()))
+	}
+	for _, s := range stages {
+		for _, reason := range s.Missing {
+			missing = append(missing, fmt.Sprintf("stage %d: %s", s.Index+1, reason))
+		}
+	}
+	return missing
+}
+
+// unanswered returns, in words, which searches did not converge.
+func unanswered(searches []*spatev1.SearchRecord) (missing []string) {
+	for _, s := range searches {
+		if !s.GetConverged() {
+			missing = append(missing, withReason(fmt.Sprintf("the search of %s, %s did not converge", s.GetTarget(),
+				s.GetWorkload()), s.GetReason()))
+		}
+	}
+	return missing
+}
+
+// verdictOfRun returns the verdict on the run, or nil if no stage was judged.
+func verdictOfRun(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []StageResult) *trust.Verdict {
+	byIndex := map[uint32]trust.Verdict{}
+	for _, s := range stages {
+		byIndex[s.Index] = s.Trust.Verdict
+	}
+	return unlessZero(RunVerdict(slices.Values(records), run.GetSearches(),
+		func(rec *spatev1.StageRecord) trust.Verdict {
+			return byIndex[rec.GetStage().GetIndex()]
+		}))
+}
+
+// notEnded returns why a run has no outcome.
+func notEnded(run *spatev1.RunRecord) string {
+	if len(run.GetDamage()) > 0 {
+		return "how the run ended is not known"
+	}
+	return "the run has not ended: the coordinator died or is still at it"
+}
+
+// withReason appends a reason, if there is one.
+func withReason(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}
+
+// outcomeName returns the name of an outcome, or nil if the run has none yet.
+func outcomeName(o spatev1.Outcome) *string {
+	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
+		return nil
+	}
+	name := strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
+	return &name
+}
+
+// runAgents returns the agents of all stages, each once, sorted by name.
+func runAgents(records []*spatev1.StageRecord) []RunAgent {
+	byName := make(map[string]RunAgent)
+	for _, rec := range records {
+		for _, assigned := range rec.GetAgents() {
+			a := assigned.GetAgent()
+			byName[a.GetName()] = RunAgent{a.GetName(), a.GetRegion(), a.GetHost(), a.GetVersion(),
+				unlessZero(a.GetCores())}
+		}
+	}
+	return append([]RunAgent{}, slices.SortedFunc(maps.Values(byName), func(a, b RunAgent) int {
+		return cmp.Compare(a.Name, b.Name)
+	})...)
+}

@@ -1,0 +1,333 @@
+package results
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// sums are the merged measurements of a stage, from which its result is made.
+type sums struct{ *merge.Sums }
+
+// OfStage returns the result of the snapshots merged so far. rec is the stage's current record.
+func OfStage(merged *merge.Stage, rec *spatev1.StageRecord) (r StageResult) {
+	merged.Read(rec, func(s *merge.Sums) { r = sums{s}.result(rec) })
+	return r
+}
+
+// result returns the stage's result.
+func (s sums) result(rec *spatev1.StageRecord) StageResult {
+	missing := s.missing(rec)
+	stage := rec.GetStage()
+	r := StageResult{
+		Index:     stage.GetIndex(),
+		Target:    stage.GetTarget().GetName(),
+		Workload:  stage.GetWorkload().GetName(),
+		Load:      loadOf(stage.GetLoad()),
+		Model:     stage.GetTarget().GetModel(),
+		API:       stage.GetTarget().GetApi(),
+		Seed:      stage.GetSeed(),
+		Probe:     probeOf(stage.GetProbe()),
+		Enough:    unlessZero(rec.GetEnough()),
+		StartTime: timeText(rec.GetStartTime()),
+		Complete:  len(missing) == 0,
+		Missing:   missing,
+		Requests:  s.requests(rec),
+		Streams:   streamsOf(s.Total.Counters),
+		Reasoning: reasoningOf(s.Total),
+		VLLM:      s.vllm(),
+
+		InputTokens:         merge.InputTokens(s.Total.Counters),
+		OutputTokens:        s.Total.Counters.GetOutputTokens(),
+		OutputTokensCounted: outputTokensCounted(s.Total.Counters),
+
+		Arrivals: s.arrivals(),
+
+		PeakOutputTokenThroughput: s.peakTokens(),
+		PeakConcurrency:           s.peakConcurrency(),
+		Steady:                    s.steady(),
+
+		PrefixCache:  prefixCacheOf(s.Total.Counters),
+		Dataset:      datasetOf(stage.GetDataset()),
+		Preparations: preparationsOf(rec.GetAgents()),
+
+		Errors:        s.Total.ErrorCounts(),
+		ErrorExamples: s.Total.ErrorExamples(),
+		Endpoints:     s.endpointResults(stage.GetTarget()),
+		Agents:        s.agentResults(rec),
+
+		Latencies:      latenciesOf(s.Total),
+		StartSpread:    s.startSpread(rec),
+		Servers:        s.serverResults(),
+		ServerAccount:  s.serverAccount(),
+		DroppedRecords: s.droppedRecords(),
+	}
+	if rec.MeasuredFromNs != nil {
+		from := float64(rec.GetMeasuredFromNs()) / nanosPerSecond
+		r.MeasuredFromS = &from
+	}
+	if from, to, ok := s.Span(); ok {
+		duration := float64(to-from) / nanosPerSecond
+		r.DurationS = &duration
+	}
+	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput =
+		merge.Throughputs(s.Total.Counters, r.DurationS)
+	r.Goodput = goodputOf(stage.GetSlo(), s.Total.Counters, r.DurationS)
+	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)
+	s.addLengths(&r, stage.GetWorkload())
+	r.Trust = s.trustOf(rec, &r)
+	return r
+}
+
+// serverResults returns the server metrics of the measured part of the stage: between the first start and the last end,
+// or of the whole stage if these are not known.
+func (s sums) serverResults() []servermetrics.ServerResult {
+	first, last := uint32(0), uint32(measure.MaxWindow)
+	if from, to, ok := s.Span(); ok {
+		first, last = uint32(max(from, 0)/nanosPerSecond), uint32(max(to, 0)/nanosPerSecond)
+	}
+	return s.Servers.Results(s.Target, first, last)
+}
+
+// requests counts the stage's requests.
+func (s sums) requests(rec *spatev1.StageRecord) Requests {
+	c := s.Total.Counters
+	r := Requests{
+		Started:    c.GetStarted(),
+		Completed:  c.GetCompleted(),
+		Failed:     c.GetFailed(),
+		Cancelled:  c.GetCancelled(),
+		NeverSent:  s.neverSent(),
+		Unmeasured: c.GetUnmeasuredStarted(),
+	}
+	if load := rec.GetStage().GetLoad(); load.GetDuration() == nil {
+		r.Planned = unlessZero(load.GetRequests())
+	}
+	return r
+}
+
+// neverSent returns the number of requests never sent, or nil if an agent's totals are missing or its stripe was taken
+// over. In the latter case other agents sent an unknown part of what it did not send.
+func (s sums) neverSent() *uint64 {
+	sum := uint64(0)
+	for _, a := range s.Agents {
+		if a.Totals == nil || a.TakenOver() {
+			return nil
+		}
+		sum += a.Totals.GetNeverSent()
+	}
+	return &sum
+}
+
+// streamsOf returns the counters of connections, frames and reads.
+func streamsOf(c *spatev1.Counters) Streams {
+	s := Streams{
+		Connections:     c.GetConnections(),
+		Frames:          c.GetFrames(),
+		TokenFrames:     c.GetTokenFrames(),
+		TextBytes:       c.GetTextBytes(),
+		CoalescedReads:  c.GetCoalescedReads(),
+		UnstampedFrames: c.GetUnstampedFrames(),
+		WholeAnswers:    c.GetWholeAnswers(),
+		InOneFrame:      c.GetInOneFrame(),
+		InOneRead:       c.GetInOneRead(),
+		Undecided:       c.GetUndecided(),
+	}
+	if c.GetUncountedFrames() == 0 {
+		tokens := c.GetTokensArrived()
+		s.TokensArrived = &tokens
+	}
+	return s
+}
+
+// outputTokensCounted returns how output tokens were counted, or nil if no request completed.
+func outputTokensCounted(c *spatev1.Counters) *string {
+	counted := "mixed"
+	switch {
+	case c.GetCompleted() == 0:
+		return nil
+	case c.GetWithoutUsage() == 0:
+		counted = "usage"
+	case c.GetWithoutUsage() == c.GetCompleted():
+		counted = "frames"
+	}
+	return &counted
+}
+
+// arrivals returns the time in which measured requests started, or nil if that is not known or fewer than two requests
+// started.
+func (s sums) arrivals() *ArrivalTime {
+	first, last, ok := s.SpanTo((*spatev1.Totals).GetLastStartNs)
+	c := s.Total.Counters
+	started := float64(c.GetStarted())
+	if !ok || started < 2 || first == last {
+		return nil
+	}
+	a := &ArrivalTime{DurationS: float64(last-first) / nanosPerSecond * started / (started - 1)}
+	a.Rate = started / a.DurationS
+	a.RequestThroughput = float64(c.GetCompleted()) / a.DurationS
+	a.OutputTokenThroughput = float64(c.GetOutputTokens()) / a.DurationS
+	return a
+}
+
+// tokensIn returns how many output tokens arrived in a window, and false if that is not known. If running usage covers
+// all frames, tokens are counted as they arrived. Otherwise, if all completed requests had usage, their tokens were
+// assigned to windows after the requests had ended.
+func (s sums) tokensIn(w *merge.Window) (tokens uint64, known bool) {
+	c := s.Total.Counters
+	if c.GetUncountedFrames() == 0 {
+		return w.TokensArrived, true
+	}
+	return w.Tokens, c.GetWithoutUsage() == 0
+}
+
+// peakTokens returns the largest number of tokens in a window, or nil if the number is not known for any window.
+func (s sums) peakTokens() *float64 {
+	var peak *float64
+	for number, w := range s.Windows {
+		tokens, known := s.tokensIn(w)
+		if n := float64(tokens); known && !s.Blurred(number) && (peak == nil || n > *peak) {
+			peak = &n
+		}
+	}
+	return peak
+}
+
+// peakConcurrency returns the largest sum of the agents' peaks in a window, or nil if there is no window.
+func (s sums) peakConcurrency() *PeakConcurrency {
+	if len(s.Windows) == 0 {
+		return nil
+	}
+	p := &PeakConcurrency{Exact: len(s.Agents) == 1}
+	for number := range s.Windows {
+		p.Requests = max(p.Requests, s.InFlight(int(number)))
+	}
+	return p
+}
+
+// steady returns the rates over the whole windows in which every agent with load was steady, or nil if there is no such
+// window.
+func (s sums) steady() *Steady {
+	if first, end, ok := s.steadyWindows(); ok {
+		return s.steadyBetween(first, end)
+	}
+	return nil
+}
+
+// steadyWindows returns the whole windows in which every agent with load was steady: from first up to, but not
+// including, end. ok is false if there is none.
+func (s sums) steadyWindows() (first, end int64, ok bool) {
+	first, end, ok = s.WindowsOf(func(t *spatev1.Totals) (from, to *int64) { return t.SteadyFromNs, t.SteadyToNs })
+	if ok {
+		first, end = s.Unsplit(first, end)
+	}
+	return first, end, ok && first < end
+}
+
+// steadyBetween summarizes the windows [first, end). A request counts by the part of its time in these windows. If
+// requests take long, counting whole completions would depend on where the ends lie between waves of requests: 19.7
+// req/s instead of 24.4 was seen.
+func (s sums) steadyBetween(first, end int64) *Steady {
+	var requests, tokens uint64
+	allKnown := true
+	for number, w := range s.Windows {
+		if int64(number) >= first && int64(number) < end {
+			n, known := s.tokensIn(w)
+			requests, tokens, allKnown = requests+w.MicroRequests, tokens+n, allKnown && known
+		}
+	}
+	duration := float64(end - first)
+	steady := &Steady{
+		FromS:             float64(first),
+		ToS:               float64(end),
+		DurationS:         duration,
+		RequestThroughput: float64(requests) / microPerRequest / duration,
+	}
+	if allKnown {
+		rate := float64(tokens) / duration
+		steady.OutputTokenThroughput = &rate
+	}
+	return steady
+}
+
+// addLengths adds the sequence lengths, compared with those that the workload asked for, and the tokens per frame.
+func (s sums) addLengths(r *StageResult, w *spatev1.Workload) {
+	c := s.Total.Counters
+	r.TokensPerFrame = s.Total.Summary(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME)
+	r.ISL = SequenceLength{
+		Asked:       unlessZero(w.GetRandom().GetIsl()),
+		Seen:        s.Total.Summary(spatev1.Metric_METRIC_ISL),
+		Missed:      c.GetIslMissed(),
+		MissedShare: share(c.GetIslMissed(), c.GetIslCompared()),
+	}
+	r.OSL = SequenceLength{
+		Asked:       unlessZero(w.GetRandom().GetOsl()),
+		Seen:        s.Total.Summary(spatev1.Metric_METRIC_OSL),
+		Missed:      c.GetOslMissed(),
+		MissedShare: share(c.GetOslMissed(), c.GetCompleted()),
+	}
+}
+
+// endpointResults returns the results by endpoint.
+func (s sums) endpointResults(target *spatev1.Target) []EndpointResult {
+	results := make([]EndpointResult, 0, len(s.Endpoints))
+	for i, t := range s.Endpoints {
+		url := plans.Redacted(target.GetEndpoints()[i])
+		results = append(results, EndpointResult{URL: url, Breakdown: breakdown(t)})
+	}
+	return results
+}
+
+// Units.
+const (
+	nanosPerMs      = 1e6
+	nanosPerSecond  = 1e9
+	microPerRequest = 1e6
+)
+
+// millis converts nanoseconds to milliseconds.
+func millis(ns int64) float64 { return float64(ns) / nanosPerMs }
+
+// seconds converts a duration to seconds. It returns nil for nil.
+func seconds(d *durationpb.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	s := d.AsDuration().Seconds()
+	return &s
+}
+
+// timeText formats a time as RFC 3339 in UTC. It returns nil for nil.
+func timeText(t *timestamppb.Timestamp) *string {
+	if t == nil {
+		return nil
+	}
+	text := t.AsTime().UTC().Format(time.RFC3339Nano)
+	return &text
+}
+
+// share returns part / whole, or nil if whole is 0.
+func share(part, whole uint64) *float64 {
+	if whole == 0 {
+		return nil
+	}
+	s := float64(part) / float64(whole)
+	return &s
+}
+
+// unlessZero returns nil for a zero value, which means "not given" in the protocol's messages, and a pointer to v
+// otherwise.
+func unlessZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}

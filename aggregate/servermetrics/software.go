@@ -1,0 +1,259 @@
+package servermetrics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// software lists the names of one kind of server's metrics. Its histograms are in seconds. Metrics were renamed over
+// time: of several names, the first that counted something is used. Metrics that are not comparable are left out:
+// tgi_request_mean_time_per_token_duration includes the prefill, and SGLang's old time_per_output_token_seconds is a
+// running mean for each chunk.
+type software struct {
+	name, title                                  string
+	gateway                                      bool // it is in front of engines that may have metrics, too
+	ttft, itl, tpot, e2e, queue, prefill, decode []string
+	requests                                     []string // counters
+	cached, prompts                              []string // counters of tokens
+	cachedPerRequest, promptsPerRequest          string   // the same as histograms
+}
+
+// softwares are in the order in which they are looked for: the one nearest to the client first.
+var softwares = []software{
+	{
+		name: "dynamo", title: "Dynamo's frontend", gateway: true,
+		ttft:             []string{"dynamo_frontend_time_to_first_token_seconds"},
+		itl:              []string{"dynamo_frontend_inter_token_latency_seconds"},
+		e2e:              []string{"dynamo_frontend_request_duration_seconds"},
+		requests:         []string{"dynamo_frontend_requests_total"},
+		cachedPerRequest: "dynamo_frontend_cached_tokens", promptsPerRequest: "dynamo_frontend_input_sequence_tokens",
+	},
+	{
+		name: "vllm", title: "vLLM",
+		ttft: []string{"vllm:time_to_first_token_seconds"},
+		// vLLM V1 had the same values under both names
+		itl:  []string{"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
+		tpot: []string{"vllm:request_time_per_output_token_seconds"},
+		e2e:  []string{"vllm:e2e_request_latency_seconds"}, queue: []string{"vllm:request_queue_time_seconds"},
+		prefill: []string{"vllm:request_prefill_time_seconds"}, decode: []string{"vllm:request_decode_time_seconds"},
+		requests: []string{"vllm:request_success_total"},
+		cached:   []string{"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"},
+		prompts:  []string{"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"},
+	},
+	{
+		name: "sglang", title: "SGLang",
+		ttft: []string{"sglang:time_to_first_token_seconds"}, itl: []string{"sglang:inter_token_latency_seconds"},
+		tpot:     []string{"sglang:request_time_per_output_token_seconds"},
+		e2e:      []string{"sglang:e2e_request_latency_seconds"},
+		queue:    []string{"sglang:queue_time_seconds"},
+		requests: []string{"sglang:num_requests_total"},
+		cached:   []string{"sglang:cached_tokens_total"}, prompts: []string{"sglang:prompt_tokens_total"},
+	},
+	{
+		name: "tensorrt_llm", title: "TensorRT-LLM",
+		ttft: []string{"trtllm_time_to_first_token_seconds"}, tpot: []string{"trtllm_time_per_output_token_seconds"},
+		e2e: []string{"trtllm_e2e_request_latency_seconds"}, queue: []string{"trtllm_request_queue_time_seconds"},
+		prefill:  []string{"trtllm_request_prefill_time_seconds"},
+		decode:   []string{"trtllm_request_decode_time_seconds"},
+		requests: []string{"trtllm_request_success_total"},
+		cached:   []string{"trtllm_prompt_cached_tokens_total"}, prompts: []string{"trtllm_prompt_tokens_total"},
+	},
+	{
+		name: "tgi", title: "TGI",
+		e2e: []string{"tgi_request_duration"}, queue: []string{"tgi_request_queue_duration"},
+		requests: []string{"tgi_request_count"},
+	},
+}
+
+// accountSum is the sum of the growth of all servers of a stage. Adding is right if each request is counted by one
+// server of a kind. If several count it, the number of requests shows that.
+type accountSum struct {
+	counters   map[string]float64
+	histograms map[string]*spatev1.ServerHistogram
+	restarted  bool
+}
+
+// sumAccounts adds accounts. Histograms whose buckets differ lose their buckets.
+func sumAccounts(accounts []*spatev1.ServerAccount) accountSum {
+	sum := accountSum{counters: map[string]float64{}, histograms: map[string]*spatev1.ServerHistogram{}}
+	for _, a := range accounts {
+		sum.restarted = sum.restarted || a.GetRestarted()
+		for _, c := range a.GetCounters() {
+			sum.counters[strings.TrimSuffix(c.GetName(), "_total")] += c.GetIncrease()
+		}
+		for _, h := range a.GetHistograms() {
+			sum.histograms[h.GetName()] = addServerHistograms(sum.histograms[h.GetName()], h)
+		}
+	}
+	return sum
+}
+
+// addServerHistograms adds two histograms without changing them. The first may be nil.
+func addServerHistograms(a, b *spatev1.ServerHistogram) *spatev1.ServerHistogram {
+	if a == nil || a.GetCount() == 0 {
+		return b
+	}
+	if b.GetCount() == 0 {
+		return a
+	}
+	sum := &spatev1.ServerHistogram{Name: a.GetName(), Count: a.GetCount() + b.GetCount(), Sum: a.GetSum() + b.GetSum()}
+	if len(a.GetBounds()) > 0 && slices.Equal(a.GetBounds(), b.GetBounds()) {
+		sum.Bounds, sum.Counts = a.GetBounds(), slices.Clone(a.GetCounts())
+		for i, n := range b.GetCounts() {
+			sum.Counts[i] += n
+		}
+	}
+	return sum
+}
+
+// sides returns the kinds of servers that counted requests, the one nearest to the client first. If none counted any,
+// it returns the kinds that have metrics of requests.
+func (s accountSum) sides(c Client) (sides []side) {
+	for _, kind := range softwares {
+		if d := s.of(kind, c); d.told {
+			sides = append(sides, d)
+		}
+	}
+	if counted := slices.DeleteFunc(slices.Clone(sides),
+		func(d side) bool { return d.counted == 0 }); len(counted) > 0 {
+		return counted
+	}
+	return sides
+}
+
+// side holds what servers of one kind counted.
+type side struct {
+	software
+	accountSum
+	told    bool
+	counted uint64
+	why     string // why it cannot be compared; empty: it can be
+	note    string // what else the servers counted
+}
+
+// of returns what servers of a kind counted.
+func (s accountSum) of(kind software, c Client) side {
+	d := side{software: kind, accountSum: s}
+	for _, names := range [][]string{kind.e2e, kind.ttft} {
+		if h := d.pick(names); h != nil && !d.told {
+			d.counted, d.told = h.GetCount(), true
+		}
+	}
+	if n, ok := d.counter(kind.requests); ok && !d.told {
+		d.counted, d.told = uint64(math.Round(max(n, 0))), true
+	}
+	d.why, d.note = d.judge(c)
+	return d
+}
+
+// judge returns why a side cannot be compared with what clients measured, or which other requests it counted.
+func (d side) judge(c Client) (why, note string) {
+	switch {
+	case d.counted < c.Measured && d.restarted:
+		return fmt.Sprintf("a server was started again: its counters have %d of the %d requests measured", d.counted,
+			c.Measured), ""
+	case d.counted < c.Measured:
+		return fmt.Sprintf("the servers that were read counted %d of the %d requests measured: others served the rest, or did not answer when they "+
+			"were read; name all of them by server_metrics.urls", d.counted, c.Measured), ""
+	case d.counted > c.Sent:
+		return fmt.Sprintf("the servers counted %d requests, and this stage sent %d: others use them too, or each request goes through several of them",
+			d.counted, c.Sent), ""
+	case d.counted > c.Measured:
+		more := fmt.Sprintf("the servers counted %d requests beside the %d measured: those of a warm-up that were in flight at its end, of a cool-down, "+
+			"of observers, and failed ones", d.counted-c.Measured, c.Measured)
+		if float64(d.counted-c.Measured) > blur*float64(c.Measured) {
+			return more + "; make the measured part longer", ""
+		}
+		return "", more
+	}
+	return "", ""
+}
+
+// blur is the largest number of other requests that servers may count, as a share of the measured ones, for the means
+// of the two sides to be compared. With a tenth, other requests that are slower by a tenth move the mean by a
+// hundredth, which is the size of the differences of interest.
+const blur = 0.1
+
+// pick returns the first of the named histograms that counted something, otherwise the first that exists, or nil if
+// none exists.
+func (s accountSum) pick(names []string) (found *spatev1.ServerHistogram) {
+	for _, name := range names {
+		h := s.histograms[name]
+		if h.GetCount() > 0 {
+			return h
+		}
+		if found == nil {
+			found = h
+		}
+	}
+	return found
+}
+
+// counter returns the first of the named counters that exists.
+func (s accountSum) counter(names []string) (float64, bool) {
+	for _, name := range names {
+		if n, ok := s.counters[strings.TrimSuffix(name, "_total")]; ok {
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// cachedShare returns the share of prompt tokens that came from prefix caches, or nil if it is not known for the
+// stage's requests.
+func (d side) cachedShare() *float64 {
+	if d.why != "" {
+		return nil
+	}
+	cached, prompts := d.histograms[d.cachedPerRequest], d.histograms[d.promptsPerRequest]
+	if cached.GetCount() > 0 && cached.GetCount() == prompts.GetCount() && prompts.GetSum() > 0 {
+		share := cached.GetSum() / prompts.GetSum()
+		return &share
+	}
+	hits, told := d.counter(d.cached)
+	if queries, ok := d.counter(d.prompts); ok && queries > 0 &&
+		(told || d.name == "sglang") { // SGLang's counter does not exist before the first hit
+		share := hits / queries
+		return &share
+	}
+	return nil
+}
+
+const msPerSecond = 1000
+
+// compare compares a latency of clients with a histogram of servers. It returns nil if one of them has no values.
+func (d side) compare(client *histogram.Summary, names []string) *Comparison {
+	h := d.pick(names)
+	if client == nil || h.GetCount() == 0 {
+		return nil
+	}
+	c := &Comparison{
+		Client: *client.Short(),
+		Server: ServerLatency{
+			Count: h.GetCount(), Mean: msPerSecond * h.GetSum() / float64(h.GetCount()),
+			P50: inMs(bucketQuantile(h, 0.5)), P99: inMs(bucketQuantile(h, 0.99)),
+		},
+	}
+	if d.why == "" {
+		c.Difference = &LatencyDifference{
+			Mean: client.Mean - c.Server.Mean, P50: beyond(client.P50, c.Server.P50),
+			P99: beyond(client.P99, c.Server.P99),
+		}
+	}
+	return c
+}
+
+// mean returns the mean of a histogram in milliseconds, or nil if it has no values.
+func (d side) mean(names []string) *float64 {
+	h := d.pick(names)
+	if h.GetCount() == 0 {
+		return nil
+	}
+	mean := msPerSecond * h.GetSum() / float64(h.GetCount())
+	return &mean
+}

@@ -1,0 +1,74 @@
+package histogram
+
+// Summary summarizes values in the unit of results: milliseconds, tokens, or a ratio. It is nil where there are no
+// values.
+type Summary struct {
+	// Arithmetic mean, from the exact sum of the values.
+	Mean float64 `json:"mean"`
+	// Population standard deviation, from the exact sum of squares.
+	Std float64 `json:"std"`
+	// Smallest value, exact.
+	Min float64 `json:"min"`
+	// Largest value, exact.
+	Max float64 `json:"max"`
+	// Median. All percentiles come from the merged histogram, to 3 significant digits.
+	P50 float64 `json:"p50"`
+	// 90th percentile.
+	P90 float64 `json:"p90"`
+	// 95th percentile.
+	P95 float64 `json:"p95"`
+	// 99th percentile.
+	P99 float64 `json:"p99"`
+	// 99.9th percentile.
+	P99_9 float64 `json:"p99_9"`
+	// Number of values.
+	Count uint64 `json:"count"`
+}
+
+// ShortSummary is the short form of a summary.
+type ShortSummary struct {
+	// Number of values.
+	Count uint64 `json:"count"`
+	// Arithmetic mean.
+	Mean float64 `json:"mean"`
+	// Median.
+	P50 float64 `json:"p50"`
+	// 90th percentile.
+	P90 float64 `json:"p90"`
+	// 99th percentile.
+	P99 float64 `json:"p99"`
+}
+
+// summaryPercentiles are the percentiles of a Summary, in the order of its fields.
+var summaryPercentiles = [...]float64{50, 90, 95, 99, 99.9}
+
+// Summary summarizes the histogram, dividing its values by scale. It returns nil if the histogram is nil or has no
+// values.
+func (h *Histogram) Summary(scale float64) *Summary {
+	if h == nil || h.Count() == 0 {
+		return nil
+	}
+	var at [len(summaryPercentiles)]int64
+	h.Percentiles(summaryPercentiles[:], at[:])
+	percentile := func(i int) float64 { return float64(at[i]) / scale }
+	return &Summary{
+		Mean:  h.Mean() / scale,
+		Std:   h.Std() / scale,
+		Min:   float64(h.Min()) / scale,
+		Max:   float64(h.Max()) / scale,
+		P50:   percentile(0),
+		P90:   percentile(1),
+		P95:   percentile(2),
+		P99:   percentile(3),
+		P99_9: percentile(4),
+		Count: h.Count(),
+	}
+}
+
+// Short returns the short form. It returns nil for nil.
+func (s *Summary) Short() *ShortSummary {
+	if s == nil {
+		return nil
+	}
+	return &ShortSummary{Count: s.Count, Mean: s.Mean, P50: s.P50, P90: s.P90, P99: s.P99}
+}
