@@ -81,7 +81,7 @@ func TestWaitForOtherAgentsEndsWithTheLease(t *testing.T) {
 	c.begin(enginetest.ReadingServers(closedStage(0, e)))
 	enginetest.Eventually(t, "end of the load", func() bool { return c.waits(0) })
 	c.leave()
-	enginetest.Eventually(t, "end of the lease", func() bool { return c.agent.runner.ref() == nil })
+	enginetest.Eventually(t, "end of the lease", func() bool { return c.agent.supervisor.Ref() == nil })
 	c.comeBack(func(*spatev1.Snapshot) (string, bool) { return "", true })
 	if n, totals := enginetest.CountedRequests(t, c.account(0)), c.totals(0); n != 10 || totals.GetFailure() != "" {
 		t.Errorf("%d requests, failure %q", n, totals.GetFailure())

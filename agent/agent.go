@@ -25,6 +25,7 @@ import (
 	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/supervisor"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -42,8 +43,9 @@ type Agent struct {
 	config      Config
 	incarnation uint64
 	outbox      *outbox.Outbox
-	runner      *runner
+	supervisor      *supervisor.Supervisor
 	datasets    *ready.Datasets
+	limits      ready.Limits
 
 	heartbeats atomic.Uint64            // sent so far
 	welcomed   atomic.Uint64            // sessions so far
@@ -66,27 +68,22 @@ func New(c Config) (*Agent, error) {
 	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &ready.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
 		Log: c.Logger}}
 	a.outbox = outbox.New(c.Name, a.incarnation, outbox.DefaultLimit)
-	a.runner = &runner{
-		resources: &ready.Resources{
-			Limits: ready.Limits{
-				MaxStreams:      c.MaxStreams,
-				MaxRate:         c.MaxRate,
-				AgentsInProcess: c.AgentsInProcess,
-				Targets:         allowed,
-				Resolver:        net.DefaultResolver,
-				Sources:         sources,
-			},
-			Datasets: a.datasets,
-			Logger:   c.Logger,
-			Name:     c.Name,
-			Capacity: c.Capacity,
-			Answers:  stream.NewMemory(answerBytes),
-		},
-		outbox:       a.outbox,
-		logger:       c.Logger,
-		newWatch:     c.NewWatch,
-		heartbeatNow: make(chan struct{}, 1),
+	a.limits = ready.Limits{
+		MaxStreams:      c.MaxStreams,
+		MaxRate:         c.MaxRate,
+		AgentsInProcess: c.AgentsInProcess,
+		Targets:         allowed,
+		Resolver:        net.DefaultResolver,
+		Sources:         sources,
 	}
+	a.supervisor = supervisor.New(&ready.Resources{
+		Limits:   a.limits,
+		Datasets: a.datasets,
+		Logger:   c.Logger,
+		Name:     c.Name,
+		Capacity: c.Capacity,
+		Answers:  stream.NewMemory(answerBytes),
+	}, a.outbox, c.NewWatch)
 	return a, nil
 }
 
@@ -105,8 +102,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.stayConnected(link)
 	}()
 	<-ctx.Done()
-	a.runner.close("the agent was shut down")
-	a.runner.work.Wait()
+	a.supervisor.Close("the agent was shut down")
+	a.supervisor.Wait()
 	left := a.deliver()
 	unlink()
 	<-gone
@@ -136,7 +133,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		Version:    a.config.Version,
 		Host:       host,
 		Weight:     cmp.Or(a.config.Weight, 1),
-		MaxStreams: a.runner.resources.Limits.Advertised(ready.CountFiles()),
+		MaxStreams: a.limits.Advertised(ready.CountFiles()),
 		MaxRate:    a.config.MaxRate,
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
 

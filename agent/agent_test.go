@@ -143,7 +143,7 @@ func TestLeaseEndsTheLoad(t *testing.T) {
 	c.begin(endless(e))
 	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 0 })
 	c.leave()
-	enginetest.Eventually(t, "the end of the load", func() bool { return c.agent.runner.ref() == nil })
+	enginetest.Eventually(t, "the end of the load", func() bool { return c.agent.supervisor.Ref() == nil })
 	c.comeBack(c.answer)
 	totals := c.totals(0)
 	if !strings.Contains(totals.GetFailure(), "longer than the lease of 1s") ||

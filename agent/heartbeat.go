@@ -58,7 +58,7 @@ func (b *beats) answered(number uint64) (at clock.Instant, known bool) {
 	return 0, false
 }
 
-// heartbeats sends a heartbeat at once, then every interval, and whenever the runner requests one.
+// heartbeats sends a heartbeat at once, then every interval, and whenever the supervisor requests one.
 func (s *session) heartbeats(interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -71,7 +71,7 @@ func (s *session) heartbeats(interval time.Duration) error {
 		}
 		select {
 		case <-tick.C:
-		case <-s.agent.runner.heartbeatNow:
+		case <-s.agent.supervisor.HeartbeatRequests():
 		case <-s.ctx.Done():
 			return s.ctx.Err()
 		}
@@ -82,9 +82,9 @@ func (s *session) heartbeats(interval time.Duration) error {
 func (s *session) heartbeat() *spatev1.Heartbeat {
 	h := &spatev1.Heartbeat{
 		Number:           s.agent.heartbeats.Add(1),
-		InFlight:         s.agent.runner.inFlight(),
+		InFlight:         s.agent.supervisor.InFlight(),
 		UnackedSnapshots: uint32(s.agent.outbox.Waiting()),
-		Ended:            s.agent.runner.endedRef(),
+		Ended:            s.agent.supervisor.EndedRef(),
 	}
 	cpu, at := cpuTime(), clock.Now()
 	if passed := at.Sub(s.lastAt); passed > 0 {

@@ -40,6 +40,6 @@ func (s *session) push(service spatev1.MetricsServiceClient) error {
 func (s *session) answered(m *spatev1.PushResponse) {
 	snapshot := s.agent.outbox.Answered(m.GetKey())
 	if snapshot != nil && m.GetRefused() != "" {
-		s.agent.runner.refused(snapshot, m.GetRefused())
+		s.agent.supervisor.Refused(snapshot, m.GetRefused())
 	}
 }

@@ -48,7 +48,7 @@ func (a *Agent) stayConnected(ctx context.Context) {
 
 // longestPause returns the longest pause for now.
 func (a *Agent) longestPause() time.Duration {
-	if a.runner.ref() != nil {
+	if a.supervisor.Ref() != nil {
 		return maxRetryPauseBusy
 	}
 	return maxRetryPause

@@ -10,17 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent/enginetest"
-	"github.com/spate-load/spate/agent/ready"
-	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// later returns another revision of an assignment.
-func later(ref *spatev1.AssignmentRef, revision uint32) *spatev1.AssignmentRef {
-	r := proto.CloneOf(ref)
-	r.Revision = revision
-	return r
-}
 
 // applied returns the agent's next message, which must be that a revision was applied.
 func (c *coordinator) applied(ref *spatev1.AssignmentRef) {
@@ -39,10 +30,10 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
 	c.assign(a)
 	c.applied(a.GetRef())
-	c.revise(later(a.GetRef(), 3), &spatev1.Stripe{Weights: []uint32{1}})
-	c.applied(later(a.GetRef(), 3))
-	c.revise(later(a.GetRef(), 2), a.GetStripe()) // late: it changes nothing
-	c.applied(later(a.GetRef(), 2))
+	c.revise(enginetest.AtRevision(a.GetRef(), 3), &spatev1.Stripe{Weights: []uint32{1}})
+	c.applied(enginetest.AtRevision(a.GetRef(), 3))
+	c.revise(enginetest.AtRevision(a.GetRef(), 2), a.GetStripe()) // late: it changes nothing
+	c.applied(enginetest.AtRevision(a.GetRef(), 2))
 	c.arm(a.GetRef())
 	if totals := c.totals(0); totals.GetCounters().GetCompleted() != 40 {
 		t.Errorf("totals %v", totals)
@@ -52,34 +43,9 @@ func TestRevisionBeforeTheStart(t *testing.T) {
 			t.Errorf("measured under revision %d", s.GetRevision())
 		}
 	}
-	c.revise(later(a.GetRef(), 4), &spatev1.Stripe{Weights: []uint32{1}})
+	c.revise(enginetest.AtRevision(a.GetRef(), 4), &spatev1.Stripe{Weights: []uint32{1}})
 	if reason := c.next().GetRejected().GetReason(); reason != "this agent's load of stage 1 of run run has ended" {
 		t.Errorf("reason %q", reason)
-	}
-}
-
-// A revision that comes during the preparation is part of the resulting stage.
-func TestRevisionWhilePreparing(t *testing.T) {
-	r := runnerOf(t, ready.Limits{}, 1<<20)
-	e := enginetest.New(t, 0, 0)
-	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
-	said := make(answers, 4)
-	asked := &assignment{ref: a.GetRef(), responder: said, cancel: func() {}, helloSent: clock.Now()}
-	r.current = asked
-	r.revise(&spatev1.Revise{Ref: later(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
-	s, err := ready.Prepare(t.Context(), a, r.resources)
-	r.prepared(asked, s, err)
-	if got := <-said; got != "applied" || s.Closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
-		t.Errorf("%s, %d slots, revision %d", got, s.Closed.Slots(), asked.ref.GetRevision())
-	}
-}
-
-func TestRevisionOfAnotherStage(t *testing.T) {
-	r := runnerOf(t, ready.Limits{}, 1<<20)
-	said := make(answers, 1)
-	r.revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
-	if got := <-said; got != "stage 5 of run x was revised, but is not assigned" {
-		t.Error(got)
 	}
 }
 
@@ -93,7 +59,7 @@ func TestRepeatedMessages(t *testing.T) {
 		WarmupUntilSteady: durationpb.New(time.Minute)}, e), 0)
 	measure := func() {
 		c.send(&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Measure{Measure: &spatev1.Measure{
-			Ref: later(a.GetRef(), 0), FromNs: int64(time.Millisecond),
+			Ref: enginetest.AtRevision(a.GetRef(), 0), FromNs: int64(time.Millisecond),
 		}}})
 	}
 	for range 2 {
@@ -110,7 +76,7 @@ func TestRepeatedMessages(t *testing.T) {
 	c.assign(a)
 	c.applied(a.GetRef())
 	for range 2 {
-		c.stop(later(a.GetRef(), 0))
+		c.stop(enginetest.AtRevision(a.GetRef(), 0))
 	}
 	totals := c.totals(0)
 	if !totals.GetStopped() || totals.GetFailure() != "" || totals.GetCounters().GetStarted() == 0 {
@@ -243,8 +209,8 @@ func TestLongRevisionsAreHeard(t *testing.T) {
 				FromNs: int64(time.Minute)})
 		}
 	}
-	c.revise(later(a.GetRef(), 2), stripe)
+	c.revise(enginetest.AtRevision(a.GetRef(), 2), stripe)
 	begin := time.Now()
-	c.applied(later(a.GetRef(), 2))
+	c.applied(enginetest.AtRevision(a.GetRef(), 2))
 	t.Logf("%d bytes, applied in %v", proto.Size(stripe), time.Since(begin))
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/spate-load/spate/agent/supervisor"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -51,6 +52,7 @@ type session struct {
 	heard         atomic.Int64 // when the last message came
 	messages      chan *spatev1.ConnectResponse
 	disconnecting chan error // why the session must end
+	answers       answers
 
 	sending sync.Mutex // a stream allows one sender at a time
 }
@@ -87,8 +89,8 @@ func (a *Agent) connect(ctx context.Context, welcomed func(*spatev1.Welcome)) er
 
 // serveSession introduces the agent and follows the coordinator's messages until a connection breaks.
 func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, welcomed func(*spatev1.Welcome)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	group, ctx := errgroup.WithContext(ctx)
 	service := spatev1.NewControlServiceClient(conn)
 	control, err := service.Connect(ctx)
@@ -98,15 +100,20 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	s := &session{
 		agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(),
 		messages: make(chan *spatev1.ConnectResponse, maxMessages), disconnecting: make(chan error, 1),
+		answers: answers{added: make(chan struct{}, 1)},
 	}
-	s.clock.init(a.runner.clockStoodStill)
+	s.clock.init(a.supervisor.ClockStoodStill)
 	greeted := clock.Now()
+	late := time.AfterFunc(welcomeTimeout, func() { cancel(errNoWelcome) })
 	terms, err := s.hello()
+	if !late.Stop() {
+		return errNoWelcome
+	}
 	if err != nil {
 		return err
 	}
 	welcomed(terms)
-	a.runner.setTerms(greeted, cmp.Or(max(0, terms.GetLease().AsDuration()), defaultLease))
+	a.supervisor.SetTerms(greeted, cmp.Or(max(0, terms.GetLease().AsDuration()), defaultLease))
 	a.welcomed.Add(1)
 	now := clockNow(s.clock.now)
 	a.clock.Store(&now)
@@ -118,6 +125,7 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	s.markHeard()
 	group.Go(s.receive)
 	group.Go(s.handleAll)
+	group.Go(s.sendAnswers)
 	group.Go(s.awaitDisconnect)
 	group.Go(func() error { return s.watchSilence(silenceLimit(interval)) })
 	group.Go(func() error { return s.heartbeats(interval) })
@@ -126,9 +134,12 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	return group.Wait()
 }
 
+// errNoWelcome ends a session whose Hello is not answered in time.
+var errNoWelcome = fmt.Errorf("no answer to Hello in %v", welcomeTimeout)
+
 // hello introduces the agent and waits for the coordinator's terms.
 func (s *session) hello() (*spatev1.Welcome, error) {
-	resume, armed := s.agent.runner.resumeState()
+	resume, armed := s.agent.supervisor.ResumeState()
 	err := s.send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
 		Protocol: protocol, Definitions: measure.Definitions, Agent: s.agent.describe(),
 		Incarnation: s.agent.incarnation, Resume: resume, Armed: armed,
@@ -136,30 +147,15 @@ func (s *session) hello() (*spatev1.Welcome, error) {
 	if err != nil && !errors.Is(err, io.EOF) { // if the stream was refused, Recv returns the reason
 		return nil, err
 	}
-	type reply struct {
-		message *spatev1.ConnectResponse
-		err     error
+	m, err := s.control.Recv()
+	switch {
+	case err != nil:
+		return nil, err
+	case m.GetWelcome() == nil:
+		return nil, errors.New("the answer to Hello was not Welcome: check that it is a Spate coordinator of this " +
+			"version")
 	}
-	replies := make(chan reply, 1)
-	go func() {
-		m, err := s.control.Recv()
-		replies <- reply{m, err}
-	}()
-	select {
-	case r := <-replies:
-		if r.err != nil {
-			return nil, r.err
-		}
-		if r.message.GetWelcome() == nil {
-			return nil, errors.New("the answer to Hello was not Welcome: check that it is a Spate coordinator of " +
-				"this version")
-		}
-		return r.message.GetWelcome(), nil
-	case <-time.After(welcomeTimeout):
-		return nil, fmt.Errorf("no answer to Hello in %v", welcomeTimeout)
-	case <-s.ctx.Done():
-		return nil, s.ctx.Err()
-	}
+	return m.GetWelcome(), nil
 }
 
 // send sends a message on the control stream.
@@ -206,10 +202,10 @@ func (s *session) receive() error {
 // renewed handles the answer to a heartbeat.
 func (s *session) renewed(m *spatev1.Renewed) {
 	if sent, known := s.beats.answered(m.GetNumber()); known {
-		s.agent.runner.renewLease(sent)
+		s.agent.supervisor.RenewLease(sent)
 	}
 	if m.GetAllEnded() {
-		s.agent.runner.allEnded()
+		s.agent.supervisor.AllEnded()
 	}
 }
 
@@ -227,50 +223,39 @@ func (s *session) handleAll() error {
 
 // handle handles one message.
 func (s *session) handle(m *spatev1.ConnectResponse) {
-	runner := s.agent.runner
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectResponse_Assign:
 		s.clock.probeOften()
-		runner.assign(m.Assign, s)
+		s.agent.supervisor.Assign(m.Assign, s)
 	case *spatev1.ConnectResponse_Revise:
-		runner.revise(m.Revise, s)
+		s.agent.supervisor.Revise(m.Revise, s)
 	case *spatev1.ConnectResponse_Arm:
 		s.arm(m.Arm)
 	case *spatev1.ConnectResponse_Stop:
-		s.agent.config.Logger.Info("stopping", "assignment", describe(m.Stop.GetRef()), "reason", m.Stop.GetReason())
-		runner.stop(m.Stop)
+		s.agent.config.Logger.Info("stopping", "assignment", supervisor.Describe(m.Stop.GetRef()), "reason", m.Stop.GetReason())
+		s.agent.supervisor.Stop(m.Stop)
 	case *spatev1.ConnectResponse_Measure:
-		runner.measure(m.Measure)
+		s.agent.supervisor.Measure(m.Measure)
 	}
 }
 
-// arm converts the start to this machine's clock, as soon as the coordinator's clock is known. After a reconnect that
-// takes a moment.
+// arm converts the start to this machine's clock. It blocks until the coordinator's clock is known, which after a
+// reconnect takes a moment, or until the session ends: the coordinator then repeats the message over the next one.
 func (s *session) arm(m *spatev1.Arm) {
 	select {
 	case <-s.clock.settled:
-		s.armNow(m)
-	default:
-		go func() {
-			select {
-			case <-s.clock.settled:
-				s.armNow(m)
-			case <-s.ctx.Done(): // the coordinator repeats the message over the next connection
-			}
-		}()
+	case <-s.ctx.Done():
+		return
 	}
-}
-
-func (s *session) armNow(m *spatev1.Arm) {
 	start, uncertainty, known := s.clock.toLocal(clock.Instant(m.GetStartClockNs()))
 	if !known {
 		return // the session is about to end
 	}
 	// The start on both clocks, in nanoseconds: where two machines' clocks can be compared, so can their starts.
-	s.agent.config.Logger.Debug("armed", "assignment", describe(m.GetRef()),
+	s.agent.config.Logger.Debug("armed", "assignment", supervisor.Describe(m.GetRef()),
 		"coordinator_clock_ns", m.GetStartClockNs(), "clock_ns", int64(start),
 		"uncertainty", uncertainty)
-	if err := s.agent.runner.arm(m.GetRef(), start, uncertainty); err != nil {
+	if err := s.agent.supervisor.Arm(m.GetRef(), start, uncertainty); err != nil {
 		s.disconnect(err)
 	}
 }
@@ -291,34 +276,5 @@ func (s *session) awaitDisconnect() error {
 		return why
 	case <-s.ctx.Done():
 		return s.ctx.Err()
-	}
-}
-
-// applied tells the coordinator that an assignment is ready. It waits until the clock is known, because the start
-// depends on it.
-func (s *session) applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation) {
-	select {
-	case <-s.clock.settled:
-	case <-s.ctx.Done():
-		return
-	}
-	o, _ := s.clock.now()
-	s.respond(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
-		Ref: ref, ClockOffsetNs: o.Nanos, ClockUncertaintyNs: o.Uncertainty.Nanoseconds(), Preparation: found,
-	}}})
-}
-
-// rejected tells the coordinator why an assignment was rejected.
-func (s *session) rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string) {
-	s.agent.config.Logger.Info("assignment rejected", "assignment", describe(ref), "reason", reason)
-	s.respond(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
-		Ref: ref, Reason: reason, Kind: kind,
-	}}})
-}
-
-// respond sends a message and only logs an error: a broken stream ends the session anyway.
-func (s *session) respond(m *spatev1.ConnectRequest) {
-	if err := s.send(m); err != nil {
-		s.agent.config.Logger.Debug("answer not sent", "error", err)
 	}
 }

@@ -29,7 +29,7 @@ type Stats struct {
 // Stats returns the agent's current state. It may be called at any time, and does not block for long.
 func (a *Agent) Stats() Stats {
 	s := Stats{
-		Sessions: a.welcomed.Load(), InFlight: a.runner.inFlight(), Assigned: a.runner.ref() != nil,
+		Sessions: a.welcomed.Load(), InFlight: a.supervisor.InFlight(), Assigned: a.supervisor.Ref() != nil,
 		Unacked: a.outbox.Waiting(), UnackedBytes: a.outbox.Size(),
 	}
 	s.Merges, s.DroppedRows = a.outbox.Losses()

@@ -25,8 +25,8 @@ func TestTakeoverUnderWay(t *testing.T) {
 		{FromRank: 1, Weights: []uint32{1}, FromNs: int64(2 * time.Second)},
 	}}
 	for range 2 {
-		c.revise(later(a.GetRef(), 2), taken)
-		c.applied(later(a.GetRef(), 2))
+		c.revise(enginetest.AtRevision(a.GetRef(), 2), taken)
+		c.applied(enginetest.AtRevision(a.GetRef(), 2))
 	}
 	c.leave()
 	c.comeBack(c.answer)
@@ -34,7 +34,7 @@ func TestTakeoverUnderWay(t *testing.T) {
 		t.Errorf("resumes revision %d", revision)
 	}
 	again := a
-	again.Ref, again.Stripe = later(a.GetRef(), 3), taken
+	again.Ref, again.Stripe = enginetest.AtRevision(a.GetRef(), 3), taken
 	c.assign(again) // as after a restart of the coordinator
 	c.applied(again.GetRef())
 	totals := c.totals(0)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -203,4 +205,11 @@ func CountedRequests(t testing.TB, accounts []*spatev1.ServerAccount) uint64 {
 		t.Fatalf("%v", accounts)
 	}
 	return accounts[0].GetHistograms()[0].GetCount()
+}
+
+// AtRevision returns another revision of an assignment.
+func AtRevision(ref *spatev1.AssignmentRef, revision uint32) *spatev1.AssignmentRef {
+	r := proto.CloneOf(ref)
+	r.Revision = revision
+	return r
 }

@@ -78,6 +78,7 @@ func (l *Load) endDrain() {
 			t.Stop()
 		}
 	}
+	l.timeEnd = 0 // timeOver may be waiting for the lock
 	l.stopTaking()
 	l.stopStarting()
 	l.cancel()

@@ -499,3 +499,36 @@ func resourcesIn(dir string) *ready.Resources {
 	r.Datasets.Dir = dir
 	return r
 }
+
+// The supervisor's lock comes before the load's locks: it is held while the load is told something, and taken by Emit.
+// So no such call may wait for an Emit.
+func TestCallsDoNotWaitForEmit(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed": {Concurrency: 1, Requests: 1},
+		"open":   {Rate: 1000, Arrival: "constant", Requests: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(load, e), 0),
+				resourcesOf(ready.Limits{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			emitting, told := make(chan struct{}), make(chan struct{})
+			l := New(s, Config{Start: clock.Now(), Emit: func(*spatev1.Snapshot) { close(emitting); <-told }})
+			ended := make(chan struct{})
+			go func() { defer close(ended); l.Run() }()
+			<-emitting
+			l.Measure(0)
+			l.SetFence(clock.Now())
+			l.InFlight()
+			l.AwaitsOthers()
+			l.EndWait()
+			l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, "told")
+			l.Stop(true, true)
+			close(told)
+			<-ended
+		})
+	}
+}

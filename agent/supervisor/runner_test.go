@@ -1,4 +1,4 @@
-package agent
+package supervisor
 
 import (
 	"log/slog"
@@ -16,15 +16,15 @@ import (
 
 // A load continues while nobody takes its measurements, and is complete once they are taken.
 func TestFullOutboxEndsNothing(t *testing.T) {
-	r := runnerOf(t, ready.Limits{}, 100)
-	answers := make(answers, 1)
+	r := supervisorOf(t, ready.Limits{}, 100)
+	said := make(said, 1)
 	e := enginetest.New(t, time.Millisecond, 0)
 	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(2500 * time.Millisecond)}, e), 0)
-	r.assign(a, answers)
-	if got := <-answers; got != "applied" {
+	r.Assign(a, said)
+	if got := <-said; got != "applied" {
 		t.Fatal(got)
 	}
-	if err := r.arm(a.GetRef(), clock.Now(), 0); err != nil {
+	if err := r.Arm(a.GetRef(), clock.Now(), 0); err != nil {
 		t.Fatal(err)
 	}
 	r.work.Wait()
@@ -44,23 +44,20 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 	}
 }
 
-// runnerOf returns a runner in a session that was just welcomed.
-func runnerOf(t *testing.T, l ready.Limits, outboxLimit int) *runner {
-	r := &runner{
-		resources: &ready.Resources{Limits: l, Datasets: &ready.Datasets{}, Logger: slog.New(slog.DiscardHandler)},
-		outbox:    outbox.New("a", 1, outboxLimit),
-		logger:    slog.New(slog.DiscardHandler),
-	}
-	r.setTerms(clock.Now(), time.Minute)
-	t.Cleanup(func() { r.close("the test is over"); r.work.Wait() })
+// supervisorOf returns a supervisor in a session that was just welcomed.
+func supervisorOf(t *testing.T, l ready.Limits, outboxLimit int) *Supervisor {
+	r := New(&ready.Resources{Limits: l, Datasets: &ready.Datasets{}, Logger: slog.New(slog.DiscardHandler)},
+		outbox.New("a", 1, outboxLimit), nil)
+	r.SetTerms(clock.Now(), time.Minute)
+	t.Cleanup(func() { r.Close("the test is over"); r.work.Wait() })
 	return r
 }
 
-// answers stands in for a session.
-type answers chan string
+// said stands in for a session.
+type said chan string
 
-func (a answers) applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
+func (a said) Applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
 
-func (a answers) rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
+func (a said) Rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
 	a <- reason
 }

@@ -1,4 +1,4 @@
-package agent
+package supervisor
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 // maxStartDistance bounds how far from now a start may be: no stage is planned that far ahead or lasts that long.
 const maxStartDistance = 10 * 365 * 24 * time.Hour
 
-// arm sets the start of the assignment, on this machine's clock, and begins to wait for it. Arming twice changes
+// Arm sets the start of the assignment, on this machine's clock, and begins to wait for it. Arming twice changes
 // nothing. The error says what the coordinator has wrong about this agent.
-func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
+func (r *Supervisor) Arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertainty time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := r.current
@@ -23,13 +23,13 @@ func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertaint
 	case r.closed || a == nil && r.finished != nil && sameStage(r.finished.ref, ref):
 		return nil
 	case a == nil || !sameStage(a.ref, ref):
-		return fmt.Errorf("%s was armed, but is not assigned", describe(ref))
+		return fmt.Errorf("%s was armed, but is not assigned", Describe(ref))
 	case a.ready == nil:
-		return fmt.Errorf("%s was armed before it was ready", describe(ref))
+		return fmt.Errorf("%s was armed before it was ready", Describe(ref))
 	case a.load != nil:
 		return nil
 	case clock.Until(start) > maxStartDistance || clock.Until(start) < -maxStartDistance:
-		return fmt.Errorf("%s was armed for a start %v from now", describe(ref), clock.Until(start))
+		return fmt.Errorf("%s was armed for a start %v from now", Describe(ref), clock.Until(start))
 	}
 	c := executor.Config{
 		Start: start, Uncertainty: uncertainty, NewWatch: r.newWatch,
@@ -53,7 +53,7 @@ func (r *runner) arm(ref *spatev1.AssignmentRef, start clock.Instant, uncertaint
 
 // emit puts a snapshot of an assignment into the outbox. The assignment is over with its totals, and the next one may
 // start.
-func (r *runner) emit(a *assignment, s *spatev1.Snapshot) {
+func (r *Supervisor) emit(a *assignment, s *spatev1.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.logPressure(a, r.outbox.Add(a.ref, s))
@@ -68,20 +68,20 @@ func (r *runner) emit(a *assignment, s *spatev1.Snapshot) {
 }
 
 // logPressure logs once for an assignment that the outbox is too small. The caller holds r.mu.
-func (r *runner) logPressure(a *assignment, p outbox.Pressure) {
+func (r *Supervisor) logPressure(a *assignment, p outbox.Pressure) {
 	if a.pressureLogged || p == (outbox.Pressure{}) {
 		return
 	}
 	a.pressureLogged = true
 	r.logger.Warn("the coordinator receives measurements too slowly: windows are merged, and request rows are "+
 		"dropped if merging is not enough",
-		"assignment", describe(a.ref), "waiting_bytes", r.outbox.Size(), "limit_bytes", r.outbox.Limit(),
+		"assignment", Describe(a.ref), "waiting_bytes", r.outbox.Size(), "limit_bytes", r.outbox.Limit(),
 		"dropped_rows", p.Rows)
 }
 
-// measure sets when measuring begins for the current assignment, before its start or after. It may be called again, to
+// Measure sets when measuring begins for the current assignment, before its start or after. It may be called again, to
 // no effect. It ignores an assignment that is not current.
-func (r *runner) measure(m *spatev1.Measure) {
+func (r *Supervisor) Measure(m *spatev1.Measure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, from := r.current, time.Duration(m.GetFromNs())
@@ -94,15 +94,15 @@ func (r *runner) measure(m *spatev1.Measure) {
 	}
 }
 
-// clockStoodStill ends a load that was armed before this machine's clock stood still: the load would continue in
+// ClockStoodStill ends a load that was armed before this machine's clock stood still: the load would continue in
 // windows that are over for all others.
-func (r *runner) clockStoodStill(leap time.Duration) {
+func (r *Supervisor) ClockStoodStill(leap time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current == nil || r.current.load == nil || r.current.ending {
 		return
 	}
-	r.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", describe(r.current.ref))
+	r.logger.Warn("this machine's clock stood still: draining", "for", leap, "assignment", Describe(r.current.ref))
 	r.finish(func(l *executor.Load) {
 		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("this machine's clock stood still for %v, as after a suspend: later measurements would "+
@@ -110,8 +110,8 @@ func (r *runner) clockStoodStill(leap time.Duration) {
 	})
 }
 
-// stop ends an assignment because the coordinator said so, or drops one that waits.
-func (r *runner) stop(m *spatev1.Stop) {
+// Stop ends an assignment because the coordinator said so, or drops one that waits.
+func (r *Supervisor) Stop(m *spatev1.Stop) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next != nil && sameStage(r.next.assign.GetRef(), m.GetRef()) {
@@ -120,8 +120,8 @@ func (r *runner) stop(m *spatev1.Stop) {
 	r.end(m.GetRef(), func(l *executor.Load) { l.Stop(m.GetImmediately(), m.GetEnough()) })
 }
 
-// refused ends the assignment of a snapshot that the coordinator refused: its result cannot become complete.
-func (r *runner) refused(s *spatev1.Snapshot, reason string) {
+// Refused ends the assignment of a snapshot that the coordinator refused: its result cannot become complete.
+func (r *Supervisor) Refused(s *spatev1.Snapshot, reason string) {
 	ref := &spatev1.AssignmentRef{RunId: s.GetKey().GetRunId(), StageIndex: s.GetStageIndex(),
 		Revision: s.GetRevision()}
 	r.mu.Lock()
@@ -135,7 +135,7 @@ func (r *runner) refused(s *spatev1.Snapshot, reason string) {
 
 // logRefused logs once for an assignment that a snapshot was refused, because all later ones will be, too. The caller
 // holds r.mu.
-func (r *runner) logRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reason string) {
+func (r *Supervisor) logRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, reason string) {
 	for _, a := range []*assignment{r.current, r.finished} {
 		if a == nil || !sameStage(a.ref, ref) {
 			continue
@@ -145,13 +145,13 @@ func (r *runner) logRefused(ref *spatev1.AssignmentRef, s *spatev1.Snapshot, rea
 		}
 		a.refusalLogged = true
 	}
-	r.logger.Error("snapshot refused: the stage cannot be complete", "assignment", describe(ref),
+	r.logger.Error("snapshot refused: the stage cannot be complete", "assignment", Describe(ref),
 		"window", s.GetWindow(),
 		"sequence", s.GetKey().GetSequence(), "reason", reason)
 }
 
-// close ends the current assignment, and accepts nothing more.
-func (r *runner) close(reason string) {
+// Close ends the current assignment, and accepts nothing more.
+func (r *Supervisor) Close(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
@@ -160,20 +160,20 @@ func (r *runner) close(reason string) {
 	}
 	if next := r.next; next != nil {
 		r.next = nil
-		go next.responder.rejected(next.assign.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, reason)
+		next.responder.Rejected(next.assign.GetRef(), spatev1.FailureKind_FAILURE_KIND_AGENT, reason)
 	}
 	r.finish(func(l *executor.Load) { l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, true, reason) })
 }
 
 // end ends the assignment if it is the current one. The caller holds r.mu.
-func (r *runner) end(ref *spatev1.AssignmentRef, stop func(*executor.Load)) {
+func (r *Supervisor) end(ref *spatev1.AssignmentRef, stop func(*executor.Load)) {
 	if r.current != nil && sameStage(r.current.ref, ref) {
 		r.finish(stop)
 	}
 }
 
 // finish stops the load, or drops an assignment that has no load. The caller holds r.mu.
-func (r *runner) finish(stop func(*executor.Load)) {
+func (r *Supervisor) finish(stop func(*executor.Load)) {
 	if r.current != nil && r.current.load != nil {
 		r.current.ending = true
 		stop(r.current.load)

@@ -1,4 +1,14 @@
-package agent
+// Package supervisor holds the one assignment that an agent works on, whatever becomes of the connection: it prepares the
+// stage, arms its load, and ends the load with the coordinator's lease.
+//
+// Locks are taken in this order, and no lock of a later line is held when one of an earlier line is taken:
+//
+//	executor.Load.revising    held while a stripe is revised, and while an open loop starts a request
+//	supervisor.Supervisor.mu  not held while a load is revised, because the load keeps emitting
+//	executor.Load.mu, the locks of the schedule, the recorder's gauge, the outbox
+//
+// A load calls Emit and Expire, which take the supervisor's lock, without holding a lock of its own.
+package supervisor
 
 import (
 	"context"
@@ -16,16 +26,16 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// runner holds the one assignment the agent works on:
+// Supervisor holds the one assignment the agent works on:
 //
 //	assign -> preparing -> ready -> arm -> under way -> over
 //	              |          |
 //	           rejected   replaced by another, stopped, or dropped
 //
-// A runner outlives sessions: a load under way continues without the coordinator for its lease. The coordinator may
-// repeat a message after a broken connection or its own restart; the runner answers each repetition and acts once. A
-// runner is safe for concurrent use.
-type runner struct {
+// A supervisor outlives sessions: a load under way continues without the coordinator for its lease. The coordinator may
+// repeat a message after a broken connection or its own restart; it answers each repetition and acts once. A
+// Supervisor is safe for concurrent use.
+type Supervisor struct {
 	resources    *ready.Resources
 	outbox       *outbox.Outbox
 	logger       *slog.Logger
@@ -43,10 +53,22 @@ type runner struct {
 	work     sync.WaitGroup // preparations and loads
 }
 
-// assignment is what the agent works on. The runner's lock guards its fields.
+// New returns a supervisor without an assignment. It logs to the logger of the resources. newWatch is for executor.Config.
+func New(resources *ready.Resources, o *outbox.Outbox, newWatch func() executor.Watch) *Supervisor {
+	return &Supervisor{resources: resources, outbox: o, logger: resources.Logger, newWatch: newWatch,
+		heartbeatNow: make(chan struct{}, 1)}
+}
+
+// HeartbeatRequests signals when a heartbeat must be sent before its time.
+func (r *Supervisor) HeartbeatRequests() <-chan struct{} { return r.heartbeatNow }
+
+// Wait blocks until all preparations and loads have ended. Call close first.
+func (r *Supervisor) Wait() { r.work.Wait() }
+
+// assignment is what the agent works on. The supervisor's lock guards its fields.
 type assignment struct {
 	ref            *spatev1.AssignmentRef // its latest revision
-	responder      responder
+	responder      Responder
 	cancel         context.CancelFunc // cancels the preparation
 	ready          *ready.Stage       // nil: still preparing
 	stripe         *spatev1.Stripe    // latest stripe, if it was revised during preparation
@@ -63,14 +85,14 @@ type assignment struct {
 // pendingAssign is an assignment that has not been started, and the session that asked for it.
 type pendingAssign struct {
 	assign    *spatev1.Assign
-	responder responder
+	responder Responder
 }
 
-// responder tells the coordinator about an assignment, over the session that last asked for it. Its methods return no
-// errors: a closed session takes no answers, and the coordinator asks again over the next one.
-type responder interface {
-	applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
-	rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
+// Responder tells the coordinator about an assignment, over the session that last asked for it. Its methods do not
+// block and return no errors: a session that has ended takes no answers, and the coordinator asks again over the next.
+type Responder interface {
+	Applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation)
+	Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string)
 }
 
 // sameStage reports whether two revisions belong to the same assignment.
@@ -83,35 +105,35 @@ func isNewer(a, b *spatev1.AssignmentRef) bool {
 	return sameStage(a, b) && a.GetRevision() > b.GetRevision()
 }
 
-// describe names an assignment for people.
-func describe(ref *spatev1.AssignmentRef) string {
+// Describe names an assignment for people.
+func Describe(ref *spatev1.AssignmentRef) string {
 	return fmt.Sprintf("stage %d of run %s", ref.GetStageIndex()+1, ref.GetRunId())
 }
 
-// assign accepts an assignment, and keeps m. A current assignment that is not armed is dropped. If the load under way
+// Assign accepts an assignment, and keeps m. A current assignment that is not armed is dropped. If the load under way
 // was told to end, the new assignment waits until it has; else the new one is rejected. An assignment that the agent
 // already has is answered again, or revised if the revision is newer. assign does not block.
-func (r *runner) assign(m *spatev1.Assign, to responder) {
+func (r *Supervisor) Assign(m *spatev1.Assign, to Responder) {
 	r.mu.Lock()
 	a, ref := r.current, m.GetRef()
 	underWay := a != nil && a.load != nil
 	if underWay && isNewer(ref, a.ref) {
 		r.mu.Unlock()
-		r.revise(&spatev1.Revise{Ref: ref, Stripe: m.GetStripe()}, to)
+		r.Revise(&spatev1.Revise{Ref: ref, Stripe: m.GetStripe()}, to)
 		return
 	}
 	defer r.mu.Unlock()
 	switch {
 	case r.closed:
-		go to.rejected(ref, spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is shutting down")
+		to.Rejected(ref, spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is shutting down")
 	case a != nil && sameStage(a.ref, ref) && !isNewer(ref, a.ref):
 		r.answerAgain(a, ref, to)
 	case r.finished != nil && sameStage(r.finished.ref, ref):
-		go to.applied(ref, r.finished.ready.Found.Preparation)
+		to.Applied(ref, r.finished.ready.Found.Preparation)
 	case underWay && a.ending:
 		r.next = &pendingAssign{m, to}
 	case underWay:
-		go to.rejected(ref, spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is busy with "+describe(a.ref))
+		to.Rejected(ref, spatev1.FailureKind_FAILURE_KIND_AGENT, "the agent is busy with "+Describe(a.ref))
 	default:
 		r.drop()
 		r.startPreparing(m, to)
@@ -119,15 +141,15 @@ func (r *runner) assign(m *spatev1.Assign, to responder) {
 }
 
 // answerAgain answers a repeated assignment, as soon as it is ready. The caller holds r.mu.
-func (r *runner) answerAgain(a *assignment, ref *spatev1.AssignmentRef, to responder) {
+func (r *Supervisor) answerAgain(a *assignment, ref *spatev1.AssignmentRef, to Responder) {
 	a.responder = to
 	if a.ready != nil {
-		go to.applied(ref, a.ready.Found.Preparation)
+		to.Applied(ref, a.ready.Found.Preparation)
 	}
 }
 
 // startPreparing starts to prepare an assignment. The caller holds r.mu.
-func (r *runner) startPreparing(m *spatev1.Assign, to responder) {
+func (r *Supervisor) startPreparing(m *spatev1.Assign, to Responder) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &assignment{
 		ref: m.GetRef(), responder: to, cancel: cancel, rate: m.GetStage().GetLoad().GetRate(),
@@ -149,7 +171,7 @@ func (r *runner) startPreparing(m *spatev1.Assign, to responder) {
 
 // prepared stores and answers the result of a preparation. If the assignment was dropped meanwhile, it only closes the
 // stage.
-func (r *runner) prepared(a *assignment, s *ready.Stage, err error) {
+func (r *Supervisor) prepared(a *assignment, s *ready.Stage, err error) {
 	r.mu.Lock()
 	isCurrent, to, ref := r.current == a, a.responder, a.ref
 	if isCurrent && err == nil && a.stripe != nil {
@@ -166,14 +188,14 @@ func (r *runner) prepared(a *assignment, s *ready.Stage, err error) {
 	}
 	switch {
 	case isCurrent && err != nil:
-		to.rejected(ref, ready.FailureKindOf(err), err.Error())
+		to.Rejected(ref, ready.FailureKindOf(err), err.Error())
 	case isCurrent:
-		to.applied(ref, s.Found.Preparation)
+		to.Applied(ref, s.Found.Preparation)
 	}
 }
 
 // drop discards the current assignment unless it is under way. The caller holds r.mu.
-func (r *runner) drop() {
+func (r *Supervisor) drop() {
 	a := r.current
 	if a == nil || a.load != nil {
 		return
@@ -185,8 +207,8 @@ func (r *runner) drop() {
 	r.current = nil
 }
 
-// ref returns the current assignment, or nil.
-func (r *runner) ref() *spatev1.AssignmentRef {
+// Ref returns the current assignment, or nil.
+func (r *Supervisor) Ref() *spatev1.AssignmentRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current == nil {
@@ -195,9 +217,9 @@ func (r *runner) ref() *spatev1.AssignmentRef {
 	return r.current.ref
 }
 
-// resumeState returns what the coordinator must know after a broken connection: the current assignment and whether it
+// ResumeState returns what the coordinator must know after a broken connection: the current assignment and whether it
 // is armed, or the previous one while the coordinator does not have all of its snapshots.
-func (r *runner) resumeState() (ref *spatev1.AssignmentRef, armed bool) {
+func (r *Supervisor) ResumeState() (ref *spatev1.AssignmentRef, armed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -210,8 +232,8 @@ func (r *runner) resumeState() (ref *spatev1.AssignmentRef, armed bool) {
 	}
 }
 
-// inFlight returns the number of requests in flight.
-func (r *runner) inFlight() uint32 {
+// InFlight returns the number of requests in flight.
+func (r *Supervisor) InFlight() uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current == nil || r.current.load == nil {
@@ -220,8 +242,8 @@ func (r *runner) inFlight() uint32 {
 	return r.current.load.InFlight()
 }
 
-// endedRef returns the assignment whose load has ended and waits for the other agents, or nil.
-func (r *runner) endedRef() *spatev1.AssignmentRef {
+// EndedRef returns the assignment whose load has ended and waits for the other agents, or nil.
+func (r *Supervisor) EndedRef() *spatev1.AssignmentRef {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.current; a != nil && a.load != nil && a.load.AwaitsOthers() {
@@ -230,8 +252,8 @@ func (r *runner) endedRef() *spatev1.AssignmentRef {
 	return nil
 }
 
-// allEnded is called when the load of all agents has ended.
-func (r *runner) allEnded() {
+// AllEnded is called when the load of all agents has ended.
+func (r *Supervisor) AllEnded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current != nil && r.current.load != nil {
@@ -240,7 +262,7 @@ func (r *runner) allEnded() {
 }
 
 // requestHeartbeat requests a heartbeat now.
-func (r *runner) requestHeartbeat() {
+func (r *Supervisor) requestHeartbeat() {
 	select {
 	case r.heartbeatNow <- struct{}{}:
 	default: // already requested, or there is no session

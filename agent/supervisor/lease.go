@@ -1,4 +1,4 @@
-package agent
+package supervisor
 
 import (
 	"fmt"
@@ -29,9 +29,9 @@ func (l *lease) of(a *assignment) (end clock.Instant, length time.Duration) {
 	return max(a.helloSent, l.renewed).Add(length), length
 }
 
-// setTerms sets the terms of a session whose Hello was sent at an instant. They do not renew the lease of an assignment
+// SetTerms sets the terms of a session whose Hello was sent at an instant. They do not renew the lease of an assignment
 // under way.
-func (r *runner) setTerms(hello clock.Instant, length time.Duration) {
+func (r *Supervisor) SetTerms(hello clock.Instant, length time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expireLease()
@@ -39,8 +39,8 @@ func (r *runner) setTerms(hello clock.Instant, length time.Duration) {
 	r.watchLease()
 }
 
-// renewLease records that a heartbeat, sent at an instant, was answered. A lease that has already ended stays ended.
-func (r *runner) renewLease(sent clock.Instant) {
+// RenewLease records that a heartbeat, sent at an instant, was answered. A lease that has already ended stays ended.
+func (r *Supervisor) RenewLease(sent clock.Instant) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expireLease()
@@ -49,7 +49,7 @@ func (r *runner) renewLease(sent clock.Instant) {
 }
 
 // watchLease sets the timer and the fence for the end of the current assignment's lease. The caller holds r.mu.
-func (r *runner) watchLease() {
+func (r *Supervisor) watchLease() {
 	if r.current == nil || r.current.ending || r.closed {
 		return
 	}
@@ -64,7 +64,7 @@ func (r *runner) watchLease() {
 	r.alarm.Reset(clock.Until(end))
 }
 
-func (r *runner) checkLease() {
+func (r *Supervisor) checkLease() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expireLease()
@@ -72,7 +72,7 @@ func (r *runner) checkLease() {
 }
 
 // expireLease ends the current assignment if its lease has ended. The caller holds r.mu.
-func (r *runner) expireLease() {
+func (r *Supervisor) expireLease() {
 	a := r.current
 	if a == nil || a.ending {
 		return
@@ -82,7 +82,7 @@ func (r *runner) expireLease() {
 		return
 	}
 	r.logger.Warn("coordinator gone for longer than the lease: draining", "lease", length,
-		"assignment", describe(a.ref))
+		"assignment", Describe(a.ref))
 	r.finish(func(l *executor.Load) {
 		l.Fail(spatev1.FailureKind_FAILURE_KIND_AGENT, false,
 			fmt.Sprintf("the coordinator was gone for longer than the lease of %v", length))

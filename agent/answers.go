@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"sync"
+
+	"github.com/spate-load/spate/agent/supervisor"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// answers are what a session still has to tell the coordinator about assignments, in order. They are safe for
+// concurrent use.
+type answers struct {
+	added chan struct{} // signals that there are answers
+
+	mu      sync.Mutex
+	waiting []*spatev1.ConnectRequest
+}
+
+// add adds an answer. It does not block.
+func (a *answers) add(m *spatev1.ConnectRequest) {
+	a.mu.Lock()
+	a.waiting = append(a.waiting, m)
+	a.mu.Unlock()
+	select {
+	case a.added <- struct{}{}:
+	default: // already signalled
+	}
+}
+
+// take returns the answers that were added since the last call.
+func (a *answers) take() []*spatev1.ConnectRequest {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.waiting
+	a.waiting = nil
+	return all
+}
+
+// Applied tells the coordinator that an assignment is ready. It does not block, and says nothing if the session has
+// ended.
+func (s *session) Applied(ref *spatev1.AssignmentRef, found *spatev1.Preparation) {
+	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{
+		Ref: ref, Preparation: found,
+	}}})
+}
+
+// Rejected tells the coordinator why an assignment was rejected. It does not block, and says nothing if the session has
+// ended.
+func (s *session) Rejected(ref *spatev1.AssignmentRef, kind spatev1.FailureKind, reason string) {
+	s.agent.config.Logger.Info("assignment rejected", "assignment", supervisor.Describe(ref), "reason", reason)
+	s.answers.add(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Rejected{Rejected: &spatev1.Rejected{
+		Ref: ref, Reason: reason, Kind: kind,
+	}}})
+}
+
+// sendAnswers sends answers until the session ends. An assignment that is ready waits until the clock is known, because
+// its start depends on the clock.
+func (s *session) sendAnswers() error {
+	for {
+		select {
+		case <-s.answers.added:
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+		for _, m := range s.answers.take() {
+			if a := m.GetApplied(); a != nil {
+				select {
+				case <-s.clock.settled:
+				case <-s.ctx.Done():
+					return s.ctx.Err()
+				}
+				o, _ := s.clock.now()
+				a.ClockOffsetNs, a.ClockUncertaintyNs = o.Nanos, o.Uncertainty.Nanoseconds()
+			}
+			if err := s.send(m); err != nil {
+				return sendError(s.ctx, err)
+			}
+		}
+	}
+}
