@@ -6,13 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"sync"
 
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/memory"
@@ -20,13 +15,14 @@ import (
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/local"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
 )
 
-// local runs a coordinator and agents in this process.
-type local struct {
+// localFlags say how a coordinator and agents run in this process.
+type localFlags struct {
 	version   string
 	agents    embedded
 	sources   []string
@@ -36,11 +32,11 @@ type local struct {
 	simulates bool // simulators also run in this process
 }
 
-func newLocal(version string) local {
-	return local{version: version, agents: defaultAgents(), realtime: realtime.Auto}
+func newLocalFlags(version string) localFlags {
+	return localFlags{version: version, agents: defaultAgents(), realtime: realtime.Auto}
 }
 
-func (l *local) addAgents(flags *pflag.FlagSet) {
+func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 	flags.Var(&l.agents, "agents", "`number` of embedded agents, or numbers by region such as eu=2,us=1")
 	flags.StringSliceVar(
 		&l.sources,
@@ -51,20 +47,20 @@ func (l *local) addAgents(flags *pflag.FlagSet) {
 	flags.Var(&l.realtime, "realtime", realtime.Usage)
 }
 
-func (l *local) addLogLevel(flags *pflag.FlagSet) {
+func (l *localFlags) addLogLevel(flags *pflag.FlagSet) {
 	flags.StringVar(&l.logLevel, "log-level", "warn",
 		"what the embedded coordinator and agents log to standard error: debug, info, warn or error")
 }
 
 // check finds mistakes in the flags.
-func (l *local) check() error {
+func (l *localFlags) check() error {
 	_, err := settings.Logger(io.Discard, l.logLevel, "text")
 	return errors.Join(l.agents.check(), err, l.sinks.Validate())
 }
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
 // the run directory. Empty: runs/RUN-ID. If resume is given, the interrupted run in that directory is resumed.
-func (l *local) embed(
+func (l *localFlags) embed(
 	ctx context.Context, logs io.Writer, out string, resume *coordinator.Resumption,
 ) (*backend, error) {
 	logger, err := settings.Logger(logs, l.logLevel, "text")
@@ -83,11 +79,18 @@ func (l *local) embed(
 			return nil, errors.Join(err, c.Close())
 		}
 	}
-	return l.join(ctx, c, logger)
+	memory.CollectLess()
+	cluster, err := local.Start(c, l.agentConfigs(logger), logger)
+	if err != nil {
+		return nil, err
+	}
+	return &backend{conn: cluster.Conn(), minAgents: uint32(l.agents.total()), close: cluster.Close}, nil
 }
 
 // coordinator makes the embedded coordinator.
-func (l *local) coordinator(ctx context.Context, out string, logger *slog.Logger) (*coordinator.Coordinator, error) {
+func (l *localFlags) coordinator(
+	ctx context.Context, out string, logger *slog.Logger,
+) (*coordinator.Coordinator, error) {
 	openSink, err := l.sinks.Opener(ctx, logger)
 	if err != nil {
 		return nil, command.BadInput(err)
@@ -99,74 +102,21 @@ func (l *local) coordinator(ctx context.Context, out string, logger *slog.Logger
 	})
 }
 
-// join serves the coordinator, and makes agents join it.
-func (l *local) join(ctx context.Context, c *coordinator.Coordinator, logger *slog.Logger) (*backend, error) {
-	listener := bufconn.Listen(1 << 20)
-	var serving, agents sync.WaitGroup
-	serving.Go(func() {
-		if err := c.Serve(listener); err != nil {
-			logger.Error("embedded coordinator failed", "error", err)
-		}
-	})
-	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-		error) {
-		return listener.DialContext(ctx)
-	})
-	ctx, stopAgents := context.WithCancel(ctx)
-	conn, err := grpc.NewClient("passthrough:///embedded", dialer,
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err == nil {
-		err = l.startAgents(ctx, &agents, logger, dialer)
-	}
-	if err != nil {
-		stopAgents()
-		agents.Wait()
-		return nil, errors.Join(err, c.Close())
-	}
-	return &backend{conn: conn, minAgents: uint32(l.agents.total()), close: func() {
-		_ = conn.Close()
-		stopAgents()
-		agents.Wait() // before the coordinator stops: they need it
-		if err := c.Close(); err != nil {
-			logger.Error("embedded coordinator did not close well", "error", err)
-		}
-		serving.Wait()
-	}}, nil
-}
-
-// startAgents starts the embedded agents, which run until ctx ends.
-func (l *local) startAgents(
-	ctx context.Context, running *sync.WaitGroup, logger *slog.Logger, dialer grpc.DialOption,
-) error {
-	memory.CollectLess()
+// agentConfigs returns the configurations of the embedded agents.
+func (l *localFlags) agentConfigs(logger *slog.Logger) []agent.Config {
+	var configs []agent.Config
 	for _, who := range l.agents.names() {
-		a, err := agent.New(l.embeddedAgent(who, logger, dialer))
-		if err != nil {
-			return err
-		}
-		running.Go(func() {
-			if err := a.Run(ctx); err != nil && ctx.Err() == nil {
-				logger.Error("embedded agent failed", "error", err)
-			}
+		configs = append(configs, agent.Config{
+			Name: who.name, Region: who.region, Version: l.version, Weight: 1, Logger: logger,
+			DatasetDir: settings.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.sources,
 		})
 	}
-	return nil
-}
-
-// embeddedAgent returns the configuration of an embedded agent.
-func (l *local) embeddedAgent(who embeddedName, logger *slog.Logger, dialer grpc.DialOption) agent.Config {
-	return agent.Config{
-		Name: who.name, Region: who.region, Version: l.version, Weight: 1, Logger: logger,
-		DatasetDir:      settings.DatasetDir(),
-		AgentsInProcess: l.fileShares(), SourceAddresses: l.sources,
-		Coordinator: func(context.Context) (string, error) { return "passthrough:///embedded", nil },
-		DialOptions: []grpc.DialOption{dialer, grpc.WithTransportCredentials(insecure.NewCredentials())},
-	}
+	return configs
 }
 
 // fileShares returns how many users share the process's open files: the embedded agents, and as many again for
 // simulators, which hold the other end of each stream.
-func (l *local) fileShares() int {
+func (l *localFlags) fileShares() int {
 	if l.simulates {
 		return 2 * l.agents.total()
 	}

@@ -27,14 +27,14 @@ import (
 
 // resumeFlags are the flags of `spate resume`.
 type resumeFlags struct {
-	local   local
+	local   localFlags
 	results resultFlags
 	yes     bool
 }
 
 // NewResume makes `spate resume`. version is the program's.
 func NewResume(version string) *cobra.Command {
-	f := &resumeFlags{local: newLocal(version)}
+	f := &resumeFlags{local: newLocalFlags(version)}
 	cmd := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Continue a local run whose command was killed",

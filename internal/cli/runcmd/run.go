@@ -31,7 +31,7 @@ type runFlags struct {
 	coordinator   string
 	plaintext     bool
 	tls           settings.TLS
-	local         local
+	local         localFlags
 	minAgents     uint32
 	agentsTimeout time.Duration
 	patience      time.Duration
@@ -44,7 +44,7 @@ type runFlags struct {
 
 // NewRun makes `spate run`. version is the program's.
 func NewRun(version string) *cobra.Command {
-	f := &runFlags{local: newLocal(version)}
+	f := &runFlags{local: newLocalFlags(version)}
 	cmd := &cobra.Command{
 		Use:   "run [PLAN.yaml]",
 		Short: "Run a plan, or a test made from flags, and report its results",

@@ -4,16 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent"
@@ -23,6 +18,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/influx"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/influxtest"
+	"github.com/spate-load/spate/internal/local"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/simulator"
@@ -59,9 +55,8 @@ const patience = time.Minute
 
 // cluster is a coordinator and its agents in this process, which write to an InfluxDB.
 type cluster struct {
-	runs    spatev1.RunServiceClient
+	*local.Cluster
 	dataDir string
-	end     map[string]context.CancelFunc
 }
 
 // assemble starts coordinator and agents, which run until the test ends.
@@ -83,45 +78,19 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := bufconn.Listen(1 << 20)
-	credentials := grpc.WithTransportCredentials(insecure.NewCredentials())
-	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
-		error) {
-		return listener.DialContext(ctx)
-	})
-	conn, err := grpc.NewClient("passthrough:///test", dialer, credentials)
+	var agents []agent.Config
+	for region, names := range team {
+		for _, name := range names {
+			agents = append(agents, agent.Config{Name: name, Region: region, Version: "test", Weight: 1, Logger: quiet,
+				DatasetDir: dataDir, AgentsInProcess: 10})
+		}
+	}
+	out, err := local.Start(c, agents, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &cluster{runs: spatev1.NewRunServiceClient(conn), dataDir: dataDir, end: map[string]context.CancelFunc{}}
-	var serving, agents sync.WaitGroup
-	serving.Go(func() { _ = c.Serve(listener) }) // an error shows as a run that does not start
-	for region, names := range team {
-		for _, name := range names {
-			a, err := agent.New(agent.Config{
-				Name: name, Region: region, Version: "test", Weight: 1, Logger: quiet, DatasetDir: dataDir,
-				AgentsInProcess: 10,
-				Coordinator:     func(context.Context) (string, error) { return "passthrough:///test", nil },
-				DialOptions:     []grpc.DialOption{dialer, credentials},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(context.Background())
-			out.end[name] = cancel
-			agents.Go(func() { _ = a.Run(ctx) }) // an error shows as an incomplete result
-		}
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		for _, end := range out.end {
-			end()
-		}
-		agents.Wait() // before the coordinator stops: they need it
-		_ = c.Close()
-		serving.Wait()
-	})
-	return out
+	t.Cleanup(out.Close)
+	return &cluster{out, dataDir}
 }
 
 // run submits the plan, ends an agent in its first stage, and returns the run's results.
@@ -139,9 +108,9 @@ func (c *cluster) run(t *testing.T) *results.Result {
 	defer server.Close(context.Background())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	submitted, err := c.runs.SubmitRun(ctx, &spatev1.SubmitRunRequest{
+	submitted, err := spatev1.NewRunServiceClient(c.Conn()).SubmitRun(ctx, &spatev1.SubmitRunRequest{
 		PlanYaml: fmt.Appendf(nil, plan, server.URLs()[0], server.URLs()[1]), PlanPath: "watched.yaml",
-		MinAgents: uint32(len(c.end)), AgentsTimeout: durationpb.New(patience),
+		MinAgents: uint32(len(team["eu"]) + len(team["us"])), AgentsTimeout: durationpb.New(patience),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +126,7 @@ func (c *cluster) run(t *testing.T) *results.Result {
 // follow waits for the run's end, and ends the agent to be lost in the middle of the first stage.
 func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 	t.Helper()
-	stream, err := c.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
+	stream, err := spatev1.NewRunServiceClient(c.Conn()).FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +137,7 @@ func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 		}
 		e := m.GetEvent()
 		if e.GetStageProgress().GetElapsed().AsDuration() > 1200*time.Millisecond {
-			c.end[lost]()
+			c.EndAgent(lost)
 		}
 		if ended := e.GetRunEnded(); ended != nil {
 			t.Logf("run %s ended: %v", id, ended)
