@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/spate-load/spate/internal/layout"
 
 	"github.com/spate-load/spate/aggregate/results"
 )
@@ -36,11 +38,11 @@ func Table(w io.Writer, r *results.Result, width int) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintln(&b, g.title())
-		lines := g.lines(wideHeaders, fixed, "  ")
-		if width > 0 && utf8.RuneCountInString(lines[0]) > width {
-			lines = g.lines(narrowHeaders, short, " ")
+		table := g.table(wideHeaders, fixed, "  ")
+		if width > 0 && table.Width() > width {
+			table = g.table(narrowHeaders, short, " ")
 		}
-		b.WriteString(strings.Join(lines, "\n") + "\n")
+		_ = table.Write(&b) // a strings.Builder takes everything
 		notes := &once{}
 		for _, s := range g.stages {
 			if note := noteOf(s, notes); note != "" {
@@ -65,22 +67,15 @@ func Table(w io.Writer, r *results.Result, width int) error {
 	return err
 }
 
-// writeWrapped writes text after a mark, wrapped between words to width columns; 0 means any width.
-func writeWrapped(b *strings.Builder, mark, text string, width int) {
-	indent := strings.Repeat(" ", len(mark))
-	line := mark
-	for i, word := range strings.Fields(text) {
-		if i > 0 && width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			b.WriteString(line + "\n")
-			line = indent + word
-			continue
-		}
-		if i > 0 {
-			line += " "
-		}
-		line += word
+// writeWrapped writes words after a mark, wrapped between words to width columns; 0 means any width.
+func writeWrapped(b *strings.Builder, mark, words string, width int) {
+	if width > 0 {
+		width = max(1, width-len(mark))
 	}
-	b.WriteString(line + "\n")
+	for _, line := range layout.Wrap(words, width) {
+		b.WriteString(mark + line + "\n")
+		mark = strings.Repeat(" ", len(mark))
+	}
 }
 
 // compressed returns words that say that the run was a simulation, and that its times are not those of its plan.
@@ -104,45 +99,32 @@ func short(v *float64) string {
 	return fmt.Sprintf("%.2f", *v)
 }
 
-// lines returns the lines of a table: header lines, then one line per stage, all right-aligned and equally long.
-func (g *grid) lines(headers [][]string, format func(*float64) string, gap string) []string {
-	height := len(headers[0])
+// table returns a table: header lines, then one line per stage, all aligned right.
+func (g *grid) table(headers [][]string, format func(*float64) string, gap string) *layout.Table {
 	if !g.hasGoodput() {
 		headers = headers[:len(headers)-1]
 	}
-	columns := make([][]string, 1+len(headers))
-	columns[0] = make([]string, height)
-	columns[0][height-1] = g.loadHeader()
-	for i, h := range headers {
-		columns[i+1] = append([]string{}, h...)
+	t := &layout.Table{Right: slices.Repeat([]bool{true}, 1+len(headers)), Gap: gap}
+	height := len(headers[0])
+	for line := range height {
+		cells := []string{""}
+		if line == height-1 {
+			cells[0] = g.loadHeader()
+		}
+		for _, h := range headers {
+			cells = append(cells, h[line])
+		}
+		t.Row(cells...)
 	}
 	for _, s := range g.stages {
-		load := loadCell(s)
-		if !strings.HasSuffix(load, "!") {
-			load += "  " // to align the numbers with those that have a mark
+		cells := []string{loadCell(s)}
+		if !strings.HasSuffix(cells[0], "!") {
+			cells[0] += "  " // to align the numbers with those that have a mark
 		}
-		columns[0] = append(columns[0], load)
-		for i, v := range g.valuesOf(s) {
-			columns[i+1] = append(columns[i+1], format(v))
+		for _, v := range g.valuesOf(s) {
+			cells = append(cells, format(v))
 		}
+		t.Row(cells...)
 	}
-	return joined(columns, gap)
-}
-
-// joined joins columns side by side, right-aligned.
-func joined(columns [][]string, gap string) []string {
-	lines := make([]string, len(columns[0]))
-	for i, column := range columns {
-		width := 0
-		for _, cell := range column {
-			width = max(width, utf8.RuneCountInString(cell))
-		}
-		for row, cell := range column {
-			if i > 0 {
-				lines[row] += gap
-			}
-			lines[row] += fmt.Sprintf("%*s", width, cell)
-		}
-	}
-	return lines
+	return t
 }

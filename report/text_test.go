@@ -143,7 +143,7 @@ Dynamo 3P1D, 3000:150
 
 func TestTableLinesAreEquallyLong(t *testing.T) {
 	for _, g := range gridsOf(sweep()) {
-		lines := g.lines(wideHeaders, fixed, "  ")
+		lines := g.table(wideHeaders, fixed, "  ").Lines()
 		for _, line := range lines {
 			if utf8.RuneCountInString(line) != utf8.RuneCountInString(lines[0]) {
 				t.Errorf("%q\n%q", lines[0], line)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/layout"
 )
 
 // calibrationProgress shows which load is being measured: on a terminal in one line that is rewritten, elsewhere in one
@@ -91,7 +92,7 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 	if p.terminal {
 		width = max(40, terminal.Width(p.w)-18)
 	}
-	for i, line := range terminal.Wrap(text, width) {
+	for i, line := range layout.Wrap(text, width) {
 		if i > 0 {
 			line = strings.Repeat(" ", 18) + line
 		} else {

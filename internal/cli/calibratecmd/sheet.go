@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/layout"
+
 	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/agent/capacity"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -79,8 +81,8 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 }
 
 // loads returns the table of loads: CPU use in cores, times in microseconds.
-func (s *calibrationSheet) loads() *terminal.Table {
-	t := &terminal.Table{Right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
+func (s *calibrationSheet) loads() *layout.Table {
+	t := &layout.Table{Right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
 	t.Row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED",
 		"UNSTAMPED", "SAFE")
 	for i := range s.Rows {
@@ -103,8 +105,8 @@ func (s *calibrationSheet) loads() *terminal.Table {
 }
 
 // errors returns the table of errors, with both clocks side by side.
-func (s *calibrationSheet) errors() *terminal.Table {
-	t := &terminal.Table{Right: []bool{true, false, true, true, true, true, true, true, true, true}}
+func (s *calibrationSheet) errors() *layout.Table {
+	t := &layout.Table{Right: []bool{true, false, true, true, true, true, true, true, true, true}}
 	t.Row("LOAD", "OF", "STAMP p50", "p99", "p99.9", "max", "PROGRAM p50", "p99", "p99.9", "max")
 	for i := range s.Rows {
 		r := &s.Rows[i]
@@ -205,7 +207,7 @@ func (s *calibrationSheet) limitLine(b *strings.Builder, found, more bool, text,
 	if by == "" {
 		return
 	}
-	for i, line := range terminal.Wrap("above: "+by, 100) {
+	for i, line := range layout.Wrap("above: "+by, 100) {
 		if i > 0 {
 			line = "       " + line
 		}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/spate-load/spate/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/client"
@@ -63,7 +65,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 			"No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
 		return err
 	}
-	t := &terminal.Table{Right: []bool{false, false, false, true, true, true, true, true, true, true, false, false}}
+	t := &layout.Table{Right: []bool{false, false, false, true, true, true, true, true, true, true, false, false}}
 	t.Row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "EXACT TO",
 		"HOST", "VERSION")
 	for _, s := range agents {

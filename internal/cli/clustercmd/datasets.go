@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
@@ -128,7 +130,7 @@ func writeDatasets(w io.Writer, items []retention.Item) error {
 		_, err := fmt.Fprintf(w, "No datasets in %s.\n", settings.DatasetDir())
 		return err
 	}
-	t := &terminal.Table{Right: []bool{false, true, false}}
+	t := &layout.Table{Right: []bool{false, true, false}}
 	t.Row("DATASET", "SIZE", "USED")
 	bytes := uint64(0)
 	for _, d := range items {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/client"
@@ -62,7 +64,7 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
 		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run --coordinator HOST:PORT PLAN.yaml")
 		return err
 	}
-	t := &terminal.Table{Right: []bool{false, false, false, true, true, false, false}}
+	t := &layout.Table{Right: []bool{false, false, false, true, true, false, false}}
 	t.Row("RUN", "STATE", "BEGAN", "TIME", "STAGES", "VERDICT", "BY")
 	for _, r := range runs {
 		t.Row(

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spate-load/spate/internal/layout"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
@@ -128,11 +130,11 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 	about := []string{plan.Proto().GetDescription(), estimate.SimulationWords(plan)}
 	for _, text := range about {
 		if text != "" {
-			fmt.Fprintf(w, "%s\n\n", strings.Join(terminal.Wrap(text, terminal.Width(w)), "\n"))
+			fmt.Fprintf(w, "%s\n\n", strings.Join(layout.Wrap(text, terminal.Width(w)), "\n"))
 		}
 	}
 	noun := estimate.ArrivalNoun(stages)
-	t := &terminal.Table{Right: []bool{true, false, false, false, true, true}}
+	t := &layout.Table{Right: []bool{true, false, false, false, true, true}}
 	t.Row("stage", "target", "workload", "load", noun, "time")
 	first := uint64(0)
 	for _, s := range stages {

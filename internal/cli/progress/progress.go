@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/estimate"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -281,7 +282,7 @@ func (p *progress) note(mark, text string) {
 		width = max(20, p.width()-utf8.RuneCountInString(mark))
 	}
 	for part := range strings.SplitSeq(text, "\n") {
-		for _, line := range terminal.Wrap(part, width) {
+		for _, line := range layout.Wrap(part, width) {
 			p.line(colourMark(p.colours, mark) + line)
 			mark = strings.Repeat(" ", utf8.RuneCountInString(mark))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/layout"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 )
@@ -145,7 +146,7 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 // complain prints what is wrong with a run, wrapped to the terminal's width.
 func complain(cmd *cobra.Command, text string) {
 	w := cmd.ErrOrStderr()
-	for _, line := range terminal.Wrap("spate: "+text, terminal.Width(w)) {
+	for _, line := range layout.Wrap("spate: "+text, terminal.Width(w)) {
 		fmt.Fprintln(w, line)
 	}
 }

@@ -1,56 +1,75 @@
-package terminal
+// Package layout lays out text in columns and lines, for terminals and reports.
+package layout
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 )
 
-// Table is text in aligned columns, two spaces apart.
+// Table is text in aligned columns.
 type Table struct {
-	Right []bool // columns of numbers, by index
+	Right []bool // columns that are aligned right, by index
+	Gap   string // between columns; two spaces if it is empty
 	rows  [][]string
 }
 
 // Row adds a row.
 func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// Write prints the table. No line has trailing spaces.
-func (t *Table) Write(w io.Writer) error {
+// Lines returns the rows as lines. No line has trailing spaces.
+func (t *Table) Lines() []string {
 	widths := t.widths()
-	var b strings.Builder
-	for _, cells := range t.rows {
+	lines := make([]string, len(t.rows))
+	for n, cells := range t.rows {
 		var line strings.Builder
 		for i, cell := range cells {
+			if i > 0 {
+				line.WriteString(t.gap())
+			}
 			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if i < len(t.Right) && t.Right[i] {
-				line.WriteString(space + cell + "  ")
+				line.WriteString(space + cell)
 			} else {
-				line.WriteString(cell + space + "  ")
+				line.WriteString(cell + space)
 			}
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		lines[n] = strings.TrimRight(line.String(), " ")
 	}
-	_, err := io.WriteString(w, b.String())
+	return lines
+}
+
+// Write prints the table.
+func (t *Table) Write(w io.Writer) error {
+	_, err := io.WriteString(w, strings.Join(append(t.Lines(), ""), "\n"))
 	return err
 }
 
 // Narrow drops columns, the last ones first, until the table fits into a width, but never the first two. 0: no limit.
 func (t *Table) Narrow(width int) {
-	for width > 0 {
-		widths := t.widths()
-		total := 2 * (len(widths) - 1)
-		for _, w := range widths {
-			total += w
-		}
-		if total <= width || len(widths) <= 2 {
-			return
-		}
+	for width > 0 && t.Width() > width && len(t.widths()) > 2 {
+		last := len(t.widths()) - 1
 		for i, cells := range t.rows {
-			t.rows[i] = cells[:len(widths)-1]
+			t.rows[i] = cells[:last]
 		}
 	}
+}
+
+// Width returns the number of columns of text that the table takes.
+func (t *Table) Width() int {
+	widths := t.widths()
+	total := (len(widths) - 1) * len(t.gap())
+	for _, w := range widths {
+		total += w
+	}
+	return total
+}
+
+func (t *Table) gap() string {
+	if t.Gap == "" {
+		return "  "
+	}
+	return t.Gap
 }
 
 func (t *Table) widths() []int {
@@ -81,30 +100,4 @@ func Wrap(text string, width int) []string {
 		}
 	}
 	return lines
-}
-
-// List prints names with a text beside each, wrapped to the terminal, if there is one.
-func List(w io.Writer, names, texts []string) error {
-	t := &Table{}
-	width := 0
-	for _, name := range names {
-		width = max(width, utf8.RuneCountInString(name)+2)
-	}
-	if terminal := Width(w); terminal > 0 {
-		width = max(20, terminal-width)
-	} else {
-		width = 0
-	}
-	for i, name := range names {
-		for n, line := range Wrap(texts[i], width) {
-			if n > 0 {
-				name = ""
-			}
-			t.Row(name, line)
-		}
-	}
-	if err := t.Write(w); err != nil {
-		return fmt.Errorf("list: %w", err)
-	}
-	return nil
 }
