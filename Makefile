@@ -61,6 +61,12 @@ bin/spate bin/spate-coordinator bin/spate-agent:
 	@$(call retry,go list -deps $(PACKAGE) >/dev/null)
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $@ $(PACKAGE)
 
+.PHONY: cross
+cross: ## Check that the programs build for macOS and Windows too.
+	@$(call retry,GOOS=darwin go list -deps ./cmd/... >/dev/null && GOOS=windows go list -deps ./cmd/... >/dev/null)
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build ./cmd/...
+	GOOS=windows CGO_ENABLED=0 go build ./cmd/...
+
 .PHONY: test
 test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with the race detector and a real InfluxDB and VictoriaMetrics.
 	@$(call retry,go list -deps -test ./... >/dev/null)

@@ -4,7 +4,8 @@ package ready
 
 import "math"
 
-// raiseFileLimit does nothing on this system.
-func raiseFileLimit() error { return nil }
+// RaiseFileLimit does nothing on this system.
+func RaiseFileLimit() error { return nil }
 
-func countFiles() files { return files{limit: math.MaxInt} }
+// CountFiles reports no limit: this system has none that counts here.
+func CountFiles() files { return files{limit: math.MaxInt} }
