@@ -90,7 +90,7 @@ func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	db, err := f.open(cmd.Name(), logger)
+	db, err := f.open(logger)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -113,13 +113,13 @@ func (f *exportFlags) run(cmd *cobra.Command, dir string) error {
 	return e.conclude(cmd.OutOrStdout(), db, dir, ledger)
 }
 
-// open opens the database, which is of a kind.
-func (f *exportFlags) open(kind string, logger *slog.Logger) (delivery.Database, error) {
+// open opens the database.
+func (f *exportFlags) open(logger *slog.Logger) (delivery.Database, error) {
 	if err := f.to.Validate(); err != nil {
 		return nil, err
 	}
 	if !f.to.Given() {
-		return nil, fmt.Errorf("nowhere to write to: give --%s-url", kind)
+		return nil, fmt.Errorf("nowhere to write to: give --%s-url", f.to.Kind())
 	}
 	if f.patience < 0 {
 		return nil, fmt.Errorf("--patience %v: want at least 0", f.patience)

@@ -267,7 +267,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		"(spate-agent); --min-agents waits for them")
 	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for embedded agents: with --coordinator, give it to the agents")
-	for _, flag := range []string{"influx-url", "prometheus-url"} {
+	for _, flag := range f.local.sinks.URLFlags() {
 		wrong(typed(flag), "with --coordinator, the coordinator writes to databases: give --%s and its other flags to it",
 			flag)
 	}

@@ -16,6 +16,9 @@ type Influx struct {
 	Org, Bucket string
 }
 
+// Kind returns "influx".
+func (i *Influx) Kind() string { return influx.Kind }
+
 // AddFlags adds the --influx-* flags.
 func (i *Influx) AddFlags(flags *pflag.FlagSet) {
 	i.addFlags(flags, influx.Kind, "write merged results to the InfluxDB, or VictoriaMetrics, at this `URL`")

@@ -16,6 +16,9 @@ type Prometheus struct {
 	Tenant string
 }
 
+// Kind returns "prometheus".
+func (p *Prometheus) Kind() string { return prometheus.Kind }
+
 // AddFlags adds the --prometheus-* flags.
 func (p *Prometheus) AddFlags(flags *pflag.FlagSet) {
 	p.addFlags(flags, prometheus.Kind,

@@ -16,6 +16,8 @@ import (
 
 // Database are the settings of one kind of database.
 type Database interface {
+	// Kind is the kind of the database, with which its flags begin.
+	Kind() string
 	// AddFlags adds the flags.
 	AddFlags(flags *pflag.FlagSet)
 	// Given reports whether there is a database to write to.
@@ -40,6 +42,14 @@ func (s *Sinks) AddFlags(flags *pflag.FlagSet) {
 	for _, d := range s.all() {
 		d.AddFlags(flags)
 	}
+}
+
+// URLFlags returns the flags that say where merged results are written.
+func (s *Sinks) URLFlags() (names []string) {
+	for _, d := range s.all() {
+		names = append(names, d.Kind()+"-url")
+	}
+	return names
 }
 
 // Validate returns an error if settings do not go together.
