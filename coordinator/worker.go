@@ -40,7 +40,7 @@ func (c *Coordinator) work(r *run) {
 }
 
 // sinkDeadline is how long a run's sink may take to write its remaining points once the coordinator is being closed.
-const sinkDeadline = time.Minute
+const sinkDeadline = 30 * time.Second
 
 // sinkPatience is how long a sink may take before a warning is logged.
 const sinkPatience = time.Second
@@ -49,13 +49,18 @@ const sinkPatience = time.Second
 func (c *Coordinator) closeSink(r *run) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
+	c.workers.Go(func() {
 		select {
 		case <-c.closing:
-			time.AfterFunc(sinkDeadline, cancel)
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(sinkDeadline):
+			cancel()
 		case <-ctx.Done():
 		}
-	}()
+	})
 	slow := time.AfterFunc(sinkPatience, func() {
 		c.log.Warn("not all points are written yet: waiting for the database", "run", r.id)
 	})

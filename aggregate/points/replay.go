@@ -42,10 +42,13 @@ func Replay(l *ledger.Ledger, emit func([]sink.Row) error, show func(Progress) e
 	return nil
 }
 
-// ReplayEnded is Replay of the ledger at a path, if the run has ended. It returns false, and emits nothing, if it has
-// not.
+// ReplayEnded is Replay of the ledger at a path, if the run has ended. It returns false, and emits nothing, if the run
+// has not ended, or if its ledger is still in use.
 func ReplayEnded(path string, emit func([]sink.Row) error) (ended bool, err error) {
 	l, err := ledger.OpenReadOnly(path)
+	if errors.Is(err, ledger.ErrLocked) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}

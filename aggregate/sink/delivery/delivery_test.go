@@ -148,6 +148,10 @@ func TestOutage(t *testing.T) {
 			t.Error("nothing says that a database may lack points")
 		}
 		down.set(nil)
+		time.Sleep(5*time.Second + 1) // of virtual time: the longest back-off
+		if !slices.Equal(down.rows, want) {
+			t.Errorf("5 s after the outage there are %d rows of %d", len(down.rows), len(want))
+		}
 		want = append(want, put(s, 100, 110)...)
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -272,6 +276,20 @@ func TestRefusedPointIsReported(t *testing.T) {
 	}
 }
 
+// A refused point that comes again from the ledger counts once.
+func TestRefusedPointIsCountedOnce(t *testing.T) {
+	db, dir := &memory{kind: "db", bad: map[string]bool{"row1": true}}, t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "db.incomplete"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, delivery.Config{RunDir: dir, Replay: ledger(true, "row0", "row1", "row2")}, db)
+	put(s, 0, 3)
+	var undelivered *delivery.UndeliveredError
+	if err := s.Close(t.Context()); !errors.As(err, &undelivered) || undelivered.Refused != 1 || len(db.rows) != 4 {
+		t.Errorf("%d rows, %v", len(db.rows), err)
+	}
+}
+
 func TestRequestsAreBounded(t *testing.T) {
 	db := &memory{}
 	w := delivery.NewWriter(db, 0, quiet)
@@ -299,6 +317,15 @@ func TestWriterStops(t *testing.T) {
 				t.Errorf("patience %v: waited %v: %v", patience, waited, err)
 			}
 		}
+		again := delivery.NewWriter(db, 15*time.Second, quiet)
+		for range 2 { // patience starts again when the database has worked
+			db.set(errors.New("away"))
+			time.AfterFunc(10*time.Second, func() { db.set(nil) })
+			if err := errors.Join(again.Write(t.Context(), row("x").Rows()), again.Flush(t.Context())); err != nil {
+				t.Errorf("a short failure: %v", err)
+			}
+		}
+		db.set(errors.New("away"))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		w := delivery.NewWriter(db, time.Hour, quiet)

@@ -163,7 +163,7 @@ func (o *outbox) replay(ctx context.Context) (ended bool, err error) {
 // waits for them.
 func (o *outbox) conclude(unsent int, err error) error {
 	refused, refusal := o.writer.Refused()
-	if err == nil && unsent == 0 {
+	if err == nil {
 		err = Complete(o.config.RunDir, o.db.Kind())
 	}
 	if err == nil && unsent+refused == 0 {
