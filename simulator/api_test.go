@@ -31,17 +31,37 @@ var asks = map[string]struct{ path, body string }{
 		`{"input_ids":[1,2],"sampling_params":{"max_new_tokens":3,"ignore_eos":true},"stream":true}`},
 	"tgi":    {"/generate_stream", `{"inputs":"hi you","parameters":{"max_new_tokens":3,"details":true}}`},
 	"triton": {"/v2/models/m/generate_stream", `{"text_input":"hi you","max_tokens":3,"stream":true}`},
+	"bedrock": {"/model/m/converse-stream",
+		`{"system":[{"text":"hi"}],"messages":[{"role":"user","content":[{"text":"you"}]}],"inferenceConfig":{"maxTokens":3}}`},
+	"gemini": {"/v1beta/models/m:streamGenerateContent?alt=sse", geminiBody},
+	"vertex": {"/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent", geminiBody},
 }
+
+const geminiBody = `{"systemInstruction":{"parts":[{"text":"hi"}]},"contents":[{"role":"user","parts":[{"text":"you"}]}],` +
+	`"generationConfig":{"maxOutputTokens":3,"thinkingConfig":{"includeThoughts":true}}}`
 
 // unstreamed returns the same request of an API without streaming.
 func unstreamed(api string) (path, body string) {
 	a := asks[api]
-	return strings.TrimSuffix(a.path, "_stream"), strings.Replace(a.body, `,"stream":true`, "", 1)
+	path = strings.NewReplacer("_stream", "", "-stream", "", "streamGenerate", "generate", "?alt=sse", "").Replace(a.path)
+	return path, strings.Replace(a.body, `,"stream":true`, "", 1)
 }
 
-var createdFields = regexp.MustCompile(`"created(_at)?":\d+`)
+// separator returns what separates the frames of an API.
+func separator(name string) string {
+	switch name {
+	case "gemini":
+		return "\r\n\r\n"
+	case "vertex":
+		return ",\r\n"
+	default:
+		return "\n\n"
+	}
+}
 
-func withoutTimes(s string) string { return createdFields.ReplaceAllString(s, `"created$1":0`) }
+var timeFields = regexp.MustCompile(`"(created|created_at|latencyMs)":\d+`)
+
+func withoutTimes(s string) string { return timeFields.ReplaceAllString(s, `"$1":0`) }
 
 // handled returns an answer without a connection, as net/http alone would write it.
 func handled(t *testing.T, c config.Config, path, body string) string {
@@ -55,7 +75,7 @@ func handled(t *testing.T, c config.Config, path, body string) string {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("X-Request-Id", "r")
 	ep.ServeHTTP(w, r)
-	return withoutTimes(w.Body.String())
+	return withoutTimes(readable(w.Header(), w.Body.Bytes()))
 }
 
 func TestStreamsOfEachAPI(t *testing.T) {
@@ -209,7 +229,7 @@ func TestAllWaysOfSendingAgree(t *testing.T) {
 	}
 }
 
-// These options change the frames themselves, for each API.
+// These options change the frames themselves, for each API. Lines and comments are only those of engines.
 func TestShapesOfEachAPI(t *testing.T) {
 	for name, a := range asks {
 		t.Run(name, func(t *testing.T) {
@@ -217,21 +237,25 @@ func TestShapesOfEachAPI(t *testing.T) {
 			crlf, comments, unmarked, silent := fast(), fast(), fast(), fast()
 			crlf.Frames.CRLF, comments.Frames.Comments, unmarked.Frames.NoEndMark, silent.Frames.NoUsage = true,
 				true, true, true
-			if got := handled(t, crlf, a.path, a.body); got != strings.ReplaceAll(plain, "\n", "\r\n") {
-				t.Errorf("CRLF: %q", got)
+			frames := strings.Count(plain, separator(name))
+			if separator(name) == "\n\n" && name != "bedrock" {
+				if got := handled(t, crlf, a.path, a.body); got != strings.ReplaceAll(plain, "\n", "\r\n") {
+					t.Errorf("CRLF: %q", got)
+				}
+				got := handled(t, comments, a.path, a.body)
+				if n := strings.Count(got, ": keep-alive\n\n"); n < 3 || n > frames ||
+					strings.ReplaceAll(got, ": keep-alive\n\n", "") != plain {
+					t.Errorf("%d comments for %d frames: %q", n, frames, got)
+				}
 			}
-			got := handled(t, comments, a.path, a.body)
-			frames := strings.Count(plain, "\n\n")
-			if n := strings.Count(got, ": keep-alive\n\n"); n < 3 || n > frames ||
-				strings.ReplaceAll(got, ": keep-alive\n\n", "") != plain {
-				t.Errorf("%d comments for %d frames: %q", n, frames, got)
-			}
-			for _, mark := range []string{"[DONE]", `{"type":"message_stop"`, `"type":"response.incomplete"`} {
+			for _, mark := range []string{"[DONE]", `{"type":"message_stop"`, `"type":"response.incomplete"`, "messageStop"} {
 				if strings.Contains(handled(t, unmarked, a.path, a.body), mark) {
 					t.Errorf("without a mark there is %s", mark)
 				}
 			}
-			for _, usage := range []string{`"usage":{`, `"completion_tokens":`, `"generated_tokens":`} {
+			for _, usage := range []string{
+				`"usage":{`, `"completion_tokens":`, `"generated_tokens":`, `"usageMetadata":`,
+			} {
 				if strings.Contains(handled(t, silent, a.path, a.body), usage) {
 					t.Errorf("without usage there is %s", usage)
 				}
@@ -239,7 +263,7 @@ func TestShapesOfEachAPI(t *testing.T) {
 			several := fast()
 			several.Frames.TokensPerFrame = 5
 			if got := handled(t, several, a.path, a.body); name != "tgi" &&
-				(!strings.Contains(got, ` rises over"`) || strings.Count(got, "\n\n") >= frames) {
+				(!strings.Contains(got, ` rises over"`) || strings.Count(got, separator(name)) >= frames) {
 				t.Errorf("two tokens of three in a frame: %q", got)
 			}
 		})
@@ -251,7 +275,7 @@ func TestStampsOfEachAPI(t *testing.T) {
 	cfg.Truth.Stamp = true
 	for name, a := range asks {
 		got := handled(t, cfg, a.path, a.body)
-		for frame := range strings.SplitSeq(strings.TrimSpace(got), "\n\n") {
+		for frame := range strings.SplitSeq(strings.TrimSpace(got), separator(name)) {
 			if !strings.Contains(frame, `,"sent_ns":`) && !strings.HasSuffix(frame, "[DONE]") {
 				t.Errorf("%s: no stamp in %s", name, frame)
 			}
@@ -273,6 +297,12 @@ func TestFaultsOfEachAPI(t *testing.T) {
 		"tgi": {`data:{"error":"Request failed during generation: The server`, `"error_type":"overloaded"`,
 			`"error_type":"incomplete_generation"`},
 		"triton": {`data: {"error":"The server`, `{"error":"Rate`, `{"error":"The server`},
+		"bedrock": {"exception: internalServerException\ndata: {\"message\":\"The server", `{"message":"Rate`,
+			`{"message":"The server`},
+		"gemini": {`data: {"error":{"code":500,"message":"The server`, `"status":"RESOURCE_EXHAUSTED"`,
+			`"status":"INTERNAL"`},
+		"vertex": {",\r\n" + `{"error":{"code":500,"message":"The server`, `[{"error":{"code":429`,
+			`[{"error":{"code":500`},
 	}
 	for name, a := range asks {
 		for _, c := range []struct {
@@ -300,11 +330,12 @@ func TestFaultsOfEachAPI(t *testing.T) {
 				}
 				defer resp.Body.Close()
 				body, err := io.ReadAll(resp.Body)
-				if !errors.Is(err, c.ends) || resp.StatusCode != c.status || !strings.Contains(string(body), c.says) {
-					t.Errorf("%d %q, then %v; want %d, %q, then %v", resp.StatusCode, body, err, c.status,
+				got := readable(resp.Header, body)
+				if !errors.Is(err, c.ends) || resp.StatusCode != c.status || !strings.Contains(got, c.says) {
+					t.Errorf("%d %q, then %v; want %d, %q, then %v", resp.StatusCode, got, err, c.status,
 						c.says, c.ends)
 				}
-				if strings.Contains(string(body), " over") {
+				if strings.Contains(got, " over") {
 					t.Errorf("it went on to its end: %q", body)
 				}
 				p.stop()
@@ -343,7 +374,7 @@ func TestRefusalsOfEachAPI(t *testing.T) {
 			`max_tokens is 0`},
 	} {
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+c.path, strings.NewReader(c.body))
-		r.Header.Set("X-API-Key", "sesame")
+		r.Header.Set("X-Api-Key", "sesame")
 		resp, err := p.client.Do(r)
 		if err != nil {
 			t.Fatal(err)

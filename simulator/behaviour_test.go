@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/simulator/api"
-
 	"github.com/spate-load/spate/simulator/config"
 )
 
@@ -24,7 +23,7 @@ func exactSteps() config.Config {
 func record(t *testing.T, c config.Config, name string, tokens int) (Record, string) {
 	t.Helper()
 	p := start(t, c)
-	body := strings.NewReplacer(`tokens":3`, fmt.Sprintf(`tokens":%d`, tokens), `,"ignore_eos":true`,
+	body := strings.NewReplacer(`okens":3`, fmt.Sprintf(`okens":%d`, tokens), `,"ignore_eos":true`,
 		"").Replace(asks[name].body)
 	_, got := p.get(asks[name].path, "r", body)
 	p.stop()
@@ -75,7 +74,11 @@ func TestOutputLength(t *testing.T) {
 				if apart {
 					text = 5
 				}
-				if r.OutputTokens != 5 || r.FinishReason != api.FinishStop || len(r.Tokens) != framesOf(name, 5, text) {
+				frames := framesOf(name, 5, text)
+				if name == "bedrock" {
+					frames = text // the end of the sequence has no delta
+				}
+				if r.OutputTokens != 5 || r.FinishReason != api.FinishStop || len(r.Tokens) != frames {
 					t.Errorf("%d tokens in %d frames, finish %q", r.OutputTokens, len(r.Tokens), r.FinishReason)
 				}
 				if d := r.LastProduced.Sub(r.FirstProduced); d != 4*time.Millisecond {

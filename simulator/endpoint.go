@@ -3,7 +3,6 @@ package simulator
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +62,10 @@ func newEndpoint(c config.Config, number int, truth *truthLog) (*Endpoint, error
 	}
 	ep.mux = http.NewServeMux()
 	for route, a := range api.Routes() {
+		if counter, ok := a.(api.Counter); ok {
+			ep.mux.HandleFunc(route, ep.count(counter))
+			continue
+		}
 		ep.mux.HandleFunc(route, ep.generate(a))
 	}
 	if !c.Dialect.NoTokenize {
@@ -84,7 +87,7 @@ func (ep *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if ep.closed {
 		panic(http.ErrAbortHandler)
 	}
-	ep.mux.ServeHTTP(w, r)
+	ep.mux.ServeHTTP(w, api.WithVerb(r))
 }
 
 // Records returns a copy of the records of the requests that have ended, in the order of their ends. Empty without
@@ -103,21 +106,9 @@ func (ep *Endpoint) Close() {
 	ep.closed = true
 }
 
-// authorised reports whether the request carries the key.
-func (ep *Endpoint) authorised(r *http.Request) bool {
-	if ep.config.APIKey == "" {
-		return true
-	}
-	want, got := "Bearer "+ep.config.APIKey, r.Header.Get("Authorization")
-	if key := r.Header.Get("X-API-Key"); got == "" && key != "" { // as Anthropic's clients send it
-		got = "Bearer " + key
-	}
-	return subtle.ConstantTimeCompare([]byte(got), []byte(want)) == 1
-}
-
 func (ep *Endpoint) requireKey(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !ep.authorised(r) {
+		if !api.HasKey(r, &ep.config) {
 			api.Unauthorized().WriteTo(w)
 			return
 		}
@@ -130,7 +121,8 @@ func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"object":"list","data":[`+
 		`{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
-		api.JSONString(ep.config.ServedName()), ep.created, api.JSONString(ep.config.Dialect.OwnedBy), api.ModelLength(&ep.config))
+		api.JSONString(ep.config.ServedName()), ep.created, api.JSONString(ep.config.Dialect.OwnedBy),
+		api.ModelLength(&ep.config))
 }
 
 // generate returns the handler of a generation API.
@@ -145,7 +137,7 @@ func (ep *Endpoint) generate(a api.API) http.HandlerFunc {
 		}()
 		w.Header().Set("X-Request-Id", string(api.AppendToken(nil, record.RequestID)))
 		if problem := ep.answer(a, w, r, serial, record); problem != nil {
-			status, body := a.Problem(problem)
+			status, body := a.Problem(problem, r, w.Header())
 			record.Status = status
 			api.WriteProblem(w, status, body)
 		}
@@ -155,12 +147,18 @@ func (ep *Endpoint) generate(a api.API) http.HandlerFunc {
 // answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
 // been sent.
 func (ep *Endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *api.Error {
-	if !ep.authorised(r) {
+	authorizer, _ := a.(api.Authorizer)
+	if authorizer == nil && !api.HasKey(r, &ep.config) {
 		return api.Unauthorized()
 	}
 	body, problem := ep.read(w, r)
 	if problem != nil {
 		return problem
+	}
+	if authorizer != nil {
+		if problem := authorizer.Authorize(r, body, &ep.config); problem != nil {
+			return problem
+		}
 	}
 	q, problem := a.Parse(r, body, &ep.config)
 	if problem != nil {
@@ -267,4 +265,24 @@ func (ep *Endpoint) tokenize(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body)
+}
+
+// count returns the handler of an API's path that counts the tokens of a prompt.
+func (ep *Endpoint) count(counter api.Counter) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, problem := ep.read(w, r)
+		if !api.HasKey(r, &ep.config) {
+			problem = api.Unauthorized()
+		}
+		if problem == nil {
+			body, problem = counter.Count(body, &ep.config)
+		}
+		if problem != nil {
+			status, body := counter.Problem(problem, r, w.Header())
+			api.WriteProblem(w, status, body)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	}
 }

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream/eventstreamapi"
+	"github.com/aws/smithy-go/eventstream"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-load/spate/simulator/api"
@@ -84,7 +87,26 @@ func (p *peer) get(path, id, body string) (int, string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return resp.StatusCode, string(b)
+	return resp.StatusCode, readable(resp.Header, b)
+}
+
+// readable returns a body as text. It writes the messages of an event stream like server-sent events, as far as the
+// AWS SDK can decode them.
+func readable(h http.Header, body []byte) string {
+	if h.Get("Content-Type") != "application/vnd.amazon.eventstream" {
+		return string(body)
+	}
+	var b strings.Builder
+	rest := bytes.NewReader(body)
+	for rest.Len() > 0 {
+		m, err := eventstream.NewDecoder().Decode(rest, nil)
+		if err != nil {
+			return b.String() + err.Error()
+		}
+		kind := m.Headers.Get(eventstreamapi.MessageTypeHeader).String()
+		fmt.Fprintf(&b, "%s: %s\ndata: %s\n\n", kind, m.Headers.Get(":"+kind+"-type"), m.Payload)
+	}
+	return b.String()
 }
 
 // metric waits until a line of the endpoint's metrics starts with this text.
@@ -462,7 +484,7 @@ func TestProtocols(t *testing.T) {
 			body, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()
 			want := handled(t, fast(), a.path, a.body)
-			if err != nil || resp.ProtoMajor != c.major || withoutTimes(string(body)) != want {
+			if err != nil || resp.ProtoMajor != c.major || withoutTimes(readable(resp.Header, body)) != want {
 				t.Errorf("%+v: %s: HTTP/%d, %v, %q", c, name, resp.ProtoMajor, err, body)
 			}
 		}

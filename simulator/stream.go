@@ -33,7 +33,7 @@ const (
 // stream sends the frames as the engine produces the tokens.
 func (p *reply) stream() error {
 	h := p.w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Content-Type", p.writer.ContentType())
 	h.Set("Cache-Control", "no-cache")
 	if p.ep.config.Frames.Trailers {
 		h.Set("Trailer", outputTrailer)

@@ -67,7 +67,7 @@ func TestStreamsMatchVLLM(t *testing.T) {
 func nameOf(t *testing.T, c config.Config, body, pattern string) string {
 	t.Helper()
 	q := api.Request{IgnoreEOS: strings.Contains(body, "ignore_eos")}
-	_, limit, _ := strings.Cut(body, `tokens":`)
+	_, limit, _ := strings.Cut(body, `okens":`)
 	if _, err := fmt.Sscanf(limit, "%d", &q.MaxTokens); err != nil {
 		t.Fatal(err)
 	}

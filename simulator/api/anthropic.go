@@ -47,7 +47,9 @@ func (a anthropic) Parse(_ *http.Request, body []byte, c *config.Config) (*Reque
 	return q, q.limit(c, "max_tokens", w.MaxTokens)
 }
 
-func (anthropic) Problem(e *Error) (int, []byte) { return e.status, anthropicError(e) }
+func (anthropic) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
+	return e.status, anthropicError(e)
+}
 
 // anthropicError returns the API's error object, which streams use too.
 func anthropicError(e *Error) []byte {

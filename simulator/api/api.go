@@ -17,8 +17,21 @@ type API interface {
 	Parse(r *http.Request, body []byte, c *config.Config) (*Request, *Error)
 	// Encoder returns the encoder of the answer to one request of this API.
 	Encoder(q *Request, c *config.Config, id string, created int64) Encoder
-	// Problem returns an error in this API's form: the status and the body.
-	Problem(e *Error) (status int, body []byte)
+	// Problem returns an error in this API's form: the status and the body. It may set headers of the answer.
+	Problem(e *Error, r *http.Request, headers http.Header) (status int, body []byte)
+}
+
+// Authorizer is an API that checks in its own way who sent a request.
+type Authorizer interface {
+	// Authorize returns an error if the request may not be served.
+	Authorize(r *http.Request, body []byte, c *config.Config) *Error
+}
+
+// Counter is a path of an API that only counts the tokens of a prompt.
+type Counter interface {
+	API
+	// Count returns the body of the answer.
+	Count(body []byte, c *config.Config) ([]byte, *Error)
 }
 
 // Encoder appends the frames of one answer to a buffer. Once the buffer has grown, a token costs no allocation.
@@ -48,7 +61,7 @@ type Encoder interface {
 func Routes() map[string]API {
 	all := map[string]API{}
 	for _, routes := range []map[string]API{
-		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, tgiRoutes, tritonRoutes,
+		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, tgiRoutes, tritonRoutes, bedrockRoutes, geminiRoutes,
 	} {
 		maps.Copy(all, routes)
 	}

@@ -77,7 +77,9 @@ func (a openAI) Parse(_ *http.Request, body []byte, c *config.Config) (*Request,
 	return q, q.limit(c, "max_tokens", w.MaxCompletionTokens, w.MaxTokens)
 }
 
-func (openAI) Problem(e *Error) (int, []byte) { return e.status, e.json() }
+func (openAI) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
+	return e.status, e.json()
+}
 
 func (a openAI) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
 	f := &c.Frames

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"cmp"
+	"crypto/subtle"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -23,6 +26,8 @@ type Request struct {
 	tokenIDs        bool // frames carry the ids of their tokens
 	details         bool // TGI: the answer holds more than the text
 	nvext           nvext
+	events          bool   // Gemini: the stream is one of server-sent events
+	hideReasoning   bool   // the request asks for no reasoning in the answer
 	Script          Script // of the answer, drawn after the request is read
 }
 
@@ -88,4 +93,17 @@ func newTokens(m *config.Model) tokens {
 		return tokens{}
 	}
 	return tokens{size: m.CacheBlockTokens}
+}
+
+// HasKey reports whether a request carries the key, as a bearer token or in the header of Anthropic's or Google's
+// clients, or whether none is needed.
+func HasKey(r *http.Request, c *config.Config) bool {
+	if c.APIKey == "" {
+		return true
+	}
+	got, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !bearer {
+		got = cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
+	}
+	return subtle.ConstantTimeCompare([]byte(got), []byte(c.APIKey)) == 1
 }

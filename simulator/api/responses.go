@@ -57,7 +57,9 @@ func (t *tokens) input(raw json.RawMessage, template int) *Error {
 	return t.conversation(items, template)
 }
 
-func (responses) Problem(e *Error) (int, []byte) { return e.status, e.json() }
+func (responses) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
+	return e.status, e.json()
+}
 
 func (responses) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
 	e := &responsesEncoder{FrameWriter: newFrameWriter(q, c), apart: c.Frames.FinishFrame, id: AppendToken(nil, id)}

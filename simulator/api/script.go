@@ -67,7 +67,7 @@ func DrawScript(c *config.Config, q *Request, r *rand.Rand) Script {
 		s.Tokens = naturalLength(c, q, uniform, exponential, normal)
 	}
 	s.EOS = s.Tokens < q.MaxTokens && !c.Frames.FinishFrame
-	if c.Frames.ReasoningField == config.ReasoningHidden {
+	if c.Frames.ReasoningField == config.ReasoningHidden || q.hideReasoning {
 		s.Hidden = min(c.Frames.ReasoningTokens, s.Tokens)
 	}
 	s.someTextless = s.EOS || s.Hidden+s.first+s.last > 0 || s.share > 0

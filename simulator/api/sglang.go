@@ -65,7 +65,9 @@ func (a sglang) Parse(_ *http.Request, body []byte, c *config.Config) (*Request,
 	return q, q.limit(c, "max_new_tokens", w.Sampling.MaxNewTokens)
 }
 
-func (sglang) Problem(e *Error) (int, []byte) { return e.status, sglangError(e) }
+func (sglang) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
+	return e.status, sglangError(e)
+}
 
 // sglangError returns SGLang's error object, which streams use too.
 func sglangError(e *Error) []byte {

@@ -42,7 +42,7 @@ func (a tgi) Parse(_ *http.Request, body []byte, c *config.Config) (*Request, *E
 }
 
 // Problem answers validation errors with 422, as TGI does.
-func (tgi) Problem(e *Error) (int, []byte) {
+func (tgi) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 	status, kind := e.status, "validation"
 	switch {
 	case status == http.StatusBadRequest:

@@ -69,7 +69,9 @@ func (a triton) Parse(r *http.Request, body []byte, c *config.Config) (*Request,
 // negative reports whether an end_id is one that no token has, which is how clients request outputs of exact length.
 func negative(id *int) bool { return id != nil && *id < 0 }
 
-func (triton) Problem(e *Error) (int, []byte) { return e.status, tritonError(e) }
+func (triton) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
+	return e.status, tritonError(e)
+}
 
 func tritonError(e *Error) []byte { return jsonOf(map[string]string{"error": e.Message}) }
 

@@ -24,10 +24,38 @@ func wordToken(i int) int64 { return int64(1000 + i%len(vocabulary)) }
 // endToken is the id of the end-of-sequence token.
 const endToken = 2
 
+// framing is how the frames of a stream are told apart.
+type framing uint8
+
+const (
+	serverSentEvents framing = iota
+	eventStream              // the messages of Amazon's event streams
+	jsonArray                // the elements of one array
+)
+
+// What precedes the elements of an array.
+const (
+	firstElement = "["
+	nextElement  = ",\r\n"
+)
+
+// contentType returns the media type of a stream.
+func (f framing) contentType() string {
+	switch f {
+	case eventStream:
+		return "application/vnd.amazon.eventstream"
+	case jsonArray:
+		return "application/json; charset=UTF-8"
+	default:
+		return "text/event-stream; charset=utf-8"
+	}
+}
+
 // FrameWriter writes what the frames of all APIs share: the lines of the event stream, the send time, and the text.
 type FrameWriter struct {
 	script         Script
 	stream         bool
+	framing        framing
 	stamp          bool
 	comments       bool
 	noEndMark      bool
@@ -43,6 +71,8 @@ type FrameWriter struct {
 	eol            string
 	Sent           clock.Instant // send time of the last sealed object: when it was ready to be written
 	unsealed       int           // offset of the missing send time of the last object; 0: not missing, or not wanted
+	begun          int           // offset of the last message of an event stream
+	headers        int           // length of its headers
 }
 
 func newFrameWriter(q *Request, c *config.Config) FrameWriter {
@@ -66,6 +96,9 @@ func newFrameWriter(q *Request, c *config.Config) FrameWriter {
 	return p
 }
 
+// ContentType returns the media type of a stream of this writer.
+func (p *FrameWriter) ContentType() string { return p.framing.contentType() }
+
 // Common implements encoder for types that embed FrameWriter.
 func (p *FrameWriter) Common() *FrameWriter { return p }
 
@@ -73,16 +106,7 @@ func (p *FrameWriter) Common() *FrameWriter { return p }
 func (p *FrameWriter) Mark(b []byte) []byte { return b }
 
 // open starts a frame of an unnamed event.
-func (p *FrameWriter) open(b []byte) []byte {
-	if !p.stream {
-		return b
-	}
-	b = p.sealLast(b)
-	if p.comments {
-		b = p.Comment(b)
-	}
-	return append(b, p.field...)
-}
+func (p *FrameWriter) open(b []byte) []byte { return p.event(b, "") }
 
 // event starts a frame of a named event.
 func (p *FrameWriter) event(b []byte, name string) []byte {
@@ -90,13 +114,22 @@ func (p *FrameWriter) event(b []byte, name string) []byte {
 		return b
 	}
 	b = p.sealLast(b)
+	if p.framing == eventStream {
+		return p.message(b, "event", name)
+	}
 	if p.comments {
 		b = p.Comment(b)
 	}
-	b = append(b, "event: "...)
-	b = append(b, name...)
-	b = append(b, p.eol...)
-	return append(b, p.field...)
+	if name != "" {
+		b = append(b, "event: "...)
+		b = append(b, name...)
+		b = append(b, p.eol...)
+	}
+	b = append(b, p.field...)
+	if p.framing == jsonArray {
+		p.field = nextElement
+	}
+	return b
 }
 
 // close ends the object and the frame. In a stream, the send time stays open until seal. In a body it is set here.
@@ -123,7 +156,11 @@ func (p *FrameWriter) Seal(b []byte) []byte {
 	rest := append(room[:0], b[p.unsealed:]...) // the rest of the object and of the frame
 	b = strconv.AppendInt(b[:p.unsealed], int64(p.Sent), 10)
 	p.unsealed = 0
-	return append(b, rest...)
+	b = append(b, rest...)
+	if p.stream && p.framing == eventStream {
+		return p.endMessage(b)
+	}
+	return b
 }
 
 // sealLast seals an object that is sent in the same write as the next one.
@@ -134,10 +171,15 @@ func (p *FrameWriter) sealLast(b []byte) []byte {
 	return p.Seal(b)
 }
 
-// end ends the frame. A body that is not a stream needs no end.
+// end ends the frame. A body that is not a stream needs no end. A message with a send time ends when it is sealed.
 func (p *FrameWriter) end(b []byte) []byte {
-	if !p.stream {
+	switch {
+	case !p.stream || p.framing == jsonArray:
 		return b
+	case p.framing == eventStream && p.unsealed > 0:
+		return b
+	case p.framing == eventStream:
+		return p.endMessage(b)
 	}
 	b = append(b, p.eol...)
 	return append(b, p.eol...)
@@ -150,8 +192,11 @@ func (p *FrameWriter) raw(b []byte, data string) []byte {
 	return p.end(b)
 }
 
-// Comment appends a comment, which carries no data.
+// Comment appends a comment, which carries no data, or nothing if the framing has no comments.
 func (p *FrameWriter) Comment(b []byte) []byte {
+	if p.framing != serverSentEvents {
+		return b
+	}
 	b = append(b, ": keep-alive"...)
 	return p.end(b)
 }

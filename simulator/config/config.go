@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds a secret (APIKey):
+// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds secrets (APIKey, AWSSecret):
 // do not print it.
 type Config struct {
 	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
@@ -34,6 +34,9 @@ type Config struct {
 	ModelName string
 	// APIKey is the bearer token that requests must carry. Others get 401. Empty: no key is required.
 	APIKey string
+	// AWSSecret is the secret access key with which requests to Bedrock's API must be signed (Signature Version 4),
+	// unless they carry APIKey. Others get 403. Empty: any signature is accepted if there is no APIKey either.
+	AWSSecret string
 	// Protocol is the protocol that Start speaks.
 	Protocol Protocol
 	// AllowRemote lets Start listen on addresses that are not loopback. A simulator should not be left on a network.

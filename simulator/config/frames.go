@@ -39,15 +39,15 @@ var deliveries = []Delivery{DeliverAsProduced, DeliverOneWrite, DeliverOneFrame,
 // Frames is the shape of a stream.
 type Frames struct {
 	// Role is when a stream sends the frames that come before the first token: a chat's role frame, response.created
-	// and response.in_progress of responses, message_start of Anthropic. The other APIs have none. An item of responses
-	// and a block of Anthropic start with their first text, as in vLLM. With RoleAtOnce a block of Anthropic starts at
-	// once, as at Anthropic. Default RoleWithFirstToken.
+	// and response.in_progress of responses, message_start of Anthropic, messageStart of Bedrock. The other APIs have
+	// none. An item of responses and a block of Anthropic start with their first text, as in vLLM. With RoleAtOnce a
+	// block of Anthropic starts at once, as at Anthropic. Default RoleWithFirstToken.
 	Role RoleFrame
 	// Deliver is how much of the output is sent at a time. Default, and "": DeliverAsProduced.
 	Deliver Delivery
-	// ReasoningTokens is the number of reasoning tokens at the start of the output. Chat, responses and Anthropic's
-	// messages stream them separately from the answer. In the other APIs they are text like the rest, unless they are
-	// hidden. Default 0.
+	// ReasoningTokens is the number of reasoning tokens at the start of the output. Chat, responses, Anthropic's
+	// messages, Bedrock and Gemini stream them separately from the answer. In the other APIs they are text like the
+	// rest, unless they are hidden. Default 0.
 	ReasoningTokens int
 	// ReasoningField is the field of a chat's delta that carries reasoning: "reasoning_content" (default), "reasoning",
 	// or any other name. With ReasoningHidden no API streams reasoning, but it takes its time and counts in usage.
@@ -76,10 +76,11 @@ type Frames struct {
 	// FinishFrame sends finish_reason in a separate frame after the last token, as OpenAI does, and an output that ends
 	// by itself ends with its last text. Default, as in vLLM: finish_reason comes with the last token, and an output
 	// that ends by itself ends with the end-of-sequence token, which has no text, takes a step of its own and counts in
-	// usage. Responses and Anthropic's messages always send the reason separately, TGI and Triton never. With
+	// usage. Responses, Anthropic's messages and Bedrock always send the reason separately, TGI and Triton never. With
 	// FinishFrame a response that reaches its limit ends with response.incomplete, otherwise with response.completed.
 	FinishFrame bool
-	// NoEndMark leaves out the end mark: [DONE], response.completed or message_stop. TGI and Triton have none.
+	// NoEndMark leaves out the end mark: [DONE], response.completed, message_stop, messageStop, or the end of Gemini's
+	// array. TGI, Triton and Gemini's events have none.
 	// Default off.
 	NoEndMark bool
 	// CRLF ends lines with CR LF. Default: LF.
