@@ -20,9 +20,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
-	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/lockfile"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -37,7 +38,7 @@ type Coordinator struct {
 	log     *slog.Logger
 	server  *grpc.Server
 	intake  intake
-	lag     lag
+	lag     live.Lag
 	store   *store.Store
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
@@ -309,7 +310,7 @@ type Stats struct {
 func (c *Coordinator) Stats() Stats {
 	s := c.intake.stats()
 	s.ConnectionsRefused, s.CallsRefused = c.refusedConnections.Load(), c.refusedCalls.Load()
-	s.Windows, s.WindowDelay = c.lag.windows.Load(), time.Duration(c.lag.delay.Load())
+	s.Windows, s.WindowDelay = c.lag.Windows(), c.lag.Delay()
 	s.Limited, s.Renewals, s.Restarts = c.limits.refused.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()

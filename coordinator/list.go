@@ -68,10 +68,8 @@ func (r *run) summary() *spatev1.RunSummary {
 	if r.machine != nil {
 		out.State = spatev1.RunState_RUN_STATE_RUNNING
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, m := range r.stages {
-		if m.record.GetEnded() {
+	for _, rec := range r.stages.Records() {
+		if rec.GetEnded() {
 			out.StagesEnded++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -103,12 +104,12 @@ func (c *Coordinator) addSnapshot(r *run, s *spatev1.Snapshot, heard bool) (*spa
 	if r == nil {
 		return c.refuse(nil, s, false, fmt.Errorf("run %.80q is not in progress here", s.GetKey().GetRunId())), nil
 	}
-	m, ok := r.stage(s.GetStageIndex())
+	m, ok := r.stages.Get(s.GetStageIndex())
 	if !ok {
 		return c.refuse(r, s, heard, fmt.Errorf("stage %d has not been assigned", s.GetStageIndex()+1)), nil
 	}
-	checked, err := merge.Check(s, r.record, m.record)
-	if err != nil && lossOf(m.record, s.GetKey()) == nil { // keepAndTell judges a lost agent's
+	checked, err := merge.Check(s, r.record, m.Record)
+	if err != nil && lossOf(m.Record, s.GetKey()) == nil { // keepAndTell judges a lost agent's
 		return c.refuse(r, s, heard, err), nil
 	}
 	fresh, err := c.keepAndTell(r, m, s, checked)
@@ -197,12 +198,12 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 // agent's part while the snapshot is being written. The snapshot is then kept but does not count: the record says from
 // which window on nothing counts (merge.Taken).
 func (c *Coordinator) keepAndTell(
-	r *run, m measured, s *spatev1.Snapshot, checked merge.Checked,
+	r *run, m live.Stage, s *spatev1.Snapshot, checked merge.Checked,
 ) (fresh bool, err error) {
-	if lossOf(m.record, s.GetKey()) != nil {
+	if lossOf(m.Record, s.GetKey()) != nil {
 		return false, alreadyKept(r, s)
 	}
-	if fresh, err = c.keep(r, m, s, checked); !fresh || err != nil {
+	if fresh, err = c.keep(r, s, checked); !fresh || err != nil {
 		return false, err
 	}
 	c.mu.Lock()
@@ -231,15 +232,12 @@ func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
 
 // keep adds a snapshot to the ledger and, if it is new there, to the merge. A snapshot that comes after its stage has
 // ended is only in the ledger, where the report finds it.
-func (c *Coordinator) keep(r *run, m measured, s *spatev1.Snapshot, checked merge.Checked) (fresh bool, err error) {
+func (c *Coordinator) keep(r *run, s *spatev1.Snapshot, checked merge.Checked) (fresh bool, err error) {
 	if fresh, err := r.append(s); err != nil || !fresh {
 		return false, err
 	}
-	if m.merged != nil {
-		if err := m.merged.AddChecked(checked); err != nil {
-			c.log.Error("snapshot passed the check and cannot be merged", "error", err)
-		}
-		r.saw(s.GetStageIndex(), s.GetWindow())
+	if err := r.stages.Merge(s, checked); err != nil {
+		c.log.Error("snapshot passed the check and cannot be merged", "error", err)
 	}
 	return true, nil
 }

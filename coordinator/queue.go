@@ -144,7 +144,7 @@ func (c *Coordinator) beginNext() {
 	c.log.Info("run begins", "run", r.id, "entries", len(r.submission.GetPlan()), "agents", len(c.sessions))
 	r.record.BeginTime, r.unsaved = timestamppb.New(wall), true
 	c.later(r, func() {
-		r.sink = c.openSink(r.id)
+		c.openSink(r)
 		c.workers.Go(func() { c.work(r) })
 	})
 	r.machine = lifecycle.New(c.machineConfig(r), r.id, r.submission.GetPlan(), now, wall)
@@ -224,16 +224,16 @@ func (c *Coordinator) stopWaiting(r *run) bool {
 }
 
 // openSink opens the run's sink. A sink that cannot be opened is logged and does not affect results.
-func (c *Coordinator) openSink(id string) sink.Sink {
+func (c *Coordinator) openSink(r *run) {
 	if c.cfg.OpenSink == nil {
-		return sink.Discard
+		return
 	}
-	s, err := c.cfg.OpenSink(c.runDir(id))
+	s, err := c.cfg.OpenSink(c.runDir(r.id))
 	if err != nil {
-		c.log.Error("the sink cannot be opened: no live results are written", "run", id, "error", err)
-		return sink.Discard
+		c.log.Error("the sink cannot be opened: no live results are written", "run", r.id, "error", err)
+		return
 	}
-	return s
+	r.sink, r.stages.KeepWindows = s, s != sink.Discard
 }
 
 // maxRecent is how many ended runs are kept in memory for followers. Older runs are read from their ledgers.

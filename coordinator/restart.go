@@ -12,13 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/aggregate/merge"
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -247,7 +244,8 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	if r.machine, err = lifecycle.Restore(c.machineConfig(r), r.id, memory, now, wall); err != nil {
 		return err
 	}
-	r.sink, r.unsaved = c.openSink(r.id), true // opened before anything for it is merged
+	c.openSink(r) // before anything is merged
+	r.unsaved = true
 	if err := r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing"); err != nil {
 		return errors.Join(err, r.sink.Close(context.Background()))
 	}
@@ -295,35 +293,23 @@ func (l *leftover) memory(r *run) (lifecycle.Memory, error) {
 	byIndex := map[uint32]*spatev1.StageRecord{}
 	for _, rec := range records {
 		byIndex[rec.GetStage().GetIndex()] = rec
-		r.stages[rec.GetStage().GetIndex()] = &measured{record: rec}
+		r.stages.PutEarlier(rec)
 	}
 	if begun := l.checkpoint.GetBegun(); begun > 0 {
 		m.Stage = byIndex[begun-1]
 	}
 	for _, p := range l.checkpoint.GetProbes() {
-		o, err := l.outcome(byIndex[p.GetStageIndex()])
+		rec := byIndex[p.GetStageIndex()]
+		if rec == nil {
+			return m, errors.New("the record of a probe is missing")
+		}
+		o, err := live.Outcome(l.ledger, rec, l.checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep())
 		if err != nil {
 			return m, err
 		}
 		m.Outcomes = append(m.Outcomes, o)
 	}
 	return m, nil
-}
-
-// outcome computes again, from the ledger, what a probe of the sweep or search in progress measured.
-func (l *leftover) outcome(rec *spatev1.StageRecord) (series.Outcome, error) {
-	if rec == nil {
-		return series.Outcome{}, errors.New("the record of a probe is missing")
-	}
-	merged := merge.NewStage(rec)
-	merged.HideWindows()
-	if err := l.ledger.Snapshots(rec.GetStage().GetIndex(), merged.Add); err != nil {
-		return series.Outcome{}, err
-	}
-	keep := l.checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep()
-	o := outcomeOf(merged, results.OfStage(merged, rec), rec, keep)
-	o.Aborted = lifecycle.AbortReason(rec)
-	return o, nil
 }
 
 // placeStart converts the start of the stage in progress to this boot's monotonic clock. During the same boot the start
@@ -336,60 +322,11 @@ func (c *Coordinator) placeStart(m lifecycle.Memory, now clock.Instant, wall tim
 	m.Checkpoint.StartClockNs = int64(now.Add(m.Stage.GetStartTime().AsTime().Sub(wall)))
 }
 
-// republished is how many windows that all agents had delivered are published again after a restart, because the sink
-// may have had them only in memory. Points written twice are the same.
-const republished = 30
-
-// rebuild merges the ledger's snapshots of the stage in progress and tells the machine of each. Only the last windows
-// are kept to be published. A stage that has ended counts as in progress while its result is being computed.
+// rebuild merges the ledger's snapshots of the stage in progress and tells the machine of each. A stage that has ended
+// counts as in progress while its result is being computed.
 func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
-	index := rec.GetStage().GetIndex()
-	m := r.stages[index]
-	if m == nil || rec.GetEnded() && !closing {
+	if rec == nil || rec.GetEnded() && !closing {
 		return nil
 	}
-	last, err := r.lastWindows(index)
-	if err != nil {
-		return err
-	}
-	m.merged = r.newMerge(rec)
-	if first := last.common(rec); first > republished {
-		m.first = first - republished
-		m.merged.Forget(m.first - 1)
-	}
-	return r.ledger.Snapshots(index, func(s *spatev1.Snapshot) error {
-		m.last = max(m.last, s.GetWindow())
-		r.machine.Recall(s)
-		return m.merged.Add(s)
-	})
-}
-
-// windows holds the highest window by agent's name and incarnation.
-type windows map[string]map[uint64]uint32
-
-// lastWindows returns the highest window that each process delivered.
-func (r *run) lastWindows(index uint32) (windows, error) {
-	out := windows{}
-	err := r.ledger.Snapshots(index, func(s *spatev1.Snapshot) error {
-		k := s.GetKey()
-		if out[k.GetAgent()] == nil {
-			out[k.GetAgent()] = map[uint64]uint32{}
-		}
-		of := out[k.GetAgent()]
-		of[k.GetIncarnation()] = max(of[k.GetIncarnation()], s.GetWindow())
-		return nil
-	})
-	return out, err
-}
-
-// common returns the highest window that all of a stage's processes have delivered, 0 if there are no processes.
-func (w windows) common(rec *spatev1.StageRecord) uint32 {
-	least := uint32(measure.MaxWindow)
-	for _, a := range rec.GetAgents() {
-		least = min(least, w[a.GetAgent().GetName()][a.GetIncarnation()])
-	}
-	if len(rec.GetAgents()) == 0 {
-		return 0
-	}
-	return least
+	return r.stages.Rebuild(r.ledger, rec, r.machine.Recall)
 }

@@ -41,23 +41,6 @@ func TestWhereAStartIsAfterANewStart(t *testing.T) {
 	}
 }
 
-func TestCommonWindows(t *testing.T) {
-	rec := &spatev1.StageRecord{Agents: []*spatev1.AssignedAgent{
-		{Agent: &spatev1.AgentInfo{Name: "a"}, Incarnation: 1}, {Agent: &spatev1.AgentInfo{Name: "b"}, Incarnation: 1},
-	}}
-	for want, w := range map[uint32]windows{
-		7: {"a": {1: 9}, "b": {1: 7, 2: 3}},
-		0: {"a": {1: 9}},
-	} {
-		if got := w.common(rec); got != want {
-			t.Errorf("%v: %d, want %d", w, got, want)
-		}
-	}
-	if got := (windows{}).common(&spatev1.StageRecord{}); got != 0 {
-		t.Errorf("no agents: %d", got)
-	}
-}
-
 // After a lost agent's part has been dropped, its new snapshots are refused with the reason, and earlier ones are
 // acknowledged again.
 func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
@@ -70,9 +53,9 @@ func TestSnapshotsOfAGivenUpShareAreRefused(t *testing.T) {
 	a.acked(before)
 	r := h.c.known(id)
 	h.c.mu.Lock()
-	m, _ := r.stage(0)
-	rec := cloneWithLoss(m.record)
-	r.putRecord(rec)
+	m, _ := r.stages.Get(0)
+	rec := cloneWithLoss(m.Record)
+	r.stages.Put(rec)
 	h.c.mu.Unlock()
 	a.acked(before)
 	if m := a.deliver(a.snapshot(1)); m.GetRefused() != errDropped.Error() {

@@ -78,8 +78,8 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 	}
 }
 
-// runItems returns the runs on disk. Runs that have not ended, and runs whose points a database may lack, are held: they
-// are not deleted.
+// runItems returns the runs on disk. Runs that have not ended, and runs whose points a database may lack, are held:
+// they are not deleted.
 func (c *Coordinator) runItems() ([]retention.Item, error) {
 	ids, err := c.runIDs()
 	var items []retention.Item

@@ -9,14 +9,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/spate-load/spate/aggregate/merge"
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -36,6 +36,7 @@ type run struct {
 	secrets    map[string]string // values by reference; kept in memory only
 	events     *eventLog
 	sink       sink.Sink
+	stages     *live.Stages
 	unsaved    bool            // record has changed
 	client     string          // version of the client that submitted it; empty: not known
 	skewed     map[string]bool // programs whose other version was told
@@ -46,9 +47,6 @@ type run struct {
 	toClose  chan lifecycle.CloseStage // capacity 1: the machine waits for one stage at a time
 	ended    chan struct{}             // closed when the run has ended
 	once     sync.Once                 // closes ended
-
-	mu     sync.RWMutex // guards stages
-	stages map[uint32]*measured
 }
 
 // makeRun makes a run from what its ledger holds.
@@ -56,7 +54,7 @@ func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Sub
 	return &run{
 		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger),
 		sink: sink.Discard, events: newEventLog(nil, 0),
-		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: map[uint32]*measured{},
+		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
 }
 
@@ -68,74 +66,6 @@ func (r *run) plan() string { return r.submission.GetName() }
 
 // points returns the run's identity for its points.
 func (r *run) points() points.Run { return points.Run{ID: r.id, Plan: r.plan()} }
-
-// stageOf returns a stage that has been assigned or skipped, nil if there is none.
-func (r *run) stageOf(index uint32) *spatev1.Stage {
-	m, _ := r.stage(index)
-	return m.record.GetStage()
-}
-
-// measured is what is known about an assigned stage.
-type measured struct {
-	record *spatev1.StageRecord // never changed, only replaced
-	merged *merge.Stage     // nil once the stage has ended
-	first  uint32               // first window to be shown
-	last   uint32               // highest window of any snapshot
-}
-
-// putRecord stores a stage's record. The first record of a stage starts its merge.
-func (r *run) putRecord(rec *spatev1.StageRecord) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	index := rec.GetStage().GetIndex()
-	if m := r.stages[index]; m != nil {
-		if m.merged != nil {
-			m.merged.Update(rec)
-		}
-		m.record = rec
-		return
-	}
-	m := &measured{record: rec}
-	if !rec.GetEnded() {
-		m.merged = r.newMerge(rec)
-	}
-	r.stages[index] = m
-}
-
-// newMerge starts the merge of a stage. Only the sink needs single windows.
-func (r *run) newMerge(rec *spatev1.StageRecord) *merge.Stage {
-	merged := merge.NewStage(rec)
-	if r.sink == sink.Discard {
-		merged.HideWindows()
-	}
-	return merged
-}
-
-// stage returns a copy of what is known about a stage, false if the stage has not been assigned.
-func (r *run) stage(index uint32) (measured, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	m, ok := r.stages[index]
-	if !ok {
-		return measured{}, false
-	}
-	return *m, true
-}
-
-// saw notes that a snapshot of a window arrived.
-func (r *run) saw(index, window uint32) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.stages[index]
-	m.last = max(m.last, window)
-}
-
-// forget frees a stage's merged measurements. The ledger has its snapshots.
-func (r *run) forget(index uint32) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stages[index].merged = nil
-}
 
 // feed gives an event to the machine of the run in progress and queues the effects. c.mu is held.
 func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
@@ -314,12 +244,7 @@ func (c *Coordinator) numbered(r *run, e *spatev1.RunEvent) []*spatev1.FollowRun
 
 // verdict returns the verdict on the whole run. Records in newest replace those already stored.
 func (r *run) verdict(newest []*spatev1.StageRecord) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	records := map[uint32]*spatev1.StageRecord{}
-	for index, m := range r.stages {
-		records[index] = m.record
-	}
+	records := r.stages.Records()
 	for _, rec := range newest {
 		records[rec.GetStage().GetIndex()] = rec
 	}
@@ -333,10 +258,10 @@ func (c *Coordinator) do(r *run, b batch) {
 	for _, e := range b.effects {
 		switch e := e.(type) {
 		case lifecycle.PutStage:
-			r.putRecord(e.Record)
+			r.stages.Put(e.Record)
 		case lifecycle.PutCheckpoint:
 			if e.Stage != nil {
-				r.putRecord(e.Stage)
+				r.stages.Put(e.Stage)
 			}
 		}
 	}
@@ -386,7 +311,7 @@ func (c *Coordinator) release(r *run) {
 // deliver passes an event to followers and to the sink.
 func (c *Coordinator) deliver(r *run, n *spatev1.FollowRunResponse) {
 	r.events.append(n)
-	if p, ok := points.Event(r.points(), n.GetEvent(), r.stageOf); ok {
+	if p, ok := points.Event(r.points(), n.GetEvent(), r.stages.Plan); ok {
 		r.sink.Put(p)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -17,7 +18,7 @@ const tickInterval = 100 * time.Millisecond
 func (c *Coordinator) work(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
-	live := &live{run: r, lag: &c.lag}
+	publisher := c.publisherOf(r)
 	health := &health{c: c, run: r}
 	for {
 		select {
@@ -26,17 +27,22 @@ func (c *Coordinator) work(r *run) {
 			c.tidy(time.Now())
 			return
 		case e := <-r.toClose:
-			c.guarded(r, func() { c.closeStage(r, live, e) })
+			c.guarded(r, func() { c.closeStage(r, publisher, e) })
 		case <-tick.C:
 			c.guarded(r, func() {
-				live.publishWindows(false)
+				publisher.Windows(false)
 				health.show()
-				for _, p := range c.tick(r, live) {
-					c.publish(r, live.progress(p))
+				for _, p := range c.tick(r, publisher) {
+					c.publish(r, publisher.Progress(p))
 				}
 			})
 		}
 	}
+}
+
+// publisherOf returns the publisher of a run whose sink is open.
+func (c *Coordinator) publisherOf(r *run) *live.Publisher {
+	return live.NewPublisher(r.points(), r.stages, r.sink, r.ledger, &c.lag)
 }
 
 // sinkDeadline is how long a run's sink may take to write its remaining points once the coordinator is being closed.
@@ -72,8 +78,8 @@ func (c *Coordinator) closeSink(r *run) {
 
 // tick tells the machine the time and what was merged, and returns the progress to report. While the disk is stalled,
 // time stands still for the machine.
-func (c *Coordinator) tick(r *run, live *live) []lifecycle.Progress {
-	view, ruled := live.view()
+func (c *Coordinator) tick(r *run, publisher *live.Publisher) []lifecycle.Progress {
+	view, ruled := publisher.View()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active == r && !r.stalls.stalled(clock.Now()) {
@@ -100,11 +106,11 @@ func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 }
 
 // closeStage publishes the rest of a stage and tells the machine whether anything is missing.
-func (c *Coordinator) closeStage(r *run, live *live, e lifecycle.CloseStage) {
-	live.publishWindows(true)
-	last, complete, outcome := live.end(e)
+func (c *Coordinator) closeStage(r *run, publisher *live.Publisher, e lifecycle.CloseStage) {
+	publisher.Windows(true)
+	last, complete, outcome := publisher.EndStage(e)
 	if last != nil {
-		c.publish(r, progressAt(time.Now(), last))
+		c.publish(r, live.ProgressEvent(time.Now(), last))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

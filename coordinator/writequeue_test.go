@@ -372,7 +372,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}()
 	r := h.active()
 	ended := func() bool {
-		h.c.tick(r, &live{run: r, lag: &h.c.lag})
+		h.c.tick(r, h.c.publisherOf(r))
 		h.c.mu.Lock()
 		defer h.c.mu.Unlock()
 		return r.machine.Ended()

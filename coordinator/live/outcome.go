@@ -1,4 +1,4 @@
-package coordinator
+package live
 
 import (
 	"maps"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/lifecycle"
@@ -14,27 +15,27 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// view returns what the machine needs to check the rules of the stage in progress. It returns false if the stage has no
+// View returns what the machine needs to check the rules of the stage in progress. It returns false if the stage has no
 // rules or if no window was completed since the last call: rules are checked once per window, after all agents have
 // delivered the window.
-func (l *live) view() (lifecycle.View, bool) {
-	m, ok := l.current()
-	if !ok || m.merged == nil || l.next == l.viewed {
+func (p *Publisher) View() (lifecycle.View, bool) {
+	m, ok := p.current()
+	if !ok || m.merged == nil || p.next == p.viewed {
 		return lifecycle.View{}, false
 	}
-	l.viewed = l.next
-	load := m.record.GetStage().GetLoad()
-	if !m.record.GetStage().GetFailFast() && load.GetAbort() == nil && load.GetUntil() == nil &&
+	p.viewed = p.next
+	load := m.Record.GetStage().GetLoad()
+	if !m.Record.GetStage().GetFailFast() && load.GetAbort() == nil && load.GetUntil() == nil &&
 		load.GetWarmupUntilSteady() == nil {
 		return lifecycle.View{}, false
 	}
 	c := m.merged.Counters()
 	v := lifecycle.View{
-		StageIndex: l.stage, Ended: c.GetCompleted() + c.GetFailed(), Failed: c.GetFailed(),
+		StageIndex: p.stage, Ended: c.GetCompleted() + c.GetFailed(), Failed: c.GetFailed(),
 		Percentile: percentile(m.merged, load.GetUntil()),
 	}
-	if load.GetWarmupUntilSteady() != nil && m.record.MeasuredFromNs == nil {
-		v.Frames = m.merged.UnmeasuredFrames(l.next-min(l.next, lifecycle.SteadyWindows), l.next)
+	if load.GetWarmupUntilSteady() != nil && m.Record.MeasuredFromNs == nil {
+		v.Frames = m.merged.UnmeasuredFrames(p.next-min(p.next, lifecycle.SteadyWindows), p.next)
 	}
 	return v, true
 }
@@ -76,6 +77,19 @@ func outcomeOf(
 		o.Backlog = backlog(f, rec.GetStage())
 	}
 	return o
+}
+
+// Outcome merges a stage that an earlier coordinator ended again, from the ledger, and returns the outcome by which
+// sweeps and searches decide.
+func Outcome(l *ledger.Ledger, rec *spatev1.StageRecord, keep *spatev1.Objectives) (series.Outcome, error) {
+	merged := merge.NewStage(rec)
+	merged.HideWindows()
+	if err := l.Snapshots(rec.GetStage().GetIndex(), merged.Add); err != nil {
+		return series.Outcome{}, err
+	}
+	o := outcomeOf(merged, results.OfStage(merged, rec), rec, keep)
+	o.Aborted = lifecycle.AbortReason(rec)
+	return o, nil
 }
 
 // faultOf returns the most frequent error class of a stage's requests, with an example if there is one.

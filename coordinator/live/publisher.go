@@ -1,0 +1,191 @@
+// Package live merges what agents measure while a run is in progress, and publishes it: windows and results of stages
+// to the sinks, progress to followers, and the outcomes by which rules and searches decide.
+//
+// It keeps nothing: each snapshot is in the ledger before it is merged, and reports are made from the ledger. The
+// coordinator is its only caller.
+package live
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/points"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Publisher publishes the results of a run in progress: windows and stages to the sinks, progress to followers. One
+// goroutine uses it.
+type Publisher struct {
+	run    points.Run
+	stages *Stages
+	sink   sink.Sink
+	ledger *ledger.Ledger
+	lag    *Lag
+
+	stage    uint32         // stage in progress
+	begun    bool           // a stage has begun
+	next     uint32         // first window not published
+	arrivals merge.Arrivals // arrivals of the last window published
+	bursts   points.Bursts  // of the stage in progress
+	viewed   uint32         // value of next when the stage's rules were last checked
+	start    clock.Instant  // of the stage in progress; zero until its first window is published
+}
+
+// NewPublisher returns the publisher of a run's stages. The caller closes the sink and the ledger.
+func NewPublisher(run points.Run, stages *Stages, to sink.Sink, l *ledger.Ledger, lag *Lag) *Publisher {
+	return &Publisher{run: run, stages: stages, sink: to, ledger: l, lag: lag}
+}
+
+// Windows publishes the windows that all agents have delivered. With all set, it publishes every window for
+// which any snapshot came.
+func (p *Publisher) Windows(all bool) {
+	m, ok := p.current()
+	if !ok || m.merged == nil {
+		return
+	}
+	for ; p.next <= m.last && (all || len(m.merged.Waiting(p.next)) == 0); p.next++ {
+		p.window(m, p.next)
+		m.merged.Forget(p.next)
+		p.count(m)
+	}
+}
+
+// current returns the stage that is being merged or, when its merge has ended, the last one.
+func (p *Publisher) current() (Stage, bool) {
+	if m, ok := p.stages.inProgress(); ok && (!p.begun || m.index() != p.stage) {
+		p.stage, p.begun, p.next, p.arrivals = m.index(), true, m.first, merge.Arrivals{}
+		p.viewed, p.start, p.bursts = m.first, 0, points.Bursts{}
+	}
+	if !p.begun {
+		return Stage{}, false
+	}
+	return p.stages.Get(p.stage)
+}
+
+// count notes that the window p.next was published.
+func (p *Publisher) count(m Stage) {
+	if p.start == 0 {
+		p.start = startInstant(m.Record.GetStartTime().AsTime())
+	}
+	p.lag.count(p.start.Add(time.Duration(p.next+1) * time.Second))
+}
+
+// window publishes one window, with the results to date where they are known.
+func (p *Publisher) window(m Stage, number uint32) {
+	p.arrivals = m.merged.Arrivals(number)
+	if p.sink == sink.Discard {
+		return
+	}
+	view, ok := m.merged.Window(number)
+	if !ok {
+		return
+	}
+	var toDate *merge.View
+	if v, ok := m.merged.ToDateOf(number); ok {
+		toDate = &v
+	}
+	scope := p.run.Scope(m.Record.GetStage())
+	for _, point := range points.Windows(scope, m.Record, view, toDate) {
+		p.sink.Put(point)
+	}
+	for _, point := range points.Servers(scope, m.Record, view) {
+		p.sink.Put(point)
+	}
+	if burst, ok := p.bursts.See(p.run, scope, m.Record, view); ok {
+		p.sink.Put(burst)
+	}
+}
+
+// correct merges a stage that lost an agent again, from the ledger. A snapshot that arrived while the loss was being
+// decided may be in the merge, but it does not count in the ledger, from which all reports are made.
+func (p *Publisher) correct(m *Stage, rec *spatev1.StageRecord) {
+	lost := func(a *spatev1.AssignedAgent) bool { return a.GetLoss() != nil }
+	if !slices.ContainsFunc(rec.GetAgents(), lost) {
+		return
+	}
+	if merged, err := merge.Replay(p.ledger, rec); err == nil {
+		m.merged = merged
+	} // a ledger that cannot be read ends the run at the next write
+}
+
+// EndStage publishes the result of a stage and frees its measurements. It returns the stage's last progress, whether
+// the result is complete, and the outcome by which sweeps and searches decide.
+func (p *Publisher) EndStage(e lifecycle.CloseStage) (last *spatev1.StageProgress, complete bool, o series.Outcome) {
+	rec := e.Record
+	index := rec.GetStage().GetIndex()
+	m, ok := p.stages.Get(index)
+	if !ok || m.merged == nil {
+		return nil, false, o
+	}
+	p.correct(&m, rec)
+	result, total := results.OfStage(m.merged, rec), m.merged.Total()
+	p.publishResult(rec, result, m.merged)
+	o = outcomeOf(m.merged, result, rec, e.Keep)
+	p.stages.forget(index)
+	return whole(index, result, total), result.Complete, o
+}
+
+// publishResult publishes the result of a stage.
+func (p *Publisher) publishResult(rec *spatev1.StageRecord, result results.StageResult, merged *merge.Stage) {
+	if p.sink == sink.Discard {
+		return
+	}
+	for _, point := range points.Stage(p.run.Scope(rec.GetStage()), rec, result, merged.ToDate()) {
+		p.sink.Put(point)
+	}
+	for _, point := range points.Starts(p.run, rec, result) {
+		p.sink.Put(point)
+	}
+}
+
+// Progress completes the machine's progress with what was merged.
+func (p *Publisher) Progress(of lifecycle.Progress) *spatev1.RunEvent {
+	if m, ok := p.stages.Get(of.State.GetStageIndex()); ok && m.merged != nil {
+		fill(of.State, m.merged.Total())
+		of.State.OutputTokensPerSecond, of.State.FramesPerSecond = p.arrivals.Tokens, p.arrivals.Frames
+	}
+	return ProgressEvent(of.Time, of.State)
+}
+
+// whole returns the last progress of a stage, which covers the whole stage.
+func whole(index uint32, result results.StageResult, total merge.Measured) *spatev1.StageProgress {
+	state := &spatev1.StageProgress{StageIndex: index}
+	fill(state, total)
+	if result.DurationS != nil {
+		state.Elapsed = durationpb.New(time.Duration(*result.DurationS * float64(time.Second)))
+	}
+	state.OutputTokensPerSecond = result.OutputTokenThroughput
+	return state
+}
+
+// fill sets the fields that come from what was merged so far.
+func fill(state *spatev1.StageProgress, total merge.Measured) {
+	state.Failed = total.Counters.GetFailed()
+	state.Completed = total.Counters.GetCompleted() + state.GetFailed()
+	state.Ttft = quantiles(total.Summary(spatev1.Metric_METRIC_TTFT))
+	state.Tpot = quantiles(total.Summary(spatev1.Metric_METRIC_TPOT))
+}
+
+// ProgressEvent returns a progress event.
+func ProgressEvent(at time.Time, state *spatev1.StageProgress) *spatev1.RunEvent {
+	return &spatev1.RunEvent{Time: timestamppb.New(at), Event: &spatev1.RunEvent_StageProgress{StageProgress: state}}
+}
+
+// quantiles returns nil if there are no values.
+func quantiles(d *histogram.Summary) *spatev1.Quantiles {
+	if d == nil {
+		return nil
+	}
+	return &spatev1.Quantiles{P50Ms: d.P50, P99Ms: d.P99}
+}

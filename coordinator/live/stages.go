@@ -1,0 +1,195 @@
+package live
+
+import (
+	"sync"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Stages holds the stages of one run that were assigned or skipped, and merges the snapshots of the stages in progress.
+// It is safe for concurrent use.
+type Stages struct {
+	// KeepWindows makes stages keep their single windows, which only sinks need. It is set before the first stage.
+	KeepWindows bool
+
+	mu     sync.RWMutex // held for look-ups, not for merges
+	stages map[uint32]*Stage
+}
+
+// Stage is what is known about an assigned or skipped stage.
+type Stage struct {
+	// Record is never changed, only replaced.
+	Record *spatev1.StageRecord
+
+	merged *merge.Stage // nil once the stage has ended
+	first  uint32       // first window to be published
+	last   uint32       // highest window of any snapshot
+}
+
+// Put stores a stage's record. The first record of a stage that has not ended starts its merge.
+func (s *Stages) Put(rec *spatev1.StageRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.stages[rec.GetStage().GetIndex()]; m != nil {
+		if m.merged != nil {
+			m.merged.Update(rec)
+		}
+		m.Record = rec
+		return
+	}
+	m := &Stage{Record: rec}
+	if !rec.GetEnded() {
+		m.merged = s.newMerge(rec)
+	}
+	s.add(m)
+}
+
+// PutEarlier stores the record of a stage that an earlier coordinator began, without a merge.
+func (s *Stages) PutEarlier(rec *spatev1.StageRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(&Stage{Record: rec})
+}
+
+// index returns the stage's index in the run.
+func (s Stage) index() uint32 { return s.Record.GetStage().GetIndex() }
+
+// add adds a stage. s.mu is held.
+func (s *Stages) add(m *Stage) {
+	if s.stages == nil {
+		s.stages = map[uint32]*Stage{}
+	}
+	s.stages[m.index()] = m
+}
+
+// newMerge starts the merge of a stage.
+func (s *Stages) newMerge(rec *spatev1.StageRecord) *merge.Stage {
+	merged := merge.NewStage(rec)
+	if !s.KeepWindows {
+		merged.HideWindows()
+	}
+	return merged
+}
+
+// Get returns a copy of what is known about a stage. It returns false if the stage was neither assigned nor skipped.
+func (s *Stages) Get(index uint32) (Stage, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	m, ok := s.stages[index]
+	if !ok {
+		return Stage{}, false
+	}
+	return *m, true
+}
+
+// Plan returns a stage as it was assigned, nil if it was neither assigned nor skipped.
+func (s *Stages) Plan(index uint32) *spatev1.Stage {
+	m, _ := s.Get(index)
+	return m.Record.GetStage()
+}
+
+// Records returns the records of all stages by index.
+func (s *Stages) Records() map[uint32]*spatev1.StageRecord {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := map[uint32]*spatev1.StageRecord{}
+	for index, m := range s.stages {
+		out[index] = m.Record
+	}
+	return out
+}
+
+// Merge merges a snapshot that was checked and is in the ledger. A snapshot of a stage that has ended is not merged: it
+// is only in the ledger, where the report finds it.
+func (s *Stages) Merge(snapshot *spatev1.Snapshot, checked merge.Checked) error {
+	m, _ := s.Get(snapshot.GetStageIndex())
+	if m.merged == nil {
+		return nil
+	}
+	err := m.merged.AddChecked(checked)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.stages[snapshot.GetStageIndex()]
+	of.last = max(of.last, snapshot.GetWindow())
+	return err
+}
+
+// forget frees a stage's merged measurements. The ledger has its snapshots.
+func (s *Stages) forget(index uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stages[index].merged = nil
+}
+
+// inProgress returns the stage that is being merged, false if there is none.
+func (s *Stages) inProgress() (Stage, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, m := range s.stages {
+		if m.merged != nil {
+			return *m, true
+		}
+	}
+	return Stage{}, false
+}
+
+// republished is how many windows that all agents had delivered are published again after a restart, because the sink
+// may have had them only in memory. Points written twice are the same.
+const republished = 30
+
+// Rebuild merges the ledger's snapshots of a stage that an earlier coordinator began, and passes each to recall. Only
+// the last windows are kept to be published.
+func (s *Stages) Rebuild(l *ledger.Ledger, rec *spatev1.StageRecord, recall func(*spatev1.Snapshot)) error {
+	index := rec.GetStage().GetIndex()
+	last, err := lastWindows(l, index)
+	if err != nil {
+		return err
+	}
+	m := &Stage{Record: rec, merged: s.newMerge(rec)}
+	if first := last.common(rec); first > republished {
+		m.first = first - republished
+		m.merged.Forget(m.first - 1)
+	}
+	err = l.Snapshots(index, func(snapshot *spatev1.Snapshot) error {
+		m.last = max(m.last, snapshot.GetWindow())
+		recall(snapshot)
+		return m.merged.Add(snapshot)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(m)
+	return err
+}
+
+// windows holds the highest window by agent's name and incarnation.
+type windows map[string]map[uint64]uint32
+
+// lastWindows returns the highest window that each process delivered.
+func lastWindows(l *ledger.Ledger, index uint32) (windows, error) {
+	out := windows{}
+	err := l.Snapshots(index, func(s *spatev1.Snapshot) error {
+		k := s.GetKey()
+		if out[k.GetAgent()] == nil {
+			out[k.GetAgent()] = map[uint64]uint32{}
+		}
+		of := out[k.GetAgent()]
+		of[k.GetIncarnation()] = max(of[k.GetIncarnation()], s.GetWindow())
+		return nil
+	})
+	return out, err
+}
+
+// common returns the highest window that all of a stage's processes have delivered, 0 if there are no processes.
+func (w windows) common(rec *spatev1.StageRecord) uint32 {
+	least := uint32(measure.MaxWindow)
+	for _, a := range rec.GetAgents() {
+		least = min(least, w[a.GetAgent().GetName()][a.GetIncarnation()])
+	}
+	if len(rec.GetAgents()) == 0 {
+		return 0
+	}
+	return least
+}
