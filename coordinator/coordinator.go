@@ -4,6 +4,29 @@
 // It is a thin shell: package lifecycle decides what happens in a run, packages merge and results what numbers mean. It
 // must not send load, see single requests, or write a secret anywhere. The commands make a Coordinator, in its own
 // process or embedded in a local run. Agents and clients reach it only through its gRPC services.
+//
+// # Goroutines
+//
+// Each run has two: its worker tells the machine the time, computes results and publishes them; its write queue writes
+// what the machine decided, and only then tells agents and followers. Both end with the run, and Close waits for them.
+// Only the handler of a stream sends on it. A panic in any of them ends its run or its call, see fault.go.
+//
+// The machine runs on the goroutine whose event it handles, under Coordinator.mu. It does not run on the write queue's
+// goroutine, because heartbeats and lost agents must be handled while the disk is slow, and because what it sends must
+// go to the sessions that exist at the moment of its decision, which the same lock guards.
+//
+// # Locks
+//
+// A goroutine that holds a lock takes only locks below it:
+//
+//	Coordinator.mu        sessions, queue, machine of the run in progress
+//	  live.Stages         look-ups of stages
+//	    merge.Stage       one merge
+//	  eventLog, writeQueue, stalls, sinks, membership.Cluster, each alone
+//
+// While the coordinator serves, nothing waits for the disk, the network or another goroutine with Coordinator.mu held:
+// agents whose heartbeats are not answered lose their leases. So a sink must not block in the methods that take points,
+// nor call the coordinator.
 package coordinator
 
 import (
@@ -52,7 +75,7 @@ type Coordinator struct {
 	restarts, renewals               atomic.Uint64
 	faults                           atomic.Uint64 // panics that were recovered from
 
-	// guards all below, and the machine of the run in progress; never held while waiting for the disk
+	// guards all below, and the machine of the run in progress; see Locks above
 	mu       sync.Mutex
 	sessions map[string]*session
 	owners   map[string]owner // process that last connected, by agent's name
@@ -260,11 +283,12 @@ func (c *Coordinator) setAside() {
 // closeWaiting closes the ledgers of the waiting runs and of the run that was set aside.
 func (c *Coordinator) closeWaiting() (err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.queue {
+	waiting := c.queue
+	c.queue = nil
+	c.mu.Unlock()
+	for _, r := range waiting {
 		err = errors.Join(err, r.ledger.Close())
 	}
-	c.queue = nil
 	return err
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// A panic ends only the run or the call in which it happens. Other runs stay in the queue, and agents stay connected.
+// A panic ends only the run or the call in which it happens. Other runs stay in the queue, and agents stay connected. A
+// run that panics when a restarted coordinator reads it is left as it is.
 
 // guarded calls do, and ends the run if do panics. c.mu is not held.
 func (c *Coordinator) guarded(r *run, do func()) {
@@ -26,15 +27,30 @@ func (c *Coordinator) guarded(r *run, do func()) {
 	do()
 }
 
+// recovered calls do, which is about a run that is not in progress, and returns a panic of do as an error.
+func (c *Coordinator) recovered(run string, do func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = c.noteFault(fault, "run", run)
+		}
+	}()
+	return do()
+}
+
+// noteFault counts and logs a panic, and returns it as an error. It is called on the goroutine that recovered from it.
+func (c *Coordinator) noteFault(fault any, kind, name string) error {
+	c.faults.Add(1)
+	c.log.Error("internal fault", kind, name, "fault", fault, "stack", string(debug.Stack()))
+	return fmt.Errorf("an internal fault of the coordinator: %v; report it with the coordinator's log", fault)
+}
+
 // faulted ends a run because of a panic. It is called on the goroutine that recovered from the panic. c.mu is held.
 func (c *Coordinator) faulted(r *run, fault any) {
-	c.faults.Add(1)
-	c.log.Error("internal fault: the run ends", "run", r.id, "fault", fault, "stack", string(debug.Stack()))
+	err := c.noteFault(fault, "run", r.id)
 	if c.active != r {
 		return
 	}
-	c.abortFaulted(r, fmt.Sprintf("an internal fault of the coordinator: %v; report it with the coordinator's log",
-		fault))
+	c.abortFaulted(r, err.Error())
 	c.later(r, func() { c.forceEnd(r) })
 }
 
@@ -70,31 +86,28 @@ func (c *Coordinator) inProgress(r *run) bool {
 	return c.active == r
 }
 
-// callFault logs a call that panicked, and returns the error that the client gets.
-func (c *Coordinator) callFault(method string, fault any) error {
-	c.faults.Add(1)
-	c.log.Error("internal fault: the call ends", "method", method, "fault", fault, "stack", string(debug.Stack()))
-	return status.Error(codes.Internal, "an internal fault of the coordinator: report it with the coordinator's log")
-}
+// errFault is what a caller gets whose call panicked.
+var errFault = status.Error(codes.Internal,
+	"an internal fault of the coordinator: report it with the coordinator's log")
 
 // recovering returns server options that recover from a panic in a call, so that only this call fails.
 func (c *Coordinator) recovering() []grpc.ServerOption {
 	unary := func(ctx context.Context, q any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any,
 		err error) {
-		defer func() {
-			if fault := recover(); fault != nil {
-				err = c.callFault(info.FullMethod, fault)
-			}
-		}()
+		defer c.failCall(info.FullMethod, &err)
 		return handle(ctx, q)
 	}
 	stream := func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-		defer func() {
-			if fault := recover(); fault != nil {
-				err = c.callFault(info.FullMethod, fault)
-			}
-		}()
+		defer c.failCall(info.FullMethod, &err)
 		return handle(srv, s)
 	}
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream)}
+}
+
+// failCall recovers from a panic in a call, which then returns errFault. It is deferred.
+func (c *Coordinator) failCall(method string, err *error) {
+	if fault := recover(); fault != nil {
+		_ = c.noteFault(fault, "method", method)
+		*err = errFault
+	}
 }

@@ -1,46 +1,115 @@
 package coordinator
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/clock"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A panic ends only its own run, and the next run begins. This holds even if the end of the run cannot be determined
-// because its machine is faulty.
+// faulty is a disk on which snapshots cause a panic.
+type faulty struct{ disk }
+
+func (faulty) Append([]*spatev1.Snapshot) ([]bool, error) { panic("a bug") }
+
+// A panic ends only its own run, with a reason that says so, and the next run begins.
 func TestAFaultEndsItsRunOnly(t *testing.T) {
-	for name, spoil := range map[string]func(*Coordinator, *run){
-		"at work for the run": func(c *Coordinator, r *run) { c.guarded(r, func() { panic("a bug") }) },
-		"in the machine": func(c *Coordinator, r *run) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			r.machine = nil // so that the next tick panics
+	for name, spoil := range map[string]func(t *testing.T, h *harness, a *agent, r *run){
+		"at work for the run": func(_ *testing.T, h *harness, _ *agent, r *run) {
+			h.c.guarded(r, func() { panic("a bug") })
+		},
+		"where its snapshots are merged": func(t *testing.T, h *harness, a *agent, r *run) {
+			h.c.mu.Lock()
+			r.disk = faulty{r.disk}
+			h.c.mu.Unlock()
+			if _, err := h.c.receiveSnapshot(a.snapshot(0), certs.Identity{}); status.Code(err) != codes.Internal {
+				t.Errorf("the agent is told %v", err)
+			}
+		},
+		"in its machine": func(_ *testing.T, h *harness, _ *agent, _ *run) {
+			h.c.mu.Lock()
+			defer h.c.mu.Unlock()
+			h.c.feed(func(*run, clock.Instant) { panic("a bug") })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := start(t)
-			a := h.agent("a")
-			id := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
-			next := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
-			a.apply()
-			a.armed()
-			h.c.mu.Lock()
-			r := h.c.active
-			h.c.mu.Unlock()
-			spoil(h.c, r)
-			<-r.ended
-			if name == "at work for the run" {
-				if end := h.end(id); !strings.Contains(end.GetReason(), "internal fault of the coordinator: a bug") {
-					t.Errorf("ended with %v", end)
-				}
+			h, a, r, next := faultRig(t)
+			spoil(t, h, a, r)
+			if end := h.end(r.id); end.GetOutcome() != spatev1.Outcome_OUTCOME_FAILED ||
+				!strings.Contains(end.GetReason(), "internal fault of the coordinator: a bug") {
+				t.Errorf("ended with %v", end)
 			}
-			h.c.mu.Lock()
-			defer h.c.mu.Unlock()
-			if h.c.active == nil || h.c.active.id != next {
-				t.Error("the next run does not begin")
-			}
-			if h.c.faults.Load() == 0 {
-				t.Error("no fault was counted")
-			}
+			h.nextIs(next)
 		})
+	}
+}
+
+// The next run begins even if the end of the faulty one cannot be determined, because its machine is gone.
+func TestAFaultyMachineIsReleased(t *testing.T) {
+	h, _, r, next := faultRig(t)
+	h.c.mu.Lock()
+	r.machine = nil // so that the next tick panics
+	h.c.mu.Unlock()
+	<-r.ended
+	h.nextIs(next)
+}
+
+// faultRig starts a run with an agent that is armed, and submits another run.
+func faultRig(t *testing.T) (h *harness, a *agent, r *run, next string) {
+	h = start(t)
+	a = h.agent("a")
+	h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	next = h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+	a.apply()
+	a.armed()
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h, a, h.c.active, next
+}
+
+// nextIs checks that the run is in progress after a fault.
+func (h *harness) nextIs(id string) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	if h.c.active == nil || h.c.active.id != id {
+		h.t.Error("the next run does not begin")
+	}
+	if h.c.faults.Load() == 0 {
+		h.t.Error("no fault was counted")
+	}
+}
+
+// A run that panics when a restarted coordinator reads it is left as it is, and the others continue.
+func TestAFaultAtARestartSparesTheOthers(t *testing.T) {
+	r := newRig(t)
+	var ids []string
+	for range 2 {
+		a, err := r.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, a.GetRunId())
+	}
+	r.crash()
+	r.cfg.OpenSink = func(dir string) (sink.Sink, error) {
+		if strings.HasSuffix(dir, ids[0]) {
+			panic("a bug")
+		}
+		return sink.Discard, nil
+	}
+	r.start()
+	got, _ := list(t, r.runs, 0)
+	if want := fmt.Sprint([]string{ids[1] + " RUNNING", ids[0] + " BROKEN"}); fmt.Sprint(got) != want {
+		t.Errorf("runs %v, want %v", got, want)
+	}
+	if r.c.faults.Load() != 1 {
+		t.Errorf("%d faults", r.c.faults.Load())
 	}
 }

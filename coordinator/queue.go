@@ -149,13 +149,14 @@ func (c *Coordinator) beginNext() {
 	})
 	r.machine = lifecycle.New(c.machineConfig(r), r.id, r.submission.GetPlan(), now, wall)
 	c.active = r
-	for _, session := range c.sessions {
-		r.machine.Connected(now, session.info, session.incarnation, nil, false)
-		c.tellVersion(r, "agent "+session.info.GetName(), session.info.GetVersion(), now)
-	}
-	c.tellVersion(r, "the client", r.client, now)
-	r.machine.Tick(now)
-	c.carryOut(r)
+	c.feedAt(now, func(r *run, at clock.Instant) {
+		for _, session := range c.sessions {
+			r.machine.Connected(at, session.info, session.incarnation, nil, false)
+			c.tellVersion(r, "agent "+session.info.GetName(), session.info.GetVersion(), at)
+		}
+		c.tellVersion(r, "the client", r.client, at)
+		r.machine.Tick(at)
+	})
 	c.tellPlaces()
 }
 

@@ -53,7 +53,11 @@ func (c *Coordinator) resumeRuns() error {
 	}
 	var left []*leftover
 	for _, id := range ids {
-		l, err := c.leftover(id)
+		var l *leftover
+		err := c.recovered(id, func() (err error) {
+			l, err = c.leftover(id)
+			return err
+		})
 		if err != nil {
 			c.log.Error("run cannot be read and is left unchanged", "run", id, "error", err)
 		} else if l != nil {
@@ -158,15 +162,16 @@ func (l *leftover) submitted() time.Time {
 // be resumed.
 func (c *Coordinator) resumeOrQueue(l *leftover) {
 	id := l.record.GetRunId()
-	var err error
-	switch {
-	case l.checkpoint == nil:
-		err = c.requeue(l)
-	case c.busy():
-		err = errors.New("another run is in progress: there can be one only")
-	default:
-		err = c.restore(l, clock.Now(), time.Now())
-	}
+	err := c.recovered(id, func() error {
+		switch {
+		case l.checkpoint == nil:
+			return c.requeue(l)
+		case c.busy():
+			return errors.New("another run is in progress: there can be one only")
+		default:
+			return c.restore(l, clock.Now(), time.Now())
+		}
+	})
 	if err != nil {
 		c.log.Error(
 			"run cannot be resumed and is left unchanged",
@@ -246,7 +251,8 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	}
 	c.openSink(r) // before anything is merged
 	r.unsaved = true
-	if err := r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing"); err != nil {
+	rebuild := func() error { return r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing") }
+	if err := c.recovered(r.id, rebuild); err != nil {
 		return errors.Join(err, r.sink.Close(context.Background()))
 	}
 	c.restarts.Add(1)
@@ -260,9 +266,10 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	c.active = r
 	c.remember(r)
 	c.workers.Go(func() { c.work(r) })
-	r.machine.Warn(now, l.gapNotice())
-	r.machine.Resume(now)
-	c.carryOut(r)
+	c.feedAt(now, func(r *run, at clock.Instant) {
+		r.machine.Warn(at, l.gapNotice())
+		r.machine.Resume(at)
+	})
 	return nil
 }
 

@@ -67,8 +67,11 @@ func (r *run) plan() string { return r.submission.GetName() }
 // points returns the run's identity for its points.
 func (r *run) points() points.Run { return points.Run{ID: r.id, Plan: r.plan()} }
 
-// feed gives an event to the machine of the run in progress and queues the effects. c.mu is held.
-func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
+// feed gives an event that happens now to the machine of the run in progress. c.mu is held.
+func (c *Coordinator) feed(event func(r *run, at clock.Instant)) { c.feedAt(clock.Now(), event) }
+
+// feedAt gives an event to the machine of the run in progress and queues the effects. c.mu is held.
+func (c *Coordinator) feedAt(at clock.Instant, event func(r *run, at clock.Instant)) {
 	r := c.active
 	if r == nil {
 		return
@@ -78,7 +81,7 @@ func (c *Coordinator) feed(event func(r *run, at clock.Instant)) {
 			c.faulted(r, fault)
 		}
 	}()
-	event(r, clock.Now())
+	event(r, at)
 	c.carryOut(r)
 }
 

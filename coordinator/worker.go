@@ -24,7 +24,7 @@ func (c *Coordinator) work(r *run) {
 		select {
 		case <-r.ended:
 			c.guarded(r, func() { c.closeSink(r) })
-			c.tidy(time.Now())
+			c.guarded(r, func() { c.tidy(time.Now()) })
 			return
 		case e := <-r.toClose:
 			c.guarded(r, func() { c.closeStage(r, publisher, e) })
