@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/weights"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -79,11 +80,21 @@ func (r *Run) invite(at clock.Instant, a *agent) {
 	s := r.stage
 	a.inFlight = 0
 	r.joining = &assignment{
-		agent: a, rank: uint32(len(s.places())), weight: weightBeside(a, r.beside(a)), revision: s.ref.GetRevision(),
+		agent: a, rank: uint32(len(s.places())), weight: r.weightOf(a), revision: s.ref.GetRevision(),
 		knows: s.ref.GetRevision(),
 	}
 	r.joinBy = at.Add(r.applyTimeout(s.record.GetStage()))
 	r.sendAssign(r.joining)
+}
+
+// weightOf returns the weight of a newcomer, on the scale of the others' weights.
+func (r *Run) weightOf(a *agent) uint32 {
+	var present []*spatev1.AgentInfo
+	var given []uint32
+	for _, p := range r.beside(a) {
+		present, given = append(present, p.agent.info), append(given, p.weight)
+	}
+	return weights.Beside(a.info, present, given)
 }
 
 // beside returns the places by which a newcomer's weight is scaled: those of its region if the plan splits by region
@@ -145,9 +156,9 @@ func handoversTo(givers []*assignment, c *assignment) []*spatev1.Handover {
 	}
 	var out []*spatev1.Handover
 	for _, p := range givers {
-		weights := make([]uint32, c.rank+1)
-		weights[p.rank], weights[c.rank] = sum, c.weight
-		out = append(out, &spatev1.Handover{FromRank: p.rank, Weights: weights, FromNs: c.joined.Nanoseconds()})
+		ws := make([]uint32, c.rank+1)
+		ws[p.rank], ws[c.rank] = sum, c.weight
+		out = append(out, &spatev1.Handover{FromRank: p.rank, Weights: ws, FromNs: c.joined.Nanoseconds()})
 	}
 	return out
 }

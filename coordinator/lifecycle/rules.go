@@ -4,80 +4,40 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// View is the part of what was merged of the stage in progress that the machine needs for its decisions.
-type View struct {
-	// StageIndex is the index of the stage.
-	StageIndex uint32
-	// Ended counts the measured requests that completed or failed so far, Failed those that failed.
-	Ended, Failed uint64
-	// Frames counts the frames of unmeasured requests in each of the newest windows that all agents have delivered,
-	// oldest first. SteadyWindows windows are enough.
-	Frames []uint64
-	// Percentile is the percentile that the stage's precision rule names. Nil: there is no rule, or too few values for
-	// an interval.
-	Percentile *Interval
-}
-
-// Interval is a percentile with its confidence interval.
-type Interval struct {
-	Value, Low, High time.Duration
-	// Count is the number of values.
-	Count uint64
-}
-
 // Observe applies the stage's rules to what was merged: it may abort the stage, end it because it has measured enough,
 // or end the warm-up because the load is steady. The shell calls it after the Tick of the same instant.
-func (r *Run) Observe(at clock.Instant, v View) {
+func (r *Run) Observe(at clock.Instant, v rules.View) {
 	if r.phase != running || v.StageIndex != r.stage.ref.GetStageIndex() {
 		return
 	}
 	load := r.stage.record.GetStage().GetLoad()
-	if reason := r.hopeless(v); reason != "" {
+	if reason := rules.Hopeless(r.stage.record.GetStage(), v); reason != "" {
 		r.failTarget(at, reason)
 		return
 	}
-	if reason := tooManyErrors(load.GetAbort(), v); reason != "" {
+	if reason := rules.TooManyErrors(load.GetAbort(), v); reason != "" {
 		r.abortStage(at, reason)
 		return
 	}
-	if reason := preciseEnough(load.GetUntil(), v.Percentile); reason != "" {
+	if reason := rules.PreciseEnough(load.GetUntil(), v.Percentile); reason != "" {
 		r.stage.record.Enough = reason
 		r.endStage(at, false)
 		return
 	}
-	if steady(v.Frames) {
+	if rules.Steady(v.Frames) {
 		r.measureSoon(at)
 	}
-}
-
-// A stage is hopeless when more than hopelessShare of at least hopelessAfter requests have failed.
-const (
-	hopelessAfter = 100
-	hopelessShare = 0.9
-)
-
-// hopeless returns why the target of the stage in progress is hopeless. Empty: it is not, or the plan has its own abort
-// rule for errors.
-func (r *Run) hopeless(v View) string {
-	st := r.stage.record.GetStage()
-	if own := st.GetLoad().GetAbort(); !st.GetFailFast() || own != nil && own.ErrorShare != nil {
-		return ""
-	}
-	if v.Ended < hopelessAfter || float64(v.Failed) <= hopelessShare*float64(v.Ended) {
-		return ""
-	}
-	return reason.Hopeless(st.GetTarget().GetName(), fmt.Sprintf("%d of %d requests failed", v.Failed, v.Ended))
 }
 
 // failTarget ends the stage in progress and skips the remaining stages of its target.
@@ -102,34 +62,6 @@ func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
 	r.dead[st.GetTarget().GetName()], r.failure = why, cmp.Or(r.failure, why)
 }
 
-// tooManyErrors returns why a stage must be aborted, empty if it need not.
-func tooManyErrors(rule *spatev1.Abort, v View) string {
-	if rule == nil || rule.ErrorShare == nil || v.Ended < max(1, rule.GetAfterRequests()) {
-		return ""
-	}
-	if share := float64(v.Failed) / float64(v.Ended); share > rule.GetErrorShare() {
-		return fmt.Sprintf(abortedPrefix+"%d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share,
-			100*rule.GetErrorShare())
-	}
-	return ""
-}
-
-// preciseEnough returns why a stage has measured enough, empty if it has not. The interval is checked repeatedly during
-// the stage, so an early end by chance is more likely than its confidence says. The rule only says when to stop; the
-// stage's result has the interval at its end.
-func preciseEnough(rule *spatev1.Precision, p *Interval) string {
-	if rule == nil || p == nil || p.Value <= 0 {
-		return ""
-	}
-	half := float64(p.High-p.Low) / 2 / float64(p.Value)
-	if half > rule.GetWithin() {
-		return ""
-	}
-	return fmt.Sprintf("%s %s is known to ±%.2g %%: %s to %s with %.4g %% confidence, from %d values",
-		series.LatencyWords(rule.GetMetric(), rule.GetPercentile()), series.Milliseconds(p.Value), 100*half,
-		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
-}
-
 // checkRules applies the rules that depend on time: the abort rule's duration and the longest warm-up.
 func (r *Run) checkRules(at clock.Instant) {
 	if r.phase != running {
@@ -137,24 +69,13 @@ func (r *Run) checkRules(at clock.Instant) {
 	}
 	load := r.stage.record.GetStage().GetLoad()
 	if longest := load.GetAbort().GetDuration(); longest != nil && at.Sub(r.stage.start) >= longest.AsDuration() {
-		r.abortStage(at, fmt.Sprintf(abortedPrefix+"it took longer than %v", longest.AsDuration()))
+		r.abortStage(at, rules.TooLong(longest.AsDuration()))
 		return
 	}
 	if longest := load.GetWarmupUntilSteady(); longest != nil &&
 		at.Sub(r.stage.start) >= longest.AsDuration()-r.measureLead() {
 		r.measureSoon(at)
 	}
-}
-
-// abortedPrefix is the prefix of the reasons of abort rules.
-const abortedPrefix = "aborted: "
-
-// AbortReason returns why an abort rule ended a probe of a search, from the probe's record. Empty: no rule did.
-func AbortReason(rec *spatev1.StageRecord) string {
-	if reason := rec.GetEnough(); strings.HasPrefix(reason, abortedPrefix) {
-		return reason
-	}
-	return ""
 }
 
 // abortStage aborts the stage in progress by an abort rule. For a search this is a valid outcome: the objectives are

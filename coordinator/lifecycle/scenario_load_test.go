@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -113,7 +113,7 @@ func (s *scenario) outcome(o map[string]string) series.Outcome {
 
 // observe shows the machine what was merged.
 func (s *scenario) observe(_ []string, o map[string]string) {
-	v := lifecycle.View{StageIndex: s.stage, Ended: s.number(o["ended"]), Failed: s.number(o["failed"])}
+	v := rules.View{StageIndex: s.stage, Ended: s.number(o["ended"]), Failed: s.number(o["failed"])}
 	for _, part := range strings.Split(o["tokens"], ",") {
 		count, times, many := strings.Cut(part, "x")
 		n := uint64(1)
@@ -125,7 +125,7 @@ func (s *scenario) observe(_ []string, o map[string]string) {
 		}
 	}
 	if p := strings.Split(o["ttft"], ":"); len(p) == 4 {
-		v.Percentile = &lifecycle.Interval{Low: s.duration(p[0]), Value: s.duration(p[1]), High: s.duration(p[2]),
+		v.Percentile = &rules.Interval{Low: s.duration(p[0]), Value: s.duration(p[1]), High: s.duration(p[2]),
 			Count: s.number(p[3])}
 	}
 	s.run.Observe(s.at, v)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/coordinator/weights"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -125,11 +126,11 @@ func (r *Run) assign(at clock.Instant, st *spatev1.Stage, revision uint32) {
 // weigh sets rank and weight of the assignments of the load.
 func (s *stage) weigh(regions map[string]float64) {
 	places := s.places()
-	agents := make([]*agent, len(places))
+	agents := make([]*spatev1.AgentInfo, len(places))
 	for i, p := range places {
-		agents[i] = p.agent
+		agents[i] = p.agent.info
 	}
-	for i, w := range weightsOf(agents, regions) {
+	for i, w := range weights.Of(agents, regions) {
 		places[i].rank, places[i].weight = uint32(i), w
 	}
 }

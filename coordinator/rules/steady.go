@@ -1,4 +1,4 @@
-package lifecycle
+package rules
 
 import "math"
 
@@ -12,14 +12,14 @@ const (
 	steadySpread = 0.5
 )
 
-// steady reports whether a throughput, given window by window, has reached its level. Of the last ten windows, the mean
+// Steady reports whether a throughput, given window by window, has reached its level. Of the last ten windows, the mean
 // of the later five must be within 5 % of the mean of the earlier five, and the standard deviation of all ten at most
 // half their mean. The first condition catches a ramp. The second catches a load that comes in bursts or has hardly
 // begun, whose halves are alike only by chance.
 //
 // A drift slower than 1 % a second counts as steady. With few requests in flight, throughput varies much from second to
 // second, and two halves are alike only by chance. For both reasons such a warm-up has a longest duration.
-func steady(windows []uint64) bool {
+func Steady(windows []uint64) bool {
 	if len(windows) < SteadyWindows {
 		return false
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -108,5 +109,64 @@ func TestLoadEndedOfOneThatOwes(t *testing.T) {
 	}
 	if r.LoadEnded("nobody", ref) {
 		t.Error("an agent without an assignment")
+	}
+}
+
+// The first missing window, compared with a set.
+func TestCoverage(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c coverage
+		have := map[uint32]bool{}
+		for range rapid.IntRange(0, 20).Draw(t, "snapshots") {
+			first := uint32(rapid.IntRange(0, 30).Draw(t, "first"))
+			last := first + uint32(rapid.IntRange(0, 4).Draw(t, "more"))
+			c.add(first, last)
+			for w := first; w <= last; w++ {
+				have[w] = true
+			}
+		}
+		want := uint32(0)
+		for have[want] {
+			want++
+		}
+		if c.next != want {
+			t.Fatalf("next is %d, want %d of %v", c.next, want, have)
+		}
+	})
+}
+
+// Parts sum up to 1, whatever changes hands.
+func TestPartsSumUpToAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 5).Draw(t, "places")
+		s := &stage{record: &spatev1.StageRecord{}}
+		for i := range n {
+			s.assignments = append(
+				s.assignments,
+				&assignment{rank: uint32(i), weight: uint32(rapid.IntRange(1, 9).Draw(t, "weight"))},
+			)
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "handovers") {
+			h := &spatev1.Handover{FromRank: uint32(rapid.IntRange(0, n-1).Draw(t, "from"))}
+			for range n {
+				h.Weights = append(h.Weights, uint32(rapid.IntRange(1, 3).Draw(t, "to")))
+			}
+			s.record.Handovers = append(s.record.Handovers, h)
+		}
+		sum := 0.0
+		for _, p := range s.assignments {
+			sum += s.part(p)
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("the parts sum up to %v", sum)
+		}
+	})
+}
+
+// Observers of different regions, and the load, send different requests.
+func TestObserversHaveSeedsOfTheirOwn(t *testing.T) {
+	if observerSeed(1, "eu") == observerSeed(1, "us") || observerSeed(1, "eu") == observerSeed(2, "eu") ||
+		observerSeed(1, "") == 1 {
+		t.Error("two seeds are the same")
 	}
 }

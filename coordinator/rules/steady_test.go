@@ -1,4 +1,4 @@
-package lifecycle
+package rules
 
 import (
 	"math"
@@ -12,7 +12,7 @@ func firstSteady(seconds int, at func(second float64) float64) int {
 	var windows []uint64
 	for i := range seconds {
 		windows = append(windows, uint64(max(0, at(float64(i)))))
-		if steady(windows) {
+		if Steady(windows) {
 			return len(windows)
 		}
 	}

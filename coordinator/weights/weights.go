@@ -1,10 +1,12 @@
-package lifecycle
+// Package weights splits a stage's load over agents by their weights, capacities and regions. It is pure.
+package weights
 
 import (
 	"maps"
 	"math"
 	"slices"
 
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 )
 
@@ -12,9 +14,9 @@ import (
 // stages.
 const maxWeights = 10_000
 
-// weightsOf splits a stage over agents, by their own weights or capacities. If the plan names regions, each region's
+// Of splits a stage over agents, by their own weights or capacities. If the plan names regions, each region's
 // share is split over the agents of that region. The assignments of regions without an agent go to the other regions.
-func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
+func Of(agents []*spatev1.AgentInfo, regions map[string]float64) []uint32 {
 	own := ownWeight
 	if calibrated(agents) {
 		own = capacity
@@ -24,11 +26,11 @@ func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 	}
 	inRegion := map[string]float64{}
 	for _, a := range agents {
-		inRegion[a.info.GetRegion()] += own(a)
+		inRegion[a.GetRegion()] += own(a)
 	}
 	parts := make([]float64, len(agents))
 	for i, a := range agents {
-		region := a.info.GetRegion()
+		region := a.GetRegion()
 		parts[i] = regions[region] * own(a) / inRegion[region]
 	}
 	if exact := exactly(parts); exact != nil {
@@ -40,10 +42,10 @@ func weightsOf(agents []*agent, regions map[string]float64) []uint32 {
 // byRegion rounds parts to weights region by region, so that rounding among the agents of a region does not change the
 // region's part. If the agents of a small region would get less than one each, the sum of weights is raised, up to
 // schedule.MaxCycle.
-func byRegion(agents []*agent, parts []float64) []uint32 {
+func byRegion(agents []*spatev1.AgentInfo, parts []float64) []uint32 {
 	members, assignments, sum := map[string][]int{}, map[string]float64{}, 0.0
 	for i, a := range agents {
-		region := a.info.GetRegion()
+		region := a.GetRegion()
 		members[region], assignments[region], sum = append(
 			members[region],
 			i,
@@ -77,23 +79,23 @@ func byRegion(agents []*agent, parts []float64) []uint32 {
 }
 
 // ownWeight returns the weight that an agent was configured with. 0 means none and counts as 1.
-func ownWeight(a *agent) float64 { return float64(max(1, a.info.GetWeight())) }
+func ownWeight(a *spatev1.AgentInfo) float64 { return float64(max(1, a.GetWeight())) }
 
 // capacity returns the frames per second that an agent's machine handled accurately in calibration.
-func capacity(a *agent) float64 { return a.info.GetCapacity().GetFramesPerSecond() }
+func capacity(a *spatev1.AgentInfo) float64 { return a.GetCapacity().GetFramesPerSecond() }
 
 // calibrated reports whether agents are weighted by capacity: all have a capacity, and none was given a weight. In a
 // mixture the weight of one agent and the frames per second of another could not be compared.
-func calibrated(agents []*agent) bool {
-	return !slices.ContainsFunc(agents, func(a *agent) bool {
+func calibrated(agents []*spatev1.AgentInfo) bool {
+	return !slices.ContainsFunc(agents, func(a *spatev1.AgentInfo) bool {
 		c := capacity(a)
-		return a.info.GetWeightGiven() || !(c > 0) || math.IsInf(c, 1)
+		return a.GetWeightGiven() || !(c > 0) || math.IsInf(c, 1)
 	})
 }
 
 // ownWeights returns the agents' own weights: unchanged if they are whole numbers with a sum of at most maxWeights,
 // else scaled to whole numbers.
-func ownWeights(agents []*agent, own func(*agent) float64) []uint32 {
+func ownWeights(agents []*spatev1.AgentInfo, own func(*spatev1.AgentInfo) float64) []uint32 {
 	parts, sum, whole := make([]float64, len(agents)), 0.0, true
 	for i, a := range agents {
 		parts[i] = own(a)
@@ -158,19 +160,15 @@ func wholeAt(parts []float64, factor float64, out []uint32) bool {
 	return true
 }
 
-// weightBeside returns the weight of a newcomer on the scale of the given places.
-func weightBeside(a *agent, places []*assignment) uint32 {
-	all := []*agent{a}
-	for _, p := range places {
-		all = append(all, p.agent)
-	}
-	own, sum, given := ownWeight, 0.0, 0.0
-	if calibrated(all) {
+// Beside returns the weight of a newcomer on the scale of the weights that the present agents were given.
+func Beside(newcomer *spatev1.AgentInfo, present []*spatev1.AgentInfo, given []uint32) uint32 {
+	own, sum, whole := ownWeight, 0.0, 0.0
+	if calibrated(append([]*spatev1.AgentInfo{newcomer}, present...)) {
 		own = capacity
 	}
-	for _, p := range places {
-		sum += own(p.agent)
-		given += float64(p.weight)
+	for i, a := range present {
+		sum += own(a)
+		whole += float64(given[i])
 	}
-	return uint32(max(1, math.Round(own(a)*given/sum)))
+	return uint32(max(1, math.Round(own(newcomer)*whole/sum)))
 }

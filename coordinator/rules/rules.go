@@ -1,0 +1,96 @@
+// Package rules decides, from what was merged so far, whether a stage in progress must be aborted, has measured enough,
+// or is steady. It is pure. The run's state machine (package lifecycle) applies the answers.
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/coordinator/series"
+	"github.com/spate-load/spate/internal/reason"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// View is the part of what was merged of the stage in progress that rules need.
+type View struct {
+	// StageIndex is the index of the stage.
+	StageIndex uint32
+	// Ended counts the measured requests that completed or failed so far, Failed those that failed.
+	Ended, Failed uint64
+	// Frames counts the frames of unmeasured requests in each of the newest windows that all agents have delivered,
+	// oldest first. SteadyWindows windows are enough.
+	Frames []uint64
+	// Percentile is the percentile that the stage's precision rule names. Nil: there is no rule, or too few values for
+	// an interval.
+	Percentile *Interval
+}
+
+// Interval is a percentile with its confidence interval.
+type Interval struct {
+	Value, Low, High time.Duration
+	// Count is the number of values.
+	Count uint64
+}
+
+// A stage is hopeless when more than hopelessShare of at least hopelessAfter requests have failed.
+const (
+	hopelessAfter = 100
+	hopelessShare = 0.9
+)
+
+// Hopeless returns why the target of a stage is hopeless. Empty: it is not, or the plan has its own abort rule for
+// errors.
+func Hopeless(st *spatev1.Stage, v View) string {
+	if own := st.GetLoad().GetAbort(); !st.GetFailFast() || own != nil && own.ErrorShare != nil {
+		return ""
+	}
+	if v.Ended < hopelessAfter || float64(v.Failed) <= hopelessShare*float64(v.Ended) {
+		return ""
+	}
+	return reason.Hopeless(st.GetTarget().GetName(), fmt.Sprintf("%d of %d requests failed", v.Failed, v.Ended))
+}
+
+// TooManyErrors returns why a stage must be aborted, empty if it need not.
+func TooManyErrors(rule *spatev1.Abort, v View) string {
+	if rule == nil || rule.ErrorShare == nil || v.Ended < max(1, rule.GetAfterRequests()) {
+		return ""
+	}
+	if share := float64(v.Failed) / float64(v.Ended); share > rule.GetErrorShare() {
+		return fmt.Sprintf(abortedPrefix+"%d of %d requests failed, %.3g %% > %.3g %%", v.Failed, v.Ended, 100*share,
+			100*rule.GetErrorShare())
+	}
+	return ""
+}
+
+// PreciseEnough returns why a stage has measured enough, empty if it has not. The interval is checked repeatedly during
+// the stage, so an early end by chance is more likely than its confidence says. The rule only says when to stop; the
+// stage's result has the interval at its end.
+func PreciseEnough(rule *spatev1.Precision, p *Interval) string {
+	if rule == nil || p == nil || p.Value <= 0 {
+		return ""
+	}
+	half := float64(p.High-p.Low) / 2 / float64(p.Value)
+	if half > rule.GetWithin() {
+		return ""
+	}
+	return fmt.Sprintf("%s %s is known to ±%.2g %%: %s to %s with %.4g %% confidence, from %d values",
+		series.LatencyWords(rule.GetMetric(), rule.GetPercentile()), series.Milliseconds(p.Value), 100*half,
+		series.Milliseconds(p.Low), series.Milliseconds(p.High), 100*rule.GetConfidence(), p.Count)
+}
+
+// TooLong returns why a stage must be aborted that took longer than its abort rule allows.
+func TooLong(longest time.Duration) string {
+	return fmt.Sprintf(abortedPrefix+"it took longer than %v", longest)
+}
+
+// abortedPrefix is the prefix of the reasons of abort rules.
+const abortedPrefix = "aborted: "
+
+// AbortReason returns why an abort rule ended a probe of a search, from the probe's record. Empty: no rule did.
+func AbortReason(rec *spatev1.StageRecord) string {
+	if reason := rec.GetEnough(); strings.HasPrefix(reason, abortedPrefix) {
+		return reason
+	}
+	return ""
+}
