@@ -140,7 +140,7 @@ loads:
 	if sent != 10 {
 		t.Errorf("the server had %d requests", sent)
 	}
-	for _, want := range []string{"149:2", "151 tokens", "takes 150 at most"} {
+	for _, want := range []string{"149:2", "151 tokens", "accepts at most 150"} {
 		if !strings.Contains(r.Stderr.String(), want) {
 			t.Errorf("nothing says %q", want)
 		}
