@@ -16,6 +16,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -125,7 +126,7 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 // none.
 func secretsOf(t *spatev1.Target, values map[string]string) map[string]string {
 	out := map[string]string{}
-	for _, reference := range plans.References(t) {
+	for _, reference := range secret.Of(t) {
 		if value, ok := values[reference]; ok {
 			out[reference] = value
 		}

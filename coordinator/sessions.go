@@ -12,7 +12,7 @@ import (
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -81,9 +81,9 @@ func checkHello(h *spatev1.Hello) error {
 				"the first a letter or digit", a.GetName())
 	case h.GetIncarnation() == 0:
 		return status.Error(codes.InvalidArgument, "the agent's incarnation must not be 0")
-	case plans.CheckRegion(a.GetRegion()) != nil:
+	case rules.CheckRegion(a.GetRegion()) != nil:
 		return status.Errorf(codes.InvalidArgument, "agent %s: its region %.80q %v", a.GetName(), a.GetRegion(),
-			plans.CheckRegion(a.GetRegion()))
+			rules.CheckRegion(a.GetRegion()))
 	case len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
 		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes",
 			a.GetName(), maxText)

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -88,5 +89,5 @@ func (k compression) faster(v float64) float64 {
 	if k == 1 {
 		return v
 	}
-	return rounded(v*float64(k), exactDigits)
+	return loadpoint.Exact(v * float64(k))
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -175,7 +176,7 @@ func TestSimulation(t *testing.T) {
 	urls := map[string][]string{}
 	for _, target := range p.Simulated() {
 		urls[target.GetName()] = []string{"http://127.0.0.1:1"}
-		if target.GetApiKey() != "" || len(References(target)) > 0 || len(target.GetEndpoints()) > 0 {
+		if target.GetApiKey() != "" || len(secret.Of(target)) > 0 || len(target.GetEndpoints()) > 0 {
 			t.Errorf("a simulation needs no secrets and no endpoints: %v", target)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/spate-load/spate/plans/content"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -46,7 +48,7 @@ func TestDocumentedPlansAreRight(t *testing.T) {
 			t.Errorf("no stages:\n%s", text)
 		}
 		for _, w := range p.msg.GetWorkloads() {
-			shown[contentKind(w)] = true
+			shown[content.Kind(w)] = true
 		}
 		for _, l := range p.msg.GetLoads() {
 			l.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
@@ -61,7 +63,7 @@ func TestDocumentedPlansAreRight(t *testing.T) {
 			t.Errorf("there is no example of the workload %s", kind)
 		}
 	}
-	for _, kind := range loadKinds {
+	for _, kind := range rules.LoadKinds {
 		if !shown[kind] {
 			t.Errorf("there is no example of the load %s", kind)
 		}

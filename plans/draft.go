@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/spate-load/spate/api/registry"
 )
 
 // Draft is what a person has to say for a first plan. Zero values take defaults. The plan then shows the defaults, with
@@ -125,7 +127,7 @@ func (w *writer) noted(indent int, text, note string) {
 }
 
 func (d Draft) filled() Draft {
-	d.Name, d.API = cmp.Or(d.Name, "my-plan"), cmp.Or(d.API, defaultAPI)
+	d.Name, d.API = cmp.Or(d.Name, "my-plan"), cmp.Or(d.API, registry.All[0].Name)
 	d.Workload, d.Load = cmp.Or(d.Workload, "random"), cmp.Or(d.Load, "concurrency")
 	d.ISL, d.OSL = cmp.Or(d.ISL, 1000), cmp.Or(d.OSL, 100)
 	if d.Load == "search" && d.TTFT == 0 && d.TPOT == 0 {
@@ -155,7 +157,7 @@ func (d Draft) target(w *writer) {
 		w.noted(2, "simulator: {}", "The built-in simulator. For a server, in its place:")
 		w.line(2, "# endpoints: [\"http://host:8000\"]")
 		w.line(2, "# model: Qwen/Qwen3-32B")
-		w.noted(2, "api: "+scalar(d.API), strings.Join(APIs(), ", ")+".")
+		w.noted(2, "api: "+scalar(d.API), strings.Join(registry.Names(), ", ")+".")
 		return
 	}
 	w.line(1, "- name: server")
@@ -163,7 +165,7 @@ func (d Draft) target(w *writer) {
 	for _, e := range d.Endpoints {
 		w.line(3, "- %s", scalar(withoutPassword(e)))
 	}
-	w.noted(2, "api: "+scalar(d.API), strings.Join(APIs(), ", ")+".")
+	w.noted(2, "api: "+scalar(d.API), strings.Join(registry.Names(), ", ")+".")
 	w.line(2, "model: %s", scalar(d.Model))
 	if d.APIKey != "" {
 		w.line(2, "api_key: %s", scalar(withoutKey(d.APIKey)))

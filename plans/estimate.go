@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -27,21 +28,10 @@ type Estimate struct {
 // and an expectation for an open loop that ends by a number of requests. A warm-up until steady counts with its longest
 // duration. Ends by `until` or `abort.error_share` are not considered.
 func EstimateOf(s *spatev1.Stage) Estimate {
-	e := Estimate{Stages: templateStages(s.GetLoad())}
+	e := Estimate{Stages: loadpoint.TemplateStages(s.GetLoad())}
 	e.Requests, e.Counted = ExpectedRequests(s)
 	e.Time, e.Timed = ExpectedDuration(s)
 	return e
-}
-
-// templateStages returns the most stages that a load point can become.
-func templateStages(l *spatev1.LoadPoint) uint32 {
-	switch {
-	case l.GetSweep() != nil:
-		return l.GetSweep().GetPoints() + 2 // One request at a time, and saturated.
-	case l.GetSearch() != nil:
-		return l.GetSearch().GetProbes() + l.GetSearch().GetRepeats() - 1
-	}
-	return 1
 }
 
 // ExpectedDuration returns the time in which a stage starts requests, including warm-up and cool-down, and whether that
@@ -57,7 +47,7 @@ func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 		longest = min(longest, max(float64(requests)/l.GetRate(), float64(l.GetRequests())/l.GetRate()+warm.Seconds()))
 	}
 	longest += l.GetCooldown().AsDuration().Seconds()
-	if phases := timeOf(l.GetPhases()); phases > 0 {
+	if phases := loadpoint.Time(l.GetPhases()); phases > 0 {
 		longest = phases.Seconds() // The cool-down is their last part.
 	}
 	longest = min(longest, replayTime(s))

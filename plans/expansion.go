@@ -8,15 +8,69 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/plans/content"
+	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/document"
+	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// Resources are what a plan refers to and others have prepared.
+type Resources struct {
+	// Endpoints of the targets that Simulated lists, by target name.
+	Endpoints map[string][]string
+	// Datasets of the workloads that come from files, by workload name as stages have it.
+	Datasets map[string]*spatev1.Dataset
+	// Lexicons are the words of the targets whose tokenizer is a file, by target name.
+	Lexicons map[string]*spatev1.Lexicon
+}
+
+// expand returns the stages of a plan without mistakes, and the resources that are missing.
+func expand(plan *spatev1.Plan, r Resources) ([]*spatev1.Stage, []document.Finding) {
+	e := &expansion{plan: plan, resources: r}
+	return e.stages(), e.found
+}
+
+// outline expands a plan as far as possible without resources.
+func outline(plan *spatev1.Plan) []*spatev1.Stage {
+	return (&expansion{plan: plan, outline: true}).stages()
+}
+
+// speedOf returns how many times faster than planned time passes, and whether the plan is a simulation.
+func speedOf(plan *spatev1.Plan) (speed float64, simulation bool) {
+	if s := plan.GetSimulation(); s != nil {
+		return cmp.Or(s.GetSpeed(), 1), true
+	}
+	return 1, false
+}
+
+// targetsOf returns all targets of a plan with their defaults. Targets that the simulator serves have no endpoints.
+func targetsOf(plan *spatev1.Plan) []*spatev1.Target {
+	speed, simulation := speedOf(plan)
+	var targets []*spatev1.Target
+	for _, t := range plan.GetTargets() {
+		var filled *spatev1.Target
+		if simulation || len(t.GetEndpoints()) == 0 {
+			filled = defaults.SimulatedTarget(t)
+		} else {
+			filled = defaults.Target(t)
+		}
+		if simulation {
+			defaults.WithoutSecrets(filled)
+		}
+		compression(speed).target(filled)
+		targets = append(targets, filled)
+	}
+	return targets
+}
+
 // expansion makes the stages of a plan and collects the resources that are missing.
 type expansion struct {
-	plan      *Plan
+	plan      *spatev1.Plan
 	resources Resources
 	outline   bool
-	mistakes  Mistakes
+	found     []document.Finding
 }
 
 // point is a load point as it runs, with the key of the load point as it was planned.
@@ -31,14 +85,14 @@ func (e *expansion) stages() []*spatev1.Stage {
 	targets, points, frame := e.targets(), e.points(), e.frame()
 	lexicons := e.lexicons(targets)
 	workloads, datasets, loads := e.workloads(points)
-	if len(e.mistakes) > 0 {
+	if len(e.found) > 0 {
 		return nil
 	}
 	var stages []*spatev1.Stage
 	for t, target := range targets {
 		for w, workload := range workloads {
 			for i, point := range points {
-				if !isFor(point.of, workload.GetName()) {
+				if !loadpoint.IsFor(point.of, workload.GetName()) {
 					continue
 				}
 				stages = append(stages, &spatev1.Stage{
@@ -46,7 +100,7 @@ func (e *expansion) stages() []*spatev1.Stage {
 					Target:       target,
 					Workload:     workload,
 					Load:         proto.CloneOf(loads[w][i]),
-					Seed:         stageSeed(e.plan.Seed(), workload.GetName(), point.key),
+					Seed:         stageSeed(e.plan.GetSeed(), workload.GetName(), point.key),
 					DrainTimeout: frame.GetDrainTimeout(),
 					Slo:          frame.GetSlo(),
 					Pause:        frame.GetPause(),
@@ -65,14 +119,14 @@ func (e *expansion) stages() []*spatev1.Stage {
 
 // frame returns what all stages have in common.
 func (e *expansion) frame() *spatev1.Stage {
-	p := e.plan.msg
+	p := e.plan
 	frame := &spatev1.Stage{
-		DrainTimeout: orDuration(proto.CloneOf(p.GetDrainTimeout()), defaultDrainTimeout),
+		DrainTimeout: defaults.Duration(proto.CloneOf(p.GetDrainTimeout()), defaults.DrainTimeout),
 		Slo:          proto.CloneOf(p.GetSlo()),
 		Pause:        proto.CloneOf(p.GetPause()),
-		OnAgentLoss:  cmp.Or(p.GetOnAgentLoss(), defaultOnAgentLoss),
+		OnAgentLoss:  cmp.Or(p.GetOnAgentLoss(), defaults.OnAgentLoss),
 		Regions:      maps.Clone(p.GetRegions()),
-		Observers:    filledObservers(p.GetObservers()),
+		Observers:    defaults.Observers(p.GetObservers()),
 		FailFast:     p.FailFast == nil || p.GetFailFast(),
 	}
 	e.compression().frame(frame)
@@ -80,19 +134,19 @@ func (e *expansion) frame() *spatev1.Stage {
 }
 
 func (e *expansion) compression() compression {
-	speed, _ := e.plan.Compression()
+	speed, _ := speedOf(e.plan)
 	return compression(speed)
 }
 
 // targets returns the targets. Simulated targets have the endpoints of their started simulators.
 func (e *expansion) targets() []*spatev1.Target {
-	targets := e.plan.targets()
+	targets := targetsOf(e.plan)
 	for i, t := range targets {
 		if t.GetSimulator() == nil || e.outline {
 			continue
 		}
 		for _, url := range e.resources.Endpoints[t.GetName()] {
-			t.Endpoints = append(t.Endpoints, baseURL(url))
+			t.Endpoints = append(t.Endpoints, endpoint.BaseURL(url))
 		}
 		if len(t.GetEndpoints()) == 0 {
 			e.missing(fmt.Sprintf("targets[%d].simulator", i),
@@ -117,9 +171,9 @@ func (e *expansion) lexicons(targets []*spatev1.Target) []*spatev1.Lexicon {
 
 func (e *expansion) points() []point {
 	var points []point
-	for i, l := range e.plan.msg.GetLoads() {
-		for _, load := range loadPoints(l) {
-			key := LoadKey(load)
+	for i, l := range e.plan.GetLoads() {
+		for _, load := range loadpoint.Of(l) {
+			key := loadpoint.Key(load)
 			e.compression().load(load)
 			points = append(points, point{key, load, fmt.Sprintf("loads[%d]", i), l})
 		}
@@ -132,12 +186,12 @@ func (e *expansion) points() []point {
 func (e *expansion) workloads(
 	points []point,
 ) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset, loads [][]*spatev1.LoadPoint) {
-	for i, w := range e.plan.msg.GetWorkloads() {
-		w = filledWorkload(w)
+	for i, w := range e.plan.GetWorkloads() {
+		w = defaults.Workload(w)
 		e.compression().workload(w)
 		dataset := e.resources.Datasets[w.GetName()]
-		if dataset == nil && !e.outline && contentFile(w) != "" {
-			e.missing(fmt.Sprintf("workloads[%d].%s.path", i, contentKind(w)),
+		if dataset == nil && !e.outline && content.File(w) != "" {
+			e.missing(fmt.Sprintf("workloads[%d].%s.path", i, content.Kind(w)),
 				"the file of workload %q was not read: run the plan with `spate run`", w.GetName())
 		}
 		var own []*spatev1.LoadPoint
@@ -154,7 +208,7 @@ func (e *expansion) workloads(
 // trace is played; such a replay still ends with its trace.
 func (e *expansion) replayed(p point, w *spatev1.Workload, d *spatev1.Dataset) *spatev1.LoadPoint {
 	load := p.load
-	if load.GetReplaySpeed() == 0 || d == nil || !isFor(p.of, w.GetName()) {
+	if load.GetReplaySpeed() == 0 || d == nil || !loadpoint.IsFor(p.of, w.GetName()) {
 		return load
 	}
 	rows, warm := d.GetRows(), load.GetWarmupRequests()
@@ -180,5 +234,5 @@ func timed(l *spatev1.LoadPoint) bool {
 }
 
 func (e *expansion) missing(field, format string, args ...any) {
-	e.mistakes = append(e.mistakes, e.plan.Mistake(field, fmt.Sprintf(format, args...)))
+	e.found = append(e.found, document.Finding{Path: field, Message: fmt.Sprintf(format, args...)})
 }

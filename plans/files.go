@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spate-load/spate/plans/content"
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -24,15 +26,15 @@ type File struct {
 // them. Files that hold secrets are not included.
 func (p *Plan) Files() []File {
 	var files []File
-	for i, t := range p.targets() {
+	for i, t := range targetsOf(p.msg) {
 		if path, ok := strings.CutPrefix(t.GetTokenizer(), "file:"); ok {
 			files = append(files, File{Field: fmt.Sprintf("targets[%d].tokenizer", i), Path: p.beside(path), Target: t})
 		}
 	}
 	for i, w := range p.msg.GetWorkloads() {
-		if path := contentFile(w); path != "" {
-			field := fmt.Sprintf("workloads[%d].%s.path", i, contentKind(w))
-			files = append(files, File{Field: field, Path: p.beside(path), Workload: filledWorkload(w)})
+		if path := content.File(w); path != "" {
+			field := fmt.Sprintf("workloads[%d].%s.path", i, content.Kind(w))
+			files = append(files, File{Field: field, Path: p.beside(path), Workload: defaults.Workload(w)})
 		}
 	}
 	return files

@@ -6,7 +6,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/plans/content"
 	"github.com/spate-load/spate/plans/document"
+	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -34,7 +37,7 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 	}
 	ms := d.Mistakes()
 	if d.Complete() {
-		ms = append(ms, d.Relevant(rules(d, msg, opts))...)
+		ms = append(ms, d.Relevant(rules.Broken(d, msg, rules.Options{MaxStages: opts.MaxStages, AskModels: opts.AskModels}))...)
 	}
 	withBaseURLs(msg)
 	p := &Plan{path: path, written: data, changes: opts.Changes, msg: msg, document: d}
@@ -89,7 +92,7 @@ func (c Changes) apply(d *document.Document) error {
 // defaultName returns the default name of a workload, or "" for items of other lists.
 func defaultName(item proto.Message) string {
 	if w, is := item.(*spatev1.Workload); is {
-		return workloadName(w)
+		return content.Name(w)
 	}
 	return ""
 }
@@ -99,4 +102,13 @@ func (p *Plan) With(assignments ...string) (*Plan, error) {
 	changes := p.changes
 	changes.with = slices.Concat(changes.with, assignments)
 	return Load(p.path, p.written, Options{Changes: changes})
+}
+
+// withBaseURLs applies baseURL to all endpoints of a plan without mistakes.
+func withBaseURLs(p *spatev1.Plan) {
+	for _, t := range p.GetTargets() {
+		for i, e := range t.GetEndpoints() {
+			t.Endpoints[i] = endpoint.BaseURL(e)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -127,7 +128,7 @@ func TestCheckRegion(t *testing.T) {
 		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", "\teu": "without blanks",
 		"e\nu": "without blanks", "e\xff": "without blanks",
 	} {
-		if err := CheckRegion(name); (err == nil) != (want == "") || err != nil &&
+		if err := rules.CheckRegion(name); (err == nil) != (want == "") || err != nil &&
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/plans/document"
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -23,7 +24,7 @@ type Options struct {
 	// MaxStages is the most stages that a plan may expand into. Default 10,000.
 	MaxStages int
 	// Lookup, if set, is called for each secret that the plan refers to. Missing secrets are then among the mistakes.
-	Lookup Lookup
+	Lookup secret.Lookup
 	// AskModels accepts targets without a model. Their servers must be asked for it before the plan is expanded.
 	AskModels bool
 	// Changes are made before the plan is checked. Positions of mistakes are those in the unchanged text; mistakes in

@@ -13,6 +13,11 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/secret"
 )
 
 // Quick is a plan given by command line flags: one workload, and one or two sweeps over its values. Zero values are
@@ -92,7 +97,7 @@ func (q Quick) targets(w *writer) {
 	for i, target := range q.Targets {
 		var endpoints []string
 		for part := range strings.SplitSeq(target, ",") {
-			endpoints = append(endpoints, withoutPassword(baseURL(strings.TrimSpace(part))))
+			endpoints = append(endpoints, withoutPassword(endpoint.BaseURL(strings.TrimSpace(part))))
 		}
 		w.line(1, "- name: %s", scalar(targetName(seen, endpoints[0], i)))
 		w.line(2, "endpoints:")
@@ -127,7 +132,7 @@ func hostName(host string) bool {
 
 // requests writes what the requests of a target contain.
 func (q Quick) requests(w *writer) {
-	w.line(2, "api: %s", scalar(cmp.Or(q.API, defaultAPI)))
+	w.line(2, "api: %s", scalar(cmp.Or(q.API, registry.All[0].Name)))
 	if q.Model != "" {
 		w.line(2, "model: %s", scalar(q.Model))
 	}
@@ -136,9 +141,9 @@ func (q Quick) requests(w *writer) {
 	}
 	if len(q.Headers) > 0 {
 		w.line(2, "headers:")
-		for _, name := range sortedKeys(q.Headers) {
+		for _, name := range slices.Sorted(maps.Keys(q.Headers)) {
 			value := q.Headers[name]
-			if namesSecret(name) {
+			if secret.HeaderName(name) {
 				value = withoutKey(value)
 			}
 			w.line(3, "%s: %s", scalar(name), scalar(value))
@@ -150,7 +155,7 @@ func (q Quick) requests(w *writer) {
 // withoutKey and withoutPassword keep literal secrets out of a text that is printed. What they return is still a
 // mistake, so that Load says what to do instead.
 func withoutKey(value string) string {
-	if IsReference(value) {
+	if secret.IsReference(value) {
 		return value
 	}
 	return "(not shown)"
@@ -174,13 +179,13 @@ func (q Quick) body(w *writer) {
 		return
 	}
 	w.line(2, "body:")
-	for _, name := range sortedKeys(fields) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		note := ""
 		if name == "ignore_eos" && fields[name] == true {
 			note = "  # Go on until osl tokens have come, so that every answer has the length asked for."
 		}
 		value := fields[name]
-		if holdsSecret(name) {
+		if secret.FieldName(name) {
 			value = withoutKey("")
 		}
 		w.line(3, "%s: %s%s", scalar(name), jsonText(value), note)
@@ -205,7 +210,7 @@ func (q Quick) closed(w *writer) {
 
 func (q Quick) open(w *writer) {
 	w.line(1, "- rate: [%s]", list(q.Rate, func(r float64) string { return strconv.FormatFloat(r, 'f', -1, 64) }))
-	w.line(2, "arrival: %s", scalar(cmp.Or(q.Arrival, defaultArrival)))
+	w.line(2, "arrival: %s", scalar(cmp.Or(q.Arrival, defaults.Arrival)))
 	if q.Unconditioned {
 		w.line(2, "conditioned: false")
 	}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/spate-load/spate/plans/internal/jsonschema"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -184,8 +185,8 @@ func TestSchemaDescribesEveryField(t *testing.T) {
 	for _, choice := range tree.Defs["Load"].AllOf[0].OneOf {
 		kinds = append(kinds, choice.Required...)
 	}
-	if !slices.Equal(kinds, loadKinds) {
-		t.Errorf("the schema knows the loads %v, the rules %v", kinds, loadKinds)
+	if !slices.Equal(kinds, rules.LoadKinds) {
+		t.Errorf("the schema knows the loads %v, the rules %v", kinds, rules.LoadKinds)
 	}
 	for _, internal := range []string{"Stage", "LoadPoint", "Dataset", "Lexicon", "Probe"} {
 		if _, there := tree.Defs[internal]; there {

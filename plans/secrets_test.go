@@ -2,12 +2,13 @@ package plans
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/secret"
 )
 
 const secretive = `
@@ -43,7 +44,7 @@ func TestSecrets(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || asked != 2 {
 		t.Errorf("asked %d times (-want +got):\n%s", asked, diff)
 	}
-	if diff := cmp.Diff([]string{"env:SPATE_TEST_KEY", "file:ORG"}, References(p.Proto().GetTargets()[0])); diff != "" {
+	if diff := cmp.Diff([]string{"env:SPATE_TEST_KEY", "file:ORG"}, secret.Of(p.Proto().GetTargets()[0])); diff != "" {
 		t.Errorf("references (-want +got):\n%s", diff)
 	}
 }
@@ -91,7 +92,7 @@ loads:
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if diff := cmp.Diff([]string{"env:AUTH", "env:CERT", "env:KEY", "file:CA"},
-		References(p.Proto().GetTargets()[0])); diff != "" {
+		secret.Of(p.Proto().GetTargets()[0])); diff != "" {
 		t.Errorf("references (-want +got):\n%s", diff)
 	}
 	values["env:AUTH"], values["file:CA"], values["env:CERT"] = "sk-password", "sk-a", "-----BEGIN sk-b"
@@ -101,43 +102,9 @@ plan.yaml:7:68: targets[0].connection.ca: file:CA holds nothing in PEM: it must 
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	if simulated := simulatedTarget(p.msg.GetTargets()[0]); len(References(simulated)) > 0 ||
+	if simulated := defaults.SimulatedTarget(p.msg.GetTargets()[0]); len(secret.Of(simulated)) > 0 ||
 		simulated.GetConnection() != nil {
-		t.Errorf("a simulation would need %v: %v", References(simulated), simulated.GetConnection())
-	}
-}
-
-func TestSystemLookup(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, content string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return "file:" + path
-	}
-	t.Setenv("SPATE_TEST_SET", "value")
-	tests := map[string]struct{ reference, value, problem string }{
-		"env":            {"env:SPATE_TEST_SET", "value", ""},
-		"env unset":      {"env:SPATE_TEST_UNSET", "", "the environment variable SPATE_TEST_UNSET is not set"},
-		"file":           {file("key", "value\n"), "value", ""},
-		"file missing":   {"file:" + filepath.Join(dir, "none"), "", "no such file"},
-		"file a folder":  {"file:" + dir, "", "is a directory"},
-		"file too large": {file("large", strings.Repeat("x", maxSecret+1)), "", "more than 1048576 bytes"},
-		"endless file":   {"file:/dev/zero", "", "more than 1048576 bytes"},
-		"no reference":   {"sk-secret", "", "env:NAME or file:PATH"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := SystemLookup(test.reference)
-			if got != test.value || (err != nil) != (test.problem != "") || err != nil &&
-				!strings.Contains(err.Error(), test.problem) {
-				t.Errorf("got %q, %v", got, err)
-			}
-			if err != nil && strings.Contains(err.Error(), "sk-secret") {
-				t.Error("a secret is in the message")
-			}
-		})
+		t.Errorf("a simulation would need %v: %v", secret.Of(simulated), simulated.GetConnection())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -194,7 +195,7 @@ func TestExpansion(t *testing.T) {
 			if s.GetIndex() != uint32(i) {
 				t.Errorf("stage %d has index %d", i, s.GetIndex())
 			}
-			fmt.Fprintf(&got, "%s %s %s\n", s.GetTarget().GetName(), s.GetWorkload().GetName(), LoadWords(s.GetLoad()))
+			fmt.Fprintf(&got, "%s %s %s\n", s.GetTarget().GetName(), s.GetWorkload().GetName(), loadpoint.Words(s.GetLoad()))
 		}
 		if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -239,7 +240,7 @@ loads:
 		if s.GetIndex() != uint32(len(got)) {
 			t.Errorf("stage %d has the index %d", len(got), s.GetIndex())
 		}
-		got = append(got, s.GetWorkload().GetName()+" "+LoadWords(s.GetLoad()))
+		got = append(got, s.GetWorkload().GetName()+" "+loadpoint.Words(s.GetLoad()))
 	}
 	want := []string{
 		"1:1 4 req/s poisson", "1:1 5 req/s poisson", "1:1 6 req/s poisson", "2:1 4 req/s poisson",

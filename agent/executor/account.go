@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -55,7 +55,7 @@ func (l *Load) readServers() (end func()) {
 		return func() {}
 	}
 	l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
-	if plans.ReadsEachSecond(l.Target()) {
+	if servermetrics.EachSecond(l.Target()) {
 		l.account.readings.Go(func() { l.Servers.Run(l.account.ctx, l.start, 0) })
 	}
 	return func() {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -41,8 +41,8 @@ func (s *Stage) watchServers(ctx context.Context, a *spatev1.Assign, res *Resour
 	}
 	metrics := s.Target().GetServerMetrics()
 	s.Servers = scrape.New(scrape.Config{
-		Sources: sources, Optional: !plans.NamesServerMetrics(s.Target()), Names: metrics.GetNames(),
-		Account: plans.AccountMetrics(s.Target()), Model: s.Target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
+		Sources: sources, Optional: !servermetrics.Asked(s.Target()), Names: metrics.GetNames(),
+		Account: servermetrics.Account(s.Target()), Model: s.Target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
 		OnFailure: failureLogger(res.Logger),
 		Secret:    s.Client.HoldsSecret,
 	})
@@ -50,7 +50,7 @@ func (s *Stage) watchServers(ctx context.Context, a *spatev1.Assign, res *Resour
 		return nil
 	}
 	missing := s.Servers.Find(ctx)
-	if plans.NamesServerMetrics(s.Target()) {
+	if servermetrics.Asked(s.Target()) {
 		return nil // failures are reported and counted at each reading
 	}
 	s.noteMissing(missing)
@@ -62,7 +62,7 @@ func (s *Stage) watchServers(ctx context.Context, a *spatev1.Assign, res *Resour
 
 // sources returns the sources with the given numbers, without those that the agent may not ask.
 func (s *Stage) sources(ctx context.Context, numbers []uint32, l Limits) (sources []scrape.Source, err error) {
-	urls := plans.ServerSources(s.Target())
+	urls := servermetrics.Sources(s.Target())
 	for _, number := range numbers {
 		if int(number) >= len(urls) {
 			return nil, fmt.Errorf("server metrics: source %d of %d does not exist: coordinator and agent have "+
@@ -108,7 +108,7 @@ func (s *Stage) mayScrape(ctx context.Context, source string, l Limits) error {
 	if err != nil {
 		return err
 	}
-	throughProxy := s.Target().GetConnection().GetProxy() != "" && plans.BesideEndpoint(s.Target(), source)
+	throughProxy := s.Target().GetConnection().GetProxy() != "" && servermetrics.OnEndpointHost(s.Target(), source)
 	return l.check(ctx, u, throughProxy, s.pins)
 }
 
@@ -121,7 +121,7 @@ func (s *Stage) note(format string, args ...any) {
 // setAccess sets how a source is asked. The target's TLS and proxy settings are used for the machines of its endpoints.
 // Its key and headers are sent only to the endpoints' own hosts and ports.
 func (s *Stage) setAccess(source *scrape.Source, config stream.Config) {
-	source.OnTargetHost = plans.BesideEndpoint(s.Target(), source.URL)
+	source.OnTargetHost = servermetrics.OnEndpointHost(s.Target(), source.URL)
 	if !slices.ContainsFunc(s.Target().GetEndpoints(),
 		func(endpoint string) bool { return scrape.SameHost(endpoint, source.URL) }) {
 		return

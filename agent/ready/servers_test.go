@@ -16,7 +16,7 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -105,7 +105,7 @@ func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up m
 	for begin := time.Now(); len(up) < len(assign.GetServerSources()) &&
 		time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 		for _, sample := range s.Servers.TakeSamples(1000) {
-			if sample.GetName() == plans.ServerUp {
+			if sample.GetName() == servermetrics.Up {
 				up[sample.GetSource()] = sample.GetValue() == 1
 			}
 		}

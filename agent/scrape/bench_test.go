@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -30,7 +30,7 @@ func pageOf(b *testing.B, engines int) []byte {
 // BenchmarkReading measures the cost of a reading for an agent: samples each second, totals at the ends of a stage, and
 // the whole page without a filter.
 func BenchmarkReading(b *testing.B) {
-	wanted, account := newNames(defaults(b)), newNames(plans.AccountMetrics(&spatev1.Target{}))
+	wanted, account := newNames(defaults(b)), newNames(servermetrics.Account(&spatev1.Target{}))
 	for _, engines := range []int{1, 8} {
 		page := pageOf(b, engines)
 		for name, read := range map[string]func() error{

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -27,7 +27,7 @@ func growth(first, last totals, order names) *spatev1.ServerAccount {
 	}
 	for _, name := range slices.Sorted(maps.Keys(namesOf(last.histograms))) {
 		h := histogramGrowth(name, first.histograms, last.histograms)
-		if !finite(h.GetSum()) || h.GetCount() > plans.MaxServerCount {
+		if !finite(h.GetSum()) || h.GetCount() > servermetrics.MaxCount {
 			a.LeftOut++
 			continue
 		}
@@ -139,8 +139,8 @@ func limit(a *spatev1.ServerAccount, order names) {
 	slices.SortStableFunc(a.Histograms, func(x, y *spatev1.ServerHistogram) int {
 		return cmp.Compare(order.rank(x.GetName()), order.rank(y.GetName()))
 	})
-	counters, histograms := min(len(a.Counters), plans.MaxServerCounters),
-		min(len(a.Histograms), plans.MaxServerHistograms)
+	counters, histograms := min(len(a.Counters), servermetrics.MaxCounters),
+		min(len(a.Histograms), servermetrics.MaxHistograms)
 	a.LeftOut += uint32(len(a.Counters) - counters + len(a.Histograms) - histograms)
 	a.Counters, a.Histograms = a.Counters[:counters], a.Histograms[:histograms]
 	slices.SortFunc(a.Counters, compareCounters)

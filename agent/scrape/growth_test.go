@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/aggregate/merge"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -186,10 +186,10 @@ func TestBucketsThatDoNotAddUp(t *testing.T) {
 // An account stays within the coordinator's limits, keeps the most important series, and says how many were left out.
 func TestAccountsAreLimited(t *testing.T) {
 	var b strings.Builder
-	for i := range plans.MaxServerCounters + 2 {
+	for i := range servermetrics.MaxCounters + 2 {
 		fmt.Fprintf(&b, "# TYPE c%03d counter\nc%03d 1\n", i, i)
 	}
-	for i := range plans.MaxServerHistograms + 3 {
+	for i := range servermetrics.MaxHistograms + 3 {
 		fmt.Fprintf(&b, "# TYPE h%03d histogram\nh%03d_sum 1\nh%03d_count 1\n", i, i, i)
 	}
 	order := newNames([]string{"c129", "h034", "*"})
@@ -203,7 +203,7 @@ func TestAccountsAreLimited(t *testing.T) {
 			func(c *spatev1.ServerCounter) bool { return c.GetName() == name }) ||
 			slices.ContainsFunc(a.GetHistograms(), func(h *spatev1.ServerHistogram) bool { return h.GetName() == name })
 	}
-	if len(a.GetCounters()) != plans.MaxServerCounters || len(a.GetHistograms()) != plans.MaxServerHistograms ||
+	if len(a.GetCounters()) != servermetrics.MaxCounters || len(a.GetHistograms()) != servermetrics.MaxHistograms ||
 		a.GetLeftOut() != 5 || !has("c129") || !has("h034") {
 		t.Errorf("%d counters, %d histograms, %d left out", len(a.GetCounters()), len(a.GetHistograms()),
 			a.GetLeftOut())
@@ -212,7 +212,7 @@ func TestAccountsAreLimited(t *testing.T) {
 
 // The account names metrics that engines really have: each engine's page has some of them.
 func TestAccountsOfEngines(t *testing.T) {
-	order := newNames(plans.AccountMetrics(&spatev1.Target{}))
+	order := newNames(servermetrics.Account(&spatev1.Target{}))
 	for engine, want := range map[string][]string{
 		"vllm-0.32": {
 			"vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 )
 
 // names are the names of wanted metrics, the most important first. A "*" at the end stands for any rest.
@@ -38,7 +38,7 @@ const unwanted = math.MaxInt
 // rank returns the position of the first pattern that a name matches, or unwanted. The metrics that Spate adds to a
 // reading are never wanted from a server, and the time at which a client library created a series is not a measurement.
 func (n names) rank(name string) int {
-	if name == plans.ServerUp || name == plans.ServerLeftOut || strings.HasSuffix(name, "_created") {
+	if name == servermetrics.Up || name == servermetrics.Dropped || strings.HasSuffix(name, "_created") {
 		return unwanted
 	}
 	best, exact := n.exact[name]

@@ -9,18 +9,18 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 )
 
 // Of too many series, those that the defaults name stay, then those that the plan names first.
 func TestMostImportantSeriesAreKept(t *testing.T) {
 	page := "vllm:num_requests_running 1\nz_first 1\n"
-	for i := range plans.MaxServerSeries {
+	for i := range servermetrics.MaxSeries {
 		page += fmt.Sprintf("a_many{i=\"%d\"} 1\n", i)
 	}
 	samples, leftOut, err := parse([]byte(page), newNames([]string{"z_first", "*"}),
 		newNames([]string{"vllm:num_requests_running", "z_first", "*"}))
-	if err != nil || leftOut != 2 || len(samples) != plans.MaxServerSeries {
+	if err != nil || leftOut != 2 || len(samples) != servermetrics.MaxSeries {
 		t.Fatalf("%v, %d left out of %d", err, leftOut, len(samples))
 	}
 	got := text(samples)

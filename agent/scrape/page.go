@@ -13,13 +13,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // parse reads a page in Prometheus' text format (exposition format 0.0.4) and returns the wanted series, sorted by name
 // and labels. If there are too many, it keeps the ones that order ranks first. It omits values that are not numbers
-// (NaN, infinite, beyond plans.MaxServerValue): gauges have them while they know nothing.
+// (NaN, infinite, beyond servermetrics.MaxValue): gauges have them while they know nothing.
 func parse(page []byte, wanted, order names) (samples []*spatev1.ServerSample, leftOut int, err error) {
 	families, err := familiesOf(filter(page, wanted, false))
 	if err != nil {
@@ -41,7 +41,7 @@ func parse(page []byte, wanted, order names) (samples []*spatev1.ServerSample, l
 			compareNames(a, b))
 	})
 	samples = slices.CompactFunc(samples, func(a, b *spatev1.ServerSample) bool { return compareNames(a, b) == 0 })
-	samples = samples[:min(len(samples), plans.MaxServerSeries)]
+	samples = samples[:min(len(samples), servermetrics.MaxSeries)]
 	slices.SortFunc(samples, compareNames)
 	return samples, found - len(samples), nil
 }
@@ -63,11 +63,11 @@ func stem(s *spatev1.ServerSample) string {
 
 // fits reports whether a series' texts are within the limits.
 func fits(name, labels string) bool {
-	return len(name) <= plans.MaxServerName && len(labels) <= plans.MaxServerLabels
+	return len(name) <= servermetrics.MaxName && len(labels) <= servermetrics.MaxLabels
 }
 
 // finite reports whether a value can be added up.
-func finite(value float64) bool { return math.Abs(value) <= plans.MaxServerValue } // false for NaN
+func finite(value float64) bool { return math.Abs(value) <= servermetrics.MaxValue } // false for NaN
 
 // errFormat means that a page cannot be parsed. An error that wraps it may quote the page.
 var errFormat = errors.New("the answer is not in Prometheus' text format")

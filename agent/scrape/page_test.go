@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -100,7 +101,7 @@ func TestDefaultsOfEngines(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	many := "# TYPE m gauge\n"
-	for i := range plans.MaxServerSeries + 3 {
+	for i := range servermetrics.MaxSeries + 3 {
 		many += fmt.Sprintf("m{i=\"%03d\"} 1\n", i)
 	}
 	for _, c := range []struct {
@@ -127,7 +128,7 @@ func TestParse(t *testing.T) {
 		{"escapes", "a{l=\"x\\\\y\\\"z\\n\"} 1\n", []string{"a"}, "a{l=\"x\\\\y\\\"z\\n\"} 1 gauge\n", 0},
 		{"nothing else", "ab 1\nb 2\n", []string{"a"}, "", 0},
 		{"its own words are its own", "up 0\nupper 1\n", []string{"up*"}, "upper{} 1 gauge\n", 0},
-		{"too long labels", "a{l=\"" + strings.Repeat("x", plans.MaxServerLabels) + "\"} 1\na 2\n", []string{"a"},
+		{"too long labels", "a{l=\"" + strings.Repeat("x", servermetrics.MaxLabels) + "\"} 1\na 2\n", []string{"a"},
 			"a{} 2 gauge\n", 1},
 		{"too many", many, []string{"m"}, "", 3},
 		{"when a series was created is no measurement",
@@ -140,7 +141,7 @@ func TestParse(t *testing.T) {
 	} {
 		samples, leftOut, err := parse([]byte(c.page), newNames(c.wanted), newNames(nil))
 		if err != nil || leftOut != c.leftOut || (c.want != "" || c.leftOut == 0) && text(samples) != c.want ||
-			len(samples) > plans.MaxServerSeries {
+			len(samples) > servermetrics.MaxSeries {
 			t.Errorf("%s: %v, %d left out, %d series:\n%s", c.name, err, leftOut, len(samples), text(samples))
 		}
 	}
@@ -171,8 +172,8 @@ func FuzzParse(f *testing.F) {
 		seen := map[string]bool{}
 		for _, s := range samples {
 			key := s.GetName() + "\x00" + s.GetLabels()
-			if seen[key] || s.GetName() == "" || len(s.GetName()) > plans.MaxServerName ||
-				len(s.GetLabels()) > plans.MaxServerLabels || !(math.Abs(s.GetValue()) <= plans.MaxServerValue) {
+			if seen[key] || s.GetName() == "" || len(s.GetName()) > servermetrics.MaxName ||
+				len(s.GetLabels()) > servermetrics.MaxLabels || !(math.Abs(s.GetValue()) <= servermetrics.MaxValue) {
 				t.Fatalf("%v", s)
 			}
 			if _, err := proto.Marshal(s); err != nil { // fails on text that is not UTF-8
@@ -180,7 +181,7 @@ func FuzzParse(f *testing.F) {
 			}
 			seen[key] = true
 		}
-		if len(samples) > plans.MaxServerSeries {
+		if len(samples) > servermetrics.MaxSeries {
 			t.Fatalf("%d series", len(samples))
 		}
 	})

@@ -28,7 +28,7 @@ import (
 	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/merge"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -220,13 +220,13 @@ func (s *Scraper) sampleOnce(ctx context.Context, source Source) ([]*spatev1.Ser
 	if err == nil {
 		samples, leftOut, err = parse(page, s.names, s.account)
 	}
-	up := &spatev1.ServerSample{Name: plans.ServerUp}
+	up := &spatev1.ServerSample{Name: servermetrics.Up}
 	if err == nil {
 		up.Value = 1
 	}
 	samples = append(samples, up)
 	if leftOut > 0 {
-		samples = append(samples, &spatev1.ServerSample{Name: plans.ServerLeftOut, Value: float64(leftOut)})
+		samples = append(samples, &spatev1.ServerSample{Name: servermetrics.Dropped, Value: float64(leftOut)})
 	}
 	for _, sample := range samples {
 		sample.Source = source.Number

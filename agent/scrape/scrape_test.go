@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -83,14 +83,14 @@ func TestScrape(t *testing.T) {
 	cancel()
 	running.Wait()
 	first, rest := s.TakeSamples(0), s.TakeSamples(1000)
-	if got := values(first, 3); got["a"] != 1 || got[plans.ServerUp] != 1 {
+	if got := values(first, 3); got["a"] != 1 || got[servermetrics.Up] != 1 {
 		t.Errorf("window 0: %v", got)
 	}
-	if got := values(rest, 3); got["a"] < 2 || got[plans.ServerUp] != 1 || len(s.TakeSamples(1000)) != 0 {
+	if got := values(rest, 3); got["a"] < 2 || got[servermetrics.Up] != 1 || len(s.TakeSamples(1000)) != 0 {
 		t.Errorf("later: %v", got)
 	}
 	for _, source := range []uint32{5, 6} {
-		if got := values(first, source); len(got) != 1 || got[plans.ServerUp] != 0 {
+		if got := values(first, source); len(got) != 1 || got[servermetrics.Up] != 0 {
 			t.Errorf("source %d: %v", source, got)
 		}
 	}

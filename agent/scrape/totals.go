@@ -8,7 +8,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 )
 
 // startTime is the metric with the start time of a server's process, by the convention of Prometheus' client libraries.
@@ -92,7 +92,7 @@ func (t *totals) add(family *dto.MetricFamily, wanted names, modelName string) {
 
 // addHistogram adds a histogram.
 func (t *totals) addHistogram(key series, h *dto.Histogram) {
-	if !fits(key.name, "") || !finite(h.GetSampleSum()) || h.GetSampleCount() > plans.MaxServerCount {
+	if !fits(key.name, "") || !finite(h.GetSampleSum()) || h.GetSampleCount() > servermetrics.MaxCount {
 		t.leftOut++
 		return
 	}
@@ -122,7 +122,7 @@ func bucketsOf(h *dto.Histogram) (bounds []float64, counts []uint64) {
 		counts = append(counts, b.GetCumulativeCount()-below)
 		below = b.GetCumulativeCount()
 	}
-	if len(bounds) == 0 || len(bounds) > plans.MaxServerBuckets {
+	if len(bounds) == 0 || len(bounds) > servermetrics.MaxBuckets {
 		return nil, nil
 	}
 	return bounds, append(counts, h.GetSampleCount()-below)

@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/endpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -186,7 +186,7 @@ func partsOf[T interface{ Measured() Measured }](regions map[string]T) (parts []
 func (s *Stage) endpointParts(tallies []*Tally) (parts []Part) {
 	for i, t := range tallies {
 		if t != nil {
-			parts = append(parts, Part{Name: plans.Redacted(s.sums.Target.GetEndpoints()[i]), Measured: t.Measured()})
+			parts = append(parts, Part{Name: endpoint.Redacted(s.sums.Target.GetEndpoints()[i]), Measured: t.Measured()})
 		}
 	}
 	return parts

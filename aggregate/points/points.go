@@ -7,7 +7,7 @@ package points
 
 import (
 	"github.com/spate-load/spate/aggregate/sink"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -23,7 +23,7 @@ type Run struct {
 func (r Run) Scope(st *spatev1.Stage) sink.Scope {
 	return sink.Scope{
 		RunID: r.ID, Plan: r.Plan, StageIndex: st.GetIndex(),
-		Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(), Load: plans.LoadWords(st.GetLoad()),
+		Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(), Load: loadpoint.Words(st.GetLoad()),
 		Concurrency: st.GetLoad().GetConcurrency(), Rate: st.GetLoad().GetRate(),
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/content"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -44,7 +44,7 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 // traces, phases, and sessions, whose rate is not the rate of their requests.
 func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 	load := stage.GetLoad()
-	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || plans.PlaysSessions(stage.GetWorkload()) {
+	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || content.PlaysSessions(stage.GetWorkload()) {
 		return nil
 	}
 	open := &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate}

@@ -1,7 +1,7 @@
 package results
 
 import (
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -46,7 +46,7 @@ type Phase struct {
 // loadOf describes the load of a stage.
 func loadOf(p *spatev1.LoadPoint) Load {
 	l := Load{
-		Words: plans.LoadWords(p), Burstiness: unlessZero(p.GetBurstiness()),
+		Words: loadpoint.Words(p), Burstiness: unlessZero(p.GetBurstiness()),
 		ReplaySpeed: unlessZero(p.GetReplaySpeed()), Repeat: p.GetRepeat(),
 		Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration()),
 	}

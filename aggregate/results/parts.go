@@ -8,7 +8,8 @@ import (
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -171,9 +172,9 @@ func (s sums) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 // observersLoad returns the light load of an observer in words.
 func observersLoad(o *spatev1.Observers) string {
 	if o.GetRate() > 0 {
-		return plans.LoadWords(&spatev1.LoadPoint{Rate: o.GetRate(), Arrival: "constant"})
+		return loadpoint.Words(&spatev1.LoadPoint{Rate: o.GetRate(), Arrival: "constant"})
 	}
-	return plans.LoadWords(&spatev1.LoadPoint{Concurrency: max(o.GetConcurrency(), 1)})
+	return loadpoint.Words(&spatev1.LoadPoint{Concurrency: max(o.GetConcurrency(), 1)})
 }
 
 // contribution summarizes what a region measured. duration is the time for its rates, in seconds.
@@ -189,7 +190,7 @@ func contribution(r *merge.Region, target *spatev1.Target, duration *float64) Co
 	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = merge.Throughputs(r.Counters, duration)
 	for i, t := range r.Paths {
 		c.Paths = append(c.Paths, PathResult{
-			URL:     plans.Redacted(target.GetEndpoints()[i]),
+			URL:     endpoint.Redacted(target.GetEndpoints()[i]),
 			Connect: t.Summary(spatev1.Metric_METRIC_CONNECT),
 			RTT:     t.Summary(spatev1.Metric_METRIC_RTT),
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/endpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -279,7 +279,7 @@ func (s sums) addLengths(r *StageResult, w *spatev1.Workload) {
 func (s sums) endpointResults(target *spatev1.Target) []EndpointResult {
 	results := make([]EndpointResult, 0, len(s.Endpoints))
 	for i, t := range s.Endpoints {
-		url := plans.Redacted(target.GetEndpoints()[i])
+		url := endpoint.Redacted(target.GetEndpoints()[i])
 		results = append(results, EndpointResult{URL: url, Breakdown: breakdown(t)})
 	}
 	return results

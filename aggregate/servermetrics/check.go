@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -15,7 +15,7 @@ func CheckSamples(samples []*spatev1.ServerSample, target *spatev1.Target) error
 	if len(samples) == 0 {
 		return nil
 	}
-	sources, counts := uint32(len(plans.ServerSources(target))), map[uint32]int{}
+	sources, counts := uint32(len(servermetrics.Sources(target))), map[uint32]int{}
 	seen := make(map[serverKey]bool, len(samples))
 	for _, s := range samples {
 		key := serverKey{s.GetSource(), s.GetName(), s.GetLabels()}
@@ -23,12 +23,12 @@ func CheckSamples(samples []*spatev1.ServerSample, target *spatev1.Target) error
 		switch {
 		case key.source >= sources:
 			return fmt.Errorf("server metrics: source %d: the target has %d", key.source, sources)
-		case key.name == "" || len(key.name) > plans.MaxServerName || len(key.labels) > plans.MaxServerLabels:
+		case key.name == "" || len(key.name) > servermetrics.MaxName || len(key.labels) > servermetrics.MaxLabels:
 			return fmt.Errorf("server metrics of source %d: a name of %d bytes with labels of %d", key.source,
 				len(key.name), len(key.labels))
-		case !(math.Abs(s.GetValue()) <= plans.MaxServerValue):
+		case !(math.Abs(s.GetValue()) <= servermetrics.MaxValue):
 			return fmt.Errorf("server metrics of source %d: %.80s is %v: want a number up to %.0e", key.source,
-				key.name, s.GetValue(), plans.MaxServerValue)
+				key.name, s.GetValue(), servermetrics.MaxValue)
 		case seen[key]:
 			return fmt.Errorf("server metrics of source %d: %s is given twice", key.source, key.name)
 		case counts[key.source] > maxServerSamples:
@@ -44,7 +44,7 @@ func CheckAccounts(accounts []*spatev1.ServerAccount, target *spatev1.Target) er
 	if len(accounts) == 0 {
 		return nil
 	}
-	sources, seen := len(plans.ServerSources(target)), map[uint32]bool{}
+	sources, seen := len(servermetrics.Sources(target)), map[uint32]bool{}
 	for _, a := range accounts {
 		switch {
 		case int(a.GetSource()) >= sources:
@@ -70,9 +70,9 @@ func withinStage(ns int64) bool {
 
 // checkServerAccount checks the series of an account.
 func checkServerAccount(a *spatev1.ServerAccount) error {
-	if len(a.GetCounters()) > plans.MaxServerCounters || len(a.GetHistograms()) > plans.MaxServerHistograms {
+	if len(a.GetCounters()) > servermetrics.MaxCounters || len(a.GetHistograms()) > servermetrics.MaxHistograms {
 		return fmt.Errorf("%d counters and %d histograms: at most %d and %d are taken",
-			len(a.GetCounters()), len(a.GetHistograms()), plans.MaxServerCounters, plans.MaxServerHistograms)
+			len(a.GetCounters()), len(a.GetHistograms()), servermetrics.MaxCounters, servermetrics.MaxHistograms)
 	}
 	seen := map[serverKey]bool{}
 	for _, c := range a.GetCounters() {
@@ -81,7 +81,7 @@ func checkServerAccount(a *spatev1.ServerAccount) error {
 		case !rightTexts(key) || seen[key]:
 			return fmt.Errorf("counter %.80q of %d bytes with labels of %d: empty, too long or given twice", key.name,
 				len(key.name), len(key.labels))
-		case !(math.Abs(c.GetIncrease()) <= plans.MaxServerValue):
+		case !(math.Abs(c.GetIncrease()) <= servermetrics.MaxValue):
 			return fmt.Errorf("counter %.80q grew by %v", key.name, c.GetIncrease())
 		}
 		seen[key] = true
@@ -101,25 +101,25 @@ func checkServerAccount(a *spatev1.ServerAccount) error {
 
 // rightTexts reports whether a series has a name, and its name and labels are not too long.
 func rightTexts(key serverKey) bool {
-	return key.name != "" && len(key.name) <= plans.MaxServerName && len(key.labels) <= plans.MaxServerLabels
+	return key.name != "" && len(key.name) <= servermetrics.MaxName && len(key.labels) <= servermetrics.MaxLabels
 }
 
 // checkServerHistogram checks that the numbers of a histogram are consistent.
 func checkServerHistogram(h *spatev1.ServerHistogram) error {
 	bounds, counts := h.GetBounds(), h.GetCounts()
 	switch {
-	case h.GetCount() > plans.MaxServerCount || !(math.Abs(h.GetSum()) <= plans.MaxServerValue):
+	case h.GetCount() > servermetrics.MaxCount || !(math.Abs(h.GetSum()) <= servermetrics.MaxValue):
 		return fmt.Errorf("%d values of %v together", h.GetCount(), h.GetSum())
-	case len(bounds) > plans.MaxServerBuckets || len(counts) != 0 && len(counts) != len(bounds)+1 || len(bounds) > 0 &&
+	case len(bounds) > servermetrics.MaxBuckets || len(counts) != 0 && len(counts) != len(bounds)+1 || len(bounds) > 0 &&
 		len(counts) == 0:
 		return fmt.Errorf("%d bounds and %d counts", len(bounds), len(counts))
 	case !slices.IsSorted(bounds) ||
-		slices.ContainsFunc(bounds, func(b float64) bool { return !(math.Abs(b) <= plans.MaxServerValue) }):
+		slices.ContainsFunc(bounds, func(b float64) bool { return !(math.Abs(b) <= servermetrics.MaxValue) }):
 		return fmt.Errorf("bounds %v do not rise, or are no numbers", bounds)
 	}
 	sum := uint64(0)
 	for _, n := range counts {
-		if sum += n; n > plans.MaxServerCount || sum > h.GetCount() {
+		if sum += n; n > servermetrics.MaxCount || sum > h.GetCount() {
 			return fmt.Errorf("its buckets hold more than its %d values", h.GetCount())
 		}
 	}

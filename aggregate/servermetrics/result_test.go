@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -70,7 +70,7 @@ func TestResultsGoByTheAccount(t *testing.T) {
 	var v Metrics
 	for w, value := range []float64{100, 157} { // the last sample is before the end of the stage
 		v.Add(&spatev1.Snapshot{Window: uint32(w), ServerSamples: []*spatev1.ServerSample{
-			{Name: "c", Value: value, Counter: true}, {Name: "g", Value: 3}, {Name: plans.ServerUp, Value: 1},
+			{Name: "c", Value: value, Counter: true}, {Name: "g", Value: 3}, {Name: servermetrics.Up, Value: 1},
 		}})
 	}
 	v.Add(&spatev1.Snapshot{Window: 1, ServerAccounts: []*spatev1.ServerAccount{{

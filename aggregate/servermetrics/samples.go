@@ -6,14 +6,15 @@ import (
 	"math"
 	"slices"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 const (
 	// maxServerSamples bounds the samples of one source in a snapshot: its series, and two samples about the reading
 	// itself.
-	maxServerSamples = plans.MaxServerSeries + 2
+	maxServerSamples = servermetrics.MaxSeries + 2
 	// maxServerSeries bounds the series of a source in a stage: label values may come and go during the stage.
 	maxServerSeries = 256
 	// keptSamples bounds the samples kept of one series. A longer stage keeps every second one of its older samples,
@@ -160,11 +161,11 @@ func (s *serverSeries) at(window uint32) (value float64, perSecond *float64, ok 
 
 // Window returns the values of all servers in a window, sorted by source, name and labels.
 func (v *Metrics) Window(number uint32, target *spatev1.Target) (values []Value) {
-	urls := plans.ServerSources(target)
+	urls := servermetrics.Sources(target)
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
 		value, perSecond, ok := v.series[key].at(number)
 		if ok {
-			values = append(values, Value{plans.Redacted(urls[key.source]), key.name, key.labels, value, perSecond})
+			values = append(values, Value{endpoint.Redacted(urls[key.source]), key.name, key.labels, value, perSecond})
 		}
 	}
 	return values
@@ -174,17 +175,17 @@ func (v *Metrics) Window(number uint32, target *spatev1.Target) (values []Value)
 // which cover the stage exactly, where there are accounts.
 func (v *Metrics) Results(target *spatev1.Target, from, to uint32) []ServerResult {
 	results := []ServerResult{}
-	for i, url := range plans.ServerSources(target) {
-		results = append(results, v.accountResult(plans.Redacted(url), uint32(i)))
+	for i, url := range servermetrics.Sources(target) {
+		results = append(results, v.accountResult(endpoint.Redacted(url), uint32(i)))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
 		r, series := &results[key.source], v.series[key].between(from, to)
 		switch {
 		case len(series.samples) == 0:
-		case key.name == plans.ServerUp:
+		case key.name == servermetrics.Up:
 			asked, failed := series.asked()
 			r.Asked, r.Failed = r.Asked+asked, r.Failed+failed
-		case key.name == plans.ServerLeftOut:
+		case key.name == servermetrics.Dropped:
 			r.ValuesLeftOut += uint64(series.sum())
 		case !series.counter || !hasGrowth(v.accounts[key.source]):
 			r.Metrics = append(r.Metrics, series.result(key))
@@ -195,7 +196,7 @@ func (v *Metrics) Results(target *spatev1.Target, from, to uint32) []ServerResul
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Labels, b.Labels))
 		})
 	}
-	if !plans.NamesServerMetrics(target) {
+	if !servermetrics.Asked(target) {
 		results = slices.DeleteFunc(results, func(r ServerResult) bool { return r.Asked == 0 })
 	}
 	return results

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -147,7 +147,7 @@ func TestLargestServerValues(t *testing.T) {
 	for _, counter := range []bool{false, true} {
 		var v Metrics
 		for w := range uint32(3 * keptSamples) {
-			s := told(w, plans.MaxServerValue*float64(1-2*int(w%2)), counter)
+			s := told(w, servermetrics.MaxValue*float64(1-2*int(w%2)), counter)
 			if err := CheckSamples([]*spatev1.ServerSample{{Name: "m",
 				Value: s.GetServerSamples()[0].GetValue()}}, watchedTarget(1)); err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -430,7 +430,7 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 			m.Assign.GetStripe().GetRank(), m.Assign.GetStripe().GetWeights()) +
 			handovers(m.Assign.GetStripe().GetHandovers())
 		if m.Assign.GetStage().GetObservers() != nil {
-			out += ", " + plans.LoadWords(m.Assign.GetStage().GetLoad())
+			out += ", " + loadpoint.Words(m.Assign.GetStage().GetLoad())
 		}
 		return out
 	case *spatev1.ConnectResponse_Revise:

@@ -3,7 +3,7 @@ package lifecycle
 import (
 	"slices"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -16,7 +16,7 @@ func (s *stage) serverSources(p *assignment) (sources []uint32) {
 	if place < 0 {
 		return nil
 	}
-	for source := place; source < len(plans.ServerSources(s.record.GetStage().GetTarget())); source += len(readers) {
+	for source := place; source < len(servermetrics.Sources(s.record.GetStage().GetTarget())); source += len(readers) {
 		sources = append(sources, uint32(source))
 	}
 	return sources

@@ -11,7 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/content"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -112,7 +112,7 @@ func faultOf(r results.StageResult) string {
 func backlog(f merge.Flow, st *spatev1.Stage) *series.Backlog {
 	b := &series.Backlog{Level: f.Level, InFlight: f.InFlight, Started: f.Started, Ended: f.Ended, Seconds: f.Seconds}
 	b.Due = st.GetLoad().GetRate() * f.Seconds
-	if plans.PlaysSessions(st.GetWorkload()) {
+	if content.PlaysSessions(st.GetWorkload()) {
 		b.Due = float64(f.Started)
 	}
 	return b

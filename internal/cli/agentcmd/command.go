@@ -28,7 +28,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -181,7 +181,7 @@ func (f *flags) check() error {
 	if f.weight == 0 {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))
 	}
-	if err := plans.CheckRegion(f.region); err != nil {
+	if err := rules.CheckRegion(f.region); err != nil {
 		errs = append(errs, fmt.Errorf("--region %q: %w", f.region, err))
 	}
 	return errors.Join(append(errs, f.keepDatasets.Check("datasets"), checkDirectory(f.datasetDir))...)

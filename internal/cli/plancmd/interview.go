@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -64,7 +65,7 @@ func (i *interview) questions() []func() question {
 		},
 		func() question { return question{text: "Model name", take: required(&d.Model), skip: simulated()} },
 		func() question {
-			return question{text: "API", choice: plans.APIs(), usual: "chat", take: into(&d.API)}
+			return question{text: "API", choice: registry.Names(), usual: "chat", take: into(&d.API)}
 		},
 		func() question {
 			return question{text: "API key, as env:NAME or file:PATH; none: no key", take: into(&d.APIKey),

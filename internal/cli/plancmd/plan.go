@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -144,7 +145,7 @@ func showPlan(w io.Writer, plan *plans.Plan, stages []*spatev1.Stage) error {
 			number = fmt.Sprintf("%d-%d", first, first+one.Stages-1)
 		}
 		first += one.Stages
-		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), plans.LoadWords(s.GetLoad()),
+		t.Row(number, s.GetTarget().GetName(), s.GetWorkload().GetName(), loadpoint.Words(s.GetLoad()),
 			one.ArrivalWords(estimate.InTable), one.TimeWords(estimate.InTable))
 	}
 	if err := t.Write(w); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
@@ -45,7 +46,7 @@ Loads:
 	flags.StringSliceVar(&d.Endpoints, "endpoint", nil,
 		"base `URL` of an endpoint under test (default: the built-in simulator)")
 	flags.StringVar(&d.Model, "model", "", "model name to ask for")
-	flags.StringVar(&d.API, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
+	flags.StringVar(&d.API, "api", "", "API of the endpoints: "+strings.Join(registry.Names(), ", ")+" (default chat)")
 	flags.StringVar(&d.APIKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
 	flags.StringVar(&d.Workload, "workload", "", "kind of workload, see above (default random)")
 	flags.StringVar(&d.File, "file", "", "`file` of the workload")

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/secret"
 )
 
 // SourceFlags change a plan before it is read.
@@ -71,7 +72,7 @@ func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
 			return nil, err
 		}
 	}
-	return plans.Load(name, data, plans.Options{Lookup: plans.SystemLookup, AskModels: true, Changes: changes})
+	return plans.Load(name, data, plans.Options{Lookup: secret.System, AskModels: true, Changes: changes})
 }
 
 // planText returns the text of a plan and its name for messages.

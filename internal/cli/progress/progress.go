@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -47,7 +48,7 @@ func (p *progress) expect(plan *plans.Plan) {
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
 	p.left = timeLeft{stages: stages, series: p.atMost}
 	for _, s := range stages {
-		load := plans.LoadWords(s.GetLoad())
+		load := loadpoint.Words(s.GetLoad())
 		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
 			load = "1000.5 req/s poisson" // as for the stages that it becomes
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/rules"
 )
 
 // embedded is the number of agents in this process, by region. It is the value of a flag: "3" agents without a region,
@@ -77,7 +78,7 @@ func (e *embedded) check() error {
 		return fmt.Errorf("--agents %s: want 1 to 1000", e)
 	}
 	for _, r := range *e {
-		if err := plans.CheckRegion(r.region); err != nil {
+		if err := rules.CheckRegion(r.region); err != nil {
 			return fmt.Errorf("--agents %s: region %q %w", e, r.region, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -129,7 +130,7 @@ func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string)
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
 	reveal := func(text string) string {
-		if plans.IsReference(text) {
+		if secret.IsReference(text) {
 			return secrets[text]
 		}
 		return text

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 )
@@ -47,7 +48,7 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&q.targets, "target", nil,
 		"base `URL`, or host:port, of the deployment under test; several are endpoints of one deployment")
 	flags.StringVar(&q.model, "model", "", "model name to ask for (default: the only one that the server lists)")
-	flags.StringVar(&q.api, "api", "", "API of the endpoints: "+strings.Join(plans.APIs(), ", ")+" (default chat)")
+	flags.StringVar(&q.api, "api", "", "API of the endpoints: "+strings.Join(registry.Names(), ", ")+" (default chat)")
 	flags.StringVar(&q.apiKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
 	flags.StringArrayVar(&q.headers, "header", nil,
 		"extra request header `NAME=VALUE` (VALUE may be env:NAME or file:PATH)")

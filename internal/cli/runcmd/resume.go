@@ -20,6 +20,8 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/workload/store"
@@ -93,7 +95,7 @@ func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (m
 	if len(f.local.agents) == 0 {
 		f.local.agents = agentsOf(found.Agents)
 	}
-	secrets, err := plan.Secrets(plans.SystemLookup)
+	secrets, err := plan.Secrets(secret.System)
 	return secrets, errors.Join(err, f.local.check(), f.local.agents.fits(plan), haveRows(found.Left))
 }
 
@@ -145,7 +147,7 @@ func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
 	if st := found.Again; st != nil {
 		fmt.Fprintf(w, "  stage %d (%s, %s, %s) was in progress and is measured again from its start\n",
 			st.GetIndex()+1,
-			st.GetTarget().GetName(), st.GetWorkload().GetName(), plans.LoadWords(st.GetLoad()))
+			st.GetTarget().GetName(), st.GetWorkload().GetName(), loadpoint.Words(st.GetLoad()))
 	}
 }
 

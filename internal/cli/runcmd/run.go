@@ -23,6 +23,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -125,7 +126,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return command.BadInput(err)
 	}
 	progress.Caution(cmd.ErrOrStderr(), plan)
-	secrets, err := plan.Secrets(plans.SystemLookup)
+	secrets, err := plan.Secrets(secret.System)
 	if err != nil {
 		return command.BadInput(err)
 	}

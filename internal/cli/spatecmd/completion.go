@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/plans"
 )
 
 // flagWords are the words that flags other than settings.Choice accept, by the flag's name.
 var flagWords = map[string][]string{
-	"api":              plans.APIs(),
+	"api":              registry.Names(),
 	"arrival":          {"poisson", "constant"},
 	"split":            {"random", "in_turn"},
 	"records":          {"parquet", "jsonl", "none"},

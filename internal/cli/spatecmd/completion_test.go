@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/api/registry"
 )
 
 // completed returns what a shell offers after the words.
@@ -32,7 +32,7 @@ func TestCompletionOfValues(t *testing.T) {
 	for words, want := range map[string]string{
 		"run --fail-on|":           "invalid suspect never",
 		"run --records|":           "parquet jsonl none",
-		"run --api|":               strings.Join(plans.APIs(), " "),
+		"run --api|":               strings.Join(registry.Names(), " "),
 		"simulate --exact-output|": "honoured ignored refused",
 		"runs --output|":           "table json",
 		"run|quick":                "quickstart",

@@ -1,0 +1,33 @@
+package defaults
+
+import (
+	"cmp"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/registry"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload"
+)
+
+// promptForms maps the forms of prompts that are not chat messages to their names.
+var promptForms = map[workload.Form]string{workload.TokenIDs: PromptIDs, workload.Text: "text"}
+
+// PromptIDs is the form of prompts that are token IDs.
+const PromptIDs = "token_ids"
+
+// API returns a target's API. The default one stands for an unknown one, which the rules report.
+func API(t *spatev1.Target) *api.API {
+	a, known := registry.Find(t.GetApi())
+	if !known {
+		return registry.All[0]
+	}
+	return a
+}
+
+// SendsTokenIDs reports whether a target's prompts are token IDs.
+func SendsTokenIDs(t *spatev1.Target) bool {
+	return cmp.Or(t.GetPrompts(), usualPrompts(API(t))) == PromptIDs
+}
+
+// usualPrompts returns the default form of an API's prompts. Empty means messages.
+func usualPrompts(a *api.API) string { return promptForms[a.Prompts[0].Form] }

@@ -1,0 +1,97 @@
+package defaults
+
+import (
+	"cmp"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Arrival is the default arrival process of an open loop.
+const Arrival = "poisson"
+
+// Other defaults of a load.
+const (
+	afterRequests = 20
+	within        = 0.05
+	confidence    = 0.95
+	sweepPoints   = 8
+	saturation    = 512
+	precision     = 0.03
+	probes        = 15
+	searchRepeats = 1
+	shape         = "linear"
+	distribution  = "constant"
+)
+
+// Ways to split the arrivals of an open loop over agents.
+const (
+	SplitRandom = "random"
+	SplitInTurn = "in_turn"
+)
+
+// ThinkTime returns a copy of t with its defaults, or nil if t is nil.
+func ThinkTime(t *spatev1.ThinkTime) *spatev1.ThinkTime {
+	t = proto.CloneOf(t)
+	if t != nil {
+		t.Distribution = cmp.Or(t.Distribution, distribution)
+	}
+	return t
+}
+
+// Abort returns a copy of a with its defaults, or nil if a is nil.
+func Abort(a *spatev1.Abort) *spatev1.Abort {
+	a = proto.CloneOf(a)
+	if a != nil && a.ErrorShare != nil {
+		a.AfterRequests = cmp.Or(a.AfterRequests, afterRequests)
+	}
+	return a
+}
+
+// Precision returns a copy of p with its defaults, or nil if p is nil.
+func Precision(p *spatev1.Precision) *spatev1.Precision {
+	p = proto.CloneOf(p)
+	if p != nil {
+		p.Within = cmp.Or(p.Within, within)
+		p.Confidence = cmp.Or(p.Confidence, confidence)
+	}
+	return p
+}
+
+// Phases returns a copy of the phases with their shape and the value at the end of each.
+func Phases(phases []*spatev1.Phase) []*spatev1.Phase {
+	var filled []*spatev1.Phase
+	for _, p := range phases {
+		p = proto.CloneOf(p)
+		p.To = proto.Float64(PhaseEnd(p))
+		p.Shape = cmp.Or(p.Shape, shape)
+		filled = append(filled, p)
+	}
+	return filled
+}
+
+// Sweep returns a copy of s with its defaults.
+func Sweep(s *spatev1.Sweep) *spatev1.Sweep {
+	s = proto.CloneOf(s)
+	s.Points = cmp.Or(s.Points, sweepPoints)
+	s.Saturation = cmp.Or(s.Saturation, saturation)
+	return s
+}
+
+// Search returns a copy of s with its defaults.
+func Search(s *spatev1.Search) *spatev1.Search {
+	s = proto.CloneOf(s)
+	s.Precision = cmp.Or(s.Precision, precision)
+	s.Probes = cmp.Or(s.Probes, probes)
+	s.Repeats = cmp.Or(s.Repeats, searchRepeats)
+	return s
+}
+
+// PhaseEnd returns the value at a phase's end.
+func PhaseEnd(p *spatev1.Phase) float64 {
+	if p.To == nil { //nolint:protogetter // whether it is given is what counts
+		return p.GetFrom()
+	}
+	return p.GetTo()
+}

@@ -1,0 +1,108 @@
+package defaults
+
+import (
+	"cmp"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/plans/content"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Defaults of a workload.
+const (
+	firstTokenID = 1000
+	lastTokenID  = 9999
+	maxSkipped   = 0.01
+	blockTokens  = 512
+	jsonlOSL     = 256
+	order        = "shuffled"
+	history      = "server"
+	busting      = "none"
+)
+
+// Limits of the schema for lengths and turns.
+const (
+	MaxLength = 16_777_216
+	MaxTurns  = 10_000
+)
+
+// Workload returns a copy of w with its name and defaults.
+func Workload(w *spatev1.Workload) *spatev1.Workload {
+	w = proto.CloneOf(w)
+	w.Name = content.Name(w)
+	w.CacheBusting = cmp.Or(w.CacheBusting, busting)
+	switch content := w.GetContent().(type) {
+	case *spatev1.Workload_Random:
+		fillRandom(content.Random)
+	case *spatev1.Workload_Sharegpt:
+		fillFile(content.Sharegpt)
+	case *spatev1.Workload_Jsonl:
+		fillFile(content.Jsonl)
+		content.Jsonl.Osl = cmp.Or(content.Jsonl.Osl, jsonlOSL)
+	case *spatev1.Workload_Sessions:
+		fillSessions(content.Sessions)
+	}
+	if t := content.Trace(w); t != nil {
+		t.MaxSkipped = orShare(t.MaxSkipped)
+	}
+	if m := w.GetMooncake(); m != nil {
+		m.BlockTokens = cmp.Or(m.BlockTokens, blockTokens)
+	}
+	return w
+}
+
+func fillRandom(r *spatev1.RandomContent) {
+	r.FirstTokenId, r.LastTokenId = TokenIDs(r)
+	fillLengths(r.IslLengths, MaxLength)
+	fillLengths(r.OslLengths, MaxLength)
+	if p := r.GetPrefix(); p != nil {
+		p.Groups = cmp.Or(p.Groups, 1)
+		p.Share = cmp.Or(p.Share, 1)
+	}
+}
+
+func fillFile(f *spatev1.FileContent) {
+	f.Order = cmp.Or(f.Order, order)
+	f.MaxSkipped = orShare(f.MaxSkipped)
+	fillPlay(f.Sessions)
+}
+
+func fillSessions(s *spatev1.SessionContent) {
+	fillLengths(s.TurnCounts, MaxTurns)
+	fillLengths(s.IslLengths, MaxLength)
+	fillLengths(s.OslLengths, MaxLength)
+	if s.Play == nil {
+		s.Play = &spatev1.SessionPlay{}
+	}
+	fillPlay(s.Play)
+}
+
+func fillPlay(p *spatev1.SessionPlay) {
+	if p != nil {
+		p.History = cmp.Or(p.History, history)
+		p.ThinkTime = ThinkTime(p.ThinkTime)
+	}
+}
+
+// fillLengths sets the missing bounds of a normal or lognormal distribution.
+func fillLengths(l *spatev1.Lengths, most uint32) {
+	for _, n := range []*spatev1.NormalLengths{l.GetNormal(), l.GetLognormal()} {
+		if n != nil {
+			n.Min, n.Max = cmp.Or(n.Min, 1), cmp.Or(n.Max, most)
+		}
+	}
+}
+
+// orShare returns the given share, even if it is 0, or the default.
+func orShare(given *float64) *float64 {
+	if given == nil {
+		return proto.Float64(maxSkipped)
+	}
+	return given
+}
+
+// TokenIDs returns the bounds of the token IDs that random prompts are made of.
+func TokenIDs(r *spatev1.RandomContent) (first, last uint32) {
+	return cmp.Or(r.GetFirstTokenId(), firstTokenID), cmp.Or(r.GetLastTokenId(), lastTokenID)
+}

@@ -1,0 +1,185 @@
+// Package loadpoint turns the loads of a plan into load points, one for each value, and describes and identifies them.
+package loadpoint
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/plans/defaults"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// IsFor reports whether a load is for a workload.
+func IsFor(l *spatev1.Load, workload string) bool {
+	return len(l.GetWorkloads()) == 0 || slices.Contains(l.GetWorkloads(), workload)
+}
+
+// Of returns the load points of a load, in the order of its values. The repeats of a value follow it.
+func Of(l *spatev1.Load) []*spatev1.LoadPoint {
+	var points []*spatev1.LoadPoint
+	for _, first := range WithoutRepeats(l) {
+		for repeat := range max(1, l.GetRepeats()) {
+			point := proto.CloneOf(first)
+			point.Repeat = repeat
+			points = append(points, point)
+		}
+	}
+	return points
+}
+
+// WithoutRepeats returns one point for each value of the load, without repeats. A sweep or a search is one point: the
+// template of its stages.
+func WithoutRepeats(l *spatev1.Load) []*spatev1.LoadPoint {
+	var points []*spatev1.LoadPoint
+	for _, n := range Concurrencies(l) {
+		point := loadPoint(l)
+		point.Concurrency = n
+		if per := l.GetRequestsPerConcurrency(); per > 0 {
+			point.Requests = per * uint64(n)
+		}
+		points = append(points, point)
+	}
+	for _, rate := range rates(l) {
+		point := openPoint(l)
+		point.Rate = rate
+		points = append(points, point)
+	}
+	return append(points, singlePoints(l)...)
+}
+
+// singlePoints returns the point of a load that has only one: phases, a replay, a sweep or a search.
+func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
+	switch {
+	case len(l.GetConcurrencyPhases()) > 0:
+		point := loadPoint(l)
+		point.Phases = defaults.Phases(l.GetConcurrencyPhases())
+		point.Concurrency = uint32(math.Ceil(LargestPhase(point.Phases)))
+		return []*spatev1.LoadPoint{point}
+	case len(l.GetRatePhases()) > 0:
+		point := openPoint(l)
+		point.Phases = defaults.Phases(l.GetRatePhases())
+		point.Rate = LargestPhase(point.Phases)
+		return []*spatev1.LoadPoint{point}
+	case l.GetReplay() != nil:
+		point := loadPoint(l)
+		point.Arrival, point.ReplaySpeed = traceArrival, cmp.Or(l.GetReplay().GetSpeed(), 1)
+		point.Split = cmp.Or(l.GetSplit(), defaults.SplitInTurn)
+		return []*spatev1.LoadPoint{point}
+	case l.GetSweep() != nil:
+		point := openPoint(l)
+		point.Sweep = defaults.Sweep(l.GetSweep())
+		return []*spatev1.LoadPoint{point}
+	case l.GetSearch().GetRate() != nil:
+		point := openPoint(l)
+		point.Search = defaults.Search(l.GetSearch())
+		return []*spatev1.LoadPoint{point}
+	case l.GetSearch() != nil:
+		point := loadPoint(l)
+		point.Search = defaults.Search(l.GetSearch())
+		return []*spatev1.LoadPoint{point}
+	}
+	return nil
+}
+
+// traceArrival is the arrival process of a replay.
+const traceArrival = "trace"
+
+// openPoint returns what all points of an open loop have in common.
+func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
+	point := loadPoint(l)
+	point.Arrival = cmp.Or(l.GetArrival(), defaults.Arrival)
+	point.Burstiness = l.GetBurstiness()
+	//nolint:protogetter // whether it is given is what counts
+	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned()
+	point.Split = cmp.Or(l.GetSplit(), defaultSplit(point.GetArrival()))
+	return point
+}
+
+// defaultSplit returns how the arrivals of a process are split over agents. Poisson arrivals are thinned: then each
+// agent and each region sees a Poisson process, as the plan says. Other processes do not have this property. Dealt out
+// in turn, constant arrivals stay constant on each agent, and every agent gets exactly its part.
+func defaultSplit(arrival string) string {
+	if arrival == defaults.Arrival {
+		return defaults.SplitRandom
+	}
+	return defaults.SplitInTurn
+}
+
+// loadPoint returns what all points of a load have in common.
+func loadPoint(l *spatev1.Load) *spatev1.LoadPoint {
+	return &spatev1.LoadPoint{
+		Requests:          cmp.Or(l.GetRequests(), l.GetSessions()),
+		Duration:          proto.CloneOf(l.GetDuration()),
+		WarmupRequests:    l.GetWarmup().GetRequests(),
+		WarmupDuration:    proto.CloneOf(l.GetWarmup().GetDuration()),
+		WarmupUntilSteady: proto.CloneOf(l.GetWarmup().GetUntilSteady()),
+		Cooldown:          proto.CloneOf(l.GetCooldown()),
+		Stagger:           proto.CloneOf(l.GetStagger()),
+		ThinkTime:         defaults.ThinkTime(l.GetThinkTime()),
+		Abort:             defaults.Abort(l.GetAbort()),
+		Until:             defaults.Precision(l.GetUntil()),
+	}
+}
+
+// Concurrencies returns the values of a closed loop.
+func Concurrencies(l *spatev1.Load) []uint32 {
+	values := slices.Clone(l.GetConcurrency())
+	var whole []uint32
+	for _, v := range RangeValues(l.GetConcurrencyRange()) {
+		whole = append(whole, uint32(math.Round(v)))
+	}
+	return append(values, slices.Compact(whole)...)
+}
+
+// rates returns the values of an open loop.
+func rates(l *spatev1.Load) []float64 {
+	return append(slices.Clone(l.GetRate()), RangeValues(l.GetRateRange())...)
+}
+
+// LargestPhase returns the largest value of phases.
+func LargestPhase(phases []*spatev1.Phase) float64 {
+	largest := 0.0
+	for _, p := range phases {
+		largest = max(largest, p.GetFrom(), defaults.PhaseEnd(p))
+	}
+	return largest
+}
+
+// PhasesTime returns the total duration of a load's phases.
+func PhasesTime(l *spatev1.Load) time.Duration {
+	return Time(append(slices.Clone(l.GetConcurrencyPhases()), l.GetRatePhases()...))
+}
+
+// Time returns the total duration of phases.
+func Time(phases []*spatev1.Phase) time.Duration {
+	var total time.Duration
+	for _, p := range phases {
+		total += p.GetDuration().AsDuration()
+	}
+	return total
+}
+
+// TemplateStages returns the most stages that a load point can become.
+func TemplateStages(l *spatev1.LoadPoint) uint32 {
+	switch {
+	case l.GetSweep() != nil:
+		return l.GetSweep().GetPoints() + 2 // One request at a time, and saturated.
+	case l.GetSearch() != nil:
+		return l.GetSearch().GetProbes() + l.GetSearch().GetRepeats() - 1
+	}
+	return 1
+}
+
+// MostStages returns how many stages a load may come to, for each target and workload. It does not list the stages:
+// repeats of long lists may not fit in memory.
+func MostStages(l *spatev1.Load) int {
+	points := len(Concurrencies(l)) + len(rates(l))
+	for _, single := range singlePoints(l) {
+		points += int(TemplateStages(single))
+	}
+	return points * int(max(1, l.GetRepeats()))
+}

@@ -1,0 +1,92 @@
+package loadpoint
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spate-load/spate/plans/defaults"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Words describes a load point, without its ends: "concurrency 8", "2 req/s poisson", "replay x10". It adds the
+// repeat, the think time and settings of the arrivals that are not the default, so that points of one plan that differ
+// in more than their ends have different descriptions.
+func Words(l *spatev1.LoadPoint) string {
+	words := kindWords(l)
+	if t := l.GetThinkTime(); t != nil {
+		words += fmt.Sprintf(", think time %s", t.GetMean().AsDuration())
+	}
+	if l.GetUnconditioned() {
+		words += ", unconditioned"
+	}
+	if s := l.GetSplit(); s != "" && s != defaultSplit(l.GetArrival()) {
+		words += ", split " + strings.ReplaceAll(s, "_", " ")
+	}
+	if s := l.GetStagger(); s != nil {
+		words += ", stagger " + s.AsDuration().String()
+	}
+	if l.GetRepeat() > 0 {
+		words += fmt.Sprintf(", repeat %d", l.GetRepeat())
+	}
+	return words
+}
+
+func kindWords(l *spatev1.LoadPoint) string {
+	switch search := l.GetSearch(); {
+	case l.GetSweep() != nil:
+		return fmt.Sprintf("sweep of %d rates", l.GetSweep().GetPoints())
+	case search.GetRate() != nil:
+		return "search " + boundsWords(search.GetRate()) + " req/s " + arrivalWords(l)
+	case search != nil:
+		return "search concurrency " + boundsWords(search.GetConcurrency())
+	case len(l.GetPhases()) > 0 && l.GetConcurrency() > 0:
+		return "concurrency " + phaseWords(l.GetPhases())
+	case len(l.GetPhases()) > 0:
+		return phaseWords(l.GetPhases()) + " req/s " + arrivalWords(l)
+	case l.GetReplaySpeed() == 1:
+		return "replay"
+	case l.GetReplaySpeed() > 0:
+		return "replay x" + Number(l.GetReplaySpeed())
+	case l.GetConcurrency() > 0:
+		return fmt.Sprintf("concurrency %d", l.GetConcurrency())
+	}
+	return Number(l.GetRate()) + " req/s " + arrivalWords(l)
+}
+
+func arrivalWords(l *spatev1.LoadPoint) string {
+	if l.GetBurstiness() > 0 {
+		return fmt.Sprintf("%s %s", l.GetArrival(), Number(l.GetBurstiness()))
+	}
+	return l.GetArrival()
+}
+
+func boundsWords(b *spatev1.Bounds) string {
+	return Number(b.GetFrom()) + " to " + Number(b.GetTo())
+}
+
+// phaseWords lists the values of phases, such as "1 to 64 to 1". A phase that holds its value is listed once. Of more
+// than four phases it returns only the number and the largest value.
+func phaseWords(phases []*spatev1.Phase) string {
+	const most = 4
+	if len(phases) > most {
+		return fmt.Sprintf("%d phases up to %s", len(phases), Number(LargestPhase(phases)))
+	}
+	var values []string
+	for _, p := range phases {
+		for _, v := range []float64{p.GetFrom(), defaults.PhaseEnd(p)} {
+			if text := Number(v); len(values) == 0 || values[len(values)-1] != text {
+				values = append(values, text)
+			}
+		}
+	}
+	return strings.Join(values, " to ")
+}
+
+// Number formats a number without an exponent, 1000000 and not 1e+06, unless that takes more than 20 characters.
+func Number(v float64) string {
+	if text := strconv.FormatFloat(v, 'f', -1, 64); len(text) <= 20 {
+		return text
+	}
+	return strings.Replace(strconv.FormatFloat(v, 'g', -1, 64), "e+", "e", 1)
+}

@@ -1,0 +1,37 @@
+package rules
+
+import (
+	"fmt"
+
+	"github.com/spate-load/spate/plans/defaults"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// forms refuses workloads whose prompts cannot be sent in the form that a target takes. The rows of a JSONL file are
+// not known here.
+func (c *checker) forms(p *spatev1.Plan) {
+	for i, t := range p.GetTargets() {
+		if !defaults.SendsTokenIDs(t) {
+			continue
+		}
+		for j, w := range p.GetWorkloads() {
+			if why := textAlone(w); why != "" {
+				c.wrong(fmt.Sprintf("workloads[%d]", j),
+					fmt.Sprintf("does not go with the target %q (targets[%d]), whose prompts are token ids: %s",
+						t.GetName(), i, why))
+			}
+		}
+	}
+}
+
+// textAlone returns why a workload has no token IDs, or "" if it has or may have some.
+func textAlone(w *spatev1.Workload) string {
+	const instead = "set the target's prompts to text, or its api to chat"
+	switch {
+	case w.GetSharegpt() != nil:
+		return "ShareGPT's conversations are text; " + instead
+	case w.GetSessions() != nil && w.GetSessions().GetPlay().GetHistory() != "planned":
+		return "its history holds the server's answers, which are text; set history to planned, " + instead
+	}
+	return ""
+}

@@ -1,0 +1,224 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/plans/loadpoint"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Limits of the schema for requests, requests_per_concurrency, load values and durations.
+const (
+	maxRequests       = 1_000_000_000
+	maxPerConcurrency = 1_000_000
+	maxLoad           = 10_000_000
+	maxDuration       = 7 * 24 * time.Hour
+)
+
+// LoadKinds are the fields of which a load gives exactly one.
+var LoadKinds = []string{
+	"concurrency", "concurrency_range", "concurrency_phases",
+	"rate", "rate_range", "rate_phases", "replay", "sweep", "search",
+}
+
+func (c *checker) load(path string, l *spatev1.Load) {
+	kind := c.loadKind(path)
+	c.companions(path, kind, l)
+	c.end(path, kind, l)
+	c.warmup(path, kind, l)
+	c.aborts(path+".abort", l)
+	c.interval(path+".concurrency_range", l.GetConcurrencyRange(), true)
+	c.interval(path+".rate_range", l.GetRateRange(), false)
+	c.phases(path+".concurrency_phases", l.GetConcurrencyPhases(), true)
+	c.phases(path+".rate_phases", l.GetRatePhases(), false)
+	c.search(path+".search", l.GetSearch())
+}
+
+// loadKind returns the kind of a load. For a search, the kind includes what it searches for. It returns "" if the kind
+// is not clear, and reports that.
+func (c *checker) loadKind(path string) string {
+	given := c.Given(path, LoadKinds...)
+	switch {
+	case len(given) == 0:
+		c.absent(path, "does not say when requests start: give one of "+strings.Join(LoadKinds, ", "), LoadKinds...)
+		return ""
+	case len(given) > 1:
+		for _, more := range given[1:] {
+			c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both: list a second load for the other",
+				given[0], more))
+		}
+		return ""
+	case given[0] == "search" && c.Has(path+".search.rate"):
+		return "rate"
+	case given[0] == "search":
+		return "concurrency"
+	}
+	return given[0]
+}
+
+func closedLoop(kind string) bool { return strings.HasPrefix(kind, "concurrency") }
+
+func hasPhases(kind string) bool { return strings.HasSuffix(kind, "_phases") }
+
+// companions checks the fields that go only with some kinds of load.
+func (c *checker) companions(path, kind string, l *spatev1.Load) {
+	if kind == "" {
+		return
+	}
+	if at := path + ".arrival"; c.Has(at) && closedLoop(kind) {
+		c.wrong(at, "goes with rate only: with concurrency a request starts when another ends")
+	} else if c.Has(at) && kind == "replay" {
+		c.wrong(at, "goes with rate only: a replay starts requests at the times of the trace")
+	}
+	if at := path + ".think_time"; c.Has(at) && !closedLoop(kind) {
+		c.wrong(at, "goes with concurrency only: nothing else waits for a request's end")
+	}
+	if at := path + ".repeats"; c.Has(at) && c.Has(path+".search") {
+		c.wrong(at, "does not go with search: give search.repeats, the stages at the load that is found")
+	}
+	c.burstiness(path, l)
+	c.conditioned(path, kind, l)
+	c.split(path, kind)
+	c.stagger(path, kind, l)
+}
+
+func (c *checker) burstiness(path string, l *spatev1.Load) {
+	at, gamma := path+".burstiness", l.GetArrival() == "gamma"
+	switch {
+	case c.Has(at) && !gamma:
+		c.wrong(at, "goes with arrival: gamma only")
+	case c.Has(at) && l.GetBurstiness() == 0:
+		c.wrong(at, "must be greater than 0: 1 is Poisson, less is burstier, more is smoother")
+	case gamma && !c.Has(at):
+		c.absent(path, "has arrival: gamma without burstiness: give it (1 is Poisson, less is burstier, more is smoother)", "burstiness")
+	}
+}
+
+func (c *checker) conditioned(path, kind string, l *spatev1.Load) {
+	at := path + ".conditioned"
+	switch {
+	case !c.Has(at):
+	case closedLoop(kind) || hasPhases(kind) || kind == "replay":
+		c.wrong(at, "goes with rate, rate_range, sweep and a search for a rate only")
+	case l.GetArrival() == "constant":
+		c.wrong(at, "goes with arrival: poisson or gamma: constant arrivals are never left to chance")
+	case len(c.Given(path, "requests", "sessions")) == 0:
+		c.wrong(at, "goes with requests or sessions only: of a load that ends by its duration, the time is fixed and the number of arrivals is not")
+	case l.GetConditioned() && c.Has(path+".warmup.until_steady"):
+		c.wrong(at, "does not go with warmup.until_steady: nobody knows beforehand where the measured part begins")
+	}
+}
+
+func (c *checker) split(path, kind string) {
+	if at := path + ".split"; c.Has(at) && closedLoop(kind) {
+		c.wrong(at, "goes with rate only: the slots of a closed loop, and the requests with them, belong to agents in proportion to their weights")
+	}
+}
+
+func (c *checker) stagger(path, kind string, l *spatev1.Load) {
+	at := path + ".stagger"
+	switch steady := l.GetWarmup().GetUntilSteady(); {
+	case !c.Has(at):
+	case !closedLoop(kind):
+		c.wrong(at, "goes with concurrency only: a rate spreads its requests by itself")
+	case hasPhases(kind):
+		c.wrong(at, fmt.Sprintf("does not go with %s: they say when slots begin", kind))
+	case steady != nil && l.GetStagger().AsDuration() >= steady.AsDuration():
+		c.wrong(at, fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of",
+			steady.AsDuration()))
+	}
+}
+
+// end checks what ends the stages of a load.
+func (c *checker) end(path, kind string, l *spatev1.Load) {
+	ends := c.Given(path, "requests", "requests_per_concurrency", "sessions", "duration")
+	for field, value := range map[string]uint64{
+		"requests": l.GetRequests(), "requests_per_concurrency": l.GetRequestsPerConcurrency(),
+		"sessions": l.GetSessions(),
+	} {
+		if slices.Contains(ends, field) && value == 0 {
+			c.wrong(path+"."+field, "must be greater than 0: leave it out if it is not what ends the stage")
+		}
+	}
+	if hasPhases(kind) {
+		for _, field := range ends {
+			c.wrong(path+"."+field, fmt.Sprintf("does not go with %s: the stage ends with the last phase", kind))
+		}
+		return
+	}
+	c.counted(path, kind, ends)
+	if len(ends) == 0 && kind != "replay" {
+		c.absent(path, "has no end: give requests, requests_per_concurrency, sessions or duration (a warm-up is no end)",
+			"requests", "requests_per_concurrency", "sessions", "duration")
+	}
+	most := slices.Max(append([]uint32{0}, loadpoint.Concurrencies(l)...))
+	if uint64(most)*min(l.GetRequestsPerConcurrency(), maxPerConcurrency) > maxRequests {
+		c.wrong(path+".requests_per_concurrency", fmt.Sprintf("times a concurrency of %d must be at most %d requests",
+			most, maxRequests))
+	}
+}
+
+// counted checks the ends that are numbers of requests or sessions.
+func (c *checker) counted(path, kind string, ends []string) {
+	counts := slices.DeleteFunc(slices.Clone(ends), func(field string) bool { return field == "duration" })
+	for _, more := range counts[min(1, len(counts)):] {
+		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", counts[0], more))
+	}
+	at, templates := path+".requests_per_concurrency", c.Given(path, "sweep", "search")
+	switch {
+	case kind == "" || len(counts) != 1 || !c.Has(at):
+	case len(templates) > 0:
+		c.wrong(at, fmt.Sprintf("does not go with %s: give requests or duration, the end of each of its stages",
+			templates[0]))
+	case !closedLoop(kind):
+		c.wrong(at, "goes with concurrency only: with rate give requests or duration")
+	}
+}
+
+// warmup checks the parts at the start and the end of a stage that are left out of the results.
+func (c *checker) warmup(path, kind string, l *spatev1.Load) {
+	at := path + ".warmup"
+	steady := at + ".until_steady"
+	for _, field := range c.Given(at, "requests", "duration") {
+		if c.Has(steady) {
+			c.wrong(at+"."+field, fmt.Sprintf("give until_steady or %s, not both", field))
+		}
+	}
+	if !hasPhases(kind) {
+		return
+	}
+	if c.Has(steady) {
+		c.wrong(steady, fmt.Sprintf("does not go with %s: a load that changes is never steady", kind))
+	}
+	warm, cool, whole := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration(), loadpoint.PhasesTime(l)
+	switch {
+	case whole <= 0: // Reported elsewhere.
+	case warm >= whole:
+		c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them",
+			whole))
+	case warm+cool >= whole && cool > 0:
+		c.wrong(path+".cooldown", fmt.Sprintf("must leave something of the phases (%s together), whose last part it is",
+			whole))
+	}
+}
+
+// aborts checks when a stage is aborted.
+func (c *checker) aborts(path string, l *spatev1.Load) {
+	if !c.Has(path) || l.GetAbort() == nil {
+		return
+	}
+	if len(c.Given(path, "error_share", "duration")) == 0 {
+		c.absent(path, "says neither error_share nor duration: give at least one", "error_share", "duration")
+	}
+	if at := path + ".after_requests"; c.Has(at) && !c.Has(path+".error_share") {
+		c.wrong(at, "goes with error_share only")
+	}
+	limit, warm := l.GetAbort().GetDuration(),
+		max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())
+	if limit != nil && warm > 0 && limit.AsDuration() <= warm {
+		c.wrong(path+".duration", fmt.Sprintf("must be longer than the warm-up (%s), which it includes", warm))
+	}
+}

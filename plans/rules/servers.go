@@ -1,0 +1,55 @@
+package rules
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spate-load/spate/plans/endpoint"
+	"github.com/spate-load/spate/plans/servermetrics"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// serverMetrics checks where server metrics are scraped.
+func (c *checker) serverMetrics(path string, t *spatev1.Target) {
+	m := t.GetServerMetrics()
+	if m == nil {
+		return
+	}
+	if m.GetRead() == servermetrics.ReadNever {
+		c.readNever(path, m)
+		return
+	}
+	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > servermetrics.MaxSources {
+		c.wrong(path, fmt.Sprintf("at most %d servers are asked for their metrics, and the target has %d endpoints: name them by urls", servermetrics.MaxSources, n))
+	}
+	for i, text := range m.GetUrls() {
+		if problem := metricsProblem(text); problem != "" {
+			c.wrong(fmt.Sprintf("%s.urls[%d]", path, i), problem)
+		}
+	}
+}
+
+// readNever refuses names and addresses of metrics that are never read.
+func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
+	if len(m.GetUrls()) > 0 || len(m.GetNames()) > 0 {
+		c.wrong(path+".read", "never does not go with urls or names: leave them out, or read seconds or ends")
+	}
+}
+
+// metricsProblem returns what is wrong with an address of metrics, or "" if nothing is. It never repeats the address,
+// which may hold a password.
+func metricsProblem(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return "must be a URL like http://localhost:8000/metrics"
+	case u.User != nil:
+		return "must not contain a user or password: api_key and headers go to the hosts of the target's endpoints"
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		return "must not contain a query (?...) or a fragment (#...)"
+	case !endpoint.ValidPort(u):
+		return "must have a port from 1 to 65535, or none"
+	}
+	return ""
+}

@@ -1,0 +1,153 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/document"
+	"github.com/spate-load/spate/plans/loadpoint"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// interval checks a range of load points. whole: the values are concurrencies.
+func (c *checker) interval(path string, r *spatev1.Range, whole bool) {
+	if r == nil {
+		return
+	}
+	ways := c.Given(path, "step", "factor", "points")
+	if len(ways) == 0 {
+		c.absent(path, "does not say which values lie between its ends: give one of step, factor, points", "step",
+			"factor", "points")
+	}
+	for _, more := range ways[min(1, len(ways)):] {
+		c.wrong(path+"."+more, fmt.Sprintf("give %s or %s, not both", ways[0], more))
+	}
+	c.ordered(path, r.GetFrom(), r.GetTo(), whole, r.GetTo() >= r.GetFrom(), "must be at least")
+	if len(ways) == 1 && r.GetTo() >= r.GetFrom() && r.GetFrom() > 0 {
+		c.between(path, r)
+	}
+}
+
+// between checks the field that says which values a range has.
+func (c *checker) between(path string, r *spatev1.Range) {
+	switch {
+	case c.Has(path+".step") && r.GetStep() <= 0:
+		c.wrong(path+".step", "must be greater than 0")
+	case c.Has(path+".factor") && r.GetFactor() <= 1:
+		c.wrong(path+".factor", "must be greater than 1, got "+loadpoint.Number(r.GetFactor()))
+	case c.Has(path+".points") && r.GetPoints() < 2 && r.GetFrom() < r.GetTo():
+		c.wrong(path+".points", fmt.Sprintf("must be at least 2: both ends are part of the range, got %d",
+			r.GetPoints()))
+	}
+	for _, way := range c.Given(path, "step", "factor") {
+		if len(loadpoint.RangeValues(r)) > loadpoint.MaxValues {
+			c.wrong(path+"."+way, fmt.Sprintf("makes more than %d values: make it larger", loadpoint.MaxValues))
+		}
+	}
+}
+
+// ordered checks the ends of a range or of a search's bounds. If an end is missing, the schema's rules report it.
+func (c *checker) ordered(path string, from, to float64, whole, inOrder bool, want string) {
+	if from <= 0 || to <= 0 {
+		return
+	}
+	if whole && from < 1 {
+		c.wrong(path+".from", "must be at least 1: it is a concurrency, got "+loadpoint.Number(from))
+	}
+	if !inOrder {
+		c.wrong(path+".to", fmt.Sprintf("%s from (%s), got %s", want, loadpoint.Number(from), loadpoint.Number(to)))
+	}
+}
+
+// phases checks a load that changes over time. whole: the values are concurrencies.
+func (c *checker) phases(path string, phases []*spatev1.Phase, whole bool) {
+	before, largest, total := 0.0, 0.0, 0.0
+	for i, p := range phases {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		c.phase(at, p, before)
+		before = defaults.PhaseEnd(p)
+		largest = max(largest, p.GetFrom(), before)
+		total += p.GetDuration().AsDuration().Seconds()
+	}
+	say := func(message string) { c.keep(document.Finding{Path: path, Message: message, Whole: true}) }
+	switch {
+	case len(phases) == 0:
+	case largest == 0:
+		say("are 0 throughout: nothing would ever be sent")
+	case whole && largest < 1:
+		say("must reach a concurrency of at least 1, got at most " + loadpoint.Number(largest))
+	}
+	if total > maxDuration.Seconds() {
+		say(fmt.Sprintf("must last at most %s together", maxDuration))
+	}
+}
+
+// phase checks one phase. before is the value at which the previous phase ends. A jump must be written out: otherwise a
+// forgotten `from` would silently drop the load to 0.
+func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
+	from, to := c.Has(path+".from"), c.Has(path+".to")
+	switch {
+	case !from && !to:
+		c.absent(path, "says neither from nor to: give the value that it holds as from", "from", "to")
+	case !from && before > 0:
+		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, if only 0",
+			loadpoint.Number(before)), "from")
+	}
+	shape := p.GetShape()
+	if shape != "" && !to {
+		c.wrong(path+".shape", "goes with to only: without it the value holds")
+	} else if shape == "exponential" && (p.GetFrom() == 0 || p.GetTo() == 0) {
+		c.wrong(path+".shape", "cannot begin or end at 0, from which no ratio leads away: take linear, or a small value")
+	}
+	c.steps(path, p)
+}
+
+func (c *checker) steps(path string, p *spatev1.Phase) {
+	shape := p.GetShape()
+	switch {
+	case c.Has(path+".steps") && shape != "steps":
+		c.wrong(path+".steps", "goes with shape: steps only")
+	case shape == "steps" && !c.Has(path+".steps"):
+		c.absent(path, "has shape: steps without their number: give steps, at least 2", "steps")
+	case shape == "steps" && p.GetSteps() < 2:
+		c.wrong(path+".steps", fmt.Sprintf("must be at least 2: both ends are held, got %d", p.GetSteps()))
+	}
+}
+
+// search checks what a search varies and which objectives it keeps.
+func (c *checker) search(path string, s *spatev1.Search) {
+	if s == nil {
+		return
+	}
+	c.one(path, "rate", "concurrency")
+	c.searchBounds(path+".rate", s.GetRate(), false)
+	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
+	keep := path + ".keep"
+	if s.GetKeep() != nil && len(c.Given(keep, "latencies", "error_share", "goodput")) == 0 {
+		c.absent(keep, "names no objective: give at least one of latencies, error_share, goodput", "latencies",
+			"error_share", "goodput")
+	}
+	seen := make(map[string]int)
+	for i, l := range s.GetKeep().GetLatencies() {
+		key := fmt.Sprint(l.GetMetric(), " ", l.GetPercentile())
+		if first, again := seen[key]; again {
+			c.wrong(fmt.Sprintf("%s.latencies[%d]", keep, i),
+				fmt.Sprintf("limits what latencies[%d] limits already: keep the lower limit", first))
+		} else {
+			seen[key] = i
+		}
+	}
+}
+
+func (c *checker) searchBounds(path string, b *spatev1.Bounds, whole bool) {
+	if b == nil {
+		return
+	}
+	c.ordered(path, b.GetFrom(), b.GetTo(), whole, b.GetTo() > b.GetFrom(), "must be greater than")
+	for field, v := range map[string]float64{".from": b.GetFrom(), ".to": b.GetTo()} {
+		if whole && v >= 1 && v != math.Trunc(v) {
+			c.wrong(path+field, "must be a whole number: it is a concurrency, got "+loadpoint.Number(v))
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package rules
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/plans/endpoint"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
+	endpoints, simulated := c.Has(path+".endpoints"), c.Has(path+".simulator")
+	switch {
+	case !endpoints && !simulated:
+		c.absent(path, "says neither endpoints nor simulator: give one of them", "endpoints", "simulator")
+	case endpoints && t.GetModel() == "" && !c.Has(path+".model") && !askModels:
+		c.absent(path, "has no model: give the name under which the endpoints serve it", "model")
+	case c.Has(path+".model") && t.GetModel() == "":
+		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
+	}
+	c.api(path, t)
+	c.endpoints(path+".endpoints", t.GetEndpoints())
+	c.simulator(path+".simulator", t.GetSimulator())
+	c.headers(path, t)
+	c.body(path+".body", t)
+	c.serverMetrics(path+".server_metrics", t)
+	c.connection(path+".connection", t)
+}
+
+// simulator checks that the fields of a simulated target go together.
+func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
+	if s == nil {
+		return
+	}
+	if at := path + ".prefill_interference"; c.Has(at) && s.GetPrefillEngines() > 0 {
+		c.wrong(at, "does not go with prefill_engines: engines that only decode lose nothing to prefill")
+	}
+	for _, field := range []string{".transfer_per_thousand_tokens", ".transfer_interference", ".prefill_first"} {
+		if at := path + field; c.Has(at) && s.GetPrefillEngines() == 0 {
+			c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+		}
+	}
+	if at := path + ".prefill_first"; c.Has(at) && s.GetPrefillSharing() {
+		c.wrong(at, "does not go with prefill_sharing: a shared prefill has no queue to take first")
+	}
+	if at := path + ".replica_spread"; c.Has(at) && s.GetPrefillEngines() > 0 {
+		c.wrong(at, "does not go with prefill_engines: their replicas decode at one speed")
+	}
+	if at := path + ".stall"; c.Has(at) && s.GetStallShare() == 0 {
+		c.wrong(at, "goes with stall_share only: without it no step stalls")
+	}
+	if at := path + ".cache_block_tokens"; c.Has(at) && s.GetCacheBlocks() == 0 {
+		c.wrong(at, "goes with cache_blocks only: without them there is no prefix cache")
+	}
+	c.simulatedOutputs(path, s)
+}
+
+// simulatedOutputs checks the output fields of a simulated target.
+func (c *checker) simulatedOutputs(path string, s *spatev1.SimulatedTarget) {
+	if at := path + ".output_mean"; s.GetOutputMean() > 0 && s.GetOutputShare() > 0 {
+		c.wrong(at, "does not go with output_share: give one of them")
+	}
+	if at := path + ".output_stddev"; c.Has(at) && s.GetOutputMean() == 0 {
+		c.wrong(at, "goes with output_mean only: it is the deviation from that")
+	}
+	for _, field := range []string{"reasoning_field", "reasoning_untold"} {
+		if at := path + "." + field; c.Has(at) && s.GetReasoningTokens() == 0 {
+			c.wrong(at, "goes with reasoning_tokens only: without them there is no reasoning")
+		}
+	}
+}
+
+func (c *checker) endpoints(path string, urls []string) {
+	seen := make(map[string]bool)
+	for i, text := range urls {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if problem := endpointProblem(text); problem != "" {
+			c.wrong(at, problem)
+			continue
+		}
+		if base := endpoint.BaseURL(text); !seen[base] {
+			seen[base] = true
+		} else if !c.told[path] {
+			c.wrong(at, "is listed twice: a trailing slash or /v1 makes no difference")
+		}
+	}
+}
+
+// apiPaths returns the paths that Spate adds to an endpoint's base URL, up to a model's name.
+func apiPaths() (paths []string) {
+	for _, a := range registry.All {
+		if path, _, _ := strings.Cut(a.Path, "/models/"); path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// endpointProblem returns what is wrong with a base URL, or "" if nothing is. It never repeats the URL, which may hold
+// a password.
+func endpointProblem(text string) string {
+	u, err := url.Parse(endpoint.BaseURL(text))
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.ContainsFunc(text, unicode.IsSpace):
+		return words["targets.endpoints"]
+	case u.User != nil:
+		return "must not contain a user or password: use api_key or headers with env:NAME or file:PATH"
+	case u.RawQuery != "" || u.ForceQuery:
+		return "must not contain a query (?...)"
+	case strings.Contains(text, "#"):
+		return "must not contain a fragment (#...)"
+	case !endpoint.ValidPort(u):
+		return "must have a port from 1 to 65535, or none"
+	}
+	for _, suffix := range apiPaths() {
+		if strings.HasSuffix(endpoint.BaseURL(u.Path), suffix) {
+			return "must end before " + suffix + ", which Spate adds"
+		}
+	}
+	return ""
+}

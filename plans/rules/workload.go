@@ -1,0 +1,180 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spate-load/spate/plans/defaults"
+	"github.com/spate-load/spate/plans/document"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+func (c *checker) workload(path string, w *spatev1.Workload) {
+	switch content := w.GetContent().(type) {
+	case *spatev1.Workload_Random:
+		c.random(path+".random", content.Random)
+	case *spatev1.Workload_Sonnet:
+		c.sonnet(path+".sonnet", content.Sonnet)
+	case *spatev1.Workload_Sessions:
+		c.sessions(path+".sessions", content.Sessions)
+	case *spatev1.Workload_Burstgpt:
+		c.traceBlocks(path + ".burstgpt")
+	case *spatev1.Workload_Azure:
+		c.traceBlocks(path + ".azure")
+	}
+	c.cacheBusting(path, w)
+}
+
+// nameless reports whether a workload's default name means nothing yet, because its lengths are missing or could not be
+// read.
+func nameless(w *spatev1.Workload) bool {
+	r := w.GetRandom()
+	return w.GetName() == "" && r != nil && (r.GetIsl() == 0 && r.GetIslLengths() == nil || r.GetOsl() == 0 &&
+		r.GetOslLengths() == nil)
+}
+
+func (c *checker) random(path string, r *spatev1.RandomContent) {
+	c.lengths(path, "isl", r.GetIsl(), r.GetIslLengths())
+	c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
+	for _, field := range c.Given(path, "isl_lengths", "osl_lengths") {
+		if r.GetRangeRatio() > 0 {
+			c.wrong(path+".range_ratio", fmt.Sprintf("goes with isl and osl only: %s says how lengths differ already",
+				field))
+			break
+		}
+	}
+	c.prefix(path+".prefix", r)
+	c.tokenIDs(path, r)
+}
+
+func (c *checker) tokenIDs(path string, r *spatev1.RandomContent) {
+	first, last := defaults.TokenIDs(r)
+	switch {
+	case last >= first:
+	case r.GetLastTokenId() == 0:
+		c.wrong(path+".first_token_id",
+			fmt.Sprintf("is beyond the default last_token_id of %d: give last_token_id, too", last))
+	default:
+		c.wrong(path+".last_token_id", fmt.Sprintf("must be at least first_token_id (%d), got %d", first, last))
+	}
+}
+
+func (c *checker) prefix(path string, r *spatev1.RandomContent) {
+	p := r.GetPrefix()
+	if p == nil {
+		return
+	}
+	if isl := r.GetIsl(); isl > 0 && p.GetLength() > isl {
+		c.wrong(path+".length", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", isl,
+			p.GetLength()))
+	}
+	if c.Has(path+".share") && p.GetShare() == 0 {
+		c.wrong(path+".share", "must be greater than 0: leave the prefix out if no request begins with it")
+	}
+}
+
+func (c *checker) sonnet(path string, s *spatev1.SonnetContent) {
+	if s.GetPrefix() > s.GetIsl() && s.GetIsl() > 0 {
+		c.wrong(path+".prefix", fmt.Sprintf("must be at most isl (%d), which it is a part of, got %d", s.GetIsl(),
+			s.GetPrefix()))
+	}
+}
+
+func (c *checker) sessions(path string, s *spatev1.SessionContent) {
+	c.counts(path, "turns", "turn_counts", s.GetTurns(), s.GetTurnCounts(), defaults.MaxTurns)
+	c.lengths(path, "isl", s.GetIsl(), s.GetIslLengths())
+	c.lengths(path, "osl", s.GetOsl(), s.GetOslLengths())
+}
+
+func (c *checker) traceBlocks(path string) {
+	if at := path + ".block_tokens"; c.Has(at) {
+		c.wrong(at, "goes with mooncake only: other traces have no hash ids")
+	}
+}
+
+// cacheBusting refuses a workload that asks for common prefixes and also for their absence.
+func (c *checker) cacheBusting(path string, w *spatev1.Workload) {
+	if w.GetCacheBusting() != "request" {
+		return
+	}
+	for common, asked := range map[string]bool{
+		"random.prefix":   w.GetRandom().GetPrefix() != nil,
+		"sonnet.prefix":   w.GetSonnet().GetPrefix() > 0,
+		"sessions.system": w.GetSessions().GetSystem() > 0,
+	} {
+		if asked {
+			c.wrong(path+".cache_busting",
+				fmt.Sprintf("makes every request begin differently, and %s alike: give one of them", common))
+		}
+	}
+}
+
+// lengths checks a fixed length against its distribution, NAME against NAME_lengths.
+func (c *checker) lengths(path, name string, fixed uint32, l *spatev1.Lengths) {
+	c.counts(path, name, name+"_lengths", fixed, l, defaults.MaxLength)
+}
+
+func (c *checker) counts(path, name, distribution string, fixed uint32, l *spatev1.Lengths, most uint32) {
+	c.one(path, name, distribution)
+	if at := path + "." + name; c.Has(at) && fixed == 0 {
+		c.wrong(at, fmt.Sprintf("must be at least 1 and at most %d, got 0", most))
+	}
+	c.distribution(path+"."+distribution, l, most)
+}
+
+func (c *checker) distribution(path string, l *spatev1.Lengths, most uint32) {
+	switch d := l.GetDistribution().(type) {
+	case *spatev1.Lengths_Uniform:
+		c.bounds(path+".uniform", d.Uniform.GetMin(), d.Uniform.GetMax(), most)
+	case *spatev1.Lengths_Normal:
+		c.normal(path+".normal", d.Normal, most)
+	case *spatev1.Lengths_Lognormal:
+		c.normal(path+".lognormal", d.Lognormal, most)
+	case *spatev1.Lengths_Empirical:
+		c.empirical(path+".empirical", d.Empirical, most)
+	}
+}
+
+func (c *checker) bounds(path string, from, to, most uint32) {
+	switch {
+	case to == 0: // The schema's rules report it.
+	case to > most:
+		c.wrong(path+".max", fmt.Sprintf("must be at most %d, got %d", most, to))
+	case to < from && c.Has(path+".max"):
+		c.wrong(path+".max", fmt.Sprintf("must be at least min (%d), got %d", from, to))
+	case to < from:
+		c.wrong(path+".min", fmt.Sprintf("must be at most %d, got %d", most, from))
+	}
+}
+
+func (c *checker) normal(path string, n *spatev1.NormalLengths, most uint32) {
+	switch at := path + ".stddev"; {
+	case !c.Has(at):
+		c.absent(path, "has no stddev: give the standard deviation of the lengths", "stddev")
+	case n.GetStddev() == 0:
+		c.wrong(at, "must be greater than 0: a fixed length is given as a number in place of a distribution")
+	}
+	c.bounds(path, cmp.Or(n.GetMin(), 1), cmp.Or(n.GetMax(), most), most)
+}
+
+func (c *checker) empirical(path string, e *spatev1.EmpiricalLengths, most uint32) {
+	for i, v := range e.GetValues() {
+		if v > most {
+			c.wrong(fmt.Sprintf("%s.values[%d]", path, i), fmt.Sprintf("must be at most %d, got %d", most, v))
+		}
+	}
+	if !c.Has(path + ".weights") {
+		return
+	}
+	sum := 0.0
+	for _, w := range e.GetWeights() {
+		sum += w
+	}
+	switch values, weights := len(e.GetValues()), len(e.GetWeights()); {
+	case values != weights:
+		c.keep(document.Finding{Path: path + ".weights", Whole: true,
+			Message: fmt.Sprintf("must be as many as the values: there are %d weights for %d values", weights, values)})
+	case sum == 0:
+		c.keep(document.Finding{Path: path + ".weights", Whole: true, Message: "must not all be 0"})
+	}
+}

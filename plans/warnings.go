@@ -1,0 +1,86 @@
+package plans
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/plans/loadpoint"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// light is the largest load of observers, as a part of a stage's load, that causes no caution.
+const light = 0.1
+
+// Cautions returns what is valid in a plan but perhaps not intended: observers that are not a light load beside a
+// stage's own, or observers that send the same requests as the load. Numbers in cautions are those of the stages; in a
+// simulation, those of the simulation.
+func (p *Plan) Cautions() Mistakes {
+	stages := p.Outline()
+	return append(p.heavyObservers(stages), p.knownRows(stages)...)
+}
+
+// heavyObservers returns a caution if the observers are not a light load.
+func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
+	heaviest, most, many := 0, 0.0, 0
+	for i, s := range stages {
+		part := observed(s)
+		if part > light {
+			many++
+		}
+		if part > most {
+			heaviest, most = i, part
+		}
+	}
+	if many == 0 {
+		return nil
+	}
+	field := "observers"
+	for _, own := range p.document.Given(field, "rate", "concurrency") {
+		field += "." + own
+	}
+	return Mistakes{p.Mistake(field,
+		fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
+			"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
+			many, len(stages), 100*most, heaviest+1, loadpoint.Words(stages[heaviest].GetLoad())))}
+}
+
+// knownRows returns a caution if observers send the same texts as the load. Rows of a file do not depend on the seed.
+func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
+	var names []string
+	for _, s := range stages {
+		w := s.GetWorkload()
+		own := w.GetSharegpt() != nil || w.GetJsonl() != nil
+		if s.GetObservers() != nil && own && w.GetCacheBusting() != "request" && !slices.Contains(names, w.GetName()) {
+			names = append(names, w.GetName())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return Mistakes{p.Mistake("observers",
+		fmt.Sprintf("observers send rows of a file that the load sends, too (%s): a prefix cache may answer "+
+			"them sooner than others; cache_busting: request rules that out", strings.Join(names, ", ")))}
+}
+
+// observed returns the load of a stage's observers as a part of the stage's own. It returns 0 if there are no
+// observers, or if the two loads cannot be compared. If the plan has no regions, this is the load of one observer;
+// there may be more of them.
+func observed(s *spatev1.Stage) float64 {
+	o, l := s.GetObservers(), s.GetLoad()
+	rate, concurrency := l.GetRate(), float64(l.GetConcurrency())
+	if b := l.GetSearch(); b != nil {
+		rate, concurrency = b.GetRate().GetFrom(), b.GetConcurrency().GetFrom()
+	}
+	if len(l.GetPhases()) > 0 && concurrency == 0 {
+		rate = loadpoint.LargestPhase(l.GetPhases())
+	}
+	many := float64(max(1, len(s.GetRegions())))
+	switch {
+	case o.GetRate() > 0 && rate > 0:
+		return many * o.GetRate() / rate
+	case o.GetConcurrency() > 0 && concurrency > 0:
+		return many * float64(o.GetConcurrency()) / concurrency
+	}
+	return 0
+}
