@@ -306,13 +306,13 @@ func TestShortestPrompt(t *testing.T) {
 		w    *spatev1.Workload
 		want uint32
 	}{
-		"fixed":     {content(&spatev1.RandomContent{Isl: 7, Osl: 1}), 7},
-		"ranged":    {content(&spatev1.RandomContent{Isl: 100, Osl: 1, RangeRatio: 0.1}), 90},
-		"lognormal": {content(&spatev1.RandomContent{IslLengths: lognormalOf(1000, 100, 0, 0), Osl: 1}), 547},
+		"fixed":     {withContent(&spatev1.RandomContent{Isl: 7, Osl: 1}), 7},
+		"ranged":    {withContent(&spatev1.RandomContent{Isl: 100, Osl: 1, RangeRatio: 0.1}), 90},
+		"lognormal": {withContent(&spatev1.RandomContent{IslLengths: lognormalOf(1000, 100, 0, 0), Osl: 1}), 547},
 		"sessions":  {chat(&spatev1.SessionContent{Turns: 2, Isl: 9, Osl: 4}), 9},
 		"system":    {chat(&spatev1.SessionContent{Turns: 2, Isl: 9, Osl: 4, System: 3}), 0},
 		"trace":     {mooncakeOf(), 0},
-		"nothing":   {content(&spatev1.RandomContent{}), 0},
+		"nothing":   {withContent(&spatev1.RandomContent{}), 0},
 	} {
 		if got, known := ShortestPrompt(tt.w); got != tt.want || known != (tt.want > 0) {
 			t.Errorf("%s: %d, %v", name, got, known)

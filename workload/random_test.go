@@ -43,7 +43,7 @@ func TestPrefixes(t *testing.T) {
 			Length: rapid.Uint32Range(1, 100).Draw(t, "prefix"), Groups: rapid.Uint32Max(5).Draw(t, "groups"),
 			Share: rapid.Float64Range(0.1, 1).Draw(t, "share"),
 		}
-		c.Workload = content(&spatev1.RandomContent{
+		c.Workload = withContent(&spatev1.RandomContent{
 			IslLengths: uniformOf(rapid.Uint32Range(1, 100).Draw(t, "shortest"), 120), Osl: 1, Prefix: p,
 		})
 		w, form := newWorkload(t, c).(*random), rapid.SampledFrom([]Form{Text, TokenIDs, Messages}).Draw(t, "form")
@@ -166,7 +166,7 @@ func TestPrefixesConcurrently(t *testing.T) {
 // TestWordsAndTemplate: prompts use a tokenizer's words, and leave room for the template.
 func TestWordsAndTemplate(t *testing.T) {
 	w := newWorkload(t, Config{
-		Workload: content(&spatev1.RandomContent{Isl: 10, Osl: 1}), Words: []string{`"`, "<b>", "extraordinarily"},
+		Workload: withContent(&spatev1.RandomContent{Isl: 10, Osl: 1}), Words: []string{`"`, "<b>", "extraordinarily"},
 		Template: 4,
 	})
 	seen := make(map[string]bool)
@@ -192,7 +192,7 @@ func TestWordsAndTemplate(t *testing.T) {
 func TestCacheBusting(t *testing.T) {
 	w := func(run string) Workload {
 		return newWorkload(t, Config{Seed: 1, Run: run, Workload: &spatev1.Workload{
-			CacheBusting: "request", Content: content(&spatev1.RandomContent{Isl: 40, Osl: 1}).Content,
+			CacheBusting: "request", Content: withContent(&spatev1.RandomContent{Isl: 40, Osl: 1}).Content,
 		}})
 	}
 	one, two := w("one"), w("two")
@@ -217,17 +217,17 @@ func TestLongestRequest(t *testing.T) {
 		workload *spatev1.Workload
 		want     uint32
 	}{
-		"fixed":  {content(&spatev1.RandomContent{Isl: 1000, Osl: 100}), 1100},
-		"range":  {content(&spatev1.RandomContent{Isl: 1000, Osl: 100, RangeRatio: 0.5}), 1650},
-		"normal": {content(&spatev1.RandomContent{IslLengths: normalOf(1000, 100, 0, 0), Osl: 100}), 1700},
-		"cut off": {content(&spatev1.RandomContent{IslLengths: lognormalOf(1000, 900, 0, 2000),
+		"fixed":  {withContent(&spatev1.RandomContent{Isl: 1000, Osl: 100}), 1100},
+		"range":  {withContent(&spatev1.RandomContent{Isl: 1000, Osl: 100, RangeRatio: 0.5}), 1650},
+		"normal": {withContent(&spatev1.RandomContent{IslLengths: normalOf(1000, 100, 0, 0), Osl: 100}), 1700},
+		"cut off": {withContent(&spatev1.RandomContent{IslLengths: lognormalOf(1000, 900, 0, 2000),
 			OslLengths: uniformOf(1, 9)}), 2009},
 		"sonnet": {&spatev1.Workload{Content: &spatev1.Workload_Sonnet{Sonnet: &spatev1.SonnetContent{Isl: 500,
 			Osl: 150}}}, 650},
 		"sessions": {chat(&spatev1.SessionContent{System: 7, Turns: 3, Isl: 100, OslLengths: uniformOf(5, 10)}),
 			337},
 		"file":        {&spatev1.Workload{Content: &spatev1.Workload_Jsonl{Jsonl: &spatev1.FileContent{Path: "x"}}}, 0},
-		"impossible":  {content(&spatev1.RandomContent{Isl: 1}), 0},
+		"impossible":  {withContent(&spatev1.RandomContent{Isl: 1}), 0},
 		"no sessions": {chat(&spatev1.SessionContent{}), 0},
 	} {
 		got, known := LongestRequest(c.workload, nil)
@@ -253,11 +253,11 @@ func TestFirstWords(t *testing.T) {
 	words, first := []string{"b", "c", "d", "e", "f", "g", "h"}, []string{"one", "two", "three"}
 	starts := map[string]bool{}
 	for name, w := range map[string]*spatev1.Workload{
-		"random": content(&spatev1.RandomContent{IslLengths: uniformOf(5, 30), Osl: 1}),
-		"prefix": content(&spatev1.RandomContent{Isl: 20, Osl: 1, Prefix: &spatev1.Prefix{Length: 8, Groups: 3}}),
+		"random": withContent(&spatev1.RandomContent{IslLengths: uniformOf(5, 30), Osl: 1}),
+		"prefix": withContent(&spatev1.RandomContent{Isl: 20, Osl: 1, Prefix: &spatev1.Prefix{Length: 8, Groups: 3}}),
 		"sessions": chat(&spatev1.SessionContent{Turns: 3, Isl: 9, Osl: 4, System: 7,
 			Play: &spatev1.SessionPlay{History: "planned"}}),
-		"busted": {Content: content(&spatev1.RandomContent{Isl: 30, Osl: 1}).Content, CacheBusting: "request"},
+		"busted": {Content: withContent(&spatev1.RandomContent{Isl: 30, Osl: 1}).Content, CacheBusting: "request"},
 	} {
 		made := newWorkload(t, Config{Workload: w, Seed: 3, Words: words, FirstWords: first, Template: 2,
 			Form: Messages, Run: "r"})
@@ -284,7 +284,7 @@ func TestFirstWords(t *testing.T) {
 
 // TestShortPrompts: no prompt is asked to be shorter than its template plus one token.
 func TestShortPrompts(t *testing.T) {
-	made := newWorkload(t, Config{Workload: content(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}),
+	made := newWorkload(t, Config{Workload: withContent(&spatev1.RandomContent{IslLengths: uniformOf(1, 20), Osl: 1}),
 		Template: 8})
 	for i := range uint64(100) {
 		n := len(parsePrompt(t, prompt(t, made, nil, i, Text), Text)[0].tokens)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/dataset"
 )
 
@@ -99,19 +100,18 @@ type Workload interface {
 
 // New returns a workload. It returns an error if the kind of content is unknown or the content cannot be made.
 func New(c Config) (Workload, error) {
-	switch content := c.Workload.GetContent().(type) {
-	case *spatev1.Workload_Random:
-		return checked(newRandom(content.Random, c))
-	case *spatev1.Workload_Sessions:
-		return checked(newSessions(content.Sessions, c))
-	case *spatev1.Workload_Sharegpt:
-		return checked(newPrompts(content.Sharegpt, c))
-	case *spatev1.Workload_Jsonl:
-		return checked(newPrompts(content.Jsonl, c))
-	case *spatev1.Workload_Mooncake, *spatev1.Workload_Burstgpt, *spatev1.Workload_Azure:
+	_, of := content.Of(c.Workload)
+	switch of := of.(type) {
+	case *spatev1.RandomContent:
+		return checked(newRandom(of, c))
+	case *spatev1.SessionContent:
+		return checked(newSessions(of, c))
+	case *spatev1.FileContent:
+		return checked(newPrompts(of, c))
+	case *spatev1.TraceContent:
 		return checked(newTrace(c))
-	case *spatev1.Workload_Sonnet:
-		return checked(newSonnet(content.Sonnet, c))
+	case *spatev1.SonnetContent:
+		return checked(newSonnet(of, c))
 	default:
 		return nil, fmt.Errorf("workload: %q has no content that this version knows", c.Workload.GetName())
 	}

@@ -13,15 +13,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// content returns a workload of random content.
-func content(c *spatev1.RandomContent) *spatev1.Workload {
+// withContent returns a workload of random content.
+func withContent(c *spatev1.RandomContent) *spatev1.Workload {
 	return &spatev1.Workload{Content: &spatev1.Workload_Random{Random: c}}
 }
 
 // newRandomWorkload returns a workload of valid content.
 func newRandomWorkload(t rapid.TB, c *spatev1.RandomContent, seed uint64) Workload {
 	t.Helper()
-	return newWorkload(t, Config{Workload: content(c), Seed: seed})
+	return newWorkload(t, Config{Workload: withContent(c), Seed: seed})
 }
 
 // newWorkload returns a workload of a valid configuration.
@@ -159,7 +159,7 @@ func TestWordList(t *testing.T) {
 
 // TestKnownPrompts pins prompts and lengths: later versions must be able to repeat a run.
 func TestKnownPrompts(t *testing.T) {
-	busted := content(&spatev1.RandomContent{Isl: 9, Osl: 1})
+	busted := withContent(&spatev1.RandomContent{Isl: 9, Osl: 1})
 	busted.CacheBusting = "request"
 	for name, c := range map[string]struct {
 		workload *spatev1.Workload
@@ -168,14 +168,14 @@ func TestKnownPrompts(t *testing.T) {
 		want     string
 		spec     Spec
 	}{
-		"random": {content(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`,
+		"random": {withContent(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`,
 			Spec{ISL: 6, OSL: 1, Turns: 1}},
 		"lengths": {
-			content(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text,
+			withContent(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text,
 			0, `"amount display"`, Spec{ISL: 2, OSL: 527, Turns: 1},
 		},
 		"prefix": {
-			content(&spatev1.RandomContent{Isl: 5, Osl: 5, RangeRatio: 0.2, Prefix: &spatev1.Prefix{Length: 2}}),
+			withContent(&spatev1.RandomContent{Isl: 5, Osl: 5, RangeRatio: 0.2, Prefix: &spatev1.Prefix{Length: 2}}),
 			Messages, 0,
 			`[{"role":"user","content":"their making line sum"}]`, Spec{ISL: 4, OSL: 5, Shared: 2, Turns: 1},
 		},
@@ -268,17 +268,17 @@ func TestNewRefuses(t *testing.T) {
 	for name, c := range map[string]Config{
 		"nothing":    {},
 		"no content": {Workload: &spatev1.Workload{Name: "x"}},
-		"no isl":     {Workload: content(&spatev1.RandomContent{Osl: 1})},
-		"no osl":     {Workload: content(&spatev1.RandomContent{Isl: 1})},
-		"isl twice": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1,
+		"no isl":     {Workload: withContent(&spatev1.RandomContent{Osl: 1})},
+		"no osl":     {Workload: withContent(&spatev1.RandomContent{Isl: 1})},
+		"isl twice": {Workload: withContent(&spatev1.RandomContent{Isl: 1, Osl: 1,
 			IslLengths: uniformOf(1, 2)})},
-		"range ratio of lengths": {Workload: content(&spatev1.RandomContent{Isl: 1,
+		"range ratio of lengths": {Workload: withContent(&spatev1.RandomContent{Isl: 1,
 			OslLengths: uniformOf(1, 2), RangeRatio: 0.5})},
-		"empty range": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 9,
+		"empty range": {Workload: withContent(&spatev1.RandomContent{Isl: 1, Osl: 1, FirstTokenId: 9,
 			LastTokenId: 8})},
-		"first id beyond the default last": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1,
+		"first id beyond the default last": {Workload: withContent(&spatev1.RandomContent{Isl: 1, Osl: 1,
 			FirstTokenId: 20_000})},
-		"empty word": {Workload: content(&spatev1.RandomContent{Isl: 1, Osl: 1}),
+		"empty word": {Workload: withContent(&spatev1.RandomContent{Isl: 1, Osl: 1}),
 			Words: []string{"a", ""}},
 		"prefix that is busted": {Workload: &spatev1.Workload{CacheBusting: "request",
 			Content: &spatev1.Workload_Random{
@@ -318,14 +318,14 @@ func TestNewRefuses(t *testing.T) {
 // TestPromptDoesNotAllocate reuses a buffer that is large enough.
 func TestPromptDoesNotAllocate(t *testing.T) {
 	for name, c := range map[string]Config{
-		"random": {Workload: content(&spatev1.RandomContent{IslLengths: lognormalOf(500, 100, 0, 600), Osl: 1})},
-		"prefix": {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1,
+		"random": {Workload: withContent(&spatev1.RandomContent{IslLengths: lognormalOf(500, 100, 0, 600), Osl: 1})},
+		"prefix": {Workload: withContent(&spatev1.RandomContent{Isl: 500, Osl: 1,
 			Prefix: &spatev1.Prefix{Length: 100, Groups: 5, Share: 0.5}})},
 		"busting": {Workload: &spatev1.Workload{CacheBusting: "request",
-			Content: content(&spatev1.RandomContent{Isl: 500, Osl: 1}).Content}},
+			Content: withContent(&spatev1.RandomContent{Isl: 500, Osl: 1}).Content}},
 		"sessions": {Workload: chat(&spatev1.SessionContent{System: 50, Turns: 5, Isl: 100, Osl: 50,
 			Play: &spatev1.SessionPlay{History: "planned"}})},
-		"words": {Workload: content(&spatev1.RandomContent{Isl: 500, Osl: 1}),
+		"words": {Workload: withContent(&spatev1.RandomContent{Isl: 500, Osl: 1}),
 			Words: []string{"longer than eight", "b"}},
 	} {
 		w := newWorkload(t, c)

@@ -20,6 +20,7 @@ import (
 	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Client is a client of a target. *stream.Client implements it. All methods may be called concurrently.
@@ -148,10 +149,10 @@ const (
 
 // KindOf returns the kind of a workload.
 func KindOf(w *spatev1.Workload) Kind {
-	switch w.GetContent().(type) {
-	case *spatev1.Workload_Sonnet:
+	switch {
+	case w.GetSonnet() != nil:
 		return Lines
-	case *spatev1.Workload_Sharegpt, *spatev1.Workload_Jsonl:
+	case content.File(w) != nil:
 		return Own
 	}
 	return Words

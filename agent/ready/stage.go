@@ -16,6 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
+	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/dataset"
 )
 
@@ -83,7 +84,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 
 		answers: res.Answers,
 	}
-	play, sessions := sessionPlay(s.Assigned.GetWorkload())
+	play, sessions := content.Play(s.Assigned.GetWorkload())
 	s.Sessions, s.KeepsAnswers = sessions, sessions && play.GetHistory() != "planned"
 	if err := s.makeReady(ctx, a, res); err != nil {
 		s.Close()
@@ -179,18 +180,4 @@ func (s *Stage) checkLongest() error {
 	return fmt.Errorf("workload %s: its longest request has %d tokens, prompt and output together, but target %s "+
 		"accepts at most %d (max_model_len): make prompts or outputs shorter, or serve the model with a longer context",
 		s.Assigned.GetWorkload().GetName(), longest, s.Target().GetName(), *most)
-}
-
-// sessionPlay returns how a workload's sessions are played, and whether it has sessions.
-func sessionPlay(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
-	switch c := w.GetContent().(type) {
-	case *spatev1.Workload_Sessions:
-		return c.Sessions.GetPlay(), true
-	case *spatev1.Workload_Sharegpt:
-		return c.Sharegpt.GetSessions(), c.Sharegpt.GetSessions() != nil
-	case *spatev1.Workload_Jsonl:
-		return c.Jsonl.GetSessions(), c.Jsonl.GetSessions() != nil
-	default:
-		return nil, false
-	}
 }

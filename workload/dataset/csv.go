@@ -2,10 +2,15 @@ package dataset
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // table is a trace in CSV: a line of column names, then one line per request. Fields may be quoted, but may not contain
@@ -18,6 +23,14 @@ type table struct {
 	fields  [][]byte
 	others  []string // columns that are not used
 	unused  *Unused
+}
+
+func init() {
+	register("burstgpt", Source{Help: "a trace in BurstGPT's form", Example: "CSV of BurstGPT.",
+		build: func(b *builder, w *spatev1.Workload, _ Options) { b.table(content.Trace(w), newBurstGPT()) }})
+	register("azure", Source{Help: "a trace in the form of the Azure LLM inference traces",
+		Example: "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.",
+		build:   func(b *builder, w *spatev1.Workload, _ Options) { b.table(content.Trace(w), newAzure()) }})
 }
 
 // newBurstGPT reads BurstGPT's form, with times in seconds. Rows without an answer are failed requests and are left
@@ -130,4 +143,22 @@ func (c *table) split(text []byte) error {
 		c.fields = append(c.fields, text[:end])
 		text = text[end+1:]
 	}
+}
+
+// table reads a trace of lengths.
+func (b *builder) table(c *spatev1.TraceContent, t *table) {
+	t.unused = &b.skipped.Unused
+	b.header.recordSize = shortRecord
+	b.openItems = func(s *source) (items, error) {
+		all := &lines{src: s.Reader}
+		first, err := all.next()
+		switch {
+		case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+			return all, nil
+		case err != nil:
+			return all, err
+		}
+		return all, t.header(first.text)
+	}
+	b.trace(c, t.parse, func(timedRow, *Row) error { return nil })
 }

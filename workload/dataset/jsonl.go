@@ -5,10 +5,23 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // defaultOutput is the output length if neither the row nor the workload gives one.
 const defaultOutput = 256
+
+func init() {
+	register("jsonl", Source{Help: "prompts, messages or token ids of a JSONL file",
+		Example: `Lines such as {"prompt": "...", "osl": 100}.`,
+		build: func(b *builder, w *spatev1.Workload, o Options) {
+			c, unused := content.File(w), &b.skipped.Unused
+			b.file(c, (&jsonl{unused: unused, chat: conversation{unused: unused}, sessions: c.GetSessions() != nil,
+				lengths: lengths{count: o.Count, osl: c.GetOsl(), fallback: defaultOutput}}).parse)
+		}})
+}
 
 // jsonl reads rows of {"prompt": "..."}, {"messages": [...]}, {"token_ids": [...]} or {"prompt": [...]}, each
 // optionally with its own output length. Other members are counted as unused.

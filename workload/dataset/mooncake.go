@@ -1,7 +1,18 @@
 package dataset
 
+import (
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
+)
+
 // defaultBlock is the number of tokens per block in Mooncake's published traces.
 const defaultBlock = 512
+
+func init() {
+	register("mooncake", Source{Help: "a trace in Mooncake's form, with its common prefixes",
+		Example: "Lines with timestamp, input_length, output_length, hash_ids.", Blocks: true,
+		build: func(b *builder, w *spatev1.Workload, _ Options) { b.mooncake(content.Trace(w)) }})
+}
 
 // mooncake reads rows of {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}.
 type mooncake struct {
@@ -94,4 +105,19 @@ func parseUint(value []byte) (n uint64, ok bool) {
 		n += d
 	}
 	return n, len(value) > 0
+}
+
+// mooncake reads a trace with blocks.
+func (b *builder) mooncake(c *spatev1.TraceContent) {
+	block := c.GetBlockTokens()
+	if block == 0 {
+		block = defaultBlock
+	}
+	b.header.blockTokens = block
+	known := newPrefixes(block)
+	b.trace(c, (&mooncake{block: block, unused: &b.skipped.Unused}).parse, func(t timedRow, row *Row) (err error) {
+		row.Kind, row.Blocks = Blocks, append(row.Blocks[:0], t.blocks...)
+		row.Shared, err = known.shared(t.blocks, t.isl)
+		return err
+	})
 }

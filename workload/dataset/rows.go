@@ -12,6 +12,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Rows is an open rows file with random access. It keeps 8 bytes per 4,096 rows in memory, and no rows. It is safe for
@@ -113,7 +114,10 @@ func (r *Rows) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 func (r *Rows) Additive() bool { return r.trailer.flags&additive != 0 }
 
 // BuiltFor reports whether the rows were built for the content of a workload.
-func (r *Rows) BuiltFor(w *spatev1.Workload) bool { return r.header.form == formOf(w) }
+func (r *Rows) BuiltFor(w *spatev1.Workload) bool {
+	number, _ := content.Of(w)
+	return r.header.form == number
+}
 
 // ReadMetadata reads row i without its content. It reuses the row's memory.
 func (r *Rows) ReadMetadata(i uint64, row *Row) error {

@@ -1,5 +1,20 @@
 package dataset
 
+import (
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
+)
+
+func init() {
+	register("sharegpt", Source{Help: "conversations of a ShareGPT JSON file",
+		Example: "ShareGPT JSON, plain or compressed.",
+		build: func(b *builder, w *spatev1.Workload, o Options) {
+			c, unused := content.File(w), &b.skipped.Unused
+			b.file(c, (&sharegpt{unused: unused, chat: conversation{unused: unused},
+				lengths: lengths{count: o.Count, osl: c.GetOsl()}, sessions: c.GetSessions() != nil}).parse)
+		}})
+}
+
 // sharegpt reads {"id": ..., "conversations": [{"from": "human", "value": "..."}, ...]}, or the same with "messages",
 // "role" and "content".
 type sharegpt struct {

@@ -6,10 +6,17 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // maxSonnetBytes is the maximum size, in bytes, of the text of a sonnet workload. Agents keep the text in memory.
 const maxSonnetBytes = 16 << 20
+
+func init() {
+	register("sonnet", Source{Help: "lines of a text file, as vLLM's sonnet dataset", Example: "Any text.",
+		build: func(b *builder, w *spatev1.Workload, o Options) { b.sonnet(w.GetSonnet(), o) }})
+}
 
 // sonnet reads the lines of a text, each with its line feed. Empty lines are left out.
 type sonnet struct {
@@ -61,4 +68,18 @@ func appendInside(dst []byte, text string) []byte {
 		panic(err) // a string always encodes
 	}
 	return append(dst, out.String()[1:out.Len()-2]...)
+}
+
+// sonnet reads lines of text. The longest request is the one that the workload asks for, whatever the lines.
+func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
+	f := &sonnet{lengths: lengths{count: o.Count, osl: c.GetOsl()}, sumsMatch: o.Count != nil}
+	b.openItems = func(s *source) (items, error) { return &lines{src: s.Reader}, nil }
+	b.rows(f.parse)
+	b.end = func() error {
+		b.longest, b.unknown = uint64(c.GetIsl())+uint64(c.GetOsl()), false
+		if f.sumsMatch {
+			b.out.trailer.flags |= additive
+		}
+		return nil
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Total is the sum of what is known about stages before they run.
@@ -170,7 +171,7 @@ func StageWords(plan *plans.Plan) string { return Of(plan.Outline()).StageWords(
 func ArrivalNoun(stages []*spatev1.Stage) string {
 	sessions := 0
 	for _, s := range stages {
-		if playsSessions(s.GetWorkload()) {
+		if _, play := content.Play(s.GetWorkload()); play {
 			sessions++
 		}
 	}
@@ -181,10 +182,6 @@ func ArrivalNoun(stages []*spatev1.Stage) string {
 		return "sessions"
 	}
 	return "requests or sessions"
-}
-
-func playsSessions(w *spatev1.Workload) bool {
-	return w.GetSessions() != nil || w.GetSharegpt().GetSessions() != nil || w.GetJsonl().GetSessions() != nil
 }
 
 // SimulationWords says that a plan runs on simulated engines in place of its targets' endpoints. Empty: it does not.
