@@ -1,13 +1,16 @@
-// Package api says what an API of an endpoint is: what its requests look like, what its answers mean and what its servers
-// can be asked. Each folder below it has a family of APIs, and package registry lists them all. Package stream sends the
-// requests.
+// Package api says what an API of an endpoint is: what its requests look like, what its answers mean and what its
+// servers can be asked. Each folder below it has a family of APIs, and package registry lists them all. Package stream
+// sends the requests.
 package api
 
 import (
 	"context"
+	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spate-load/spate/workload"
 )
@@ -18,12 +21,20 @@ type API struct {
 	// Name in plans.
 	Name string
 
-	// Path starts at the root of the endpoint. MODEL in it stands for the model's name.
+	// Path starts at the root of the endpoint, after Version. MODEL in it stands for the model's name.
 	Path string
+	// Version is put before Path, such as "/v1beta", unless an endpoint's URL has a version of its own. May be empty.
+	Version string
+	// Query is the query of requests. May be empty.
+	Query string
 	// Headers are sent with each request, unless the plan sets them.
 	Headers map[string]string
 	// KeyHeader is the header that carries the plan's api_key. Empty: "Authorization: Bearer KEY".
 	KeyHeader string
+	// BearerBelow is a folder in an endpoint's path below which the key is a bearer token in any case. Empty: none.
+	BearerBelow string
+	// Signer returns what signs requests with the plan's api_key. Nil, or a nil result: the key is sent in a header.
+	Signer func(key string) Sign
 
 	// Model is the body's field for the model's name. Empty: none.
 	Model string
@@ -62,14 +73,40 @@ type API struct {
 	// Uncounted: servers never report the number of tokens of a prompt.
 	Uncounted bool
 
-	// Parse parses the data of one event, or a whole answer, into f, which it overwrites. It must not keep data, and
-	// must not allocate for a frame with a token. It fails if the data is not of this API.
-	Parse func(data []byte, f *Frame) error
+	// Framing is how streams are divided into events.
+	Framing Framing
+	// Parse parses one event, or a whole answer, into f, which it overwrites. It must not keep the event, and must not
+	// allocate for a frame with a token. It fails if the event is not of this API.
+	Parse func(e Event, f *Frame) error
 	// Describe asks a server for its models and its version. Either may be empty. Nil: GET /v1/models and /version.
 	Describe func(ctx context.Context, s Server) ([]Model, string, error)
 	// Count asks a server for the tokens of a text or, if chat, of a chat with the text as its one message. Nil: POST
 	// /tokenize.
 	Count func(ctx context.Context, s Server, text string, chat bool) (Tokens, error)
+}
+
+// Sign signs a request, which has this body, by headers that it adds. It may change the request's Host.
+type Sign func(r *http.Request, body []byte, now time.Time) error
+
+// Framing is how a stream is divided into events.
+type Framing uint8
+
+const (
+	// ServerSentEvents are lines of text, as the HTML standard defines them.
+	ServerSentEvents Framing = iota
+	// EventStream is AWS's binary encoding, application/vnd.amazon.eventstream.
+	EventStream
+)
+
+// Event is one event of a stream, or a whole answer.
+type Event struct {
+	// Name is the event's type, if the framing carries it beside the data: only EventStream does. It points into the
+	// bytes of the stream, like Data.
+	Name []byte
+	// Data is the event's content.
+	Data []byte
+	// Failed: the framing marks the event as an error.
+	Failed bool
 }
 
 // Prompt is a form that prompts can have, and the body's field for them.
@@ -99,9 +136,35 @@ func (a *API) PromptFields() []string {
 	return fields
 }
 
-// PathFor returns the path for a model.
+// PathFor returns the path for a model, without the version.
 func (a *API) PathFor(model string) string {
-	return strings.ReplaceAll(a.Path, "MODEL", url.PathEscape(model))
+	return strings.ReplaceAll(a.Path, "MODEL", EscapeModel(model))
+}
+
+// EscapeModel returns the name of a model as it stands in a path. Colons are escaped, too: a path can have its own, and
+// signatures of AWS are made over the escaped form.
+func EscapeModel(name string) string { return strings.ReplaceAll(url.PathEscape(name), ":", "%3A") }
+
+// versionIn matches a version in a path.
+var versionIn = regexp.MustCompile(`/v[0-9][a-z0-9]*(/|$)`)
+
+// VersionFor returns the version to add to the path of an endpoint's URL.
+func (a *API) VersionFor(path string) string {
+	if versionIn.MatchString(path) {
+		return ""
+	}
+	return a.Version
+}
+
+// SetKey adds the header with a key to the headers of requests to an endpoint. An empty key is not sent.
+func (a *API) SetKey(h http.Header, key string, endpoint *url.URL) {
+	switch {
+	case key == "":
+	case a.KeyHeader == "", a.BearerBelow != "" && strings.Contains(endpoint.Path, a.BearerBelow):
+		h.Set("Authorization", "Bearer "+key)
+	default:
+		h.Set(a.KeyHeader, key)
+	}
 }
 
 // StreamOptions is the field of bodies that configures what streams of OpenAI's chat and completions contain besides

@@ -36,7 +36,8 @@ func (f *Frame) TrimAnswer(g *Growth) {
 	f.HasAnswer, f.TextBytes = f.Token, len(f.Answer)
 }
 
-// EndPart marks a frame as the end of a part of the output, in an API that sends no frame for a last token without text.
+// EndPart marks a frame as the end of a part of the output, in an API that sends no frame for a last token without
+// text.
 func (f *Frame) EndPart() { f.Closes, f.EmptyText = true, true }
 
 // AddOutput records a JSON value with generated output.
@@ -60,9 +61,10 @@ func (f *Frame) Fail(kind, value []byte) {
 	f.Failed, f.Fault = true, jsonscan.Text(value)
 	if o := jsonscan.Object(value); o != nil {
 		f.Fault = jsonscan.Text(o["message"])
-		kind = jsonscan.StringBytes(o["type"])
-		if len(kind) == 0 {
-			kind = jsonscan.StringBytes(o["code"])
+		for _, name := range []string{"code", "type"} {
+			if own := jsonscan.StringBytes(o[name]); len(own) > 0 {
+				kind = own
+			}
 		}
 	}
 	if len(kind) > 0 && f.Fault != "" {

@@ -14,9 +14,10 @@ type Server interface {
 	Model() string
 	// Field returns a field that the plan adds to bodies. False: the plan does not.
 	Field(name string) (value any, given bool)
-	// Get asks for a path at the root of the endpoint, and decodes the JSON answer.
+	// Get asks for a path, which starts like the API's own at the root of the endpoint, with API.Version if it has one.
+	// It decodes the JSON answer.
 	Get(ctx context.Context, path string, answer any) error
-	// Post sends fields as JSON to a path at the root of the endpoint, and decodes the JSON answer.
+	// Post is Get with fields, which are sent as JSON.
 	Post(ctx context.Context, path string, fields map[string]any, answer any) error
 	// Unusable returns the error for an answer to a POST that lacks what was asked for.
 	Unusable(path, message string) error

@@ -97,7 +97,12 @@ func (f *finder) runningByPlan() (open bool) {
 
 // exactByName decides from the server's name. why says why nothing better is known; empty: not worth a note.
 func (f *finder) exactByName(why string) {
-	if f.acceptsLength() {
+	switch {
+	case len(f.api().LengthFields()) == 0:
+		f.note("Outputs can be shorter than their OSL: the API has no fields that ask for outputs of exactly that " +
+			"length.")
+		return
+	case f.acceptsLength():
 		f.found.Preparation.ExactOutput, f.found.Preparation.ExactOutputBy = true, byName
 		return
 	}

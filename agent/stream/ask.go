@@ -158,7 +158,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 		return 0, err
 	}
 	var f api.Frame
-	if err := c.dialect.Parse(answer, &f); err != nil {
+	if err := c.dialect.Parse(api.Event{Data: answer}, &f); err != nil {
 		return 0, c.unusable(path, "the answer does not match this API: "+err.Error())
 	}
 	if f.Failed {

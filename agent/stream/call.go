@@ -24,10 +24,19 @@ const (
 	callLimit = 4 << 20
 )
 
-// at returns the URL of another path of an endpoint.
+// at returns the URL of another path of an endpoint. A version of the API at the start of the path is left out if the
+// endpoint's URL has its own.
 func (c *Client) at(endpoint int, path string) *url.URL {
 	u := *c.endpoints[endpoint]
-	u.RawPath = strings.TrimSuffix(u.RawPath, c.dialect.PathFor(c.model)) + path
+	a := c.dialect
+	prefix := strings.TrimSuffix(strings.TrimSuffix(u.RawPath, a.PathFor(c.model)), a.Version)
+	if rest, versioned := strings.CutPrefix(path, a.Version); versioned {
+		path = a.VersionFor(prefix) + rest
+	}
+	u.RawPath = prefix + path
+	if a.Query != "" {
+		u.RawQuery = ""
+	}
 	if u.Path, _ = url.PathUnescape(u.RawPath); u.Path == u.RawPath {
 		u.RawPath = ""
 	}
@@ -37,6 +46,9 @@ func (c *Client) at(endpoint int, path string) *url.URL {
 // call sends a POST with a body, or a GET if body is nil, and decodes the answer.
 func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) error {
 	q := c.callRequest(u, body)
+	if err := c.signed(q, body); err != nil {
+		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
+	}
 	_, data, err := c.fetch(ctx, q)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -20,6 +21,7 @@ type Client struct {
 	headers   http.Header
 	lines     []byte // the headers in HTTP/1.1's wire form
 	host      string
+	sign      api.Sign // nil: requests are not signed
 	body      template
 	countBody template // body of a request whose tokens are counted; it is not timed
 	model     string   // model name in bodies, after the plan's fields
@@ -52,13 +54,16 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 		return nil, errors.New("no endpoint: give at least one URL")
 	}
 	for i, base := range config.Endpoints {
-		u, err := endpointOf(base, d.PathFor(modelOf(config)))
+		u, err := endpointOf(base, d.API, modelOf(config))
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %d: %w", i, err)
 		}
 		c.endpoints = append(c.endpoints, u)
 	}
-	if c.headers, c.host, err = headersOf(config, d.API); err != nil {
+	if d.Signer != nil {
+		c.sign = d.Signer(config.APIKey)
+	}
+	if c.headers, c.host, err = headersOf(config, d.API, c.endpoints[0], c.sign != nil); err != nil {
 		return nil, err
 	}
 	c.lines = linesOf(c.headers)

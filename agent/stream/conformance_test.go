@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/smithy-go/eventstream"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/clock"
@@ -28,6 +29,34 @@ func sse(events []event, end, space string) string {
 		b.WriteString("data:" + space + e.data + end + end)
 	}
 	return b.String()
+}
+
+// messages encodes events as AWS's own library does.
+func messages(events []event) string {
+	var b bytes.Buffer
+	encoder := eventstream.NewEncoder()
+	for _, e := range events {
+		m := eventstream.Message{Payload: []byte(e.data)}
+		m.Headers.Set(":content-type", eventstream.StringValue("application/json"))
+		kind, name := "event", ":event-type"
+		if e.failed() {
+			kind, name = "exception", ":exception-type"
+		}
+		m.Headers.Set(":message-type", eventstream.StringValue(kind))
+		m.Headers.Set(name, eventstream.StringValue(e.name))
+		if err := encoder.Encode(&b, m); err != nil {
+			panic(err)
+		}
+	}
+	return b.String()
+}
+
+// encode encodes events as the form's API has them.
+func (f form) encode(events ...event) string {
+	if f.binary {
+		return messages(events)
+	}
+	return sse(events, "\n", " ")
 }
 
 // body returns the events of an answer with these words, without the events that end it.
@@ -215,7 +244,8 @@ var streamCases = []streamCase{
 		events := append(append(slices.Clone(f.lead), f.tail(nil)...), f.end()...)
 		want = f.good()
 		want.Class, want.Tokens, want.Answer = spatev1.ErrorClass_ERROR_CLASS_EMPTY_OUTPUT, 0, ""
-		if want.Output = 0; strings.Contains(f.mark.data, `"output_tokens":2`) {
+		if want.Output = 0; strings.Contains(f.mark.data, `"output_tokens":2`) ||
+			strings.Contains(f.mark.data, `"outputTokens":2`) {
 			want.Output = 2
 		}
 		if f.ending > 0 { // the end is a token, without text
@@ -314,11 +344,15 @@ func TestStreams(t *testing.T) {
 					t.Log("there is no such stream:", f.cannot[sc.name])
 					return
 				}
-				for how, write := range writings {
+				write := writings
+				if f.binary {
+					write = map[string]func([]event) string{"CRLF": messages}
+				}
+				for how, write := range write {
 					body := []byte(write(events))
 					checkOutcome(t, how, outcomeOf(play(c, body, io.EOF)), want)
 				}
-				body := []byte(writings["CRLF"](events))
+				body := []byte(write["CRLF"](events))
 				for i := range body {
 					checkOutcome(t, fmt.Sprintf("split at %d", i), outcomeOf(play(c, body, io.EOF, i)), want)
 				}
@@ -360,16 +394,16 @@ var answerCases = []answerCase{
 	{"chunks", func(f form) (string, outcome) {
 		var b strings.Builder
 		for _, e := range f.stream() {
-			b.WriteString(chunk(sse([]event{e}, "\n", " ")))
+			b.WriteString(chunk(f.encode(e)))
 		}
 		return chunkedHead + b.String() + lastChunk, f.good()
 	}},
 	{"trailers", func(f form) (string, outcome) {
 		return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTrailer: X-Usage\r\nTransfer-Encoding: chunked\r\n\r\n" +
-			chunk(sse(f.stream(), "\n", " ")) + "0\r\nX-Usage: 7\r\n\r\n", f.good()
+			chunk(f.encode(f.stream()...)) + "0\r\nX-Usage: 7\r\n\r\n", f.good()
 	}},
 	{"until the connection closes", func(f form) (string, outcome) {
-		return plainHead + "Content-Type: text/event-stream; charset=utf-8\r\n\r\n" + sse(f.stream(), "\r\n", ""),
+		return plainHead + "Content-Type: text/event-stream; charset=utf-8\r\n\r\n" + f.encode(f.stream()...),
 			f.good()
 	}},
 	{"an answer in one piece", func(f form) (string, outcome) {
@@ -391,7 +425,7 @@ var answerCases = []answerCase{
 		}
 	}},
 	{"a stream that is cut", func(f form) (string, outcome) {
-		return chunkedHead + chunk(sse(f.body("one"), "\n", " ")),
+		return chunkedHead + chunk(f.encode(f.body("one")...)),
 			f.early(outcome{Tokens: 1, Output: 1, Answer: "one", Class: spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM})
 	}},
 	{"an HTTP error", func(f form) (string, outcome) {
@@ -404,10 +438,14 @@ var answerCases = []answerCase{
 		want := f.good()
 		want.Answer = long + " two"
 		events := append(f.body(long, " two"), f.tail([]string{long, " two"})...)
-		return chunkedHead + chunk(sse(append(events, f.end()...), "\n", " ")) + lastChunk, want
+		return chunkedHead + chunk(f.encode(append(events, f.end()...)...)) + lastChunk, want
 	}},
 	{"a frame too long", func(f form) (string, outcome) {
-		return chunkedHead + chunk("data: "+strings.Repeat("x", 2*frameLimit)),
+		long := "data: " + strings.Repeat("x", 2*frameLimit)
+		if f.binary {
+			long = messages([]event{{data: long}})
+		}
+		return chunkedHead + chunk(long),
 			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
 	}},
 	{"a page", func(form) (string, outcome) {
@@ -439,10 +477,11 @@ func TestAnswersOfServers(t *testing.T) {
 func TestTokensDoNotAllocate(t *testing.T) {
 	for apiName, f := range forms {
 		c := f.client(t, apiName, "http://h")
-		data := []byte(f.token("one", []string{strings.Repeat("x", 4096)}).data)
+		e := f.token("one", []string{strings.Repeat("x", 4096)})
+		token := api.Event{Name: []byte(e.name), Data: []byte(e.data)}
 		var fr api.Frame
 		if n := testing.AllocsPerRun(100, func() {
-			if c.dialect.Parse(data, &fr) != nil || !fr.Token && len(fr.Answer) == 0 {
+			if c.dialect.Parse(token, &fr) != nil || !fr.Token && len(fr.Answer) == 0 {
 				t.Fatal("no token")
 			}
 		}); n != 0 {

@@ -40,6 +40,7 @@ func (v jsonValue) count() (n uint64, given bool) {
 
 // meaning is what a frame means.
 type meaning struct {
+	event                 string
 	token, end, failed    bool
 	chunk, closes         bool
 	reasoning, thought    bool
@@ -154,6 +155,83 @@ var meanings = map[string]func(v jsonValue, m *meaning){
 			m.failed = v.at("error").filled()
 		}
 	},
+	"gemini": func(v jsonValue, m *meaning) {
+		if m.failed = v.at("error").filled(); m.failed {
+			return
+		}
+		m.finish = v.at("promptFeedback", "blockReason").text()
+		for _, c := range v.at("candidates").list() {
+			m.candidate(jsonValue{c})
+		}
+		u := v.at("usageMetadata")
+		m.tokens(u.at("promptTokenCount"), u.at("cachedContentTokenCount"), u.at("candidatesTokenCount"))
+		var thoughts uint64
+		if thoughts, m.thought = u.at("thoughtsTokenCount").count(); m.thought {
+			m.output, m.usage = m.output+thoughts, true
+		}
+	},
+	"bedrock": func(v jsonValue, m *meaning) {
+		if m.failed = strings.HasSuffix(m.event, "Exception") || m.event == "" && v.at("message").filled(); m.failed {
+			return
+		}
+		switch m.event {
+		case "contentBlockDelta":
+			m.converse(v.at("delta"))
+		case "contentBlockStart":
+			m.converse(v.at("start"))
+		case "contentBlockStop":
+			m.closes = true
+		case "messageStop":
+			m.finish, m.closes = v.at("stopReason").text(), true
+		case "metadata":
+			m.end = true
+			m.converseUsage(v.at("usage"))
+		case "":
+			for _, b := range v.at("output", "message", "content").list() {
+				m.converse(jsonValue{b})
+			}
+			m.finish, m.chunk = v.at("stopReason").text(), true
+			m.converseUsage(v.at("usage"))
+		}
+	},
+}
+
+func (m *meaning) candidate(v jsonValue) {
+	m.chunk = true
+	if reason := v.at("finishReason").text(); reason != "" {
+		m.finish = reason
+	}
+	number, _ := v.at("index").count()
+	for _, p := range v.at("content", "parts").list() {
+		part := jsonValue{p}
+		thought := part.at("thought").v == true
+		m.token = m.token || part.at("text").filled() || part.at("functionCall").filled() ||
+			part.at("executableCode").filled()
+		m.reasoning = m.reasoning || thought && part.at("text").filled()
+		if number == 0 && !thought && m.answer == "" {
+			m.answer = part.at("text").text()
+		}
+	}
+}
+
+func (m *meaning) converse(v jsonValue) {
+	for _, output := range []jsonValue{v.at("text"), v.at("reasoningContent", "text"), v.at("toolUse", "name"),
+		v.at("reasoningContent", "reasoningText", "text"), v.at("toolUse", "input")} {
+		m.token = m.token || output.filled()
+		m.chunk = m.chunk || output.filled() || output.v == ""
+	}
+	m.reasoning = m.reasoning || v.at("reasoningContent", "text").filled() ||
+		v.at("reasoningContent", "reasoningText", "text").filled()
+	if m.answer == "" {
+		m.answer = v.at("text").text()
+	}
+}
+
+func (m *meaning) converseUsage(v jsonValue) {
+	m.tokens(v.at("inputTokens"), v.at("cacheReadInputTokens"), v.at("outputTokens"))
+	if written, _ := v.at("cacheWriteInputTokens").count(); m.hasInput {
+		m.input += m.cached + written
+	}
 }
 
 func (m *meaning) response(v jsonValue, failed bool) {
@@ -199,29 +277,30 @@ func (m *meaning) spent(v jsonValue) {
 }
 
 // checkMeaning compares a dialect's parse of a frame with the slow one.
-func checkMeaning(t *testing.T, d *dialect, read func(v jsonValue, m *meaning), data []byte) {
+func checkMeaning(t *testing.T, d *dialect, read func(v jsonValue, m *meaning), e event) {
 	t.Helper()
+	data := []byte(e.data)
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
 	decoder.UseNumber()
 	var top map[string]any
 	valid := json.Valid(data) && decoder.Decode(&top) == nil && top != nil
 	var f api.Frame
-	err := d.Parse(data, &f)
-	if (err == nil) != valid {
-		t.Fatalf("%q: error %v, sound %v", data, err, valid)
+	err := d.Parse(api.Event{Name: []byte(e.name), Data: data, Failed: e.failed()}, &f)
+	if (err == nil) != (valid || e.failed()) {
+		t.Fatalf("%s %q: error %v, sound %v", e.name, data, err, valid)
 	}
 	if !valid {
 		return
 	}
-	var want meaning
+	want := meaning{event: e.name}
 	read(jsonValue{top}, &want)
 	token := f.Token || f.Span != api.SpanPiece && len(f.Answer) > 0 // the exchange removes what earlier frames had
 	got := meaning{
-		token, f.End, f.Failed, f.Chunk, f.Closes, f.Reasoning, f.HasReasoningTokens, string(f.Finish), want.answer,
+		e.name, token, f.End, f.Failed, f.Chunk, f.Closes, f.Reasoning, f.HasReasoningTokens, string(f.Finish), want.answer,
 		f.HasOutput, f.HasInput, f.HasCached, f.Output, f.Input, f.Cached,
 	}
 	if got != want {
-		t.Fatalf("%q:\n got %+v\nwant %+v", data, got, want)
+		t.Fatalf("%s %q:\n got %+v\nwant %+v", e.name, data, got, want)
 	}
 	checkSameAnswer(t, f.Answer, want.answer)
 }
@@ -233,14 +312,16 @@ func fuzzFrames(f *testing.F, apiName string) {
 		f.Fatal(err)
 	}
 	for _, e := range allEvents(forms[apiName]) {
-		f.Add([]byte(e.data))
+		f.Add(e.name, []byte(e.data))
 	}
 	for _, data := range oddFrames[apiName] {
-		f.Add([]byte(data))
+		f.Add("", []byte(data))
 	}
-	f.Add([]byte(forms[apiName].whole))
-	f.Add([]byte(forms[apiName].refusal))
-	f.Fuzz(func(t *testing.T, data []byte) { checkMeaning(t, d, meanings[apiName], data) })
+	f.Add("", []byte(forms[apiName].whole))
+	f.Add("", []byte(forms[apiName].refusal))
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		checkMeaning(t, d, meanings[apiName], event{name, string(data)})
+	})
 }
 
 // allEvents returns events of each kind.
@@ -259,6 +340,8 @@ func FuzzSGLangFrames(f *testing.F)    { fuzzFrames(f, "sglang") }
 func FuzzTGIFrames(f *testing.F)       { fuzzFrames(f, "tgi") }
 func FuzzTritonFrames(f *testing.F)    { fuzzFrames(f, "triton") }
 func FuzzAnthropicFrames(f *testing.F) { fuzzFrames(f, "anthropic") }
+func FuzzGeminiFrames(f *testing.F)    { fuzzFrames(f, "gemini") }
+func FuzzBedrockFrames(f *testing.F)   { fuzzFrames(f, "bedrock") }
 
 // oddFrames are frames that other servers send, and frames that no server should send: members in another order, with
 // escapes, twice, or of another type.
@@ -313,6 +396,22 @@ var oddFrames = map[string][]string{
 		`{"type":"message","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","name":"f"}],"stop_reason":"tool_use"}`,
 		`{"type":"message_sto\u0070"}`,
 	},
+	"gemini": {
+		`{"candidates":[{"content":{"parts":[{"text":"a"},{"text":"b","thought":true},{"text":"c"}]}}]}`,
+		`{"candidates":[{"index":1,"content":{"parts":[{"text":"a"}]}},{"content":{"parts":[{"text":"b"}]}}]}`,
+		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]},"finishReason":"STOP"}]}`,
+		`{"candidates":[{"content":{"parts":[{"text":"a","thought":"true"}]}}]}`, `{"candidates":[7,{"content":[]}]}`,
+		`{"candidates":{}}`, `{"usageMetadata":{"promptTokenCount":3,"thoughtsTokenCount":5}}`,
+		`{"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":2,"thoughtsTokenCount":null}}`,
+		`{"promptFeedback":{"blockReason":"SAFETY"}}`, `{"error":{"code":429,"message":"m","status":"X"}}`,
+		`{"error":"m"}`, `{"candidates":[{"content":{"parts":[{"\u0074ext":"a"}]}}]}`,
+		`{"candidates":[` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `,{"content":{"parts":[{"text":"a"}]}}]}`,
+	},
+	"bedrock": {
+		`{"output":{"message":{"content":[{"text":"a"},{"text":"b"},{"toolUse":{"name":"f","input":{"a":1}}}]}}}`,
+		`{"output":{"message":{"content":[{"reasoningContent":{"reasoningText":{"text":"hm"}}}]}},"stopReason":"end_turn"}`,
+		`{"message":"m"}`, `{"message":7}`, `{"usage":{"inputTokens":3,"cacheWriteInputTokens":2}}`,
+	},
 }
 
 // TestUnusualFrames checks unusual frames, whole and truncated at each byte.
@@ -322,16 +421,15 @@ func TestUnusualFrames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := append(slices.Clone(oddFrames[apiName]), ``, `null`, `[]`, `7`, `{}`, `{"a":`, `{}{}`, forms[apiName].whole,
-			forms[apiName].refusal)
-		for _, e := range allEvents(forms[apiName]) {
-			all = append(all, e.data)
+		all := allEvents(forms[apiName])
+		for _, data := range append(slices.Clone(oddFrames[apiName]), ``, `null`, `[]`, `7`, `{}`, `{"a":`, `{}{}`,
+			forms[apiName].whole, forms[apiName].refusal) {
+			all = append(all, event{data: data})
 		}
-		for _, data := range all {
-			for i := range data {
-				checkMeaning(t, d, read, []byte(data[:i]))
+		for _, e := range all {
+			for i := range len(e.data) + 1 {
+				checkMeaning(t, d, read, event{e.name, e.data[:i]})
 			}
-			checkMeaning(t, d, read, []byte(data))
 		}
 	}
 }
@@ -342,7 +440,7 @@ func fuzzStream(f *testing.F, apiName string) {
 	c := form.client(f, apiName, "http://h")
 	for _, sc := range streamCases {
 		if events, _ := sc.make(form); events != nil {
-			f.Add([]byte(sse(events, "\n", " ")), uint16(1), uint16(7))
+			f.Add([]byte(form.encode(events...)), uint16(1), uint16(7))
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, first, step uint16) {
@@ -390,6 +488,8 @@ func FuzzSGLangStream(f *testing.F)      { fuzzStream(f, "sglang") }
 func FuzzTGIStream(f *testing.F)         { fuzzStream(f, "tgi") }
 func FuzzTritonStream(f *testing.F)      { fuzzStream(f, "triton") }
 func FuzzAnthropicStream(f *testing.F)   { fuzzStream(f, "anthropic") }
+func FuzzGeminiStream(f *testing.F)      { fuzzStream(f, "gemini") }
+func FuzzBedrockStream(f *testing.F)     { fuzzStream(f, "bedrock") }
 
 func isFilled(v any) bool {
 	switch v := v.(type) {
@@ -427,7 +527,7 @@ func BenchmarkDialects(b *testing.B) {
 			b.ReportAllocs()
 			var fr api.Frame
 			for b.Loop() {
-				if d.Parse(data, &fr) != nil || !fr.Token {
+				if d.Parse(api.Event{Data: data}, &fr) != nil || !fr.Token {
 					b.Fatal("no token")
 				}
 			}

@@ -48,6 +48,35 @@ func TestDialectURLs(t *testing.T) {
 	}
 }
 
+// Bedrock's models have colons in their names. Gemini's path has a version, unless the endpoint's URL has one.
+func TestCloudURLs(t *testing.T) {
+	for _, tt := range []struct{ api, base, model, want, asked string }{
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "anthropic.claude-v1:0",
+			"https://bedrock-runtime.eu-west-1.amazonaws.com/model/anthropic.claude-v1%3A0/converse-stream", "/x"},
+		{"bedrock", "http://h/a/model/m/converse-stream", "m", "http://h/a/model/m/converse-stream", "/a/x"},
+		{"gemini", "https://h", "gemini-2.5-pro",
+			"https://h/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", "/v1beta/x"},
+		{"gemini", "https://h/v1beta/models/m:streamGenerateContent", "m",
+			"https://h/v1beta/models/m:streamGenerateContent?alt=sse", "/v1beta/x"},
+		{"gemini", "https://h/v1/projects/p/locations/l/publishers/google", "m",
+			"https://h/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent?alt=sse",
+			"/v1/projects/p/locations/l/publishers/google/x"},
+	} {
+		c := newTestClient(t, Config{Endpoints: []string{tt.base}, API: tt.api, Model: tt.model})
+		if got := c.endpoints[0].String(); got != tt.want {
+			t.Errorf("%s, %s: %s, want %s", tt.api, tt.base, got, tt.want)
+		}
+		if got := c.at(0, c.dialect.Version+"/x").RequestURI(); got != tt.asked {
+			t.Errorf("%s, %s: a question goes to %s, want %s", tt.api, tt.base, got, tt.asked)
+		}
+	}
+	vertex := Config{Endpoints: []string{"https://h/v1/projects/p/locations/l/publishers/google"}, API: "gemini",
+		Model: "m", APIKey: "k"}
+	if h := newTestClient(t, vertex).headers; h.Get("Authorization") != "Bearer k" || h.Get("X-Goog-Api-Key") != "" {
+		t.Errorf("a key for Vertex AI is sent as %v", h)
+	}
+}
+
 func TestDialectForms(t *testing.T) {
 	for _, tt := range []struct {
 		api, prompts string
@@ -74,10 +103,13 @@ func TestDialectHeaders(t *testing.T) {
 	for _, apiName := range registry.Names() {
 		h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: apiName, APIKey: "k"}).headers
 		want := http.Header{"Authorization": {"Bearer k"}}
-		if apiName == "anthropic" {
+		switch apiName {
+		case "anthropic":
 			want = http.Header{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}}
+		case "gemini":
+			want = http.Header{"X-Goog-Api-Key": {"k"}}
 		}
-		for _, name := range []string{"Authorization", "X-Api-Key", "Anthropic-Version"} {
+		for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Anthropic-Version"} {
 			if h.Get(name) != want.Get(name) {
 				t.Errorf("%s: %s is %q", apiName, name, h.Get(name))
 			}
@@ -121,6 +153,16 @@ var bodyTests = []struct{ api, prompts, plain, exact, probe string }{
 		"anthropic", "", `{"max_tokens":8,"messages":"x","model":"m","stream":true}`,
 		`{"ignore_eos":true,"max_tokens":8,"messages":"x","min_tokens":8,"model":"m","stream":true}`,
 		`{"max_tokens":1,"messages":[{"role":"user","content":"x"}],"model":"m","stream":false}`,
+	},
+	{
+		"gemini", "", `{"contents":"x","generationConfig":{"maxOutputTokens":8}}`,
+		`{"contents":"x","generationConfig":{"maxOutputTokens":8}}`,
+		`{"contents":[{"role":"user","parts":[{"text":"x"}]}],"generationConfig":{"maxOutputTokens":1}}`,
+	},
+	{
+		"bedrock", "", `{"inferenceConfig":{"maxTokens":8},"messages":"x"}`,
+		`{"inferenceConfig":{"maxTokens":8},"messages":"x"}`,
+		`{"inferenceConfig":{"maxTokens":1},"messages":[{"role":"user","content":[{"text":"x"}]}]}`,
 	},
 }
 
@@ -230,11 +272,14 @@ func TestSystemPrompts(t *testing.T) {
 func TestDescriptions(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answers := map[string]string{
-			"GET /p/info":                      `{"model_id":"m","max_total_tokens":4096,"version":"3.0.1","docker_label":"x"}`,
-			"POST /p/tokenize":                 `[{"id":1,"text":"a","start":0,"stop":1},{"id":2,"text":"b","start":1,"stop":2}]`,
-			"GET /p/v2/models/m":               `{"name":"m","versions":["1"],"platform":"ensemble"}`,
-			"GET /p/v2":                        `{"name":"triton","version":"2.50.0"}`,
-			"POST /p/v1/messages/count_tokens": `{"input_tokens":9}`,
+			"GET /p/info":                         `{"model_id":"m","max_total_tokens":4096,"version":"3.0.1","docker_label":"x"}`,
+			"POST /p/tokenize":                    `[{"id":1,"text":"a","start":0,"stop":1},{"id":2,"text":"b","start":1,"stop":2}]`,
+			"GET /p/v2/models/m":                  `{"name":"m","versions":["1"],"platform":"ensemble"}`,
+			"GET /p/v2":                           `{"name":"triton","version":"2.50.0"}`,
+			"POST /p/v1/messages/count_tokens":    `{"input_tokens":9}`,
+			"GET /p/v1beta/models/m":              `{"name":"models/m","inputTokenLimit":1000,"outputTokenLimit":24}`,
+			"POST /p/v1beta/models/m:countTokens": `{"totalTokens":7}`,
+			"POST /p/model/m/count-tokens":        `{"inputTokens":8}`,
 		}
 		answer, known := answers[r.Method+" "+r.URL.Path]
 		if !known {
@@ -251,13 +296,16 @@ func TestDescriptions(t *testing.T) {
 		"tgi":       {api.Model{ID: "m", Owner: "tgi", MaxModelTokens: 4096}, "3.0.1", 2},
 		"triton":    {api.Model{ID: "m", Owner: "triton"}, "2.50.0", 0},
 		"anthropic": {api.Model{}, "", 9},
+		"gemini":    {api.Model{ID: "m", MaxModelTokens: 1024}, "", 7},
+		"bedrock":   {api.Model{}, "", 8},
 	} {
 		c := newTestClient(t, Config{Endpoints: []string{s.URL + "/p"}, API: apiName, Model: "m"})
 		models, err := c.Models(t.Context(), 0)
 		if want.model.ID != "" && (err != nil || !slices.Equal(models, []api.Model{want.model})) {
 			t.Errorf("%s: %v, %v", apiName, models, err)
 		}
-		if version, err := c.Version(t.Context(), 0); version != want.version || (err == nil) != (version != "") {
+		if version, err := c.Version(t.Context(), 0); version != want.version ||
+			(err == nil) != (version != "" || apiName == "gemini") { // which has no version to tell
 			t.Errorf("%s: version %q, %v", apiName, version, err)
 		}
 		for _, count := range []func() (api.Tokens, error){

@@ -11,9 +11,9 @@ import (
 	"github.com/spate-load/spate/api"
 )
 
-// endpointOf parses a base URL and adds the API's path, unless the URL ends in it. A version (/v1, /v2) at the end of
-// the URL is replaced by the path.
-func endpointOf(base, path string) (*url.URL, error) {
+// endpointOf parses a base URL and adds the API's path for a model, unless the URL ends in it. A version (/v1, /v2) at
+// the end of the URL is replaced by the path.
+func endpointOf(base string, a *api.API, model string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, errors.New("not a valid URL") // url.Parse's own error would show a password
@@ -27,11 +27,16 @@ func endpointOf(base, path string) (*url.URL, error) {
 		return nil, fmt.Errorf("%s has no host", u)
 	}
 	prefix := strings.TrimRight(u.EscapedPath(), "/")
+	path := a.PathFor(model)
 	prefix = strings.TrimSuffix(prefix, path)
 	for _, version := range []string{"/v1", "/v2"} {
 		prefix = strings.TrimSuffix(prefix, version)
 	}
+	path = a.VersionFor(prefix) + path
 	u.Fragment = ""
+	if a.Query != "" {
+		u.RawQuery = a.Query
+	}
 	if u.Path, err = url.PathUnescape(prefix + path); err != nil {
 		return nil, fmt.Errorf("%s has an invalid path", u)
 	}
@@ -51,8 +56,9 @@ func dialAddress(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// headersOf returns the headers of every request, and the Host header if the plan sets one.
-func headersOf(c Config, a *api.API) (h http.Header, host string, err error) {
+// headersOf returns the headers of every request, and the Host header if the plan sets one. signed: requests carry a
+// signature instead of the key. endpoint is the first one.
+func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Header, host string, err error) {
 	h = http.Header{
 		"Content-Type": {"application/json"},
 		"Accept":       {"text/event-stream"},
@@ -64,12 +70,8 @@ func headersOf(c Config, a *api.API) (h http.Header, host string, err error) {
 	for name, value := range a.Headers {
 		h.Set(name, value)
 	}
-	switch {
-	case c.APIKey == "":
-	case a.KeyHeader != "":
-		h.Set(a.KeyHeader, c.APIKey)
-	default:
-		h.Set("Authorization", "Bearer "+c.APIKey)
+	if !signed {
+		a.SetKey(h, c.APIKey, endpoint)
 	}
 	for name, value := range c.Headers {
 		if !isToken(name) || !validHeaderValue(value) {

@@ -3,20 +3,24 @@ package stream
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/spate-load/spate/api"
 )
 
-// events splits reads of any size into server-sent events. An event's data is returned in place in the buffer, without
+// events splits reads of any size into server-sent events, or into the messages of a binary stream. An event's data is returned in place in the buffer, without
 // a copy, unless the event has several data lines.
 //
 //	buf:  | given out | keep ... line ... scan ... | end | free
 type events struct {
-	line     int  // start of the current line
-	end      int  // end of the bytes read
-	lines    int  // data lines of the current event
-	afterR   bool // the previous line ended with a carriage return; a following line feed belongs to it
-	begun    bool // a line was read; no byte order mark can follow
-	named    bool // the current event is named "error"
-	failed   bool // the event returned last was named "error"
+	line     int    // start of the current line
+	end      int    // end of the bytes read
+	lines    int    // data lines of the current event
+	afterR   bool   // the previous line ended with a carriage return; a following line feed belongs to it
+	begun    bool   // a line was read; no byte order mark can follow
+	named    bool   // the current event is named "error"
+	failed   bool   // the event returned last was named "error"
+	binary   bool   // the stream has AWS's binary encoding: see nextMessage
+	event    []byte // type of the event returned last, in a binary stream
 	attached bool
 	err      error
 	buf      []byte
@@ -39,8 +43,8 @@ const (
 var errFrameTooLong = fmt.Errorf("a frame is longer than %d bytes", frameLimit)
 
 // reset prepares for another stream.
-func (e *events) reset() {
-	*e = events{buf: e.buf, joined: e.joined[:0], limit: frameLimit}
+func (e *events) reset(f api.Framing) {
+	*e = events{buf: e.buf, joined: e.joined[:0], limit: frameLimit, binary: f == api.EventStream}
 	if len(e.buf) > pooledSpace {
 		recycle(e.buf)
 		e.buf = nil
@@ -80,7 +84,7 @@ func (e *events) space() []byte {
 // returns that line's data. False: p is not such an event, or an earlier event is incomplete.
 func (e *events) singleEvent(p []byte) ([]byte, bool) {
 	const begin, end = "data: ", "\n\n"
-	if !e.begun || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
+	if !e.begun || e.binary || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
 		string(p[:len(begin)]) != begin || string(p[len(p)-len(end):]) != end {
 		return nil, false
 	}
@@ -138,6 +142,9 @@ func (e *events) read(n int) { e.end += n }
 // next returns the data of the next complete event. The data is valid until space is called. False: more must be read,
 // or err is set.
 func (e *events) next() ([]byte, bool) {
+	if e.binary {
+		return e.nextMessage()
+	}
 	for e.err == nil {
 		line, ok := e.nextLine()
 		if !ok {
@@ -154,6 +161,9 @@ func (e *events) next() ([]byte, bool) {
 
 // last returns the data of an event that the stream's end completes. False: there is none.
 func (e *events) last() ([]byte, bool) {
+	if e.binary {
+		return e.lastMessage()
+	}
 	if e.err == nil && e.line < e.end {
 		line := e.strip(e.buf[e.line:e.end])
 		e.line, e.scan, e.stop = e.end, e.end, e.end

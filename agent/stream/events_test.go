@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/api"
 )
 
 // readEvents feeds a stream in pieces that end at the cuts and returns the data of its events.
 func readEvents(stream []byte, cuts ...int) (data []string, err error) {
 	var e events
-	e.reset()
+	e.reset(api.ServerSentEvents)
 	from := 0
 	for _, to := range append(cuts, len(stream)) {
 		for from < to {
@@ -35,7 +37,7 @@ func readEvents(stream []byte, cuts ...int) (data []string, err error) {
 // is copied.
 func readLent(stream []byte, copied int, cuts ...int) (data []string, err error) {
 	var e events
-	e.reset()
+	e.reset(api.ServerSentEvents)
 	from := 0
 	for i, to := range append(cuts, len(stream)) {
 		piece := bytes.Clone(stream[from:max(from, to)])
@@ -147,7 +149,7 @@ func TestEventsCutAnywhere(t *testing.T) {
 func TestEventIsReturnedWithItsLastByte(t *testing.T) {
 	for _, s := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r"} {
 		var e events
-		e.reset()
+		e.reset(api.ServerSentEvents)
 		for i := range s {
 			e.space()[0] = s[i]
 			e.read(1)
@@ -182,7 +184,7 @@ func TestLongEvents(t *testing.T) {
 
 func TestEventNamedError(t *testing.T) {
 	var e events
-	e.reset()
+	e.reset(api.ServerSentEvents)
 	e.read(copy(e.space(), "event: error\ndata: a\n\ndata: b\n\nevent: error\n\ndata: c\n\n"))
 	for _, want := range []bool{true, false, false} {
 		if d, ok := e.next(); !ok || e.failed != want {
@@ -213,7 +215,7 @@ func BenchmarkEvents(b *testing.B) {
 		b.Fatal("frames do not fit")
 	}
 	var e events
-	e.reset()
+	e.reset(api.ServerSentEvents)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {

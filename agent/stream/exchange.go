@@ -108,12 +108,12 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 // reset prepares the exchange for a request.
 func (x *exchange) reset(c *Client, o *Observation) {
 	*x = exchange{client: c, api: c.dialect.API, o: o, events: x.events, room: c.roomFor(0)}
-	x.events.reset()
+	x.events.reset(c.dialect.Framing)
 }
 
 // release returns the exchange to the pool. It keeps only memory that the next request can use.
 func (x *exchange) release() {
-	x.events.reset()
+	x.events.reset(0)
 	*x = exchange{events: x.events}
 	exchanges.Put(x)
 }

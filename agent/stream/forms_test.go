@@ -9,9 +9,14 @@ import (
 // event is one server-sent event.
 type event struct{ name, data string }
 
+// failed reports whether the framing of a binary stream marks the event as an error.
+func (e event) failed() bool { return strings.HasSuffix(e.name, "Exception") }
+
 // form describes an API's streams as its servers are known to send them.
 type form struct {
 	config Config
+	// binary: streams have AWS's binary encoding.
+	binary bool
 	// lead are the events before the first token.
 	lead []event
 	// token returns the event of a word. soFar are the words before it.
@@ -84,6 +89,15 @@ func tgiChunk(index int, text, special, whole, details string) event {
 func tritonChunk(text string) event {
 	return event{data: `{"context_logits":0.0,"cum_log_probs":0.0,"generation_logits":0.0,"model_name":"ensemble","model_version":"1","output_log_probs":[0.0,0.0],"sequence_end":false,"sequence_id":0,"sequence_start":false,"text_output":` + text + `}`}
 }
+
+// geminiChunk returns a frame with a part. tokens is the usage so far.
+func geminiChunk(part, finish string, tokens int) event {
+	return event{data: fmt.Sprintf(`{"candidates":[{"content":{"parts":[%s],"role":"model"}%s,"index":0}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":%d,"totalTokenCount":%d,"cachedContentTokenCount":4},"modelVersion":"m","responseId":"r"}`,
+		part, finish, tokens, promptTokens+tokens)}
+}
+
+// converse returns an event of Bedrock's.
+func converse(name, members string) event { return event{name, `{` + members + `,"p":"abcdefgh"}`} }
 
 // Reasons why an API cannot have a case.
 const (
@@ -249,5 +263,51 @@ var forms = map[string]form{
 			typed("something_new", `"x":{"text":"y"}`),
 		},
 		cannot: map[string]string{"running usage": noRunning},
+	},
+	"gemini": {
+		config: Config{Model: "m"},
+		token: func(word string, s []string) event {
+			return geminiChunk(`{"text":`+strconv.Quote(word)+`}`, "", len(s)+1)
+		},
+		empty:     func(s []string) event { return geminiChunk(`{"text":""}`, "", len(s)) },
+		reasoning: event{data: `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}],"role":"model"},"index":0}]}`},
+		tool:      event{data: `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"a":1}}}],"role":"model"},"index":0}]}`},
+		tail: func(s []string) []event {
+			return []event{geminiChunk(`{"text":""}`, `,"finishReason":"MAX_TOKENS"`, len(s))}
+		},
+		failure: event{data: `{"error":{"code":503,"message":"out of memory","status":"UNAVAILABLE"}}`},
+		fault:   "UNAVAILABLE: out of memory",
+		whole:   geminiChunk(`{"text":"one two"}`, `,"finishReason":"MAX_TOKENS"`, 2).data,
+		refusal: `{"error":{"code":400,"message":"too long","status":"INVALID_ARGUMENT"}}`,
+		finish:  "MAX_TOKENS", usage: true, cached: 4, hasCached: true, running: true,
+		cannot: map[string]string{"lead": "each frame has content", "unusual events": "the API has one kind of event"},
+	},
+	"bedrock": {
+		config: Config{Model: "m"}, binary: true,
+		lead: []event{converse("messageStart", `"role":"assistant"`)},
+		token: func(word string, _ []string) event {
+			return converse("contentBlockDelta", `"contentBlockIndex":0,"delta":{"text":`+strconv.Quote(word)+`}`)
+		},
+		empty: func([]string) event {
+			return converse("contentBlockDelta", `"contentBlockIndex":0,"delta":{"text":""}`)
+		},
+		reasoning: converse("contentBlockDelta", `"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"hm"}}`),
+		tool:      converse("contentBlockDelta", `"contentBlockIndex":1,"delta":{"toolUse":{"input":"{\"a"}}`),
+		tail: func([]string) []event {
+			return []event{converse("contentBlockStop", `"contentBlockIndex":0`),
+				converse("messageStop", `"stopReason":"max_tokens"`)}
+		},
+		mark:    converse("metadata", `"metrics":{"latencyMs":9},"usage":{"inputTokens":7,"cacheReadInputTokens":4,"cacheWriteInputTokens":0,"outputTokens":2,"totalTokens":13}`),
+		failure: event{"modelStreamErrorException", `{"message":"out of memory","originalStatusCode":424}`},
+		fault:   "modelStreamErrorException: out of memory",
+		whole:   `{"output":{"message":{"role":"assistant","content":[{"text":"one two"}]}},"stopReason":"max_tokens","usage":{"inputTokens":7,"cacheReadInputTokens":4,"outputTokens":2,"totalTokens":13}}`,
+		refusal: `{"message":"too long"}`,
+		finish:  "max_tokens", usage: true, cached: 4, hasCached: true,
+		unusual: []event{
+			converse("contentBlockDelta", `"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"EqQ"}}`),
+			converse("somethingNew", `"delta":{"text":"x"}`),
+		},
+		cannot: map[string]string{"running usage": noRunning,
+			"finish without a mark": "the usage is in the end mark"},
 	},
 }

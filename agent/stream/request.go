@@ -2,11 +2,14 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 )
 
 // payload is a request's body while it is being sent. A pool may still read it after the response has ended, when the
@@ -100,12 +103,30 @@ func (x *exchange) attempt(r Request) (*http.Response, error) {
 	c := x.client
 	x.conn, x.io = nil, nil
 	x.payload = &payload{left: r.Body}
-	response, err := c.pool.roundTrip(x.ctx, &outgoing{
+	q := &outgoing{
 		method: http.MethodPost, url: c.endpoints[r.Endpoint], host: c.host, id: r.ID, headers: c.headers,
 		lines: c.lines,
 		body:  x.payload, length: len(r.Body),
-	}, x)
-	return response, err
+	}
+	if err := c.signed(q, r.Body); err != nil {
+		return nil, err
+	}
+	return c.pool.roundTrip(x.ctx, q, x)
+}
+
+// signed signs a request with a body, if the API and its key want that.
+func (c *Client) signed(q *outgoing, body []byte) error {
+	if c.sign == nil {
+		return nil
+	}
+	u := *q.url // the signer may change it
+	r := &http.Request{Method: q.method, URL: &u, Host: cmp.Or(q.host, u.Host), Header: q.headers.Clone(),
+		ContentLength: int64(q.length)}
+	if err := c.sign(r, body, time.Now()); err != nil {
+		return fmt.Errorf("sign the request: %w", err)
+	}
+	q.host, q.headers, q.lines = r.Host, r.Header, linesOf(r.Header)
+	return nil
 }
 
 // gotConn implements connUser.

@@ -26,7 +26,7 @@ func simulated(t *testing.T, api string, change func(*config.Config)) *Observati
 	server := httptest.NewServer(ep)
 	t.Cleanup(server.Close)
 	c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: api, Prompts: "text", Model: "m",
-		ExactOutput: true})
+		ExactOutput: true, Body: askForThoughts[api]})
 	prompt := `"one two three"`
 	if c.Form() == workload.Messages {
 		prompt = `[{"role":"system","content":"one"},{"role":"user","content":"two three"}]`
@@ -35,6 +35,11 @@ func simulated(t *testing.T, api string, change func(*config.Config)) *Observati
 	c.Do(t.Context(), Request{Body: c.AppendBody(nil, 7, func(dst []byte) []byte { return append(dst, prompt...) }),
 		KeepAnswer: true}, &o)
 	return &o
+}
+
+// askForThoughts are the fields that make servers send reasoning, where they do not do so unasked.
+var askForThoughts = map[string]map[string]any{
+	"gemini": {"generationConfig": map[string]any{"thinkingConfig": map[string]any{"includeThoughts": true}}},
 }
 
 // shapes are ways to send the same answer.

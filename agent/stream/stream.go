@@ -29,15 +29,15 @@ type Config struct {
 	// Base URLs, http or https. The API's path is added unless the URL already ends in it. A version (/v1, /v2) at the
 	// end of the URL is replaced by the path.
 	Endpoints []string
-	// API of the endpoints: "chat", "completions", "responses", "sglang", "tgi", "triton" or "anthropic". Empty:
-	// "chat".
+	// API of the endpoints: one of registry.Names. Empty: "chat".
 	API string
 	// Form of the prompts: "token_ids" or "text". Empty: the API's default, "token_ids" for completions and sglang. tgi
 	// and triton accept only "text". APIs whose prompts are messages ignore it.
 	Prompts string
 	// Model name sent in each request.
 	Model string
-	// Sent as "Authorization: Bearer KEY", or in the header that the API uses. Empty: no such header.
+	// Sent as "Authorization: Bearer KEY", in the header that the API uses, or used to sign each request. Empty: not
+	// sent.
 	APIKey string
 	// Additional headers. They override the client's own headers of the same name. "Host" sets the host of the request.
 	Headers map[string]string

@@ -16,7 +16,7 @@ var scratch = sync.Pool{New: func() any { return new(api.Frame) }}
 func (x *exchange) frame(data []byte, read reading) bool {
 	f := scratch.Get().(*api.Frame) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratch.Put(f)
-	if err := x.api.Parse(data, f); err != nil {
+	if err := x.api.Parse(api.Event{Name: x.events.event, Data: data, Failed: x.events.failed}, f); err != nil {
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "invalid frame: "+err.Error()+": "+excerpt(data))
 		return false
 	}
@@ -281,7 +281,7 @@ func (x *exchange) decideClosing(left int64) {
 // endedByModel reports whether a finish reason means that the model itself ended the output by a token.
 func endedByModel(reason string) bool {
 	switch reason {
-	case "stop", "eos_token", "end_turn", "completed", "stop_sequence", "tool_calls", "tool_use":
+	case "stop", "eos_token", "end_turn", "completed", "stop_sequence", "tool_calls", "tool_use", "STOP":
 		return true
 	}
 	return false

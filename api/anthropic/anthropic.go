@@ -29,10 +29,10 @@ var (
 	deltaFields   = []string{"stop_reason"}
 )
 
-func parse(data []byte, f *api.Frame) error {
+func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	var v [8][]byte
-	if err := jsonscan.Members(data, eventFields, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, eventFields, v[:]); err != nil {
 		return err
 	}
 	delta, usage, message, block, fault := v[1], v[2], v[3], v[4], v[5]

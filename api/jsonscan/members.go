@@ -60,6 +60,28 @@ func decodeMembers(data []byte, names []string, values [][]byte) error {
 	return nil
 }
 
+// Each calls visit for each element of a JSON array, in place. It calls nothing for anything else.
+func Each(data []byte, visit func(element []byte)) {
+	if len(data) == 0 || data[0] != '[' {
+		return
+	}
+	c := Cursor{B: data, I: 1}
+	n := 0
+	for ; c.More(n, ']'); n++ {
+		c.Peek()
+		element := c.Skip(1)
+		if c.Bad {
+			break
+		}
+		visit(element)
+	}
+	if c.Bad { // too deep, for example
+		for _, element := range List(data)[n:] {
+			visit(element)
+		}
+	}
+}
+
 // List decodes a JSON array. It returns nil for anything else.
 func List(data json.RawMessage) []json.RawMessage {
 	var all []json.RawMessage

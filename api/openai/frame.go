@@ -15,15 +15,15 @@ type parser struct{ jsonscan.Cursor }
 
 // parse parses one frame, or a whole answer, of the chat or the completions API. It makes one pass over the text
 // and allocates nothing. Errors, unusual texts and invalid JSON are left to encoding/json, which decides.
-func parse(data []byte, f *api.Frame) error {
+func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
-	c := parser{jsonscan.Cursor{B: data}}
+	c := parser{jsonscan.Cursor{B: e.Data}}
 	c.frame(f)
 	if c.End() {
 		return nil
 	}
 	*f = api.Frame{}
-	return decodeFrame(data, f)
+	return decodeFrame(e.Data, f)
 }
 
 // rejectRepeat sets bad if a name occurs twice in an object: encoding/json decides which of the two counts.
@@ -325,8 +325,8 @@ func decodeChoices(data json.RawMessage, f *api.Frame) {
 			}
 		}
 		if number, given := jsonscan.DecodeCount(choice["index"]); !given || number == 0 {
-			setAnswer(f, choiceContent{
-				jsonscan.Object(choice["delta"])["content"], jsonscan.Object(choice["message"])["content"], choice["text"]})
+			delta, message := jsonscan.Object(choice["delta"]), jsonscan.Object(choice["message"])
+			setAnswer(f, choiceContent{delta["content"], message["content"], choice["text"]})
 		}
 		if reason := jsonscan.Text(choice["finish_reason"]); reason != "" {
 			f.Finish = []byte(reason)

@@ -94,7 +94,7 @@ func checkFrame(t *testing.T, data []byte) {
 	t.Helper()
 	want, valid := oracle(data)
 	var got api.Frame
-	err := parse(data, &got)
+	err := parse(api.Event{Data: data}, &got)
 	if (err == nil) != valid {
 		t.Fatalf("%q: error %v, sound %v", data, err, valid)
 	}
@@ -197,7 +197,7 @@ func TestFrames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			checkFrame(t, []byte(tt.data))
 			var f api.Frame
-			if err := parse([]byte(tt.data), &f); err != nil || f.Token != tt.token {
+			if err := parse(api.Event{Data: []byte(tt.data)}, &f); err != nil || f.Token != tt.token {
 				t.Errorf("token %v, want %v; error %v", f.Token, tt.token, err)
 			}
 			c := parser{jsonscan.Cursor{B: []byte(tt.data)}}
@@ -220,7 +220,7 @@ func TestFaultMessages(t *testing.T) {
 		`{"error":{"code":7}}`:                    `{"code":7}`,
 	} {
 		var f api.Frame
-		if err := parse([]byte(data), &f); err != nil || !f.Failed || f.Fault != want {
+		if err := parse(api.Event{Data: []byte(data)}, &f); err != nil || !f.Failed || f.Fault != want {
 			t.Errorf("%s: %q, %v", data, f.Fault, err)
 		}
 	}
@@ -258,7 +258,7 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var f api.Frame
-		if parse(data, &f) != nil || !f.Token {
+		if parse(api.Event{Data: data}, &f) != nil || !f.Token {
 			b.Fatal("no token")
 		}
 	}
@@ -269,7 +269,7 @@ func BenchmarkScanRunningUsage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var f api.Frame
-		if parse(data, &f) != nil || !f.HasOutput {
+		if parse(api.Event{Data: data}, &f) != nil || !f.HasOutput {
 			b.Fatal("no usage")
 		}
 	}

@@ -20,7 +20,8 @@ var Chat = api.API{
 // Completions is POST /v1/completions.
 var Completions = api.API{
 	Name: "completions", Path: "/v1/completions", Model: "model",
-	Prompts: []api.Prompt{{Form: workload.TokenIDs, Field: "prompt"}, {Form: workload.Text, Field: "prompt"}}, Defaults: usageInStream,
+	Prompts:   []api.Prompt{{Form: workload.TokenIDs, Field: "prompt"}, {Form: workload.Text, Field: "prompt"}},
+	Defaults:  usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",
 	MinFields: []string{"min_tokens"}, ExactServers: engines, Trials: true, Parse: parse,
 }

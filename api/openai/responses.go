@@ -10,7 +10,8 @@ import (
 
 // Responses is POST /v1/responses. Each event has its kind in "type". The last one repeats the whole answer.
 var Responses = api.API{
-	Name: "responses", Path: "/v1/responses", Model: "model", Prompts: []api.Prompt{{Form: workload.Messages, Field: "input"}},
+	Name: "responses", Path: "/v1/responses", Model: "model",
+	Prompts:   []api.Prompt{{Form: workload.Messages, Field: "input"}},
 	Defaults:  map[string]any{"stream": true, "store": false},
 	MaxFields: []string{"max_output_tokens"}, IgnoreEOS: "ignore_eos", ExactServers: []string{"vllm"}, Trials: true,
 	Parse: parseResponses,
@@ -27,10 +28,10 @@ var (
 	responsesToolName = []string{"name"}
 )
 
-func parseResponses(data []byte, f *api.Frame) error {
+func parseResponses(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	var v [6][]byte
-	if err := jsonscan.Members(data, responsesEvent, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, responsesEvent, v[:]); err != nil {
 		return err
 	}
 	kind, delta, response, item, fault := jsonscan.StringBytes(v[0]), v[1], v[2], v[3], v[4]
@@ -48,17 +49,17 @@ func parseResponses(data []byte, f *api.Frame) error {
 		setResponse(f, response, string(kind) == "response.failed")
 	case "error":
 		if !jsonscan.Filled(fault) {
-			fault = data
+			fault = e.Data
 		}
 		f.Fail(nil, fault)
 	default:
-		otherEvent(f, kind, data, delta, fault, string(jsonscan.StringBytes(v[5])) == "response")
+		otherEvent(f, kind, e.Data, delta, fault, string(jsonscan.StringBytes(v[5])) == "response")
 	}
 	return nil
 }
 
-// otherEvent handles an event of another type, or a whole answer. Deltas of text, reasoning, refusals and arguments are all
-// output. vLLM's benchmark client timestamps only those of text and of reasoning.
+// otherEvent handles an event of another type, or a whole answer. Deltas of text, reasoning, refusals and arguments are
+// all output. vLLM's benchmark client timestamps only those of text and of reasoning.
 func otherEvent(f *api.Frame, kind, data, delta, fault []byte, whole bool) {
 	switch {
 	case whole:

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/anthropic"
+	"github.com/spate-load/spate/api/bedrock"
+	"github.com/spate-load/spate/api/gemini"
 	"github.com/spate-load/spate/api/openai"
 	"github.com/spate-load/spate/api/sglang"
 	"github.com/spate-load/spate/api/tgi"
@@ -21,6 +23,8 @@ var All = []*api.API{
 	&tgi.API,
 	&triton.API,
 	&anthropic.API,
+	&bedrock.API,
+	&gemini.API,
 }
 
 // Find returns the API with a name in plans. Empty: the default one. False: there is none with that name.

@@ -43,7 +43,7 @@ func TestAPIsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range All {
-		if row := "| `" + a.Name + "` | `" + a.Path; !strings.Contains(string(page), row) {
+		if row := "| `" + a.Name + "` | `" + a.Version + a.Path; !strings.Contains(string(page), row) {
 			t.Errorf("docs/plan.md has no row that starts with %s", row)
 		}
 	}

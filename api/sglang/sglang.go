@@ -28,10 +28,10 @@ var (
 	finishFields = []string{"type", "message"}
 )
 
-func parse(data []byte, f *api.Frame) error {
+func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	var v [4][]byte
-	if err := jsonscan.Members(data, frameFields, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, frameFields, v[:]); err != nil {
 		return err
 	}
 	answer, ids, meta, fault := v[0], v[1], v[2], v[3]
@@ -54,9 +54,9 @@ func parse(data []byte, f *api.Frame) error {
 	return nil
 }
 
-// hasNewIDs reports whether a frame has only the ids of new tokens, so that its text may be only the new text. It is false
-// for the frame with which the model ends an answer: the end token has no text, so a text equal to the previous one is
-// the whole answer.
+// hasNewIDs reports whether a frame has only the ids of new tokens, so that its text may be only the new text. It is
+// false for the frame with which the model ends an answer: the end token has no text, so a text equal to the previous
+// one is the whole answer.
 func hasNewIDs(f *api.Frame, ids []byte) bool {
 	return jsonscan.Filled(ids) && f.HasOutput && string(f.Finish) != "stop" &&
 		uint64(bytes.Count(ids, []byte{','})+1) < f.Output

@@ -26,10 +26,10 @@ var (
 	detailFields = []string{"finish_reason", "generated_tokens", "input_length"}
 )
 
-func parse(data []byte, f *api.Frame) error {
+func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	var v [5][]byte
-	if err := jsonscan.Members(data, frameFields, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, frameFields, v[:]); err != nil {
 		return err
 	}
 	token, all, details, fault := v[0], v[1], v[2], v[3]
@@ -67,7 +67,8 @@ func describe(ctx context.Context, s api.Server) ([]api.Model, string, error) {
 	if err := s.Get(ctx, "/info", &answer); err != nil {
 		return nil, "", err
 	}
-	return []api.Model{{ID: answer.Model, Owner: "tgi", MaxModelTokens: api.TokenLimit(answer.Longest)}}, answer.Version, nil
+	model := api.Model{ID: answer.Model, Owner: "tgi", MaxModelTokens: api.TokenLimit(answer.Longest)}
+	return []api.Model{model}, answer.Version, nil
 }
 
 // count asks POST /tokenize, which answers with a list of the text's tokens.

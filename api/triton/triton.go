@@ -3,7 +3,6 @@ package triton
 
 import (
 	"context"
-	"net/url"
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -13,7 +12,8 @@ import (
 // API is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM. Its frames have text and nothing else:
 // each frame counts as one output token, and a stream that ended in order is complete.
 var API = api.API{
-	Name: "triton", Path: "/v2/models/MODEL/generate_stream", Prompts: []api.Prompt{{Form: workload.Text, Field: "text_input"}},
+	Name: "triton", Path: "/v2/models/MODEL/generate_stream",
+	Prompts:   []api.Prompt{{Form: workload.Text, Field: "text_input"}},
 	Defaults:  map[string]any{"stream": true, "bad_words": "", "stop_words": ""}, // older versions require them all
 	MaxFields: []string{"max_tokens"},
 	// Older versions call it min_length. Triton treats a field without a model input as a parameter and ignores it.
@@ -23,10 +23,10 @@ var API = api.API{
 
 var frameFields = []string{"text_output", "error"}
 
-func parse(data []byte, f *api.Frame) error {
+func parse(e api.Event, f *api.Frame) error {
 	*f = api.Frame{}
 	var v [2][]byte
-	if err := jsonscan.Members(data, frameFields, v[:]); err != nil {
+	if err := jsonscan.Members(e.Data, frameFields, v[:]); err != nil {
 		return err
 	}
 	if jsonscan.Filled(v[1]) {
@@ -41,7 +41,7 @@ func parse(data []byte, f *api.Frame) error {
 // describe asks GET /v2/models/MODEL and GET /v2.
 func describe(ctx context.Context, s api.Server) ([]api.Model, string, error) {
 	var model struct{ Name string }
-	if err := s.Get(ctx, "/v2/models/"+url.PathEscape(s.Model()), &model); err != nil {
+	if err := s.Get(ctx, "/v2/models/"+api.EscapeModel(s.Model()), &model); err != nil {
 		return nil, "", err
 	}
 	var server struct{ Version string }

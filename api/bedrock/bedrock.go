@@ -1,0 +1,141 @@
+// Package bedrock is the Converse API of Amazon Bedrock.
+package bedrock
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/workload"
+)
+
+// API is POST /model/MODEL/converse-stream. The name of an event is its kind. Reasoning has blocks of its own, and the
+// usage comes last.
+var API = api.API{
+	Name: "bedrock", Path: "/model/MODEL/converse-stream",
+	Headers: map[string]string{"Accept": "application/vnd.amazon.eventstream"}, Signer: signer,
+	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "messages"}},
+	OtherPrompts: []string{"system"}, Rewrite: turns.Rewrite,
+	Options: "inferenceConfig", MaxFields: []string{"maxTokens"}, StreamOnly: true,
+	Framing: api.EventStream, Parse: parse, Count: count,
+}
+
+var turns = &api.Turns{Assistant: "assistant", Parts: "content", SystemOpen: `,"system":[`, SystemClose: `]`}
+
+// Members of an event or a whole answer, of a block, its start or its delta, of a tool's call, of reasoning and its text,
+// of the output and its message, and of a usage.
+var (
+	eventFields     = []string{"delta", "start", "stopReason", "usage", "output", "message"}
+	blockFields     = []string{"text", "reasoningContent", "toolUse"}
+	toolFields      = []string{"name", "input"}
+	reasoningFields = []string{"text", "reasoningText"}
+	textFields      = []string{"text"}
+	outputFields    = []string{"message"}
+	messageFields   = []string{"content"}
+	usageFields     = []string{"inputTokens", "cacheReadInputTokens", "outputTokens", "cacheWriteInputTokens"}
+)
+
+func parse(e api.Event, f *api.Frame) error {
+	*f = api.Frame{}
+	if e.Failed {
+		fail(f, e)
+		return nil
+	}
+	var v [6][]byte
+	if err := jsonscan.Members(e.Data, eventFields, v[:]); err != nil {
+		return err
+	}
+	delta, start, reason, usage := v[0], v[1], v[2], v[3]
+	switch string(e.Name) {
+	case "contentBlockDelta":
+		addBlock(f, delta)
+	case "contentBlockStart":
+		addBlock(f, start)
+	case "contentBlockStop":
+		f.EndPart()
+	case "messageStop":
+		f.Finish = jsonscan.StringBytes(reason)
+		f.EndPart()
+	case "metadata":
+		setTokens(f, usage)
+		f.End = true
+	case "": // an answer in one piece
+		if jsonscan.Filled(v[5]) {
+			fail(f, e)
+			return nil
+		}
+		addOutput(f, v[4])
+		f.Finish, f.Chunk = jsonscan.StringBytes(reason), true
+		setTokens(f, usage)
+	}
+	return nil
+}
+
+// fail records an exception, whose name is the event's, or an error of the stream itself, which is not JSON.
+func fail(f *api.Frame, e api.Event) {
+	message := string(e.Data)
+	if o := jsonscan.Object(e.Data); o != nil {
+		message = jsonscan.Text(o["message"])
+	}
+	f.Failed, f.Fault = true, strings.Trim(string(e.Name)+": "+message, ": ")
+}
+
+// addBlock records a block, its start or its delta: text, reasoning, a tool's name or its input.
+func addBlock(f *api.Frame, data []byte) {
+	var v [3][]byte
+	var tool, reasoning [2][]byte
+	var text [1][]byte
+	jsonscan.NestedMembers(data, blockFields, v[:])
+	jsonscan.NestedMembers(v[1], reasoningFields, reasoning[:])
+	jsonscan.NestedMembers(reasoning[1], textFields, text[:])
+	jsonscan.NestedMembers(v[2], toolFields, tool[:])
+	f.AddOutput(v[0], false)
+	f.AddOutput(reasoning[0], true)
+	f.AddOutput(text[0], true)
+	f.AddOutput(tool[0], false)
+	f.AddOutput(tool[1], false)
+	f.Chunk = f.Token || f.EmptyText
+	if len(f.Answer) == 0 {
+		f.Answer = jsonscan.Unquoted(v[0])
+	}
+}
+
+// addOutput records the blocks of an answer in one piece. Its first text counts as the answer.
+func addOutput(f *api.Frame, data []byte) {
+	var message, content [1][]byte
+	jsonscan.NestedMembers(data, outputFields, message[:])
+	jsonscan.NestedMembers(message[0], messageFields, content[:])
+	jsonscan.Each(content[0], func(block []byte) { addBlock(f, block) })
+}
+
+// setTokens records a usage. Its inputTokens do not include tokens read from the cache or written to it.
+func setTokens(f *api.Frame, usage []byte) {
+	var v [4][]byte
+	jsonscan.NestedMembers(usage, usageFields, v[:])
+	f.SetUsage(v[0], v[1], v[2])
+	if f.HasInput {
+		written, _ := jsonscan.Count(v[3])
+		f.Input += f.Cached + written
+	}
+}
+
+// count asks POST /model/MODEL/count-tokens. It always counts a chat.
+func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
+	path := "/model/" + api.EscapeModel(s.Model()) + "/count-tokens"
+	messages, err := turns.UserMessages(text)
+	if err != nil {
+		return api.Tokens{}, s.Unusable(path, err.Error())
+	}
+	var answer struct {
+		Tokens *uint64 `json:"inputTokens"`
+	}
+	fields := map[string]any{"input": map[string]any{"converse": map[string]any{"messages": messages}}}
+	if err := s.Post(ctx, path, fields, &answer); err != nil {
+		return api.Tokens{}, err
+	}
+	if answer.Tokens == nil {
+		return api.Tokens{}, s.Unusable(path, "the answer has no inputTokens")
+	}
+	return api.Tokens{Count: *answer.Tokens}, nil
+}

@@ -1,0 +1,127 @@
+// Package gemini is Google's API for Gemini, as the Gemini API and Vertex AI have it.
+package gemini
+
+import (
+	"context"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/workload"
+)
+
+// API is POST /v1beta/models/MODEL:streamGenerateContent. Each frame can have several tokens, and the usage so far. On
+// Vertex AI, models are below a project in the endpoint's URL, and the key is a bearer token.
+var API = api.API{
+	Name: "gemini", Path: "/models/MODEL:streamGenerateContent", Version: "/v1beta", Query: "alt=sse",
+	KeyHeader: "X-Goog-Api-Key", BearerBelow: "/projects/",
+	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "contents"}},
+	OtherPrompts: []string{"systemInstruction"}, Rewrite: turns.Rewrite,
+	Options: "generationConfig", MaxFields: []string{"maxOutputTokens"}, StreamOnly: true,
+	Parse: parse, Describe: describe, Count: count,
+}
+
+var turns = &api.Turns{Assistant: "model", Parts: "parts", SystemOpen: `,"systemInstruction":{"parts":[`,
+	SystemClose: `]}`}
+
+// Members of a frame, of a candidate, of its content and its parts, of the feedback and of a usage.
+var (
+	frameFields     = []string{"candidates", "usageMetadata", "error", "promptFeedback"}
+	candidateFields = []string{"content", "finishReason", "index"}
+	contentFields   = []string{"parts"}
+	partFields      = []string{"text", "thought", "functionCall", "executableCode"}
+	feedbackFields  = []string{"blockReason"}
+	faultFields     = []string{"status"}
+	usageFields     = []string{
+		"promptTokenCount", "cachedContentTokenCount", "candidatesTokenCount", "thoughtsTokenCount",
+	}
+)
+
+func parse(e api.Event, f *api.Frame) error {
+	*f = api.Frame{}
+	var v [4][]byte
+	if err := jsonscan.Members(e.Data, frameFields, v[:]); err != nil {
+		return err
+	}
+	var inner [1][]byte
+	if fault := v[2]; jsonscan.Filled(fault) {
+		jsonscan.NestedMembers(fault, faultFields, inner[:])
+		f.Fail(jsonscan.StringBytes(inner[0]), fault)
+		return nil
+	}
+	jsonscan.NestedMembers(v[3], feedbackFields, inner[:])
+	f.Finish = jsonscan.StringBytes(inner[0]) // the prompt was refused
+	jsonscan.Each(v[0], func(candidate []byte) { addCandidate(f, candidate) })
+	setTokens(f, v[1])
+	return nil
+}
+
+// addCandidate records one candidate. Only the first one's text is the answer.
+func addCandidate(f *api.Frame, data []byte) {
+	var v [3][]byte
+	jsonscan.NestedMembers(data, candidateFields, v[:])
+	f.Chunk = true
+	if reason := jsonscan.StringBytes(v[1]); len(reason) > 0 {
+		f.Finish = reason
+	}
+	number, _ := jsonscan.Count(v[2])
+	var parts [1][]byte
+	jsonscan.NestedMembers(v[0], contentFields, parts[:])
+	jsonscan.Each(parts[0], func(part []byte) { addPart(f, part, number == 0) })
+}
+
+// addPart records text, a thought, a call of a function or code to execute.
+func addPart(f *api.Frame, data []byte, first bool) {
+	var v [4][]byte
+	jsonscan.NestedMembers(data, partFields, v[:])
+	text, thought := v[0], string(v[1]) == "true"
+	f.AddOutput(text, thought)
+	f.AddOutput(v[2], false)
+	f.AddOutput(v[3], false)
+	if first && !thought && len(f.Answer) == 0 {
+		f.Answer = jsonscan.Unquoted(text)
+	}
+}
+
+// setTokens records a usage. Its counts of the answer and of thoughts exclude each other, and a count of 0 is left out.
+func setTokens(f *api.Frame, usage []byte) {
+	var v [4][]byte
+	jsonscan.NestedMembers(usage, usageFields, v[:])
+	f.SetUsage(v[0], v[1], v[2])
+	if f.ReasoningTokens, f.HasReasoningTokens = jsonscan.Count(v[3]); f.HasReasoningTokens {
+		f.Output, f.HasOutput = f.Output+f.ReasoningTokens, true
+	}
+}
+
+// modelPath is the path of a model.
+func modelPath(s api.Server) string { return "/v1beta/models/" + api.EscapeModel(s.Model()) }
+
+// describe asks GET /v1beta/models/MODEL. Servers do not report their version.
+func describe(ctx context.Context, s api.Server) ([]api.Model, string, error) {
+	var answer struct {
+		Input  uint32 `json:"inputTokenLimit"`
+		Output uint32 `json:"outputTokenLimit"`
+	}
+	if err := s.Get(ctx, modelPath(s), &answer); err != nil {
+		return nil, "", err
+	}
+	return []api.Model{{ID: s.Model(), MaxModelTokens: answer.Input + answer.Output}}, "", nil
+}
+
+// count asks POST /v1beta/models/MODEL:countTokens. It always counts a chat: the API cannot count a text alone.
+func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
+	path := modelPath(s) + ":countTokens"
+	contents, err := turns.UserMessages(text)
+	if err != nil {
+		return api.Tokens{}, s.Unusable(path, err.Error())
+	}
+	var answer struct {
+		Tokens *uint64 `json:"totalTokens"`
+	}
+	if err := s.Post(ctx, path, map[string]any{"contents": contents}, &answer); err != nil {
+		return api.Tokens{}, err
+	}
+	if answer.Tokens == nil {
+		return api.Tokens{}, s.Unusable(path, "the answer has no totalTokens")
+	}
+	return api.Tokens{Count: *answer.Tokens}, nil
+}
