@@ -127,7 +127,7 @@ func TestExportCutShort(t *testing.T) {
 	p, f = startExport(t, r.dir, db)
 	db.Kill()
 	close(f.answer)
-	p.Await("InfluxDB cannot be written to; trying again")
+	p.Await("the database cannot be written to; trying again")
 	db.Restart()
 	mustEnd(t, p, 0, " points of run ")
 	mustEqual(t, "exported through a new start of the server", all(t, db), want)

@@ -93,7 +93,7 @@ func TestResultsNeedNoInfluxDB(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.dir, "influx.incomplete")); err != nil {
 		t.Errorf("the run directory does not note that InfluxDB lacks points: %v", err)
 	}
-	for _, words := range []string{"InfluxDB does not take points now", "not all points were written",
+	for _, words := range []string{"the database does not take points now", "not all points were written",
 		"`spate export influx " + r.dir + "` writes them"} {
 		if !strings.Contains(r.Stderr.String(), words) {
 			t.Errorf("nothing says %q", words)
@@ -109,7 +109,7 @@ func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 	process.Eventually(t, "a window is written",
 		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
-	r.Await("InfluxDB cannot be written to")
+	r.Await("the database cannot be written to")
 	process.Eventually(t, "the results are there without InfluxDB", func() bool {
 		_, err := os.Stat(filepath.Join(r.dir, "requests.jsonl"))
 		return err == nil

@@ -118,7 +118,7 @@ func TestPointsOutliveTheirCoordinator(t *testing.T) {
 	process.Eventually(t, "a window is written",
 		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
-	c.coordinator.Await("InfluxDB cannot be written to")
+	c.coordinator.Await("the database cannot be written to")
 	time.Sleep(length) // the outage itself: nothing is waited for
 	dir := c.runDir(t)
 	c.kill()

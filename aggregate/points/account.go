@@ -8,9 +8,9 @@ import (
 	"github.com/spate-load/spate/histogram"
 )
 
-// ofServers returns the latencies of a stage from the servers' own histograms. Their names are those of the clients'
-// latencies with the prefix server_.
-func ofServers(a *servermetrics.ServerAccount) (out []sink.Distribution) {
+// serverLatencies returns the latencies of a stage from the servers' own histograms. Their names are those of the
+// clients' latencies with the prefix server_.
+func serverLatencies(a *servermetrics.ServerAccount) (out []sink.Distribution) {
 	if a == nil {
 		return nil
 	}

@@ -11,31 +11,31 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Limits of a burst of errors. A burst starts with a window in which at least burstLeast requests failed, and at least
-// one in burstShare of those that ended, after calmWindows windows in which this was not the case.
+// Limits of a burst of errors. A burst starts with a window in which at least minFailures requests failed, and at least
+// one in failureShare of those that ended, after calmWindows windows in which this was not the case.
 const (
-	burstLeast  = 5
-	burstShare  = 10
-	calmWindows = 10
+	minFailures  = 5
+	failureShare = 10
+	calmWindows  = 10
 )
 
 // Bursts finds bursts of errors in the windows of one stage, which See takes in order. The zero value is ready for use
 // and may start at any window. What it finds depends only on the last calmWindows windows. If it does not start at
 // window 0, it reports nothing for the first calmWindows windows.
 type Bursts struct {
-	begun bool
-	first uint32 // first window seen
-	last  uint32 // window of the last burst
-	any   bool   // there was a burst
+	started bool
+	first   uint32 // first window seen
+	last    uint32 // window of the last burst
+	any     bool   // there was a burst
 }
 
 // See takes the next window. It returns the event of a burst that starts with this window, and false if none does.
 func (b *Bursts) See(run Run, scope sink.Scope, rec *spatev1.StageRecord, v merge.View) (sink.EventPoint, bool) {
-	if !b.begun {
-		b.begun, b.first = true, v.Window
+	if !b.started {
+		b.started, b.first = true, v.Window
 	}
 	ended, failed := v.Total.Counters.GetCompleted()+v.Total.Counters.GetFailed(), v.Total.Counters.GetFailed()
-	if failed < burstLeast || failed*burstShare < ended {
+	if failed < minFailures || failed*failureShare < ended {
 		return sink.EventPoint{}, false
 	}
 	calm := !b.any || v.Window-b.last > calmWindows

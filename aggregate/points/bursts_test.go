@@ -55,7 +55,7 @@ func TestBursts(t *testing.T) {
 // Few failures are not a burst, even if they are a large share.
 func TestFewFailuresAreNoBurst(t *testing.T) {
 	var b Bursts
-	v := merge.View{Total: merge.Measured{Counters: &spatev1.Counters{Failed: burstLeast - 1}}}
+	v := merge.View{Total: merge.Measured{Counters: &spatev1.Counters{Failed: minFailures - 1}}}
 	if p, ok := b.See(Run{}, sink.Scope{}, &spatev1.StageRecord{}, v); ok {
 		t.Errorf("%+v", p)
 	}
@@ -85,7 +85,7 @@ func TestBurstSaysWhat(t *testing.T) {
 		Counters: &spatev1.Counters{Completed: 28, Failed: 12},
 		Errors:   map[string]uint64{"timeout": 10, "connect": 2, "body": 0},
 	}}
-	b.begun = true // from the stage's start
+	b.started = true // from the stage's start
 	p, ok := b.See(Run{ID: "r", Plan: "p"}, sink.Scope{StageIndex: 3, RunID: "r"},
 		&spatev1.StageRecord{StartTime: timestamppb.New(begin)}, v)
 	want := "12 of 40 requests that ended in second 7 failed: timeout 10, connect 2"

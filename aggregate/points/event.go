@@ -27,10 +27,10 @@ func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage
 		p.Kind, p.Text = sink.RunEnded, cmp.Or(e.RunEnded.GetReason(), "plan "+run.Plan+" has ended")
 	case *spatev1.RunEvent_StageBegan:
 		p.Kind, p.Stage = sink.StageBegan, scope(e.StageBegan.GetStageIndex())
-		p.Text = stageWords(p.Stage) + " begins"
+		p.Text = describeStage(p.Stage) + " begins"
 	case *spatev1.RunEvent_StageEnded:
 		p.Kind, p.Stage = sink.StageEnded, scope(e.StageEnded.GetStageIndex())
-		p.Text = cmp.Or(e.StageEnded.GetFailure(), stageWords(p.Stage)+" has ended")
+		p.Text = cmp.Or(e.StageEnded.GetFailure(), describeStage(p.Stage)+" has ended")
 	case *spatev1.RunEvent_Notice:
 		p.Kind, p.Text = sink.Warning, e.Notice.GetText()
 		return p, e.Notice.GetSeverity() > spatev1.Severity_SEVERITY_INFO
@@ -42,8 +42,8 @@ func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage
 	return p, true
 }
 
-// stageWords returns the name of a stage for people who see it as a mark in a graph.
-func stageWords(s *sink.Scope) string {
+// describeStage returns the name of a stage for people who see it as a mark in a graph.
+func describeStage(s *sink.Scope) string {
 	if s == nil {
 		return "a stage"
 	}

@@ -3,9 +3,9 @@ package points
 import (
 	"errors"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -88,7 +88,7 @@ func (r *replay) stage(rec *spatev1.StageRecord) error {
 	if rec.GetStartTime() == nil {
 		return nil
 	}
-	s := shower{replay: r, rec: rec, scope: r.run.Scope(rec.GetStage()), merged: merge.NewStage(rec)}
+	s := stageReplay{replay: r, rec: rec, scope: r.run.Scope(rec.GetStage()), merged: merge.NewStage(rec)}
 	last := uint32(0)
 	err := r.ledger.ByWindow(rec.GetStage().GetIndex(), func(snapshot *spatev1.Snapshot) error {
 		last = snapshot.GetWindow()
@@ -106,8 +106,8 @@ func (r *replay) stage(rec *spatev1.StageRecord) error {
 	return s.end()
 }
 
-// shower emits the windows of a stage.
-type shower struct {
+// stageReplay emits the windows of a stage.
+type stageReplay struct {
 	*replay
 	rec    *spatev1.StageRecord
 	scope  sink.Scope
@@ -117,7 +117,7 @@ type shower struct {
 }
 
 // before emits the windows before window, which are completely merged.
-func (s *shower) before(window uint32) error {
+func (s *stageReplay) before(window uint32) error {
 	for ; s.next < window; s.next++ {
 		if err := s.window(s.next); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (s *shower) before(window uint32) error {
 }
 
 // window emits one window, if it has measurements.
-func (s *shower) window(number uint32) error {
+func (s *stageReplay) window(number uint32) error {
 	view, ok := s.merged.Window(number)
 	if !ok {
 		return nil
@@ -158,7 +158,7 @@ func (s *shower) window(number uint32) error {
 }
 
 // end emits the result of the stage, if the stage has ended.
-func (s *shower) end() error {
+func (s *stageReplay) end() error {
 	if !s.rec.GetEnded() {
 		return nil
 	}

@@ -121,7 +121,7 @@ func (p ServerPoint) Rows() []Row {
 // row returns a row of the scope with its tags and its load, which graphs of sweeps need.
 func (s Scope) row(measurement string) Row {
 	if s.Observer {
-		measurement = ofObservers[measurement]
+		measurement = observerMeasurements[measurement]
 	}
 	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 10)}
 	row.tag("agent", s.Agent)
@@ -130,7 +130,7 @@ func (s Scope) row(measurement string) Row {
 	row.tag("plan", s.Plan)
 	row.tag("region", s.Region)
 	row.tag("run", s.RunID)
-	row.tag("scope", s.breadth())
+	row.tag("scope", s.scopeTag())
 	row.tag("stage", strconv.FormatUint(uint64(s.StageIndex), 10))
 	row.tag("target", s.Target)
 	row.tag("workload", s.Workload)
@@ -143,14 +143,14 @@ func (s Scope) row(measurement string) Row {
 	return row
 }
 
-// ofObservers maps measurements of the load to those of observers.
-var ofObservers = map[string]string{
+// observerMeasurements maps measurements of the load to those of observers.
+var observerMeasurements = map[string]string{
 	MeasurementWindow: MeasurementObserverWindow, MeasurementToDate: MeasurementObserverToDate,
 	MeasurementMerged: MeasurementObserverMerged, MeasurementStage: MeasurementObserver,
 }
 
-// breadth returns which part of a stage the scope is about, so that a sum over regions does not also count the whole.
-func (s Scope) breadth() string {
+// scopeTag returns which part of a stage the scope is about, so that a sum over regions does not also count the whole.
+func (s Scope) scopeTag() string {
 	switch {
 	case s.Agent != "":
 		return "agent"

@@ -150,7 +150,7 @@ func (o *outbox) finish(ctx context.Context) error {
 
 // replay writes the points of the whole run from its ledger, if the run has ended.
 func (o *outbox) replay(ctx context.Context) (ended bool, err error) {
-	o.config.Log.Info(o.db.Name() + " may lack points; writing the run from its ledger")
+	o.config.Log.Info("the database may lack points; writing the run from its ledger", "database", o.db.Name())
 	o.writer.refused, o.writer.refusal = 0, nil // they come again
 	ended, err = o.config.Replay(func(rows []sink.Row) error { return o.writer.Write(ctx, rows) })
 	if err != nil {

@@ -120,7 +120,7 @@ func (w *Writer) refuse(points int, err error) {
 	w.refused += points
 	if w.refusal == nil {
 		w.refusal = err
-		w.log.Error("points are refused", "by", w.db.Name(), "error", err)
+		w.log.Error("the database refuses points", "database", w.db.Name(), "error", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func (w *Writer) exhausted() bool {
 // fails logs a failure, unless the last one was the same.
 func (w *Writer) fails(err error) {
 	if trouble := err.Error(); trouble != w.trouble {
-		w.log.Warn(w.db.Name()+" cannot be written to; trying again", "error", trouble)
+		w.log.Warn("the database cannot be written to; trying again", "database", w.db.Name(), "error", trouble)
 		w.trouble = trouble
 	}
 }
@@ -167,7 +167,7 @@ func (w *Writer) fails(err error) {
 // works notes that the database answers, and logs that a failure is over.
 func (w *Writer) works() {
 	if w.trouble != "" {
-		w.log.Info(w.db.Name() + " can be written to again")
+		w.log.Info("the database can be written to again", "database", w.db.Name())
 	}
 	w.trouble, w.since = "", time.Time{}
 }

@@ -40,6 +40,6 @@ func (s *server) check(ctx context.Context) error {
 	case pinged, status == http.StatusUnauthorized, written == http.StatusUnauthorized, written == http.StatusForbidden:
 		return s.explain(err)
 	}
-	return fmt.Errorf("influx: %s answers, but not as an InfluxDB does: is this the server's base URL, with http:// or https:// as the server has it? (ping: %d, write: %w)",
+	return fmt.Errorf("influx: %s does not answer like an InfluxDB: check that this is the server's base URL, with the right http:// or https:// (ping: %d, write: %w)",
 		s.config.URL, status, err)
 }

@@ -120,8 +120,8 @@ func TestCheck(t *testing.T) {
 		{"no token", func(c *influx.Config) { c.Token = "" }, "refuses the token"},
 		{"no such database", func(c *influx.Config) { c.Bucket = "nowhere" }, `no bucket "nowhere"`},
 		{"nobody there", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
-		{"another server", func(c *influx.Config) { c.URL = page.URL }, "not as an InfluxDB does"},
-		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this no InfluxDB"},
+		{"another server", func(c *influx.Config) { c.URL = page.URL }, "does not answer like an InfluxDB"},
+		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this server not an InfluxDB"},
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
 	}
 	if influxtest.Two() {

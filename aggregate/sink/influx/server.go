@@ -88,15 +88,15 @@ func (s *server) explain(err error) error {
 			s.config.Bucket, said)
 	case http.StatusBadRequest:
 		if s.config.Org == "" && strings.Contains(said, "org") {
-			return fmt.Errorf("influx: %s wants to know whose bucket %q is: give the organisation (--influx-org) (400: %s)", s.config.URL, s.config.Bucket, said)
+			return fmt.Errorf("influx: %s requires an organisation for bucket %q: give the organisation (--influx-org) (400: %s)", s.config.URL, s.config.Bucket, said)
 		}
 		return fmt.Errorf("influx: %s answers 400: %s", s.config.URL, said)
 	case http.StatusNotFound:
 		if strings.HasPrefix(said, "organization") {
-			return fmt.Errorf("influx: %s has no organisation %q, or the token may not see it: give the one that bucket %q belongs to (--influx-org) (404: %s)",
+			return fmt.Errorf("influx: %s has no organisation %q, or the token may not read it: give the organisation of bucket %q (--influx-org) (404: %s)",
 				s.config.URL, s.config.Org, s.config.Bucket, said)
 		}
-		return fmt.Errorf("influx: %s has no bucket %q in organisation %q: create it (InfluxDB 1.8: the database), or is this no InfluxDB with the v2 API? (404: %s)",
+		return fmt.Errorf("influx: %s has no bucket %q in organisation %q: create it (InfluxDB 1.8: the database), or is this server not an InfluxDB with the v2 API? (404: %s)",
 			s.config.URL, s.config.Bucket, s.config.Org, said)
 	default:
 		return fmt.Errorf("influx: %s answers %d: %s", s.config.URL, answer.StatusCode, said)

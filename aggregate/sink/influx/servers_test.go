@@ -96,8 +96,8 @@ func TestCheckKnowsOtherServers(t *testing.T) {
 		"VictoriaMetrics with user and password":      {basic, "u:p", ""},
 		"VictoriaMetrics, wrong password":             {basic, "u:q", "refuses the token"},
 		"VictoriaMetrics behind a path without pings": {behindPath, "", ""},
-		"a server that finds both bad":                {fake{ping: 400, write: 400}, "", "not as an InfluxDB does"},
-		"no write there":                              {fake{ping: 204, write: 404}, "", "is this no InfluxDB"},
+		"a server that finds both bad":                {fake{ping: 400, write: 400}, "", "does not answer like an InfluxDB"},
+		"no write there":                              {fake{ping: 204, write: 404}, "", "is this server not an InfluxDB"},
 		"not allowed":                                 {fake{ping: 204, write: 403}, "", "give it that right"},
 		"broken":                                      {fake{ping: 204, write: 500}, "", "answers 500"},
 	} {

@@ -78,7 +78,8 @@ func (s *Sinks) Opener(ctx context.Context, logger *slog.Logger) (func(runDir st
 			return nil, err
 		}
 		if err := db.Check(ctx); err != nil {
-			logger.Warn(db.Name()+" does not take points now; the run continues and they are sent later", "error", err)
+			logger.Warn("the database does not take points now; the run continues and they are sent later",
+				"database", db.Name(), "error", err)
 		}
 		databases = append(databases, db)
 	}

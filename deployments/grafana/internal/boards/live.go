@@ -4,7 +4,7 @@ package boards
 func live() Board {
 	window, toDate := "spate_window", "spate_to_date"
 	return board("spate-live", "Spate: live run",
-		"A run while it goes on: load asked and achieved, latencies by window of a second and merged to date, errors, and how well the client keeps up.",
+		"A run in progress: requested and achieved load, latencies by window of a second and merged to date, errors, and how well the client keeps up.",
 		"now-15m", "5s",
 		now(),
 		[]Panel{
@@ -13,30 +13,30 @@ func live() Board {
 				query{series(window, ofAll, byRun, last("rate", "asked"), rate("started", "started"),
 					rate("completed", "completed"), rate("failed", "failed")), named}).legendList(),
 			lines("Streams in flight",
-				"Asked: the concurrency of a closed loop. Most in flight at once in a second: of several agents the sum of their peaks.", count,
+				"Asked: the concurrency of a closed loop. The maximum in flight in a second; with several agents, the sum of their maxima.", count,
 				query{series(window, ofAll, byRun, last("concurrency", "asked"),
 					highest("peak_in_flight", "in flight")), named}).legendList(),
 			lines("Tokens and frames per second",
-				"What arrived in each second, of failed requests too. There are tokens only where the server tells those of each frame.", tokenRate,
+				"What arrived in each second, also for failed requests. Tokens are shown only if the server reports those of each frame.", tokenRate,
 				query{series(window, ofAll, byRun, rate("tokens_arrived", "tokens"), rate("frames", "frames"),
 					rate("unmeasured_frames", "frames of warm-up and cool-down")), named}).legendList(),
 		},
 		[]Panel{latency("TTFT", "ttft_ms"), latency("TPOT", "tpot_ms")},
 		[]Panel{latency("ITL", "itl_ms"), latency("E2E", "e2e_ms")},
 		[]Panel{
-			bars("Errors by class", "Failed requests in each interval, and in all.", count,
+			bars("Errors by class", "Failed requests in each interval, and in total.", count,
 				query{series(window, ofAll, byRun, `sum(/^errors_/)`), named}).renamed("^sum_errors_(.*)$", "$1"),
 			lines("Good share to date",
-				"Requests that kept the whole SLO, of those completed and failed. Nothing without an SLO.", share,
+				"Requests that met the whole SLO, among those completed and failed. Empty without an SLO.", share,
 				query{series(toDate, ofAll, byRun,
 					`last("good") / (last("completed") + last("failed")) AS "good to date"`), named}).legendRight(),
 		},
 		[]Panel{
-			lines("Send delay", "Start - scheduled. When it grows the client, and not the server, is late.",
+			lines("Send delay", "Start - scheduled. If it grows, the client is late, not the server.",
 				milliseconds,
 				query{series(window, ofAll, byRun, last("send_delay_ms_p50", "p50"), last("send_delay_ms_p99", "p99"),
 					highest("send_delay_ms_max", "max")), named}).graded().legendRight(),
-			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client shows here first.", milliseconds,
+			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client is visible here first.", milliseconds,
 				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"),
 					highest("receive_lag_ms_max", "max")), named}).graded().legendRight(),
 		},
@@ -62,14 +62,14 @@ func now() []Panel {
 	}
 	return []Panel{
 		stat("Worst verdict so far",
-			"Whether the measurement can be trusted, of the worst stage: the table of stages says which.", "", "",
+			"Whether the measurement of the worst stage can be trusted. The table of stages says which stage it is.", "", "",
 			query{text: latest("spate_to_date", ofAll, eachStage,
 				last("verdict", "verdict"))}).worst().judged().wide(3),
 		stat("Latest stage", "", "", "/^load$/",
 			query{text: `SELECT "text", "load" FROM "spate_event" WHERE "kind" = 'stage_began' AND ` + chosen +
 				` ORDER BY time DESC LIMIT 1`}).worded().wide(4),
 		figure("Requests/s", "Completed in the last second.", requestRate, rate("completed", "completed")).wide(3),
-		figure("Tokens/s", "Arrived in the last second. Nothing where the server does not tell the tokens of each frame.", tokenRate, rate("tokens_arrived", "tokens")).wide(3),
+		figure("Tokens/s", "Arrived in the last second. Empty if the server does not report the tokens of each frame.", tokenRate, rate("tokens_arrived", "tokens")).wide(3),
 		quantiles("TTFT", "ttft_ms"),
 		quantiles("TPOT", "tpot_ms"),
 		stat("Failed to date", "Share of the latest stage's requests that ended.", share, "",
@@ -80,7 +80,7 @@ func now() []Panel {
 
 // latency shows a latency's percentiles by window and to date.
 func latency(title, field string) Panel {
-	return lines(title, "Solid: percentiles of single windows of a second; at longer intervals of the last one in each. "+
+	return lines(title, "Solid: percentiles of single windows of a second; at longer intervals, of the last window in each. "+
 		"Dashed: percentiles of the stage to date, from merged histograms.", milliseconds,
 		query{series("spate_window", ofAll, byRun, last(field+"_p50", "p50"), last(field+"_p90", "p90"),
 			last(field+"_p99", "p99")), named},

@@ -18,13 +18,13 @@ func regions() Board {
 	}
 	seen := func(title, field string) Panel {
 		return lines(title+" seen by observers",
-			"What an agent beside the load sees, the same light load from each region: differences are those of the regions.", milliseconds,
+			"What observers measure beside the load. They send the same light load from each region, so differences are those of the regions.", milliseconds,
 			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"),
 				last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
 	}
 	tags, between := []string{"stage", "region", "target", "workload", "load"}, endpoints()
 	return board("spate-regions", "Spate: regions and endpoints",
-		"Load and latencies by the region of agents, the way from there to the endpoints, and what observers see.",
+		"Load and latencies by the region of agents, the path from there to the endpoints, and what observers measure.",
 		"now-15m", "5s",
 		[]Panel{
 			lines("Requests per second by region", "Completed in each second.", requestRate,
@@ -41,7 +41,7 @@ func regions() Board {
 		[]Panel{
 			at("Send delay p99 by region", "Start - scheduled: a region whose agents are late.", "send_delay_ms"),
 			lines("Round trip to the endpoints by region",
-				"As the kernel measured it when connections were made, of the stage to date. Nothing where no connection was opened.", milliseconds,
+				"As the kernel measured it when connections were opened, for the stage to date. Empty if no connection was opened.", milliseconds,
 				query{series("spate_to_date", ofRegions, byRegion, last("rtt_ms_p50", "RTT p50 to date"),
 					last("rtt_ms_max", "RTT max to date")), ofEach("region")},
 				query{series("spate_to_date", ofRegions, byRegion, last("connect_ms_p99", "connect p99 to date")),
@@ -65,17 +65,17 @@ func agents() Board {
 	}
 	p99 := func(title, field string) Panel {
 		return lines(title+" p99 by agent",
-			"By window of a second. One agent apart from the others has a problem of its own.", milliseconds,
+			"By window of a second. An agent that differs from the others has a problem of its own.", milliseconds,
 			query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).legendRight()
 	}
 	own := func(title, description, unit string, selection string) Panel {
 		return lines(title, description, unit, query{beats(selection), of("agent")}).legendList()
 	}
 	return board("spate-agents", "Spate: agents",
-		"Whether agents are there, share the load as they should, and keep up.",
+		"Whether agents are connected, take their part of the load, and keep up.",
 		"now-15m", "5s",
 		[]Panel{
-			lines("Agents heard of", "Agents with a connection that were heard of in the interval, whether they take part in a stage or not.", count,
+			lines("Agents heard of", "Connected agents that sent a message in the interval, whether or not they take part in a stage.", count,
 				query{present(), of("region")}).every("5s"),
 			happened("Lost, joined and warnings",
 				ofKinds("agent_lost|agent_joined|warning|error_burst")).high(8).without("run", "stage", "region"),
@@ -87,28 +87,28 @@ func agents() Board {
 		},
 		[]Panel{p99("TTFT", "ttft_ms"), p99("TPOT", "tpot_ms")},
 		[]Panel{
-			own("CPU cores used", "By the agent's process. Near what the machine has, timing suffers.", count,
+			own("CPU cores used", "Used by the agent's process. Close to the machine's number of cores, timing suffers.", count,
 				last("cpu_cores", "cores")),
 			own("Requests in flight", "", count, last("in_flight", "in flight")),
 			own("Snapshots that wait",
-				"Sent and not yet taken by the coordinator: they grow while it cannot be reached.", count,
+				"Sent and not yet accepted by the coordinator: they grow while it cannot be reached.", count,
 				last("unacked_snapshots", "waiting")),
 		},
 		[]Panel{
-			lines("Clock", "Offset against the coordinator's clock, and how far off that may be.", milliseconds,
+			lines("Clock", "Offset from the coordinator's clock, and its uncertainty.", milliseconds,
 				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")),
 					ofEach("agent")}).legendList().signed(),
-			own("Silent for", "Time since anything was heard of an agent. At 3.5 s it is lost.", seconds,
+			own("Silent for", "Time since the last message from an agent. At 3.5 s the agent is lost.", seconds,
 				last("silent_s", "silent")),
-			own("Start error", "Start of an agent's load minus the start that was armed, once a stage.", milliseconds,
+			own("Start error", "Start of an agent's load minus the armed start, once per stage.", milliseconds,
 				last("start_error_ms", "start error")).signed(),
 		},
 		[]Panel{
 			tally("Connections opened per second by agent",
-				"Many, in a load that keeps its connections, mean that the server closes them.", "connections",
+				"Many, under a load that keeps its connections, mean that the server closes them.", "connections",
 				perSecondOf),
 			tally("Reads with several frames per second by agent",
-				"Frames that came together: from the server so, or read late.", "coalesced_reads", perSecondOf),
+				"Frames that were read together: the server sent them together, or they were read late.", "coalesced_reads", perSecondOf),
 			tally("Frames without a kernel stamp per second by agent", "They are timed by the program.",
 				"unstamped_frames", perSecondOf),
 		},
@@ -150,7 +150,7 @@ func agentLatencies() Panel {
 		numbers = append(numbers, column{name, milliseconds})
 	}
 	return table("Latencies by agent to date",
-		"Merged from the begin of each stage to the last window that the agent was level with the others, of the requests completed by then.",
+		"Merged from the start of each stage to the last window that all agents had delivered, for the requests completed by then.",
 		numbers, latest("spate_to_date", ofAgents, agentTags, last("completed", "completed"),
 			last("ttft_ms_p50", order[0]), last("ttft_ms_p99", order[1]), last("tpot_ms_p50", order[2]),
 			last("tpot_ms_p99", order[3]),

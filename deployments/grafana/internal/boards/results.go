@@ -86,7 +86,7 @@ func sweep() Board {
 				"Stages of open loops: completed requests per second against the rate of the plan.",
 				axis{"asked", "rate", requestRate}, axis{"achieved", "request_throughput", requestRate}, byPlan,
 				loops{where: ` AND "rate" > 0`}),
-			curve("Goodput", "Completed requests per second that kept the whole SLO, against all. Nothing without an SLO.",
+			curve("Goodput", "Completed requests per second that met the whole SLO, against all. Empty without an SLO.",
 				requests, axis{"good requests/s", goodRate, requestRate}, byPlan, closed, open),
 		},
 	)
@@ -98,7 +98,7 @@ func highlights() []Panel {
 		return stat(title, description, unit, "", query{text: rows("spate_stage", ofAll, selection)}).worded()
 	}
 	return []Panel{
-		figure("Worst verdict", "Of all stages: whether their measurement can be trusted. The report has the reasons.",
+		figure("Worst verdict", "Whether the measurement of each stage can be trusted. The report has the reasons.",
 			"", highest("verdict", "verdict")).judged(),
 		figure("Highest output throughput", "Of all stages.", tokenRate,
 			highest("output_token_throughput", "output tok/s")),

@@ -11,7 +11,7 @@ func told() []Panel {
 		}).legendRight()
 	}
 	return []Panel{
-		tells("Servers: requests running and waiting", "As each engine tells: what waits has not begun prefill.", count,
+		tells("Servers: requests running and waiting", "As each engine reports: a waiting request has not started prefill.", count,
 			`(requests_(running|waiting)|_reqs|tgi_queue_size|tgi_batch_current_size)$`, "value"),
 		tells("Servers: tokens per second", "Of prompts and of outputs, as each engine counts them.", tokenRate,
 			`(prompt|generation)_tokens(_total)?$`, "per_second"),
