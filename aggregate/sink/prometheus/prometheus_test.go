@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,6 +152,27 @@ func TestVictoriaMetrics(t *testing.T) {
 	}
 	if len(got) != numbers || numbers < 100 {
 		t.Errorf("%d values, want %d", len(got), numbers)
+	}
+}
+
+// VictoriaMetrics keeps the larger of two values that were written for the same series and time, whichever came first,
+// as docs/prometheus.md says.
+func TestSamplesAreNotReplaced(t *testing.T) {
+	server := victoriatest.Start(t, "")
+	db := open(t, Config{URL: server.URL + "/api/v1/write"})
+	for _, values := range [][]int64{{5, 3}, {3, 5}} {
+		name := fmt.Sprintf("order_%d_%d", values[0], values[1])
+		for _, value := range values {
+			row := sink.Row{Measurement: name, Time: time.Now().Truncate(time.Minute),
+				Fields: []sink.Field{{Key: "n", Kind: sink.KindInt, Int: value}}}
+			body, err := db.Append(nil, &row)
+			if err := errors.Join(err, db.Send(t.Context(), body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := server.Export(name + "_n"); len(got) != 1 || !slices.Equal(got[0].Values, []float64{5}) {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 
