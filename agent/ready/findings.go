@@ -76,6 +76,9 @@ func (f *findings) find(ctx context.Context, s *Stage) (preparation.Found, error
 	}
 	found, err := preparation.Find(ctx, s.Client, s.Assigned,
 		func() ([]workload.Line, error) { return workload.Lines(s.rows) })
+	if ctx.Err() != nil { // a cancelled preparation takes what it could not ask for something that is not there
+		return preparation.Found{}, context.Cause(ctx)
+	}
 	if err == nil {
 		f.put(s.run, key, found)
 	}

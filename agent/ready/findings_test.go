@@ -1,6 +1,10 @@
 package ready
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +95,36 @@ func TestSharedFindings(t *testing.T) {
 		if err != nil || err2 != nil || (a == b) != tt.same {
 			t.Errorf("%s: same %v, %v, %v", name, a == b, err, err2)
 		}
+	}
+}
+
+// cancelling is a server that cancels a preparation when it is first asked something, and then does not answer.
+type cancelling struct{ cancel context.CancelFunc }
+
+func (c *cancelling) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	c.cancel()
+	<-r.Context().Done()
+}
+
+// A preparation that was cancelled found nothing out: the next stage asks again.
+func TestCancelledPreparationIsNotRemembered(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(&cancelling{cancel: cancel})
+	defer server.Close()
+	e := enginetest.New(t, 0, 0)
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e)
+	stage.Target.Endpoints = []string{server.URL}
+	k := resourcesOf(Limits{})
+	a := enginetest.AssignOf(stage, 0)
+	if _, err := Prepare(ctx, a, k); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	key, err := findingOf(stage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, known := k.findings.get(a.GetRef().GetRunId(), key); known {
+		t.Errorf("found out %v", found.Preparation)
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 
 // Calls query a server before load is sent. They use the same connections, headers and secrets as requests, but are
 // neither timed nor retried. All block until the answer has arrived, the context ends or callTimeout has passed. Their
-// errors are *Error.
+// errors are *Error, except when ctx was cancelled, which says nothing about the server: they then wrap
+// context.Canceled.
 const (
 	callTimeout = 10 * time.Second
 	// callLimit is the longest answer. The token ids of a text of 100,000 tokens take less than a fifth of it.
@@ -81,13 +82,13 @@ func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, e
 	defer cancel()
 	response, err := c.pool.roundTrip(ctx, q, untimedUser{})
 	if err != nil {
-		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
+		return nil, nil, c.callEnded(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
 	}
 	defer response.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(response.Body, callLimit+1))
 	switch {
 	case err != nil:
-		return nil, nil, c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
+		return nil, nil, c.callEnded(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
 	case response.StatusCode != http.StatusOK:
 		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
 			fmt.Errorf("%s%s", c.refused(response), bodyExcerpt(data)))
@@ -132,6 +133,14 @@ func (untimedUser) gotConn(c *conn, _ bool) *requestIO {
 	c.startRequest(w)
 	c.endRequest(w)
 	return w
+}
+
+// callEnded returns why a call ended without an answer.
+func (c *Client) callEnded(q *outgoing, class spatev1.ErrorClass, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s %s: %w", q.method, q.url.Path, context.Canceled)
+	}
+	return c.callFailed(q, class, err)
 }
 
 // callFailed returns an error that names the call and why it failed.

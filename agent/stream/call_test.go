@@ -216,6 +216,12 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
 		t.Errorf("%v", err)
 	}
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	_, err = c.Models(cancelled, 0)
+	if _, ok := errors.AsType[*Error](err); ok || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
 	s.Close()
 	// A new client: the first one may have an idle connection that was opened after its context had ended.
 	_, err = newTestClient(t, Config{Endpoints: []string{s.URL}}).Models(t.Context(), 0)
