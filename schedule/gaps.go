@@ -2,7 +2,10 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
@@ -14,23 +17,55 @@ type gaps interface {
 	gap(i uint64) float64
 }
 
+// arrivalProcess is a way in which the arrivals of an open loop follow each other.
+type arrivalProcess struct {
+	// gaps returns the gaps of a load, nil for constant ones.
+	gaps func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error)
+	// shape returns 1 / the variance of the gaps in units of their mean, and 0 if they do not vary.
+	shape func(load *spatev1.LoadPoint) float64
+}
+
+// arrivalProcesses has the arrival processes, by the values of LoadPoint.arrival. To add one, add it here and to the values
+// that plan.proto allows.
+var arrivalProcesses = map[string]arrivalProcess{
+	"constant": {
+		gaps:  func(*spatev1.LoadPoint, draw.Sequence) (gaps, error) { return nil, nil },
+		shape: func(*spatev1.LoadPoint) float64 { return 0 },
+	},
+	"poisson": {
+		gaps:  func(_ *spatev1.LoadPoint, random draw.Sequence) (gaps, error) { return exponentialGaps{random}, nil },
+		shape: func(*spatev1.LoadPoint) float64 { return 1 },
+	},
+	"gamma": {
+		gaps: func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error) {
+			return newGammaGaps(load.GetBurstiness(), random)
+		},
+		shape: (*spatev1.LoadPoint).GetBurstiness,
+	},
+}
+
 // newGaps returns the gaps of a load's arrival process, nil for constant ones.
 func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 	if b := load.GetBurstiness(); load.GetArrival() != "gamma" && b != 0 && b != 1 {
 		return nil, fmt.Errorf("schedule: a burstiness of %v is for gamma arrivals, not for %q", b, load.GetArrival())
 	}
-	random := draw.New(seed, "arrivals")
-	switch load.GetArrival() {
-	case "constant":
-		return nil, nil
-	case "poisson":
-		return exponentialGaps{random}, nil
-	case "gamma":
-		return newGammaGaps(load.GetBurstiness(), random)
-	default:
-		return nil, fmt.Errorf("schedule: no arrival process is called %q: use poisson, constant or gamma",
-			load.GetArrival())
+	p, known := arrivalProcesses[load.GetArrival()]
+	if !known {
+		return nil, fmt.Errorf("schedule: unknown arrival process %q: use one of %s", load.GetArrival(),
+			strings.Join(slices.Sorted(maps.Keys(arrivalProcesses)), ", "))
 	}
+	return p.gaps(load, draw.New(seed, "arrivals"))
+}
+
+// GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is 1
+// for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or the
+// load has no arrival process. The number of arrivals in a long time has the index of dispersion 1 / shape.
+func GapShape(load *spatev1.LoadPoint) float64 {
+	p, known := arrivalProcesses[load.GetArrival()]
+	if !known {
+		return 0
+	}
+	return p.shape(load)
 }
 
 // exponentialGaps are the gaps of a Poisson process: gap i is -ln(1 - U_i), where U_i is number i of the sequence.

@@ -7,6 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/plans/content"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule"
 )
 
 // TrustToDate judges what was measured in a stage so far. It leaves out checks that need the end of the stage.
@@ -47,14 +48,7 @@ func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || content.PlaysSessions(stage.GetWorkload()) {
 		return nil
 	}
-	open := &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate}
-	switch load.GetArrival() {
-	case "poisson":
-		open.Shape = 1
-	case "gamma":
-		open.Shape = load.GetBurstiness()
-	}
-	return open
+	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: schedule.GapShape(load)}
 }
 
 // hiccup returns the window in which most frames were read together with the frame before, or nil if that cannot be

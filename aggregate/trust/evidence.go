@@ -50,8 +50,7 @@ type Closed struct {
 type Open struct {
 	// Asked and Achieved are the rates of the plan and of the stage, in requests per second.
 	Asked, Achieved float64
-	// Shape is the shape parameter of the gaps between arrivals: 1 for Poisson, the burstiness for gamma, 0 if the gaps
-	// are not random.
+	// Shape is the shape of the gaps between arrivals: 1 for Poisson, 0 if the gaps do not vary. See schedule.GapShape.
 	Shape float64
 }
 
