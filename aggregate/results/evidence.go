@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/content"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
@@ -19,7 +20,7 @@ func TrustToDate(m merge.Measured, rec *spatev1.StageRecord) trust.Trust {
 func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 	e := evidenceOf(s.Total.Measured(), rec)
 	e.Ended, e.Missing = rec.GetEnded(), r.Missing
-	e.Requests.NeverSent = r.Requests.NeverSent
+	e.NeverSent = r.Requests.NeverSent
 	if c := steadyConcurrency(rec.GetStage()); c != nil {
 		e.Closed = &trust.Closed{Concurrency: *c}
 	}
@@ -98,39 +99,14 @@ func thinks(w *spatev1.Workload) bool {
 func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 	c := m.Counters
 	cache := prefixCacheOf(c)
-	times := func(metric spatev1.Metric) *trust.Times {
-		d := m.Summary(metric)
-		if d == nil {
-			return nil
-		}
-		return &trust.Times{Count: d.Count, Mean: d.Mean, Std: d.Std, P50: d.P50, P95: d.P95, P99: d.P99}
+	e := trust.Evidence{
+		Counts: measure.CountsOf(c), ExactOutput: exactOutput(rec),
+		SharedShare: cache.SharedShare, CachedShare: cache.CachedShare,
 	}
-	return trust.Evidence{
-		Requests:       trust.Requests{Started: c.GetStarted(), Completed: c.GetCompleted(), Failed: c.GetFailed()},
-		SendDelay:      times(spatev1.Metric_METRIC_SEND_DELAY),
-		ReceiveLag:     times(spatev1.Metric_METRIC_RECEIVE_LAG),
-		TTFT:           times(spatev1.Metric_METRIC_TTFT),
-		TPOT:           times(spatev1.Metric_METRIC_TPOT),
-		ITL:            times(spatev1.Metric_METRIC_ITL),
-		E2E:            times(spatev1.Metric_METRIC_E2E),
-		StartGap:       times(spatev1.Metric_METRIC_START_GAP),
-		TokensPerFrame: times(spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME),
-		Streams: trust.Streams{
-			Frames: c.GetFrames(), CoalescedReads: c.GetCoalescedReads(), UnstampedFrames: c.GetUnstampedFrames(),
-			Whole: c.GetWholeAnswers(), InOneFrame: c.GetInOneFrame(), InOneRead: c.GetInOneRead(),
-			Undecided:    c.GetUndecided(),
-			OutputTokens: c.GetOutputTokens(), TokenFrames: c.GetTokenFrames(), TextBytes: c.GetTextBytes(),
-			HiddenReasoning: c.GetHiddenReasoningTokens(), HeadTokens: c.GetHeadTokens(),
-			WithHead: c.GetWithHeadTokens(),
-		},
-		Lengths: trust.Lengths{
-			ISLMissed: c.GetIslMissed(), ISLFar: c.GetIslFar(), ISLCompared: c.GetIslCompared(),
-			OSLMissed:    c.GetOslMissed(),
-			WithoutUsage: c.GetWithoutUsage(), Exact: exactOutput(rec),
-		},
-		SharedShare: cache.SharedShare,
-		CachedShare: cache.CachedShare,
+	for i := range m.Summaries {
+		e.Summaries[m.Summaries[i].Metric] = &m.Summaries[i].Summary
 	}
+	return e
 }
 
 // exactOutput returns whether all prepared agents asked for outputs of exact length, or nil if no agent has a

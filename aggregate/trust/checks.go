@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/spate-load/spate/measure"
 )
 
 // check is a check and its remedy.
@@ -79,10 +81,10 @@ func measured(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	none := 0.0
-	if e.Requests.Completed == 0 {
+	if e.Counts[measure.Completed] == 0 {
 		none = 1
 	}
-	return limits{}.held(none, "%d requests completed", e.Requests.Completed)
+	return limits{}.held(none, "%d requests completed", e.Counts[measure.Completed])
 }
 
 // completeness fails if the result lacks something, and says what.
@@ -99,36 +101,38 @@ func completeness(e Evidence) (Check, bool) {
 // errors fails if many requests failed: a server that fails requests has less to do, so the latencies of the others are
 // those of a lighter load.
 func errors(e Evidence) (Check, bool) {
-	ended := e.Requests.Completed + e.Requests.Failed
+	ended := e.Counts[measure.Completed] + e.Counts[measure.Failed]
 	if ended == 0 {
 		return unknown()
 	}
-	return errorLimits.held(share(e.Requests.Failed, ended), "%d of %d requests failed", e.Requests.Failed, ended)
+	failed := e.Counts[measure.Failed]
+	return errorLimits.held(share(failed, ended), "%d of %d requests failed", failed, ended)
 }
 
 // neverSent fails if many due arrivals were not sent: then the load was not the one in the plan.
 func neverSent(e Evidence) (Check, bool) {
-	if e.Requests.NeverSent == nil || !e.Ended {
+	if e.NeverSent == nil || !e.Ended {
 		return unknown()
 	}
-	never := *e.Requests.NeverSent
-	return neverSentLimits.held(share(never, never+e.Requests.Started), "%d requests were owed and never sent", never)
+	never := *e.NeverSent
+	part := share(never, never+e.Counts[measure.Started])
+	return neverSentLimits.held(part, "%d requests were due and never sent", never)
 }
 
 // sendDelay fails if agents send late, which changes the load. The budget is 5 % of the median TTFT, and at least 5 ms.
 // More than five times the budget is invalid. With few requests, p99 is only one or two of them. So that a single
 // hiccup of the machine does not decide, p95 is compared instead.
 func sendDelay(e Evidence) (Check, bool) {
-	if e.SendDelay == nil {
+	if e.Summaries[metricSendDelay] == nil {
 		return unknown()
 	}
 	budget := 5.0
-	if e.TTFT != nil {
-		budget = max(budget, 0.05*e.TTFT.P50)
+	if e.Summaries[metricTTFT] != nil {
+		budget = max(budget, 0.05*e.Summaries[metricTTFT].P50)
 	}
-	name, late := "p99", e.SendDelay.P99
-	if e.SendDelay.Count < fewRequests {
-		name, late = "p95", e.SendDelay.P95
+	name, late := "p99", e.Summaries[metricSendDelay].P99
+	if e.Summaries[metricSendDelay].Count < fewRequests {
+		name, late = "p95", e.Summaries[metricSendDelay].P95
 	}
 	return limits{budget, 5 * budget}.held(late, "send delay %s %.2f ms (budget %.2f ms)", name, late, budget)
 }
@@ -137,23 +141,24 @@ func sendDelay(e Evidence) (Check, bool) {
 // its limit. The budget is half the median gap between tokens, and at least 20 ms: above it, reads start to contain
 // several frames.
 func receiveLag(e Evidence) (Check, bool) {
-	if e.ReceiveLag == nil {
+	if e.Summaries[metricReceiveLag] == nil {
 		return unknown()
 	}
 	budget := 20.0
-	if e.ITL != nil {
-		budget = max(budget, e.ITL.P50/2)
+	if e.Summaries[metricITL] != nil {
+		budget = max(budget, e.Summaries[metricITL].P50/2)
 	}
-	return suspect(budget, e.ReceiveLag.P99, "receive lag p99 %.2f ms (budget %.2f ms)", e.ReceiveLag.P99, budget)
+	lag := e.Summaries[metricReceiveLag].P99
+	return suspect(budget, lag, "receive lag p99 %.2f ms (budget %.2f ms)", lag, budget)
 }
 
 // stamps fails if many frames lack the kernel's timestamp: they have the program's time, which is as late as the
 // program is.
 func stamps(e Evidence) (Check, bool) {
-	if e.Streams.Frames == 0 {
+	if e.Counts[measure.Frames] == 0 {
 		return unknown()
 	}
-	part := share(e.Streams.UnstampedFrames, e.Streams.Frames)
+	part := share(e.Counts[measure.UnstampedFrames], e.Counts[measure.Frames])
 	return suspect(stampLimit, part, "%.2f %% of the frames are timed by the program's clock", 100*part)
 }
 
@@ -161,20 +166,20 @@ func stamps(e Evidence) (Check, bool) {
 // worst second counts as a single hiccup if it has only a small part of all frames: then the check reports it, and the
 // rest of the stage decides.
 func coalescing(e Evidence) (Check, bool) {
-	if e.Streams.Frames == 0 {
+	if e.Counts[measure.Frames] == 0 {
 		return unknown()
 	}
-	together := max(e.Streams.CoalescedReads, e.withoutOwnRead())
-	part := share(together, e.Streams.Frames)
+	together := max(e.Counts[measure.CoalescedReads], e.withoutOwnRead())
+	part := share(together, e.Counts[measure.Frames])
 	h := e.Hiccup
 	if part <= stampLimit || h == nil || h.All == 0 {
 		return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
 	}
 	here := uint64(share(h.Here, h.All)*float64(together) + 0.5)
-	if share(here, e.Streams.Frames) > hiccupLimit {
+	if share(here, e.Counts[measure.Frames]) > hiccupLimit {
 		return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
 	}
-	rest := share(together-here, e.Streams.Frames)
+	rest := share(together-here, e.Counts[measure.Frames])
 	return suspect(stampLimit, rest,
 		"%.2f %% of the frames came in one read with the one before, beside %d in second %d alone",
 		100*rest, here, h.Second)
@@ -184,24 +189,25 @@ func coalescing(e Evidence) (Check, bool) {
 // ends a frame has one receive lag, so these are the frames in excess of the receive lags. withoutOwnRead returns 0 if
 // that is not known because no read is stamped.
 func (e *Evidence) withoutOwnRead() uint64 {
-	if e.ReceiveLag == nil {
+	if e.Summaries[metricReceiveLag] == nil {
 		return 0
 	}
-	known := e.Streams.UnstampedFrames + e.ReceiveLag.Count
-	return e.Streams.Frames - min(e.Streams.Frames, known)
+	known := e.Counts[measure.UnstampedFrames] + e.Summaries[metricReceiveLag].Count
+	return e.Counts[measure.Frames] - min(e.Counts[measure.Frames], known)
 }
 
 // identity fails if the sum of all gaps is not the time from the first to the last token of all requests: then
 // something was not counted.
 func identity(e Evidence) (Check, bool) {
-	if e.E2E == nil || e.TTFT == nil || e.E2E.Count != e.TTFT.Count {
+	e2e, ttft := e.Summaries[metricE2E], e.Summaries[metricTTFT]
+	if e2e == nil || ttft == nil || e2e.Count != ttft.Count {
 		return unknown() // some answers were not streams, and have no TTFT
 	}
 	gaps := 0.0
-	if e.ITL != nil {
-		gaps = e.ITL.sum()
+	if e.Summaries[metricITL] != nil {
+		gaps = sum(e.Summaries[metricITL])
 	}
-	off := math.Abs(e.E2E.sum()-e.TTFT.sum()-gaps) / max(e.E2E.sum(), 1e-9)
+	off := math.Abs(sum(e2e)-sum(ttft)-gaps) / max(sum(e2e), 1e-9)
 	const rounding = 1e-6
 	return limits{rounding, rounding}.held(off, "E2E and TTFT + gaps between tokens differ by %.1g of their sum", off)
 }
@@ -209,44 +215,47 @@ func identity(e Evidence) (Check, bool) {
 // streaming fails if many answers arrive all at once: they have no real TTFT and no gaps between tokens, whatever
 // numbers are printed.
 func streaming(e Evidence) (Check, bool) {
-	if e.Requests.Completed == 0 {
+	if e.Counts[measure.Completed] == 0 {
 		return unknown()
 	}
-	s, all := &e.Streams, e.Requests.Completed
-	part := min(1, share(s.Whole+s.InOneFrame+s.InOneRead, all))
-	switch max(s.Whole, s.InOneFrame, s.InOneRead) {
+	c, all := &e.Counts, e.Counts[measure.Completed]
+	part := min(1, share(c[measure.WholeAnswers]+c[measure.InOneFrame]+c[measure.InOneRead], all))
+	switch max(c[measure.WholeAnswers], c[measure.InOneFrame], c[measure.InOneRead]) {
 	case 0:
 		return streamingLimits.held(part, "every answer of several tokens came as a stream")
-	case s.Whole:
-		return streamingLimits.held(part, "%d of %d answers came as one body: the server does not stream", s.Whole, all)
-	case s.InOneFrame:
+	case c[measure.WholeAnswers]:
+		return streamingLimits.held(part, "%d of %d answers came as one body: the server does not stream",
+			c[measure.WholeAnswers], all)
+	case c[measure.InOneFrame]:
 		return streamingLimits.held(part,
-			"%d of %d answers of several tokens by usage came in 1 frame%s: the server does not stream token by token, "+
-				"or hides reasoning", s.InOneFrame, all, example(s, all))
+			"%d of %d answers of several tokens by usage came in 1 frame%s: the server does not stream token by "+
+				"token, or hides reasoning", c[measure.InOneFrame], all, example(c))
 	default:
 		return streamingLimits.held(part, "all tokens of %d of %d answers came in one write: they were held back",
-			s.InOneRead, all)
+			c[measure.InOneRead], all)
 	}
 }
 
 // example returns the mean number of tokens per answer, in words.
-func example(s *Streams, completed uint64) string {
-	return fmt.Sprintf(" (%.0f tokens on average)", share(s.OutputTokens, completed))
+func example(c *measure.Counts) string {
+	return fmt.Sprintf(" (%.0f tokens on average)", share(c[measure.OutputTokens], c[measure.Completed]))
 }
 
 // tokensPerFrame fails if frames carry many tokens, or if tokens are not streamed at all: TPOT is calculated from the
 // tokens by usage, and is then not the time between tokens of a stream.
 func tokensPerFrame(e Evidence) (Check, bool) {
-	if e.TokensPerFrame == nil || e.Lengths.WithoutUsage == e.Requests.Completed {
+	if e.Summaries[metricTokensPerFrame] == nil || e.Counts[measure.WithoutUsage] == e.Counts[measure.Completed] {
 		return unknown()
 	}
-	p50 := e.TokensPerFrame.P50
+	p50 := e.Summaries[metricTokensPerFrame].P50
 	words := fmt.Sprintf("%.1f tokens a frame", p50)
-	if p50 > frameLimits.suspect && e.Requests.Completed > 0 {
-		words = fmt.Sprintf("%.0f tokens by usage came in %.1f frames: the server does not stream token by token, or hides reasoning",
-			share(e.Streams.OutputTokens, e.Requests.Completed), share(e.Streams.TokenFrames, e.Requests.Completed))
-		if e.TPOT != nil && e.ITL != nil {
-			words += fmt.Sprintf("; TPOT %.2f ms where frames are %.2f ms apart", e.TPOT.P50, e.ITL.P50)
+	if p50 > frameLimits.suspect && e.Counts[measure.Completed] > 0 {
+		completed := e.Counts[measure.Completed]
+		words = fmt.Sprintf("%.0f tokens by usage came in %.1f frames: the server does not stream token by token, "+
+			"or hides reasoning", share(e.Counts[measure.OutputTokens], completed),
+			share(e.Counts[measure.TokenFrames], completed))
+		if tpot, itl := e.Summaries[metricTPOT], e.Summaries[metricITL]; tpot != nil && itl != nil {
+			words += fmt.Sprintf("; TPOT %.2f ms where frames are %.2f ms apart", tpot.P50, itl.P50)
 		}
 	}
 	return frameLimits.held(p50, "%s", words)
@@ -255,11 +264,11 @@ func tokensPerFrame(e Evidence) (Check, bool) {
 // hiddenTokens fails if many tokens were generated but not streamed: they are in no gap between tokens, but in the
 // divisor of TPOT.
 func hiddenTokens(e Evidence) (Check, bool) {
-	s := &e.Streams
-	if s.OutputTokens == 0 || e.Lengths.WithoutUsage > 0 {
+	c := &e.Counts
+	if c[measure.OutputTokens] == 0 || c[measure.WithoutUsage] > 0 {
 		return unknown()
 	}
-	reasoning, head := share(s.HiddenReasoning, s.OutputTokens), s.headShare()
+	reasoning, head := share(c[measure.HiddenReasoningTokens], c[measure.OutputTokens]), headShare(c)
 	if reasoning >= head {
 		return hiddenLimits.held(reasoning, "%.1f %% of the output tokens were reasoning that was not streamed",
 			100*reasoning)
@@ -270,25 +279,26 @@ func hiddenTokens(e Evidence) (Check, bool) {
 
 // headShare returns by how much the first token frames exceed the usual tokens per frame, as a share of all output
 // tokens, by running usage.
-func (s *Streams) headShare() float64 {
-	rest := float64(s.TokenFrames) - float64(s.WithHead)
-	if s.WithHead == 0 || rest <= 0 {
+func headShare(c *measure.Counts) float64 {
+	rest := float64(c[measure.TokenFrames]) - float64(c[measure.WithHeadTokens])
+	if c[measure.WithHeadTokens] == 0 || rest <= 0 {
 		return 0
 	}
-	usual := max(1, (float64(s.OutputTokens)-float64(s.HeadTokens))/rest)
-	return max(0, float64(s.HeadTokens)-usual*float64(s.WithHead)) / float64(s.OutputTokens)
+	usual := max(1, (float64(c[measure.OutputTokens])-float64(c[measure.HeadTokens]))/rest)
+	excess := float64(c[measure.HeadTokens]) - usual*float64(c[measure.WithHeadTokens])
+	return max(0, excess) / float64(c[measure.OutputTokens])
 }
 
 // text fails if there is too little text for the number of tokens. A token has about four bytes of text, and hardly any
 // text has fewer than 1.5 on average. Digits have one byte each, and an engine without a tokenizer sends no text at
 // all.
 func text(e Evidence) (Check, bool) {
-	s := &e.Streams
-	if s.OutputTokens == 0 || s.TextBytes == 0 || e.Lengths.WithoutUsage > 0 {
+	c := &e.Counts
+	if c[measure.OutputTokens] == 0 || c[measure.TextBytes] == 0 || c[measure.WithoutUsage] > 0 {
 		return unknown()
 	}
 	const least = 1.5 // bytes per token
-	bytes := share(s.TextBytes, s.OutputTokens)
+	bytes := share(c[measure.TextBytes], c[measure.OutputTokens])
 	return suspect(1-least/typicalBytes, 1-bytes/typicalBytes, "%.1f bytes of text a token", bytes)
 }
 
@@ -298,10 +308,10 @@ const typicalBytes = 4.0
 // undecided fails if it is often not known whether a frame carried a token: then a gap may be missing, or may be one
 // too many.
 func undecided(e Evidence) (Check, bool) {
-	if e.Requests.Completed == 0 {
+	if e.Counts[measure.Completed] == 0 {
 		return unknown()
 	}
-	part := share(e.Streams.Undecided, e.Requests.Completed)
+	part := share(e.Counts[measure.Undecided], e.Counts[measure.Completed])
 	return suspect(lengthLimit, part,
 		"in %.1f %% of the answers nothing tells which frames without text carried a token", 100*part)
 }
@@ -309,31 +319,33 @@ func undecided(e Evidence) (Check, bool) {
 // bunching fails if the median gap is far below the time per token: then frames arrive in bunches because a proxy or
 // the server holds them back, and gaps and TTFT show that delay.
 func bunching(e Evidence) (Check, bool) {
-	if e.ITL == nil || e.TPOT == nil {
+	itl, tpot := e.Summaries[metricITL], e.Summaries[metricTPOT]
+	if itl == nil || tpot == nil {
 		return unknown()
 	}
-	if e.TPOT.P50 <= 0 {
+	if tpot.P50 <= 0 {
 		return limits{}.held(1, "the median TPOT is 0: tokens came all at once")
 	}
 	const least = 0.1
-	return limits{1 - least, 1}.held(1-min(1, e.ITL.P50/e.TPOT.P50),
-		"median gap between frames %.3f ms at %.3f ms a token", e.ITL.P50, e.TPOT.P50)
+	return limits{1 - least, 1}.held(1-min(1, itl.P50/tpot.P50),
+		"median gap between frames %.3f ms at %.3f ms a token", itl.P50, tpot.P50)
 }
 
 // peak fails if the peak token throughput is impossible for an engine. Peak concurrency / mean TPOT is the rate at
 // which the streams can bring tokens, one token per TPOT each. More than ten times that rate is not the engine's doing.
 func peak(e Evidence) (Check, bool) {
-	if e.PeakTokens == nil || e.PeakConcurrency == nil || e.TPOT == nil || *e.PeakConcurrency == 0 || e.TPOT.Mean <= 0 {
+	tpot := e.Summaries[metricTPOT]
+	if e.PeakTokens == nil || e.PeakConcurrency == nil || tpot == nil || *e.PeakConcurrency == 0 || tpot.Mean <= 0 {
 		return unknown()
 	}
-	most := float64(*e.PeakConcurrency) * 1000 / e.TPOT.Mean
+	most := float64(*e.PeakConcurrency) * 1000 / tpot.Mean
 	return suspect(10, *e.PeakTokens/most, "a peak of %.0f tokens/s, where %d streams of %.2f ms a token bring %.0f",
-		*e.PeakTokens, *e.PeakConcurrency, e.TPOT.Mean, most)
+		*e.PeakTokens, *e.PeakConcurrency, tpot.Mean, most)
 }
 
 // concurrency fails if a closed loop never had all its requests in flight: then the load was not the one in the plan.
 func concurrency(e Evidence) (Check, bool) {
-	if e.Closed == nil || e.PeakConcurrency == nil || !e.Ended || e.Requests.Started < e.Closed.Concurrency {
+	if e.Closed == nil || e.PeakConcurrency == nil || !e.Ended || e.Counts[measure.Started] < e.Closed.Concurrency {
 		return unknown()
 	}
 	short := 1 - min(1, share(*e.PeakConcurrency, e.Closed.Concurrency))
@@ -345,13 +357,13 @@ func concurrency(e Evidence) (Check, bool) {
 // n arrivals whose gaps have the shape k, its relative standard deviation is 1/sqrt(n k). Four standard deviations are
 // allowed.
 func rate(e Evidence) (Check, bool) {
-	if e.Open == nil || !e.Ended || e.Requests.Started < 2 || len(e.Missing) > 0 {
+	if e.Open == nil || !e.Ended || e.Counts[measure.Started] < 2 || len(e.Missing) > 0 {
 		return unknown()
 	}
 	const least = 0.02
 	allowed := least
 	if e.Open.Shape > 0 {
-		allowed = max(least, 4/math.Sqrt(float64(e.Requests.Started)*e.Open.Shape))
+		allowed = max(least, 4/math.Sqrt(float64(e.Counts[measure.Started])*e.Open.Shape))
 	}
 	off := math.Abs(e.Open.Achieved/e.Open.Asked - 1)
 	return limits{allowed, 5 * allowed}.held(off, "%.4g requests/s were sent, asked for were %.4g", e.Open.Achieved,
@@ -365,7 +377,7 @@ const endpointPatience = 20
 // endpoints fails if one of several endpoints gets no requests: then the target is smaller than in the plan.
 func endpoints(e Evidence) (Check, bool) {
 	n := uint64(len(e.Endpoints))
-	if n < 2 || e.Requests.Started < endpointPatience*n {
+	if n < 2 || e.Counts[measure.Started] < endpointPatience*n {
 		return unknown()
 	}
 	idle := slices.DeleteFunc(slices.Clone(e.Endpoints), func(started uint64) bool { return started > 0 })
@@ -386,10 +398,11 @@ func starts(e Evidence) (Check, bool) {
 // isl fails if many prompts have another length than the one asked for: they are another workload. A difference of one
 // token, or of 1 %, does not count.
 func isl(e Evidence) (Check, bool) {
-	if e.Lengths.ISLCompared == 0 {
+	if e.Counts[measure.ISLCompared] == 0 {
 		return unknown()
 	}
-	far, missed := share(e.Lengths.ISLFar, e.Lengths.ISLCompared), share(e.Lengths.ISLMissed, e.Lengths.ISLCompared)
+	compared := e.Counts[measure.ISLCompared]
+	far, missed := share(e.Counts[measure.ISLFar], compared), share(e.Counts[measure.ISLMissed], compared)
 	return suspect(lengthLimit, far,
 		"%.1f %% of the prompts were off by more than 1 %% of the length asked, %.1f %% by a token or more",
 		100*far, 100*missed)
@@ -397,25 +410,25 @@ func isl(e Evidence) (Check, bool) {
 
 // osl fails if the server was asked for outputs of an exact length, and many have another: they are another workload.
 func osl(e Evidence) (Check, bool) {
-	if e.Requests.Completed == 0 || e.Lengths.Exact == nil || !*e.Lengths.Exact {
+	if e.Counts[measure.Completed] == 0 || e.ExactOutput == nil || !*e.ExactOutput {
 		return unknown()
 	}
-	part := share(e.Lengths.OSLMissed, e.Requests.Completed)
+	part := share(e.Counts[measure.OSLMissed], e.Counts[measure.Completed])
 	return suspect(lengthLimit, part, "%.1f %% of the outputs were not of the length asked", 100*part)
 }
 
 // usage fails if tokens are counted by the server for some requests and by frames for others: the sum is not
 // consistent.
 func usage(e Evidence) (Check, bool) {
-	if e.Requests.Completed == 0 {
+	if e.Counts[measure.Completed] == 0 {
 		return unknown()
 	}
-	without := share(e.Lengths.WithoutUsage, e.Requests.Completed)
+	without := share(e.Counts[measure.WithoutUsage], e.Counts[measure.Completed])
 	if without == 1 {
 		return suspect(0.5, 0, "output tokens are counted in frames: the server tells no usage")
 	}
 	return suspect(0, without, "%d of %d requests had no usage: their tokens are counted in frames",
-		e.Lengths.WithoutUsage, e.Requests.Completed)
+		e.Counts[measure.WithoutUsage], e.Counts[measure.Completed])
 }
 
 // prefixCache fails if the server's cache has prompts that the plan meant to be new: they are then cheaper than they

@@ -1,23 +1,24 @@
 package trust
 
+import (
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
 // Evidence is what a verdict is based on. Pointers are nil if the value is not known.
 type Evidence struct {
-	// Requests are the measured requests.
-	Requests Requests
-	// SendDelay, ReceiveLag, TTFT, TPOT, ITL and E2E are in milliseconds. Each read of token frames that has the
-	// kernel's timestamp has one receive lag.
-	SendDelay, ReceiveLag, TTFT, TPOT, ITL, E2E *Times
-	// StartGap is the time between starts of one agent, in milliseconds.
-	StartGap *Times
-	// TokensPerFrame has one value per request.
-	TokensPerFrame *Times
-	// Streams counts frames, and how answers arrived.
-	Streams Streams
+	// Counts are the counters of the stage.
+	Counts measure.Counts
+	// Summaries summarize the metrics of the stage. Nil: no values.
+	Summaries [measure.Count]*histogram.Summary
+	// NeverSent is the number of requests that were due and never sent. Nil: not known.
+	NeverSent *uint64
+	// ExactOutput is true if the server was asked for outputs of exact length. Nil: not known.
+	ExactOutput *bool
 	// Hiccup is the second in which most frames were read together with the frame before. Nil: not known, for example
 	// while a stage is in progress.
 	Hiccup *Hiccup
-	// Lengths compares requested lengths with actual ones.
-	Lengths Lengths
 	// SharedShare is the share of the prompts' tokens that the workload repeats. CachedShare is the share that the
 	// server took from its cache.
 	SharedShare, CachedShare *float64
@@ -54,50 +55,6 @@ type Open struct {
 	Shape float64
 }
 
-// Requests counts measured requests.
-type Requests struct {
-	// Started, Completed and Failed are counts.
-	Started, Completed, Failed uint64
-	// NeverSent is the number of requests that were due and never sent. Nil: not known.
-	NeverSent *uint64
-}
-
-// Times summarize a distribution, in milliseconds or in the unit of its values.
-type Times struct {
-	// Count is the number of values.
-	Count uint64
-	// Mean and Std are exact.
-	Mean, Std float64
-	// P50, P95 and P99 are percentiles of the merged histogram.
-	P50, P95, P99 float64
-}
-
-// sum returns the sum of the values.
-func (t *Times) sum() float64 { return t.Mean * float64(t.Count) }
-
-// Streams counts frames, and how completed answers arrived.
-type Streams struct {
-	// Frames is the number of frames that may carry a token, including those of failed requests.
-	Frames uint64
-	// CoalescedReads is the number of reads that held more than one of these frames.
-	CoalescedReads uint64
-	// UnstampedFrames is the number of frames timed by the program's clock.
-	UnstampedFrames uint64
-	// Whole is the number of answers that arrived as one body. InOneFrame and InOneRead count streams of several tokens
-	// or frames that arrived in one frame or in one read.
-	Whole, InOneFrame, InOneRead uint64
-	// Undecided is the number of answers with frames of which it is not known whether they carried a token.
-	Undecided uint64
-	// OutputTokens are the output tokens of completed requests. TokenFrames are the frames that carried them.
-	OutputTokens, TokenFrames uint64
-	// TextBytes are the bytes of text in these frames.
-	TextBytes uint64
-	// HiddenReasoning are output tokens of reasoning that was not streamed, by usage.
-	HiddenReasoning uint64
-	// HeadTokens are the tokens in the first token frames of WithHead requests, by running usage.
-	HeadTokens, WithHead uint64
-}
-
 // Hiccup is the second in which most frames were read together with the frame before.
 type Hiccup struct {
 	// Second of the stage, from 0.
@@ -106,20 +63,20 @@ type Hiccup struct {
 	Here, All uint64
 }
 
-// Lengths counts completed requests.
-type Lengths struct {
-	// ISLMissed counts prompts whose length, by the server's usage, is not the one asked for. ISLFar counts those that
-	// differ by more than 1 % and by more than a token.
-	ISLMissed, ISLFar uint64
-	// ISLCompared counts prompts of which both lengths are known.
-	ISLCompared uint64
-	// OSLMissed counts outputs whose length is not the one asked for.
-	OSLMissed uint64
-	// WithoutUsage counts requests without usage from the server.
-	WithoutUsage uint64
-	// Exact is true if the server was asked for outputs of exact length. Nil: not known.
-	Exact *bool
-}
+// Metrics that checks use.
+const (
+	metricSendDelay      = spatev1.Metric_METRIC_SEND_DELAY
+	metricReceiveLag     = spatev1.Metric_METRIC_RECEIVE_LAG
+	metricTTFT           = spatev1.Metric_METRIC_TTFT
+	metricTPOT           = spatev1.Metric_METRIC_TPOT
+	metricITL            = spatev1.Metric_METRIC_ITL
+	metricE2E            = spatev1.Metric_METRIC_E2E
+	metricStartGap       = spatev1.Metric_METRIC_START_GAP
+	metricTokensPerFrame = spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME
+)
+
+// sum returns the sum of the values of a metric.
+func sum(s *histogram.Summary) float64 { return s.Mean * float64(s.Count) }
 
 // share returns part / whole, or 0 if whole is 0.
 func share(part, whole uint64) float64 {

@@ -1,6 +1,10 @@
 package trust
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/spate-load/spate/measure"
+)
 
 // notes returns what is worth knowing about the load but is no reason to doubt the numbers.
 func notes(e Evidence) []string {
@@ -20,11 +24,12 @@ const waves = 2
 // The burst at the start of a stage bunches the starts, too; with ten requests per slot, its effect is below the limit.
 func lockStep(e Evidence) string {
 	const fewest, rounds = 8, 4
-	if e.Closed == nil || !e.Ended || e.StartGap == nil || e.StartGap.Mean <= 0 || e.Closed.Concurrency < fewest ||
-		e.Requests.Started < rounds*e.Closed.Concurrency {
+	gap := e.Summaries[metricStartGap]
+	if e.Closed == nil || !e.Ended || gap == nil || gap.Mean <= 0 || e.Closed.Concurrency < fewest ||
+		e.Counts[measure.Started] < rounds*e.Closed.Concurrency {
 		return ""
 	}
-	variation := e.StartGap.Std / e.StartGap.Mean
+	variation := gap.Std / gap.Mean
 	if variation <= waves {
 		return ""
 	}

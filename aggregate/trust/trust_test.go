@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"pgregory.net/rapid"
 )
 
@@ -15,22 +18,23 @@ func ptr[T any](v T) *T { return &v }
 // sound returns the evidence of a flawless stage, for which every check can be made.
 func sound() Evidence {
 	return Evidence{
-		Requests:   Requests{Started: 1000, Completed: 1000, NeverSent: ptr(uint64(0))},
-		SendDelay:  &Times{Count: 1000, Mean: 0.2, P50: 0.1, P99: 1},
-		ReceiveLag: &Times{Count: 100_000, Mean: 0.1, P50: 0.1, P99: 2},
-		TTFT:       &Times{Count: 1000, Mean: 50, P50: 50, P99: 80},
-		TPOT:       &Times{Count: 1000, Mean: 10, P50: 10, P99: 12},
-		ITL:        &Times{Count: 99_000, Mean: 10, P50: 10, P99: 20},
-		E2E:        &Times{Count: 1000, Mean: 50 + 99*10, P50: 1040, P99: 1100},
-		StartGap:   &Times{Count: 999, Mean: 5, Std: 6, P50: 4, P99: 20},
-
-		TokensPerFrame: &Times{Count: 1000, Mean: 1, P50: 1, P99: 1},
-		Streams: Streams{
-			Frames: 100_000, OutputTokens: 100_000, TokenFrames: 100_000, TextBytes: 420_000, HeadTokens: 1000,
-			WithHead: 1000,
+		NeverSent: ptr(uint64(0)), ExactOutput: ptr(true),
+		Counts: measure.Counts{
+			measure.Started: 1000, measure.Completed: 1000, measure.ISLCompared: 1000,
+			measure.Frames: 100_000, measure.OutputTokens: 100_000, measure.TokenFrames: 100_000,
+			measure.TextBytes: 420_000, measure.HeadTokens: 1000, measure.WithHeadTokens: 1000,
+		},
+		Summaries: [measure.Count]*histogram.Summary{
+			metricSendDelay:      {Count: 1000, Mean: 0.2, P50: 0.1, P99: 1},
+			metricReceiveLag:     {Count: 100_000, Mean: 0.1, P50: 0.1, P99: 2},
+			metricTTFT:           {Count: 1000, Mean: 50, P50: 50, P99: 80},
+			metricTPOT:           {Count: 1000, Mean: 10, P50: 10, P99: 12},
+			metricITL:            {Count: 99_000, Mean: 10, P50: 10, P99: 20},
+			metricE2E:            {Count: 1000, Mean: 50 + 99*10, P50: 1040, P99: 1100},
+			metricStartGap:       {Count: 999, Mean: 5, Std: 6, P50: 4, P99: 20},
+			metricTokensPerFrame: {Count: 1000, Mean: 1, P50: 1, P99: 1},
 		},
 		Hiccup: &Hiccup{}, Open: &Open{Asked: 20, Achieved: 20.5, Shape: 1}, PeakTokens: ptr(9_500.0),
-		Lengths:     Lengths{Exact: ptr(true), ISLCompared: 1000},
 		SharedShare: ptr(0.3), CachedShare: ptr(0.25),
 		Ended:  true,
 		Closed: &Closed{Concurrency: 100}, PeakConcurrency: ptr(uint64(100)),
@@ -56,67 +60,69 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 		want  Verdict
 		words string
 	}{
-		"nothing completed": {func(e *Evidence) { e.Requests = Requests{Started: 5} }, "measured", Invalid,
+		"nothing completed": {func(e *Evidence) { e.Counts[measure.Completed] = 0 }, "measured", Invalid,
 			"0 requests completed"},
 		"an agent was lost": {func(e *Evidence) { e.Missing = []string{"agent b lost", "no totals"} },
 			"completeness", Suspect, "agent b lost; no totals"},
-		"2 % failed": {func(e *Evidence) { e.Requests.Completed, e.Requests.Failed = 980, 20 }, "errors",
+		"2 % failed": {func(e *Evidence) { e.Counts[measure.Completed], e.Counts[measure.Failed] = 980, 20 }, "errors",
 			Suspect, "20 of 1000 requests failed"},
-		"GPUStack's 486 of 1000": {func(e *Evidence) { e.Requests.Completed, e.Requests.Failed = 514, 486 }, "errors",
+		"GPUStack's 486 of 1000": {func(e *Evidence) { e.Counts[measure.Completed], e.Counts[measure.Failed] = 514, 486 }, "errors",
 			Invalid, "486 of 1000"},
-		"owed": {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect,
-			"10 requests were owed"},
-		"half was owed": {func(e *Evidence) { e.Requests.NeverSent = ptr(uint64(1000)) }, "never_sent",
+		"owed": {func(e *Evidence) { e.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect,
+			"10 requests were due and never sent"},
+		"half was owed": {func(e *Evidence) { e.NeverSent = ptr(uint64(1000)) }, "never_sent",
 			Invalid, ""},
-		"late sends": {func(e *Evidence) { e.SendDelay.P99 = 6 }, "send_delay", Suspect,
+		"late sends": {func(e *Evidence) { e.Summaries[metricSendDelay].P99 = 6 }, "send_delay", Suspect,
 			"6.00 ms (budget 5.00 ms)"},
-		"many late of few": {func(e *Evidence) { *e.SendDelay = Times{Count: 40, P50: 0.1, P95: 6, P99: 6} },
+		"many late of few": {func(e *Evidence) {
+			e.Summaries[metricSendDelay] = &histogram.Summary{Count: 40, P50: 0.1, P95: 6, P99: 6}
+		},
 			"send_delay", Suspect, "p95 6.00 ms (budget 5.00 ms)"},
-		"very late sends": {func(e *Evidence) { e.SendDelay.P99 = 26 }, "send_delay", Invalid, ""},
-		"late reads":      {func(e *Evidence) { e.ReceiveLag.P99 = 21 }, "receive_lag", Suspect, "21.00 ms"},
-		"no stamps": {func(e *Evidence) { e.Streams.UnstampedFrames = 100_000 }, "stamps", Suspect,
+		"very late sends": {func(e *Evidence) { e.Summaries[metricSendDelay].P99 = 26 }, "send_delay", Invalid, ""},
+		"late reads":      {func(e *Evidence) { e.Summaries[metricReceiveLag].P99 = 21 }, "receive_lag", Suspect, "21.00 ms"},
+		"no stamps": {func(e *Evidence) { e.Counts[measure.UnstampedFrames] = 100_000 }, "stamps", Suspect,
 			"100.00 %"},
 		"several frames in a read": {func(e *Evidence) {
-			e.Streams.CoalescedReads, e.Hiccup = 200, &Hiccup{Here: 20, All: 200}
+			e.Counts[measure.CoalescedReads], e.Hiccup = 200, &Hiccup{Here: 20, All: 200}
 		}, "coalescing", Suspect, "0.18 %"},
 		"a hiccup, and more": {func(e *Evidence) {
-			e.Streams.CoalescedReads, e.Hiccup = 400, &Hiccup{Second: 3, Here: 200, All: 400}
+			e.Counts[measure.CoalescedReads], e.Hiccup = 400, &Hiccup{Second: 3, Here: 200, All: 400}
 		}, "coalescing", Suspect,
 			"0.20 % of the frames came in one read with the one before, beside 200 in second 3 alone"},
 		"a hiccup that is no small one": {func(e *Evidence) {
-			e.Streams.CoalescedReads, e.Hiccup = 1200, &Hiccup{Here: 1200, All: 1200}
+			e.Counts[measure.CoalescedReads], e.Hiccup = 1200, &Hiccup{Here: 1200, All: 1200}
 		}, "coalescing", Suspect, "1.20 %"},
 		"the same where few frames are stamped": {func(e *Evidence) {
-			e.Streams.UnstampedFrames, e.Streams.CoalescedReads, e.ReceiveLag.Count, e.Hiccup = 50, 50, 99_000, nil
+			e.Counts[measure.UnstampedFrames], e.Counts[measure.CoalescedReads], e.Summaries[metricReceiveLag].Count, e.Hiccup = 50, 50, 99_000, nil
 		}, "coalescing", Suspect, "0.95 %"},
-		"JSON where a stream was asked for": {func(e *Evidence) { e.Streams.Whole = 1000 }, "streaming", Invalid,
+		"JSON where a stream was asked for": {func(e *Evidence) { e.Counts[measure.WholeAnswers] = 1000 }, "streaming", Invalid,
 			"1000 of 1000 answers came as one body: the server does not stream"},
 		"200 tokens in one frame": {func(e *Evidence) {
-			e.Streams.InOneFrame, e.Streams.OutputTokens = 1000, 200_000
+			e.Counts[measure.InOneFrame], e.Counts[measure.OutputTokens] = 1000, 200_000
 		}, "streaming", Invalid, "came in 1 frame (200 tokens on average): the server does not stream token by token"},
-		"all tokens in one write": {func(e *Evidence) { e.Streams.InOneRead = 1000 }, "streaming", Invalid,
+		"all tokens in one write": {func(e *Evidence) { e.Counts[measure.InOneRead] = 1000 }, "streaming", Invalid,
 			"came in one write"},
-		"a few answers at once": {func(e *Evidence) { e.Streams.InOneRead = 20 }, "streaming", Suspect, "20 of 1000"},
+		"a few answers at once": {func(e *Evidence) { e.Counts[measure.InOneRead] = 20 }, "streaming", Suspect, "20 of 1000"},
 		"two frames of 200 tokens": {func(e *Evidence) {
-			e.TokensPerFrame.P50, e.Streams.OutputTokens, e.Streams.TokenFrames = 100, 200_000, 2000
+			e.Summaries[metricTokensPerFrame].P50, e.Counts[measure.OutputTokens], e.Counts[measure.TokenFrames] = 100, 200_000, 2000
 		}, "tokens_per_frame", Invalid,
 			"200 tokens by usage came in 2.0 frames: the server does not stream token by token, or hides reasoning; TPOT 10.00 ms where frames are 10.00 ms apart"},
-		"an interval of 16 tokens": {func(e *Evidence) { e.TokensPerFrame.P50 = 16 }, "tokens_per_frame",
+		"an interval of 16 tokens": {func(e *Evidence) { e.Summaries[metricTokensPerFrame].P50 = 16 }, "tokens_per_frame",
 			Suspect, ""},
-		"reasoning that is not streamed": {func(e *Evidence) { e.Streams.HiddenReasoning = 50_000 }, "hidden_tokens",
+		"reasoning that is not streamed": {func(e *Evidence) { e.Counts[measure.HiddenReasoningTokens] = 50_000 }, "hidden_tokens",
 			Invalid, "50.0 % of the output tokens were reasoning that was not streamed"},
 		"tokens before the first frame": {func(e *Evidence) {
-			e.Streams.OutputTokens, e.Streams.HeadTokens = 120_000,
+			e.Counts[measure.OutputTokens], e.Counts[measure.HeadTokens] = 120_000,
 				21_000
 		}, "hidden_tokens", Invalid, "16.7 % of the output tokens came before the first frame"},
-		"too little text": {func(e *Evidence) { e.Streams.TextBytes = 100_000 }, "text", Suspect,
+		"too little text": {func(e *Evidence) { e.Counts[measure.TextBytes] = 100_000 }, "text", Suspect,
 			"1.0 bytes of text a token"},
-		"frames that nobody can tell": {func(e *Evidence) { e.Streams.Undecided = 30 }, "undecided",
+		"frames that nobody can tell": {func(e *Evidence) { e.Counts[measure.Undecided] = 30 }, "undecided",
 			Suspect, "3.0 %"},
-		"TPOT of nothing": {func(e *Evidence) { e.TPOT.P50 = 0 }, "bunching", Invalid,
+		"TPOT of nothing": {func(e *Evidence) { e.Summaries[metricTPOT].P50 = 0 }, "bunching", Invalid,
 			"the median TPOT is 0"},
 		"a peak beyond the wire": {func(e *Evidence) {
-			e.PeakTokens, e.TPOT.Mean, e.PeakConcurrency = ptr(20_132_659.2), 15.12, ptr(uint64(512))
+			e.PeakTokens, e.Summaries[metricTPOT].Mean, e.PeakConcurrency = ptr(20_132_659.2), 15.12, ptr(uint64(512))
 		}, "peak", Suspect, "a peak of 20132659 tokens/s, where 512 streams of 15.12 ms a token bring 33862"},
 		"another rate": {func(e *Evidence) { e.Open.Achieved = 23.3 }, "rate", Suspect,
 			"23.3 requests/s were sent, asked for were 20"},
@@ -124,18 +130,18 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 			Suspect, ""},
 		"half of the rate": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 10} }, "rate",
 			Invalid, ""},
-		"a gap was not counted": {func(e *Evidence) { e.ITL.Count-- }, "identity", Invalid, "differ"},
-		"a proxy that buffers": {func(e *Evidence) { e.ITL.P50 = 0.05 }, "bunching", Suspect,
+		"a gap was not counted": {func(e *Evidence) { e.Summaries[metricITL].Count-- }, "identity", Invalid, "differ"},
+		"a proxy that buffers": {func(e *Evidence) { e.Summaries[metricITL].P50 = 0.05 }, "bunching", Suspect,
 			"0.050 ms at 10.000 ms a token"},
 		"too few in flight": {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect,
 			"at most 90"},
 		"an idle endpoint": {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints",
 			Suspect, "1 of 2"},
 		"agents that began apart": {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
-		"other prompts": {func(e *Evidence) { e.Lengths.ISLMissed, e.Lengths.ISLFar = 30, 20 }, "isl",
+		"other prompts": {func(e *Evidence) { e.Counts[measure.ISLMissed], e.Counts[measure.ISLFar] = 30, 20 }, "isl",
 			Suspect, "2.0 % of the prompts were off by more than 1 % of the length asked, 3.0 % by a token or more"},
-		"other outputs": {func(e *Evidence) { e.Lengths.OSLMissed = 20 }, "osl", Suspect, "2.0 %"},
-		"usage of some": {func(e *Evidence) { e.Lengths.WithoutUsage = 1 }, "usage", Suspect, "1 of 1000"},
+		"other outputs": {func(e *Evidence) { e.Counts[measure.OSLMissed] = 20 }, "osl", Suspect, "2.0 %"},
+		"usage of some": {func(e *Evidence) { e.Counts[measure.WithoutUsage] = 1 }, "usage", Suspect, "1 of 1000"},
 		"a cache that knows us": {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache",
 			Suspect, "90.0 %"},
 	} {
@@ -166,15 +172,15 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 func TestNoFalseAlarms(t *testing.T) {
 	for name, change := range map[string]func(*Evidence){
 		"15 of 5,704 frames in one hiccup": func(e *Evidence) {
-			e.Streams.Frames, e.Streams.CoalescedReads, e.ReceiveLag.Count, e.Hiccup = 5704, 3, 5689,
+			e.Counts[measure.Frames], e.Counts[measure.CoalescedReads], e.Summaries[metricReceiveLag].Count, e.Hiccup = 5704, 3, 5689,
 				&Hiccup{Second: 7, Here: 14, All: 15}
 		},
-		"a stream interval of 8":    func(e *Evidence) { e.TokensPerFrame.P50, e.Streams.TokenFrames = 7.7, 12_987 },
-		"prompts off by a token":    func(e *Evidence) { e.Lengths.ISLMissed = 1000 },
+		"a stream interval of 8":    func(e *Evidence) { e.Summaries[metricTokensPerFrame].P50, e.Counts[measure.TokenFrames] = 7.7, 12_987 },
+		"prompts off by a token":    func(e *Evidence) { e.Counts[measure.ISLMissed] = 1000 },
 		"a Poisson sample of 1,000": func(e *Evidence) { e.Open.Achieved = 22 },
 		"speculative decoding": func(e *Evidence) {
-			e.Streams.HeadTokens, e.Streams.TokenFrames,
-				e.TokensPerFrame.P50 = 3000, 33_333, 3
+			e.Counts[measure.HeadTokens], e.Counts[measure.TokenFrames],
+				e.Summaries[metricTokensPerFrame].P50 = 3000, 33_333, 3
 		},
 		"a peak in bursts of chance": func(e *Evidence) { e.PeakTokens = ptr(20_000.0) },
 	} {
@@ -189,19 +195,19 @@ func TestNoFalseAlarms(t *testing.T) {
 // A closed loop whose requests start together gets a note, but stays valid.
 func TestWavesAreTold(t *testing.T) {
 	e := sound()
-	e.StartGap.Std = 56
+	e.Summaries[metricStartGap].Std = 56
 	got := Judge(e)
 	if got.Verdict != Valid || len(got.Notes) != 1 ||
 		!strings.Contains(got.Notes[0], "started in waves (variation of the gaps between starts 11.2") {
 		t.Errorf("%s, %q", got.Verdict, got.Notes)
 	}
 	for name, change := range map[string]func(*Evidence){
-		"at random": func(e *Evidence) { e.StartGap.Std = 6 }, "another load": func(e *Evidence) { e.Closed = nil },
+		"at random": func(e *Evidence) { e.Summaries[metricStartGap].Std = 6 }, "another load": func(e *Evidence) { e.Closed = nil },
 		"few slots":  func(e *Evidence) { e.Closed.Concurrency = 4 },
-		"few rounds": func(e *Evidence) { e.Requests.Started = 300 },
+		"few rounds": func(e *Evidence) { e.Counts[measure.Started] = 300 },
 	} {
 		e := sound()
-		e.StartGap.Std = 56
+		e.Summaries[metricStartGap].Std = 56
 		if change(&e); len(Judge(e).Notes) != 0 {
 			t.Errorf("%s: %q", name, Judge(e).Notes)
 		}
@@ -211,11 +217,11 @@ func TestWavesAreTold(t *testing.T) {
 // Failures of the server do not make the measurement invalid.
 func TestUnmeasured(t *testing.T) {
 	e := sound()
-	e.Requests.Completed, e.Requests.Failed = 500, 500
+	e.Counts[measure.Completed], e.Counts[measure.Failed] = 500, 500
 	if got := Judge(e); got.Verdict != Invalid || got.Unmeasured() != "" {
 		t.Errorf("%s: %q", got.Verdict, got.Unmeasured())
 	}
-	e.SendDelay.P99 = 500
+	e.Summaries[metricSendDelay].P99 = 500
 	if got := Judge(e).Unmeasured(); got != "send delay p99 500.00 ms (budget 5.00 ms)" {
 		t.Errorf("%q", got)
 	}
@@ -226,7 +232,7 @@ func TestWhatIsNotKnownIsNotChecked(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	e := sound()
-	e.Lengths.WithoutUsage, e.Lengths.ISLCompared, e.TTFT = e.Requests.Completed, 0, nil
+	e.Counts[measure.WithoutUsage], e.Counts[measure.ISLCompared], e.Summaries[metricTTFT] = e.Counts[measure.Completed], 0, nil
 	for _, c := range Judge(e).Checks {
 		if c.Name == "isl" || c.Name == "identity" {
 			t.Errorf("%s was checked: %s", c.Name, c.Words)
@@ -240,7 +246,7 @@ func TestWhatIsNotKnownIsNotChecked(t *testing.T) {
 // If the time per token is so short that a gap divided by it is infinite, the check can still be encoded.
 func TestBunchingAtNoTimeAToken(t *testing.T) {
 	e := sound()
-	e.ITL.P50, e.TPOT.P50 = 2048, 1e-305
+	e.Summaries[metricITL].P50, e.Summaries[metricTPOT].P50 = 2048, 1e-305
 	if got := Judge(e); got.Verdict != Valid {
 		t.Errorf("%s: %q", got.Verdict, got.Reasons())
 	} else if _, err := json.Marshal(got); err != nil {
@@ -251,7 +257,7 @@ func TestBunchingAtNoTimeAToken(t *testing.T) {
 // One late request of forty counts as a hiccup: the others decide.
 func TestOneLateRequestOfFewIsAHiccup(t *testing.T) {
 	e := sound()
-	*e.SendDelay = Times{Count: 40, P50: 0.1, P95: 1, P99: 500}
+	e.Summaries[metricSendDelay] = &histogram.Summary{Count: 40, P50: 0.1, P95: 1, P99: 500}
 	if got := Judge(e); got.Verdict != Valid {
 		t.Errorf("%s: %q", got.Verdict, got.Reasons())
 	}
@@ -260,26 +266,22 @@ func TestOneLateRequestOfFewIsAHiccup(t *testing.T) {
 // The verdict is that of the worst check, each failed check is a reason, and the result can be encoded as JSON, for any
 // evidence.
 func TestVerdictIsThatOfTheWorstCheck(t *testing.T) {
-	times := rapid.Custom(func(t *rapid.T) *Times {
-		n := rapid.Uint64Range(1, 1e6).Draw(t, "count")
+	summaries := rapid.Custom(func(t *rapid.T) *histogram.Summary {
 		v := rapid.Float64Range(0, 1e7)
-		return &Times{n, v.Draw(t, "mean"), v.Draw(t, "std"), v.Draw(t, "p50"), v.Draw(t, "p95"), v.Draw(t, "p99")}
+		return &histogram.Summary{
+			Count: rapid.Uint64Range(1, 1e6).Draw(t, "count"), Mean: v.Draw(t, "mean"), Std: v.Draw(t, "std"),
+			P50: v.Draw(t, "p50"), P95: v.Draw(t, "p95"), P99: v.Draw(t, "p99"),
+		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64Range(0, 1e6)
 		e := sound()
-		e.Requests = Requests{n.Draw(t, "started"), n.Draw(t, "completed"), n.Draw(t, "failed"),
-			ptr(n.Draw(t, "never"))}
-		e.SendDelay, e.ITL, e.TPOT, e.TTFT, e.E2E = times.Draw(t, "delay"), times.Draw(t, "itl"), times.Draw(t, "tpot"),
-			times.Draw(t, "ttft"), times.Draw(t, "e2e")
-		e.Streams = Streams{
-			Frames: n.Draw(t, "frames"), CoalescedReads: n.Draw(t, "coalesced"),
-			UnstampedFrames: n.Draw(t, "unstamped"), Whole: n.Draw(t, "whole"),
-			InOneFrame: n.Draw(t, "one frame"), InOneRead: n.Draw(t, "one read"), Undecided: n.Draw(t, "undecided"),
-			OutputTokens: n.Draw(t, "tokens"),
-			TokenFrames:  n.Draw(t, "token frames"), TextBytes: n.Draw(t, "text"), HiddenReasoning: n.Draw(t, "hidden"),
-			HeadTokens: n.Draw(t, "head"),
-			WithHead:   n.Draw(t, "with head"),
+		e.NeverSent = ptr(n.Draw(t, "never"))
+		for _, c := range measure.Counters() {
+			e.Counts[c] = n.Draw(t, c.String())
+		}
+		for _, m := range []spatev1.Metric{metricSendDelay, metricITL, metricTPOT, metricTTFT, metricE2E} {
+			e.Summaries[m] = summaries.Draw(t, measure.Of(m).Name)
 		}
 		e.Hiccup = &Hiccup{Here: n.Draw(t, "here"), All: n.Draw(t, "all")}
 		e.Open = &Open{Asked: rapid.Float64Range(1e-6, 1e7).Draw(t, "asked"),
