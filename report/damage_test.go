@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // damaged is a run directory whose ledger is damaged again and again.

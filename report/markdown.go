@@ -107,9 +107,9 @@ func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\r", " ", "\n", " ", "<", "&lt;").Replace(s)
 }
 
-// stageName returns the name of a stage in tables.
+// stageName returns the name of a stage in tables. People count stages from 1, as messages do.
 func stageName(s results.StageResult) string {
-	return fmt.Sprintf("%d: %s, %s, %s", s.Index, s.Target, s.Workload, s.Load)
+	return fmt.Sprintf("%d: %s, %s, %s", s.Index+1, s.Target, s.Workload, s.Load)
 }
 
 // writeStages writes the requests and the throughput of each stage.

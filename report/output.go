@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
 )
 
 // writeRates compares the rates of open loops with those of the plan, over the time in which requests started, and over

@@ -28,8 +28,8 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	writeRates(&b, []results.StageResult{open})
 	writeReasoning(&b, []results.StageResult{open})
 	for _, row := range []string{
-		"| 0: t, w, 8 req/s poisson | 8.00 | 8.00 | 7.90 | 158.00 | 25.00 | 7.10 | 28.20 |",
-		"| 0: t, w, 8 req/s poisson | 20.00 / 30.00 | n/a | 220.00 / 230.00 (1) | 200.00 / 210.00 | 100 | 25.00 | 10 |",
+		"| 1: t, w, 8 req/s poisson | 8.00 | 8.00 | 7.90 | 158.00 | 25.00 | 7.10 | 28.20 |",
+		"| 1: t, w, 8 req/s poisson | 20.00 / 30.00 | n/a | 220.00 / 230.00 (1) | 200.00 / 210.00 | 100 | 25.00 | 10 |",
 	} {
 		if !strings.Contains(b.String(), row) {
 			t.Errorf("no %s in\n%s", row, b.String())

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
 )
 
 // contributionHeaders are the headers of a region's numbers.

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -46,7 +46,7 @@ const lostLine = "agent b (25 % of the load) lost: seconds 1 to 4 are missing, t
 
 func TestReportOfSeveralRegions(t *testing.T) {
 	files := written(t, distributedDir(t))
-	const stage = "| 0: Dynamo 3P1D, 100:4, concurrency 1 | "
+	const stage = "| 1: Dynamo 3P1D, 100:4, concurrency 1 | "
 	for _, want := range []string{
 		"> - stage 1: " + lostLine + "\n",
 		"- The coordinator was started anew while the run went on: 2 times\n",
@@ -141,7 +141,7 @@ func TestStartOfSeveralAgents(t *testing.T) {
 		}
 	}
 	got := written(t, runDir(t, "", inOrder))["report.md"]
-	if want := "## Start\n\n| Stage | Last agent's start - first agent's (ms) | First | Last |\n|:-:|:-:|:-:|:-:|\n| 0: Dynamo 3P1D, 100:4, concurrency 1 | 0.00 ± 0.16 | a | a |\n"; !strings.Contains(got, want) {
+	if want := "## Start\n\n| Stage | Last agent's start - first agent's (ms) | First | Last |\n|:-:|:-:|:-:|:-:|\n| 1: Dynamo 3P1D, 100:4, concurrency 1 | 0.00 ± 0.16 | a | a |\n"; !strings.Contains(got, want) {
 		t.Errorf("no %q in\n%s", want, got)
 	}
 	summary := &agentSummary{}

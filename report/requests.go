@@ -10,10 +10,10 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 

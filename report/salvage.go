@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
 )
 
 // SalvageDir is the name of the directory, in a run directory, that Salvage writes to.

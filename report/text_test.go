@@ -159,8 +159,8 @@ func TestMarkdown(t *testing.T) {
 		"## Dynamo 3P1D (ISL:OSL=100:4)\n\n| Concurrency | Request Throughput (req/s) | Output Token Throughput (tok/s) | " +
 			"Mean E2E Latency (ms) | P99 E2E Latency (ms) | Mean TTFT (ms) | P99 TTFT (ms) | Mean TPOT (ms) | P99 TPOT (ms) |\n|:-:|",
 		"\n! concurrency 1: SUSPECT: 1 of 40 requests failed (http_429: 1)",
-		"| 0: Dynamo 3P1D, 100:4, concurrency 1 | http_429 | 1 | slow \\| down please |",
-		"| 0: Dynamo 3P1D, 100:4, concurrency 1 | 100 | 100.00 | 0 | 4 | 4.00 | 0 | usage |",
+		"| 1: Dynamo 3P1D, 100:4, concurrency 1 | http_429 | 1 | slow \\| down please |",
+		"| 1: Dynamo 3P1D, 100:4, concurrency 1 | 100 | 100.00 | 0 | 4 | 4.00 | 0 | usage |",
 		"| a | eu | host-a | v1 | 2 | 40 | 0 | 0.25 ms early ± 0.08 ms |  |",
 	} {
 		if !strings.Contains(got, want) {

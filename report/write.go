@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
-	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 

@@ -18,9 +18,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"go.uber.org/goleak"
 
-	"github.com/spate-load/spate/histogram"
-	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
