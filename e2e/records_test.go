@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/rundir"
 )

@@ -36,7 +36,7 @@ type ending struct {
 	id string
 	*spatev1.RunEnded
 	result  *results.Result // nil: the results are not here
-	unbegun bool              // it ended while it waited for other runs
+	unbegun bool            // it ended while it waited for other runs
 }
 
 // summaryEnding returns the ending of a run that a coordinator lists.

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
