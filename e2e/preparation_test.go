@@ -109,7 +109,7 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 				wantLengths, wantTemplate)
 		}
 	}
-	if want := "of the prompts were not of the length asked"; !strings.Contains(r.Stdout.String(), want) {
+	if want := "of the prompts did not have the requested length"; !strings.Contains(r.Stdout.String(), want) {
 		t.Errorf("nothing says %q", want)
 	}
 }

@@ -66,7 +66,7 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 	}
 	r.mustSend(0, 15)
 	if got := r.text("report.md"); got != follower.text("report.md") ||
-		!strings.Contains(got, "The coordinator was started anew while the run went on: once") {
+		!strings.Contains(got, "The coordinator was restarted during the run: once") {
 		t.Errorf("report.md\n%s\nof who followed\n%s", got, follower.text("report.md"))
 	}
 	if out := c.spate("follow", "behind"); out.Exit() != 0 {

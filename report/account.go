@@ -28,8 +28,8 @@ func writeAccounts(b *strings.Builder, stages []results.StageResult) {
 	if len(parts) == 0 {
 		return
 	}
-	b.WriteString("\n## Client minus server\n\nWhat clients measured beside the servers' own histograms of the same requests, in ms. Of a percentile these tell the bucket " +
-		"that it lies in.\n\n")
+	b.WriteString("\n## Client minus server\n\nWhat clients measured beside the servers' own histograms of the same requests, in ms. Of a percentile, the servers' histograms show only the bucket " +
+		"that contains it.\n\n")
 	if len(rows) > 0 {
 		writeRows(b, []string{
 			"Stage", "Latency", "Client mean", "Server mean", "Difference", "Client P50", "Server P50", "Client P99",

@@ -39,7 +39,7 @@ var columns = []struct{ name, meaning string }{
 	{"output_tokens", "Output tokens seen"},
 	{"usage", "The server's usage counted the tokens"},
 	{"token_frames", "Frames that carried a token"},
-	{"reasoning_tokens", "Output tokens that were reasoning; null: not told, or none"},
+	{"reasoning_tokens", "Output tokens that were reasoning; null: not reported, or none"},
 	{"text_bytes", "Bytes of text of the output, as JSON writes it"},
 	{"error_class", "How it failed, by the names of `errors` in results.json (`http_429`); null: it did not"},
 	{"http_status", "HTTP status of the answer; null: there was none"},
@@ -48,13 +48,13 @@ var columns = []struct{ name, meaning string }{
 	{"body_hash", "FNV-1a of the request body, 16 hexadecimal digits, so that two runs' requests can be compared"},
 	{"finish_reason", "What the server gave; null: nothing"},
 	{"turn", "Turn of the session, from 0"},
-	{"cached_tokens", "Prompt tokens that the server took from its prefix cache; null: its usage does not tell"},
+	{"cached_tokens", "Prompt tokens that the server took from its prefix cache; null: not reported"},
 	{"shared_tokens", "Prompt tokens that an earlier request began with too, by the workload's own account"},
 }
 
 // rowUnits describes the units of the numbers in a row.
 const rowUnits = "Columns that end in _ns: nanoseconds since the start of the row's stage (connect_ns, dns_ns, tcp_ns, tls_ns and itl_ns: " +
-	"nanoseconds). Lengths: tokens. Null: not known, or it did not come to that."
+	"nanoseconds). Lengths: tokens. Null: not known, or not reached."
 
 // rowStage describes the stage that rows refer to by its index.
 type rowStage struct {

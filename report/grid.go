@@ -208,7 +208,7 @@ func conclusion(s results.SearchResult) string {
 	}
 	line += "; " + stages(uint64(s.Probes))
 	if !s.Converged {
-		line += ", not as close as was asked for"
+		line += ", not as close as requested"
 	}
 	return line
 }
@@ -259,11 +259,11 @@ func noteOf(s results.StageResult, o *once) string {
 		notes = append(notes, fmt.Sprintf("%d of %d requests were cut off", s.Requests.Cancelled, s.Requests.Started))
 	}
 	if missed := worst(s.ISL.MissedShare); missed > 0 {
-		notes = append(notes, mark(s, "isl")+fmt.Sprintf("%.1f %% of the prompts were not of the length asked",
+		notes = append(notes, mark(s, "isl")+fmt.Sprintf("%.1f %% of the prompts did not have the requested length",
 			100*missed))
 	}
 	if missed := worst(s.OSL.MissedShare); missed > 0 {
-		notes = append(notes, mark(s, "osl")+fmt.Sprintf("%.1f %% of the outputs were not of the length asked%s",
+		notes = append(notes, mark(s, "osl")+fmt.Sprintf("%.1f %% of the outputs did not have the requested length%s",
 			100*missed, unforced(s)))
 	}
 	if never := s.Requests.NeverSent; never != nil && *never > 0 {
@@ -290,7 +290,7 @@ func worst(missed *float64) float64 {
 func unforced(s results.StageResult) string {
 	for _, p := range s.Preparations {
 		if !p.ExactOutput {
-			return ", which the server was not asked to enforce"
+			return ", which requests did not enforce"
 		}
 	}
 	return ""

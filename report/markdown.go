@@ -52,7 +52,7 @@ func writeHead(b *strings.Builder, run results.RunResult) {
 	fmt.Fprintf(b, "- Outcome: %s\n", text(run.Outcome))
 	fmt.Fprintf(b, "- Stages planned: %d, agents: %d\n", run.StagesPlanned, len(run.Agents))
 	if run.Restarts > 0 {
-		fmt.Fprintf(b, "- The coordinator was started anew while the run went on: %s\n", times(run.Restarts))
+		fmt.Fprintf(b, "- The coordinator was restarted during the run: %s\n", times(run.Restarts))
 	}
 	fmt.Fprintf(b, "- Version: %s\n", cmp.Or(run.Version, unknown))
 }

@@ -49,7 +49,7 @@ func TestReportOfSeveralRegions(t *testing.T) {
 	const stage = "| 1: Dynamo 3P1D, 100:4, concurrency 1 | "
 	for _, want := range []string{
 		"> - stage 1: " + lostLine + "\n",
-		"- The coordinator was started anew while the run went on: 2 times\n",
+		"- The coordinator was restarted during the run: 2 times\n",
 		"\n! concurrency 1: PARTIAL: " + lostLine +
 			"; 6 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
 		"## Regions\n\n| Stage | Region | Agents | Completed | Failed | Cut off | req/s |",
@@ -121,7 +121,7 @@ func TestReportOfOneMachine(t *testing.T) {
 	if err := writeMarkdown(&b, &results.Result{Stages: []results.StageResult{stage}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, section := range []string{"## Regions", "## Connections", "## Observers", "## Start", "started anew"} {
+	for _, section := range []string{"## Regions", "## Connections", "## Observers", "## Start", "was restarted"} {
 		if strings.Contains(b.String(), section) {
 			t.Errorf("%s in\n%s", section, b.String())
 		}

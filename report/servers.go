@@ -82,15 +82,15 @@ func quantileCell(q *servermetrics.ServerQuantile, format func(*float64) string)
 func serverTrouble(s servermetrics.ServerResult) string {
 	switch {
 	case s.Asked == 0:
-		return s.URL + " was not asked: no agent read it, or it was lost; the run's notes say more"
+		return s.URL + " was not read: no agent could reach it, or its agent was lost; the run's notes say more"
 	case s.Restarted:
 		return s.URL + " was started again during the stage: what it had counted before is lost"
 	case s.Failed > 0:
 		return fmt.Sprintf("%s did not answer %d of %d times", s.URL, s.Failed, s.Asked)
 	case s.ValuesLeftOut > 0:
-		return fmt.Sprintf("%s has more series than are taken: %d values were left out; name fewer in server_metrics.names", s.URL, s.ValuesLeftOut)
+		return fmt.Sprintf("%s has too many series: %d values were dropped; name fewer in server_metrics.names", s.URL, s.ValuesLeftOut)
 	case len(s.Metrics) == 0:
-		return s.URL + " has none of the metrics that were asked for: name others in server_metrics.names"
+		return s.URL + " has none of the requested metrics: name others in server_metrics.names"
 	}
 	return ""
 }

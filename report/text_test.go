@@ -224,8 +224,8 @@ t, w
   42.5 #2   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  100
   1-10-50   n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
 trace x10 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
-! trace: 25.0 % of the outputs were not of the length asked, which the server
-  was not asked to enforce
+! trace: 25.0 % of the outputs did not have the requested length, which requests
+  did not enforce
 search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 does not
 (p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s, to 95 %; 3 stages
 `

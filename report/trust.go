@@ -105,7 +105,7 @@ func writeTrust(b *strings.Builder, stages []results.StageResult) {
 		writeList(b, remedies(stages))
 	}
 	if notes := loadNotes(stages); len(notes) > 0 {
-		b.WriteString("\nGood to know:\n\n")
+		b.WriteString("\nNotes on the load:\n\n")
 		writeList(b, notes)
 	}
 }

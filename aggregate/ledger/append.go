@@ -147,7 +147,7 @@ func sameSnapshot(a, b []byte) bool {
 func entryOf(s *spatev1.Snapshot) (entry, error) {
 	name := s.GetKey()
 	if name.GetAgent() == "" || strings.ContainsRune(name.GetAgent(), 0) {
-		return entry{}, fmt.Errorf("agent name %q cannot be a key", name.GetAgent())
+		return entry{}, fmt.Errorf("agent name %q is empty or contains NUL", name.GetAgent())
 	}
 	value, err := deterministic.MarshalAppend(make([]byte, 0, proto.Size(s)+sealSize), s) // with room for the checksum
 	if err != nil {

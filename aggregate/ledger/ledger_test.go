@@ -279,7 +279,7 @@ func TestFilesThatAreNoLedger(t *testing.T) {
 			k := keeperOf(tx)
 			return errors.Join(k.put(metaBucket, definitionsKey,
 				binary.BigEndian.AppendUint32(nil, measure.Definitions+1)), k.close())
-		}), fmt.Sprintf("measured by definitions %d, and this one goes by %d", measure.Definitions+1,
+		}), fmt.Sprintf("measured by definitions %d, and this program uses %d", measure.Definitions+1,
 			measure.Definitions)},
 	} {
 		t.Run(name, func(t *testing.T) {

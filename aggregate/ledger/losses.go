@@ -158,7 +158,7 @@ func (c *catalogue) losses() []string {
 		out = append(out, fmt.Sprintf("%d of its events", c.events))
 	}
 	for _, stage := range c.missingStages() {
-		out = append(out, fmt.Sprintf("the record of stage %d, without which its snapshots say nothing", stage+1))
+		out = append(out, fmt.Sprintf("the record of stage %d, without which its snapshots have no meaning", stage+1))
 	}
 	if c.deep {
 		out = append(out, c.snapshotsLost()...)

@@ -157,7 +157,7 @@ func (w *walk) tree(id uint64, from, to []byte, depth int) {
 		return
 	}
 	if depth == deepestTree {
-		w.fault("page %d lies too deep", id)
+		w.fault("page %d is too deep in the tree", id)
 		return
 	}
 	elements, err := elementsOf(page)
@@ -165,7 +165,7 @@ func (w *walk) tree(id uint64, from, to []byte, depth int) {
 		w.fault("page %d: %v", id, err)
 	}
 	if from != nil && (len(elements) == 0 || !bytes.Equal(elements[0].key, from)) {
-		w.fault("page %d begins with another key than the page above says", id)
+		w.fault("page %d starts with another key than its parent page has", id)
 	}
 	for i, e := range elements {
 		next := to

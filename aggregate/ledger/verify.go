@@ -100,7 +100,7 @@ func (r *finding) wrong(w *walk) (wrong []string) {
 		switch found, broken := r.found[bucket], r.broken[bucket]; {
 		case !w.wanted(bucket):
 		case !known:
-			add("it does not tell how many %s it has", kindOf(bucket))
+			add("it lacks the number of %s it has", kindOf(bucket))
 		case broken > 0:
 			add("of %d %s %d are damaged", noted.records, kindOf(bucket), broken)
 		case found.records != noted.records:
@@ -141,7 +141,7 @@ func kindOf(bucket string) string {
 // inspectVersion returns an error that says what to do, if the ledger's layout has another version.
 func inspectVersion(value []byte) error {
 	if len(value) != 4 {
-		return fmt.Errorf("%w: its version %x is none", ErrForeign, value)
+		return fmt.Errorf("%w: %x is not a version", ErrForeign, value)
 	}
 	switch version := binary.BigEndian.Uint32(value); {
 	case version < ledgerVersion:
@@ -158,10 +158,10 @@ func inspectVersion(value []byte) error {
 // program's.
 func inspectDefinitions(value []byte) error {
 	if len(value) != 4 {
-		return fmt.Errorf("%w: its definitions %x are none", ErrForeign, value)
+		return fmt.Errorf("%w: %x is not a version of definitions", ErrForeign, value)
 	}
 	if d := binary.BigEndian.Uint32(value); d != measure.Definitions {
-		return fmt.Errorf("%w: its numbers were measured by definitions %d, and this one goes by %d (docs/versions.md): use the version that wrote it",
+		return fmt.Errorf("%w: its numbers were measured by definitions %d, and this program uses %d (docs/versions.md): use the version that wrote it",
 			ErrForeign, d, measure.Definitions)
 	}
 	return nil

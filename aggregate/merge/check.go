@@ -107,13 +107,13 @@ func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 	case s.FirstWindow != nil && s.GetFirstWindow() > s.GetWindow():
 		return fmt.Errorf("the first window, %d, is behind the last, %d", s.GetFirstWindow(), s.GetWindow())
 	case s.GetDroppedRecords() > measure.MaxWindowCount:
-		return fmt.Errorf("%d request rows left out", s.GetDroppedRecords())
+		return fmt.Errorf("%d request rows dropped", s.GetDroppedRecords())
 	case s.GetDroppedRecords() > 0 && !keepsRows:
-		return fmt.Errorf("%d request rows left out, and the run keeps none", s.GetDroppedRecords())
+		return fmt.Errorf("%d request rows dropped, but the run keeps none", s.GetDroppedRecords())
 	case len(s.GetBegunItems()) > maxLists:
 		return fmt.Errorf("%d lists of items, more than %d", len(s.GetBegunItems()), maxLists)
 	case slices.ContainsFunc(s.GetBegunItems(), func(n uint64) bool { return n > measure.MaxTotal }):
-		return fmt.Errorf("more than %d items begun", measure.MaxTotal)
+		return fmt.Errorf("more than %d items started", measure.MaxTotal)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func checkError(e *spatev1.ErrorCount) error {
 	case !isKnown || e.GetClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED:
 		return fmt.Errorf("error class %d is not known", e.GetClass())
 	case isStatus && (e.GetHttpStatus() < measure.MinStatus || e.GetHttpStatus() > measure.MaxStatus):
-		return fmt.Errorf("HTTP status %d cannot be", e.GetHttpStatus())
+		return fmt.Errorf("HTTP status %d is out of range", e.GetHttpStatus())
 	case !isStatus && e.GetHttpStatus() != 0:
 		return fmt.Errorf("error %s with HTTP status %d", measure.ErrorName(e.GetClass(), 0), e.GetHttpStatus())
 	case e.GetCount() == 0 || e.GetCount() > measure.MaxWindowCount:

@@ -23,7 +23,7 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 		`agent "z" takes no part`:         func(s *spatev1.Snapshot) { s.Key.Agent = "z" },
 		"as process 1, not as 2":          func(s *spatev1.Snapshot) { s.Key.Incarnation = 2 },
 		"first window, 8, is behind":      func(s *spatev1.Snapshot) { s.FirstWindow = ptr(uint32(8)) },
-		"request rows left out":           func(s *spatev1.Snapshot) { s.DroppedRecords = 1 << 43 },
+		"request rows dropped":           func(s *spatev1.Snapshot) { s.DroppedRecords = 1 << 43 },
 		"65537 lists of items, more than": func(s *spatev1.Snapshot) { s.BegunItems = make([]uint64, 1<<16+1) },
 		"bytes, more than 16777216": func(s *spatev1.Snapshot) {
 			s.Records = append(s.Records, &spatev1.RequestRecord{Error: strings.Repeat("x", MaxSnapshotBytes)})
@@ -36,7 +36,7 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 		"2 failed requests, but 1":     func(s *spatev1.Snapshot) { s.Series[1].Counters.Failed = 2 },
 		"error class 77":               func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Class = 77 },
 		"error class 0":                func(s *spatev1.Snapshot) { s.Series[1].Errors[0].Class = 0 },
-		"HTTP status 7 cannot be":      func(s *spatev1.Snapshot) { s.Series[1].Errors[0].HttpStatus = 7 },
+		"HTTP status 7 is out of range":      func(s *spatev1.Snapshot) { s.Series[1].Errors[0].HttpStatus = 7 },
 		"error tls with HTTP status 429": func(s *spatev1.Snapshot) {
 			s.Series[1].Errors[0].Class = spatev1.ErrorClass_ERROR_CLASS_TLS
 		},

@@ -21,7 +21,7 @@ func (a *Agent) snapshotsMissing() string {
 	case a.snapshots < want:
 		return fmt.Sprintf("lacks %d of its %d snapshots", want-a.snapshots, want)
 	case a.snapshots > want:
-		return fmt.Sprintf("has %d snapshots, but its totals tell of %d", a.snapshots, want)
+		return fmt.Sprintf("has %d snapshots, but its totals say %d", a.snapshots, want)
 	case a.last-a.first+1 != want || a.last != a.closing:
 		return fmt.Sprintf("has %d snapshots numbered %d to %d, closed by %d: there is a gap", want, a.first,
 			a.last, a.closing)

@@ -175,7 +175,7 @@ func (s *Stage) AddChecked(c Checked) error {
 	snapshot := c.snapshot
 	key := AgentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
 	if !s.takesPart(key) || snapshot.GetStageIndex() != s.index || snapshot.GetWindow() > measure.MaxWindow {
-		return fmt.Errorf("merge %s into stage %d: it is no part of it", ledger.KeyText(snapshot.GetKey()), s.index+1)
+		return fmt.Errorf("merge %s into stage %d: the snapshot does not belong to it", ledger.KeyText(snapshot.GetKey()), s.index+1)
 	}
 	if err := s.merge(key, snapshot, c.decoded); err != nil {
 		return fmt.Errorf("merge %s into stage %d: %w", ledger.KeyText(snapshot.GetKey()), s.index+1, err)

@@ -18,7 +18,7 @@ func (s sums) missing(rec *spatev1.StageRecord) []string {
 	case rec.GetStartTime() == nil:
 		add("the stage never started")
 	case !rec.GetEnded():
-		add("the stage did not end: the coordinator died or is still at it")
+		add("the stage did not end: the coordinator died or is still working on it")
 	}
 	if rec.GetStopped() {
 		add("the stage was stopped before its end")

@@ -80,7 +80,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		}, "agent a lacks 1 of its 5 snapshots"},
 		"too many snapshots": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			return append(all, fixture.SnapshotOf(0, "a", 1, 10))
-		}, "agent a has 6 snapshots, but its totals tell of 5"},
+		}, "agent a has 6 snapshots, but its totals say 5"},
 		"a gap made up for": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			return append(without(all, 7), fixture.SnapshotOf(0, "a", 1, 10))
 		}, "agent a has 5 snapshots numbered 5 to 10, closed by 9: there is a gap"},
@@ -135,10 +135,10 @@ func TestWhatARunLacks(t *testing.T) {
 	}{
 		"nothing": {func(*spatev1.RunRecord) {}, ""},
 		"its end": {func(r *spatev1.RunRecord) { r.Outcome = 0 }, "has not ended"},
-		"stages":  {func(r *spatev1.RunRecord) { r.Stages = 3 }, "2 of 3 stages did not begin"},
+		"stages":  {func(r *spatev1.RunRecord) { r.Stages = 3 }, "2 of 3 stages did not start"},
 		"stages of a search": {func(r *spatev1.RunRecord) {
 			r.Stages, r.Outcome, r.EndTime, r.PlanYaml = 3, 0, nil, []byte("loads: [{search: {keep: {}}}]")
-		}, "up to 2 of 3 stages did not begin"},
+		}, "up to 2 of 3 stages did not start"},
 		"was stopped": {func(r *spatev1.RunRecord) { r.Outcome = spatev1.Outcome_OUTCOME_STOPPED },
 			"the run was stopped"},
 		"a dead agent": {func(r *spatev1.RunRecord) {

@@ -119,7 +119,7 @@ func runMissing(run *spatev1.RunRecord, stages []StageResult) []string {
 		if boundOnly(run) {
 			most = "up to "
 		}
-		missing = append(missing, fmt.Sprintf("%s%d of %d stages did not begin", most, absent, run.GetStages()))
+		missing = append(missing, fmt.Sprintf("%s%d of %d stages did not start", most, absent, run.GetStages()))
 	}
 	for _, s := range stages {
 		for _, reason := range s.Missing {
@@ -157,7 +157,7 @@ func notEnded(run *spatev1.RunRecord) string {
 	if len(run.GetDamage()) > 0 {
 		return "how the run ended is not known"
 	}
-	return "the run has not ended: the coordinator died or is still at it"
+	return "the run has not ended: the coordinator died or is still working on it"
 }
 
 // withReason appends a reason, if there is one.

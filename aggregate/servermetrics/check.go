@@ -71,7 +71,7 @@ func withinStage(ns int64) bool {
 // checkServerAccount checks the series of an account.
 func checkServerAccount(a *spatev1.ServerAccount) error {
 	if len(a.GetCounters()) > servermetrics.MaxCounters || len(a.GetHistograms()) > servermetrics.MaxHistograms {
-		return fmt.Errorf("%d counters and %d histograms: at most %d and %d are taken",
+		return fmt.Errorf("%d counters and %d histograms: at most %d and %d are allowed",
 			len(a.GetCounters()), len(a.GetHistograms()), servermetrics.MaxCounters, servermetrics.MaxHistograms)
 	}
 	seen := map[serverKey]bool{}

@@ -133,7 +133,7 @@ func TestServerAccountOfOtherRequests(t *testing.T) {
 		{"a server that was not read", []*spatev1.ServerAccount{vllmAccount(160)}, 320, false,
 			"counted 160 of the 320 requests measured: others served the rest"},
 		{"started again", []*spatev1.ServerAccount{{Restarted: true, Histograms: vllmAccount(100).GetHistograms()}},
-			320, false, "a server was started again"},
+			320, false, "a server was restarted"},
 		{"prefill and decode apart", []*spatev1.ServerAccount{vllmAccount(320), vllmAccount(320)}, 330, false,
 			"counted 640 requests, and this stage sent 330"},
 		{"two replicas", []*spatev1.ServerAccount{vllmAccount(120), vllmAccount(200)}, 320, true, ""},

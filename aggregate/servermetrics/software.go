@@ -155,7 +155,7 @@ func (s accountSum) of(kind software, c Client) side {
 func (d side) judge(c Client) (why, note string) {
 	switch {
 	case d.counted < c.Measured && d.restarted:
-		return fmt.Sprintf("a server was started again: its counters have %d of the %d requests measured", d.counted,
+		return fmt.Sprintf("a server was restarted: its counters have %d of the %d requests measured", d.counted,
 			c.Measured), ""
 	case d.counted < c.Measured:
 		return fmt.Sprintf("the servers that were read counted %d of the %d requests measured: others served the rest, or did not answer when they "+

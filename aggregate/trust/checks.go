@@ -21,31 +21,31 @@ var checks = []check{
 	{"measured", measured, "See the errors: the target, the model or the API key may be wrong."},
 	{"completeness", completeness,
 		"Run the stage again; on_agent_loss: reassign keeps the load whole when an agent is lost."},
-	{"errors", errors, "Lower the load, or mend what the errors say: latencies of the rest are those of a lighter load."},
+	{"errors", errors, "Lower the load, or fix what the errors report: the other requests had a lighter load."},
 	{"never_sent", neverSent, "Give the run more agents or cores, or a lower rate."},
 	{"send_delay", sendDelay,
 		"Give the run more agents or cores, keep other work off them (or run as root, for real-time scheduling), or lower the load."},
 	{"receive_lag", receiveLag, "Give the run more agents or cores: they are near what they can read."},
-	{"stamps", stamps, "Run the agents on Linux, where the kernel stamps what comes, or keep them far from busy."},
+	{"stamps", stamps, "Run the agents on Linux, where the kernel timestamps received data, or keep them far from busy."},
 	{"coalescing", coalescing,
-		"See whether a proxy or the server bundles frames; else give the run more agents or cores."},
+		"Check whether a proxy or the server bundles frames; otherwise give the run more agents or cores."},
 	{"identity", identity, "Please report this: the sums must agree whatever the server does."},
 	{"streaming", streaming, "Have the server stream: a proxy, its API or a parser of reasoning or tools may hold answers back."},
 	{"tokens_per_frame", tokensPerFrame,
-		"Have the server send a frame for a token or two; else use E2E and throughput alone."},
+		"Have the server send a frame for every token or two; otherwise use only E2E and throughput."},
 	{"hidden_tokens", hiddenTokens,
-		"Have the server stream its reasoning, or switch it off: TTFT and TPOT do not see hidden tokens."},
-	{"text", text, "See whether the server counts tokens in its usage that it does not stream."},
-	{"undecided", undecided, "Ask for running usage (running_usage: always) if the server knows it."},
-	{"bunching", bunching, "See what bundles frames between the engine and here: a proxy's buffer, compression, Nagle."},
-	{"peak", peak, "Do not use the peak: see whether tokens came in bursts that no stream can make."},
-	{"concurrency", concurrency, "See whether agents or the server limit connections."},
+		"Have the server stream its reasoning, or switch reasoning off: TTFT and TPOT do not see hidden tokens."},
+	{"text", text, "Check whether the server counts tokens in its usage that it does not stream."},
+	{"undecided", undecided, "Request running usage (running_usage: always) if the server supports it."},
+	{"bunching", bunching, "Check what bundles frames on the way from the engine: a proxy's buffer, compression, Nagle."},
+	{"peak", peak, "Do not use the peak: check whether tokens came in bursts that no stream can produce."},
+	{"concurrency", concurrency, "Check whether agents or the server limit connections."},
 	{"rate", rate, "Give the stage more requests, or the run more agents if they are late."},
-	{"endpoints", endpoints, "See the plan's balance and whether the endpoint is there."},
-	{"starts", starts, "Look after the agents' clocks and their network to the coordinator."},
-	{"isl", isl, "Let tokenizer be server, usage or file:PATH, so that prompts get their exact length."},
-	{"osl", osl, "See whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
-	{"usage", usage, "See why some answers came without usage: several servers behind one name?"},
+	{"endpoints", endpoints, "Check the plan's balance, and whether the endpoint is running."},
+	{"starts", starts, "Check the agents' clocks and their network to the coordinator."},
+	{"isl", isl, "Set tokenizer to server, usage or file:PATH, so that prompts get their exact length."},
+	{"osl", osl, "Check whether the server honours ignore_eos and min_tokens, or set exact_output: never."},
+	{"usage", usage, "Find out why some answers had no usage: several servers behind one name?"},
 	{"prefix_cache", prefixCache, "Use another seed for each run, or cache_busting: request."},
 }
 
@@ -313,7 +313,7 @@ func undecided(e Evidence) (Check, bool) {
 	}
 	part := share(e.Counts[measure.Undecided], e.Counts[measure.Completed])
 	return suspect(lengthLimit, part,
-		"in %.1f %% of the answers nothing tells which frames without text carried a token", 100*part)
+		"in %.1f %% of the answers nothing shows which frames without text carried a token", 100*part)
 }
 
 // bunching fails if the median gap is far below the time per token: then frames arrive in bunches because a proxy or
@@ -349,7 +349,7 @@ func concurrency(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	short := 1 - min(1, share(*e.PeakConcurrency, e.Closed.Concurrency))
-	return suspect(0.01, short, "at most %d requests were in flight, asked for were %d", *e.PeakConcurrency,
+	return suspect(0.01, short, "at most %d requests were in flight, planned were %d", *e.PeakConcurrency,
 		e.Closed.Concurrency)
 }
 
@@ -366,7 +366,7 @@ func rate(e Evidence) (Check, bool) {
 		allowed = max(least, 4/math.Sqrt(float64(e.Counts[measure.Started])*e.Open.Shape))
 	}
 	off := math.Abs(e.Open.Achieved/e.Open.Asked - 1)
-	return limits{allowed, 5 * allowed}.held(off, "%.4g requests/s were sent, asked for were %.4g", e.Open.Achieved,
+	return limits{allowed, 5 * allowed}.held(off, "%.4g requests/s were sent, planned were %.4g", e.Open.Achieved,
 		e.Open.Asked)
 }
 
@@ -404,7 +404,7 @@ func isl(e Evidence) (Check, bool) {
 	compared := e.Counts[measure.ISLCompared]
 	far, missed := share(e.Counts[measure.ISLFar], compared), share(e.Counts[measure.ISLMissed], compared)
 	return suspect(lengthLimit, far,
-		"%.1f %% of the prompts were off by more than 1 %% of the length asked, %.1f %% by a token or more",
+		"%.1f %% of the prompts were off by more than 1 %% of the requested length, %.1f %% by a token or more",
 		100*far, 100*missed)
 }
 
@@ -414,7 +414,7 @@ func osl(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	part := share(e.Counts[measure.OSLMissed], e.Counts[measure.Completed])
-	return suspect(lengthLimit, part, "%.1f %% of the outputs were not of the length asked", 100*part)
+	return suspect(lengthLimit, part, "%.1f %% of the outputs did not have the requested length", 100*part)
 }
 
 // usage fails if tokens are counted by the server for some requests and by frames for others: the sum is not
@@ -425,7 +425,7 @@ func usage(e Evidence) (Check, bool) {
 	}
 	without := share(e.Counts[measure.WithoutUsage], e.Counts[measure.Completed])
 	if without == 1 {
-		return suspect(0.5, 0, "output tokens are counted in frames: the server tells no usage")
+		return suspect(0.5, 0, "output tokens are counted in frames: the server reports no usage")
 	}
 	return suspect(0, without, "%d of %d requests had no usage: their tokens are counted in frames",
 		e.Counts[measure.WithoutUsage], e.Counts[measure.Completed])
@@ -438,6 +438,6 @@ func prefixCache(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	return suspect(cacheLimit, *e.CachedShare-*e.SharedShare,
-		"the server took %.1f %% of the prompts' tokens from its cache, %.1f %% were to be found there",
+		"the server took %.1f %% of the prompts' tokens from its cache, %.1f %% were expected there",
 		100**e.CachedShare, 100**e.SharedShare)
 }

@@ -125,7 +125,7 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 			e.PeakTokens, e.Summaries[metricTPOT].Mean, e.PeakConcurrency = ptr(20_132_659.2), 15.12, ptr(uint64(512))
 		}, "peak", Suspect, "a peak of 20132659 tokens/s, where 512 streams of 15.12 ms a token bring 33862"},
 		"another rate": {func(e *Evidence) { e.Open.Achieved = 23.3 }, "rate", Suspect,
-			"23.3 requests/s were sent, asked for were 20"},
+			"23.3 requests/s were sent, planned were 20"},
 		"another rate by no chance": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 20.6} }, "rate",
 			Suspect, ""},
 		"half of the rate": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 10} }, "rate",
@@ -139,7 +139,7 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 			Suspect, "1 of 2"},
 		"agents that began apart": {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
 		"other prompts": {func(e *Evidence) { e.Counts[measure.ISLMissed], e.Counts[measure.ISLFar] = 30, 20 }, "isl",
-			Suspect, "2.0 % of the prompts were off by more than 1 % of the length asked, 3.0 % by a token or more"},
+			Suspect, "2.0 % of the prompts were off by more than 1 % of the requested length, 3.0 % by a token or more"},
 		"other outputs": {func(e *Evidence) { e.Counts[measure.OSLMissed] = 20 }, "osl", Suspect, "2.0 %"},
 		"usage of some": {func(e *Evidence) { e.Counts[measure.WithoutUsage] = 1 }, "usage", Suspect, "1 of 1000"},
 		"a cache that knows us": {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache",

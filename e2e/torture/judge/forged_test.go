@@ -112,7 +112,7 @@ var ofFindings = []forgery{
 	{"times a tenth of the server's", complete, func(e *Evidence) { stretch(e, 0.1); recount(e) },
 		"the server sent them after"},
 	{"a stage that has not ended", constant, func(e *Evidence) {
-		addMissing(e, 0, "the stage did not end: the coordinator died or is still at it")
+		addMissing(e, 0, "the stage did not end: the coordinator died or is still working on it")
 		keepRows(e, func(r Row) bool { return r.Index < 100 })
 		recount(e)
 	}, "has no end"},
@@ -177,7 +177,7 @@ var ofStages = []forgery{
 		*e.Results.Stages[0].StartTime = "2026-01-01T00:00:00Z"
 	}, "its requests reached the server"},
 	{"an end in words that only a full disk makes", failed, func(e *Evidence) {
-		addMissing(e, 0, "the stage did not end: the coordinator died or is still at it")
+		addMissing(e, 0, "the stage did not end: the coordinator died or is still working on it")
 	}, "no disk was full"},
 }
 
