@@ -174,7 +174,7 @@ func TestExportRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no run directory", t.TempDir(), nil, 2, "is no run directory"},
+		{"no run directory", t.TempDir(), nil, 2, "is not a run directory"},
 		{"no URL", r.dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "nowhere to write to"},
 		{"no server", r.dir, []string{"--influx-url", closedPort(t)}, 2, "cannot be reached"},
 		{"no such database", r.dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},

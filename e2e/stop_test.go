@@ -60,7 +60,7 @@ func TestSecondInterruptEndsTheRunAtOnce(t *testing.T) {
 	r.Await(`2 stages on`)
 	process.Eventually(t, "six requests run", func() bool { return sixRunning.MatchString(metrics(t, server)) })
 	r.Signal(syscall.SIGINT)
-	r.Await(`stopping: requests in flight are awaited`)
+	r.Await(`stopping: waiting for requests in flight`)
 	begin := time.Now()
 	r.Signal(syscall.SIGINT)
 	r.MustExit(4)

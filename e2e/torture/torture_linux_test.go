@@ -303,7 +303,7 @@ func (c *cluster) finish(client *launched, run, out string, notes *judge.Notes) 
 // coordinator died before it answered.
 func (c *cluster) fetched(client *launched, run, out string) *launched {
 	if said, err := os.ReadFile(client.log); err != nil ||
-		!strings.Contains(string(said), "may have begun all the same") {
+		!strings.Contains(string(said), "may have started") {
 		return client
 	}
 	client = launch(c.t, c.dir, "fetch", 0, programs.Spate, "fetch", run, "--coordinator", c.address, "--out", out)

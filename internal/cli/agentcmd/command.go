@@ -57,54 +57,54 @@ func New(program, version string) *cobra.Command {
 	cmd := daemon.New(daemon.Description{
 		Program: program, Version: version,
 		Short: "Agent of Spate: generates the load that the coordinator assigns",
-		Long: `The agent finds its coordinator by gossip (--join any member) or by address (--coordinator), waits for assignments and generates their
-load. It dials the coordinator, so it works behind NAT.`,
+		Long: `The agent finds its coordinator by gossip (--join any member) or by address (--coordinator), waits
+for assignments and generates their load. It dials the coordinator, so it works behind NAT.`,
 		Example: `  PROGRAM --join 127.0.0.1:7946 --region eu
   PROGRAM --coordinator 127.0.0.1:7700 --region us --weight 2`,
 	}, f.run)
 	fs := cmd.Flags()
 	f.set = fs
 	fs.StringVar(&f.name, "name", "", "unique name of this agent (default: host name and a random suffix)")
-	fs.StringVar(&f.region, "region", "", "region this agent stands in")
+	fs.StringVar(&f.region, "region", "", "region that this agent is in")
 	fs.StringSliceVar(&f.coordinators, "coordinator", nil,
 		"`host:port` of the coordinator, or of several to try in turn, instead of gossip")
 	fs.StringSliceVar(
 		&f.allowed,
 		"allow-target",
 		nil,
-		"`hosts` that this agent may send anything to: names, addresses, networks, each with :PORT or without; * matches no dot (default: all)",
+		"`hosts` that this agent may send to: names, addresses or networks, with or without :PORT; * matches no dot (default: all)",
 	)
 	fs.StringSliceVar(
 		&f.sources,
 		"source-address",
 		nil,
-		"`addresses` of this machine that connections to targets are made from, in turn: each adds a range of local ports (default: what the system picks)",
+		"local `addresses` to connect to targets from, in turn: each adds a range of ports (default: the system picks)",
 	)
 	fs.Uint32Var(&f.weight, "weight", 1,
-		"share of the load relative to other agents; without one, agents that are all calibrated share it by capacity")
+		"weight of this agent's stripe of the load; if none is given and all agents are calibrated, their capacity decides")
 	fs.StringVar(
 		&f.capacity,
 		"capacity",
 		"",
-		"`file` of spate calibrate that says up to where this machine is exact, or none (default: the one that is kept, if it is of this machine)",
+		"`file` written by spate calibrate, or none (default: the one that calibrate keeps, if it is of this machine)",
 	)
 	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
 	fs.Float64Var(
 		&f.maxRate,
 		"max-rate",
 		0,
-		"most requests per second that this agent takes on; a share of an open loop that has more is rejected, a closed loop or a replay that begins more in a second ends there (0: not limited)",
+		"most requests per second that this agent starts: it rejects more of an open loop, and ends a closed loop or replay that exceeds it (0: not limited)",
 	)
 	fs.StringVar(
 		&f.datasetDir,
 		"dataset-dir",
 		settings.DatasetDir(),
-		"`directory` that keeps the rows of plans' files, each under its hash; what is not there comes from the coordinator",
+		"`directory` of datasets, by hash; missing ones come from the coordinator",
 	)
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 32 << 30}
-	f.keepDatasets.AddFlags(fs, "datasets", "datasets, which come from the coordinator again where they are gone")
+	f.keepDatasets.AddFlags(fs, "datasets", "datasets")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
-		"talk to a coordinator beyond loopback without encryption: only on a network you trust")
+		"connect to a coordinator beyond loopback without encryption: only on a network you trust")
 	fs.Var(&f.realtime, "realtime", realtime.Usage)
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
@@ -168,7 +168,7 @@ func (f *flags) check() error {
 	if (len(f.coordinators) == 0) == (len(f.gossip.Join) == 0) {
 		errs = append(
 			errs,
-			errors.New("say where the coordinator is: either --join a gossip member, or --coordinator host:port"),
+			errors.New("no coordinator is named: give --coordinator host:port, or --join a gossip member"),
 		)
 	}
 	for _, address := range f.coordinators {
@@ -200,10 +200,10 @@ func (f *flags) exact(version string, logger *slog.Logger) (*spatev1.Capacity, e
 	case f.capacity != "":
 		return nil, fmt.Errorf("--capacity: %w", err)
 	case errors.Is(err, capacity.ErrNotFound):
-		logger.Info("this machine was not calibrated: spate calibrate finds out up to which load it is exact")
+		logger.Info("this machine is not calibrated: spate calibrate finds the load up to which it is exact")
 		return nil, nil
 	default:
-		logger.Warn("the capacity that is kept is not taken", "error", err)
+		logger.Warn("the stored capacity is not used", "error", err)
 		return nil, nil
 	}
 	logger.Info("this machine was exact in calibration", "streams", found.Streams,
@@ -230,7 +230,7 @@ func (f *flags) checkPlain(address string) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"the connection to the coordinator at %s would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
+		"the connection to the coordinator at %s would be unencrypted: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext if you trust the network",
 		address,
 	)
 }

@@ -18,7 +18,7 @@ func TestFoundCoordinatorsAreChecked(t *testing.T) {
 			t.Errorf("call %d: %s, %v", i, address, err)
 		}
 		if err != nil && !strings.Contains(err.Error(),
-			"10.0.0.1:1 would be plain: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext") {
+			"10.0.0.1:1 would be unencrypted: give --tls-ca, --tls-cert and --tls-key, or --insecure-plaintext") {
 			t.Errorf("unclear: %v", err)
 		}
 		if _, err := trusting(t.Context()); err != nil {

@@ -53,48 +53,45 @@ func New(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Find out how exact this machine's agent is, and up to which load",
-		Long: `Run this machine's agent against the simulator, each a process of its own and on cores of its own, at rising load, and compare every time the
-agent takes with the truth that the simulator puts into its frames. It prints the errors of TTFT, ITL and E2E by the kernel's receive stamp,
-which results are made of, beside those by the program's own clock, and then the highest load at which this machine stays exact. That is
-kept, and spate-agent tells it to the coordinator, which shares loads out by it. It takes about two minutes; nothing leaves loopback.
+		Long: `Run this machine's agent against the simulator, each in its own process and on its own cores, at
+rising load, and compare every time that the agent takes with the truth that the simulator puts
+into its frames. The command prints the errors of TTFT, ITL and E2E by the kernel's receive
+timestamps, which results are made of, beside those by the program's own clock, and the highest
+load at which this machine is exact. This limit is stored, and agents with such a limit split loads
+by it. It takes about two minutes; nothing leaves loopback.
 
-A load is safe if the stamps' error stays within --budget at p99, at most 0.1 % of frames share a read with the one before, at least 99 %
-of it is reached and, for starts, they are late by no more than --late at p99. One that is not is tried once more.
-
-Exit codes:
-  0  a safe limit was found
-  1  a fault of Spate or of this machine
-  2  a mistake in a flag, or this machine has no room for a load that was asked for; nothing was started
-  3  not even the lowest load was safe: nothing was kept
-  4  stopped by a person: nothing was kept`,
+A load is safe if the error of the timestamps is within --budget at p99, at most 0.1 % of frames
+were read together with the one before, at least 99 % of the load was reached, and starts are late
+by at most --late at p99. A load that is not safe is tried once more. If none is safe, the exit
+code is 3.`,
 		Example: `  spate calibrate
   spate calibrate --quick
-  spate calibrate --spread --streams 500,1000,2000 --starts 4000 --duration 10s --json calibration.json
+  spate calibrate --spread --streams 500,1000,2000 --starts 4000 --json calibration.json
   spate calibrate --cores 3 --out capacity.json`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.IntSliceVar(&f.streams, "streams", nil,
-		"closed loop: `streams` at once, rising, all of which are measured (default: 100 to what is safe)")
+		"closed loop: numbers of `streams` to measure, rising (default: from 100 to what is safe)")
 	fs.Float64SliceVar(&f.starts, "starts", nil,
-		"open loop: short `requests` per second, rising, all of which are measured (default: 500 to what is safe)")
+		"open loop: rates of short `requests` to measure, rising (default: from 500 to what is safe)")
 	command.HideEmptyLists(fs)
-	fs.DurationVar(&f.duration, "duration", 4*time.Second, "how long each load is measured, once it stands")
+	fs.DurationVar(&f.duration, "duration", 4*time.Second, "how long each load is measured, once all streams have started")
 	fs.DurationVar(&f.step, "step", 20*time.Millisecond, "time between two tokens of a stream")
 	fs.BoolVar(&f.spread, "spread", false,
 		"streams tick one after another (default: all at once, as engines that batch send)")
-	fs.BoolVar(&f.quick, "quick", false, "a few loads, 1.5 s each: a look, in about 20 s")
+	fs.BoolVar(&f.quick, "quick", false, "a few loads, 1.5 s each: a rough result in about 20 s")
 	fs.IntVar(&f.cores, "cores", 0,
-		"`cores` that the agent has to itself; the simulator has the others (default: half of them)")
+		"`cores` for the agent; the simulator gets the others (default: half)")
 	fs.DurationVar(&f.budget, "budget", calibration.DefaultError,
-		"largest p99 of the stamps' error at which a load is safe")
+		"largest p99 error of timestamps at which a load is safe")
 	fs.DurationVar(&f.late, "late", calibration.DefaultLateness,
 		"largest p99 of the lateness of starts at which a load is safe")
 	fs.StringVar(&f.json, "json", "", "write all that was measured to this `file`")
 	fs.StringVar(&f.out, "out", capacity.DefaultPath(),
-		"`file` that keeps the limit; spate-agent reads the default one by itself")
-	fs.BoolVar(&f.forget, "no-keep", false, "keep no limit")
+		"`file` for the limit; agents read the default one")
+	fs.BoolVar(&f.forget, "no-keep", false, "do not store the limit")
 	settings.TypedOnly(fs, "streams", "starts", "duration", "step", "spread", "quick", "cores", "budget", "late",
 		"json", "out", "no-keep")
 	cmd.AddCommand(newCalibrated("agent", func(in io.Reader, out, errs io.Writer) error {
@@ -141,7 +138,7 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	p.close()
 	sheet.Took, sheet.Limit = time.Since(began), limit
 	if ctx.Err() != nil {
-		return command.Exit(command.ExitStopped, errors.Join(errors.New("stopped: no limit was kept"),
+		return command.Exit(command.ExitStopped, errors.Join(errors.New("stopped: no limit was stored"),
 			sheet.writeTables(cmd.OutOrStdout())))
 	}
 	if err != nil {
@@ -164,7 +161,7 @@ func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) e
 		}
 	}
 	if sheet.Limit.Streams == 0 && sheet.Limit.StartsPerSecond == 0 {
-		return command.Exit(command.ExitFailed, errors.New("no load was safe: nothing was kept"))
+		return command.Exit(command.ExitFailed, errors.New("no load was safe: no limit was stored"))
 	}
 	if f.forget {
 		return nil
@@ -172,7 +169,7 @@ func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) e
 	if err := capacity.Write(f.out, sheet.capacity()); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Kept in %s\n", f.out)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Stored in %s\n", f.out)
 	return err
 }
 
@@ -180,7 +177,7 @@ func (f *calibrateFlags) conclude(cmd *cobra.Command, sheet *calibrationSheet) e
 func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return calibration.Config{}, fmt.Errorf("the program's own file: %w", err)
+		return calibration.Config{}, fmt.Errorf("cannot find the program's own file: %w", err)
 	}
 	c := calibration.Config{
 		Agent: []string{self, "calibrate", "agent"}, Simulator: []string{self, "calibrate", "simulator"},

@@ -14,7 +14,7 @@ import (
 const latest = "latest"
 
 // RunHelp says in --help how to name a run.
-const RunHelp = `RUN is the id of a run, a beginning of it that no other run has, or "latest", the run that was submitted last.`
+const RunHelp = `RUN is the id of a run, or a unique prefix of it, or "latest": the run that was submitted last.`
 
 // named finds the run that a person means: by its ID, by a unique prefix of it, or as the latest.
 func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error) {
@@ -37,12 +37,12 @@ func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error)
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("no run is called %q; the newest are %s", name, terminal.Shorten(ids(runs), 3))
+		return nil, fmt.Errorf("there is no run %q; the newest are %s", name, terminal.Shorten(ids(runs), 3))
 	case 1:
 		return found[0], nil
 	}
 	return nil, fmt.Errorf(
-		"%d runs begin with %q: %s; give more of the id",
+		"%d runs start with %q: %s; give more of the id",
 		len(found),
 		name,
 		terminal.Shorten(ids(found), 3),

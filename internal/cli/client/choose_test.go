@@ -19,10 +19,10 @@ func TestNamed(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"latest": "b-2", "b-1": "b-1", "a-1": "a-1", "a-11": "a-11",
-		"b":   `2 runs begin with "b": b-2, b-1; give more of the id`,
-		"c":   `no run is called "c"; the newest are b-2, b-1, a-1 and 1 more`,
-		"":    `no run is called ""; the newest are b-2, b-1, a-1 and 1 more`,
-		"a-":  `2 runs begin with "a-": a-1, a-11; give more of the id`,
+		"b":   `2 runs start with "b": b-2, b-1; give more of the id`,
+		"c":   `there is no run "c"; the newest are b-2, b-1, a-1 and 1 more`,
+		"":    `there is no run ""; the newest are b-2, b-1, a-1 and 1 more`,
+		"a-":  `2 runs start with "a-": a-1, a-11; give more of the id`,
 		"b-2": "b-2",
 	} {
 		got, err := named(runs, name)

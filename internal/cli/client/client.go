@@ -28,21 +28,21 @@ type Flags struct {
 func (f *Flags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Coordinator, "coordinator", "", "the coordinator's `host:port`")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false,
-		"talk to a coordinator on another machine without encryption: only on a network you trust")
+		"connect to a coordinator on another machine without encryption: only on a network you trust")
 	f.tls.AddFlags(flags)
 }
 
 // Connect checks the flags and makes the connection, which the caller closes. It sends nothing yet.
 func (f *Flags) Connect() (*grpc.ClientConn, error) {
 	if f.Coordinator == "" {
-		return nil, command.BadInputf("--coordinator is missing: give the coordinator's host:port")
+		return nil, command.BadInputf("--coordinator is missing: give the coordinator's host:port, or set SPATE_COORDINATOR")
 	}
 	if err := f.tls.Check(slog.Default()); err != nil {
 		return nil, command.BadInput(err)
 	}
 	if !f.tls.Given() && !f.plaintext && !settings.Loopback(f.Coordinator) {
 		return nil, command.BadInputf(
-			"the connection to %s would be plain, and nobody knows who answers there: give --tls-ca, --tls-cert and --tls-key, or "+
+			"the connection to %s would be unencrypted, and the coordinator's identity unchecked: give --tls-ca, --tls-cert and --tls-key, or "+
 				"--insecure-plaintext if you trust the network",
 			f.Coordinator,
 		)

@@ -41,7 +41,7 @@ var reconnecting = backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier:
 // Unreachable returns an error that says what to do about a coordinator that cannot be reached. Nothing was started.
 func Unreachable(address string, err error) error {
 	if status.Code(err) == codes.PermissionDenied {
-		return command.BadInputf("the coordinator at %s refuses this: %s", address, status.Convert(err).Message())
+		return command.BadInputf("the coordinator at %s refused: %s", address, status.Convert(err).Message())
 	}
 	return command.BadInputf("the coordinator at %s cannot be reached: %s", address, reason.Of(err))
 }

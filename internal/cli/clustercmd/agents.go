@@ -24,12 +24,13 @@ func NewAgents() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agents --coordinator HOST:PORT",
 		Short: "List the agents that a coordinator knows",
-		Long: `List the agents that a coordinator knows: where they are, how much they take on and how they do.
+		Long: `List the agents that a coordinator knows, with their place, capacity and health.
 
-HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), or "found" (seen by gossip, but not connected: its
-log says why). STREAMS are the requests in flight that it takes on, CPU the cores that it uses now, and CLOCK is how well its clock is
-known. EXACT TO is the streams and frames per second up to which its machine stayed exact in "spate calibrate"; n/a: it was not calibrated.
-A terminal that is too narrow for all columns goes without the last ones; --output json has all, with offsets and addresses.`,
+HEALTH is "ready", "busy" (in a run), "silent" and for how long (heartbeats are late), or "found"
+(seen by gossip, but not connected: its log says why). STREAMS is its limit of requests in flight,
+CPU the cores that it uses now, and CLOCK the uncertainty of its clock. EXACT TO is the streams and
+frames per second up to which its machine was exact in "spate calibrate"; n/a: not calibrated. A
+narrow terminal shows fewer columns; --output json has all, with offsets and addresses.`,
 		Example: "  spate agents --coordinator 127.0.0.1:7700\n  spate agents --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -14,24 +14,29 @@ import (
 func NewCerts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
-		Short: "Make the certificates by which coordinator, agents and clients know one another",
-		Long: `Make a cluster's own certificates. With them, connections between coordinator, agents and clients are encrypted, both sides are checked,
-and each program may do what its role allows: agents take assignments, clients run plans.
+		Short: "Make the certificates that coordinator, agents and clients identify one another by",
+		Long: `Make a cluster's own certificates. With them, connections between coordinator, agents and clients
+are encrypted, both sides are authenticated, and each program may do only what its role allows:
+agents take assignments, clients run plans.
 
-Make the authority once and keep its key (ca.key) where nobody else can read it: whoever has it can be anybody. Give each program the
-three files ca.crt, NAME.crt and NAME.key. Several agents may share a certificate.`,
+Make the authority once, and keep its key (ca.key) secret: with it, anyone can make valid
+certificates. Give each program the three files ca.crt, NAME.crt and NAME.key. Several agents may
+share a certificate.`,
 		Example: `  spate certs init
   spate certs coordinator coordinator
   spate certs agent eu-agents
   spate certs client anna
-  spate-coordinator --listen 10.0.0.1:7700 --tls-ca certs/ca.crt --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key
-  spate-agent --coordinator 10.0.0.1:7700 --tls-ca ca.crt --tls-cert eu-agents.crt --tls-key eu-agents.key
-  spate run plan.yaml --coordinator 10.0.0.1:7700 --tls-ca certs/ca.crt --tls-cert certs/anna.crt --tls-key certs/anna.key`,
+  spate-coordinator --listen 10.0.0.1:7700 --tls-ca certs/ca.crt \
+    --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key
+  spate-agent --coordinator 10.0.0.1:7700 --tls-ca ca.crt \
+    --tls-cert eu-agents.crt --tls-key eu-agents.key
+  spate run plan.yaml --coordinator 10.0.0.1:7700 --tls-ca certs/ca.crt \
+    --tls-cert certs/anna.crt --tls-key certs/anna.key`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	dir := cmd.PersistentFlags().String("dir", "certs",
-		"`directory` of the authority, which certificates are written to")
+		"`directory` of the authority and its certificates")
 	cmd.AddCommand(newCertsInit(dir))
 	for role, does := range map[certs.Role]string{
 		certs.Coordinator: "serves agents and clients", certs.Agent: "generates load",
@@ -53,7 +58,7 @@ func newCertsInit(dir *string) *cobra.Command {
 			}
 			fmt.Fprintf(
 				cmd.OutOrStdout(),
-				"The authority is in %s. Keep %s to yourself. Next: spate certs coordinator NAME, spate certs agent NAME, spate certs client NAME\n",
+				"The authority is in %s. Keep %s secret. Next: spate certs coordinator NAME, spate certs agent NAME, spate certs client NAME\n",
 				*dir,
 				certs.AuthorityKey,
 			)
@@ -68,7 +73,7 @@ func newCertsIssue(dir *string, role certs.Role, does string) *cobra.Command {
 		Use:   string(role) + " NAME",
 		Short: fmt.Sprintf("Make a certificate for a program that %s", does),
 		Long: fmt.Sprintf(
-			"Make a certificate for a program that %s. It is valid for a year; make a new one under the same name by moving the old files away.",
+			"Make a certificate for a program that %s. It is valid for a year.\nTo renew it, move the old files away and run the command again.",
 			does,
 		),
 		Args: command.Arguments(cobra.ExactArgs(1)),
@@ -84,7 +89,7 @@ func newCertsIssue(dir *string, role certs.Role, does string) *cobra.Command {
 	}
 	if role == certs.Coordinator {
 		cmd.Flags().StringSliceVar(&hosts, "host", nil,
-			"`names` and addresses to write into it, for other tools; Spate's own programs do not ask for them")
+			"`names` and addresses to write into it, for other tools; Spate's programs do not need them")
 	}
 	return cmd
 }

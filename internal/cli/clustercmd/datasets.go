@@ -25,9 +25,11 @@ func NewDatasets() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "datasets",
 		Short: "List the datasets that this user's runs keep, and remove them",
-		Long: `List the rows that were made of the files of plans. They are kept in the user's cache, so that the next run of a plan needs not hand them over
-again, and made again of the files where they are gone. Each run removes those that were not used for 90 days, and the oldest beyond 32 GiB:
-SPATE_DATASET_CACHE_AGE and SPATE_DATASET_CACHE_SIZE set other limits (0: none). A file may have 64 GiB of text: SPATE_DATASET_MAX_SIZE.`,
+		Long: `List the datasets that were made from the files of plans. They are in the user's cache, so that the
+next run of a plan does not send them again. If one is gone, it is made again from its file. Each
+run removes datasets that were not used for 90 days, and the oldest beyond 32 GiB:
+SPATE_DATASET_CACHE_AGE and SPATE_DATASET_CACHE_SIZE set other limits (0: none). A file may have 64
+GiB of text: SPATE_DATASET_MAX_SIZE sets another limit.`,
 		Example: "  spate datasets\n  spate datasets rm 4f1c\n  spate datasets rm --all",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -115,7 +117,7 @@ func datasetsNamed(items []retention.Item, begins []string) (out []retention.Ite
 		case len(found) == 0:
 			return nil, fmt.Errorf("there is no dataset %q\nsee: spate datasets", begin)
 		case len(found) > 1:
-			return nil, fmt.Errorf("%d datasets begin with %q: give more digits\nsee: spate datasets",
+			return nil, fmt.Errorf("%d datasets start with %q: give more digits\nsee: spate datasets",
 				len(found), begin)
 		case !slices.Contains(out, found[0]):
 			out = append(out, found[0])

@@ -35,10 +35,11 @@ func newRunsRemove() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm RUN...",
 		Short: "Remove runs, here or on a coordinator",
-		Long: `Remove runs with all their files. With --coordinator a RUN is the id of a run there, or the beginning of it; a run that goes on or waits is
-refused. Without, it is a run directory of this machine. In place of names, --keep-runs, --keep-runs-for and --keep-runs-size remove the run
-directories under --dir that are beyond them, the oldest first; runs that have no end, or points that wait for a database, stay.
---dry-run only says what would be removed.`,
+		Long: `Remove runs with all their files. With --coordinator, RUN is the id of a run there, or a unique
+prefix of it; a run that has not ended is refused. Without, RUN is a run directory on this machine.
+Instead of names, --keep-runs, --keep-runs-for and --keep-runs-size remove the run directories
+under --dir that exceed these limits, the oldest first; runs without an end, or with points that
+wait for a database, stay. --dry-run only says what would be removed.`,
 		Example: "  spate runs rm quickstart-20260329T101112Z-0a1b2c --coordinator 127.0.0.1:7700\n  spate runs rm runs/quickstart-20260329T101112Z-0a1b2c\n" +
 			"  spate runs rm --keep-runs 20 --keep-runs-for 720h --dry-run",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
@@ -46,7 +47,7 @@ directories under --dir that are beyond them, the oldest first; runs that have n
 	f.client.Add(cmd.Flags())
 	cmd.Flags().StringVar(&f.dir, "dir", "runs", "`directory` of run directories that the limits are about")
 	f.keep.AddFlags(cmd.Flags(), "runs", "runs under --dir that have ended")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "remove nothing, only say what would be")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be removed")
 	settings.TypedOnly(cmd.Flags(), "keep-runs", "keep-runs-for", "keep-runs-size", "dry-run")
 	return cmd
 }
@@ -64,7 +65,7 @@ func (f *removeFlags) run(cmd *cobra.Command, args []string) error {
 		)
 	case limited && f.client.Coordinator != "":
 		return command.BadInputf(
-			"a coordinator keeps to limits of its own: start it with --keep-runs, --keep-runs-for or --keep-runs-size, or name runs",
+			"a coordinator has its own limits: start it with --keep-runs, --keep-runs-for or --keep-runs-size, or name runs",
 		)
 	case f.client.Coordinator != "":
 		return f.there(cmd.Context(), cmd.OutOrStdout(), args)
@@ -132,10 +133,10 @@ func (f *removeFlags) here(out io.Writer, dirs []string) error {
 func removable(dir string) error {
 	switch err := ledger.Peek(filepath.Join(dir, report.LedgerFile), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is no run directory: there is no %s in it, and nothing is removed", dir,
+		return fmt.Errorf("%s is not a run directory: there is no %s in it; nothing was removed", dir,
 			report.LedgerFile)
 	case errors.Is(err, ledger.ErrLocked):
-		return fmt.Errorf("the run in %s goes on: nothing is removed", dir)
+		return fmt.Errorf("the run in %s has not ended: nothing was removed", dir)
 	}
 	return nil
 }

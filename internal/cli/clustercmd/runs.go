@@ -24,12 +24,14 @@ func NewRuns() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs --coordinator HOST:PORT",
 		Short: "List the runs of a coordinator",
-		Long: `List the runs of a coordinator: those that wait, the one in progress, and those that have ended, the newest first.
+		Long: `List the runs of a coordinator: those that wait, the one in progress, and those that have ended,
+the newest first.
 
-STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but something is missing from its result), "failed", "stopped", or "broken" (its
-coordinator died and the run was not gone on with). TIME is from its begin to its end, or until now; STAGES are those that have ended, of
-those that there are at most; VERDICT is the one on its measurements; BY is the name in the certificate of who submitted it. Times of day are this machine's. A terminal that is
-too narrow for all columns goes without the last ones.`,
+STATE is "waiting" (for other runs to end), "running", "done", "incomplete" (done, but its result
+lacks something), "failed", "stopped", or "broken" (its coordinator was lost, and the run was not
+continued). TIME is from its start to its end, or until now. STAGES is the number of stages that
+have ended, and of all, at most. BY is the name in the certificate of the client that submitted it.
+Times of day are this machine's. A narrow terminal shows fewer columns.`,
 		Example: "  spate runs --coordinator 127.0.0.1:7700\n  spate runs --coordinator 127.0.0.1:7700 --output json",
 		Args:    command.Arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,7 +56,7 @@ too narrow for all columns goes without the last ones.`,
 	cmd.AddCommand(newRunsRemove())
 	f.Add(cmd.Flags())
 	output.add(cmd.Flags())
-	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most so many runs, the newest")
+	cmd.Flags().Uint32Var(&limit, "limit", 50, "list at most this many runs, the newest")
 	return cmd
 }
 

@@ -18,13 +18,16 @@ const (
 	ExitStopped = 4 // a person stopped it; what was measured is kept
 )
 
-// ExitHelp explains the codes in --help.
+// ExitHint says in --help where the exit codes are explained.
+const ExitHint = `The exit code says how the run ended: spate help exit-codes.`
+
+// ExitHelp explains the codes in the help of spate.
 const ExitHelp = `Exit codes:
   0  done; a run is complete, and its verdict is not one that --fail-on names
   1  a fault of Spate or of this machine
   2  a mistake in a plan, flag or setting; nothing was started
-  3  a run failed, or is incomplete (a dead target, a lost agent, a search without an answer), or its verdict is one that --fail-on
-     names (default: INVALID); what was measured is kept
+  3  a run failed, or is incomplete (a dead target, a lost agent, a search without an answer), or
+     its verdict is one that --fail-on names (default: INVALID); what was measured is kept
   4  stopped by a person; what was measured is kept
 More: spate help exit-codes`
 
@@ -33,21 +36,27 @@ func NewExitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
-		Long: `The exit codes are the same for all commands, and the same however the end of a run is learned: run, resume, follow (with and without
---no-fetch) and fetch exit alike.
+		Long: `The exit codes are the same for all commands. run, resume, follow (with and without --no-fetch) and
+fetch report the same end of a run with the same code.
 
-  CODE  RUN, RESUME, FOLLOW, FETCH                                                OTHER COMMANDS
-  0     the run is complete, and its verdict is not one that --fail-on names      done
-  1     a fault of Spate or of this machine; the coordinator was lost             the same
-  2     a mistake in the plan, its files, a flag or a setting; nothing started     a mistake in what was given
-  3     the run failed: a target was dead or hopeless, an agent was lost          validate, plans: never
-        the run is incomplete: a part is missing, or a search has no answer       calibrate: no load was safe
-        --fail-on invalid (default): the verdict on a measurement is INVALID      export: points were refused
-        --fail-on suspect: it is SUSPECT or INVALID
-  4     a person stopped it; what was measured is kept, and marked as partial     a person stopped it
+  CODE  RUN, RESUME, FOLLOW, FETCH                                    OTHER COMMANDS
+  0     the run is complete, and its verdict is not one that          done
+        --fail-on names
+  1     a fault of Spate or of this machine, or the coordinator       the same
+        was lost
+  2     a mistake in the plan, its files, a flag or a setting;        a mistake in what was given
+        nothing was started
+  3     the run failed: a dead target, a lost agent                   calibrate: no load was safe
+        the run is incomplete: its result lacks something, or a       export: points were refused
+        search has no answer
+        --fail-on invalid (default): a verdict is INVALID
+        --fail-on suspect: a verdict is SUSPECT or INVALID
+  4     a person stopped it; what was measured is kept, and           a person stopped it
+        marked as partial
 
---fail-on never leaves verdicts out. SPATE_FAIL_ON and the configuration file set it too. Of a search's probes only the one at the load that
-it found counts. spate-coordinator and spate-agent exit with 0, 1 or 2.`,
+With "--fail-on never" verdicts do not count. SPATE_FAIL_ON and the configuration file set it, too.
+Of a search's probes only the one at the load that was found counts. spate-coordinator and
+spate-agent exit with 0, 1 or 2.`,
 	}
 }
 

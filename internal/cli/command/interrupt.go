@@ -33,5 +33,5 @@ func UntilInterrupted(ctx context.Context, what string, work func(ctx context.Co
 		case <-time.After(stopGrace):
 		}
 	}
-	return Exit(ExitStopped, fmt.Errorf("stopped while %s: nothing was started", what))
+	return Exit(ExitStopped, fmt.Errorf("interrupted while %s: nothing was started", what))
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,6 +30,15 @@ func HideEmptyLists(flags *pflag.FlagSet) {
 	})
 }
 
+// helpWidth is the number of columns that help texts have at most.
+const helpWidth = 100
+
+// WrapUsage wraps the descriptions of flags in the help of a command and all below it.
+func WrapUsage(cmd *cobra.Command) {
+	wrapped := fmt.Sprintf(".FlagUsagesWrapped %d", helpWidth)
+	cmd.SetUsageTemplate(strings.ReplaceAll(cmd.UsageTemplate(), ".FlagUsages", wrapped))
+}
+
 // SetGroups gives a command the flags of all groups, and a usage text that shows them group by group.
 func SetGroups(cmd *cobra.Command, groups ...FlagGroup) {
 	for _, g := range groups {
@@ -39,9 +49,9 @@ func SetGroups(cmd *cobra.Command, groups ...FlagGroup) {
 		w := cmd.OutOrStderr()
 		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", cmd.UseLine(), cmd.Example)
 		for _, g := range groups {
-			fmt.Fprintf(w, "\n%s:\n%s", g.title, g.Flags.FlagUsages())
+			fmt.Fprintf(w, "\n%s:\n%s", g.title, g.Flags.FlagUsagesWrapped(helpWidth))
 		}
-		fmt.Fprintf(w, "\nOther flags:\n%s", cmd.InheritedFlags().FlagUsages())
+		fmt.Fprintf(w, "\nOther flags:\n%s", cmd.InheritedFlags().FlagUsagesWrapped(helpWidth))
 		return nil
 	})
 }

@@ -43,14 +43,17 @@ func New(program, version string) *cobra.Command {
 	cmd := daemon.New(daemon.Description{
 		Program: program, Version: version,
 		Short: "Coordinator of Spate: splits plans over agents and merges what they measure",
-		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them, and merges what they measure. Agents
-find it by gossip (--join the address that it logs) or are given its --listen address. Runs and what they need lie in --data-dir.
+		Long: `The coordinator waits for agents, splits the plans that "spate run --coordinator" submits over them,
+and merges what they measure. Agents find it by gossip (--join the address that it logs) or by its
+--listen address (--coordinator). Runs are kept in --data-dir.
 
-SIGTERM, a crash or a power cut leave a run in progress to the coordinator that is started next with the same --data-dir; agents go on
-meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
+After SIGTERM, a crash or a power cut, the coordinator that is started next with the same --data-dir
+continues the run in progress; agents continue meanwhile, for --lease. SIGINT (Ctrl-C) ends the run;
+what was measured is kept.`,
 		Example: `  PROGRAM
-  PROGRAM --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 --gossip-key file:gossip.key \
-    --tls-ca certs/ca.crt --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
+  PROGRAM --listen 10.0.0.1:7700 --gossip-listen 10.0.0.1:7946 \
+    --gossip-key file:gossip.key --tls-ca certs/ca.crt \
+    --tls-cert certs/coordinator.crt --tls-key certs/coordinator.key`,
 	}, f.run)
 	host, _ := os.Hostname()
 	fs := cmd.Flags()
@@ -61,26 +64,26 @@ meanwhile, for --lease. SIGINT (Ctrl-C) ends it; what was measured is kept.`,
 		&f.datasetDir,
 		"dataset-dir",
 		"",
-		"`directory` that keeps the rows of plans' files, each under its hash, for agents to fetch (default: datasets in --data-dir)",
+		"`directory` of datasets, by hash, for agents to fetch (default: datasets in --data-dir)",
 	)
 	fs.DurationVar(&f.lease, "lease", 30*time.Second,
-		"how long agents go on without this coordinator before they drain and end their share, at least "+
+		"how long agents continue without this coordinator before they drain and end, at least "+
 			leastLease.String())
 	fs.DurationVar(
 		&f.handover,
 		"reassign-lease",
 		10*time.Second,
-		"the same in stages with on_agent_loss: reassign, where others take a lost agent's part over as soon as it has passed; no longer than --lease, at least "+leastLease.String(),
+		"the same in stages with on_agent_loss: reassign, after which others take over; at most --lease, at least "+leastLease.String(),
 	)
 	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "most runs that may wait in the queue; more are refused")
 	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
-	f.keepDatasets.AddFlags(fs, "datasets", "datasets, which clients hand over again where they are gone")
+	f.keepDatasets.AddFlags(fs, "datasets", "datasets")
 	f.maxDataset = 64 << 30
-	fs.Var(&f.maxDataset, "max-dataset-size", "largest dataset that is taken from a client (0: any)")
+	fs.Var(&f.maxDataset, "max-dataset-size", "largest dataset accepted from a client (0: any)")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
 		"serve beyond loopback without encryption or authentication: only on a network you trust")
-	fs.BoolVar(&f.noGossip, "no-gossip", false, "take no part in gossip: agents are given --listen's address")
+	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not use gossip: agents need --coordinator with this --listen address")
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
 	f.gossip.AddFlags(fs, "127.0.0.1:7946")
@@ -133,14 +136,14 @@ func (f *flags) check() error {
 		errs = append(
 			errs,
 			fmt.Errorf(
-				"--listen %s can be reached from beyond this machine and would be plain: give --tls-ca, --tls-cert and "+
+				"--listen %s can be reached from other machines and would be unencrypted: give --tls-ca, --tls-cert and "+
 					"--tls-key (`spate certs --help` says how to make them), listen on 127.0.0.1, or give --insecure-plaintext if you trust the network",
 				f.listen,
 			),
 		)
 	}
 	if f.noGossip && len(f.gossip.Join) > 0 {
-		errs = append(errs, errors.New("--join does not go with --no-gossip"))
+		errs = append(errs, errors.New("--join and --no-gossip exclude one another"))
 	}
 	if f.dataDir == "" {
 		errs = append(errs, errors.New("--data-dir is empty: name a directory"))
@@ -149,7 +152,7 @@ func (f *flags) check() error {
 		errs = append(
 			errs,
 			fmt.Errorf(
-				"--lease %v: want at least %v: agents report each second, and one that misses a few reports is not alone yet",
+				"--lease %v: want at least %v: agents send a heartbeat each second, and a few may be late",
 				f.lease,
 				leastLease,
 			),

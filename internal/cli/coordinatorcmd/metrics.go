@@ -29,7 +29,7 @@ func metrics(stats func() coordinator.Stats) daemon.Collector {
 			}
 			return 0
 		}),
-		counter("windows_total", "Windows that were merged and handed on.",
+		counter("windows_total", "Windows that were merged and sent on.",
 			func(s coordinator.Stats) uint64 { return s.Windows }),
 		daemon.Gauge("spate_coordinator_window_delay_seconds", "Time from the end of the last of them until then.",
 			func() float64 {
@@ -37,7 +37,7 @@ func metrics(stats func() coordinator.Stats) daemon.Collector {
 			}),
 		daemon.Gauge("spate_coordinator_runs_waiting", "Runs that wait for others to end.",
 			func() float64 { return float64(stats().Waiting) }),
-		counter("runs_restarted_total", "Runs that were gone on with after a new start of this coordinator.",
+		counter("runs_restarted_total", "Runs that were continued after a restart of this coordinator.",
 			func(s coordinator.Stats) uint64 { return s.Restarts }),
 		counter("leases_renewed_total", "Heartbeats of agents that were answered.",
 			func(s coordinator.Stats) uint64 { return s.Renewals }),
@@ -45,12 +45,12 @@ func metrics(stats func() coordinator.Stats) daemon.Collector {
 			func(s coordinator.Stats) uint64 { return s.Snapshots }),
 		counter("snapshots_duplicate_total", "Snapshots that were in the ledger already.",
 			func(s coordinator.Stats) uint64 { return s.Duplicates }),
-		counter("snapshots_refused_total", "Snapshots that were garbage, foreign or too large.",
+		counter("snapshots_refused_total", "Snapshots that were invalid, of another run, or too large.",
 			func(s coordinator.Stats) uint64 { return s.Refused }),
 		counter("snapshots_given_up_total",
-			"Snapshots of agents whose part others had taken over, or which were waited for in vain.",
+			"Snapshots of agents whose load others had taken over, or that did not come in time.",
 			func(s coordinator.Stats) uint64 { return s.Dropped }),
-		counter("limited_total", "Connections, streams and messages that were too many.",
+		counter("limited_total", "Connections, streams and messages beyond the limits.",
 			func(s coordinator.Stats) uint64 { return s.Limited }),
 		counter("connections_refused_total", "Connections without a certificate of the cluster.",
 			func(s coordinator.Stats) uint64 { return s.ConnectionsRefused }),

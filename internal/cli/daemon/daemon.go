@@ -39,7 +39,8 @@ func New(d Description, run func(ctx context.Context, version string, logger *sl
 		Use: d.name(), Version: d.Version, Short: d.Short, Example: strings.ReplaceAll(d.Example, "PROGRAM", d.Program),
 		Long: d.Long + `
 
-Every flag can be set by an environment variable too (SPATE_LISTEN for --listen) or in the file that --config names.
+Every flag can also be set by an environment variable (SPATE_LISTEN for --listen) or in the file
+that --config names.
 
 Exit codes:
   0  stopped by a signal
@@ -68,6 +69,7 @@ Exit codes:
 		},
 	}
 	settings.AddFlag(cmd)
+	command.WrapUsage(cmd)
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.Flags().StringVar(&format, "log-format", "text", "text or json")
 	cmd.CompletionOptions.HiddenDefaultCmd = true

@@ -34,14 +34,14 @@ func (s *Status) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.PProf, "pprof", false,
 		"with --http-listen: serve /debug/pprof too, which shows what the program does in detail")
 	flags.BoolVar(&s.PProfPublic, "pprof-public", false,
-		"with --pprof: serve it beyond this machine, to everybody who can reach --http-listen")
+		"with --pprof: serve it beyond this machine, to anyone who can reach --http-listen")
 }
 
 // Check finds mistakes in the flags.
 func (s *Status) Check() error {
 	if s.Listen == "" {
 		if s.PProf {
-			return errors.New("--pprof goes with --http-listen: give it an address")
+			return errors.New("--pprof needs --http-listen: give it an address")
 		}
 		return nil
 	}
@@ -49,7 +49,7 @@ func (s *Status) Check() error {
 		return fmt.Errorf("--http-listen %q: want IP:PORT, for example 127.0.0.1:9464", s.Listen)
 	}
 	if s.PProf && !s.PProfPublic && !settings.Loopback(s.Listen) {
-		return fmt.Errorf("--pprof with --http-listen %s: everybody who can reach it could read the program's memory and keep it busy: "+
+		return fmt.Errorf("--pprof with --http-listen %s: anyone who can reach it could read the program's memory and slow it down: "+
 			"listen on 127.0.0.1, or give --pprof-public if you trust the network", s.Listen)
 	}
 	return nil

@@ -68,13 +68,13 @@ func Gather(ctx context.Context, plan *plans.Plan, dir string, notes io.Writer, 
 	if g.store, err = store.Open(dir); err != nil {
 		return g.resources, err
 	}
-	err = command.UntilInterrupted(ctx, "the plan's files were read",
+	err = command.UntilInterrupted(ctx, "reading the plan's files",
 		func(ctx context.Context) error { return g.read(ctx, files) })
 	if err != nil {
 		return plans.Resources{}, err
 	}
 	if _, err := g.store.Prune(limits, time.Now(), nil); err != nil {
-		fmt.Fprintf(notes, "spate: datasets that are not used any more cannot be removed: %v\n", err)
+		fmt.Fprintf(notes, "spate: unused datasets cannot be removed: %v\n", err)
 	}
 	return g.resources, nil
 }
@@ -102,7 +102,7 @@ func (g *gatherer) read(ctx context.Context, files []plans.File) error {
 func (g *gatherer) wrong(f plans.File, err error) {
 	text := strings.TrimPrefix(err.Error(), "dataset: ")
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(f.Path) {
-		text += ": a relative path begins at the folder of the plan"
+		text += ": a relative path starts at the directory of the plan"
 	}
 	g.mistakes = append(g.mistakes, g.plan.Mistake(f.Field, text))
 }
@@ -188,7 +188,7 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 	defer rows.Close()
 	for _, t := range g.plan.Reached() {
 		if err := workload.Writable(rows, formOf(t)); err != nil {
-			g.wrong(f, fmt.Errorf("does not go with target %s: %s", t.GetName(),
+			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(),
 				strings.TrimPrefix(err.Error(), "workload: ")))
 		}
 	}
@@ -215,13 +215,13 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 		fmt.Fprintf(g.notes, ", over %s", d.GetSpan().AsDuration().Round(time.Millisecond))
 	}
 	if n := skipped.Unusable; n > 0 {
-		fmt.Fprintf(g.notes, "; %s left out as unusable: %s", terminal.Count(n, "row"), skipped)
+		fmt.Fprintf(g.notes, "; %s dropped as unusable: %s", terminal.Count(n, "row"), skipped)
 	}
 	if n := skipped.Excluded; n > 0 {
-		fmt.Fprintf(g.notes, "; %s left out: no requests by the rules of the form", terminal.Count(n, "row"))
+		fmt.Fprintf(g.notes, "; %s dropped: not requests by the rules of the format", terminal.Count(n, "row"))
 	}
 	if n := skipped.Reordered; n > 0 {
-		fmt.Fprintf(g.notes, "; %s put in order of time", terminal.Count(n, "row"))
+		fmt.Fprintf(g.notes, "; %s sorted by time", terminal.Count(n, "row"))
 	}
 	if words := skipped.Unused.String(); words != "" {
 		fmt.Fprintf(g.notes, "; not used: %s", words)

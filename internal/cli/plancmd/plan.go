@@ -68,8 +68,9 @@ func newPlanSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of plans, for editors",
-		Long: `Print the JSON Schema of plans. An editor that knows it completes fields, explains them and marks mistakes while you type. With the YAML
-language server, save it beside your plans and begin each of them with the line
+		Long: `Print the JSON Schema of plans. An editor that knows it completes fields, explains them and marks
+mistakes while you type. With the YAML language server, save it beside your plans and begin each of
+them with the line
 
   # yaml-language-server: $schema=plan.schema.json`,
 		Example: "  spate plan schema > plan.schema.json",
@@ -92,9 +93,10 @@ func newPlanShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PLAN.yaml",
 		Short: "Show the stages of a plan with their counts and times",
-		Long: `Show what a plan expands into: each stage with its target, workload, load, the requests it will send and the time in which it will start
-them, as far as the plan and its workloads' files say; what depends on the server is n/a, ~ is about and ≤ at most. Times are those in which requests are started, with the pauses between stages, without the wait for the
-last answers. Nothing is started.`,
+		Long: `Show the stages of a plan: each with its target, workload, load, the requests that it will send, and
+the time in which it will start them, as far as the plan and its files say. What depends on the
+server is n/a; ~ is about, ≤ at most. Times include the pauses between stages, but not the wait for
+the last answers. Nothing is started.`,
 		Example: "  spate plan show quickstart\n  spate plan show plan.yaml --set seed=7\n  spate plan show quickstart --yaml > my-plan.yaml",
 		Args:    command.Arguments(cobra.ExactArgs(1)),
 		RunE:    f.run,

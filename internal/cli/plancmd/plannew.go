@@ -27,15 +27,15 @@ func newPlanNew() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new",
 		Short: "Write a commented plan from a few answers or flags",
-		Long: `Write a first plan, with comments that say what else there is. On a terminal and without flags it asks; every question has an answer that
-Enter takes.
+		Long: `Write a first plan, with comments that say what else there is. On a terminal and without flags it
+asks; every question has an answer that Enter takes.
 
 Workloads:
 ` + kindHelp(plans.DraftWorkloads()) + `
 Loads:
 ` + kindHelp(plans.DraftLoads()),
 		Example: `  spate plan new
-  spate plan new --endpoint http://10.0.0.5:8000 --model Qwen/Qwen3-32B --load rate --values 2,4,8 --out plan.yaml
+  spate plan new --endpoint http://10.0.0.5:8000 --load rate --values 2,4,8 --out plan.yaml
   spate plan new --workload mooncake --file trace.jsonl --load replay --values 10`,
 		Args: command.Arguments(cobra.NoArgs),
 		RunE: f.run,

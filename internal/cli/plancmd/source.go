@@ -35,9 +35,9 @@ func (s *SourceFlags) Add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.set, "set", nil,
 		"change the plan: `FIELD=VALUE`, for example targets.NAME.endpoints=URL, seed=7 or loads[0].duration=30s")
 	flags.StringArrayVar(&s.only, "only", nil,
-		"test this target of the plan alone, by its `name`; several times for several")
+		"test only the target of this `name`; may be repeated")
 	flags.StringVar(&s.simulate, "simulate", "",
-		"run on simulated engines in place of the targets' endpoints, time compressed by the `factor` behind = ("+
+		"run on simulated engines instead of the targets, time compressed by the `factor` after = ("+
 			simulateSpeed+" if there is none)")
 	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
 	settings.TypedOnly(flags, "set", "only", "simulate")
@@ -46,7 +46,7 @@ func (s *SourceFlags) Add(flags *pflag.FlagSet) {
 // AddFailFast adds the flag for commands that run the plan.
 func (s *SourceFlags) AddFailFast(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.keepGoing, "no-fail-fast", false,
-		"go on with a target whose first requests all fail, or nearly all requests: as fail_fast: false in the plan")
+		"continue with a target whose first requests all fail: as fail_fast: false in the plan")
 	settings.TypedOnly(flags, "no-fail-fast")
 }
 
@@ -80,7 +80,7 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 	if path == "-" {
 		data, err := io.ReadAll(io.LimitReader(stdin, maxPlanBytes))
 		if err != nil {
-			return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+			return nil, "", fmt.Errorf("cannot read the plan: %w", err)
 		}
 		return data, "<stdin>", nil
 	}
@@ -89,11 +89,11 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
 		}
-		return nil, "", fmt.Errorf("plan cannot be read: %w; plans that ship with Spate: %s", err,
+		return nil, "", fmt.Errorf("cannot read the plan: %w; plans that ship with Spate: %s", err,
 			strings.Join(plans.Shipped(), ", ")+NumberHint(path))
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("plan cannot be read: %w", err)
+		return nil, "", fmt.Errorf("cannot read the plan: %w", err)
 	}
 	return data, path, nil
 }
@@ -101,7 +101,7 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 // NumberHint helps a person who wrote --simulate 20: a flag with an optional value takes it only after "=".
 func NumberHint(path string) string {
 	if _, err := speedOf(path); err == nil {
-		return "; a factor goes behind an equals sign: --simulate=" + path
+		return "; a factor comes after an equals sign: --simulate=" + path
 	}
 	return ""
 }

@@ -17,8 +17,8 @@ func NewValidate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate PLAN.yaml...",
 		Short: "Check plans without running them",
-		Long: `Check plans: every mistake is printed with file, line and column. Secrets that a plan refers to are looked up as well, and the files of its
-workloads are read to their end.`,
+		Long: `Check plans: every mistake is printed with file, line and column. Secrets that a plan refers to are
+looked up, and the files of its workloads are read to their end.`,
 		Example: "  spate validate plan.yaml\n  spate validate plans/*.yaml",
 		Args:    command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

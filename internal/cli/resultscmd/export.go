@@ -46,18 +46,20 @@ type exportFlags struct {
 
 // exportHelp is what the help of each kind of database ends in.
 const exportHelp = `The points are the same that are written while a run is in progress, also those that could not be
-delivered. Only agents' heartbeats are not in the ledger. Points that the database already has stay the same, so a command that
-was interrupted can be run again.
+delivered. Only agents' heartbeats are not in the ledger. Points that the database already has stay
+the same, so a command that was interrupted can be run again.
 
-` + command.ExitHelp
+` + command.ExitHint
 
 func newExportInflux() *cobra.Command {
 	return newExportTo(&settings.Influx{}, &cobra.Command{
 		Use:   "influx RUN_DIR --influx-url URL --influx-bucket BUCKET",
 		Short: "Write a finished run to InfluxDB from its ledger",
 		Long:  "Write a finished run to InfluxDB, from the ledger in its run directory.\n" + exportHelp,
-		Example: `  spate export influx runs/quickstart-20260329 --influx-url http://localhost:8086 --influx-org o --influx-bucket spate --influx-token env:TOKEN
-  spate export influx runs/today --influx-url http://localhost:8086 --influx-bucket db/autogen --influx-token file:user-and-password`,
+		Example: `  spate export influx runs/quickstart-20260329 \
+    --influx-url http://localhost:8086 --influx-org o --influx-bucket spate --influx-token env:TOKEN
+  spate export influx runs/today \
+    --influx-url http://localhost:8086 --influx-bucket db/autogen --influx-token file:password`,
 	})
 }
 
@@ -65,10 +67,12 @@ func newExportPrometheus() *cobra.Command {
 	return newExportTo(&settings.Prometheus{}, &cobra.Command{
 		Use:   "prometheus RUN_DIR --prometheus-url URL",
 		Short: "Write a finished run to Mimir, VictoriaMetrics or Prometheus from its ledger",
-		Long: "Write a finished run to a server with Prometheus' remote write API, from the ledger in its run directory.\n" +
+		Long: "Write a finished run to a server with Prometheus' remote write API, from its ledger.\n" +
 			exportHelp,
-		Example: `  spate export prometheus runs/quickstart-20260329 --prometheus-url http://localhost:8428/api/v1/write
-  spate export prometheus runs/today --prometheus-url https://mimir/api/v1/push --prometheus-tenant load --prometheus-token env:TOKEN`,
+		Example: `  spate export prometheus runs/quickstart-20260329 \
+    --prometheus-url http://localhost:8428/api/v1/write
+  spate export prometheus runs/today --prometheus-url https://mimir/api/v1/push \
+    --prometheus-tenant load --prometheus-token env:TOKEN`,
 	})
 }
 
@@ -119,7 +123,7 @@ func (f *exportFlags) open(logger *slog.Logger) (delivery.Database, error) {
 		return nil, err
 	}
 	if !f.to.Given() {
-		return nil, fmt.Errorf("nowhere to write to: give --%s-url", f.to.Kind())
+		return nil, fmt.Errorf("--%s-url is missing: give the URL of the server", f.to.Kind())
 	}
 	if f.patience < 0 {
 		return nil, fmt.Errorf("--patience %v: want at least 0", f.patience)
@@ -131,7 +135,7 @@ func (f *exportFlags) open(logger *slog.Logger) (delivery.Database, error) {
 func openRun(dir string) (*ledger.Ledger, error) {
 	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, report.LedgerFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no run directory: there is no %s in it", dir, report.LedgerFile)
+		return nil, fmt.Errorf("%s is not a run directory: there is no %s in it", dir, report.LedgerFile)
 	}
 	return ledger, err
 }
@@ -193,7 +197,7 @@ func (e *export) conclude(out io.Writer, db delivery.Database, dir string, ledge
 	fmt.Fprintf(out, "%s points of run %s are in %s.\n", terminal.Thousands(uint64(e.writer.Written())), run.GetRunId(),
 		db.Place())
 	if run.GetEndTime() == nil {
-		fmt.Fprintln(e.out, "spate: the run has no end: its coordinator died. Export it again if the run is resumed.")
+		fmt.Fprintln(e.out, "spate: the run has no end: its coordinator was lost; export it again if the run is resumed")
 	} else if err := delivery.Complete(dir, db.Kind()); err != nil {
 		return err
 	}

@@ -17,11 +17,12 @@ func NewReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Write a run directory's files again, from its ledger",
-		Long: `Write all derived files of a run directory again, from its ledger alone (results.json, report.md, vllm.txt,
-histograms.hlog, request rows), byte for byte the same as before, and print the tables.
+		Long: `Write all derived files of a run directory again, from its ledger alone (results.json, report.md,
+vllm.txt, histograms.hlog, request rows), byte for byte the same as before, and print the tables.
 
-All of the ledger is checked first. If it is damaged, nothing is written, and the error says what is lost: by stage, agent and window where
-that can be known. --salvage makes a ledger and files of what is intact, in DIR/salvaged; their result is incomplete and names what is lost.`,
+All of the ledger is checked first. If it is damaged, nothing is written, and the error says what
+is lost: by stage, agent and window if possible. --salvage makes a ledger and files from what is
+intact, in DIR/salvaged; their result is incomplete and says what is lost.`,
 		Args: command.Arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			options := report.Options{VLLMLayout: report.VLLMLayout(layout)}
@@ -37,6 +38,6 @@ that can be known. --salvage makes a ledger and files of what is intact, in DIR/
 	cmd.Flags().StringVar(&layout, "vllm-layout", string(report.VLLM026),
 		"layout of vllm.txt, by version of vLLM: 0.26, or 0.8 as older reports show it")
 	cmd.Flags().BoolVar(&salvaging, "salvage", false,
-		"make files of what is intact of a damaged ledger, in DIR/salvaged")
+		"make files from the intact part of a damaged ledger, in DIR/salvaged")
 	return cmd
 }

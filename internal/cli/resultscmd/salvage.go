@@ -17,13 +17,13 @@ import (
 func unreadable(dir string, err error) error {
 	if errors.Is(err, ledger.ErrDamaged) {
 		return fmt.Errorf(
-			"%w\nno file was written; restore %s from a copy, or take what is intact: spate report --salvage %s",
+			"%w\nno file was written; restore %s from a copy, or use what is intact: spate report --salvage %s",
 			err,
 			filepath.Join(dir, report.LedgerFile),
 			dir,
 		)
 	}
-	return command.BadInputf("%s is no run directory: %w", dir, err)
+	return command.BadInputf("%s is not a run directory: %w", dir, err)
 }
 
 // salvage makes the files from the intact part of a damaged ledger. If the ledger is whole, it makes the files as

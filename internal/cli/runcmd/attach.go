@@ -35,20 +35,21 @@ func NewFollow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "follow RUN --coordinator HOST:PORT",
 		Short: "Follow a run on a coordinator and report its results",
-		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress, and at its end the same tables, run directory
-and exit code. Ctrl-C leaves the run alone; "spate stop" ends it. Of a run that has ended already the results are fetched.
+		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress,
+and at its end the same tables, run directory and exit code. Ctrl-C leaves the run; "spate stop"
+ends it. If the run has ended, its results are fetched.
 
 ` + client.RunHelp + `
 
-` + command.ExitHelp,
+` + command.ExitHint,
 		Example: "  spate follow latest --coordinator 127.0.0.1:7700\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
 		Args:    command.Arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.results.quiet, "no-progress", false,
-		"print neither progress nor tables, only the run directory and what is wrong")
-	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only watch, or say how the run ended: make no run directory")
+		"print only the run directory and problems")
+	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only show progress and how the run ended: make no run directory")
 	return cmd
 }
 
@@ -58,12 +59,12 @@ func NewFetch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch RUN --coordinator HOST:PORT",
 		Short: "Fetch the results of a run that has ended",
-		Long: `Fetch the ledger of a run that has ended into a run directory, make all its files from it, and print the tables, as "spate run" does at its end.
-The exit code is that of the run.
+		Long: `Fetch the ledger of a run that has ended into a run directory, make all its files from it, and
+print the tables, as "spate run" does at its end. The exit code is that of the run.
 
 ` + client.RunHelp + `
 
-` + command.ExitHelp,
+` + command.ExitHint,
 		Example: "  spate fetch latest --coordinator 127.0.0.1:7700\n  spate fetch quickstart-2026 --coordinator 127.0.0.1:7700 --out results/today",
 		Args:    command.Arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.fetch) },
@@ -78,9 +79,10 @@ func NewStop() *cobra.Command {
 	var now bool
 	cmd := &cobra.Command{
 		Use:   "stop RUN --coordinator HOST:PORT",
-		Short: "End a run on a coordinator early",
-		Long: `End a run on a coordinator early. It starts no more requests and waits for those in flight, or cancels them with --now; what was measured is kept,
-marked as partial. A run that waits is taken out of the queue. The command does not wait for the run's end: "spate follow" does.
+		Short: "Stop a run on a coordinator",
+		Long: `Stop a run on a coordinator. It starts no more requests and waits for those in flight, or cancels
+them with --now. What was measured is kept, and marked as partial. A run that waits is removed from
+the queue. The command does not wait for the run's end: "spate follow" does.
 
 ` + client.RunHelp,
 		Example: "  spate stop latest --coordinator 127.0.0.1:7700\n  spate stop quickstart-2026 --coordinator 127.0.0.1:7700 --now",
@@ -110,19 +112,19 @@ func stop(
 ) error {
 	id := run.GetRunId()
 	if !client.GoesOn(run) {
-		return command.BadInputf("run %s does not go on (%s): there is nothing to stop", id, client.StateWords(run))
+		return command.BadInputf("run %s has ended (%s): there is nothing to stop", id, client.StateWords(run))
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
 	defer cancel()
 	if _, err := service.StopRun(ctx, &spatev1.StopRunRequest{RunId: id, Immediately: now}); err != nil {
 		return client.Unreachable(f.Coordinator, err)
 	}
-	text := "run %s starts no more requests; those in flight are awaited\n"
+	text := "run %s starts no more requests and waits for those in flight\n"
 	switch {
 	case run.GetState() == spatev1.RunState_RUN_STATE_WAITING:
-		text = "run %s is out of the queue\n"
+		text = "run %s was removed from the queue\n"
 	case now:
-		text = "run %s starts no more requests; those in flight are cancelled\n"
+		text = "run %s starts no more requests and cancels those in flight\n"
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), text, id)
 	return err
@@ -133,7 +135,7 @@ func (f *attachFlags) add(cmd *cobra.Command) {
 	f.results.add(cmd.Flags())
 	f.results.failOn.add(cmd.Flags())
 	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience,
-		"how long the coordinator may be gone before the run is given up on here")
+		"how long to wait for the coordinator when it is gone")
 }
 
 // run checks the flags, finds the run and calls do with it.
@@ -144,7 +146,7 @@ func (f *attachFlags) run(
 	case f.patience < 0:
 		return command.BadInputf("--patience %v: want at least 0", f.patience)
 	case f.noFetch && f.results.out != "":
-		return command.BadInputf("--out does not go with --no-fetch")
+		return command.BadInputf("--out and --no-fetch exclude one another")
 	}
 	if err := f.results.check(); err != nil {
 		return command.BadInput(err)
@@ -187,7 +189,7 @@ func (f *attachFlags) follow(cmd *cobra.Command, follower *follower, run *spatev
 func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1.RunSummary) error {
 	if client.GoesOn(run) {
 		return command.BadInputf(
-			"run %s goes on (%s): spate follow %s gets its results when it has ended, spate stop %s ends it",
+			"run %s has not ended (%s): spate follow %s gets its results when it has, spate stop %s ends it",
 			run.GetRunId(),
 			client.StateWords(run),
 			run.GetRunId(),

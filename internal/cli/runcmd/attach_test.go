@@ -95,8 +95,8 @@ func TestFetchRefuses(t *testing.T) {
 	}{
 		{[]string{"fetch", "quick-2"}, command.ExitInput,
 			"run quick-2 goes on (running): spate follow quick-2 gets its results"},
-		{[]string{"fetch", "nothing"}, command.ExitInput, `no run is called "nothing"`},
-		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, command.ExitInput, "--out does not go with --no-fetch"},
+		{[]string{"fetch", "nothing"}, command.ExitInput, `there is no run "nothing"`},
+		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, command.ExitInput, "--out and --no-fetch exclude one another"},
 		{[]string{"follow", "quick-2", "--patience", "-1s"}, command.ExitInput, "--patience -1s: want at least 0"},
 		{[]string{"fetch", "old-2"}, command.ExitFault, "there is no run old-2 here"},
 	} {
@@ -123,7 +123,7 @@ func TestNothingOfARunThatNeverBegan(t *testing.T) {
 	}{{out, command.ExitStopped}, {lost, command.ExitFailed}} {
 		for _, command := range []string{"fetch", "follow"} {
 			code, printed, said := spate(t, command, run.GetRunId(), "--coordinator", address)
-			want := "spate: the run never began, and has no results: " + run.GetReason() + "\n"
+			want := "spate: the run never started, and has no results: " + run.GetReason() + "\n"
 			if code != run.code || !strings.HasPrefix(printed, "Run "+run.GetRunId()+": ") || said != want {
 				t.Errorf("%s %s: code %d, %s%s", command, run.GetRunId(), code, printed, said)
 			}

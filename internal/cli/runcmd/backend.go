@@ -52,7 +52,7 @@ func (b *backend) onThisMachine(ctx context.Context) error {
 	for _, a := range agents.GetAgents() {
 		if host := a.GetAgent().GetHost(); host != "" && host != here {
 			return command.BadInputf(
-				"the plan asks for the built-in simulator, which listens on this machine's loopback, but agent %s runs on %s: start `spate simulate` where all agents reach it and name its endpoints in the plan",
+				"the plan's built-in simulator listens on this machine's loopback, but agent %s runs on %s: start `spate simulate` where all agents reach it, and name its endpoints in the plan",
 				a.GetAgent().GetName(),
 				host,
 			)

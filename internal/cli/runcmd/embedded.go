@@ -123,7 +123,7 @@ func (e *embedded) fits(plan *plans.Plan) error {
 		return e.idle(plan, regions)
 	}
 	return plans.Mistakes{plan.Mistake("regions",
-		fmt.Sprintf("no embedded agent is in %s: give --agents %s to try the plan on this machine, "+
+		fmt.Sprintf("no agent is in region %s: give --agents %s to try the plan on this machine, "+
 			"or --coordinator to run it on agents of these regions", strings.Join(missing, ", "),
 			strings.Join(cure, ",")))}
 }
@@ -133,7 +133,7 @@ func (e *embedded) idle(plan *plans.Plan, regions []string) error {
 	for _, r := range *e {
 		if len(regions) > 0 && !slices.Contains(regions, r.region) {
 			return plans.Mistakes{plan.Mistake("regions",
-				fmt.Sprintf("agents of region %s take no part, and --agents %s asks for some: the "+
+				fmt.Sprintf("agents of region %s have no load, but --agents %s asks for them: the "+
 					"plan's regions are %s", r.region, e, strings.Join(regions, ", ")))}
 		}
 	}

@@ -71,8 +71,8 @@ func TestAgentsMustFitThePlan(t *testing.T) {
 		"":                                "",
 		"regions: {us: 1, eu: 2}":         "",
 		"observers: {}":                   "",
-		"regions: {eu: 0.5, asia: 0.5}":   "p:5:10: regions: no embedded agent is in asia: give --agents asia=1,eu=1",
-		"regions: {sa: 1}\nobservers: {}": "p:5:10: regions: no embedded agent is in sa: give --agents sa=2",
+		"regions: {eu: 0.5, asia: 0.5}":   "p:5:10: regions: no agent is in region asia: give --agents asia=1,eu=1",
+		"regions: {sa: 1}\nobservers: {}": "p:5:10: regions: no agent is in region sa: give --agents sa=2",
 	} {
 		plan, err := plans.Load("p", []byte(`name: m
 targets: [{name: t, endpoints: ["http://h"], model: m}]

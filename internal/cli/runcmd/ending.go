@@ -21,7 +21,7 @@ type failOn string
 
 func (f *failOn) add(flags *pflag.FlagSet) {
 	settings.AddChoice(flags, (*string)(f), "fail-on", "invalid",
-		"exit with 3 if the verdict on a measurement is this bad: invalid, suspect (or worse), or never", "invalid",
+		"exit with 3 if a verdict is this bad: invalid, suspect (or worse), or never", "invalid",
 		"suspect", "never")
 }
 
@@ -100,7 +100,7 @@ func (e ending) judge(fail failOn) (code int, why string) {
 		return command.ExitStopped, e.early() + e.reasonOr("it was stopped")
 	case outcome == spatev1.Outcome_OUTCOME_UNSPECIFIED:
 		return command.ExitFailed, "the run did not reach its end: " +
-			e.reasonOr("its coordinator died, and none has continued it")
+			e.reasonOr("its coordinator was lost, and none has continued it")
 	case outcome != spatev1.Outcome_OUTCOME_DONE:
 		return command.ExitFailed, e.early() + e.reasonOr("the reason is not known")
 	case !e.GetComplete():
@@ -108,7 +108,7 @@ func (e ending) judge(fail failOn) (code int, why string) {
 	case fail.fails(trust.Verdict(e.GetVerdict())):
 		return command.ExitFailed, "the run is complete, but " + e.doubt(
 			fail,
-		) + "; --fail-on never exits with 0 all the same"
+		) + "; to exit with 0 anyway: --fail-on never"
 	}
 	return command.ExitDone, ""
 }
@@ -116,7 +116,7 @@ func (e ending) judge(fail failOn) (code int, why string) {
 // early starts the reason of an early end.
 func (e ending) early() string {
 	if e.unbegun {
-		return "the run never began, and has no results: "
+		return "the run never started, and has no results: "
 	}
 	return "the run did not reach its end: "
 }

@@ -122,17 +122,17 @@ func (f *follower) lost(err error) error {
 	case errors.Is(err, errLeft):
 		return command.Exit(
 			command.ExitStopped,
-			fmt.Errorf("left run %s, which goes on; to follow it again: %s", f.id, again),
+			fmt.Errorf("left run %s, which continues; to follow it again: %s", f.id, again),
 		)
 	case errors.Is(err, errLeftGone):
 		return command.Exit(command.ExitStopped,
-			fmt.Errorf("left run %s while its coordinator at %s was gone; it goes on when the coordinator is back\n"+
-				"follow it then with: %s\nor end it: spate stop %s --coordinator %s", f.id, f.address, again,
+			fmt.Errorf("left run %s while its coordinator at %s was gone; it continues when the coordinator is back\n"+
+				"follow it then with: %s\nor stop it: spate stop %s --coordinator %s", f.id, f.address, again,
 				f.id, f.address))
 	case errors.Is(err, errPatience):
 		return fmt.Errorf(
-			"the coordinator at %s was gone for %s while run %s was followed\nwhen it has been started again with the same --data-dir the run "+
-				"goes on; follow it then with: %s\nif it is not, its data directory has what it has of the run, under %s: spate report makes the results from there",
+			"the coordinator at %s was gone for %s while run %s was followed\nif it is restarted with the same --data-dir, the run "+
+				"continues; follow it then with: %s\nif not, what was measured is in its data directory, under %s: spate report makes the results from it",
 			f.address,
 			terminal.Span(f.persist.patience.Seconds()),
 			f.id,
@@ -142,7 +142,7 @@ func (f *follower) lost(err error) error {
 	case status.Code(err) == codes.NotFound:
 		return fmt.Errorf("the coordinator at %s does not know run %s: %s", f.address, f.id, reason.Of(err))
 	}
-	return fmt.Errorf("run %s cannot be followed on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address,
+	return fmt.Errorf("cannot follow run %s on the coordinator at %s: %s\nto follow it again: %s", f.id, f.address,
 		reason.Of(err), again)
 }
 

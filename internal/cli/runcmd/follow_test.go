@@ -197,10 +197,10 @@ func TestInterrupts(t *testing.T) {
 		stopped []bool
 		left    error
 	}{
-		"once":        {func(*follower) {}, 1, "! stopping: requests in flight are awaited", []bool{false}, nil},
+		"once":        {func(*follower) {}, 1, "! stopping: waiting for requests in flight", []bool{false}, nil},
 		"twice":       {func(*follower) {}, 2, "! stopping at once", []bool{false, true}, nil},
 		"three times": {func(*follower) {}, 3, "! stopping at once", []bool{false, true}, errGaveUp},
-		"in the queue": {func(f *follower) { f.waiting.Store(true) }, 1, "! taking the run out of the queue",
+		"in the queue": {func(f *follower) { f.waiting.Store(true) }, 1, "! removing the run from the queue",
 			[]bool{false}, nil},
 		"another's run": {func(f *follower) { f.watches = true }, 1, "", nil, errLeft},
 		"nobody there":  {func(f *follower) { f.persist.gone.Store(true) }, 1, "", nil, errLeftGone},

@@ -18,7 +18,7 @@ import (
 // Reasons why a run is not followed to its end.
 var (
 	errGaveUp   = errors.New("interrupted before the coordinator had ended the run")
-	errLeft     = errors.New("interrupted: the run goes on")
+	errLeft     = errors.New("interrupted: the run continues")
 	errLeftGone = errors.New("interrupted while the coordinator was gone")
 )
 
@@ -55,13 +55,13 @@ func (f *follower) interrupted(ctx context.Context, n int, giveUp context.Cancel
 	case f.persist.gone.Load():
 		giveUp(errLeftGone)
 	case n == 0 && f.waiting.Load():
-		warn("taking the run out of the queue")
+		warn("removing the run from the queue")
 		passing.Go(func() { f.stop(ctx, false) })
 	case n == 0:
-		warn("stopping: requests in flight are awaited; Ctrl-C again cancels them")
+		warn("stopping: waiting for requests in flight; Ctrl-C again cancels them")
 		passing.Go(func() { f.stop(ctx, false) })
 	case n == 1:
-		warn("stopping at once")
+		warn("stopping at once: cancelling requests in flight")
 		passing.Go(func() { f.stop(ctx, true) })
 	default:
 		giveUp(errGaveUp)
@@ -74,7 +74,7 @@ func (f *follower) stop(ctx context.Context, immediately bool) {
 	defer done()
 	_, err := f.client.StopRun(patience, &spatev1.StopRunRequest{RunId: f.id, Immediately: immediately})
 	if err != nil && ctx.Err() == nil {
-		f.view.Show(progress.Notice(spatev1.Severity_SEVERITY_ERROR, "the run could not be stopped: "+
+		f.view.Show(progress.Notice(spatev1.Severity_SEVERITY_ERROR, "cannot stop the run: "+
 			status.Convert(err).Message()))
 	}
 }

@@ -42,7 +42,7 @@ func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 		&l.sources,
 		"source-address",
 		nil,
-		"`addresses` of this machine that embedded agents connect from, in turn: each adds a range of local ports (default: what the system picks)",
+		"local `addresses` that embedded agents connect from, in turn: each adds a range of ports (default: the system picks)",
 	)
 	flags.Var(&l.realtime, "realtime", realtime.Usage)
 }

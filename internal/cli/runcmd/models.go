@@ -21,7 +21,7 @@ func withModels(
 ) (*plans.Plan, error) {
 	var found []string
 	var unknown plans.Mistakes
-	err := command.UntilInterrupted(ctx, "the targets were asked for their models", func(ctx context.Context) error {
+	err := command.UntilInterrupted(ctx, "asking the targets for their models", func(ctx context.Context) error {
 		for i, t := range plan.Reached() {
 			if t.GetModel() != "" || len(t.GetEndpoints()) == 0 {
 				continue
@@ -53,7 +53,7 @@ func onlyModel(ctx context.Context, t *spatev1.Target, secrets map[string]string
 	models, err := modelsOf(ctx, t, secrets)
 	switch {
 	case err != nil:
-		return "", t.GetEndpoints()[0] + " could not be asked for it: " + err.Error()
+		return "", t.GetEndpoints()[0] + " does not say which it serves: " + err.Error()
 	case len(models) == 0:
 		return "", t.GetEndpoints()[0] + " lists none"
 	case len(models) > 1:

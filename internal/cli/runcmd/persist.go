@@ -66,7 +66,7 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 	defer p.gone.Store(false)
 	why, _, _ := strings.Cut(reason.Of(broken), "; ") // without advice: it may be restarting right now
 	p.say(progress.Notice(spatev1.Severity_SEVERITY_WARNING,
-		fmt.Sprintf("coordinator gone (%s): trying again for %s; agents go on meanwhile and keep what they measure",
+		fmt.Sprintf("coordinator gone (%s): retrying for %s; agents continue and keep what they measure",
 			why, terminal.Span(p.patience.Seconds()))))
 	ctx, cancel := context.WithDeadlineCause(ctx, since.Add(p.patience), errPatience)
 	defer cancel()

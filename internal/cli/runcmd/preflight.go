@@ -30,7 +30,7 @@ func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, s
 		return missing
 	}
 	var long plans.Mistakes
-	err := command.UntilInterrupted(ctx, "the targets were asked for their limits", func(ctx context.Context) error {
+	err := command.UntilInterrupted(ctx, "asking the targets for their limits", func(ctx context.Context) error {
 		long = tooLong(ctx, plan, stages, secrets)
 		return context.Cause(ctx)
 	})

@@ -61,12 +61,12 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 		&q.conditioned,
 		"conditioned",
 		true,
-		"open loop that ends by --requests: they take exactly requests / rate, as vLLM's client has it; false: as chance has it",
+		"open loop that ends by --requests: they take exactly requests / rate, as in vLLM's client; false: a random time",
 	)
 	flags.StringVar(&q.split, "split", "",
 		"open loop on several agents: random or in_turn (default random for poisson)")
 	flags.DurationVar(&q.stagger, "stagger", 0,
-		"closed loop: spread the first requests over this time, best one request's; what starts in it is warm-up")
+		"closed loop: spread the first requests over this time, best the time of one request; they are warm-up")
 	flags.Uint32Var(&q.isl, "isl", 1000, "input sequence length in tokens")
 	flags.Uint32Var(&q.osl, "osl", 100, "output sequence length in tokens")
 	flags.Uint64Var(&q.requests, "requests", 0, "end each stage after this many requests")
@@ -74,13 +74,13 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 		"end each stage after this many requests for each unit of concurrency (default 10 for closed loops)")
 	flags.DurationVar(&q.duration, "duration", 0, "end each stage after this time (default 60s for open loops)")
 	flags.Uint64Var(&q.warmupRequests, "warmup-requests", 0,
-		"leave the first so many requests of each stage out of its results")
-	flags.DurationVar(&q.warmup, "warmup", 0, "leave this first time of each stage out of its results")
+		"warm-up: this many first requests of each stage are not measured")
+	flags.DurationVar(&q.warmup, "warmup", 0, "warm-up: this first time of each stage is not measured")
 	flags.Uint64Var(
 		&q.seed,
 		"seed",
 		0,
-		"seed of contents and arrivals (default: drawn anew for each run, so that no prompt is in the server's cache; the plan that is printed has it)",
+		"seed of contents and arrivals (default: a new one for each run, so that no prompt is in the server's cache)",
 	)
 	settings.TypedOnly(flags, quickNames...)
 }
@@ -127,7 +127,7 @@ func (q *quickFlags) slots() ([]uint32, error) {
 	slots := make([]uint32, len(q.concurrency))
 	for i, c := range q.concurrency {
 		if c > math.MaxUint32 {
-			return nil, fmt.Errorf("--concurrency %d is too large", c)
+			return nil, fmt.Errorf("--concurrency %d is too large: want at most 4294967295", c)
 		}
 		slots[i] = uint32(c)
 	}
@@ -163,7 +163,7 @@ func bodyFields(pairs []string) (map[string]any, error) {
 		var value any
 		if err := json.Unmarshal([]byte(text), &value); err != nil {
 			if strings.ContainsAny(text, `{["`) {
-				errs = append(errs, fmt.Errorf("--body %s: %s is no JSON: %w", name, strconv.Quote(text), err))
+				errs = append(errs, fmt.Errorf("--body %s: %s is not JSON: %w", name, strconv.Quote(text), err))
 			}
 			value = text
 		}

@@ -35,7 +35,7 @@ func (f *resultFlags) add(flags *pflag.FlagSet) {
 func (f *resultFlags) check() error {
 	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be created either, which is reported then
 	if len(entries) > 0 {
-		return fmt.Errorf("--out %s: the directory is there and not empty: name another one", f.out)
+		return fmt.Errorf("--out %s: the directory is not empty: name another one", f.out)
 	}
 	if info, err := os.Stat(f.out); err == nil && !info.IsDir() {
 		return fmt.Errorf("--out %s: is a file: name a directory", f.out)
@@ -51,7 +51,7 @@ func (f *resultFlags) take(ctx context.Context, cmd *cobra.Command, follower *fo
 	}
 	if follower.neverBegan(ended) {
 		return command.Exit(command.ExitStopped,
-			fmt.Errorf("run %s was taken out of the queue: nothing was started, and there are no results", follower.id))
+			fmt.Errorf("run %s was removed from the queue: nothing was started, and there are no results", follower.id))
 	}
 	dir, result, err := f.keep(ctx, follower)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 	if dir == "" {
 		if !runName.MatchString(from.id) {
 			return "", nil, fmt.Errorf(
-				"the coordinator calls the run %.80q, which is no name for a directory: give --out",
+				"the coordinator calls the run %.80q, which is not a valid name of a directory: give --out",
 				from.id,
 			)
 		}
@@ -86,7 +86,7 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 	}
 	result, err := report.Write(dir, report.Options{})
 	if err != nil {
-		return "", nil, fmt.Errorf("the ledger is kept in %s, its report failed: %w", dir, err)
+		return "", nil, fmt.Errorf("the ledger is in %s, but its report failed: %w; to try again: spate report DIR", dir, err)
 	}
 	return dir, result, nil
 }

@@ -40,24 +40,26 @@ func NewResume(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Continue a local run whose command was killed",
-		Long: `Continue a local run that ended before its time because "spate run" was killed, or the machine went down. DIR is its run directory. What the run
-still has to do, and to which endpoints, is shown first, and nothing is sent until you confirm it.
+		Long: `Continue a local run that was interrupted because "spate run" was killed, or the machine went down.
+DIR is its run directory. The command first shows what the run has left to do, and to which
+endpoints. Nothing is sent until you confirm.
 
-Stages that had ended keep their results. The stage that was in progress is measured again from its start. To have the results of what was
-measured, and not the rest, use "spate report DIR". A run on a coordinator needs none of this: the coordinator continues it when it is
-started again with the same --data-dir.
+Stages that had ended keep their results. The stage that was in progress is measured again from its
+start. To get the results of what was measured, without the rest, use "spate report DIR". A run on a
+coordinator does not need this command: the coordinator continues it when it is restarted with the
+same --data-dir.
 
-` + command.ExitHelp,
+` + command.ExitHint,
 		Example: "  spate resume runs/quickstart-20260329T120000Z-1a2b3c\n  spate resume results/today --yes",
 		Args:    command.Arguments(cobra.ExactArgs(1)),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask: needed where there is no terminal")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask: needed without a terminal")
 	f.local.addAgents(flags)
 	flags.Lookup("agents").DefValue = "as many as the run had"
 	flags.BoolVar(&f.results.quiet, "no-progress", false,
-		"print neither progress nor tables, only the run directory and what is wrong")
+		"print only the run directory and problems")
 	f.results.failOn.add(flags)
 	f.local.addLogLevel(flags)
 	f.local.sinks.AddFlags(flags)
@@ -174,7 +176,7 @@ func (f *resumeFlags) confirm(cmd *cobra.Command) error {
 		return nil
 	}
 	if !terminal.IsTerminal(cmd.InOrStdin()) || !terminal.IsTerminal(cmd.ErrOrStderr()) {
-		return command.BadInputf("nothing was started: give --yes to continue the run without being asked")
+		return command.BadInputf("nothing was started: there is no terminal to ask on; give --yes to continue the run")
 	}
 	fmt.Fprint(cmd.ErrOrStderr(), "Continue it? [y/N] ")
 	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')

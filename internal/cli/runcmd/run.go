@@ -49,23 +49,25 @@ func NewRun(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [PLAN.yaml]",
 		Short: "Run a plan, or a test made from flags, and report its results",
-		Long: `Run a plan on this machine with embedded agents, or on a coordinator and its agents with --coordinator. PLAN.yaml is a file, "-" for
-standard input, or the name of a plan that ships with Spate ("spate plans" lists them). Without a plan, --target and the flags below it make one; the
-plan they made is printed and kept in the run directory.
+		Long: `Run a plan on this machine with embedded agents, or with --coordinator on a coordinator and its
+agents. PLAN.yaml is a file, "-" for standard input, or the name of a plan that ships with Spate
+("spate plans" lists them). Without a plan, --target and the flags below it make one, which is
+printed and kept in the run directory.
 
-While the run goes on its progress is shown; at the end the tables of results and the run directory. The first Ctrl-C stops starting
-requests and waits for those in flight; the second cancels them. Either way what was measured is kept, and marked as partial.
+The command shows progress, and at the end the tables of results and the run directory. The first
+Ctrl-C starts no more requests and waits for those in flight; the second cancels them. What was
+measured is kept, and marked as partial.
 
-A coordinator has one run at a time; a run that is submitted meanwhile waits, its place in the queue is shown, and Ctrl-C takes it out. When the
-coordinator is gone, because it is started anew or the network is broken, the run is followed on when it is back. Ctrl-C leaves the run then,
-as does --detach from the begin; "spate follow" takes it up again.
+A coordinator has one run at a time. A run submitted meanwhile waits in a queue; Ctrl-C removes it.
+If the connection to the coordinator breaks, or it restarts, the command continues when it is back.
+Ctrl-C then leaves the run, as --detach does from the start; "spate follow" shows it again.
 
-` + command.ExitHelp,
+` + command.ExitHint,
 		Example: `  spate run quickstart
   spate run plan.yaml --out results/today
   spate run plan.yaml --simulate=20
-  spate run deepseek-r1-h20 --set targets.vllm.endpoints=http://10.0.0.5:8000 --set targets.dynamo-1p1d.endpoints=http://10.0.0.6:8000
-  spate run --target http://10.0.0.5:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
+  spate run deepseek-r1-h20 --only vllm --set targets.vllm.endpoints=http://10.0.0.5:8000
+  spate run --target http://10.0.0.5:8000 --concurrency 1,2,4 --isl 3000 --osl 150
   spate run plan.yaml --agents eu=2,us=1
   spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml
   spate run --coordinator 127.0.0.1:7700 --detach plan.yaml`,
@@ -77,20 +79,20 @@ as does --detach from the begin; "spate follow" takes it up again.
 	flags.StringVar(&f.coordinator, "coordinator", "",
 		"run on the coordinator at this `host:port` instead of on embedded agents")
 	flags.BoolVar(&f.plaintext, "insecure-plaintext", false,
-		"with --coordinator: send plan and API keys to another machine without encryption: only on a network you trust")
+		"with --coordinator: send plan and API keys without encryption: only on a network you trust")
 	f.tls.AddFlags(flags)
 	f.local.addAgents(flags)
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
 	flags.DurationVar(&f.patience, "patience", defaultPatience,
-		"with --coordinator: how long it may be gone before the run is followed no longer")
-	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id and leave it alone")
+		"with --coordinator: how long to wait for it when it is gone")
+	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id, and exit")
 	flags = results.Flags
 	f.results.add(flags)
 	f.results.failOn.add(flags)
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
 	flags.BoolVar(&f.results.quiet, "no-progress", false,
-		"print neither progress nor tables, only the run directory and what is wrong")
+		"print only the run directory and problems")
 	f.local.addLogLevel(flags)
 	quick, live := command.Group("A plan from flags"), command.Group("Live results in databases")
 	changes := command.Group("Changes to the plan")
@@ -115,7 +117,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if settings.Prefer(cmd.Flags(), "agents", "coordinator") != "" {
 		fmt.Fprintln(
 			cmd.ErrOrStderr(),
-			"--agents: the run is on this machine, whatever coordinator the environment or the configuration file names",
+			"--agents: the run is on this machine; the coordinator in the environment or the configuration file is ignored",
 		)
 	}
 	plan, err := f.plan(cmd, args)
@@ -186,7 +188,7 @@ func (f *runFlags) fits(plan *plans.Plan) error {
 		return f.local.agents.fits(plan)
 	case f.detach && len(plan.Simulated()) > 0:
 		return errors.New(
-			"--detach: the plan asks for the built-in simulator, which runs as long as this command: start `spate simulate` and name its endpoints in the plan",
+			"--detach: the built-in simulator ends with this command: start `spate simulate` and name its endpoints in the plan",
 		)
 	}
 	return nil
@@ -197,10 +199,10 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
 	fmt.Fprintln(cmd.OutOrStdout(), id)
 	if n := submitted.GetWaiting(); n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits: %s before it.\n", comes(n))
+		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits for %s.\n", comes(n))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(),
-		"To follow it and get its results: spate follow %s %s\nTo end it: spate stop %s %s\n", id, where, id, where)
+		"To follow it and get its results: spate follow %s %s\nTo stop it: spate stop %s %s\n", id, where, id, where)
 	return nil
 }
 
@@ -217,7 +219,7 @@ func (f *runFlags) plan(cmd *cobra.Command, args []string) (*plans.Plan, error) 
 	switch {
 	case len(args) == 1 && f.quick.used(cmd.Flags()):
 		return nil, errors.New(
-			"a plan file and flags that make a plan (--target and so on) do not go together: put them into the plan",
+			"a plan file and flags that make a plan (--target, ...) exclude one another: put the values into the plan, or use --set",
 		)
 	case len(args) == 1:
 		return f.source.Read(cmd.InOrStdin(), args[0])
@@ -260,25 +262,25 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 	typed := func(name string) bool { return settings.Typed(cmd.Flags(), name) }
 	if f.coordinator == "" {
 		wrong(typed("min-agents"),
-			"--min-agents goes with --coordinator only: without, --agents says how many are embedded")
-		wrong(typed("detach"), "--detach goes with --coordinator only: without, the run ends with this command")
+			"--min-agents needs --coordinator; for a local run, --agents sets the number of agents")
+		wrong(typed("detach"), "--detach needs --coordinator: a local run ends with this command")
 		return nil
 	}
-	wrong(typed("agents"), "--agents is for embedded agents: with --coordinator, agents are programs of their own "+
+	wrong(typed("agents"), "--agents is for local runs: with --coordinator, agents are programs of their own "+
 		"(spate-agent); --min-agents waits for them")
-	wrong(typed("source-address"), "--source-address is for embedded agents: with --coordinator, give it to the agents")
-	wrong(typed("realtime"), "--realtime is for embedded agents: with --coordinator, give it to the agents")
+	wrong(typed("source-address"), "--source-address is for local runs: with --coordinator, give it to the agents")
+	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
 	for _, flag := range f.local.sinks.URLFlags() {
 		wrong(typed(flag), "with --coordinator, the coordinator writes to databases: give --%s and its other flags to it",
 			flag)
 	}
 	wrong(f.detach && typed("out"),
-		"--out does not go with --detach, which leaves the results to spate follow and spate fetch")
+		"--out and --detach exclude one another: give --out to spate follow or spate fetch")
 	if err := settings.CheckAddress(f.coordinator); err != nil {
 		return fmt.Errorf("--coordinator %w", err)
 	}
 	wrong(!f.tls.Given() && !f.plaintext && !settings.Loopback(f.coordinator),
-		"plan and API keys would go to %s in plain: give --tls-ca, --tls-cert "+
+		"plan and API keys would go to %s unencrypted: give --tls-ca, --tls-cert "+
 			"and --tls-key, or --insecure-plaintext if you trust the network", f.coordinator)
 	return f.tls.Check(slog.New(slog.DiscardHandler))
 }
@@ -324,13 +326,13 @@ func submitError(address string, err error) error {
 			return client.Unreachable(address, err)
 		}
 		return fmt.Errorf(
-			"the connection to the coordinator at %s broke before it answered (%s): the run may have begun all the same; "+
-				"`spate runs --coordinator %s` lists it, and `spate follow latest --coordinator %s` takes it up",
+			"the connection to the coordinator at %s broke before it answered (%s): the run may have started; "+
+				"`spate runs --coordinator %s` lists it, and `spate follow latest --coordinator %s` follows it",
 			address,
 			s.Message(),
 			address,
 			address,
 		)
 	}
-	return fmt.Errorf("the run could not be submitted: %w", err)
+	return fmt.Errorf("cannot submit the run: %w", err)
 }

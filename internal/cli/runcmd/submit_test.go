@@ -22,11 +22,11 @@ func TestSubmitErrorSaysWhetherARunMayHaveBegun(t *testing.T) {
 		{codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:1: connect: connection refused"`, command.ExitInput, "cannot be reached"},
 		{codes.Unavailable, `connection error: desc = "transport: authentication handshake failed: tls: bad certificate"`, command.ExitInput, "cannot be reached"},
 		{codes.Unavailable, "name resolver error: produced zero addresses", command.ExitInput, "cannot be reached"},
-		{codes.Unavailable, "error reading from server: EOF", command.ExitFault, "may have begun all the same"},
-		{codes.Unavailable, "the coordinator is closing", command.ExitFault, "may have begun all the same"},
+		{codes.Unavailable, "error reading from server: EOF", command.ExitFault, "may have started"},
+		{codes.Unavailable, "the coordinator is closing", command.ExitFault, "may have started"},
 		{codes.ResourceExhausted, "64 runs wait", command.ExitInput, "refused the run: 64 runs wait"},
-		{codes.PermissionDenied, "agents may not", command.ExitInput, "refuses this: agents may not"},
-		{codes.Internal, "disk", command.ExitFault, "could not be submitted"},
+		{codes.PermissionDenied, "agents may not", command.ExitInput, "refused: agents may not"},
+		{codes.Internal, "disk", command.ExitFault, "cannot submit the run"},
 	} {
 		err := submitError("10.0.0.1:7700", status.Error(c.code, c.message))
 		if got := command.ExitCode(err); got != c.want || !strings.Contains(err.Error(), c.says) {

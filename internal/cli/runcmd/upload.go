@@ -22,7 +22,7 @@ func handOver(
 			err = put(ctx, client, dir, d)
 		}
 		if err != nil {
-			return fmt.Errorf("rows of workload %s could not be handed over: %w", workload, err)
+			return fmt.Errorf("cannot send the rows of workload %s to the coordinator: %w", workload, err)
 		}
 	}
 	return nil

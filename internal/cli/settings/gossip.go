@@ -25,13 +25,13 @@ func (g *Gossip) AddFlags(flags *pflag.FlagSet, listen string) {
 	flags.StringVar(&g.Listen, "gossip-listen", listen,
 		"`IP:PORT` that gossip listens on, TCP and UDP; port 0 takes a free one")
 	flags.StringVar(&g.Advertise, "gossip-advertise", "",
-		"`IP[:PORT]` at which others reach this machine (default: the listen address, else its first private one)")
+		"`IP[:PORT]` at which others reach this machine (default: the listen address, or its first private one)")
 	flags.StringSliceVar(&g.Join, "join", nil, "gossip `addresses` of any members to join")
 	flags.StringVar(&g.Label, "cluster", membership.DefaultLabel,
 		"name of the cluster; members of another one are refused")
 	flags.StringVar(&g.Key, "gossip-key", "",
-		"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file counts within seconds")
-	flags.BoolVar(&g.WAN, "wan", false, "gossip at the pace of networks between regions")
+		"keys that encrypt gossip, 16, 24 or 32 bytes in base64, one a line: env:NAME or file:PATH; the first encrypts, all decrypt; a changed file is read within seconds")
+	flags.BoolVar(&g.WAN, "wan", false, "use gossip timeouts for networks between regions")
 }
 
 // Config returns the configuration for membership. Gossip beyond loopback needs a key, or plaintext to be true.
@@ -46,7 +46,7 @@ func (g *Gossip) Config(
 		config.Keys = g.keys
 	}
 	if g.Key == "" && !plaintext && !Loopback(g.Listen) {
-		return config, fmt.Errorf("gossip on %s would be plain: give --gossip-key, or --insecure-plaintext if you trust the network", g.Listen)
+		return config, fmt.Errorf("gossip on %s would be unencrypted: give --gossip-key, or --insecure-plaintext if you trust the network", g.Listen)
 	}
 	return config, config.Validate()
 }
@@ -62,7 +62,7 @@ func (g *Gossip) keys() ([][]byte, error) {
 	for i, word := range strings.Fields(text) {
 		key, err := base64.StdEncoding.DecodeString(word)
 		if err != nil {
-			return nil, fmt.Errorf("--gossip-key: key %d is no base64; make one with: head -c 32 /dev/urandom | base64",
+			return nil, fmt.Errorf("--gossip-key: key %d is not base64; make one with: head -c 32 /dev/urandom | base64",
 				i+1)
 		}
 		keys = append(keys, key)

@@ -24,7 +24,7 @@ type Keep struct {
 func (k *Keep) AddFlags(flags *pflag.FlagSet, name, what string) {
 	flags.IntVar(&k.Count, "keep-"+name, k.Count, "delete the oldest "+what+" beyond this `number` (0: not limited)")
 	flags.DurationVar(&k.For, "keep-"+name+"-for", k.For, "delete "+what+" older than this (0: not limited)")
-	flags.Var(&k.Size, "keep-"+name+"-size", "delete the oldest "+what+" beyond this `size` of all (0: not limited)")
+	flags.Var(&k.Size, "keep-"+name+"-size", "delete the oldest "+what+" beyond this total `size` (0: not limited)")
 }
 
 // Check returns an error if a value is negative.

@@ -19,7 +19,7 @@ type TLS struct{ certs.Files }
 // AddFlags adds the flags of certificates.
 func (t *TLS) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.Authority, "tls-ca", "",
-		"`file` of the cluster's authority, ca.crt of `spate certs init`; with --tls-cert and --tls-key, connections are encrypted and both sides checked")
+		"`file` of the cluster's authority, ca.crt of `spate certs init`; with --tls-cert and --tls-key, connections are encrypted and authenticated")
 	flags.StringVar(&t.Cert, "tls-cert", "", "`file` of this program's certificate")
 	flags.StringVar(&t.Key, "tls-key", "", "`file` of its key")
 }
@@ -34,14 +34,14 @@ func (t *TLS) Check(logger *slog.Logger) error {
 		return nil
 	}
 	if t.Authority == "" || t.Cert == "" || t.Key == "" {
-		return errors.New("--tls-ca, --tls-cert and --tls-key go together: give all three; `spate certs --help` says how to make the files")
+		return errors.New("--tls-ca, --tls-cert and --tls-key need one another: give all three; `spate certs --help` says how to make the files")
 	}
 	_, until, err := t.Files.Check(time.Now())
 	if err != nil {
 		return fmt.Errorf("--tls-cert: %w", err)
 	}
 	if left := time.Until(until); left < soon {
-		logger.Warn("certificate ends soon: make a new one with spate certs", "file", t.Cert,
+		logger.Warn("certificate expires soon: make a new one with spate certs", "file", t.Cert,
 			"ends", until.Format(time.DateTime))
 	}
 	return nil

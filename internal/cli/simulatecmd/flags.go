@@ -51,20 +51,20 @@ func (f *simulateFlags) served() command.FlagGroup {
 	g.Flags.IntVar(&c.MaxModelTokens, "max-model-tokens", c.MaxModelTokens,
 		"longest prompt and output together, told by /v1/models (default: no limit)")
 	g.Flags.StringVar(&c.Protocol.HTTP, "http", "1.1",
-		"HTTP `version`: 1.1, 2, or any of both; HTTP/2 without --tls is by prior knowledge")
+		"HTTP `version`: 1.1, 2, or any; HTTP/2 without --tls is by prior knowledge")
 	g.Flags.BoolVar(&f.tls, "tls", false,
-		"serve https with a certificate made for this, and print the CA file that it is checked by")
+		"serve HTTPS with a new certificate, and print the CA file to check it with")
 	g.Flags.StringVar(&f.caFile, "ca-file", "",
-		"with --tls: write the CA to this `file`, and leave it there (default: a temporary one)")
+		"with --tls: write the CA to this `file`, and keep it (default: a temporary file)")
 	g.Flags.BoolVar(&c.AllowRemote, "allow-remote", false,
-		"allow addresses beyond loopback: a simulator is no server to leave on a network")
+		"allow addresses beyond loopback: a simulator is not a server to leave on a network")
 	return g
 }
 
 func (f *simulateFlags) manners() command.FlagGroup {
 	c, m := &f.config, &f.config.Dialect
 	g := command.Group(
-		"How it introduces itself, and what it does with what only some servers know (honoured, ignored, or refused with 400)",
+		"How it identifies itself, and how it treats extensions: honoured, ignored, or refused with 400",
 	)
 	g.Flags.StringVar(&m.OwnedBy, "owned-by", m.OwnedBy,
 		"`owner` that /v1/models names: vllm, nvidia for Dynamo, openai for LiteLLM")
@@ -74,7 +74,7 @@ func (f *simulateFlags) manners() command.FlagGroup {
 	g.Flags.StringVar((*string)(&m.ExactOutput), "exact-output", string(config.Honoured),
 		"ignore_eos and min_tokens: `treatment`")
 	g.Flags.StringVar((*string)(&m.ContinuousUsage), "continuous-usage", string(config.Honoured),
-		"stream_options.continuous_usage_stats: `treatment`; refused: so is every stream option that OpenAI does not know")
+		"stream_options.continuous_usage_stats: `treatment`; if refused, all stream options that OpenAI lacks are")
 	g.Flags.StringVar((*string)(&m.TokenIDs), "token-ids", string(m.TokenIDs), "return_token_ids: `treatment`")
 	g.Flags.BoolVar(&m.NVExt, "nvext", false, "answer Dynamo's nvext.extra_fields: timing and worker_id")
 	return g
@@ -89,23 +89,23 @@ func (f *simulateFlags) engines() command.FlagGroup {
 		&c.ReplicaSpread,
 		"replica-spread",
 		0,
-		"how much slower the last of the engines is than the first, as a `share`; those between lie evenly between them",
+		"how much slower the last engine is than the first, as a `share`; the others are evenly between",
 	)
 	flags.IntVar(&c.PrefillEngines, "prefill-engines", c.PrefillEngines,
-		"engines that do prefill alone, so that the replicas decode alone (default: each does both)")
+		"engines that only prefill, so that the replicas only decode (default: each does both)")
 	flags.Float64Var(&m.PrefillTokensPerSecond, "prefill", m.PrefillTokensPerSecond,
 		"prompt `tokens per second` of one engine")
 	flags.DurationVar(&m.PrefillPerPrompt, "prefill-per-prompt", 0,
 		"time that each prompt holds its prefill engine beside the time for its tokens")
 	flags.BoolVar(&m.PrefillSharing, "prefill-sharing", false,
-		"let prompts share the prefill by time slices (default: one at a time, first come, first served)")
+		"let prompts share the prefill by time slices (default: one at a time, in order)")
 	flags.DurationVar(&m.DecodeStep, "decode-step", m.DecodeStep, "time of a decode step with one running request")
 	flags.DurationVar(&m.DecodeStepPerRequest, "decode-step-per-request", m.DecodeStepPerRequest,
 		"time that each further running request adds to it")
 	flags.BoolVar(&m.SpreadStep, "spread-step", m.SpreadStep,
 		"send the tokens of a decode step evenly over it (default: all at its end, as engines that batch do)")
 	flags.IntVar(&m.MaxRunning, "max-running", m.MaxRunning,
-		"most requests that one engine has under way; the rest queue")
+		"most requests that one engine runs; the rest queue")
 	flags.Float64Var(&m.PrefillInterference, "prefill-interference", m.PrefillInterference,
 		"`share` of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)")
 	flags.DurationVar(&m.TransferPerThousandTokens, "transfer-per-thousand-tokens", m.TransferPerThousandTokens,
@@ -114,13 +114,13 @@ func (f *simulateFlags) engines() command.FlagGroup {
 		&m.TransferInterference,
 		"transfer-interference",
 		0,
-		"with --prefill-engines: `share` of their decoding pace that the replicas lose while a KV cache is handed over, from 0 to 1",
+		"with --prefill-engines: `share` of their decoding speed that replicas lose while they receive a KV cache, from 0 to 1",
 	)
 	flags.BoolVar(
 		&m.PrefillFirst,
 		"prefill-first",
 		false,
-		"with --prefill-engines: take prompts that wait before finished ones are handed over, which then go together; replicas lose --transfer-interference meanwhile",
+		"with --prefill-engines: prefill waiting prompts before finished ones are transferred, which then go together",
 	)
 	flags.Float64Var(&m.PrefillJitter, "prefill-jitter", 0,
 		"`coefficient of variation` of a lognormal factor on the time of each prefill")
@@ -134,13 +134,13 @@ func (f *simulateFlags) engines() command.FlagGroup {
 }
 
 func (f *simulateFlags) rhythm() command.FlagGroup {
-	g := command.Group("A steady rhythm in place of the engines (any of these asks for it)")
+	g := command.Group("A steady rhythm instead of the engines (any of these flags selects it)")
 	g.Flags.DurationVar(&f.pace.FirstToken, "ttft", 50*time.Millisecond, "time from a request to its first token")
 	g.Flags.DurationVar(&f.pace.BetweenTokens, "itl", 10*time.Millisecond, "time from one token to the next")
 	g.Flags.BoolVar(&f.spread, "spread", false,
-		"each stream on its own schedule, from its arrival (this is how it is without --ticks)")
+		"each stream on its own schedule, from its arrival (the default without --ticks)")
 	g.Flags.BoolVar(&f.ticks, "ticks", false,
-		"all streams at the same instants, as batching engines do; first tokens with the next of them")
+		"all streams at the same instants, as batching engines do; first tokens at the next one")
 	return g
 }
 
@@ -148,7 +148,7 @@ func (f *simulateFlags) cache() command.FlagGroup {
 	m := &f.config.Model
 	g := command.Group("Their prefix cache")
 	g.Flags.IntVar(&m.CacheBlocks, "cache-blocks", m.CacheBlocks,
-		"`blocks` that an engine's prefix cache holds (default: there is none)")
+		"`blocks` that an engine's prefix cache holds (default: no cache)")
 	g.Flags.IntVar(&m.CacheBlockTokens, "cache-block-tokens", m.CacheBlockTokens, "prompt `tokens` of each block")
 	return g
 }
@@ -157,7 +157,7 @@ func (f *simulateFlags) answers() command.FlagGroup {
 	c := &f.config
 	g := command.Group("What the answers are like")
 	g.Flags.BoolVar(&c.EarlyEOS, "early-eos", c.EarlyEOS,
-		"end outputs at random lengths, each as likely, unless a request says ignore_eos")
+		"end outputs at random lengths, all equally likely, unless a request says ignore_eos")
 	g.Flags.Float64Var(&c.OutputLength.MeanShare, "output-share", 0,
 		"the same with a mean `share` of max_tokens: each token is the last with the same chance")
 	g.Flags.Float64Var(&c.OutputLength.Mean, "output-mean", 0,
@@ -177,12 +177,12 @@ func (f *simulateFlags) answers() command.FlagGroup {
 		"`field` of a chat's delta that carries reasoning: reasoning, or any other; hidden: it is not streamed, in any API",
 	)
 	g.Flags.BoolVar(&c.Frames.NoReasoningUsage, "reasoning-untold", false,
-		"do not tell in usage how many tokens are reasoning")
+		"do not report the number of reasoning tokens in usage")
 	g.Flags.StringArrayVar(
 		&f.faults,
 		"fault",
 		nil,
-		"a fault and its share of requests, `KIND=SHARE`[,after=TOKENS][,pause=TIME]; may be given again; kinds: see above",
+		"a fault and its share of requests, `KIND=SHARE`[,after=TOKENS][,pause=TIME]; may be repeated; kinds: see above",
 	)
 	g.Flags.Uint64Var(&c.Seed, "seed", c.Seed, "seed of faults, early ends, tokens without text, jitter and stalls")
 	return g
@@ -195,25 +195,25 @@ func (f *simulateFlags) frames() command.FlagGroup {
 	flags.StringVar((*string)(&s.Role), "role", string(s.Role),
 		"`when` to send what comes before the first token, such as a chat's role: first-token, at-once or none")
 	flags.StringVar((*string)(&s.Deliver), "deliver", string(config.DeliverAsProduced),
-		"`how much` goes out at a time: as-produced, or at the end of the output one-write, one-frame, two-frames, or json-body in place of a stream")
+		"`how` answers are sent: as-produced, or at the end of the output as one-write, one-frame, two-frames or json-body")
 	flags.IntVar(&s.TokensPerFrame, "tokens-per-frame", s.TokensPerFrame,
 		"`tokens` of one frame, as with speculative decoding")
 	flags.IntVar(&s.FramesPerWrite, "frames-per-write", 1,
 		"token `frames` that go with one write, as through a proxy that buffers")
 	flags.IntVar(&s.SplitBytes, "split-bytes", 0,
-		"cut all writes into writes of so many `bytes` (default: frames go whole)")
+		"cut all writes into writes of this many `bytes` (default: whole frames)")
 	flags.BoolVar(
 		&s.FinishFrame,
 		"finish-frame",
 		false,
-		"finish reason in a frame of its own, as at OpenAI (default: with the last token, as in vLLM, which after an early end has no text)",
+		"finish reason in its own frame, as OpenAI does (default: with the last token, as vLLM does)",
 	)
-	flags.BoolVar(&s.RunningUsage, "running-usage", false, "usage so far in every token frame, asked for or not")
-	flags.BoolVar(&s.NoUsage, "no-usage", false, "no usage, even where it is asked for")
+	flags.BoolVar(&s.RunningUsage, "running-usage", false, "usage so far in every token frame, requested or not")
+	flags.BoolVar(&s.NoUsage, "no-usage", false, "no usage, even if it is requested")
 	flags.BoolVar(&s.NoEndMark, "no-end-mark", false, "no [DONE], response.completed or message_stop")
 	flags.BoolVar(&s.CRLF, "crlf", false, "lines end with CR LF")
 	flags.BoolVar(&s.Comments, "comments", false, "a comment before each frame")
-	flags.DurationVar(&s.KeepAlive, "keep-alive", 0, "a comment after each so long a silence (default: none)")
+	flags.DurationVar(&s.KeepAlive, "keep-alive", 0, "a comment after each silence of this length (default: none)")
 	flags.BoolVar(&s.Trailers, "trailers", false, "an HTTP trailer at the end")
 	return g
 }
@@ -241,7 +241,7 @@ func (f *simulateFlags) complete(given *pflag.FlagSet) error {
 		return fmt.Errorf("--speed %v: want more than 0 and at most %d", f.speed, fastest)
 	}
 	if f.spread && f.ticks {
-		return errors.New("--spread and --ticks do not go together: give one of them")
+		return errors.New("--spread and --ticks exclude one another: give one of them")
 	}
 	for _, name := range []string{"ttft", "itl", "spread", "ticks"} {
 		if given.Changed(name) {
@@ -319,13 +319,13 @@ var fieldFlags = strings.NewReplacer(
 	"simulator: Frames.SplitBytes", "--split-bytes", "simulator: Frames.ReasoningTokens", "--reasoning-tokens",
 	"simulator: Frames.KeepAlive", "--keep-alive",
 	"simulator: Frames.RunningUsage and Frames.NoUsage are both set",
-	"--running-usage and --no-usage do not go together",
+	"--running-usage and --no-usage exclude one another",
 	"simulator: Frames.Role", "--role", "simulator: Faults", "--fault ", "simulator: Frames.Deliver", "--deliver",
 	"simulator: Frames.ReasoningField", "--reasoning-field", "simulator: ChatTemplateTokens", "--chat-template-tokens",
 	"simulator: OutputLength.MeanShare and OutputLength.Mean are both set",
-	"--output-share and --output-mean do not go together",
+	"--output-share and --output-mean exclude one another",
 	"simulator: OutputLength.Stddev is set without OutputLength.Mean: give both",
-	"--output-stddev: give --output-mean, too",
+	"--output-stddev needs --output-mean",
 	"simulator: OutputLength.MeanShare", "--output-share", "simulator: OutputLength.Mean", "--output-mean",
 	"simulator: OutputLength.Stddev", "--output-stddev",
 	"simulator: Textless.Share", "--textless-share", "simulator: Textless.First", "--textless-first",

@@ -25,18 +25,21 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Serve a model of LLM engines behind the APIs of today's servers",
-		Long: `Serve a model of LLM engines: a prefill queue, continuous batching, and decode steps whose time depends on the batch. It needs no GPU and
-no model. Engines prefill and decode, or, with --prefill-engines, stand in a disaggregated group: 3P1D is --prefill-engines 3
---replicas 1. With --ttft and --itl a steady rhythm takes their place: what a client should see is known then.
+		Long: `Serve a model of LLM engines: a prefill queue, continuous batching, and decode steps whose time
+depends on the batch. It needs no GPU and no model. Engines prefill and decode, or, with
+--prefill-engines, form a disaggregated group: 3P1D is --prefill-engines 3 --replicas 1. With --ttft
+and --itl a steady rhythm replaces them, so that what a client should see is known.
 
-Every address serves all APIs: OpenAI's chat, completions and responses below /v1, Anthropic's /v1/messages, SGLang's /generate, TGI's
-/generate_stream, and Triton's /v2/models/MODEL/generate_stream; beside them /v1/models, /tokenize, /health and /metrics.
+Every address serves all APIs: OpenAI's chat, completions and responses below /v1, Anthropic's
+/v1/messages, SGLang's /generate, TGI's /generate_stream, and Triton's
+/v2/models/MODEL/generate_stream; beside them /v1/models, /tokenize, /health and /metrics.
 
-With --truth each frame carries the instant it was sent at, "sent_ns", on this machine's monotonic clock, and --truth-file keeps what was
-sent when: a client can be judged by both.
+With --truth each frame carries the instant at which it was sent, "sent_ns", on this machine's
+monotonic clock. --truth-file records what was sent when. A client can be judged by both.
 
-Faults strike a share of the requests, the same ones for the same --seed and X-Request-Id. A fault is KIND=SHARE, and where it matters how
-many tokens come before it, and how long it pauses: stall=0.01,after=20,pause=2s. The kinds:
+Faults affect a share of the requests, the same ones for the same --seed and X-Request-Id. A fault
+is KIND=SHARE, with the number of tokens before it and the length of its pause if they matter:
+stall=0.01,after=20,pause=2s. The kinds:
   429, 500       the error, and nothing else
   garbage        200, and a body that is not of the API at all
   json-body      the whole answer as JSON where a stream was asked for
@@ -49,7 +52,7 @@ many tokens come before it, and how long it pauses: stall=0.01,after=20,pause=2s
   drip           from there on, pieces of 16 bytes with the pause (default 10ms) between them`,
 		Example: `  spate simulate --listen 127.0.0.1:8000,127.0.0.1:8001
   spate simulate --decode-step 20ms --prefill 8000 --truth-file truth.jsonl
-  spate simulate --prefill-engines 3 --replicas 1 --transfer-per-thousand-tokens 20ms --cache-blocks 50000
+  spate simulate --prefill-engines 3 --replicas 1 --transfer-per-thousand-tokens 20ms
   spate simulate --ttft 50ms --itl 10ms --ticks --truth
   spate simulate --fault 500=0.01 --fault cut=0.02,after=10 --split-bytes 7 --crlf
   spate simulate --tls --http 2`,
@@ -85,14 +88,14 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return command.BadInput(err)
 	}
 	if ca != "" {
-		fmt.Fprintln(cmd.OutOrStdout(), "Its certificate is checked by the CA file "+ca)
+		fmt.Fprintln(cmd.OutOrStdout(), "CA file of the certificate: "+ca)
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), "Serving "+strings.Join(server.URLs(), ", ")+"; Ctrl-C ends it")
+	fmt.Fprintln(cmd.OutOrStdout(), "Serving "+strings.Join(server.URLs(), ", ")+"; Ctrl-C stops it")
 	<-ctx.Done()
 	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := server.Close(grace); err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "requests under way were cut off")
+		fmt.Fprintln(cmd.ErrOrStderr(), "requests in flight were cut off")
 	}
 	return nil
 }
@@ -101,7 +104,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 func (f *simulateFlags) openTruth() (closeTruth func(), err error) {
 	if f.truthFile == "" {
 		if f.config.Truth.Tokens {
-			return nil, errors.New("--truth-tokens: give --truth-file, too: it is what the times are written to")
+			return nil, errors.New("--truth-tokens needs --truth-file, which the times are written to")
 		}
 		return func() {}, nil
 	}
@@ -118,7 +121,7 @@ func (f *simulateFlags) openTruth() (closeTruth func(), err error) {
 func (f *simulateFlags) secure() (path string, drop func(), err error) {
 	if !f.tls {
 		if f.caFile != "" {
-			return "", nil, errors.New("--ca-file: give --tls, too")
+			return "", nil, errors.New("--ca-file needs --tls")
 		}
 		return "", func() {}, nil
 	}
@@ -131,7 +134,7 @@ func (f *simulateFlags) secure() (path string, drop func(), err error) {
 	if path == "" {
 		dir, err := os.MkdirTemp("", "spate-simulate-")
 		if err != nil {
-			return "", nil, fmt.Errorf("no place for the CA file, name one with --ca-file: %w", err)
+			return "", nil, fmt.Errorf("cannot write the CA file: %w; name another place with --ca-file", err)
 		}
 		path, drop = filepath.Join(dir, "ca.pem"), func() { _ = os.RemoveAll(dir) }
 	}

@@ -38,11 +38,12 @@ func newRoot(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "spate",
 		Short: "Distributed load generator for LLM serving",
-		Long: `Spate drives more load at LLM serving deployments than one client can, from several machines and regions at once, and reports
-numbers that can be trusted.
+		Long: `Spate sends more load to LLM serving deployments than one client can, from several machines and
+regions at once, and reports numbers that can be trusted.
 
-A plan says what to test: targets x workloads x loads. Each combination is a stage. "spate run" runs a plan on this machine, or on a
-coordinator and its agents with --coordinator. "spate plans" lists the plans that ship with Spate, "spate plan new" writes one of your own.
+A plan says what to test: targets x workloads x loads. Each combination is a stage. "spate run" runs
+a plan on this machine, or with --coordinator on a coordinator and its agents. "spate plans" lists
+the plans that ship with Spate; "spate plan new" writes one of your own.
 
 ` + command.ExitHelp,
 		Example: `  spate run quickstart
@@ -50,7 +51,7 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
   spate plan show slo-search
   spate plan new
   spate run plan.yaml --simulate=10
-  spate run --target http://127.0.0.1:8000 --model Qwen/Qwen3-32B --concurrency 1,2,4 --isl 3000 --osl 150
+  spate run --target http://127.0.0.1:8000 --concurrency 1,2,4 --isl 3000 --osl 150
   spate run --coordinator 127.0.0.1:7700 plan.yaml`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -67,6 +68,7 @@ coordinator and its agents with --coordinator. "spate plans" lists the plans tha
 		},
 	}
 	settings.AddFlag(root)
+	command.WrapUsage(root)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		runcmd.NewRun(version), runcmd.NewResume(version), runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
