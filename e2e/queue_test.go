@@ -61,10 +61,10 @@ func queueOfRuns(t *testing.T, c *cluster) {
 		t.Errorf("spate runs lists\n%s", table)
 	}
 	if out := c.says(0, "stop",
-		"fourth"); !regexp.MustCompile(`^run fourth-\S+ is out of the queue\n$`).MatchString(out) {
+		"fourth"); !regexp.MustCompile(`^run fourth-\S+ was removed from the queue\n$`).MatchString(out) {
 		t.Errorf("stopped, it said %q", out)
 	}
-	if out := c.says(2, "fetch", "second"); !strings.Contains(out, "goes on (waiting)") {
+	if out := c.says(2, "fetch", "second"); !strings.Contains(out, "has not ended (waiting)") {
 		t.Errorf("fetched too early, it said %q", out)
 	}
 

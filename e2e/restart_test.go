@@ -48,7 +48,7 @@ func runsSurvive(t *testing.T, c *cluster, by syscall.Signal, reason string) {
 
 	c.end(by)
 	for _, p := range []*process.Process{r.Process, follower.Process} {
-		p.Await(`! coordinator gone \(` + reason + `\): trying again for 2m; agents go on meanwhile`)
+		p.Await(`! coordinator gone \(` + reason + `\): retrying for 2m; agents continue`)
 	}
 	if out := c.says(2, "runs"); !strings.Contains(out,
 		"cannot be reached: refuses connections: nothing listens there") {
@@ -89,7 +89,7 @@ func TestLeavingARunWhoseCoordinatorIsGone(t *testing.T) {
 	r.Signal(syscall.SIGINT)
 	r.MustExit(4)
 	id := regexp.MustCompile(`left run (\S+) while its coordinator at ` + regexp.QuoteMeta(c.address) +
-		` was gone; it goes on when the coordinator is back`).FindStringSubmatch(r.Stderr.String())
+		` was gone; it continues when the coordinator is back`).FindStringSubmatch(r.Stderr.String())
 	if id == nil {
 		t.Fatalf("it said\n%s", r.Stderr.String())
 	}

@@ -112,7 +112,7 @@ func stop(
 ) error {
 	id := run.GetRunId()
 	if !client.GoesOn(run) {
-		return command.BadInputf("run %s has ended (%s): there is nothing to stop", id, client.StateWords(run))
+		return command.BadInputf("run %s is not running (%s): there is nothing to stop", id, client.StateWords(run))
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
 	defer cancel()

@@ -23,14 +23,14 @@ func TestStopCommand(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"latest"}, command.ExitDone, "run quick-3 is out of the queue\n"},
-		{[]string{"quick-2"}, command.ExitDone, "run quick-2 starts no more requests; those in flight are awaited\n"},
+		{[]string{"latest"}, command.ExitDone, "run quick-3 was removed from the queue\n"},
+		{[]string{"quick-2"}, command.ExitDone, "run quick-2 starts no more requests and waits for those in flight\n"},
 		{[]string{"quick-2", "--now"}, command.ExitDone,
-			"run quick-2 starts no more requests; those in flight are cancelled\n"},
-		{[]string{"quick-1"}, command.ExitInput, "spate: run quick-1 does not go on (done): there is nothing to stop\n"},
-		{[]string{"old-1"}, command.ExitInput, "spate: run old-1 does not go on (broken): there is nothing to stop\n"},
+			"run quick-2 starts no more requests and cancels those in flight\n"},
+		{[]string{"quick-1"}, command.ExitInput, "spate: run quick-1 is not running (done): there is nothing to stop\n"},
+		{[]string{"old-1"}, command.ExitInput, "spate: run old-1 is not running (broken): there is nothing to stop\n"},
 		{[]string{"quick"}, command.ExitInput,
-			"spate: 4 runs begin with \"quick\": quick-3, quick-2, quick-1 and 1 more; give more of the id\n"},
+			"spate: 4 runs start with \"quick\": quick-3, quick-2, quick-1 and 1 more; give more of the id\n"},
 	} {
 		code, out, said := spate(t, append([]string{"stop", "--coordinator", address}, test.args...)...)
 		if code != test.code || out+said != test.want {
@@ -52,7 +52,7 @@ func TestFetchCommand(t *testing.T) {
 		"done":    {clienttest.WasDone, command.ExitDone, ""},
 		"failed":  {clienttest.HasFailed, command.ExitFailed, "the run did not reach its end: because"},
 		"stopped": {clienttest.WasStopped, command.ExitStopped, "the run did not reach its end: because"},
-		"broken":  {0, command.ExitFailed, "the run did not reach its end: its coordinator died"},
+		"broken":  {0, command.ExitFailed, "the run did not reach its end: its coordinator was lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -94,7 +94,7 @@ func TestFetchRefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"fetch", "quick-2"}, command.ExitInput,
-			"run quick-2 goes on (running): spate follow quick-2 gets its results"},
+			"run quick-2 has not ended (running): spate follow quick-2 gets its results"},
 		{[]string{"fetch", "nothing"}, command.ExitInput, `there is no run "nothing"`},
 		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, command.ExitInput, "--out and --no-fetch exclude one another"},
 		{[]string{"follow", "quick-2", "--patience", "-1s"}, command.ExitInput, "--patience -1s: want at least 0"},
@@ -141,8 +141,8 @@ func TestDetach(t *testing.T) {
 	address, _ := service.Serve(t, "127.0.0.1:0")
 	code, out, said := spate(t, "run", "--coordinator", address, "--detach", "--target", "http://127.0.0.1:1",
 		"--model", "m", "--concurrency", "1")
-	want := "The run waits: 2 runs come before it.\nTo follow it and get its results: spate follow new-run --coordinator " + address +
-		"\nTo end it: spate stop new-run --coordinator " + address + "\n"
+	want := "The run waits for 2 runs.\nTo follow it and get its results: spate follow new-run --coordinator " + address +
+		"\nTo stop it: spate stop new-run --coordinator " + address + "\n"
 	if code != command.ExitDone || out != "new-run\n" || !strings.HasSuffix(said, want) ||
 		!strings.HasPrefix(said, "# The plan made from the flags:") {
 		t.Errorf("code %d\n%s\n%s", code, out, said)
@@ -151,8 +151,8 @@ func TestDetach(t *testing.T) {
 		t.Errorf("%d runs submitted, %d followed", len(service.Submits), len(service.Asked))
 	}
 	for _, test := range [][]string{
-		{"--detach goes with --coordinator only", "quickstart"},
-		{"--out does not go with --detach", "quickstart", "--coordinator", address, "--out", "x"},
+		{"--detach needs --coordinator", "quickstart"},
+		{"--out and --detach exclude one another", "quickstart", "--coordinator", address, "--out", "x"},
 		{"start `spate simulate`", "quickstart", "--coordinator", address},
 	} {
 		if code, _, said := spate(t, append([]string{"run", "--detach"}, test[1:]...)...); code != command.ExitInput ||

@@ -72,7 +72,7 @@ func TestPersistence(t *testing.T) {
 				}
 				gone := func(s string) bool {
 					return strings.HasPrefix(s,
-						"coordinator gone (refuses connections: nothing listens there): trying again for ")
+						"coordinator gone (refuses connections: nothing listens there): retrying for ")
 				}
 				n := len(slices.DeleteFunc(slices.Clone(said), func(s string) bool { return !gone(s) }))
 				if n > test.said || n < min(1, test.said) {
@@ -250,7 +250,7 @@ func TestLost(t *testing.T) {
 		"spate stop r --coordinator host:1":                        errLeftGone,
 		"was gone for 2m while run r":                              errPatience,
 		"does not know run r: no":                                  status.Error(codes.NotFound, "no"),
-		"cannot be followed on the coordinator at host:1: refused": status.Error(codes.PermissionDenied, "refused"),
+		"cannot follow run r on the coordinator at host:1: refused": status.Error(codes.PermissionDenied, "refused"),
 	} {
 		if got := f.lost(err); !strings.Contains(got.Error(), want) {
 			t.Errorf("%v: %v", err, got)

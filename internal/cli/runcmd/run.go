@@ -199,19 +199,11 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
 	fmt.Fprintln(cmd.OutOrStdout(), id)
 	if n := submitted.GetWaiting(); n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits for %s.\n", comes(n))
+		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits for %s.\n", terminal.Count(uint64(n), "run"))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(),
 		"To follow it and get its results: spate follow %s %s\nTo stop it: spate stop %s %s\n", id, where, id, where)
 	return nil
-}
-
-// comes says how many runs come before another.
-func comes(n uint32) string {
-	if n == 1 {
-		return "1 run comes"
-	}
-	return terminal.Count(uint64(n), "run") + " come"
 }
 
 // plan reads the plan that was named, or makes one from flags and prints it.

@@ -39,7 +39,7 @@ func TestGossipKeysAreReadAnew(t *testing.T) {
 	}{
 		{key16, []int{16}, ""},
 		{key32 + "\r\n" + key16 + "\n\n", []int{32, 16}, ""},
-		{key32 + "\n??\n", nil, "key 2 is no base64"},
+		{key32 + "\n??\n", nil, "key 2 is not base64"},
 		{"\n", nil, "is empty"},
 		{" \n", nil, "no key in it"},
 	} {
@@ -70,7 +70,7 @@ func TestGossipMistakes(t *testing.T) {
 		want      string
 	}{
 		"loopback needs no key":   {Gossip{Listen: "127.0.0.1:0"}, false, ""},
-		"plain beyond loopback":   {Gossip{Listen: "10.0.0.1:0"}, false, "would be plain"},
+		"plain beyond loopback":   {Gossip{Listen: "10.0.0.1:0"}, false, "would be unencrypted"},
 		"plain by leave":          {Gossip{Listen: "10.0.0.1:0"}, true, ""},
 		"keys by the environment": {Gossip{Listen: "10.0.0.1:0", Key: "env:GOSSIP_KEYS"}, false, ""},
 		"no such file":            {Gossip{Listen: "10.0.0.1:0", Key: "file:/nowhere"}, false, "/nowhere"},
