@@ -78,6 +78,13 @@ func (m *memory) Send(ctx context.Context, body []byte) error {
 	return nil
 }
 
+// taken returns the rows that the database has.
+func (m *memory) taken() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.rows)
+}
+
 func (m *memory) set(down error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,23 +148,23 @@ func TestOutage(t *testing.T) {
 		s := open(t, delivery.Config{RunDir: dir, Log: slog.New(slog.NewTextHandler(&text, nil))}, down, up)
 		want := put(s, 0, 100)
 		time.Sleep(5 * time.Minute) // of virtual time: the outage
-		if !slices.Equal(up.rows, want) || len(down.rows) > 0 {
-			t.Errorf("%d rows and %d rows", len(up.rows), len(down.rows))
+		if !slices.Equal(up.taken(), want) || len(down.taken()) > 0 {
+			t.Errorf("%d rows and %d rows", len(up.taken()), len(down.taken()))
 		}
 		if !delivery.Incomplete(dir) {
 			t.Error("nothing says that a database may lack points")
 		}
 		down.set(nil)
 		time.Sleep(5*time.Second + 1) // of virtual time: the longest back-off
-		if !slices.Equal(down.rows, want) {
-			t.Errorf("5 s after the outage there are %d rows of %d", len(down.rows), len(want))
+		if !slices.Equal(down.taken(), want) {
+			t.Errorf("5 s after the outage there are %d rows of %d", len(down.taken()), len(want))
 		}
 		want = append(want, put(s, 100, 110)...)
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if !slices.Equal(down.rows, want) || !slices.Equal(up.rows, want) {
-			t.Errorf("%d rows and %d rows, want %d", len(down.rows), len(up.rows), len(want))
+		if !slices.Equal(down.taken(), want) || !slices.Equal(up.taken(), want) {
+			t.Errorf("%d rows and %d rows, want %d", len(down.taken()), len(up.taken()), len(want))
 		}
 		if delivery.Incomplete(dir) {
 			t.Error("a database may still lack points")
