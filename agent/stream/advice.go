@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/spate-load/spate/agent/stream/socket"
 )
 
 var (
@@ -40,7 +42,7 @@ func adviceFor(err error, name string) string {
 	case errors.As(err, &other):
 		return fmt.Sprintf("if this is the right server, set connection.server_name to a name in its certificate "+
 			"instead of %s", name)
-	case noPort(err):
+	case socket.NoPort(err):
 		return "no local port is free, or a source address does not belong to this machine: give the agent more " +
 			"source addresses, widen net.ipv4.ip_local_port_range, or keep connections open"
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -123,8 +124,8 @@ func BenchmarkFrame(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		body.consume(frame, reading{at: clock.Instant(i + 1), seen: clock.Instant(i + 2), number: uint64(i + 1),
-			stamped: true})
+		body.Consume(frame, socket.Reading{At: clock.Instant(i + 1), Seen: clock.Instant(i + 2), Number: uint64(i + 1),
+			Stamped: true})
 	}
 	if o.Err != nil || o.TokenFrames != uint64(b.N) {
 		b.Fatalf("%v, %d frames", o.Err, o.TokenFrames)

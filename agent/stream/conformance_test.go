@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/aws/smithy-go/eventstream"
+
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/clock"
@@ -96,11 +98,11 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	x.keepAnswer, x.timer = true, time.NewTimer(time.Hour)
 	from, at := 0, clock.Now()
 	for n, to := range append(cuts, len(body)) {
-		by := reading{at: at.Add(1 + 1), number: uint64(n + 1)}
+		by := socket.Reading{At: at.Add(1 + 1), Number: uint64(n + 1)}
 		for from < to && o.Err == nil && !x.done {
 			if n%3 > 0 { // as by push: the piece is invalid afterwards
 				piece := bytes.Clone(body[from:to])
-				x.consume(piece, by)
+				x.Consume(piece, by)
 				clear(piece)
 				from = to
 				continue
@@ -116,7 +118,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	case x.done:
 		x.complete(o.End)
 	case errors.Is(err, io.EOF):
-		x.bodyEnded(err, reading{at: at.Add(1 + 1), number: 1 << 20})
+		x.bodyEnded(err, socket.Reading{At: at.Add(1 + 1), Number: 1 << 20})
 	}
 	x.decide()
 	if !o.Usage {
@@ -375,7 +377,7 @@ func TestRunningTokens(t *testing.T) {
 	x.reset(c, new(Observation))
 	x.onToken = func(_ clock.Instant, n int) { tokens = append(tokens, n) }
 	for _, words := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "b", "c", ""}, {"a", "b", "c", "", "d"}} {
-		x.frame([]byte(sglangChunk(words, "null").data), reading{})
+		x.frame([]byte(sglangChunk(words, "null").data), socket.Reading{})
 	}
 	if !slices.Equal(tokens, []int{1, 2, 1, 1}) {
 		t.Errorf("%v", tokens)

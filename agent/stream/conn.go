@@ -6,14 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/clock"
 )
 
 // conn is a connection of a pool, with or without TLS. It records what the current request does on it.
 type conn struct {
-	net.Conn                   // the socket, or TLS over it
-	socket        *socket      // what Conn reads from
-	frames        *http2Frames // nil: it speaks HTTP/1.1
+	net.Conn                     // the socket, or TLS over it
+	socket        *socket.Socket // what Conn reads from
+	frames        *http2Frames   // nil: it speaks HTTP/1.1
 	openTimes     openTimes
 	rtt           time.Duration // see socket
 	remove        func(*conn)
@@ -32,15 +33,15 @@ type conn struct {
 // requestIO records what one request does on its connection. The connection's lock guards it: goroutines that write a
 // request, or those of HTTP/2, can outlive the request.
 type requestIO struct {
-	connected bool          // the request is the first on the connection
-	openTimes openTimes     // of the first request
-	rtt       time.Duration // of the first request; 0: not known
-	first     clock.Instant // first byte of the response
-	last      reading       // read that brought the last bytes of the response
-	sent      clock.Instant // end of the last write
-	written   int64         // bytes of the request that the kernel took
-	unwritten bool          // a write is in progress, or has failed
-	broken    bool          // a read or write failed, or the peer has closed
+	connected bool           // the request is the first on the connection
+	openTimes openTimes      // of the first request
+	rtt       time.Duration  // of the first request; 0: not known
+	first     clock.Instant  // first byte of the response
+	last      socket.Reading // read that brought the last bytes of the response
+	sent      clock.Instant  // end of the last write
+	written   int64          // bytes of the request that the kernel took
+	unwritten bool           // a write is in progress, or has failed
+	broken    bool           // a read or write failed, or the peer has closed
 }
 
 // end returns when the kernel had all of a request whose body was read to its end. A response can arrive before the
@@ -89,7 +90,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	if w := c.current; w != nil {
 		if n > 0 {
-			w.last = c.socket.last
+			w.last = c.socket.Last
 		}
 		w.broken = w.broken || err != nil
 	}
@@ -105,7 +106,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // inspect inspects received bytes. The connection is locked.
 func (c *conn) inspect(p []byte) {
 	if c.frames != nil {
-		c.frames.arrived(p, c.socket.last)
+		c.frames.arrived(p, c.socket.Last)
 	}
 	if !c.received {
 		c.received = true
@@ -191,7 +192,7 @@ func (c *conn) Close() error {
 func (c *conn) gotFirstByte(w *requestIO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.first = w.last.at
+	w.first = w.last.At
 }
 
 // stateOf returns a copy of w.
@@ -202,7 +203,7 @@ func (c *conn) stateOf(w *requestIO) requestIO {
 }
 
 // arrival returns when the last bytes came.
-func (c *conn) arrival(w *requestIO) reading {
+func (c *conn) arrival(w *requestIO) socket.Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.frames != nil && c.frames.returned > 0 {
@@ -216,13 +217,13 @@ func (c *conn) unread() bool {
 	c.mu.Lock()
 	ahead := c.frames != nil && c.frames.first < len(c.frames.marks)
 	c.mu.Unlock()
-	return ahead || c.socket.unread()
+	return ahead || c.socket.Unread()
 }
 
 // push passes the bytes of a connection without TLS to a consumer, and blocks until the consumer wants no more. See
 // socket.push.
-func (c *conn) push(ctx context.Context, w *requestIO, t consumer) error {
-	err := c.socket.push(ctx, t)
+func (c *conn) push(ctx context.Context, w *requestIO, t socket.Consumer) error {
+	err := c.socket.Push(ctx, t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.broken = w.broken || err != nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -27,7 +28,7 @@ func playTimed(t *testing.T, api string, events []timed) (o *Observation, live [
 	x.onToken = func(_ clock.Instant, n int) { live = append(live, n) }
 	for i, e := range events {
 		at := clock.Instant(e.at) * clock.Instant(time.Millisecond)
-		x.consume([]byte("data: "+e.data+"\n\n"), reading{at: at, seen: at, number: uint64(i + 1), stamped: true})
+		x.Consume([]byte("data: "+e.data+"\n\n"), socket.Reading{At: at, Seen: at, Number: uint64(i + 1), Stamped: true})
 	}
 	switch {
 	case o.Err != nil:

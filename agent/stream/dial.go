@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/allow"
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -20,23 +21,23 @@ import (
 type dialer struct {
 	timeout  time.Duration
 	tls      *tls.Config
-	proxy    *proxy   // nil: none
-	sources  *sources // nil: the system picks
+	proxy    *proxy          // nil: none
+	sources  *socket.Sources // nil: the system picks
 	pins     allow.Pins
 	pinned   atomic.Uint64 // number of dials to pinned hosts
 	http2    bool
 	lifetime context.Context // ends with the client
 	end      context.CancelFunc
 	dials    sync.WaitGroup
-	sweep    sweepers
+	sweep    socket.Sweepers
 	mu       sync.Mutex
 	open     map[*conn]struct{} // nil: closed
 }
 
 func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *proxy) *dialer {
-	holdStamping()
+	socket.HoldStamping()
 	d := &dialer{
-		timeout: timeout, tls: config, proxy: p, sources: newSources(c.Sources), pins: c.Pins, http2: c.HTTP2,
+		timeout: timeout, tls: config, proxy: p, sources: socket.NewSources(c.Sources), pins: c.Pins, http2: c.HTTP2,
 		open: make(map[*conn]struct{}),
 	}
 	d.lifetime, d.end = context.WithCancel(context.Background())
@@ -71,14 +72,11 @@ type dialError struct {
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// errClosed is the error of requests on a closed client.
-var errClosed = errors.New("the client is closed")
-
 // dial connects within the connect timeout, DNS and TLS included. It fails with a dialError, or with within's error if
 // that context ended first.
 func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, error) {
 	if !d.enter() {
-		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
+		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
 	}
 	defer d.dials.Done()
 	p := &phases{start: clock.Now(), phase: "the TCP handshake"}
@@ -100,7 +98,7 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 	c.openTimes = p.openTimes
 	if !d.add(c) {
 		c.Conn.Close()
-		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
+		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
 	}
 	return c, nil
 }
@@ -112,7 +110,7 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSocket(tcp, &d.sweep)
+	s, err := socket.Wrap(tcp, &d.sweep)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +122,7 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 		}
 	}
 	p.connected()
-	c := &conn{Conn: s, socket: s, rtt: s.rtt, remove: d.remove, httpAgreed: true}
+	c := &conn{Conn: s, socket: s, rtt: s.RTT, remove: d.remove, httpAgreed: true}
 	if d.http2 {
 		c.frames, c.readEnded = newHTTP2Frames(), make(chan struct{})
 	}
@@ -150,7 +148,7 @@ func (d *dialer) dialTCP(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	addresses, pinned := d.pins.Of(host)
 	if !pinned {
-		return d.sources.dial(ctx, addr)
+		return d.sources.Dial(ctx, addr)
 	}
 	first := int(d.pinned.Add(1) - 1)
 	for i := range addresses {
@@ -170,11 +168,11 @@ func (d *dialer) dialWithin(ctx context.Context, addr string, left int) (net.Con
 		ctx, cancel = context.WithTimeout(ctx, time.Until(at)/time.Duration(left))
 		defer cancel()
 	}
-	return d.sources.dial(ctx, addr)
+	return d.sources.Dial(ctx, addr)
 }
 
 // handshake performs the TLS handshake over a socket. If that fails, the error is a dialError.
-func (d *dialer) handshake(ctx context.Context, s *socket, addr string) (*tls.Conn, error) {
+func (d *dialer) handshake(ctx context.Context, s *socket.Socket, addr string) (*tls.Conn, error) {
 	config := d.tls.Clone()
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -204,7 +202,7 @@ func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error)
 	var known *dialError
 	switch {
 	case d.lifetime.Err() != nil:
-		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, errClosed}
+		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
 			fmt.Errorf("connect to %s: connect timeout after %v, during %s", addr, d.timeout, p.current())}
@@ -266,5 +264,5 @@ func (d *dialer) close() {
 		c.socket.Close() // below TLS, whose close message could block
 	}
 	d.dials.Wait()
-	d.sweep.close()
+	d.sweep.Close()
 }

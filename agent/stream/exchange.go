@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -42,13 +43,13 @@ type exchange struct {
 	keepAnswer         bool
 	closingEmptyText   bool // the closing frame has a field for text
 
-	last   reading // the read that brought the last bytes of the stream
+	last   socket.Reading // the read that brought the last bytes of the stream
 	events events
 	growth api.Growth // of the answer
 	room   room
 
-	closingRead  reading // the read that brought the closing frame
-	beforeAnswer uint64  // output tokens before the answer, by running usage
+	closingRead  socket.Reading // the read that brought the closing frame
+	beforeAnswer uint64         // output tokens before the answer, by running usage
 
 	client  *Client
 	caller  context.Context // the caller's context
@@ -167,7 +168,7 @@ func (x *exchange) receive(r *http.Response) {
 func (x *exchange) refusal(r *http.Response) {
 	message := make([]byte, 8*messageLimit) // more than is kept: a secret cut in half would not be found
 	n, err := io.ReadFull(r.Body, message)
-	x.o.End = x.conn.arrival(x.io).at
+	x.o.End = x.conn.arrival(x.io).At
 	if x.caller.Err() != nil {
 		x.fail(err)
 		return
@@ -197,7 +198,7 @@ func (x *exchange) wholeAnswer(body io.Reader) {
 	}
 	x.done = true
 	if x.frame(data, read) {
-		x.complete(read.at)
+		x.complete(read.At)
 	}
 }
 
@@ -234,8 +235,8 @@ func (x *exchange) pull(body io.Reader) error {
 	}
 }
 
-// consume implements follower.
-func (x *exchange) consume(data []byte, by reading) (more bool) {
+// Consume implements follower.
+func (x *exchange) Consume(data []byte, by socket.Reading) (more bool) {
 	x.last = by
 	if !x.countBytes(len(data)) {
 		return false
@@ -256,7 +257,7 @@ func (x *exchange) drain() int {
 }
 
 // frames handles all complete frames. It returns false if the stream has ended or failed.
-func (x *exchange) frames(by reading) (more bool) {
+func (x *exchange) frames(by socket.Reading) (more bool) {
 	for {
 		data, ok := x.events.next()
 		if !ok {
@@ -276,25 +277,25 @@ func (x *exchange) frames(by reading) (more bool) {
 var doneMark = []byte("[DONE]")
 
 // event handles the data of one event. It returns false if the stream has failed.
-func (x *exchange) event(data []byte, read reading) bool {
+func (x *exchange) event(data []byte, read socket.Reading) bool {
 	if len(data) < 16 && bytes.Equal(bytes.TrimSpace(data), doneMark) {
 		x.done = true
-		x.o.End = read.at
+		x.o.End = read.At
 		return true
 	}
 	if x.onFrame != nil {
-		x.onFrame(data, read.at, read.seen)
+		x.onFrame(data, read.At, read.Seen)
 	}
 	ok := x.frame(data, read)
 	if x.watch != nil && x.o.FirstToken != 0 {
-		x.watch.sawEvent(read.seen)
+		x.watch.sawEvent(read.Seen)
 	}
 	return ok
 }
 
 // bodyEnded handles the end of a body without [DONE]. The stream is complete if the body ended in order and a finish
 // reason came, or if the API has neither [DONE] nor finish reasons.
-func (x *exchange) bodyEnded(err error, read reading) {
+func (x *exchange) bodyEnded(err error, read socket.Reading) {
 	if !errors.Is(err, io.EOF) {
 		x.fail(err)
 		return
@@ -306,7 +307,7 @@ func (x *exchange) bodyEnded(err error, read reading) {
 	case x.events.err != nil:
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
 	case x.done || x.o.FinishReason != "" || x.api.NoEndMark:
-		x.complete(read.at)
+		x.complete(read.At)
 	default:
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
 			x.withProgress("the response ended without [DONE] and without a finish reason"))

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/spate-load/spate/agent/stream/socket"
 )
 
 // http1Pool sends requests by HTTP/1.1. net/http parses the heads of responses, but its Transport is not used: it has
@@ -122,7 +124,7 @@ func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
 // quiet reports whether an idle connection is still open and has no unread bytes. TLS may hold bytes that it has read
 // ahead: the connection is read under an expired deadline, which returns only such bytes.
 func (c *http1Conn) quiet() bool {
-	if !c.socket.quiet() {
+	if !c.socket.Quiet() {
 		return false
 	}
 	if _, secure := c.Conn.(*tls.Conn); !secure {
@@ -147,7 +149,7 @@ func (p *http1Pool) send(b *http1Body, q *outgoing) error {
 		return writeParts(b.conn.conn, q.body, part)
 	}
 	if !p.dialer.enter() {
-		return errClosed
+		return socket.ErrClosed
 	}
 	c, wrote := b.conn.conn, make(chan struct{})
 	b.wrote = wrote
@@ -264,9 +266,9 @@ type http1Body struct {
 
 // follower receives a body as it arrives.
 type follower interface {
-	// consume receives a piece of the body, which it must not keep. It returns false if it needs no more. It must not
+	// Consume receives a piece of the body, which it must not keep. It returns false if it needs no more. It must not
 	// block and must not use the connection.
-	consume(data []byte, by reading) (more bool)
+	Consume(data []byte, by socket.Reading) (more bool)
 	// drain is called once consume has returned false. The rest of the body is then read only so that the connection
 	// can be kept. It returns how many bytes that rest may have.
 	drain() int
@@ -317,13 +319,13 @@ func (b *http1Body) feed(w *requestIO) error {
 func (b *http1Body) consumeBuffered(w *requestIO) (more bool) {
 	r := b.conn.reader
 	p, _ := r.Peek(r.Buffered()) // cannot fail
-	more = b.consume(p, b.conn.arrival(w))
+	more = b.Consume(p, b.conn.arrival(w))
 	_, _ = r.Discard(len(p))
 	return more
 }
 
-// consume implements consumer.
-func (b *http1Body) consume(p []byte, by reading) (more bool) {
+// Consume implements consumer.
+func (b *http1Body) Consume(p []byte, by socket.Reading) (more bool) {
 	for !b.framing.whole {
 		data, rest, err := b.framing.next(p)
 		switch {
@@ -343,11 +345,11 @@ func (b *http1Body) consume(p []byte, by reading) (more bool) {
 
 // deliver passes a piece of the body to the follower until that needs no more. It returns false once more bytes have
 // come after that than drain allows.
-func (b *http1Body) deliver(data []byte, by reading) bool {
+func (b *http1Body) deliver(data []byte, by socket.Reading) bool {
 	switch {
 	case b.followerDone:
 		b.drainLeft -= len(data)
-	case !b.follower.consume(data, by):
+	case !b.follower.Consume(data, by):
 		b.followerDone, b.drainLeft = true, b.follower.drain()
 	}
 	return !b.followerDone || b.drainLeft > 0

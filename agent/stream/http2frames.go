@@ -1,6 +1,10 @@
 package stream
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/spate-load/spate/agent/stream/socket"
+)
 
 // HTTP/2 frame constants that are needed here (RFC 9113, 4.1 and 6).
 const (
@@ -98,12 +102,12 @@ func (s *frameScanner) endIfDone(in *scanned) {
 // body bytes received so far, and the body returns no bytes beyond the next mark.
 type http2Frames struct {
 	in, out  frameScanner
-	marks    []mark  // of reads whose bytes the body has not all returned yet
-	first    int     // index of the first mark left
-	received int64   // bytes of the body received
-	returned int64   // bytes that the body has returned
-	sent     bool    // the request was sent to its end
-	last     reading // the read that brought the last byte returned
+	marks    []mark         // of reads whose bytes the body has not all returned yet
+	first    int            // index of the first mark left
+	received int64          // bytes of the body received
+	returned int64          // bytes that the body has returned
+	sent     bool           // the request was sent to its end
+	last     socket.Reading // the read that brought the last byte returned
 }
 
 // newHTTP2Frames returns the frames of a new connection.
@@ -112,7 +116,7 @@ func newHTTP2Frames() *http2Frames { return &http2Frames{out: frameScanner{skip:
 // mark records that bytes of the body up to end came with a read or before it.
 type mark struct {
 	end int64
-	by  reading
+	by  socket.Reading
 }
 
 // reset prepares for a request.
@@ -121,7 +125,7 @@ func (f *http2Frames) reset() {
 }
 
 // arrived parses the bytes of a read and marks it.
-func (f *http2Frames) arrived(p []byte, by reading) {
+func (f *http2Frames) arrived(p []byte, by socket.Reading) {
 	data := f.in.scan(p).data
 	if data == 0 {
 		return

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/spate-load/spate/agent/stream/socket"
 )
 
 // Preconnect opens a connection to an endpoint, through the proxy and with TLS if configured, and leaves it idle for a
@@ -35,7 +37,7 @@ func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 		return nil
 	}
 	if !p.dialer.enter() {
-		return errClosed
+		return socket.ErrClosed
 	}
 	go func() {
 		defer p.dialer.dials.Done()

@@ -154,7 +154,7 @@ func TestPreconnectedAndClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for idle := range c.dialer.open {
-				for idle.socket.quiet() {
+				for idle.socket.Quiet() {
 					runtime.Gosched()
 				}
 			}

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/agent/stream/socket"
 )
 
 // Only the first request on a connection has the round trip that the kernel measured when the connection was opened.
@@ -33,12 +35,12 @@ func measuresRoundTrips(t *testing.T, addr string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s sweepers
-	defer s.close()
-	socket, err := newSocket(c, &s)
+	var s socket.Sweepers
+	defer s.Close()
+	opened, err := socket.Wrap(c, &s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer socket.Close()
-	return socket.rtt > 0
+	defer opened.Close()
+	return opened.RTT > 0
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 )
@@ -86,12 +87,12 @@ func checkHeldBack(t *testing.T, o *Observation, truth clock.Instant) {
 
 func TestFramesOfOneReadAreCounted(t *testing.T) {
 	x := &exchange{o: &Observation{}}
-	reads := []reading{
-		{at: 100, seen: 110, number: 1, stamped: true},
-		{at: 200, seen: 230, number: 2, stamped: true}, {at: 200, seen: 230, number: 2, stamped: true},
-		{at: 200, seen: 230, number: 2, stamped: true},
-		{at: 300, seen: 300, number: 3},
-		{at: 350, seen: 400, number: 4, stamped: true}, {at: 350, seen: 400, number: 4, stamped: true},
+	reads := []socket.Reading{
+		{At: 100, Seen: 110, Number: 1, Stamped: true},
+		{At: 200, Seen: 230, Number: 2, Stamped: true}, {At: 200, Seen: 230, Number: 2, Stamped: true},
+		{At: 200, Seen: 230, Number: 2, Stamped: true},
+		{At: 300, Seen: 300, Number: 3},
+		{At: 350, Seen: 400, Number: 4, Stamped: true}, {At: 350, Seen: 400, Number: 4, Stamped: true},
 	}
 	for _, r := range reads {
 		x.token(&api.Frame{Token: true}, r, TokensUnknown)

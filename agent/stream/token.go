@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -13,7 +14,7 @@ import (
 var scratch = sync.Pool{New: func() any { return new(api.Frame) }}
 
 // frame handles one frame. It returns false if the stream has failed.
-func (x *exchange) frame(data []byte, read reading) bool {
+func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	f := scratch.Get().(*api.Frame) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratch.Put(f)
 	if err := x.api.Parse(api.Event{Name: x.events.event, Data: data, Failed: x.events.failed}, f); err != nil {
@@ -43,7 +44,7 @@ func (x *exchange) frame(data []byte, read reading) bool {
 		x.o.Server.read(f.Timing)
 	}
 	if f.End && !x.done {
-		x.done, x.o.End = true, read.at
+		x.done, x.o.End = true, read.At
 	}
 	return true
 }
@@ -93,7 +94,7 @@ func (x *exchange) setUsage(f *api.Frame) {
 func excerpt(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
 
 // recordFrame classifies a frame, and records its time if it carries or may carry a token.
-func (x *exchange) recordFrame(f *api.Frame, read reading) {
+func (x *exchange) recordFrame(f *api.Frame, read socket.Reading) {
 	tokens := x.tokensAdded(f)
 	switch {
 	case f.Token || tokens > 0:
@@ -132,17 +133,17 @@ func (x *exchange) tokensAdded(f *api.Frame) int {
 }
 
 // append keeps the time of a frame, for metrics as other benchmarks define them and for the decision at the end.
-func (x *exchange) append(f *api.Frame, read reading, kind Frame) {
+func (x *exchange) append(f *api.Frame, read socket.Reading, kind Frame) {
 	if f.Chunk {
 		kind |= frameChunk
 	}
 	if kind != 0 || f.Closes {
-		x.o.Frames = append(x.o.Frames, Frame(read.at)<<frameBits|kind)
+		x.o.Frames = append(x.o.Frames, Frame(read.At)<<frameBits|kind)
 	}
 }
 
 // close remembers the first frame that closes a stream: it may carry the last token, without text.
-func (x *exchange) close(f *api.Frame, read reading) {
+func (x *exchange) close(f *api.Frame, read socket.Reading) {
 	x.append(f, read, 0)
 	if x.closing == 0 {
 		x.closing, x.closingRead, x.closingEmptyText = len(x.o.Frames), read, f.EmptyText
@@ -150,14 +151,14 @@ func (x *exchange) close(f *api.Frame, read reading) {
 }
 
 // token handles a frame that carries a token.
-func (x *exchange) token(f *api.Frame, read reading, tokens int) {
+func (x *exchange) token(f *api.Frame, read socket.Reading, tokens int) {
 	o := x.o
 	if f.TextBytes > 0 && o.FirstText == 0 {
-		o.FirstText = read.at
+		o.FirstText = read.At
 	}
 	switch {
 	case f.HasAnswer && o.FirstAnswer == 0:
-		o.FirstAnswer, x.beforeAnswer = read.at, x.runningTokens-uint64(max(tokens, 0))
+		o.FirstAnswer, x.beforeAnswer = read.At, x.runningTokens-uint64(max(tokens, 0))
 	case f.Reasoning && o.FirstAnswer == 0:
 		o.ReasoningFrames++
 	}
@@ -170,30 +171,30 @@ func (x *exchange) token(f *api.Frame, read reading, tokens int) {
 }
 
 // arrived records the time of a frame that carries or may carry a token.
-func (x *exchange) arrived(f *api.Frame, read reading, kind Frame, tokens int) {
+func (x *exchange) arrived(f *api.Frame, read socket.Reading, kind Frame, tokens int) {
 	o := x.o
 	x.append(f, read, kind)
 	if o.FirstToken == 0 {
-		o.FirstToken = read.at
+		o.FirstToken = read.At
 	}
-	o.LastToken = read.at
+	o.LastToken = read.At
 	x.countRead(read)
 	if x.onToken != nil {
-		x.onToken(read.at, tokens)
+		x.onToken(read.At, tokens)
 	}
 }
 
 // countRead records the read that completed such a frame.
-func (x *exchange) countRead(read reading) {
+func (x *exchange) countRead(read socket.Reading) {
 	o := x.o
-	if !read.stamped {
+	if !read.Stamped {
 		o.UnstampedFrames++
 	}
-	if read.number != x.lastRead {
+	if read.Number != x.lastRead {
 		x.reads++
-		x.lastRead, x.coalesced = read.number, false
-		if read.stamped {
-			o.Lags = append(o.Lags, read.lag())
+		x.lastRead, x.coalesced = read.Number, false
+		if read.Stamped {
+			o.Lags = append(o.Lags, read.Lag())
 		}
 		return
 	}
@@ -267,7 +268,7 @@ func (x *exchange) decideClosing(left int64) {
 		return
 	}
 	if o.TokenFrames > 0 {
-		gap := x.closingRead.at.Sub(o.LastToken)
+		gap := x.closingRead.At.Sub(o.LastToken)
 		mean := o.LastToken.Sub(o.FirstToken) / time.Duration(max(o.TokenFrames, 2)-1)
 		if gap <= 0 || 4*gap < mean {
 			return
@@ -292,13 +293,13 @@ func (x *exchange) countClosing() {
 	o := x.o
 	o.Frames[x.closing-1] |= frameToken
 	o.TokenFrames++
-	o.LastToken = x.closingRead.at
+	o.LastToken = x.closingRead.At
 	if o.FirstToken == 0 {
 		o.FirstToken = o.LastToken
 	}
 	x.countRead(x.closingRead)
 	if x.onToken != nil {
-		x.onToken(x.closingRead.at, TokensUnknown)
+		x.onToken(x.closingRead.At, TokensUnknown)
 	}
 }
 

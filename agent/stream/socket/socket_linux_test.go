@@ -1,7 +1,6 @@
-package stream
+package socket
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -10,19 +9,17 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/nettest"
 	"golang.org/x/sys/unix"
 
-	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/internal/kernel"
 )
 
 // sockets returns the two ends of a TCP connection.
-func sockets(s *sweepers) (one, other *socket, err error) {
+func sockets(s *Sweepers) (one, other *Socket, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err
@@ -36,33 +33,33 @@ func sockets(s *sweepers) (one, other *socket, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, near.Close())
 	}
-	one, err = newSocket(near, s)
+	one, err = Wrap(near, s)
 	if err != nil {
 		return nil, nil, errors.Join(err, far.Close())
 	}
-	if other, err = newSocket(far, s); err != nil {
+	if other, err = Wrap(far, s); err != nil {
 		return nil, nil, errors.Join(err, one.Close())
 	}
 	return one, other, nil
 }
 
-func newSockets(t *testing.T) (one, other *socket) {
+func newSockets(t *testing.T) (one, other *Socket) {
 	t.Helper()
-	s := new(sweepers)
+	s := new(Sweepers)
 	one, other, err := sockets(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { one.Close(); other.Close(); s.close() })
+	t.Cleanup(func() { one.Close(); other.Close(); s.Close() })
 	return one, other
 }
 
 // A socket is a net.Conn like any other.
 func TestSocketIsAConnection(t *testing.T) {
 	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
-		s := new(sweepers)
+		s := new(Sweepers)
 		one, other, err := sockets(s)
-		return one, other, func() { one.Close(); other.Close(); s.close() }, err
+		return one, other, func() { one.Close(); other.Close(); s.Close() }, err
 	})
 }
 
@@ -79,13 +76,13 @@ func TestClosedSocket(t *testing.T) {
 		runtime.Gosched()
 	}
 	one.Close()
-	go func() { errs <- one.push(t.Context(), consumerFunc(func([]byte, reading) bool { return true })) }()
+	go func() { errs <- one.Push(t.Context(), consumerFunc(func([]byte, Reading) bool { return true })) }()
 	for range cap(errs) {
 		if err := <-errs; !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	}
-	if one.quiet() || one.unread() {
+	if one.Quiet() || one.Unread() {
 		t.Error("a closed socket is neither quiet nor has anything to read")
 	}
 	if err := one.Close(); !errors.Is(err, net.ErrClosed) {
@@ -94,7 +91,7 @@ func TestClosedSocket(t *testing.T) {
 }
 
 // stillWriting reports whether the kernel accepts more.
-func (s *socket) stillWriting() bool {
+func (s *Socket) stillWriting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, err := kernel.Send(s.fd, []byte{0})
@@ -102,21 +99,21 @@ func (s *socket) stillWriting() bool {
 }
 
 // consumerFunc is a function as a consumer.
-type consumerFunc func(p []byte, by reading) bool
+type consumerFunc func(p []byte, by Reading) bool
 
-func (f consumerFunc) consume(p []byte, by reading) bool { return f(p, by) }
+func (f consumerFunc) Consume(p []byte, by Reading) bool { return f(p, by) }
 
 // Exactly the sent bytes are pushed, including those that came before push, until the consumer wants no more, the peer
 // closes or the context ends.
 func TestPush(t *testing.T) {
 	for name, tt := range map[string]struct {
 		want string
-		over func(other *socket, stop func())
+		over func(other *Socket, stop func())
 		err  error
 	}{
-		"enough":          {"0123456789", func(*socket, func()) {}, nil},
-		"the other's end": {"01234567890", func(o *socket, _ func()) { o.Close() }, io.EOF},
-		"the context's":   {"01234567890", func(_ *socket, stop func()) { stop() }, context.Canceled},
+		"enough":          {"0123456789", func(*Socket, func()) {}, nil},
+		"the other's end": {"01234567890", func(o *Socket, _ func()) { o.Close() }, io.EOF},
+		"the context's":   {"01234567890", func(_ *Socket, stop func()) { stop() }, context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one, other := newSockets(t)
@@ -130,9 +127,9 @@ func TestPush(t *testing.T) {
 			}()
 			var got strings.Builder
 			number := uint64(0)
-			err := one.push(ctx, consumerFunc(func(p []byte, by reading) bool {
+			err := one.Push(ctx, consumerFunc(func(p []byte, by Reading) bool {
 				got.Write(p)
-				if by.number != number+1 || by.at == 0 || by.seen < by.at {
+				if by.Number != number+1 || by.At == 0 || by.Seen < by.At {
 					t.Errorf("%+v behind read %d", by, number)
 				}
 				if number++; number == 1 {
@@ -171,7 +168,7 @@ func TestPushAfterTheEnd(t *testing.T) {
 		runtime.Gosched()
 	}
 	got := ""
-	err := one.push(t.Context(), consumerFunc(func(p []byte, _ reading) bool {
+	err := one.Push(t.Context(), consumerFunc(func(p []byte, _ Reading) bool {
 		got += string(p)
 		return true
 	}))
@@ -187,7 +184,7 @@ func TestPushAndRead(t *testing.T) {
 		text := fmt.Sprintf("piece %d.", i)
 		go io.WriteString(other, text+"read")
 		got := ""
-		if err := one.push(t.Context(), consumerFunc(func(p []byte, _ reading) bool {
+		if err := one.Push(t.Context(), consumerFunc(func(p []byte, _ Reading) bool {
 			got += string(p)
 			return !strings.Contains(got, ".")
 		})); err != nil {
@@ -198,12 +195,12 @@ func TestPushAndRead(t *testing.T) {
 			t.Fatalf("%v, %q", err, got+string(rest))
 		}
 	}
-	if !one.quiet() {
+	if !one.Quiet() {
 		t.Error("there is more")
 	}
 }
 
-func readBy(t *testing.T, s *socket, at time.Time) {
+func readBy(t *testing.T, s *Socket, at time.Time) {
 	t.Helper()
 	if err := s.SetReadDeadline(at); err != nil {
 		t.Fatal(err)
@@ -229,62 +226,4 @@ func TestLimitIsMoved(t *testing.T) {
 	if _, err := one.Read(p); err != nil || p[0] != 'b' {
 		t.Error(err)
 	}
-}
-
-// Many concurrent streams on few sweepers, written in pieces of different sizes, all arrive whole.
-func TestManyStreamsAtATime(t *testing.T) {
-	const streams, requests = 100, 5
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-		for i := 1; takeRequest(r); i++ {
-			wire := chunkedHead
-			for range 10 * i {
-				wire += chunk(tokenFrame("word"))
-			}
-			wire += chunk(doneFrame) + lastChunk
-			for len(wire) > 0 {
-				n := min(len(wire), 700*i)
-				io.WriteString(c, wire[:n])
-				wire = wire[n:]
-			}
-		}
-	})
-	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
-	var all sync.WaitGroup
-	for range streams {
-		all.Go(func() {
-			for range requests {
-				var o Observation
-				c.Do(t.Context(), Request{Body: body(c)}, &o)
-				if o.Err != nil || o.TokenFrames == 0 || o.TokenFrames%10 != 0 ||
-					len(o.Gaps(nil)) != int(o.TokenFrames)-1 || o.End < o.LastToken {
-					t.Errorf("%v, %d frames, %d gaps", o.Err, o.TokenFrames, len(o.Gaps(nil)))
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-// Closing a client ends its requests in flight, and leaves nothing behind.
-func TestCloseDuringRequests(t *testing.T) {
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-		takeRequest(r)
-		io.WriteString(c, chunkedHead+chunk(tokenFrame("a")))
-		io.Copy(io.Discard, c)
-	})
-	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
-	var all, begun sync.WaitGroup
-	for range 20 {
-		begun.Add(1)
-		all.Go(func() {
-			var o Observation
-			c.Do(t.Context(), Request{Body: body(c), OnToken: func(clock.Instant, int) { begun.Done() }}, &o)
-			if o.Err == nil || o.TokenFrames != 1 {
-				t.Errorf("%v, %d frames", o.Err, o.TokenFrames)
-			}
-		})
-	}
-	begun.Wait()
-	c.Close()
-	all.Wait()
 }

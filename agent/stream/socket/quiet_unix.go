@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package stream
+package socket
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet reports whether an idle connection is still open and has nothing to read. Bytes on an idle connection would
+// Quiet reports whether an idle connection is still open and has nothing to read. Bytes on an idle connection would
 // answer no request.
-func (s *socket) quiet() bool {
+func (s *Socket) Quiet() bool {
 	raw, err := s.Conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // the dialer makes TCP connections only
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package stream
+package socket
 
 import (
 	"errors"
@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweepers read the sockets of a client. Each socket belongs to one sweeper. There are at most GOMAXPROCS sweepers,
+// Sweepers read the sockets of a client. Each socket belongs to one sweeper. There are at most GOMAXPROCS sweepers,
 // created when needed.
-type sweepers struct {
+type Sweepers struct {
 	mu     sync.Mutex
 	all    []*sweeper
 	turn   int
@@ -22,11 +22,11 @@ type sweepers struct {
 }
 
 // next returns the sweeper for the next socket, in turn.
-func (s *sweepers) next() (*sweeper, error) {
+func (s *Sweepers) next() (*sweeper, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errClosed
+		return nil, ErrClosed
 	}
 	s.turn++
 	if len(s.all) < runtime.GOMAXPROCS(0) {
@@ -40,8 +40,8 @@ func (s *sweepers) next() (*sweeper, error) {
 	return s.all[s.turn%len(s.all)], nil
 }
 
-// close stops the sweepers and waits for them. Their sockets are closed already.
-func (s *sweepers) close() {
+// Close stops the sweepers and waits for them. Their sockets are closed already.
+func (s *Sweepers) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -60,13 +60,13 @@ type sweeper struct {
 	epoll      int
 	done       chan struct{} // closed when the goroutine has ended
 	events     [sweepBatch]unix.EpollEvent
-	batch      [sweepBatch]*socket
+	batch      [sweepBatch]*Socket
 	receiver   receiver
 	yieldAfter int // sockets read before it yields
 	sinceYield int // sockets read since it yielded
 
 	mu    sync.Mutex
-	slots []*socket // by the number that is registered with epoll; nil: free
+	slots []*Socket // by the number that is registered with epoll; nil: free
 	free  []int32
 }
 
@@ -153,7 +153,7 @@ func (s *sweeper) readBatch(n int) {
 const sweepEvents = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
 
 // add registers a socket.
-func (s *sweeper) add(k *socket) error {
+func (s *sweeper) add(k *Socket) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.free); n > 0 {
@@ -171,18 +171,18 @@ func (s *sweeper) add(k *socket) error {
 }
 
 // awaitWritable makes epoll report when the kernel accepts more to send on a socket.
-func (s *sweeper) awaitWritable(k *socket) error {
+func (s *sweeper) awaitWritable(k *Socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepEvents|unix.EPOLLOUT)
 }
 
 // rearm makes epoll report a socket again, after the others, for what is still unread. The flags include EPOLLOUT
 // because a write may wait; if none does, the report has no effect.
-func (s *sweeper) rearm(k *socket) error {
+func (s *sweeper) rearm(k *Socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepEvents|unix.EPOLLOUT)
 }
 
 // control changes what epoll watches.
-func (s *sweeper) control(what int, k *socket, events uint32) error {
+func (s *sweeper) control(what int, k *Socket, events uint32) error {
 	event := unix.EpollEvent{Events: events, Fd: k.slot}
 	if err := unix.EpollCtl(s.epoll, what, k.fd, &event); err != nil {
 		return fmt.Errorf("epoll_ctl: %w", err)
@@ -191,18 +191,18 @@ func (s *sweeper) control(what int, k *socket, events uint32) error {
 }
 
 // drop forgets a socket. The caller then closes it, which removes it from epoll.
-func (s *sweeper) drop(k *socket) {
+func (s *sweeper) drop(k *Socket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(k)
 }
 
-func (s *sweeper) release(k *socket) {
+func (s *sweeper) release(k *Socket) {
 	s.slots[k.slot] = nil
 	s.free = append(s.free, k.slot)
 }
 
-// close stops the sweeper's goroutine and waits for it.
+// Close stops the sweeper's goroutine and waits for it.
 func (s *sweeper) close() {
 	_ = s.file.Close()
 	<-s.done

@@ -1,4 +1,4 @@
-package stream
+package socket
 
 import (
 	"context"
@@ -16,16 +16,16 @@ import (
 	"github.com/spate-load/spate/internal/kernel"
 )
 
-// socket is a TCP connection that knows when the bytes of its last read were received. One goroutine at a time may
+// Socket is a TCP connection that knows when the bytes of its last read were received. One goroutine at a time may
 // read, and one may write.
 //
 // Its file descriptor is not registered with Go's runtime, which would wake a goroutine for every frame; a sweeper
 // polls it. Received bytes are either returned by Read, as by any connection, or pushed to a consumer by the sweeper.
-type socket struct {
+type Socket struct {
 	mu       sync.Mutex
 	fd       int      // -1: closed
-	consumer consumer // receives what the sweeper reads; nil: Read returns the bytes
-	last     reading  // of the last read
+	consumer Consumer // receives what the sweeper reads; nil: Read returns the bytes
+	Last     Reading  // of the last read
 	failed   error    // why pushing ended
 
 	sweeper  *sweeper
@@ -36,12 +36,12 @@ type socket struct {
 	reads    limit
 	writes   limit
 
-	rtt           time.Duration // round trip of the TCP handshake as the kernel measured it; 0: not known
+	RTT           time.Duration // round trip of the TCP handshake as the kernel measured it; 0: not known
 	local, remote net.Addr
 }
 
-// newSocket returns a socket for a connection that was dialled with prepareSocket. It closes the net.Conn in any case.
-func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
+// Wrap returns a socket for a connection that was dialled with prepareSocket. It closes the net.Conn in any case.
+func Wrap(c net.Conn, sweepers *Sweepers) (*Socket, error) {
 	defer c.Close()
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -51,8 +51,8 @@ func newSocket(c net.Conn, sweepers *sweepers) (*socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("duplicate the socket's file descriptor: %w", err)
 	}
-	s := &socket{
-		fd: fd, rtt: roundTrip(fd), local: c.LocalAddr(), remote: c.RemoteAddr(),
+	s := &Socket{
+		fd: fd, RTT: roundTrip(fd), local: c.LocalAddr(), remote: c.RemoteAddr(),
 		readable: make(chan struct{}, 1), writable: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	if s.sweeper, err = sweepers.next(); err == nil {
@@ -90,7 +90,7 @@ func roundTrip(fd int) time.Duration {
 }
 
 // Read implements net.Conn. It records when the bytes it returns were received.
-func (s *socket) Read(p []byte) (int, error) {
+func (s *Socket) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -112,7 +112,7 @@ func (s *socket) Read(p []byte) (int, error) {
 var errAgain = errors.New("the socket is not ready")
 
 // tryRead reads what is available, or fails with errAgain.
-func (s *socket) tryRead(p []byte) (int, error) {
+func (s *Socket) tryRead(p []byte) (int, error) {
 	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
 	defer receivers.Put(r)
 	s.mu.Lock()
@@ -130,13 +130,13 @@ func (s *socket) tryRead(p []byte) (int, error) {
 
 // mark records when the bytes of a read came. Bytes of one connection come in order, so a timestamp that follows a time
 // of the program's clock must not be earlier than that time. The socket is locked.
-func (s *socket) mark(r *receiver) {
+func (s *Socket) mark(r *receiver) {
 	at, seen, stamped := r.Times()
-	s.last = reading{at: max(at, s.last.at), seen: seen, number: s.last.number + 1, stamped: stamped}
+	s.Last = Reading{At: max(at, s.Last.At), Seen: seen, Number: s.Last.Number + 1, Stamped: stamped}
 }
 
 // errorOf returns the error that a system call's error number means. The socket is locked.
-func (s *socket) errorOf(call string, err syscall.Errno) error {
+func (s *Socket) errorOf(call string, err syscall.Errno) error {
 	switch {
 	case s.fd < 0:
 		return net.ErrClosed
@@ -147,7 +147,7 @@ func (s *socket) errorOf(call string, err syscall.Errno) error {
 }
 
 // Write implements net.Conn. It blocks until the kernel has all of p.
-func (s *socket) Write(p []byte) (n int, err error) {
+func (s *Socket) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		if err := s.writes.over(); err != nil {
 			return n, err
@@ -166,7 +166,7 @@ func (s *socket) Write(p []byte) (n int, err error) {
 
 // tryWrite writes what the kernel accepts without blocking. If that is nothing, it fails with errAgain, and the sweeper
 // signals s.writable when it accepts more.
-func (s *socket) tryWrite(p []byte) (int, error) {
+func (s *Socket) tryWrite(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, err := kernel.Send(s.fd, p)
@@ -182,7 +182,7 @@ func (s *socket) tryWrite(p []byte) (int, error) {
 }
 
 // wait blocks until ready is signalled, the limit has passed or the socket is closed.
-func (s *socket) wait(ready <-chan struct{}, l *limit) error {
+func (s *Socket) wait(ready <-chan struct{}, l *limit) error {
 	select {
 	case <-ready:
 		return nil
@@ -193,10 +193,10 @@ func (s *socket) wait(ready <-chan struct{}, l *limit) error {
 	}
 }
 
-// push passes received bytes to a consumer, and blocks until the consumer wants no more, reading fails or ctx ends. It
+// Push passes received bytes to a consumer, and blocks until the consumer wants no more, reading fails or ctx ends. It
 // returns the read error, io.EOF when the peer has closed, or the context's error. The consumer is called on the
 // sweeper's goroutine, and on this one for bytes already received.
-func (s *socket) push(ctx context.Context, t consumer) error {
+func (s *Socket) Push(ctx context.Context, t Consumer) error {
 	if err := s.beginPush(t); err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (s *socket) push(ctx context.Context, t consumer) error {
 
 // beginPush makes the sweeper push to t. It reads what has come already, and the peer's close: epoll may have reported
 // these before and does not report them again.
-func (s *socket) beginPush(t consumer) error {
+func (s *Socket) beginPush(t Consumer) error {
 	r := receivers.Get().(*receiver) //nolint:forcetypeassert // the pool holds nothing else
 	defer receivers.Put(r)
 	s.mu.Lock()
@@ -231,7 +231,7 @@ func (s *socket) beginPush(t consumer) error {
 }
 
 // pushEnded reports whether pushing has ended, and why.
-func (s *socket) pushEnded() (over bool, err error) {
+func (s *Socket) pushEnded() (over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.consumer == nil, s.failed
@@ -245,7 +245,7 @@ const maxPushReads = 4
 // what comes later. If the peer may have closed, pushAvailable reads on until the end, as epoll does not report the
 // close again. What is left after maxPushReads full buffers is read when the sweeper handles it again. The socket is
 // locked.
-func (s *socket) pushAvailable(r *receiver, ended bool) {
+func (s *Socket) pushAvailable(r *receiver, ended bool) {
 	for range maxPushReads {
 		n, err := r.Receive(s.fd, r.buffer)
 		switch {
@@ -259,7 +259,7 @@ func (s *socket) pushAvailable(r *receiver, ended bool) {
 			return
 		}
 		s.mark(r)
-		if !s.consumer.consume(r.buffer[:n], s.last) {
+		if !s.consumer.Consume(r.buffer[:n], s.Last) {
 			s.endPush(nil)
 			return
 		}
@@ -273,13 +273,13 @@ func (s *socket) pushAvailable(r *receiver, ended bool) {
 }
 
 // endPush ends pushing. The socket is locked.
-func (s *socket) endPush(err error) {
+func (s *Socket) endPush(err error) {
 	s.consumer, s.failed = nil, err
 	notify(s.readable)
 }
 
 // handle handles epoll's events of the socket. The sweeper calls it.
-func (s *socket) handle(events uint32, r *receiver) {
+func (s *Socket) handle(events uint32, r *receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -303,24 +303,24 @@ func notify(c chan struct{}) {
 	}
 }
 
-// unread reports whether the kernel has bytes that were not read yet. It has none for a closed socket.
-func (s *socket) unread() bool {
+// Unread reports whether the kernel has bytes that were not read yet. It has none for a closed socket.
+func (s *Socket) Unread() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, err := unix.IoctlGetInt(s.fd, unix.TIOCINQ)
 	return err == nil && n > 0
 }
 
-// quiet reports whether an idle connection is still open and has nothing to read. Bytes on an idle connection would
+// Quiet reports whether an idle connection is still open and has nothing to read. Bytes on an idle connection would
 // answer no request.
-func (s *socket) quiet() bool {
+func (s *Socket) Quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return kernel.Peek(s.fd) == unix.EAGAIN
 }
 
 // Close implements net.Conn. It may be called again.
-func (s *socket) Close() error {
+func (s *Socket) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -339,29 +339,29 @@ func (s *socket) Close() error {
 }
 
 // LocalAddr implements net.Conn.
-func (s *socket) LocalAddr() net.Addr { return s.local }
+func (s *Socket) LocalAddr() net.Addr { return s.local }
 
 // RemoteAddr implements net.Conn.
-func (s *socket) RemoteAddr() net.Addr { return s.remote }
+func (s *Socket) RemoteAddr() net.Addr { return s.remote }
 
 // SetDeadline implements net.Conn.
-func (s *socket) SetDeadline(t time.Time) error {
+func (s *Socket) SetDeadline(t time.Time) error {
 	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
 // SetReadDeadline implements net.Conn. It does not affect push, which its context ends.
-func (s *socket) SetReadDeadline(t time.Time) error {
+func (s *Socket) SetReadDeadline(t time.Time) error {
 	s.reads.set(t)
 	return nil
 }
 
 // SetWriteDeadline implements net.Conn.
-func (s *socket) SetWriteDeadline(t time.Time) error {
+func (s *Socket) SetWriteDeadline(t time.Time) error {
 	s.writes.set(t)
 	return nil
 }
 
-// holdStamping and askForStamps are package kernel's. Systems other than Linux have no receive timestamps.
-func holdStamping() { kernel.HoldStamping() }
+// HoldStamping is the function of package kernel. Systems other than Linux have no receive timestamps.
+func HoldStamping() { kernel.HoldStamping() }
 
 func askForStamps(c syscall.RawConn) error { return kernel.AskForStamps(c) }

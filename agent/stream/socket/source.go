@@ -1,4 +1,4 @@
-package stream
+package socket
 
 import (
 	"context"
@@ -9,20 +9,20 @@ import (
 	"syscall"
 )
 
-// sources are the local addresses that connections are made from, in turn. Each has its own range of ports for each
+// Sources are the local addresses that connections are made from, in turn. Each has its own range of ports for each
 // endpoint. The kernel's search for a free port gets slow when more than half of a range is taken, so all ranges are
 // filled evenly.
-type sources struct {
+type Sources struct {
 	v4, v6 []netip.Addr
 	turn   atomic.Uint64
 }
 
-// newSources sorts addresses by family. It returns nil if there are none.
-func newSources(all []netip.Addr) *sources {
+// NewSources sorts addresses by family. It returns nil if there are none.
+func NewSources(all []netip.Addr) *Sources {
 	if len(all) == 0 {
 		return nil
 	}
-	s := new(sources)
+	s := new(Sources)
 	for _, a := range all {
 		if a = a.Unmap(); a.Is4() {
 			s.v4 = append(s.v4, a)
@@ -35,7 +35,7 @@ func newSources(all []netip.Addr) *sources {
 
 // candidates returns the addresses that a connection to addr can be made from, in groups in the order in which to try
 // them. For a name both families are returned, as it is not known yet to which its addresses belong.
-func (s *sources) candidates(addr string) [][]netip.Addr {
+func (s *Sources) candidates(addr string) [][]netip.Addr {
 	to, err := netip.ParseAddrPort(addr)
 	switch {
 	case err != nil:
@@ -46,8 +46,8 @@ func (s *sources) candidates(addr string) [][]netip.Addr {
 	return [][]netip.Addr{s.v6}
 }
 
-// dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address.
-func (s *sources) dial(ctx context.Context, addr string) (net.Conn, error) {
+// Dial opens a TCP connection from the next address in turn. Nil sources: the system picks the address.
+func (s *Sources) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{Control: prepareSocket}
 	if s == nil {
 		return d.DialContext(ctx, "tcp", addr)
@@ -79,5 +79,5 @@ func prepareSocket(_, _ string, c syscall.RawConn) error {
 	return nil
 }
 
-// noPort reports whether this machine refused a connection because it has no free port or not the source address.
-func noPort(err error) bool { return errors.Is(err, syscall.EADDRNOTAVAIL) }
+// NoPort reports whether this machine refused a connection because it has no free port or not the source address.
+func NoPort(err error) bool { return errors.Is(err, syscall.EADDRNOTAVAIL) }

@@ -1,0 +1,68 @@
+//go:build !linux
+
+package socket
+
+import (
+	"context"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/spate-load/spate/clock"
+)
+
+// Socket is a TCP connection that knows when the program read the bytes of its last read. There are no kernel
+// timestamps on this system, so every read is unstamped. One goroutine at a time may read.
+type Socket struct {
+	net.Conn
+	Last Reading
+	RTT  time.Duration // 0: not known
+}
+
+// Sweepers is empty: each goroutine reads its own socket.
+type Sweepers struct{}
+
+// Close does nothing.
+func (*Sweepers) Close() {}
+
+// HoldStamping does nothing: there are no receive timestamps here.
+func HoldStamping() {}
+
+func askForStamps(syscall.RawConn) error { return nil }
+
+// Wrap returns a socket for a connection.
+func Wrap(c net.Conn, _ *Sweepers) (*Socket, error) { return &Socket{Conn: c}, nil }
+
+// Read implements net.Conn. It records when it returned bytes.
+func (s *Socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if n > 0 {
+		now := clock.Now()
+		s.Last = Reading{At: now, Seen: now, Number: s.Last.Number + 1}
+	}
+	return n, err
+}
+
+// otherBuffer is the buffer size of Push.
+const otherBuffer = 4 << 10
+
+// Push passes received bytes to a consumer, and blocks until the consumer wants no more, Reading fails or ctx ends. It
+// returns the read error, io.EOF when the peer has closed, or the context's error.
+func (s *Socket) Push(ctx context.Context, to Consumer) error {
+	defer context.AfterFunc(ctx, func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })()
+	buffer := make([]byte, otherBuffer)
+	for {
+		n, err := s.Read(buffer)
+		switch {
+		case n > 0 && !to.Consume(buffer[:n], s.Last):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// Unread returns false: on this system it is not known.
+func (s *Socket) Unread() bool { return false }
