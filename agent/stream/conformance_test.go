@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/smithy-go/eventstream"
 
+	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
@@ -107,8 +108,8 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 				from = to
 				continue
 			}
-			size := copy(x.events.space(), body[from:to])
-			x.events.read(size)
+			size := copy(x.events.Space(), body[from:to])
+			x.events.Filled(size)
 			from += size
 			x.frames(by)
 		}
@@ -436,19 +437,19 @@ var answerCases = []answerCase{
 			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, Err: "429 Too Many Requests: " + f.refusal}
 	}},
 	{"a very long frame", func(f form) (string, outcome) {
-		long := strings.Repeat("x", frameLimit/4)
+		long := strings.Repeat("x", events.FrameLimit/4)
 		want := f.good()
 		want.Answer = long + " two"
 		events := append(f.body(long, " two"), f.tail([]string{long, " two"})...)
 		return chunkedHead + chunk(f.encode(append(events, f.end()...)...)) + lastChunk, want
 	}},
 	{"a frame too long", func(f form) (string, outcome) {
-		long := "data: " + strings.Repeat("x", 2*frameLimit)
+		long := "data: " + strings.Repeat("x", 2*events.FrameLimit)
 		if f.binary {
 			long = messages([]event{{data: long}})
 		}
 		return chunkedHead + chunk(long),
-			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: errFrameTooLong.Error()}
+			outcome{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, Err: events.ErrFrameTooLong.Error()}
 	}},
 	{"a page", func(form) (string, outcome) {
 		return plainHead + "Content-Type: text/html\r\n\r\n<html>busy</html>\n",

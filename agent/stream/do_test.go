@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -112,7 +113,7 @@ func TestOutcomesOfResponses(t *testing.T) {
 		{"no JSON", chunkedHead + tokens + chunk("data: {\"choices\":[\n\n"), bad, "invalid frame: ", 2},
 		{"no object", chunkedHead + chunk("data: 7\n\n"), bad, "invalid frame: ", 0},
 		{"no events", closing + "<html><body>hello</body></html>\n", bad, "invalid line in the event stream", 0},
-		{"huge frame", closing + "data: " + strings.Repeat("x", frameLimit+1), bad, "longer than", 0},
+		{"huge frame", closing + "data: " + strings.Repeat("x", events.FrameLimit+1), bad, "longer than", 0},
 		{"compressed", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", bad, "gzip", 0},
 		{"error in the stream", chunkedHead + tokens + chunk("data: {\"error\":{\"message\":\"out of memory\"}}\n\n") +
 			chunk(doneFrame) + lastChunk, fault, "out of memory", 2},

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
@@ -44,7 +45,7 @@ type exchange struct {
 	closingEmptyText   bool // the closing frame has a field for text
 
 	last   socket.Reading // the read that brought the last bytes of the stream
-	events events
+	events events.Reader
 	growth api.Growth // of the answer
 	room   room
 
@@ -109,12 +110,12 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 // reset prepares the exchange for a request.
 func (x *exchange) reset(c *Client, o *Observation) {
 	*x = exchange{client: c, api: c.dialect.API, o: o, events: x.events, room: c.roomFor(0)}
-	x.events.reset(c.dialect.Framing)
+	x.events.Reset(c.dialect.Framing)
 }
 
 // release returns the exchange to the pool. It keeps only memory that the next request can use.
 func (x *exchange) release() {
-	x.events.reset(0)
+	x.events.Reset(0)
 	*x = exchange{events: x.events}
 	exchanges.Put(x)
 }
@@ -183,7 +184,7 @@ func (x *exchange) refusal(r *http.Response) {
 // wholeAnswer handles an answer that is one JSON body, from a server that does not stream.
 func (x *exchange) wholeAnswer(body io.Reader) {
 	data, err := x.readAll(body, x.room.maxBody)
-	defer recycle(data)
+	defer events.Recycle(data)
 	read := x.conn.arrival(x.io)
 	x.o.WholeAnswer = true
 	switch {
@@ -222,8 +223,8 @@ func (x *exchange) stream(body io.Reader) {
 // pull reads a body and handles its frames, until the body has ended or no more of it is needed.
 func (x *exchange) pull(body io.Reader) error {
 	for {
-		n, err := body.Read(x.events.space())
-		x.events.read(n)
+		n, err := body.Read(x.events.Space())
+		x.events.Filled(n)
 		x.last = x.conn.arrival(x.io)
 		switch {
 		case !x.countBytes(n), !x.frames(x.last), !x.reserve(0):
@@ -241,12 +242,12 @@ func (x *exchange) Consume(data []byte, by socket.Reading) (more bool) {
 	if !x.countBytes(len(data)) {
 		return false
 	}
-	if event, ok := x.events.singleEvent(data); ok {
+	if event, ok := x.events.SingleEvent(data); ok {
 		return x.event(event, by) && !x.done
 	}
-	x.events.attach(data)
+	x.events.Attach(data)
 	more = x.frames(by)
-	x.events.detach()
+	x.events.Detach()
 	return more && x.reserve(0)
 }
 
@@ -259,7 +260,7 @@ func (x *exchange) drain() int {
 // frames handles all complete frames. It returns false if the stream has ended or failed.
 func (x *exchange) frames(by socket.Reading) (more bool) {
 	for {
-		data, ok := x.events.next()
+		data, ok := x.events.Next()
 		if !ok {
 			break
 		}
@@ -267,7 +268,7 @@ func (x *exchange) frames(by socket.Reading) (more bool) {
 			return false
 		}
 	}
-	if err := x.events.err; err != nil {
+	if err := x.events.Err; err != nil {
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, err.Error())
 		return false
 	}
@@ -300,12 +301,12 @@ func (x *exchange) bodyEnded(err error, read socket.Reading) {
 		x.fail(err)
 		return
 	}
-	if data, ok := x.events.last(); ok && !x.event(data, read) {
+	if data, ok := x.events.Last(); ok && !x.event(data, read) {
 		return
 	}
 	switch {
-	case x.events.err != nil:
-		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.err.Error())
+	case x.events.Err != nil:
+		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.events.Err.Error())
 	case x.done || x.o.FinishReason != "" || x.api.NoEndMark:
 		x.complete(read.At)
 	default:

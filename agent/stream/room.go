@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -98,8 +99,8 @@ func (x *exchange) countBytes(n int) bool {
 // reserve reserves memory for what the answer holds and for more bytes. It returns false, and fails the stream, if
 // there is not enough.
 func (x *exchange) reserve(more int) bool {
-	o, e := x.o, &x.events
-	holds := frameBytes*cap(o.Frames) + cap(o.Answer) + len(e.buf) + cap(e.joined) + x.room.bodyBuffer + more
+	o := x.o
+	holds := frameBytes*cap(o.Frames) + cap(o.Answer) + x.events.Held() + x.room.bodyBuffer + more
 	want := int64(holds-x.room.free) - x.room.reserved
 	if want <= 0 {
 		return true
@@ -138,7 +139,7 @@ func (x *exchange) readAll(body io.Reader, limit int) ([]byte, error) {
 			if !x.reserve(2 * cap(data)) {
 				return data, nil
 			}
-			data = grown(data, 2*cap(data))
+			data = events.Grown(data, 2*cap(data))
 			x.room.bodyBuffer = cap(data)
 		}
 		n, err := body.Read(data[len(data):min(cap(data), limit+1)])

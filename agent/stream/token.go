@@ -17,14 +17,14 @@ var scratch = sync.Pool{New: func() any { return new(api.Frame) }}
 func (x *exchange) frame(data []byte, read socket.Reading) bool {
 	f := scratch.Get().(*api.Frame) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratch.Put(f)
-	if err := x.api.Parse(api.Event{Name: x.events.event, Data: data, Failed: x.events.failed}, f); err != nil {
+	if err := x.api.Parse(api.Event{Name: x.events.Name, Data: data, Failed: x.events.Failed}, f); err != nil {
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "invalid frame: "+err.Error()+": "+excerpt(data))
 		return false
 	}
 	if f.Span != api.SpanPiece {
 		f.TrimAnswer(&x.growth)
 	}
-	if f.Failed || x.events.failed {
+	if f.Failed || x.events.Failed {
 		if x.client.secrets.clean(f.Fault) == "" { // no readable message
 			f.Fault = excerpt(data)
 		}

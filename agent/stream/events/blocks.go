@@ -1,4 +1,4 @@
-package stream
+package events
 
 import (
 	"math/bits"
@@ -21,18 +21,18 @@ func block(n int) []byte {
 	return make([]byte, 1<<power)
 }
 
-// recycle takes a buffer that is no longer used. block returns it again if it is large.
-func recycle(b []byte) {
+// Recycle takes a buffer that is no longer used. block returns it again if it is large.
+func Recycle(b []byte) {
 	if n := cap(b); n > pooledSpace && n&(n-1) == 0 {
 		b = b[:n]
 		blocks[bits.Len(uint(n-1))].Put(&b)
 	}
 }
 
-// grown returns a buffer of old's length and a capacity of at least n bytes, with a copy of old. It recycles old.
-func grown(old []byte, n int) []byte {
+// Grown returns a buffer of old's length and a capacity of at least n bytes, with a copy of old. It recycles old.
+func Grown(old []byte, n int) []byte {
 	b := block(n)[:len(old)]
 	copy(b, old)
-	recycle(old)
+	Recycle(old)
 	return b
 }

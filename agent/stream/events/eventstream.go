@@ -1,4 +1,4 @@
-package stream
+package events
 
 import (
 	"encoding/binary"
@@ -25,26 +25,26 @@ var (
 )
 
 // nextMessage implements next for a binary stream. It sets event and failed by the message's headers.
-func (e *events) nextMessage() ([]byte, bool) {
+func (e *Reader) nextMessage() ([]byte, bool) {
 	b := e.buf[e.line:e.end]
-	if e.err != nil || len(b) < preludeSize {
+	if e.Err != nil || len(b) < preludeSize {
 		return nil, false
 	}
 	total, headers := int(binary.BigEndian.Uint32(b)), int(binary.BigEndian.Uint32(b[4:]))
 	switch {
 	case crc32.ChecksumIEEE(b[:8]) != binary.BigEndian.Uint32(b[8:]):
-		e.err = errPrelude
+		e.Err = errPrelude
 	case total > e.limit:
-		e.err = errFrameTooLong
+		e.Err = ErrFrameTooLong
 	case total < emptyMessage || headers > total-emptyMessage:
-		e.err = errLengths
+		e.Err = errLengths
 	}
-	if e.err != nil || len(b) < total {
+	if e.Err != nil || len(b) < total {
 		return nil, false
 	}
 	body := b[:total-checksumSize]
 	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(b[len(body):]) {
-		e.err = errChecksum
+		e.Err = errChecksum
 		return nil, false
 	}
 	e.line += total
@@ -52,20 +52,20 @@ func (e *events) nextMessage() ([]byte, bool) {
 }
 
 // message reads the headers of a message and returns its payload. An error without a payload has its text in a header.
-func (e *events) message(headers, payload []byte) ([]byte, bool) {
-	e.event, e.failed = nil, false
+func (e *Reader) message(headers, payload []byte) ([]byte, bool) {
+	e.Name, e.Failed = nil, false
 	for len(headers) > 0 {
 		name, value, rest, ok := cutHeader(headers)
 		if !ok {
-			e.err = errHeaders
+			e.Err = errHeaders
 			return nil, false
 		}
 		headers = rest
 		switch string(name) {
 		case ":event-type", ":exception-type", ":error-code":
-			e.event = value
+			e.Name = value
 		case ":message-type":
-			e.failed = string(value) != "event"
+			e.Failed = string(value) != "event"
 		case ":error-message":
 			if len(payload) == 0 {
 				payload = value
@@ -102,9 +102,9 @@ func cutHeader(b []byte) (name, value, rest []byte, ok bool) {
 }
 
 // lastMessage implements last for a binary stream: the end of the stream completes no message.
-func (e *events) lastMessage() ([]byte, bool) {
-	if e.err == nil && e.line < e.end {
-		e.err = errHalf
+func (e *Reader) lastMessage() ([]byte, bool) {
+	if e.Err == nil && e.line < e.end {
+		e.Err = errHalf
 	}
 	return nil, false
 }

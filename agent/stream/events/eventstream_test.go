@@ -1,11 +1,9 @@
-package stream
+package events
 
 import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"io"
-	"net/http"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
@@ -16,12 +14,12 @@ import (
 // checkMessages compares what a binary stream is divided into, cut at a byte, with what AWS's own library reads.
 func checkMessages(t *testing.T, stream []byte, cut int) {
 	t.Helper()
-	e := new(events)
-	e.reset(api.EventStream)
+	e := new(Reader)
+	e.Reset(api.EventStream)
 	decoder, left := eventstream.NewDecoder(), bytes.NewReader(stream)
 	for _, part := range [][]byte{stream[:cut], stream[cut:]} {
-		e.attach(part)
-		for data, ok := e.next(); ok; data, ok = e.next() {
+		e.Attach(part)
+		for data, ok := e.Next(); ok; data, ok = e.Next() {
 			m, err := decoder.Decode(left, nil)
 			if err != nil {
 				t.Fatalf("%q: message %q is not one: %v", stream, data, err)
@@ -35,18 +33,18 @@ func checkMessages(t *testing.T, stream []byte, cut int) {
 			}
 			for _, h := range m.Headers {
 				if name, isText := h.Value.(eventstream.StringValue); isText && len(m.Headers) == 1 &&
-					h.Name == ":event-type" && string(e.event) != string(name) {
-					t.Fatalf("%q: event %q, want %q", stream, e.event, name)
+					h.Name == ":event-type" && string(e.Name) != string(name) {
+					t.Fatalf("%q: event %q, want %q", stream, e.Name, name)
 				}
 			}
 		}
-		e.detach()
+		e.Detach()
 	}
-	e.last()
+	e.Last()
 	whole := left.Len() == 0
 	_, err := decoder.Decode(left, nil)
-	if whole != (e.err == nil) || err == nil {
-		t.Fatalf("%q: %v, the library: %v", stream, e.err, err)
+	if whole != (e.Err == nil) || err == nil {
+		t.Fatalf("%q: %v, the library: %v", stream, e.Err, err)
 	}
 }
 
@@ -105,39 +103,4 @@ func FuzzEventStream(f *testing.F) {
 		}
 		checkMessages(t, stream, min(int(cut), len(stream)))
 	})
-}
-
-// An error of the stream itself names its code.
-func TestErrorMessages(t *testing.T) {
-	s := newRawServer(t, respondOnce("HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n\r\n"+
-		string(eventMessages(t))))
-	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, API: "bedrock", Model: "m"}))
-	if o.Err == nil || o.Err.Message != "InternalError: it broke" {
-		t.Errorf("%v", o.Err)
-	}
-}
-
-// A request with keys is signed, and its keys stay secret; one with a token carries the token.
-func TestSignedRequests(t *testing.T) {
-	var head http.Header
-	p := newPeer(t, "127.0.0.1:0", true, false, nil, func(w http.ResponseWriter, r *http.Request) {
-		head = r.Header.Clone()
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, "no access for AKIDEXAMPLE with wJalrXUtnFEMI")
-	})
-	for key, want := range map[string]string{
-		"AKIDEXAMPLE:wJalrXUtnFEMI": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/", "token123": "Bearer token123",
-	} {
-		o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, API: "bedrock", Model: "m", APIKey: key}))
-		if !bytes.HasPrefix([]byte(head.Get("Authorization")), []byte(want)) {
-			t.Errorf("%s: Authorization: %s", key, head.Get("Authorization"))
-		}
-		if signed := head.Get("X-Amz-Date") != ""; signed != (key[0] == 'A') {
-			t.Errorf("%s: X-Amz-Date: %s", key, head.Get("X-Amz-Date"))
-		}
-		if key[0] == 'A' && (o.Err == nil || bytes.Contains([]byte(o.Err.Message), []byte("wJalrXUtnFEMI"))) {
-			t.Errorf("the secret is in a message: %v", o.Err)
-		}
-	}
 }

@@ -1,4 +1,5 @@
-package stream
+// Package events divides streams into events: server-sent events, and the messages of AWS's binary encoding.
+package events
 
 import (
 	"bytes"
@@ -7,22 +8,23 @@ import (
 	"github.com/spate-load/spate/api"
 )
 
-// events splits reads of any size into server-sent events, or into the messages of a binary stream. An event's data is returned in place in the buffer, without
-// a copy, unless the event has several data lines.
+// Reader splits reads of any size into server-sent events, or into the messages of a binary stream. An event's data is
+// returned in place in the buffer, without a copy, unless the event has several data lines. Reset prepares it for a
+// stream.
 //
 //	buf:  | given out | keep ... line ... scan ... | end | free
-type events struct {
+type Reader struct {
 	line     int    // start of the current line
 	end      int    // end of the bytes read
 	lines    int    // data lines of the current event
 	afterR   bool   // the previous line ended with a carriage return; a following line feed belongs to it
 	begun    bool   // a line was read; no byte order mark can follow
 	named    bool   // the current event is named "error"
-	failed   bool   // the event returned last was named "error"
+	Failed   bool   // the event returned last is an error, by its name or its message's type
 	binary   bool   // the stream has AWS's binary encoding: see nextMessage
-	event    []byte // type of the event returned last, in a binary stream
+	Name     []byte // type of the event returned last, in a binary stream
 	attached bool
-	err      error
+	Err      error // what is wrong with the stream; nothing more is returned
 	buf      []byte
 	own      []byte // own buffer while attached
 	stop     int    // end of the previous line
@@ -34,37 +36,39 @@ type events struct {
 }
 
 const (
-	frameLimit   = 1 << 20
+	// FrameLimit is the longest event, in bytes.
+	FrameLimit   = 1 << 20
 	initialSpace = 2 << 10
 	minSpace     = 512
 	pooledSpace  = 64 << 10 // larger buffers are not kept between streams
 )
 
-var errFrameTooLong = fmt.Errorf("a frame is longer than %d bytes", frameLimit)
+// ErrFrameTooLong means that an event is longer than FrameLimit.
+var ErrFrameTooLong = fmt.Errorf("a frame is longer than %d bytes", FrameLimit)
 
-// reset prepares for another stream.
-func (e *events) reset(f api.Framing) {
-	*e = events{buf: e.buf, joined: e.joined[:0], limit: frameLimit, binary: f == api.EventStream}
+// Reset prepares for another stream.
+func (e *Reader) Reset(f api.Framing) {
+	*e = Reader{buf: e.buf, joined: e.joined[:0], limit: FrameLimit, binary: f == api.EventStream}
 	if len(e.buf) > pooledSpace {
-		recycle(e.buf)
+		Recycle(e.buf)
 		e.buf = nil
 	}
 	if cap(e.joined) > pooledSpace {
-		recycle(e.joined)
+		Recycle(e.joined)
 		e.joined = nil
 	}
 }
 
 // keep returns the start of what must stay in the buffer: the event's only data line, or else the current line.
-func (e *events) keep() int {
+func (e *Reader) keep() int {
 	if e.lines == 1 {
 		return e.from
 	}
 	return e.line
 }
 
-// space returns the buffer for the next read. It invalidates the data that next has returned.
-func (e *events) space() []byte {
+// Space returns the buffer for the next read. It invalidates the data that next has returned.
+func (e *Reader) Space() []byte {
 	keep := e.keep()
 	if keep == e.end {
 		e.move(e.buf, keep)
@@ -75,14 +79,14 @@ func (e *events) space() []byte {
 	if len(e.buf)-e.end < minSpace {
 		old := e.buf
 		e.move(block(max(2*len(old), initialSpace)), e.keep())
-		recycle(old)
+		Recycle(old)
 	}
 	return e.buf[e.end:]
 }
 
-// singleEvent is the fast path for a read that is exactly one event with one data line, as most servers write them. It
+// SingleEvent is the fast path for a read that is exactly one event with one data line, as most servers write them. It
 // returns that line's data. False: p is not such an event, or an earlier event is incomplete.
-func (e *events) singleEvent(p []byte) ([]byte, bool) {
+func (e *Reader) SingleEvent(p []byte) ([]byte, bool) {
 	const begin, end = "data: ", "\n\n"
 	if !e.begun || e.binary || e.named || e.lines > 0 || e.line != e.end || len(p) <= len(begin)+len(end) ||
 		string(p[:len(begin)]) != begin || string(p[len(p)-len(end):]) != end {
@@ -92,33 +96,33 @@ func (e *events) singleEvent(p []byte) ([]byte, bool) {
 	if lineEnd(p) >= 0 {
 		return nil, false
 	}
-	e.afterR, e.failed = false, false
+	e.afterR, e.Failed = false, false
 	return p, true
 }
 
-// attach makes next read events in place from p until detach is called. If an earlier event is incomplete, p is copied.
-func (e *events) attach(p []byte) {
+// Attach makes next read events in place from p until detach is called. If an earlier event is incomplete, p is copied.
+func (e *Reader) Attach(p []byte) {
 	if keep := e.keep(); keep == e.end {
 		e.own, e.attached = e.buf, true
 		e.buf, e.line, e.scan, e.stop, e.end = p, 0, 0, 0, len(p)
 		return
 	}
 	for len(p) > 0 {
-		n := copy(e.space(), p)
-		e.read(n)
+		n := copy(e.Space(), p)
+		e.Filled(n)
 		p = p[n:]
 	}
 }
 
-// detach ends the effect of attach and copies the part of p that is still needed.
-func (e *events) detach() {
+// Detach ends the effect of attach and copies the part of p that is still needed.
+func (e *Reader) Detach() {
 	if !e.attached {
 		return
 	}
 	e.attached = false
 	keep, own := e.keep(), e.own
 	if e.end-keep > len(own) {
-		recycle(own)
+		Recycle(own)
 		own = block(max(2*(e.end-keep), initialSpace))
 	}
 	e.move(own, keep)
@@ -126,7 +130,7 @@ func (e *events) detach() {
 }
 
 // move copies the bytes to keep to the start of a buffer and uses that buffer.
-func (e *events) move(to []byte, keep int) {
+func (e *Reader) move(to []byte, keep int) {
 	copy(to, e.buf[keep:e.end])
 	e.buf = to
 	e.line -= keep
@@ -136,16 +140,19 @@ func (e *events) move(to []byte, keep int) {
 	e.to -= keep
 }
 
-// read adds the first n bytes of space.
-func (e *events) read(n int) { e.end += n }
+// Held returns how many bytes of memory the reader holds.
+func (e *Reader) Held() int { return len(e.buf) + cap(e.joined) }
 
-// next returns the data of the next complete event. The data is valid until space is called. False: more must be read,
+// Filled adds the first n bytes of space.
+func (e *Reader) Filled(n int) { e.end += n }
+
+// Next returns the data of the next complete event. The data is valid until space is called. False: more must be read,
 // or err is set.
-func (e *events) next() ([]byte, bool) {
+func (e *Reader) Next() ([]byte, bool) {
 	if e.binary {
 		return e.nextMessage()
 	}
-	for e.err == nil {
+	for e.Err == nil {
 		line, ok := e.nextLine()
 		if !ok {
 			return nil, false
@@ -159,12 +166,12 @@ func (e *events) next() ([]byte, bool) {
 	return nil, false
 }
 
-// last returns the data of an event that the stream's end completes. False: there is none.
-func (e *events) last() ([]byte, bool) {
+// Last returns the data of an event that the stream's end completes. False: there is none.
+func (e *Reader) Last() ([]byte, bool) {
 	if e.binary {
 		return e.lastMessage()
 	}
-	if e.err == nil && e.line < e.end {
+	if e.Err == nil && e.line < e.end {
 		line := e.strip(e.buf[e.line:e.end])
 		e.line, e.scan, e.stop = e.end, e.end, e.end
 		if len(line) > 0 {
@@ -172,11 +179,11 @@ func (e *events) last() ([]byte, bool) {
 		}
 	}
 	data := e.dispatch()
-	return data, e.err == nil && len(data) > 0
+	return data, e.Err == nil && len(data) > 0
 }
 
 // nextLine returns the next line without its end: a line feed, a carriage return, or both.
-func (e *events) nextLine() ([]byte, bool) {
+func (e *Reader) nextLine() ([]byte, bool) {
 	if e.afterR && e.line < e.end {
 		e.afterR = false
 		if e.buf[e.line] == '\n' {
@@ -188,7 +195,7 @@ func (e *events) nextLine() ([]byte, bool) {
 	if stop < 0 {
 		e.scan = e.end
 		if e.end-e.keep() > e.limit {
-			e.err = errFrameTooLong
+			e.Err = ErrFrameTooLong
 		}
 		return nil, false
 	}
@@ -222,7 +229,7 @@ func lineEnd(b []byte) int {
 }
 
 // strip removes the byte order mark from the first line.
-func (e *events) strip(line []byte) []byte {
+func (e *Reader) strip(line []byte) []byte {
 	if !e.begun {
 		e.begun = true
 		line = bytes.TrimPrefix(line, []byte("\ufeff"))
@@ -231,7 +238,7 @@ func (e *events) strip(line []byte) []byte {
 }
 
 // field parses one line that is not empty.
-func (e *events) field(line []byte) {
+func (e *Reader) field(line []byte) {
 	if rest, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 		e.add(value(rest))
 		return
@@ -245,7 +252,7 @@ func (e *events) field(line []byte) {
 	case "", "id", "retry": // a comment, or only for clients that reconnect
 	default:
 		if !isFieldName(name) {
-			e.err = fmt.Errorf("invalid line in the event stream: %.80q", line)
+			e.Err = fmt.Errorf("invalid line in the event stream: %.80q", line)
 		}
 	}
 }
@@ -267,7 +274,7 @@ func isFieldName(name []byte) bool {
 }
 
 // add adds one data line, which is in the buffer.
-func (e *events) add(data []byte) {
+func (e *Reader) add(data []byte) {
 	e.lines++
 	if e.lines == 1 {
 		e.from, e.to = e.stop-len(data), e.stop
@@ -282,23 +289,23 @@ func (e *events) add(data []byte) {
 	e.reserve(len("\n") + len(data))
 	e.joined = append(append(e.joined, '\n'), data...)
 	if len(e.joined) > e.limit {
-		e.err = errFrameTooLong
+		e.Err = ErrFrameTooLong
 	}
 }
 
 // reserve makes room for n more bytes of joined lines.
-func (e *events) reserve(n int) {
+func (e *Reader) reserve(n int) {
 	if need := len(e.joined) + n; need > cap(e.joined) {
-		e.joined = grown(e.joined, 2*need)
+		e.joined = Grown(e.joined, 2*need)
 	}
 }
 
 // dispatch ends the event and returns its data.
-func (e *events) dispatch() []byte {
+func (e *Reader) dispatch() []byte {
 	lines := e.lines
-	e.lines, e.failed, e.named = 0, e.named, false
+	e.lines, e.Failed, e.named = 0, e.named, false
 	switch {
-	case e.err != nil || lines == 0:
+	case e.Err != nil || lines == 0:
 		return nil
 	case lines == 1:
 		return e.buf[e.from:e.to]

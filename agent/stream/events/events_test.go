@@ -1,4 +1,4 @@
-package stream
+package events
 
 import (
 	"bytes"
@@ -11,61 +11,61 @@ import (
 
 // readEvents feeds a stream in pieces that end at the cuts and returns the data of its events.
 func readEvents(stream []byte, cuts ...int) (data []string, err error) {
-	var e events
-	e.reset(api.ServerSentEvents)
+	var e Reader
+	e.Reset(api.ServerSentEvents)
 	from := 0
 	for _, to := range append(cuts, len(stream)) {
 		for from < to {
-			n := copy(e.space(), stream[from:to])
-			e.read(n)
+			n := copy(e.Space(), stream[from:to])
+			e.Filled(n)
 			from += n
-			for d, ok := e.next(); ok; d, ok = e.next() {
+			for d, ok := e.Next(); ok; d, ok = e.Next() {
 				data = append(data, string(d))
 			}
-			if e.err != nil {
-				return data, e.err
+			if e.Err != nil {
+				return data, e.Err
 			}
 		}
 	}
-	if d, ok := e.last(); ok {
+	if d, ok := e.Last(); ok {
 		data = append(data, string(d))
 	}
-	return data, e.err
+	return data, e.Err
 }
 
 // readLent is readEvents with attached pieces, which are overwritten after detach. If copied > 0, every copied-th piece
 // is copied.
 func readLent(stream []byte, copied int, cuts ...int) (data []string, err error) {
-	var e events
-	e.reset(api.ServerSentEvents)
+	var e Reader
+	e.Reset(api.ServerSentEvents)
 	from := 0
 	for i, to := range append(cuts, len(stream)) {
 		piece := bytes.Clone(stream[from:max(from, to)])
 		from += len(piece)
 		if copied > 0 && i%copied == 0 {
 			for len(piece) > 0 {
-				n := copy(e.space(), piece)
-				e.read(n)
+				n := copy(e.Space(), piece)
+				e.Filled(n)
 				piece = piece[n:]
 			}
-		} else if d, ok := e.singleEvent(piece); ok {
+		} else if d, ok := e.SingleEvent(piece); ok {
 			data = append(data, string(d))
 		} else {
-			e.attach(piece)
+			e.Attach(piece)
 		}
-		for d, ok := e.next(); ok; d, ok = e.next() {
+		for d, ok := e.Next(); ok; d, ok = e.Next() {
 			data = append(data, string(d))
 		}
-		e.detach()
+		e.Detach()
 		copy(piece, strings.Repeat("?", len(piece)))
-		if e.err != nil {
-			return data, e.err
+		if e.Err != nil {
+			return data, e.Err
 		}
 	}
-	if d, ok := e.last(); ok {
+	if d, ok := e.Last(); ok {
 		data = append(data, string(d))
 	}
-	return data, e.err
+	return data, e.Err
 }
 
 // eventOracle parses a whole stream as the standard describes it, with the deviations of events: the end of the stream
@@ -148,12 +148,12 @@ func TestEventsCutAnywhere(t *testing.T) {
 
 func TestEventIsReturnedWithItsLastByte(t *testing.T) {
 	for _, s := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r"} {
-		var e events
-		e.reset(api.ServerSentEvents)
+		var e Reader
+		e.Reset(api.ServerSentEvents)
 		for i := range s {
-			e.space()[0] = s[i]
-			e.read(1)
-			if _, ok := e.next(); ok != (i == len(s)-1) {
+			e.Space()[0] = s[i]
+			e.Filled(1)
+			if _, ok := e.Next(); ok != (i == len(s)-1) {
 				t.Errorf("%q: event after byte %d: %v", s, i, ok)
 			}
 		}
@@ -161,7 +161,7 @@ func TestEventIsReturnedWithItsLastByte(t *testing.T) {
 }
 
 func TestLongEvents(t *testing.T) {
-	long := strings.Repeat("x", frameLimit-100)
+	long := strings.Repeat("x", FrameLimit-100)
 	for name, tt := range map[string]struct {
 		stream string
 		valid  bool
@@ -183,12 +183,12 @@ func TestLongEvents(t *testing.T) {
 }
 
 func TestEventNamedError(t *testing.T) {
-	var e events
-	e.reset(api.ServerSentEvents)
-	e.read(copy(e.space(), "event: error\ndata: a\n\ndata: b\n\nevent: error\n\ndata: c\n\n"))
+	var e Reader
+	e.Reset(api.ServerSentEvents)
+	e.Filled(copy(e.Space(), "event: error\ndata: a\n\ndata: b\n\nevent: error\n\ndata: c\n\n"))
 	for _, want := range []bool{true, false, false} {
-		if d, ok := e.next(); !ok || e.failed != want {
-			t.Errorf("%q: failed %v, want %v", d, e.failed, want)
+		if d, ok := e.Next(); !ok || e.Failed != want {
+			t.Errorf("%q: failed %v, want %v", d, e.Failed, want)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func FuzzSSE(f *testing.F) {
 		f.Add([]byte(s), uint16(1), uint16(7))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte, first, step uint16) {
-		if len(stream) > frameLimit {
+		if len(stream) > FrameLimit {
 			return
 		}
 		var cuts []int
@@ -210,17 +210,17 @@ func FuzzSSE(f *testing.F) {
 }
 
 func BenchmarkEvents(b *testing.B) {
-	stream := []byte(strings.Repeat(tokenFrame("hello"), 4))
+	stream := []byte(strings.Repeat(`data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}`+"\n\n", 4))
 	if len(stream) > initialSpace || bytes.Count(stream, []byte("\n\n")) != 4 {
 		b.Fatal("frames do not fit")
 	}
-	var e events
-	e.reset(api.ServerSentEvents)
+	var e Reader
+	e.Reset(api.ServerSentEvents)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		e.read(copy(e.space(), stream))
-		for _, ok := e.next(); ok; _, ok = e.next() {
+		e.Filled(copy(e.Space(), stream))
+		for _, ok := e.Next(); ok; _, ok = e.Next() {
 			n++
 		}
 	}

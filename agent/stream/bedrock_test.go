@@ -1,0 +1,52 @@
+package stream
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
+)
+
+// An error of the stream itself names its code.
+func TestErrorMessages(t *testing.T) {
+	var m bytes.Buffer
+	if err := eventstream.NewEncoder().Encode(&m, eventstream.Message{Headers: eventstream.Headers{
+		{Name: ":message-type", Value: eventstream.StringValue("error")},
+		{Name: ":error-code", Value: eventstream.StringValue("InternalError")},
+		{Name: ":error-message", Value: eventstream.StringValue("it broke")}}}); err != nil {
+		t.Fatal(err)
+	}
+	s := newRawServer(t, respondOnce("HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n\r\n"+
+		string(m.Bytes())))
+	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, API: "bedrock", Model: "m"}))
+	if o.Err == nil || o.Err.Message != "InternalError: it broke" {
+		t.Errorf("%v", o.Err)
+	}
+}
+
+// A request with keys is signed, and its keys stay secret; one with a token carries the token.
+func TestSignedRequests(t *testing.T) {
+	var head http.Header
+	p := newPeer(t, "127.0.0.1:0", true, false, nil, func(w http.ResponseWriter, r *http.Request) {
+		head = r.Header.Clone()
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "no access for AKIDEXAMPLE with wJalrXUtnFEMI")
+	})
+	for key, want := range map[string]string{
+		"AKIDEXAMPLE:wJalrXUtnFEMI": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/", "token123": "Bearer token123",
+	} {
+		o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, API: "bedrock", Model: "m", APIKey: key}))
+		if !bytes.HasPrefix([]byte(head.Get("Authorization")), []byte(want)) {
+			t.Errorf("%s: Authorization: %s", key, head.Get("Authorization"))
+		}
+		if signed := head.Get("X-Amz-Date") != ""; signed != (key[0] == 'A') {
+			t.Errorf("%s: X-Amz-Date: %s", key, head.Get("X-Amz-Date"))
+		}
+		if key[0] == 'A' && (o.Err == nil || bytes.Contains([]byte(o.Err.Message), []byte("wJalrXUtnFEMI"))) {
+			t.Errorf("the secret is in a message: %v", o.Err)
+		}
+	}
+}
