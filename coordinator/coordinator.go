@@ -22,7 +22,7 @@
 //	Coordinator.mu        sessions, queue, machine of the run in progress
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
-//	  eventLog, writeQueue, stalls, sinks, membership.Cluster, each alone
+//	  events.Log, writeQueue, stalls, sinks, membership.Cluster, each alone
 //
 // While the coordinator serves, nothing waits for the disk, the network or another goroutine with Coordinator.mu held:
 // agents whose heartbeats are not answered lose their leases. So a sink must not block in the methods that take points,

@@ -184,7 +184,7 @@ func placeNotice(place int) *spatev1.RunEvent {
 // announce queues an event of a waiting run. Followers get it after it is written. c.mu is held.
 func (c *Coordinator) announce(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
-		if n, ok := r.events.number(e); ok {
+		if n, ok := r.events.Number(e); ok {
 			c.tryWrite(r, ledger.Change{Events: []*spatev1.FollowRunResponse{n}})
 			c.deliver(r, n)
 		}
@@ -203,7 +203,7 @@ func (c *Coordinator) endWaiting(r *run, outcome spatev1.Outcome, reason string)
 	r.record.EndTime, r.record.Outcome, r.record.Reason = timestamppb.Now(), outcome, reason
 	record := proto.CloneOf(r.record)
 	c.later(r, func() {
-		n, _ := r.events.number(&spatev1.RunEvent{Time: record.GetEndTime(), Event: &spatev1.RunEvent_RunEnded{
+		n, _ := r.events.Number(&spatev1.RunEvent{Time: record.GetEndTime(), Event: &spatev1.RunEvent_RunEnded{
 			RunEnded: &spatev1.RunEnded{Outcome: outcome, Reason: reason},
 		}})
 		end := []*spatev1.FollowRunResponse{n}

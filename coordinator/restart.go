@@ -14,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/events"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -192,16 +193,16 @@ func (c *Coordinator) busy() bool {
 
 // loadRun makes a run from its ledger, with its events.
 func (c *Coordinator) loadRun(l *leftover, beyond uint64) (*run, error) {
-	var events []*spatev1.FollowRunResponse
+	var earlier []*spatev1.FollowRunResponse
 	err := l.ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
-		events = append(events, e)
+		earlier = append(earlier, e)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	r := c.makeRun(l.record, l.submission, l.ledger)
-	r.events, r.secrets = newEventLog(events, beyond), l.secrets
+	r.events, r.secrets = events.New(earlier, beyond), l.secrets
 	c.reserveOf(r.id).hold(c.log)
 	return r, nil
 }

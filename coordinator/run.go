@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/events"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -34,7 +35,7 @@ type run struct {
 	epoch      int               // raised when a write fails: batches of earlier epochs are dropped
 	unwritten  string            // why a write failed; empty: none did
 	secrets    map[string]string // values by reference; kept in memory only
-	events     *eventLog
+	events     *events.Log
 	sink       sink.Sink
 	stages     *live.Stages
 	unsaved    bool            // record has changed
@@ -53,7 +54,7 @@ type run struct {
 func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *ledger.Ledger) *run {
 	return &run{
 		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger),
-		sink: sink.Discard, events: newEventLog(nil, 0),
+		sink: sink.Discard, events: events.New(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
 }
@@ -235,7 +236,7 @@ func (c *Coordinator) numbered(r *run, e *spatev1.RunEvent) []*spatev1.FollowRun
 			r.record.GetComplete()
 		ended.Verdict = r.record.GetVerdict()
 	}
-	n, ok := r.events.number(e)
+	n, ok := r.events.Number(e)
 	if ok {
 		return []*spatev1.FollowRunResponse{n}
 	}
@@ -313,7 +314,7 @@ func (c *Coordinator) release(r *run) {
 
 // deliver passes an event to followers and to the sink.
 func (c *Coordinator) deliver(r *run, n *spatev1.FollowRunResponse) {
-	r.events.append(n)
+	r.events.Append(n)
 	if p, ok := points.Event(r.points(), n.GetEvent(), r.stages.Plan); ok {
 		r.sink.Put(p)
 	}

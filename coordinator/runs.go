@@ -161,7 +161,7 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 		return s.replay(q, stream)
 	}
 	for number := q.GetAfter(); ; {
-		events, ended, more := r.events.after(number)
+		events, ended, more := r.events.After(number)
 		for _, e := range events {
 			if err := stream.Send(e); err != nil {
 				return err
@@ -174,7 +174,7 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 		select {
 		case <-more:
 		case <-s.c.closing:
-			if _, ended, _ := r.events.after(number); !ended {
+			if _, ended, _ := r.events.After(number); !ended {
 				return errClosing
 			}
 		case <-stream.Context().Done():

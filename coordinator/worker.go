@@ -99,7 +99,7 @@ func (c *Coordinator) tick(r *run, publisher *live.Publisher) []lifecycle.Progre
 // after pending writes.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
-		if n, ok := r.events.number(e); ok {
+		if n, ok := r.events.Number(e); ok {
 			c.deliver(r, n)
 		}
 	})

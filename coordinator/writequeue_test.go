@@ -196,92 +196,90 @@ func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t)
-			a, b := h.agent("a"), h.agent("b")
-			beats := uint64(0)
-			// while stops the disk, does something that waits for the disk, and checks that heartbeats are answered
-			// meanwhile.
-			while := func(do func()) (goOn func()) {
-				t.Helper()
-				h.gate.stop(late)
-				do()
-				h.gate.held(1)
-				for range 3 {
-					beats++
-					a.beat(beats)
-					b.beat(beats)
-				}
-				return h.gate.restart
-			}
-			call := func(call func() error) (do func(), wait func()) {
-				done := make(chan error, 1)
-				return func() { go func() { done <- call() }() }, func() {
-					t.Helper()
-					if err := <-done; err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			submit := func() (err error) {
-				_, err = h.runs.SubmitRun(t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless),
-					MinAgents: 2})
-				return err
-			}
-
-			do, wait := call(submit) // the submission, and the start of the run
-			while(do)()
-			wait()
-			a.apply()
-			goOn := while(b.apply) // the start
-			goOn()
-			a.armed()
-			b.armed()
-
-			first := a.snapshot(0)
-			goOn = while(func() { // a snapshot
-				if err := a.push.Send(&spatev1.PushRequest{Snapshot: first}); err != nil {
-					t.Fatal(err)
-				}
-			})
-			goOn()
-			if ack, err := a.push.Recv(); err != nil || ack.GetRefused() != "" {
+			s := &stopper{t: t, h: h, late: late, a: h.agent("a"), b: h.agent("b")}
+			s.whileCalling(s.submit) // the submission, and the start of the run
+			s.a.apply()
+			s.while(s.b.apply) // the start
+			s.a.armed()
+			s.b.armed()
+			first := s.a.snapshot(0)
+			s.while(func() { s.push(s.a, first) })
+			if ack, err := s.a.push.Recv(); err != nil || ack.GetRefused() != "" {
 				t.Fatal(ack, err)
 			}
-
-			do, wait = call(submit) // another run, which waits
-			while(do)()
-			wait()
+			s.whileCalling(s.submit) // another run, which waits
 			got, all := list(t, h.runs, 0)
 			if len(got) != 2 {
 				t.Fatal(got)
 			}
-			stop := func(id string) func() error {
-				return func() error {
-					_, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: id, Immediately: true})
-					return err
-				}
-			}
-			do, wait = call(stop(all[0].GetRunId())) // its end
-			while(do)()
-			wait()
-
-			do, wait = call(stop(all[1].GetRunId())) // the stop of the run in progress
-			while(do)()
-			wait()
-			a.stopped()
-			b.stopped()
-			a.acked(a.last(1))
-			last := b.last(0)
-			goOn = while(func() {
-				if err := b.push.Send(&spatev1.PushRequest{Snapshot: last}); err != nil {
-					t.Fatal(err)
+			s.whileCalling(func() error { return s.stop(all[0].GetRunId()) }) // its end
+			s.whileCalling(func() error { return s.stop(all[1].GetRunId()) }) // the stop of the run in progress
+			s.a.stopped()
+			s.b.stopped()
+			s.a.acked(s.a.last(1))
+			last := s.b.last(0)
+			s.while(func() {
+				s.push(s.b, last)
+				h.gate.held(1)
+				if _, ok := h.gate.disk.kept.Load(last.GetKey().String()); ok {
+					t.Error("the disk was not stopped")
 				}
 			})
-			if _, ok := h.gate.disk.kept.Load(last.GetKey().String()); ok {
-				t.Error("the disk was not stopped")
-			}
-			goOn()
 			h.end(all[1].GetRunId())
 		})
+	}
+}
+
+// stopper does things while the disk is stopped.
+type stopper struct {
+	t     *testing.T
+	h     *harness
+	late  bool // the disk stops before Sync returns, not before it writes
+	a, b  *agent
+	beats uint64
+}
+
+// while stops the disk, does something that waits for the disk, checks that heartbeats are answered meanwhile, and lets
+// the disk continue.
+func (s *stopper) while(do func()) {
+	s.t.Helper()
+	s.h.gate.stop(s.late)
+	do()
+	s.h.gate.held(1)
+	for range 3 {
+		s.beats++
+		s.a.beat(s.beats)
+		s.b.beat(s.beats)
+	}
+	s.h.gate.restart()
+}
+
+// whileCalling is while for a call that does not return before the disk continues.
+func (s *stopper) whileCalling(call func() error) {
+	s.t.Helper()
+	done := make(chan error, 1)
+	s.while(func() { go func() { done <- call() }() })
+	if err := <-done; err != nil {
+		s.t.Error(err)
+	}
+}
+
+// submit submits a run of two agents.
+func (s *stopper) submit() error {
+	_, err := s.h.runs.SubmitRun(s.t.Context(), &spatev1.SubmitRunRequest{PlanYaml: []byte(keyless), MinAgents: 2})
+	return err
+}
+
+// stop stops a run immediately.
+func (s *stopper) stop(id string) error {
+	_, err := s.h.runs.StopRun(s.t.Context(), &spatev1.StopRunRequest{RunId: id, Immediately: true})
+	return err
+}
+
+// push sends a snapshot and does not wait for the answer.
+func (s *stopper) push(a *agent, snapshot *spatev1.Snapshot) {
+	if err := a.push.Send(&spatev1.PushRequest{Snapshot: snapshot}); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

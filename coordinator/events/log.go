@@ -1,4 +1,5 @@
-package coordinator
+// Package events keeps the events of a run for its followers, within bounds. It does no I/O.
+package events
 
 import (
 	"cmp"
@@ -14,9 +15,9 @@ const (
 	maxNotices  = 1024
 )
 
-// eventLog holds a run's events from its start, for any number of followers. Its size is bounded: progress events are
+// Log holds a run's events from its start, for any number of followers. Its size is bounded: progress events are
 // thinned out, and notices beyond maxNotices are only in the coordinator's own log. It is safe for concurrent use.
-type eventLog struct {
+type Log struct {
 	mu       sync.Mutex
 	events   []*spatev1.FollowRunResponse
 	last     uint64 // number given last; its event may still have to be appended
@@ -26,10 +27,10 @@ type eventLog struct {
 	more     chan struct{} // closed and replaced with each event
 }
 
-// newEventLog starts a log with events that are already known. New numbers start after the highest known number and
+// New starts a log with events that are already known. New numbers start after the highest known number and
 // after beyond.
-func newEventLog(known []*spatev1.FollowRunResponse, beyond uint64) *eventLog {
-	l := &eventLog{more: make(chan struct{}), events: known, last: beyond}
+func New(known []*spatev1.FollowRunResponse, beyond uint64) *Log {
+	l := &Log{more: make(chan struct{}), events: known, last: beyond}
 	for _, e := range known {
 		l.last = max(l.last, e.GetNumber())
 		l.ended = l.ended || e.GetEvent().GetRunEnded() != nil
@@ -40,19 +41,9 @@ func newEventLog(known []*spatev1.FollowRunResponse, beyond uint64) *eventLog {
 	return l
 }
 
-// add appends an event and reports whether it was added. Notices beyond maxNotices, and all events after the run's end,
-// are not added.
-func (l *eventLog) add(e *spatev1.RunEvent) (added bool) {
-	n, ok := l.number(e)
-	if ok {
-		l.append(n)
-	}
-	return ok
-}
-
-// number gives an event its number, by which followers resume, or refuses it like add. The caller must append events in
-// the order in which they were numbered.
-func (l *eventLog) number(e *spatev1.RunEvent) (numbered *spatev1.FollowRunResponse, ok bool) {
+// Number gives an event its number, by which followers resume. It refuses notices beyond maxNotices, and all events
+// after the run's end: it then returns false. The caller must append events in the order in which they were numbered.
+func (l *Log) Number(e *spatev1.RunEvent) (numbered *spatev1.FollowRunResponse, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended || !l.admit(e) {
@@ -62,8 +53,8 @@ func (l *eventLog) number(e *spatev1.RunEvent) (numbered *spatev1.FollowRunRespo
 	return &spatev1.FollowRunResponse{Event: e, Number: l.last}, true
 }
 
-// append adds a numbered event and wakes the followers.
-func (l *eventLog) append(n *spatev1.FollowRunResponse) {
+// Append adds a numbered event and wakes the followers.
+func (l *Log) Append(n *spatev1.FollowRunResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, n)
@@ -73,7 +64,7 @@ func (l *eventLog) append(n *spatev1.FollowRunResponse) {
 }
 
 // admit makes room for an event and reports whether there is any.
-func (l *eventLog) admit(e *spatev1.RunEvent) bool {
+func (l *Log) admit(e *spatev1.RunEvent) bool {
 	switch {
 	case e.GetStageProgress() != nil:
 		if l.progress == maxProgress {
@@ -92,7 +83,7 @@ func (l *eventLog) admit(e *spatev1.RunEvent) bool {
 }
 
 // thin drops every second progress event.
-func (l *eventLog) thin() {
+func (l *Log) thin() {
 	seen := 0
 	l.events = slices.DeleteFunc(l.events, func(n *spatev1.FollowRunResponse) bool {
 		if n.GetEvent().GetStageProgress() == nil {
@@ -104,9 +95,9 @@ func (l *eventLog) thin() {
 	l.progress -= (seen + 1) / 2
 }
 
-// after returns the events after a number, whether the run's end is among the log's events, and a channel that is
+// After returns the events after a number, whether the run's end is among the log's events, and a channel that is
 // closed when there are more events. Callers must not change the events.
-func (l *eventLog) after(number uint64) (events []*spatev1.FollowRunResponse, ended bool, more <-chan struct{}) {
+func (l *Log) After(number uint64) (events []*spatev1.FollowRunResponse, ended bool, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i, found := slices.BinarySearchFunc(l.events, number, func(n *spatev1.FollowRunResponse, want uint64) int {

@@ -1,4 +1,4 @@
-package coordinator
+package events
 
 import (
 	"testing"
@@ -8,6 +8,15 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// add appends an event and reports whether it was added.
+func add(l *Log, e *spatev1.RunEvent) bool {
+	n, ok := l.Number(e)
+	if ok {
+		l.Append(n)
+	}
+	return ok
+}
 
 func progressEvent(n int64) *spatev1.RunEvent {
 	return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{
@@ -27,14 +36,14 @@ func noticeEvent() *spatev1.RunEvent {
 // order, and progress in order. The log stays small.
 func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newEventLog(nil, 0)
+		l := New(nil, 0)
 		var follower struct {
 			number uint64
 			stages uint32
 			last   int64
 		}
 		read := func() {
-			events, _, _ := l.after(follower.number)
+			events, _, _ := l.After(follower.number)
 			for _, n := range events {
 				if n.GetNumber() <= follower.number {
 					t.Fatalf("number %d after %d", n.GetNumber(), follower.number)
@@ -58,12 +67,12 @@ func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 2).Draw(t, "what") {
 			case 0:
-				l.add(stageEvent(stages))
+				add(l, stageEvent(stages))
 				stages++
 			case 1:
 				for range rapid.IntRange(1, 700).Draw(t, "seconds") {
 					elapsed++
-					l.add(progressEvent(elapsed))
+					add(l, progressEvent(elapsed))
 				}
 			default:
 				read()
@@ -80,41 +89,41 @@ func TestFollowersSeeEventsOnceInOrder(t *testing.T) {
 }
 
 func TestNoticesAreBoundedAndTheLastOneSaysSo(t *testing.T) {
-	l := newEventLog(nil, 0)
+	l := New(nil, 0)
 	for range 3 * maxNotices {
-		l.add(noticeEvent())
+		add(l, noticeEvent())
 	}
-	events, ended, _ := l.after(0)
+	events, ended, _ := l.After(0)
 	if len(events) != maxNotices || ended || events[maxNotices-1].GetEvent().GetNotice().GetText() == "x" {
 		t.Errorf("%d notices, the last %v", len(events), events[len(events)-1])
 	}
 }
 
 func TestNothingFollowsTheEnd(t *testing.T) {
-	l := newEventLog(nil, 0)
-	_, _, more := l.after(0)
-	l.add(&spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{}}})
+	l := New(nil, 0)
+	_, _, more := l.After(0)
+	add(l, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunEnded{RunEnded: &spatev1.RunEnded{}}})
 	<-more
-	l.add(noticeEvent())
-	if events, ended, _ := l.after(0); len(events) != 1 || !ended {
+	add(l, noticeEvent())
+	if events, ended, _ := l.After(0); len(events) != 1 || !ended {
 		t.Errorf("%d events, ended %v", len(events), ended)
 	}
 }
 
 // A new log continues after all numbers that followers may have seen, including those of lost progress.
 func TestALogGoesOnBehindWhatFollowersHaveSeen(t *testing.T) {
-	first := newEventLog(nil, 0)
-	first.add(stageEvent(0))
-	first.add(noticeEvent())
-	known, _, _ := first.after(0)
-	first.add(progressEvent(1))
-	first.add(progressEvent(2))
-	seen, _, _ := first.after(0)
-	again := newEventLog(known, 1<<32)
-	again.add(stageEvent(1))
+	first := New(nil, 0)
+	add(first, stageEvent(0))
+	add(first, noticeEvent())
+	known, _, _ := first.After(0)
+	add(first, progressEvent(1))
+	add(first, progressEvent(2))
+	seen, _, _ := first.After(0)
+	again := New(known, 1<<32)
+	add(again, stageEvent(1))
 	for after, want := range map[uint64]int{0: 3, 1: 2, 2: 1, seen[len(seen)-1].GetNumber(): 1, 1<<32 + 1: 0,
 		1 << 40: 0} {
-		if events, _, _ := again.after(after); len(events) != want {
+		if events, _, _ := again.After(after); len(events) != want {
 			t.Errorf("%d events after %d, want %d", len(events), after, want)
 		}
 	}
