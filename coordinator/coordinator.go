@@ -48,6 +48,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
+	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/lockfile"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
@@ -63,6 +64,7 @@ type Coordinator struct {
 	intake  intake
 	lag     live.Lag
 	store   *store.Store
+	storage *storage.Runs
 	closing chan struct{} // closed by Close: handlers return
 	once    sync.Once
 	workers sync.WaitGroup // of runs in progress, and of write queues
@@ -84,7 +86,6 @@ type Coordinator struct {
 	expected int              // runs whose ledgers are being created
 	runs     map[string]*run
 	recent   []string // ids of the runs in memory, oldest first
-	listed   map[string]listed
 	cluster  *membership.Cluster
 	lock     *lockfile.Lock // on the data directory; nil: local, or not serving yet
 	closed   bool
@@ -98,10 +99,11 @@ func New(cfg Config) (*Coordinator, error) {
 	c := &Coordinator{
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
 		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{},
-		listed: map[string]listed{}, boot: bootID(),
+		boot:   bootID(),
 		diskOf: func(l *ledger.Ledger) disk { return l },
 	}
 	c.log = c.cfg.Logger
+	c.storage = storage.New(c.cfg.DataDir, c.cfg.RunDir)
 	c.limits = newLimits(c.cfg.Limits, c.log)
 	var err error
 	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {

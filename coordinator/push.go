@@ -162,7 +162,7 @@ func (c *Coordinator) endedWith(s *spatev1.Snapshot) (found bool) {
 	if r := c.known(s.GetKey().GetRunId()); r == nil {
 		return false
 	}
-	err := ledger.Peek(c.ledgerPath(s.GetKey().GetRunId()), func(l *ledger.Ledger) (err error) {
+	err := ledger.Peek(c.storage.Ledger(s.GetKey().GetRunId()), func(l *ledger.Ledger) (err error) {
 		found, err = l.Has(s.GetStageIndex(), s.GetKey())
 		return err
 	})

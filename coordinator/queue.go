@@ -1,14 +1,12 @@
 package coordinator
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -108,15 +106,15 @@ func (c *Coordinator) newRun(s submission, wall time.Time) (*run, error) {
 		Name: s.plan.Name(), Plan: s.stages, References: slices.Sorted(maps.Keys(s.secrets)),
 		MinAgents: s.request.GetMinAgents(), AgentsTimeout: s.request.GetAgentsTimeout(), Local: c.cfg.Local,
 	}
-	if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
+	if err := os.MkdirAll(c.storage.Dir(id), 0o755); err != nil {
 		return nil, err
 	}
-	l, err := ledger.Create(c.ledgerPath(id), ledger.Change{Run: record, Submission: submission})
+	l, err := ledger.Create(c.storage.Ledger(id), ledger.Change{Run: record, Submission: submission})
 	if err != nil {
 		return nil, err
 	}
 	r := c.makeRun(record, submission, l)
-	c.reserveOf(id).hold(c.log)
+	c.storage.Reserve(id).Hold(c.log)
 	r.secrets, r.client = s.secrets, s.request.GetVersion()
 	return r, nil
 }
@@ -229,7 +227,7 @@ func (c *Coordinator) openSink(r *run) {
 	if c.cfg.OpenSink == nil {
 		return
 	}
-	s, err := c.cfg.OpenSink(c.runDir(r.id))
+	s, err := c.cfg.OpenSink(c.storage.Dir(r.id))
 	if err != nil {
 		c.log.Error("the sink cannot be opened: no live results are written", "run", r.id, "error", err)
 		return
@@ -261,19 +259,4 @@ func runID(plan string, wall time.Time) string {
 	var b [3]byte
 	rand.Read(b[:]) // never fails, by its contract
 	return fmt.Sprintf("%s-%s-%s", plan, wall.UTC().Format("20060102T150405Z"), hex.EncodeToString(b[:]))
-}
-
-// runDir is the directory of a run's ledger, in which its sink notes which databases may lack points.
-func (c *Coordinator) runDir(id string) string {
-	return cmp.Or(c.cfg.RunDir, filepath.Join(c.cfg.DataDir, id))
-}
-
-// ledgerFile is a ledger's name in its run's directory.
-const ledgerFile = "ledger.db"
-
-func (c *Coordinator) ledgerPath(id string) string { return filepath.Join(c.runDir(id), ledgerFile) }
-
-// reserveOf returns the disk space that a run holds back for its end.
-func (c *Coordinator) reserveOf(id string) reserve {
-	return reserve(filepath.Join(c.runDir(id), "reserve"))
 }

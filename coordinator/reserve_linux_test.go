@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -58,20 +59,20 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 	for _, held := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserve held: %v", held), func(t *testing.T) {
 			dir := smallDisk(t)
-			c := &Coordinator{cfg: Config{DataDir: dir}, log: slog.New(slog.DiscardHandler)}
+			c := &Coordinator{storage: storage.New(dir, ""), log: slog.New(slog.DiscardHandler)}
 			const id = "full"
-			if err := os.MkdirAll(c.runDir(id), 0o755); err != nil {
+			if err := os.MkdirAll(c.storage.Dir(id), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			record := &spatev1.RunRecord{RunId: id}
-			l, err := ledger.Create(c.ledgerPath(id), ledger.Change{Run: record})
+			l, err := ledger.Create(c.storage.Ledger(id), ledger.Change{Run: record})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer l.Close()
 			if held {
-				c.reserveOf(id).hold(c.log)
-				c.reserveOf(id).hold(c.log) // holding it again changes nothing
+				c.storage.Reserve(id).Hold(c.log)
+				c.storage.Reserve(id).Hold(c.log) // holding it again changes nothing
 			}
 			fillUp(t, l, dir)
 			record.EndTime, record.Reason = timestamppb.Now(), strings.Repeat("the disk is full; ", 1000)
@@ -79,7 +80,7 @@ func TestEndIsWrittenToAFullDisk(t *testing.T) {
 			if written := err == nil; written != held {
 				t.Errorf("the end is written: %v (%v)", written, err)
 			}
-			if c.reserveOf(id).release() {
+			if c.storage.Reserve(id).Release() {
 				t.Error("the reserve is still held")
 			}
 		})

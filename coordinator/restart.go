@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func (c *Coordinator) resumeRuns() error {
 		return nil
 	}
 	defer func() { c.tidy(time.Now()) }() // only now is it known which runs continue
-	ids, err := c.runIDs()
+	ids, err := c.storage.IDs()
 	if err != nil {
 		return err
 	}
@@ -90,42 +89,23 @@ func (c *Coordinator) beginResumed() (written []<-chan struct{}) {
 	return written
 }
 
-// runIDs returns the names of the directories that hold a ledger. Other files are ignored.
-func (c *Coordinator) runIDs() ([]string, error) {
-	entries, err := os.ReadDir(c.cfg.DataDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("coordinator: data directory: %w", err)
-	}
-	var ids []string
-	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(c.cfg.DataDir, e.Name(), ledgerFile))
-		if err == nil && info.Mode().IsRegular() && idPattern.MatchString(e.Name()) {
-			ids = append(ids, e.Name())
-		}
-	}
-	return ids, nil
-}
-
 // leftover opens the ledger of a run that has not ended and can be resumed. It returns nil for other runs.
 func (c *Coordinator) leftover(id string) (*leftover, error) {
 	resumable := false
-	err := ledger.Peek(c.ledgerPath(id), func(l *ledger.Ledger) error {
+	err := ledger.Peek(c.storage.Ledger(id), func(l *ledger.Ledger) error {
 		record, err1 := l.Run()
 		submission, err2 := l.Submission()
 		resumable = record.GetEndTime() == nil && len(submission.GetPlan()) > 0 && record.GetRunId() == id
 		if resumable && submission.GetLocal() {
 			resumable = false
-			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.runDir(id))
+			c.log.Info("interrupted local run is left alone: resume it with spate resume", "directory", c.storage.Dir(id))
 		}
 		return errors.Join(err1, err2)
 	})
 	if err != nil || !resumable {
 		return nil, err
 	}
-	ledger, err := ledger.Open(c.ledgerPath(id))
+	ledger, err := ledger.Open(c.storage.Ledger(id))
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +183,7 @@ func (c *Coordinator) loadRun(l *leftover, beyond uint64) (*run, error) {
 	}
 	r := c.makeRun(l.record, l.submission, l.ledger)
 	r.events, r.secrets = events.New(earlier, beyond), l.secrets
-	c.reserveOf(r.id).hold(c.log)
+	c.storage.Reserve(r.id).Hold(c.log)
 	return r, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
+	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -33,7 +34,7 @@ type Interrupted struct {
 // says why if the run cannot be resumed.
 func ReadInterrupted(dir string) (*Interrupted, error) {
 	var out *Interrupted
-	err := ledger.Peek(filepath.Join(dir, ledgerFile), func(ledger *ledger.Ledger) error {
+	err := ledger.Peek(filepath.Join(dir, storage.LedgerFile), func(ledger *ledger.Ledger) error {
 		l, err := readRecords(ledger)
 		if err != nil {
 			return err
@@ -109,7 +110,7 @@ type Resumption struct {
 // Resume resumes the interrupted run in RunDir, with new agents. It is called once, on a local coordinator, before
 // Serve. It returns the run's id.
 func (c *Coordinator) Resume(with Resumption) (id string, err error) {
-	ledger, err := ledger.Open(c.ledgerPath(""))
+	ledger, err := ledger.Open(c.storage.Ledger(""))
 	if err != nil {
 		return "", err
 	}

@@ -70,7 +70,7 @@ func TestASnapshotIsAckedAgainWhileItsRunEnds(t *testing.T) {
 	if err := h.c.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	locked, err := ledger.Open(h.c.ledgerPath(r.id))
+	locked, err := ledger.Open(h.c.storage.Ledger(r.id))
 	if err != nil {
 		t.Fatal(err)
 	}

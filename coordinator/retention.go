@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,9 +16,6 @@ import (
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// removedPrefix starts the name of the directory of a run that is being deleted. No run id starts like that.
-const removedPrefix = ".removed-"
 
 // tidy deletes what is beyond the limits: runs that have ended, and datasets that no waiting or current run uses. A
 // local coordinator has one run and leaves its datasets to the command.
@@ -57,9 +53,7 @@ func (c *Coordinator) datasetsInUse() map[string]bool {
 
 // tidyRuns deletes ended runs beyond the limits, and the remains of interrupted deletions.
 func (c *Coordinator) tidyRuns(now time.Time) {
-	rest, _ := fs.Glob(os.DirFS(c.cfg.DataDir), removedPrefix+"*") // fails only on a bad pattern
-	for _, name := range rest {
-		dir := filepath.Join(c.cfg.DataDir, name)
+	for _, dir := range c.storage.Remains() {
 		c.log.Info("deleting what is left of a removed run", "directory", dir, "error", os.RemoveAll(dir))
 	}
 	if c.cfg.KeepRuns == (retention.Limits{}) {
@@ -81,21 +75,21 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 // runItems returns the runs on disk. Runs that have not ended, and runs whose points a database may lack, are held:
 // they are not deleted.
 func (c *Coordinator) runItems() ([]retention.Item, error) {
-	ids, err := c.runIDs()
+	ids, err := c.storage.IDs()
 	var items []retention.Item
 	for _, id := range ids {
-		file, err := os.Stat(c.ledgerPath(id))
+		file, err := os.Stat(c.storage.Ledger(id))
 		if err != nil {
 			continue // deleted meanwhile
 		}
-		summary := c.storedSummary(id, file)
+		summary := c.storage.Summary(id, file)
 		item := retention.Item{Name: id, Used: file.ModTime(),
 			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || c.unended(id)}
 		if end := summary.GetEndTime(); end != nil {
 			item.Used = end.AsTime()
 		}
-		item.Held = item.Held || delivery.Incomplete(c.runDir(id))
-		item.Bytes = retention.SizeOf(c.runDir(id))
+		item.Held = item.Held || delivery.Incomplete(c.storage.Dir(id))
+		item.Bytes = retention.SizeOf(c.storage.Dir(id))
 		items = append(items, item)
 	}
 	return items, err
@@ -121,14 +115,14 @@ func (c *Coordinator) remove(id string) error {
 	if c.unended(id) {
 		return status.Errorf(codes.FailedPrecondition, "run %s is waiting or in progress: stop it first", id)
 	}
-	switch err := ledger.Peek(c.ledgerPath(id), func(*ledger.Ledger) error { return nil }); {
+	switch err := ledger.Peek(c.storage.Ledger(id), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
 		return status.Errorf(codes.NotFound, "there is no run %s here", id)
 	case errors.Is(err, ledger.ErrLocked):
 		return status.Errorf(codes.FailedPrecondition, "another process is writing run %s", id)
 	}
-	gone := filepath.Join(c.cfg.DataDir, removedPrefix+id)
-	if err := c.hide(id, gone); err != nil {
+	gone, err := c.hide(id)
+	if err != nil {
 		return status.Errorf(codes.Internal, "run %s cannot be removed: %v", id, err)
 	}
 	if err := os.RemoveAll(gone); err != nil {
@@ -137,12 +131,12 @@ func (c *Coordinator) remove(id string) error {
 	return nil
 }
 
-// hide forgets a run and renames its directory.
-func (c *Coordinator) hide(id, to string) error {
+// hide forgets a run and renames its directory. It returns the directory's new path.
+func (c *Coordinator) hide(id string) (gone string, err error) {
 	if err := c.forget(id); err != nil {
-		return err
+		return "", err
 	}
-	return os.Rename(c.runDir(id), to)
+	return c.storage.Hide(id)
 }
 
 // forget removes a run from memory. It fails if the run waits or is in progress.
@@ -153,7 +147,6 @@ func (c *Coordinator) forget(id string) error {
 		return errors.New("it is waiting or in progress")
 	}
 	delete(c.runs, id)
-	delete(c.listed, id)
 	c.recent = slices.DeleteFunc(c.recent, func(other string) bool { return other == id })
 	return nil
 }

@@ -85,7 +85,7 @@ func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.crash()
-	half := filepath.Join(r.cfg.DataDir, removedPrefix+"half")
+	half := filepath.Join(r.cfg.DataDir, ".removed-half")
 	if err := os.MkdirAll(half, 0o755); err != nil {
 		t.Fatal(err)
 	}

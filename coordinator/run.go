@@ -182,7 +182,7 @@ func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 // write makes a change durable. If the run's end does not fit on the disk, it frees the reserve and tries again.
 func (c *Coordinator) write(r *run, change ledger.Change) error {
 	err := r.put(change)
-	if err != nil && change.Run.GetEndTime() != nil && c.reserveOf(r.id).release() {
+	if err != nil && change.Run.GetEndTime() != nil && c.storage.Reserve(r.id).Release() {
 		err = r.put(change)
 	}
 	return err
@@ -291,7 +291,7 @@ func (c *Coordinator) finish(r *run, last []*spatev1.FollowRunResponse) {
 	if err := r.ledger.Close(); err != nil {
 		c.log.Error("the ledger cannot be closed", "run", r.id, "error", err)
 	}
-	c.reserveOf(r.id).release()
+	c.storage.Reserve(r.id).Release()
 	c.log.Info("run ended", "run", r.id, "outcome", r.record.GetOutcome(), "complete", r.record.GetComplete(),
 		"reason", r.record.GetReason())
 	c.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -14,6 +13,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -143,15 +143,12 @@ func (c *Coordinator) known(id string) *run {
 
 // checkID refuses invalid run ids, because an id names a directory.
 func checkID(id string) error {
-	if !idPattern.MatchString(id) {
+	if !storage.Valid(id) {
 		return status.Errorf(codes.InvalidArgument, "run id %.80q: want letters, digits, dots, dashes and underscores",
 			id)
 	}
 	return nil
 }
-
-// idPattern matches valid run ids, which cannot name files elsewhere.
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // FollowRun sends a run's events until the run ends: from memory and live or, for a run that is only on disk, from its
 // ledger.
@@ -216,7 +213,7 @@ func (c *Coordinator) peek(id string, fn func(*ledger.Ledger) error) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	err := ledger.Peek(c.ledgerPath(id), fn)
+	err := ledger.Peek(c.storage.Ledger(id), fn)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return status.Errorf(codes.NotFound, "there is no run %s here", id)
@@ -266,7 +263,7 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 		return status.Errorf(codes.FailedPrecondition,
 			"run %s is waiting or in progress: follow it to its end, or stop it, then fetch it", id)
 	}
-	f, err := os.Open(s.c.ledgerPath(id))
+	f, err := os.Open(s.c.storage.Ledger(id))
 	if errors.Is(err, os.ErrNotExist) {
 		return status.Errorf(codes.NotFound, "there is no run %s here", id)
 	}

@@ -3,6 +3,9 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"strings"
@@ -271,5 +274,25 @@ func TestClientsOfOtherDefinitionsAreRefused(t *testing.T) {
 	runs, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
 	if err != nil || len(runs.GetRuns()) != 2 {
 		t.Errorf("%d runs, error %v: want those of the two that were taken", len(runs.GetRuns()), err)
+	}
+}
+
+// The reason why an agent was lost is in the ledger and in results. It is for people, so it contains no gRPC codes,
+// however deeply nested.
+func TestReasonsHaveNoGRPCCodes(t *testing.T) {
+	broken := status.Error(codes.Unavailable, "the connection was reset")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "it closed its control stream"},
+		{status.FromContextError(context.Canceled).Err(), "control stream broken"},
+		{broken, "control stream ended: the connection was reset"},
+		{fmt.Errorf("hello: %w", broken), "control stream ended: hello: the connection was reset"},
+		{errors.Join(broken, io.ErrUnexpectedEOF), "control stream ended: the connection was reset\nunexpected EOF"},
+	} {
+		if got := reasonOf(c.err); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
 	}
 }

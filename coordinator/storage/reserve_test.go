@@ -1,4 +1,4 @@
-package coordinator
+package storage
 
 import (
 	"bytes"
@@ -11,14 +11,14 @@ import (
 
 // A partial reserve, left by a coordinator that died while writing it, is written again. A whole reserve is left as it
 // is.
-func TestReserveIsWholeOrWrittenAnew(t *testing.T) {
-	r, log := reserve(filepath.Join(t.TempDir(), "reserve")), slog.New(slog.DiscardHandler)
+func TestReserveIsWholeOrWrittenAgain(t *testing.T) {
+	r, log := Reserve(filepath.Join(t.TempDir(), "reserve")), slog.New(slog.DiscardHandler)
 	if err := os.WriteFile(string(r), []byte("begun"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var held [2][]byte
 	for i := range held {
-		r.hold(log)
+		r.Hold(log)
 		var err error
 		if held[i], err = os.ReadFile(string(r)); err != nil || len(held[i]) != reserveBytes {
 			t.Fatalf("%d bytes are held, %v", len(held[i]), err)
@@ -27,15 +27,15 @@ func TestReserveIsWholeOrWrittenAnew(t *testing.T) {
 	if !bytes.Equal(held[0], held[1]) {
 		t.Error("a reserve that was held is written again")
 	}
-	if !r.release() || r.release() {
-		t.Error("it is given up never, or twice")
+	if !r.Release() || r.Release() {
+		t.Error("it is released never, or twice")
 	}
 }
 
 // The reserve takes its space also on a file system that compresses.
 func TestReserveTakesRoomWhereItIsCompressed(t *testing.T) {
-	r := reserve(filepath.Join(t.TempDir(), "reserve"))
-	r.hold(slog.New(slog.DiscardHandler))
+	r := Reserve(filepath.Join(t.TempDir(), "reserve"))
+	r.Hold(slog.New(slog.DiscardHandler))
 	room, err := os.ReadFile(string(r))
 	if err != nil {
 		t.Fatal(err)

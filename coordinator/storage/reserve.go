@@ -1,4 +1,4 @@
-package coordinator
+package storage
 
 import (
 	"crypto/rand"
@@ -8,16 +8,16 @@ import (
 	"os"
 )
 
-// reserve is disk space that a run holds back for its end. A full disk ends the run, and the end must be written too.
+// Reserve is disk space that a run holds back for its end. A full disk ends the run, and the end must be written too.
 // Otherwise a coordinator that is restarted when there is space again would continue a run that its client has seen
 // end.
-type reserve string // path of the file that holds the space
+type Reserve string // path of the file that holds the space
 
 // reserveBytes is ten times what the pages of a run's last records take.
 const reserveBytes = 1 << 20
 
-// hold takes the space, unless it is held already. A run continues without it, since only a full disk would need it.
-func (r reserve) hold(log *slog.Logger) {
+// Hold takes the space, unless it is held already. A run continues without it, since only a full disk would need it.
+func (r Reserve) Hold(log *slog.Logger) {
 	if info, err := os.Stat(string(r)); err == nil && info.Size() == reserveBytes {
 		return
 	}
@@ -28,7 +28,7 @@ func (r reserve) hold(log *slog.Logger) {
 
 // fill writes random bytes, because zeros would take no space on a file system that compresses. A partial file of a
 // coordinator that died is overwritten.
-func (r reserve) fill() error {
+func (r Reserve) fill() error {
 	f, err := os.OpenFile(string(r), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -42,5 +42,5 @@ func (r reserve) fill() error {
 	return nil
 }
 
-// release frees the space and reports whether there was any.
-func (r reserve) release() bool { return os.Remove(string(r)) == nil }
+// Release frees the space and reports whether there was any.
+func (r Reserve) Release() bool { return os.Remove(string(r)) == nil }
