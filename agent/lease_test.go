@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent/enginetest"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -30,24 +29,6 @@ func TestLeaseRunsWhileConnected(t *testing.T) {
 	}
 	if c.hellos != 1 {
 		t.Errorf("%d sessions", c.hellos)
-	}
-}
-
-func TestAssignmentShortensTheLease(t *testing.T) {
-	c := newCoordinator(t)
-	c.start(Config{})
-	c.next()
-	a := endless(enginetest.New(t, time.Millisecond, 0))
-	a.Lease = durationpb.New(1500 * time.Millisecond)
-	c.begin(a)
-	began := time.Now()
-	enginetest.Eventually(t, "renewals beyond the lease", func() bool { return time.Since(began) > 2200*time.Millisecond })
-	if c.agent.supervisor.Ref() == nil {
-		t.Fatal("the lease ended though heartbeats were answered")
-	}
-	c.setMute(true)
-	if failure := c.totals(0).GetFailure(); !strings.Contains(failure, "longer than the lease of 1.5s") {
-		t.Errorf("failure %q", failure)
 	}
 }
 

@@ -131,7 +131,7 @@ func (h *Histogram) Merge(o *Histogram) error {
 
 // mixed returns the error for different layouts.
 func mixed(from, into Layout) error {
-	return fmt.Errorf("histogram: cannot merge %v into %v: they have other bins", from, into)
+	return fmt.Errorf("histogram: cannot merge %v into %v: their bins differ", from, into)
 }
 
 // add adds the bins from low to high of another page.

@@ -6,7 +6,7 @@ import (
 )
 
 // errNotPart is returned by Subtract if o holds values that h does not.
-var errNotPart = errors.New("histogram: values to take away that were never added")
+var errNotPart = errors.New("histogram: values to subtract were never added")
 
 // Subtract removes values that were merged before. The result is exact, except that Min and Max are then known only to
 // the bin. It returns an error, and changes nothing, if the layouts differ or if o holds values that h does not.

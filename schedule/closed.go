@@ -34,13 +34,13 @@ type Closed struct {
 	end         time.Duration // end of the phases; math.MaxInt64 without phases
 	limits      limits        // as they were at the start
 
-	mu     sync.Mutex
-	share  Share
-	lists  []list
-	slots  uint64
-	course course
-	latest time.Duration
-	over   bool
+	mu       sync.Mutex
+	share    Share
+	lists    []list
+	slots    uint64
+	progress progress
+	latest   time.Duration
+	over     bool
 }
 
 // NewClosed returns the share's part of a load point's requests.
@@ -54,7 +54,7 @@ type Closed struct {
 // their end, and the cool-down is their last part.
 func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 	if load.GetConcurrency() == 0 || load.GetRate() != 0 || load.GetReplaySpeed() != 0 {
-		return nil, fmt.Errorf("schedule: a load of concurrency %d, rate %v and replay speed %v is no closed loop",
+		return nil, fmt.Errorf("schedule: a load of concurrency %d, rate %v and replay speed %v is not a closed loop",
 			load.GetConcurrency(), load.GetRate(), load.GetReplaySpeed())
 	}
 	concurrency := uint64(load.GetConcurrency())
@@ -70,7 +70,7 @@ func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 		return nil, err
 	}
 	if c.limits.stagger > 0 && len(c.phases) > 0 {
-		return nil, errors.New("schedule: phases say when slots start: leave stagger out")
+		return nil, errors.New("schedule: stagger does not go with phases, which say when slots start: remove stagger")
 	}
 	if len(c.phases) > 0 {
 		c.end = c.phases[len(c.phases)-1].end()
@@ -78,7 +78,7 @@ func NewClosed(load *spatev1.LoadPoint, seed uint64, s Share) (*Closed, error) {
 			return nil, err
 		}
 	}
-	c.course.limits = c.limits
+	c.progress.limits = c.limits
 	return c, c.take(s)
 }
 
@@ -88,7 +88,7 @@ func (c *Closed) take(s Share) error {
 		return err
 	}
 	lists := s.lists(c.concurrency, &c.limits)
-	c.course.more(measures(lists))
+	c.progress.more(measures(lists))
 	c.slots = 0
 	for i := range lists {
 		c.slots += lists[i].slots
@@ -130,7 +130,7 @@ func (c *Closed) Begun() []uint64 {
 func (c *Closed) Owed() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.course.quota
+	return c.progress.quota
 }
 
 // Slots returns the agent's number of slots. Only Revise changes it: it adds slots with higher numbers.
@@ -156,12 +156,12 @@ func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	}
 	a := Arrival{Index: l.index, Offset: elapsed}
 	var more bool
-	a.Unmeasured, more = c.course.take(l.index, c.latest)
-	if limits := &c.course.limits; !more || c.latest >= c.end || limits.pending && c.latest >= limits.warmupDuration {
+	a.Unmeasured, more = c.progress.take(l.index, c.latest)
+	if limits := &c.progress.limits; !more || c.latest >= c.end || limits.pending && c.latest >= limits.warmupDuration {
 		c.over = true
 		return Arrival{}, false
 	}
-	if a.Unmeasured && !c.course.ended && l.next >= l.warm {
+	if a.Unmeasured && !c.progress.ended && l.next >= l.warm {
 		l.warmed++
 	}
 	l.begin(l.next + 1)
@@ -187,7 +187,7 @@ func (c *Closed) first() (first *list) {
 func (c *Closed) Ending() (measured, all time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	measured, all = c.course.ending()
+	measured, all = c.progress.ending()
 	return min(measured, c.end), min(all, c.end)
 }
 
@@ -234,7 +234,7 @@ func (c *Closed) Think(index uint64) time.Duration { return c.think.after(index)
 func (c *Closed) Measure(from time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := &c.course.limits; l.pending {
+	if l := &c.progress.limits; l.pending {
 		l.pending = false
 		l.warmupDuration = min(max(from, l.stagger), l.warmupDuration)
 	}

@@ -47,7 +47,11 @@ var arrivalProcesses = map[string]arrivalProcess{
 // newGaps returns the gaps of a load's arrival process, nil for constant ones.
 func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 	if b := load.GetBurstiness(); load.GetArrival() != "gamma" && b != 0 && b != 1 {
-		return nil, fmt.Errorf("schedule: a burstiness of %v is for gamma arrivals, not for %q", b, load.GetArrival())
+		return nil, fmt.Errorf(
+			"schedule: burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only",
+			b,
+			load.GetArrival(),
+		)
 	}
 	p, known := arrivalProcesses[load.GetArrival()]
 	if !known {
@@ -95,7 +99,7 @@ const (
 // newGammaGaps computes what all gaps have in common.
 func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
 	if !(shape >= minBurstiness && shape <= maxBurstiness) {
-		return nil, fmt.Errorf("schedule: gamma arrivals of burstiness %v cannot be: it must be from %v to %.0e", shape,
+		return nil, fmt.Errorf("schedule: burstiness is %v: it must be from %v to %.0e", shape,
 			minBurstiness, float64(maxBurstiness))
 	}
 	g := &gammaGaps{random: random, inverse: 1 / shape}

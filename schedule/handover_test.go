@@ -231,14 +231,14 @@ func TestSharesRefuse(t *testing.T) {
 		"no weights":   {&spatev1.Stripe{}, "no agent has a positive weight"},
 		"parts of 0":   {give(&spatev1.Handover{Weights: []uint32{0, 0}}), "no agent has a positive weight"},
 		"before start": {give(&spatev1.Handover{Weights: two, FromNs: -1}), "-1ns"},
-		"has nothing":  {give(&spatev1.Handover{Weights: two, FromRank: 2}), "place 2 has nothing"},
+		"has nothing":  {give(&spatev1.Handover{Weights: two, FromRank: 2}), "rank 2 has nothing"},
 		"too late":     {give(&spatev1.Handover{FromRank: 1, Weights: two, FromNs: math.MaxInt64}), "its moment is"},
 		"patterns without end": {give(slices.Repeat([]*spatev1.Handover{
 			{FromRank: 1, Weights: []uint32{MaxCycle - 1, 1}}, {FromRank: 1, Weights: []uint32{1, MaxCycle - 1}},
 		}, 10)...), "weights of all handovers sum up"},
-		"places without end": {give(&spatev1.Handover{FromRank: 1, Weights: []uint32{MaxCycle: 1}}), "1048577 places"},
+		"weights without end": {give(&spatev1.Handover{FromRank: 1, Weights: []uint32{MaxCycle: 1}}), "1048577 weights"},
 		"beyond counting": {give(&spatev1.Handover{Weights: two, FromItems: []uint64{1<<62 + 1}}),
-			"beyond all counting"},
+			"too large"},
 	} {
 		if _, err := NewShare(c.stripe); err == nil || !strings.Contains(err.Error(), c.said) {
 			t.Errorf("%s: %v", name, err)

@@ -61,11 +61,13 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 		}
 	}
 	if l.stagger > 0 && load.GetConcurrency() == 0 {
-		return limits{}, errors.New("schedule: only the slots of a closed loop can be staggered: leave stagger out")
+		return limits{}, errors.New("schedule: stagger is for closed loops only: remove stagger")
 	}
 	if steady > 0 {
 		if l.warmupRequests > 0 || l.warmupDuration > 0 {
-			return limits{}, errors.New("schedule: warmup_until_steady takes the place of warmup_requests and warmup_duration: give it alone")
+			return limits{}, errors.New(
+				"schedule: warmup_until_steady replaces warmup_requests and warmup_duration: set only one kind of warm-up",
+			)
 		}
 		l.pending, l.warmupDuration = true, later(steady, MeasureSlack)
 	}
@@ -76,7 +78,7 @@ func limitsOf(load *spatev1.LoadPoint, bounded bool) (limits, error) {
 			l.warmupRequests)
 	}
 	if l.requests == 0 && l.duration == 0 && !bounded {
-		return limits{}, errors.New("schedule: the load never ends: give it requests or a duration")
+		return limits{}, errors.New("schedule: the load never ends: set requests or duration")
 	}
 	return l, nil
 }
@@ -89,7 +91,12 @@ func (l limits) endingAt(end time.Duration) (limits, error) {
 		warmup = 0 // it may be shorter than its limit
 	}
 	if (warmup > 0 || l.cooldown > 0) && end-l.cooldown <= warmup {
-		return limits{}, fmt.Errorf("schedule: a warm-up of %v and a cool-down of %v leave nothing of the %v that the load lasts", warmup, l.cooldown, end)
+		return limits{}, fmt.Errorf(
+			"schedule: a warm-up of %v and a cool-down of %v leave nothing of the load, which lasts %v: make them shorter",
+			warmup,
+			l.cooldown,
+			end,
+		)
 	}
 	if l.cooldown > 0 {
 		l.coolFrom = end - l.cooldown

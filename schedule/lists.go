@@ -80,7 +80,7 @@ func measures(lists []list) (n uint64) {
 	return n
 }
 
-// cut returns the part of a list that a handover gives to one place.
+// cut returns the part of a list that a handover gives to one rank.
 func (l *list) cut(part Stripe, from, warmed uint64) list {
 	r := newRing(l.slots, part)
 	n := list{rings: append(slices.Clone(l.rings), r), slots: r.slots, end: l.end}
@@ -95,19 +95,19 @@ func (l *list) cut(part Stripe, from, warmed uint64) list {
 	return n
 }
 
-// division computes the lists of the places of a closed loop.
+// division computes the lists of the ranks of a closed loop.
 type division struct {
 	share       *Share
 	concurrency uint64
 	limits      *limits
-	places      map[uint32][]list
+	ranks       map[uint32][]list
 }
 
-// lists returns the place's lists in the order in which the place got them: first the list by the weights, if it has
+// lists returns the rank's lists in the order in which the rank got them: first the list by the weights, if it has
 // slots by them, then the lists from handovers. Parts without slots, or of a list without remaining requests, are left
 // out.
 func (s *Share) lists(concurrency uint64, l *limits) []list {
-	p := division{share: s, concurrency: concurrency, limits: l, places: map[uint32][]list{}}
+	p := division{share: s, concurrency: concurrency, limits: l, ranks: map[uint32][]list{}}
 	p.keep(s.rank)
 	for i := range s.handovers {
 		p.keep(s.handovers[i].from)
@@ -115,12 +115,12 @@ func (s *Share) lists(concurrency uint64, l *limits) []list {
 	for i := range s.handovers {
 		p.hand(&s.handovers[i])
 	}
-	return p.places[s.rank]
+	return p.ranks[s.rank]
 }
 
-// keep starts to track a place's lists.
+// keep starts to track a rank's lists.
 func (p *division) keep(rank uint32) {
-	if _, known := p.places[rank]; known {
+	if _, known := p.ranks[rank]; known {
 		return
 	}
 	stripe := p.share.base
@@ -129,19 +129,19 @@ func (p *division) keep(rank uint32) {
 	}
 	r := newRing(p.concurrency, stripe)
 	if r.slots == 0 {
-		p.places[rank] = nil
+		p.ranks[rank] = nil
 		return
 	}
 	base := list{rings: []ring{r}, slots: r.slots, end: math.MaxUint64, warm: r.below(p.limits.warmupRequests)}
 	base.owed = r.below(p.limits.warmupRequests + p.limits.requests)
 	base.begin(0)
-	p.places[rank] = []list{base}
+	p.ranks[rank] = []list{base}
 }
 
-// hand applies a handover to the tracked places.
+// hand applies a handover to the tracked ranks.
 func (p *division) hand(h *handover) {
-	given := slices.Clone(p.places[h.from])
-	for rank := range p.places {
+	given := slices.Clone(p.ranks[h.from])
+	for rank := range p.ranks {
 		if !h.pattern.gives(rank) {
 			continue
 		}
@@ -149,13 +149,13 @@ func (p *division) hand(h *handover) {
 		for i := range given {
 			from, warmed := h.begun(i, p.limits.leavesOut())
 			if n := given[i].cut(part, from, warmed); !n.done() {
-				p.places[rank] = append(p.places[rank], n)
+				p.ranks[rank] = append(p.ranks[rank], n)
 			}
 		}
 	}
 	for i := range given {
 		from, _ := h.begun(i, p.limits.leavesOut())
-		l := &p.places[h.from][i]
+		l := &p.ranks[h.from][i]
 		l.end = min(l.end, from)
 	}
 }
@@ -176,12 +176,16 @@ func (h *handover) begun(i int, timed bool) (from, warmed uint64) {
 	return from, min(number(2*i+1), from)
 }
 
-// checkGiver returns an error if a handover takes slots from the place itself: slots change hands at once, but the
-// place's requests are in flight.
+// checkGiver returns an error if a handover takes slots from the rank itself: slots change hands at once, but the
+// rank's requests are in flight.
 func (s *Share) checkGiver() error {
 	for i := range s.handovers {
 		if s.handovers[i].from == s.rank {
-			return fmt.Errorf("schedule: handover %d takes slots from this place, %d: those of a closed loop change hands only when their agent is lost", i, s.rank)
+			return fmt.Errorf(
+				"schedule: handover %d takes slots from this agent, of rank %d: slots are handed over only when their agent is lost",
+				i,
+				s.rank,
+			)
 		}
 	}
 	return nil

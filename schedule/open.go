@@ -59,7 +59,7 @@ type Open interface {
 // The load's split decides which arrivals are the share's: see draws.
 func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if load.GetConcurrency() != 0 || load.GetReplaySpeed() != 0 {
-		return nil, fmt.Errorf("schedule: a load of concurrency %d and replay speed %v is no open loop of a rate",
+		return nil, fmt.Errorf("schedule: a load of concurrency %d and replay speed %v is not an open loop with a rate",
 			load.GetConcurrency(), load.GetReplaySpeed())
 	}
 	phases, err := newPhases(load.GetPhases(), maxRate)
@@ -115,7 +115,7 @@ func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) 
 	}
 	rate := load.GetRate()
 	if !(rate > 0 && rate <= maxRate) {
-		return nil, fmt.Errorf("schedule: a rate of %v per second cannot be: it must be positive and at most %.0e", rate,
+		return nil, fmt.Errorf("schedule: rate is %v per second: it must be positive and at most %.0e", rate,
 			float64(maxRate))
 	}
 	if g == nil {

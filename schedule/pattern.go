@@ -11,8 +11,8 @@ type pattern struct {
 	*round
 }
 
-// round is the cycle of a pattern, with positions in ranks in place of ranks. Patterns that differ only in which ranks
-// have the parts share a round.
+// round is the cycle of a pattern, with positions in the list of ranks instead of the ranks. Patterns that differ only in
+// which ranks have the parts share a round.
 type round struct {
 	weights []uint32 // in lowest terms, all above 0
 	cycle   uint64
@@ -26,7 +26,7 @@ type seat struct{ owner, before uint32 }
 // be nil, if the rounds are the same.
 func newPattern(weights []uint32, like *pattern) (*pattern, error) {
 	if len(weights) > MaxCycle {
-		return nil, fmt.Errorf("schedule: %d places are more than %d", len(weights), MaxCycle)
+		return nil, fmt.Errorf("schedule: %d weights are more than %d", len(weights), MaxCycle)
 	}
 	n := 0
 	for _, w := range weights {

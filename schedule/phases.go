@@ -47,7 +47,10 @@ func newPhases(list []*spatev1.Phase, most float64) ([]phase, error) {
 		phases = append(phases, p)
 	}
 	if len(phases) > 0 && largest == 0 {
-		return nil, fmt.Errorf("schedule: all %d phases are of value 0: nothing would ever start", len(phases))
+		return nil, fmt.Errorf(
+			"schedule: all %d phases are 0, so no request would start: set at least one value above 0",
+			len(phases),
+		)
 	}
 	return phases, nil
 }
@@ -68,7 +71,7 @@ func newPhase(m *spatev1.Phase, begin time.Duration, most float64) (phase, error
 	}
 	for _, value := range []float64{p.from, p.to} {
 		if !(value >= 0 && value <= most) {
-			return phase{}, fmt.Errorf("a value of %v cannot be: it must be from 0 to %.0e", value, most)
+			return phase{}, fmt.Errorf("a value is %v: it must be from 0 to %.0e", value, most)
 		}
 	}
 	return p.shaped(m)
@@ -82,18 +85,22 @@ func (p phase) shaped(m *spatev1.Phase) (phase, error) {
 	case "exponential":
 		p.shape = exponentially
 		if least := min(p.from, p.to); least < leastExponential {
-			return phase{}, fmt.Errorf("an exponential phase cannot begin or end at %v: give it a value of at least %v, or make it linear", least, leastExponential)
+			return phase{}, fmt.Errorf(
+				"an exponential phase starts or ends at %v: use a value of at least %v, or shape: linear",
+				least,
+				leastExponential,
+			)
 		}
 		return p, nil
 	case "steps":
 		p.shape, p.steps = steps, int(m.GetSteps())
 		if p.steps < 2 || p.steps > mostSteps || time.Duration(p.steps) > p.length {
-			return phase{}, fmt.Errorf("%d steps in %v cannot be: give it 2 to %d, each of at least a nanosecond",
+			return phase{}, fmt.Errorf("it has %d steps in %v: use 2 to %d, each of at least a nanosecond",
 				p.steps, p.length, mostSteps)
 		}
 		return p, nil
 	default:
-		return phase{}, fmt.Errorf("no shape is called %q: use linear, exponential or steps", m.GetShape())
+		return phase{}, fmt.Errorf("unknown shape %q: use linear, exponential or steps", m.GetShape())
 	}
 }
 

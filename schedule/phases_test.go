@@ -212,7 +212,13 @@ func TestWake(t *testing.T) {
 				share := float64(now-begin) / float64(end-begin)
 				value := rateAt(p, share)
 				if p.GetShape() == "steps" &&
-					math.Abs(share*float64(p.GetSteps())-math.Round(share*float64(p.GetSteps()))) < 1/float64(end-begin)*float64(p.GetSteps()) {
+					math.Abs(
+						share*float64(p.GetSteps())-math.Round(share*float64(p.GetSteps())),
+					) < 1/float64(
+						end-begin,
+					)*float64(
+						p.GetSteps(),
+					) {
 					return // between two steps, rounded to a nanosecond
 				}
 				if math.Abs(value-u) < 1e-9 {

@@ -16,8 +16,13 @@ func Quantise(capacities []float64, total uint32) ([]uint32, error) {
 		return nil, err
 	}
 	if int64(total) < int64(positive) || total > MaxCycle {
-		return nil, fmt.Errorf("schedule: %d positive capacities cannot share %d: choose %d to %d", positive, total,
-			positive, MaxCycle)
+		return nil, fmt.Errorf(
+			"schedule: a total of %[2]d cannot be split over %[1]d positive capacities: use %[3]d to %[4]d",
+			positive,
+			total,
+			positive,
+			MaxCycle,
+		)
 	}
 	var sum float64
 	for _, c := range capacities {
@@ -47,7 +52,7 @@ func checkCapacities(capacities []float64) (largest float64, positive int, err e
 		largest = max(largest, c)
 	}
 	if positive == 0 {
-		return 0, 0, errors.New("schedule: no capacity is positive: give at least one agent some")
+		return 0, 0, errors.New("schedule: no capacity is positive: at least one must be")
 	}
 	return largest, positive, nil
 }

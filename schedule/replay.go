@@ -25,10 +25,10 @@ type Times interface {
 func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open, error) {
 	speed := load.GetReplaySpeed()
 	if !(speed > 0 && speed <= math.MaxFloat64) {
-		return nil, fmt.Errorf("schedule: a replay speed of %v cannot be: it must be positive", speed)
+		return nil, fmt.Errorf("schedule: replay speed is %v: it must be positive", speed)
 	}
 	if load.GetConcurrency() != 0 || load.GetRate() != 0 || len(load.GetPhases()) != 0 {
-		return nil, errors.New("schedule: a replay has the times of its trace: give it neither concurrency nor rate nor phases")
+		return nil, errors.New("schedule: a replay has the times of its trace: remove concurrency, rate and phases")
 	}
 	if times.Len() == 0 {
 		return nil, errors.New("schedule: the trace has no rows")
@@ -84,15 +84,15 @@ func (r *replay) at(i uint64) (time.Duration, error) {
 	at, ok := r.times.At(i)
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("schedule: row %d of the trace's %d has no time that can be read", i, r.rows)
+		return 0, fmt.Errorf("schedule: row %d of the %d rows of the trace has no readable time", i, r.rows)
 	case at < 0:
-		return 0, fmt.Errorf("schedule: row %d of the trace is at %v: times count from the trace's begin", i, at)
+		return 0, fmt.Errorf("schedule: row %d of the trace is at %v: times count from the start of the trace", i, at)
 	case r.speed == 1:
 		return at, nil
 	}
 	offset := math.RoundToEven(float64(at) / r.speed)
 	if offset >= math.MaxInt64 {
-		return 0, fmt.Errorf("schedule: row %d of the trace, at %v, is too late to be replayed at the speed %v", i,
+		return 0, fmt.Errorf("schedule: row %d of the trace, at %v, is too late to be replayed at speed %v", i,
 			at, r.speed)
 	}
 	return time.Duration(offset), nil

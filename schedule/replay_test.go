@@ -56,7 +56,7 @@ func TestReplayEndsWithError(t *testing.T) {
 		said  string
 	}{
 		"back in time": {trace{0, 20, 10, 30}, "row 2 of the trace is at 10ns, before row 1 at 20ns"},
-		"no time":      {gap{trace{0, 20, 30, 40}}, "row 2 of the trace's 4 has no time"},
+		"no time":      {gap{trace{0, 20, 30, 40}}, "row 2 of the 4 rows of the trace has no readable time"},
 		"before it":    {trace{0, 20, -1, 40}, "row 2 of the trace is at -1ns"},
 	} {
 		all, err := replayed(t, &spatev1.LoadPoint{ReplaySpeed: 1}, c.times)

@@ -13,32 +13,32 @@ import (
 // Share is one agent's part of a schedule. Parts may change hands during the stage. A Share is immutable: it may be
 // copied and read concurrently.
 //
-// The owner of item i is a fold over the handovers. At first the pattern of all weights gives the item to a place p, as
+// The owner of item i is a fold over the handovers. At first the pattern of all weights gives the item to a rank p, as
 // item k of p's list, counted from 0. Each handover in order passes the item on if the handover takes from p and the
-// item is due at or after the handover's moment. The pattern of the handover's weights then gives item k to a new place
+// item is due at or after the handover's moment. The pattern of the handover's weights then gives item k to a new rank
 // p', and the new k is the number of items below k that it gives to p'. So a handover maps a list onto lists without
-// gaps or overlaps, and all places together own each item exactly once, whatever changed hands and in whatever order
+// gaps or overlaps, and all ranks together own each item exactly once, whatever changed hands and in whatever order
 // the moments come.
 //
 // This is about open loops. Closed describes who owns what in a closed loop.
 //
-// If the load is split at random, the place is drawn instead: first by all weights, then once for each handover that
+// If the load is split at random, the rank is drawn instead: first by all weights, then once for each handover that
 // passes the arrival on, by the handover's weights.
 type Share struct {
 	stripe    *spatev1.Stripe
 	rank      uint32
-	base      Stripe        // the place's numbers by the weights alone
+	base      Stripe        // the rank's numbers by the weights alone
 	pattern   *pattern      // pattern of the weights; nil: not needed, there are no handovers
 	handovers []handover    // in order
 	seats     uint64        // sum of the cycles of all handovers' rounds
-	gives     [][]int       // indices of handovers by giving place
+	gives     [][]int       // indices of handovers by giving rank
 	changed   time.Duration // arrivals before it never changed hands
 	settled   time.Duration // from this moment on no more handovers
-	keeps     bool          // the place has arrivals from settled on
+	keeps     bool          // the rank has arrivals from settled on
 	draws     *draws        // nil: arrivals are dealt in turn
 }
 
-// handover splits the rest of one place's list over other places.
+// handover splits the rest of one rank's list over other ranks.
 type handover struct {
 	from      uint32
 	pattern   *pattern
@@ -55,9 +55,9 @@ const (
 	mostSeats = 16 * MaxCycle
 )
 
-// NewShare reads a stripe. A place that is not in the stripe's weights has what handovers give it, which may be nothing
+// NewShare reads a stripe. A rank that is not in the stripe's weights has what handovers give it, which may be nothing
 // yet. It fails if weights are not valid for NewStripe, if a handover's moment is negative or beyond latestMoment, or
-// if a handover takes from a place that never had anything.
+// if a handover takes from a rank that never had anything.
 func NewShare(m *spatev1.Stripe) (Share, error) {
 	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(),
 		changed: math.MaxInt64}
@@ -79,10 +79,18 @@ func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 	old, list := s.stripe.GetHandovers(), m.GetHandovers()
 	switch {
 	case m.GetRank() != s.rank || !slices.Equal(m.GetWeights(), s.stripe.GetWeights()):
-		return Share{}, fmt.Errorf("schedule: a revision for place %d cannot have other weights or another place than the one before, for place %d: "+
-			"shares change by handovers only", m.GetRank(), s.rank)
+		return Share{}, fmt.Errorf(
+			"schedule: a revision for rank %d has other weights or another rank than the one before, for rank %d: "+
+				"stripes change by handovers only",
+			m.GetRank(),
+			s.rank,
+		)
 	case len(list) < len(old):
-		return Share{}, fmt.Errorf("schedule: a revision of %d handovers cannot follow one of %d: handovers are only added", len(list), len(old))
+		return Share{}, fmt.Errorf(
+			"schedule: a revision of %d handovers cannot follow one of %d: handovers are only added",
+			len(list),
+			len(old),
+		)
 	}
 	for i, h := range old {
 		if !sameHandover(h, list[i]) {
@@ -94,13 +102,13 @@ func (s *Share) Revised(m *spatev1.Stripe) (Share, error) {
 }
 
 // sameHandover reports whether two handovers are equal, whatever their revisions. It compares field by field, because
-// large stages have many handovers, each with all places.
+// large stages have many handovers, each with all ranks.
 func sameHandover(a, b *spatev1.Handover) bool {
 	return a.GetFromRank() == b.GetFromRank() && a.GetFromNs() == b.GetFromNs() &&
 		slices.Equal(a.GetWeights(), b.GetWeights()) && slices.Equal(a.GetFromItems(), b.GetFromItems())
 }
 
-// Joined reports whether the place is not in the weights, because its agent joined later, and from which offset it has
+// Joined reports whether the rank is not in the weights, because its agent joined later, and from which offset it has
 // something: math.MaxInt64 if it has nothing yet.
 func (s *Share) Joined() (from time.Duration, joined bool) {
 	if int(s.rank) < len(s.stripe.GetWeights()) {
@@ -115,12 +123,12 @@ func (s *Share) Joined() (from time.Duration, joined bool) {
 	return from, true
 }
 
-// nothing reports whether the place never has anything.
+// nothing reports whether the rank never has anything.
 func (s *Share) nothing() bool {
 	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.gives(s.rank) })
 }
 
-// settle computes whether the place has anything after all moments have passed. A giving place then has only what a
+// settle computes whether the rank has anything after all moments have passed. A giving rank then has only what a
 // handover gives back to it.
 func (s *Share) settle() {
 	has := map[uint32]bool{}
@@ -141,10 +149,10 @@ func (s *Share) settle() {
 	s.keeps = has[s.rank]
 }
 
-// over reports whether the place has nothing from an offset on, by the known handovers.
+// over reports whether the rank has nothing from an offset on, by the known handovers.
 func (s *Share) over(from time.Duration) bool { return from >= s.settled && !s.keeps }
 
-// Changed reports whether there are handovers, of this place or of others.
+// Changed reports whether there are handovers, of this rank or of others.
 func (s *Share) Changed() bool { return len(s.handovers) > 0 }
 
 // append returns a share with more handovers. It does not change s.
@@ -170,7 +178,7 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 	return n, nil
 }
 
-// holders returns the places that have a part by the weights or were given one.
+// holders returns the ranks that have a part by the weights or were given one.
 func (s *Share) holders() map[uint32]bool {
 	all := map[uint32]bool{}
 	for _, rank := range s.pattern.ranks {
@@ -184,16 +192,16 @@ func (s *Share) holders() map[uint32]bool {
 	return all
 }
 
-// add appends a handover, and adds the places that it gives to to holders.
+// add appends a handover, and adds the ranks that it gives something to, to holders.
 func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 	h := handover{from: m.GetFromRank(), at: time.Duration(m.GetFromNs()), fromItems: m.GetFromItems()}
 	switch {
 	case h.at < 0 || h.at > latestMoment:
 		return fmt.Errorf("its moment is %v: it must be from 0 to %v after the start", h.at, latestMoment)
 	case !holders[h.from]:
-		return fmt.Errorf("place %d has nothing to give", h.from)
+		return fmt.Errorf("rank %d has nothing to hand over", h.from)
 	case slices.ContainsFunc(h.fromItems, func(n uint64) bool { return n > mostItems }):
-		return errors.New("it names an item beyond all counting")
+		return errors.New("it names an item that is too large")
 	}
 	last := s.pattern
 	if n := len(s.handovers); n > 0 {
@@ -217,7 +225,7 @@ func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 	return nil
 }
 
-// index lists the handovers by giving place.
+// index lists the handovers by giving rank.
 func (s *Share) index() {
 	s.gives = nil
 	for i := range s.handovers {
@@ -229,7 +237,7 @@ func (s *Share) index() {
 	}
 }
 
-// owns reports whether arrival i of an open loop, due at an offset, is the place's.
+// owns reports whether arrival i of an open loop, due at an offset, is the rank's.
 func (s *Share) owns(i uint64, due time.Duration) bool {
 	if due < s.changed {
 		return s.dealt(i)
@@ -242,7 +250,7 @@ func (s *Share) owns(i uint64, due time.Duration) bool {
 	return rank == s.rank
 }
 
-// count returns how many arrivals with indices in [from, below) are the place's, if all are due after the last
+// count returns how many arrivals with indices in [from, below) are the rank's, if all are due after the last
 // handover.
 func (s *Share) count(from, below uint64) (n uint64) {
 	if s.draws != nil && !s.Changed() {
@@ -256,12 +264,12 @@ func (s *Share) count(from, below uint64) (n uint64) {
 	return n
 }
 
-// dealt reports whether arrival i of an open loop is the place's by the weights, before any handover.
+// dealt reports whether arrival i of an open loop is the rank's by the weights, before any handover.
 func (s *Share) dealt(i uint64) bool {
 	return !s.base.Empty() && s.base.has(s.draws.seat(0, i, i, s.base.cycle))
 }
 
-// following returns the first handover from h on in which a place gives what is due at an offset, len(s.handovers) if
+// following returns the first handover from h on in which a rank gives what is due at an offset, len(s.handovers) if
 // there is none.
 func (s *Share) following(rank uint32, h int, due time.Duration) int {
 	if int(rank) < len(s.gives) {

@@ -94,7 +94,7 @@ func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {
 		divisor = gcd(divisor, w)
 	}
 	if divisor == 0 {
-		return nil, 0, errors.New("schedule: no agent has a positive weight: give one at least 1")
+		return nil, 0, errors.New("schedule: no agent has a positive weight: at least one must be 1 or more")
 	}
 	lowest = make([]uint32, len(weights))
 	for i, w := range weights {

@@ -23,7 +23,7 @@ func newThink(t *spatev1.ThinkTime, seed uint64) (think, error) {
 		return think{}, fmt.Errorf("schedule: %w", err)
 	}
 	if mean > math.MaxInt64/40 {
-		return think{}, fmt.Errorf("schedule: a think time of %v cannot be: it must be below 7 years", mean)
+		return think{}, fmt.Errorf("schedule: think time is %v: it must be below 7 years", mean)
 	}
 	switch d := t.GetDistribution(); d {
 	case "", "constant":
@@ -31,7 +31,7 @@ func newThink(t *spatev1.ThinkTime, seed uint64) (think, error) {
 	case "exponential":
 		return think{mean: mean, exponential: true, random: draw.New(seed, "think time")}, nil
 	default:
-		return think{}, fmt.Errorf("schedule: no distribution of think times is called %q: use constant or exponential",
+		return think{}, fmt.Errorf("schedule: unknown distribution of think times %q: use constant or exponential",
 			d)
 	}
 }

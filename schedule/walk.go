@@ -10,23 +10,23 @@ import (
 // walk goes through the whole stage's schedule and returns the arrivals at the share's indices. Its memory does not
 // depend on their number.
 type walk struct {
-	source  source
-	process process
-	course  course
-	share   *Share
-	draws   *draws        // random draws; nil: arrivals are dealt in turn
-	index   uint64        // index of the next arrival
-	changed time.Duration // share.changed
-	own     uint64        // the base stripe's next index; none: math.MaxUint64
-	owned   uint64        // passed indices of the base stripe, if dealt in turn
-	latest  time.Duration // offset of the last arrival that has passed
-	kept    uint64        // arrivals below it that were returned are not taken back
-	fresh   uint64        // arrivals from this index on were not returned before
-	before  []era         // eras of earlier shares
-	marks   marks
-	over    bool
-	err     error
-	from    atomic.Int64 // offset given to Measure; unheard: not called
+	source   source
+	process  process
+	progress progress
+	share    *Share
+	draws    *draws        // random draws; nil: arrivals are dealt in turn
+	index    uint64        // index of the next arrival
+	changed  time.Duration // share.changed
+	own      uint64        // the base stripe's next index; none: math.MaxUint64
+	owned    uint64        // passed indices of the base stripe, if dealt in turn
+	latest   time.Duration // offset of the last arrival that has passed
+	kept     uint64        // arrivals below it that were returned are not taken back
+	fresh    uint64        // arrivals from this index on were not returned before
+	before   []era         // eras of earlier shares
+	marks    marks
+	over     bool
+	err      error
+	from     atomic.Int64 // offset given to Measure; unheard: not called
 
 	newest atomic.Pointer[Share] // share given to Revise
 }
@@ -48,7 +48,7 @@ func newWalk(src source, l limits, s Share, d *draws) *walk {
 
 // begin goes to the first arrival.
 func (w *walk) begin(l limits) {
-	w.process, w.course = w.source(), course{limits: l, quota: l.requests}
+	w.process, w.progress = w.source(), progress{limits: l, quota: l.requests}
 	w.index, w.latest = 0, 0
 }
 
@@ -87,7 +87,7 @@ func (w *walk) drawOwn(i uint64) {
 // Next returns the share's next arrival.
 func (w *walk) Next() (Arrival, bool) {
 	w.hear()
-	if l := &w.course.limits; l.pending && w.latest >= l.warmupDuration {
+	if l := &w.progress.limits; l.pending && w.latest >= l.warmupDuration {
 		w.over = true
 	}
 	if w.latest >= w.marks.due && !w.over {
@@ -129,7 +129,7 @@ func (w *walk) step() (Arrival, bool) {
 		w.err = err
 		return Arrival{}, false
 	}
-	unmeasured, more := w.course.take(w.index, offset)
+	unmeasured, more := w.progress.take(w.index, offset)
 	if !more {
 		return Arrival{}, false
 	}
@@ -142,7 +142,7 @@ func (w *walk) step() (Arrival, bool) {
 // Settle returns an arrival as it must be started now, and false if it must not be.
 func (w *walk) Settle(a Arrival) (Arrival, bool) {
 	w.hear()
-	unmeasured, more := w.course.recall(a.Index, a.Offset)
+	unmeasured, more := w.progress.recall(a.Index, a.Offset)
 	a.Unmeasured = unmeasured
 	return a, more && (a.Offset < w.share.changed || w.share.owns(a.Index, a.Offset))
 }
@@ -154,7 +154,7 @@ func (w *walk) Measure(from time.Duration) { w.from.CompareAndSwap(unheard, int6
 // counted by walking there again. This is rare: an arrival must have been returned so far ahead of its time that
 // Measure came later.
 func (w *walk) hear() {
-	l := &w.course.limits
+	l := &w.progress.limits
 	if !l.pending || w.from.Load() == unheard {
 		return
 	}
@@ -176,7 +176,7 @@ func (w *walk) hear() {
 // Left counts the measured arrivals that Next has not returned. Once nothing changes hands any more and no arrival can
 // have been returned before, arrivals are counted by index, without their times.
 func (w *walk) Left() uint64 {
-	left, l := uint64(0), &w.course.limits
+	left, l := uint64(0), &w.progress.limits
 	for a, more := w.Next(); more; a, more = w.Next() {
 		if a.Unmeasured {
 			continue

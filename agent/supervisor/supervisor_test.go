@@ -1,35 +1,63 @@
 package supervisor
 
 import (
+	"log/slog"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A revision that comes during the preparation is part of the resulting stage.
-func TestRevisionWhilePreparing(t *testing.T) {
-	r := supervisorOf(t, ready.Limits{}, 1<<20)
-	e := enginetest.New(t, 0, 0)
-	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 40}, e), 1, 3, 1)
-	said := make(said, 4)
-	asked := &assignment{ref: a.GetRef(), responder: said, cancel: func() {}, helloSent: clock.Now()}
-	r.current = asked
-	r.Revise(&spatev1.Revise{Ref: enginetest.AtRevision(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
-	s, err := ready.Prepare(t.Context(), a, r.resources)
-	r.prepared(asked, s, err)
-	if got := <-said; got != "applied" || s.Closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {
-		t.Errorf("%s, %d slots, revision %d", got, s.Closed.Slots(), asked.ref.GetRevision())
+// A load continues while nobody takes its measurements, and is complete once they are taken.
+func TestFullOutboxEndsNothing(t *testing.T) {
+	r := supervisorOf(t, ready.Limits{}, 100)
+	said := make(said, 1)
+	e := enginetest.New(t, time.Millisecond, 0)
+	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(2500 * time.Millisecond)}, e), 0)
+	r.Assign(a, said)
+	if got := <-said; got != "applied" {
+		t.Fatal(got)
+	}
+	if err := r.Arm(a.GetRef(), clock.Now(), 0); err != nil {
+		t.Fatal(err)
+	}
+	r.work.Wait()
+	if r.outbox.Waiting() != 1 {
+		t.Fatalf("%d snapshots", r.outbox.Waiting())
+	}
+	s, err := r.outbox.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals := s.GetTotals()
+	if totals.GetFailure() != "" || totals.GetSnapshots() != 1 || s.GetFirstWindow() != 0 || s.FirstWindow == nil ||
+		s.GetWindow() < 2 ||
+		s.GetDroppedRecords() != totals.GetCounters().GetStarted() {
+		t.Errorf("windows %d to %d, %d rows dropped, totals %v", s.GetFirstWindow(), s.GetWindow(),
+			s.GetDroppedRecords(), totals)
 	}
 }
 
-func TestRevisionOfAnotherStage(t *testing.T) {
-	r := supervisorOf(t, ready.Limits{}, 1<<20)
-	said := make(said, 1)
-	r.Revise(&spatev1.Revise{Ref: &spatev1.AssignmentRef{RunId: "x", StageIndex: 4}}, said)
-	if got := <-said; got != "stage 5 of run x was revised, but is not assigned" {
-		t.Error(got)
-	}
+// supervisorOf returns a supervisor in a session that was just welcomed.
+func supervisorOf(t *testing.T, l ready.Limits, outboxLimit int) *Supervisor {
+	r := New(&ready.Resources{Limits: l, Datasets: &ready.Datasets{}, Logger: slog.New(slog.DiscardHandler)},
+		outbox.New("a", 1, outboxLimit), nil)
+	r.SetTerms(clock.Now(), time.Minute)
+	t.Cleanup(func() { r.Close("the test is over"); r.work.Wait() })
+	return r
+}
+
+// said stands in for a session.
+type said chan string
+
+func (a said) Applied(*spatev1.AssignmentRef, *spatev1.Preparation) { a <- "applied" }
+
+func (a said) Rejected(_ *spatev1.AssignmentRef, _ spatev1.FailureKind, reason string) {
+	a <- reason
 }

@@ -13,16 +13,16 @@ const (
 	splitInTurn = "in_turn"
 )
 
-// draws are the random numbers that assign arrivals to places.
+// draws are the random numbers that assign arrivals to ranks.
 //
 // If a Poisson process is dealt in turn to k equal agents, each agent's arrivals are an Erlang process, whose gaps have
-// a coefficient of variation of 1/sqrt(k) instead of 1. If instead each arrival goes to a random place, independently
-// and with a probability proportional to the place's weight, each place's arrivals are a Poisson process, and those of
-// different places are independent (Kingman, "Poisson Processes", 1993, 5.1, the colouring theorem). Arrivals that a
-// handover passes on are coloured again, so the same holds for the receiving places.
+// a coefficient of variation of 1/sqrt(k) instead of 1. If instead each arrival goes to a random rank, independently
+// and with a probability proportional to the rank's weight, each rank's arrivals are a Poisson process, and those of
+// different ranks are independent (Kingman, "Poisson Processes", 1993, 5.1, the colouring theorem). Arrivals that a
+// handover passes on are coloured again, so the same holds for the receiving ranks.
 //
 // Number i of a sequence decides about arrival i: sequence 0 by the weights, sequence h+1 for handover h. So the owner
-// depends only on the seed, the arrival and the handovers, and all places together own each arrival exactly once.
+// depends only on the seed, the arrival and the handovers, and all ranks together own each arrival exactly once.
 type draws struct{ sequences draw.Sequence }
 
 // drawsOf returns the draws of a load, nil if its arrivals are dealt in turn.
@@ -33,7 +33,7 @@ func drawsOf(load *spatev1.LoadPoint, seed uint64) (*draws, error) {
 	case splitRandom:
 		return &draws{draw.New(seed, "split")}, nil
 	default:
-		return nil, fmt.Errorf("schedule: a load cannot be split %q: use %s or %s", split, splitRandom, splitInTurn)
+		return nil, fmt.Errorf("schedule: unknown split %q: use %s or %s", split, splitRandom, splitInTurn)
 	}
 }
 

@@ -53,10 +53,10 @@ func (w *walk) returned(a Arrival) bool {
 func (w *walk) goBack(from time.Duration) {
 	w.over, w.err = w.share.nothing(), nil
 	if m := w.marks.before(from, w.kept); m != nil {
-		w.process, w.course = m.process.copyTo(w.process), m.course
+		w.process, w.progress = m.process.copyTo(w.process), m.progress
 		w.index, w.latest = m.index, m.latest
 	} else {
-		w.begin(w.course.limits)
+		w.begin(w.progress.limits)
 	}
 	w.kept = w.index // nothing was returned yet under the new share
 	w.findOwn()
@@ -79,16 +79,16 @@ type marks struct {
 
 // mark is the state of a walk between two arrivals.
 type mark struct {
-	process process
-	course  course
-	index   uint64
-	latest  time.Duration
+	process  process
+	progress progress
+	index    uint64
+	latest   time.Duration
 }
 
 // set stores the current state of the walk.
 func (m *marks) set(w *walk) {
 	at := &m.list[m.next]
-	*at = mark{process: w.process.copyTo(at.process), course: w.course, index: w.index, latest: w.latest}
+	*at = mark{process: w.process.copyTo(at.process), progress: w.progress, index: w.index, latest: w.latest}
 	m.next = (m.next + 1) % mostMarks
 	m.due = later(w.latest, markEvery)
 }

@@ -6,8 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
@@ -76,4 +78,24 @@ func leaseEnd(session, own time.Duration, all []answered, step time.Duration, st
 	}
 	r.Close("the test is over")
 	return ended
+}
+
+// The lease of an assignment is the shorter one of the session's and its own.
+func TestAssignmentShortensTheLease(t *testing.T) {
+	for own, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Second, time.Hour: time.Minute} {
+		s := supervisorOf(t, ready.Limits{}, 1<<20)
+		a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, enginetest.New(t, 0, 0)), 0)
+		a.Lease = durationpb.New(own)
+		said := make(said, 1)
+		s.Assign(a, said)
+		if got := <-said; got != "applied" {
+			t.Fatal(got)
+		}
+		s.mu.Lock()
+		_, length := s.lease.of(s.current)
+		s.mu.Unlock()
+		if length != want {
+			t.Errorf("own lease %v: it lasts %v, want %v", own, length, want)
+		}
+	}
 }

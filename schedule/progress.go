@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// course tracks arrivals through a load's warm-up, measured part and cool-down.
+// progress follows arrivals through a load's warm-up, measured part and cool-down.
 //
 //	warm-up ----> measured ----> cool-down ----> over
 //
@@ -13,7 +13,7 @@ import (
 // requests, at the end of its duration, or where the cool-down of phases or a trace begins, whichever comes first. The
 // cool-down begins at the offset of the last measured arrival if the number of requests ended the measured part, and at
 // the end of the span if the duration did.
-type course struct {
+type progress struct {
 	limits   limits
 	quota    uint64 // measured arrivals that end the measured part, if limits.requests is set
 	timer    timer
@@ -26,14 +26,14 @@ type course struct {
 }
 
 // more sets how many measured arrivals end the measured part. If it has ended with fewer, it continues.
-func (c *course) more(quota uint64) {
+func (c *progress) more(quota uint64) {
 	c.ended = c.ended && (c.limits.requests == 0 || quota <= c.measured)
 	c.quota = quota
 }
 
 // take classifies the next arrival: whether it is unmeasured, and false for more if it lies beyond the end. Offsets
 // must not descend. If recall is used, indices must ascend.
-func (c *course) take(index uint64, offset time.Duration) (unmeasured, more bool) {
+func (c *progress) take(index uint64, offset time.Duration) (unmeasured, more bool) {
 	if !c.ended {
 		warmup := c.limits.warmup(index, offset)
 		if !c.ends(index, offset, warmup) {
@@ -48,7 +48,7 @@ func (c *course) take(index uint64, offset time.Duration) (unmeasured, more bool
 }
 
 // measure counts a measured arrival.
-func (c *course) measure(index uint64, offset time.Duration) {
+func (c *progress) measure(index uint64, offset time.Duration) {
 	if c.measured == 0 {
 		c.first = index
 	}
@@ -57,7 +57,7 @@ func (c *course) measure(index uint64, offset time.Duration) {
 }
 
 // ends reports whether the measured part ends before an arrival. If so, it sets the end of the cool-down.
-func (c *course) ends(index uint64, offset time.Duration, warmup bool) bool {
+func (c *progress) ends(index uint64, offset time.Duration, warmup bool) bool {
 	l := &c.limits
 	c.timer.follow(l, index, offset)
 	measured, all := c.ending()
@@ -74,7 +74,7 @@ func (c *course) ends(index uint64, offset time.Duration, warmup bool) bool {
 
 // ending returns the offsets at which the measured part and the following cool-down end. An offset that is not known
 // yet is math.MaxInt64.
-func (c *course) ending() (measured, all time.Duration) {
+func (c *progress) ending() (measured, all time.Duration) {
 	l := &c.limits
 	measured, all = math.MaxInt64, math.MaxInt64
 	if l.coolFrom > 0 {
@@ -90,7 +90,7 @@ func (c *course) ending() (measured, all time.Duration) {
 }
 
 // recall classifies an arrival again that take has seen. A warm-up until steady may have ended since.
-func (c *course) recall(index uint64, offset time.Duration) (unmeasured, more bool) {
+func (c *progress) recall(index uint64, offset time.Duration) (unmeasured, more bool) {
 	switch {
 	case c.limits.pending:
 		return true, offset < c.limits.warmupDuration
