@@ -425,7 +425,7 @@ func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*
 			kinds = append(kinds, kind)
 		}
 	}
-	want := "RunBegan" + strings.Repeat(" StageBegan StageEnded", len(result.Stages)) + " RunEnded"
+	want := "RunStarted" + strings.Repeat(" StageStarted StageEnded", len(result.Stages)) + " RunEnded"
 	if text := strings.Join(kinds, " "); text != want {
 		t.Errorf("events %s, want %s", text, want)
 	}

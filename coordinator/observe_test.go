@@ -69,7 +69,7 @@ func TestSearchThroughTheService(t *testing.T) {
 	if end := events[len(events)-1].GetRunEnded(); !end.GetComplete() {
 		t.Errorf("end: %v", end)
 	}
-	if began := events[0].GetRunBegan(); began.GetStages() != 15 {
+	if began := events[0].GetRunStarted(); began.GetStages() != 15 {
 		t.Errorf("%v", began)
 	}
 	if said := texts(events); len(said) != 5 ||

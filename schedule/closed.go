@@ -112,7 +112,7 @@ func (c *Closed) Revise(s Share) error {
 
 // Begun returns, for each of the agent's lists in order, the first request that was not begun. If a warm-up by time
 // leaves requests out of a fixed number to measure, each value is followed by how many requests of the list it has left
-// out. See Snapshot.begun_items.
+// out. See Snapshot.started_items.
 func (c *Closed) Begun() []uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -293,7 +293,7 @@ func checkTakenOver(t *testing.T, o outcome, load *spatev1.LoadPoint, begun []ui
 		}
 		seen[i] = true
 	}
-	if last := o.snapshots[len(o.snapshots)-1].GetBegunItems(); len(last) != 2*max(len(begun), 1) {
+	if last := o.snapshots[len(o.snapshots)-1].GetStartedItems(); len(last) != 2*max(len(begun), 1) {
 		t.Errorf("the last snapshot says of two lists %v", last)
 	}
 }

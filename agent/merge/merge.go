@@ -32,14 +32,14 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 		StageIndex: newer.GetStageIndex(), Revision: newer.GetRevision(), Window: newer.GetWindow(),
 		Series: series, Records: slices.Concat(older.GetRecords(), newer.GetRecords()),
 		PeakInFlight: max(older.GetPeakInFlight(), newer.GetPeakInFlight()),
-		Totals:       newer.GetTotals(), BegunItems: newer.GetBegunItems(),
+		Totals:       newer.GetTotals(), StartedItems: newer.GetStartedItems(),
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
 		ServerSamples:  ServerSamples(older.GetServerSamples(), newer.GetServerSamples()),
 		Shares:         allShares(older.GetShares(), newer.GetShares()),
 		ServerAccounts: newer.GetServerAccounts(), // come with the totals, which are last
 	}
-	if len(sum.BegunItems) == 0 {
-		sum.BegunItems = older.GetBegunItems()
+	if len(sum.StartedItems) == 0 {
+		sum.StartedItems = older.GetStartedItems()
 	}
 	if first := FirstWindow(older); first < sum.Window {
 		sum.FirstWindow = &first

@@ -31,7 +31,8 @@ func drawWindow(t *rapid.T, window uint32) (observed, *spatev1.Snapshot) {
 	o := observed{counters: map[[2]int]uint64{}, values: map[int]map[spatev1.Metric][]int64{},
 		errors: map[int]map[uint32]uint64{}}
 	s := &spatev1.Snapshot{
-		Window: window, PeakInFlight: rapid.Uint32Range(0, 9).Draw(t, "peak"), BegunItems: []uint64{uint64(window), 3},
+		Window: window, PeakInFlight: rapid.Uint32Range(0, 9).Draw(t, "peak"),
+		StartedItems: []uint64{uint64(window), 3},
 		Key: &spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: 1},
 	}
 	for e := range endpoints {
@@ -131,7 +132,7 @@ func TestSumIsThatOfAllTogether(t *testing.T) {
 		check(t, sum, all)
 		if sum.FirstWindow == nil || sum.GetFirstWindow() != 0 || sum.GetWindow() != uint32(n-1) ||
 			sum.GetTotals() == nil || len(sum.GetServerAccounts()) != 1 ||
-			sum.GetPeakInFlight() != peak || !slices.Equal(sum.GetBegunItems(), []uint64{uint64(n - 1), 3}) {
+			sum.GetPeakInFlight() != peak || !slices.Equal(sum.GetStartedItems(), []uint64{uint64(n - 1), 3}) {
 			t.Fatalf("sum %v", sum)
 		}
 		sum.Key = before[0].GetKey()
@@ -244,7 +245,7 @@ func TestLimitIsBelowTheCoordinators(t *testing.T) {
 // The pieces of a snapshot that is too large are small enough, and together have the same content.
 func TestSplit(t *testing.T) {
 	whole := &spatev1.Snapshot{
-		Window: 7, FirstWindow: proto.Uint32(3), PeakInFlight: 5, BegunItems: []uint64{4}, DroppedRecords: 2,
+		Window: 7, FirstWindow: proto.Uint32(3), PeakInFlight: 5, StartedItems: []uint64{4}, DroppedRecords: 2,
 		Totals: &spatev1.Totals{Failure: "f"},
 		ServerAccounts: []*spatev1.ServerAccount{{Counters: []*spatev1.ServerCounter{{Labels: string(make([]byte,
 			1<<20))}}}},
@@ -263,11 +264,11 @@ func TestSplit(t *testing.T) {
 		if size := proto.Size(p); size > MaxBytes {
 			t.Errorf("piece %d has %d bytes", i, size)
 		}
-		if p.GetWindow() != 7 || p.GetFirstWindow() != 3 || len(p.GetBegunItems()) != 1 ||
+		if p.GetWindow() != 7 || p.GetFirstWindow() != 3 || len(p.GetStartedItems()) != 1 ||
 			(p.GetTotals() != nil) != (i == len(pieces)-1) ||
 			(len(p.GetServerAccounts()) == 1) != (p.GetTotals() != nil) {
 			t.Errorf("piece %d: window %d from %d, begun %v, totals %v", i, p.GetWindow(), p.GetFirstWindow(),
-				p.GetBegunItems(), p.GetTotals())
+				p.GetStartedItems(), p.GetTotals())
 		}
 		together.Series = append(together.Series, p.GetSeries()...)
 		together.Records = append(together.Records, p.GetRecords()...)

@@ -59,7 +59,7 @@ func (c *cutter) begin() {
 	s := c.whole
 	c.pieces = append(c.pieces, &spatev1.Snapshot{
 		StageIndex: s.GetStageIndex(), Revision: s.GetRevision(), Window: s.GetWindow(), FirstWindow: s.FirstWindow,
-		BegunItems: s.GetBegunItems(),
+		StartedItems: s.GetStartedItems(),
 	})
 	c.left = c.spare
 }

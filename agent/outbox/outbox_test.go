@@ -67,7 +67,7 @@ func (l ledger) sum(t *rapid.T, stage uint32) (total sums) {
 
 // measured returns the snapshot of a window in which that many requests started, with some rows.
 func measured(window uint32, started, rows uint64) *spatev1.Snapshot {
-	s := &spatev1.Snapshot{Window: window, BegunItems: []uint64{uint64(window)}}
+	s := &spatev1.Snapshot{Window: window, StartedItems: []uint64{uint64(window)}}
 	if started > 0 {
 		s.Series = []*spatev1.Series{{Endpoint: uint32(started % 3), Counters: &spatev1.Counters{Started: started}}}
 	}

@@ -110,9 +110,9 @@ func checkMerged(s *spatev1.Snapshot, keepsRows bool) error {
 		return fmt.Errorf("%d request rows dropped", s.GetDroppedRecords())
 	case s.GetDroppedRecords() > 0 && !keepsRows:
 		return fmt.Errorf("%d request rows dropped, but the run keeps none", s.GetDroppedRecords())
-	case len(s.GetBegunItems()) > maxLists:
-		return fmt.Errorf("%d lists of items, more than %d", len(s.GetBegunItems()), maxLists)
-	case slices.ContainsFunc(s.GetBegunItems(), func(n uint64) bool { return n > measure.MaxTotal }):
+	case len(s.GetStartedItems()) > maxLists:
+		return fmt.Errorf("%d lists of items, more than %d", len(s.GetStartedItems()), maxLists)
+	case slices.ContainsFunc(s.GetStartedItems(), func(n uint64) bool { return n > measure.MaxTotal }):
 		return fmt.Errorf("more than %d items started", measure.MaxTotal)
 	}
 	return nil

@@ -105,8 +105,8 @@ func (s shape) points() (rows []sink.Row, second int) {
 // events returns the points of a run's events around a stage, without losses.
 func (s shape) events(run Run, st *spatev1.Stage) (rows []sink.Row) {
 	for _, e := range []*spatev1.RunEvent{
-		{Event: &spatev1.RunEvent_RunBegan{}}, {Event: &spatev1.RunEvent_RunEnded{}},
-		{Event: &spatev1.RunEvent_StageBegan{StageBegan: &spatev1.StageBegan{StageIndex: st.GetIndex()}}},
+		{Event: &spatev1.RunEvent_RunStarted{}}, {Event: &spatev1.RunEvent_RunEnded{}},
+		{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{StageIndex: st.GetIndex()}}},
 		{Event: &spatev1.RunEvent_StageEnded{StageEnded: &spatev1.StageEnded{StageIndex: st.GetIndex()}}},
 		{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: spatev1.Severity_SEVERITY_WARNING,
 			Text: "w"}}},

@@ -21,12 +21,12 @@ func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage
 		return &s
 	}
 	switch e := e.GetEvent().(type) {
-	case *spatev1.RunEvent_RunBegan:
-		p.Kind, p.Text = sink.RunBegan, "plan "+run.Plan+" begins"
+	case *spatev1.RunEvent_RunStarted:
+		p.Kind, p.Text = sink.RunStarted, "plan "+run.Plan+" begins"
 	case *spatev1.RunEvent_RunEnded:
 		p.Kind, p.Text = sink.RunEnded, cmp.Or(e.RunEnded.GetReason(), "plan "+run.Plan+" has ended")
-	case *spatev1.RunEvent_StageBegan:
-		p.Kind, p.Stage = sink.StageBegan, scope(e.StageBegan.GetStageIndex())
+	case *spatev1.RunEvent_StageStarted:
+		p.Kind, p.Stage = sink.StageStarted, scope(e.StageStarted.GetStageIndex())
 		p.Text = describeStage(p.Stage) + " begins"
 	case *spatev1.RunEvent_StageEnded:
 		p.Kind, p.Stage = sink.StageEnded, scope(e.StageEnded.GetStageIndex())

@@ -146,13 +146,13 @@ type EventKind string
 
 // Kinds of events.
 const (
-	RunBegan    EventKind = "run_began"
-	RunEnded    EventKind = "run_ended"
-	StageBegan  EventKind = "stage_began"
-	StageEnded  EventKind = "stage_ended"
-	AgentLost   EventKind = "agent_lost"
-	AgentJoined EventKind = "agent_joined"
-	Warning     EventKind = "warning"
+	RunStarted   EventKind = "run_began"
+	RunEnded     EventKind = "run_ended"
+	StageStarted EventKind = "stage_began"
+	StageEnded   EventKind = "stage_ended"
+	AgentLost    EventKind = "agent_lost"
+	AgentJoined  EventKind = "agent_joined"
+	Warning      EventKind = "warning"
 	// ErrorBurst is a window with many failures after windows with few: docs/influxdb.md has the limits.
 	ErrorBurst EventKind = "error_burst"
 )

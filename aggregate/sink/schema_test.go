@@ -180,7 +180,7 @@ func TestLoadPointIsANumberToo(t *testing.T) {
 }
 
 func TestEventsOfARunHaveNoStage(t *testing.T) {
-	run := sink.EventPoint{RunID: "r", Plan: "p", Kind: sink.RunBegan}.Rows()[0]
+	run := sink.EventPoint{RunID: "r", Plan: "p", Kind: sink.RunStarted}.Rows()[0]
 	if got, want := tags(run), "kind=run_began,plan=p,run=r"; got != want {
 		t.Errorf("tags %q, want %q", got, want)
 	}

@@ -70,7 +70,7 @@ func (p *assignment) take(s *spatev1.Snapshot) {
 	}
 	p.covered.add(first, s.GetWindow())
 	if sequence := s.GetKey().GetSequence(); sequence >= p.newest {
-		p.newest, p.begun = sequence, s.GetBegunItems()
+		p.newest, p.begun = sequence, s.GetStartedItems()
 	}
 	if t := s.GetTotals(); t != nil {
 		p.totals = t

@@ -47,8 +47,8 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	}
 	if s := r.stage; r.inStage() {
 		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()
-		c.Immediately, c.GaveUp = s.immediate, s.abortedBy
-		c.SentOff = s.endReasons()
+		c.Immediately, c.AbortReason = s.immediate, s.abortedBy
+		c.StoppedAgents = s.endReasons()
 	}
 	return c
 }
@@ -166,7 +166,7 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		ref: &spatev1.AssignmentRef{RunId: r.id, StageIndex: rec.GetStage().GetIndex(),
 			Revision: c.GetRevision()},
 		start:     clock.Instant(c.GetStartClockNs()),
-		immediate: c.GetImmediately(), abortedBy: c.GetGaveUp(), declined: map[string][]uint64{},
+		immediate: c.GetImmediately(), abortedBy: c.GetAbortReason(), declined: map[string][]uint64{},
 	}
 	s.progress = s.start
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {
@@ -188,7 +188,7 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		if p.agent.lost != "" && p.failure == "" {
 			r.markLost(p, p.agent.lost, r.fenceOf(p.agent))
 		}
-		if reason, out := c.GetSentOff()[uint32(i)]; out {
+		if reason, out := c.GetStoppedAgents()[uint32(i)]; out {
 			r.markToldToEnd(p, reason)
 			r.markLost(p, reason, r.fenceOf(p.agent))
 		}

@@ -20,7 +20,7 @@ func (r *Run) gather(at clock.Instant) {
 	switch {
 	case len(ready) >= r.cfg.MinAgents && len(missing) == 0:
 		r.roster = ready
-		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{
+		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{
 			Agents: infos(ready), Stages: mostStages(r.plan),
 		}}})
 		r.sayObservers(at)

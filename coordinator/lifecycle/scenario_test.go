@@ -292,7 +292,7 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 	}
 	for _, begun := range strings.Split(o["begun"], ",") {
 		if begun != "" {
-			snapshot.BegunItems = append(snapshot.BegunItems, s.number(begun))
+			snapshot.StartedItems = append(snapshot.StartedItems, s.number(begun))
 		}
 	}
 	s.append(snapshot)
@@ -526,13 +526,13 @@ func handovers(all []*spatev1.Handover) string {
 func event(e *spatev1.RunEvent) string {
 	at := e.GetTime().AsTime().Format("15:04:05.0 ")
 	switch e := e.GetEvent().(type) {
-	case *spatev1.RunEvent_RunBegan:
-		return at + fmt.Sprintf("run began with %d agents, %d stages", len(e.RunBegan.GetAgents()),
-			e.RunBegan.GetStages())
-	case *spatev1.RunEvent_StageBegan:
-		return at + fmt.Sprintf("stage %d began: %s, %s, %s, %d requests", e.StageBegan.GetStageIndex(),
-			e.StageBegan.GetTarget(),
-			e.StageBegan.GetWorkload(), e.StageBegan.GetLoad(), e.StageBegan.GetExpectedRequests())
+	case *spatev1.RunEvent_RunStarted:
+		return at + fmt.Sprintf("run began with %d agents, %d stages", len(e.RunStarted.GetAgents()),
+			e.RunStarted.GetStages())
+	case *spatev1.RunEvent_StageStarted:
+		return at + fmt.Sprintf("stage %d began: %s, %s, %s, %d requests", e.StageStarted.GetStageIndex(),
+			e.StageStarted.GetTarget(),
+			e.StageStarted.GetWorkload(), e.StageStarted.GetLoad(), e.StageStarted.GetExpectedRequests())
 	case *spatev1.RunEvent_StageEnded:
 		return at + fmt.Sprintf("stage %d ended complete=%v %s", e.StageEnded.GetStageIndex(),
 			e.StageEnded.GetComplete(), e.StageEnded.GetFailure())

@@ -289,7 +289,7 @@ func (r *Run) arm(at clock.Instant) {
 			r.sendArm(p)
 		}
 	}
-	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: stageBegan(s.record.GetStage())}})
+	r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{StageStarted: stageBegan(s.record.GetStage())}})
 }
 
 func (r *Run) sendArm(p *assignment) {
@@ -445,8 +445,8 @@ func (r *Run) changed(at clock.Instant, p *assignment, joined bool, reason, cons
 }
 
 // stageBegan returns the event data for the start of a stage.
-func stageBegan(st *spatev1.Stage) *spatev1.StageBegan {
-	b := &spatev1.StageBegan{
+func stageBegan(st *spatev1.Stage) *spatev1.StageStarted {
+	b := &spatev1.StageStarted{
 		StageIndex: st.GetIndex(), Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(),
 		Load: loadpoint.Words(st.GetLoad()),
 	}

@@ -248,8 +248,8 @@ func (a *worker) seal(t *spatev1.Totals) {
 			Sequence: a.sequence},
 		StageIndex: j.ref.GetStageIndex(), Revision: j.ref.GetRevision(), Window: j.window, Totals: t,
 	}
-	for list := 0; len(s.GetBegunItems()) < len(j.next); list++ {
-		s.BegunItems = append(s.BegunItems, j.next[list])
+	for list := 0; len(s.GetStartedItems()) < len(j.next); list++ {
+		s.StartedItems = append(s.StartedItems, j.next[list])
 		if list > 1000 {
 			break
 		}

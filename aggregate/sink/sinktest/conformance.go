@@ -173,7 +173,7 @@ func Stage() sink.StagePoint {
 // Event returns an event of a stage.
 func Event() sink.EventPoint {
 	return sink.EventPoint{
-		RunID: "quickstart-20260329", Plan: "quickstart", Time: begin, Kind: sink.StageBegan, Stage: new(Scope()),
+		RunID: "quickstart-20260329", Plan: "quickstart", Time: begin, Kind: sink.StageStarted, Stage: new(Scope()),
 		Text: "stage 4 began",
 	}
 }

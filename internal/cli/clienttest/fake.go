@@ -208,13 +208,13 @@ const (
 // Events returns the events of a short run: one stage that succeeds, one that fails.
 func Events() []*spatev1.RunEvent {
 	began := func(i uint32) *spatev1.RunEvent {
-		return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageBegan{StageBegan: &spatev1.StageBegan{
+		return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{
 			StageIndex: i, Target: "sim", Workload: "300:15", Load: "concurrency 8",
 			Expected: durationpb.New(4 * time.Second),
 		}}}
 	}
 	return []*spatev1.RunEvent{
-		{Event: &spatev1.RunEvent_RunBegan{RunBegan: &spatev1.RunBegan{Stages: 2,
+		{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{Stages: 2,
 			Agents: []*spatev1.AgentInfo{{Name: "a"}, {Name: "b"}}}}},
 		began(0),
 		{Event: &spatev1.RunEvent_StageProgress{StageProgress: &spatev1.StageProgress{

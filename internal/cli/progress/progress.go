@@ -32,7 +32,7 @@ type progress struct {
 	left       timeLeft
 
 	stages    uint32
-	began     *spatev1.StageBegan
+	began     *spatev1.StageStarted
 	last      *spatev1.StageProgress
 	quietTill time.Duration // elapsed time of the stage until which a plain log stays quiet
 	open      bool          // a line is being rewritten
@@ -79,10 +79,10 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 // show shows one event.
 func (p *progress) show(e *spatev1.RunEvent) {
 	switch e := e.GetEvent().(type) {
-	case *spatev1.RunEvent_RunBegan:
-		p.runBegan(e.RunBegan)
-	case *spatev1.RunEvent_StageBegan:
-		p.stageBegan(e.StageBegan)
+	case *spatev1.RunEvent_RunStarted:
+		p.runBegan(e.RunStarted)
+	case *spatev1.RunEvent_StageStarted:
+		p.stageBegan(e.StageStarted)
 	case *spatev1.RunEvent_StageProgress:
 		p.stageProgress(e.StageProgress)
 	case *spatev1.RunEvent_StageEnded:
@@ -96,7 +96,7 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	}
 }
 
-func (p *progress) runBegan(e *spatev1.RunBegan) {
+func (p *progress) runBegan(e *spatev1.RunStarted) {
 	p.stages = e.GetStages()
 	if p.simulation != "" {
 		p.note("", p.simulation)
@@ -109,7 +109,7 @@ func (p *progress) runBegan(e *spatev1.RunBegan) {
 		terminal.Count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
 }
 
-func (p *progress) stageBegan(e *spatev1.StageBegan) {
+func (p *progress) stageBegan(e *spatev1.StageStarted) {
 	p.began, p.last, p.quietTill = e, nil, plainInterval
 	p.widen(e.GetTarget(), e.GetWorkload(), e.GetLoad())
 	if p.terminal {

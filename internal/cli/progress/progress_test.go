@@ -79,7 +79,7 @@ func TestPlainProgressIsThinned(t *testing.T) {
 }
 
 func TestBarWithoutAnEnd(t *testing.T) {
-	p := &progress{began: &spatev1.StageBegan{}, last: &spatev1.StageProgress{Elapsed: durationpb.New(3 * time.Second)}}
+	p := &progress{began: &spatev1.StageStarted{}, last: &spatev1.StageProgress{Elapsed: durationpb.New(3 * time.Second)}}
 	if got := p.bar(); got != "3 s" {
 		t.Errorf("bar = %q: a stage without a known end has no share", got)
 	}

@@ -24,7 +24,7 @@ type pair struct{ target, workload string }
 func pairOf(s *spatev1.Stage) pair { return pair{s.GetTarget().GetName(), s.GetWorkload().GetName()} }
 
 // see records the progress of the stage in progress.
-func (t *timeLeft) see(began *spatev1.StageBegan, last *spatev1.StageProgress) {
+func (t *timeLeft) see(began *spatev1.StageStarted, last *spatev1.StageProgress) {
 	i := int(began.GetStageIndex())
 	if t.series || i >= len(t.stages) || last.GetCompleted() == 0 {
 		return
@@ -40,7 +40,7 @@ func (t *timeLeft) see(began *spatev1.StageBegan, last *spatev1.StageProgress) {
 
 // sum returns the estimate in seconds: the rest of the stage in progress, the stages after it and the pauses before
 // them.
-func (t *timeLeft) sum(began *spatev1.StageBegan, last *spatev1.StageProgress) estimate.Sum {
+func (t *timeLeft) sum(began *spatev1.StageStarted, last *spatev1.StageProgress) estimate.Sum {
 	if t.series {
 		all := estimate.Of(t.stages).Time
 		all.Known = max(0, all.Known-(t.spent+last.GetElapsed().AsDuration()).Seconds())
@@ -68,7 +68,7 @@ func (t *timeLeft) stage(s *spatev1.Stage) estimate.Sum {
 }
 
 // stageLeft returns the rest of the stage in progress, by its time, or by its requests at the pace so far.
-func stageLeft(began *spatev1.StageBegan, last *spatev1.StageProgress) estimate.Sum {
+func stageLeft(began *spatev1.StageStarted, last *spatev1.StageProgress) estimate.Sum {
 	elapsed := last.GetElapsed().AsDuration().Seconds()
 	if d := began.GetExpected().AsDuration().Seconds(); d > 0 {
 		return estimate.Sum{Known: max(0, d-elapsed), AtMost: began.GetExpectedRequests() > 0}
@@ -81,7 +81,7 @@ func stageLeft(began *spatev1.StageBegan, last *spatev1.StageProgress) estimate.
 }
 
 // words says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
-func (t *timeLeft) words(began *spatev1.StageBegan, last *spatev1.StageProgress) string {
+func (t *timeLeft) words(began *spatev1.StageStarted, last *spatev1.StageProgress) string {
 	if len(t.stages) == 0 {
 		return ""
 	}

@@ -16,12 +16,12 @@ func TestTimeLeftOfTheRun(t *testing.T) {
 	counted := &spatev1.Stage{Load: &spatev1.LoadPoint{Concurrency: 1, Requests: 100}}
 	other := proto.CloneOf(counted)
 	other.Workload = &spatev1.Workload{Name: "other"}
-	timed := &spatev1.StageBegan{Expected: durationpb.New(time.Minute)}
+	timed := &spatev1.StageStarted{Expected: durationpb.New(time.Minute)}
 	second := proto.CloneOf(timed)
 	second.StageIndex = 1
 	for name, c := range map[string]struct {
 		left      timeLeft
-		began     *spatev1.StageBegan
+		began     *spatev1.StageStarted
 		completed uint64
 		want      string
 	}{
@@ -29,11 +29,11 @@ func TestTimeLeftOfTheRun(t *testing.T) {
 		"this stage and the next": {timeLeft{stages: []*spatev1.Stage{minute, minute}}, timed, 0, "ETA ~1m50s"},
 		"the last stage":          {timeLeft{stages: []*spatev1.Stage{minute, minute}}, second, 0, "ETA ~40s"},
 		"counted, none ended": {timeLeft{stages: []*spatev1.Stage{counted}},
-			&spatev1.StageBegan{ExpectedRequests: 100}, 0, ""},
+			&spatev1.StageStarted{ExpectedRequests: 100}, 0, ""},
 		"counted, at the pace": {timeLeft{stages: []*spatev1.Stage{counted}},
-			&spatev1.StageBegan{ExpectedRequests: 100}, 25, "ETA ~1m"},
+			&spatev1.StageStarted{ExpectedRequests: 100}, 25, "ETA ~1m"},
 		"counted, then timed": {timeLeft{stages: []*spatev1.Stage{counted, minute}},
-			&spatev1.StageBegan{ExpectedRequests: 100}, 0, "ETA ≥1m10s"},
+			&spatev1.StageStarted{ExpectedRequests: 100}, 0, "ETA ≥1m10s"},
 		"timed, then counted": {timeLeft{stages: []*spatev1.Stage{minute, counted}}, timed, 0, "ETA ≥40s"},
 		"timed, timed, counted": {timeLeft{stages: []*spatev1.Stage{minute, minute, counted}}, timed, 0,
 			"ETA ≥1m50s"},

@@ -99,7 +99,7 @@ func (f *follower) stream(ctx context.Context) (*spatev1.RunEnded, error) {
 
 // take shows one event. It returns the run's end, or nil for other events.
 func (f *follower) take(e *spatev1.RunEvent) *spatev1.RunEnded {
-	if e.GetRunBegan() != nil {
+	if e.GetRunStarted() != nil {
 		f.began.Store(true)
 		f.waiting.Store(false)
 	}

@@ -921,7 +921,7 @@ type Handover struct {
 	// Open loop: arrivals due at this offset from the stage's start or later are handed over, in nanoseconds.
 	FromNs int64 `protobuf:"varint,3,opt,name=from_ns,json=fromNs,proto3" json:"from_ns,omitempty"`
 	// Closed loop: the giving rank's requests from this number on are handed over, one number for each of its lists in
-	// order, in the form of Snapshot.begun_items. A missing number is 0. The slots always move at once.
+	// order, in the form of Snapshot.started_items. A missing number is 0. The slots always move at once.
 	FromItems []uint64 `protobuf:"varint,4,rep,packed,name=from_items,json=fromItems,proto3" json:"from_items,omitempty"`
 	// Revision of the assignment that introduced this handover. An agent that has this or a later revision knows the
 	// handover.

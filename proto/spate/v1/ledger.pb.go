@@ -354,9 +354,9 @@ type Checkpoint struct {
 	// Agents have been told to cancel the requests in flight.
 	Immediately bool `protobuf:"varint,20,opt,name=immediately,proto3" json:"immediately,omitempty"`
 	// Why an abort rule ended a search probe.
-	GaveUp string `protobuf:"bytes,21,opt,name=gave_up,json=gaveUp,proto3" json:"gave_up,omitempty"`
+	AbortReason string `protobuf:"bytes,21,opt,name=abort_reason,json=abortReason,proto3" json:"abort_reason,omitempty"`
 	// Why agents were told to end their assignments while the stage continues, by index in StageRecord.agents.
-	SentOff       map[uint32]string `protobuf:"bytes,22,rep,name=sent_off,json=sentOff,proto3" json:"sent_off,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	StoppedAgents map[uint32]string `protobuf:"bytes,22,rep,name=stopped_agents,json=stoppedAgents,proto3" json:"stopped_agents,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -531,16 +531,16 @@ func (x *Checkpoint) GetImmediately() bool {
 	return false
 }
 
-func (x *Checkpoint) GetGaveUp() string {
+func (x *Checkpoint) GetAbortReason() string {
 	if x != nil {
-		return x.GaveUp
+		return x.AbortReason
 	}
 	return ""
 }
 
-func (x *Checkpoint) GetSentOff() map[uint32]string {
+func (x *Checkpoint) GetStoppedAgents() map[uint32]string {
 	if x != nil {
-		return x.SentOff
+		return x.StoppedAgents
 	}
 	return nil
 }
@@ -1115,7 +1115,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"references\x18\x04 \x03(\tR\n" +
 	"references\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x14\n" +
-	"\x05local\x18\x06 \x01(\bR\x05local\"\xcf\a\n" +
+	"\x05local\x18\x06 \x01(\bR\x05local\"\xf1\a\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12+\n" +
@@ -1140,16 +1140,16 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\x0estart_clock_ns\x18\x11 \x01(\x03R\fstartClockNs\x12\x17\n" +
 	"\aboot_id\x18\x12 \x01(\tR\x06bootId\x12\x1a\n" +
 	"\brevision\x18\x13 \x01(\rR\brevision\x12 \n" +
-	"\vimmediately\x18\x14 \x01(\bR\vimmediately\x12\x17\n" +
-	"\agave_up\x18\x15 \x01(\tR\x06gaveUp\x12<\n" +
-	"\bsent_off\x18\x16 \x03(\v2!.spate.v1.Checkpoint.SentOffEntryR\asentOff\x1a7\n" +
+	"\vimmediately\x18\x14 \x01(\bR\vimmediately\x12!\n" +
+	"\fabort_reason\x18\x15 \x01(\tR\vabortReason\x12N\n" +
+	"\x0estopped_agents\x18\x16 \x03(\v2'.spate.v1.Checkpoint.StoppedAgentsEntryR\rstoppedAgents\x1a7\n" +
 	"\tDeadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
 	"\rRejectedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
-	"\fSentOffEntry\x12\x10\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
+	"\x12StoppedAgentsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"K\n" +
 	"\fProbeOutcome\x12\x1f\n" +
@@ -1233,7 +1233,7 @@ var file_spate_v1_ledger_proto_goTypes = []any{
 	(*Loss)(nil),                  // 7: spate.v1.Loss
 	nil,                           // 8: spate.v1.Checkpoint.DeadEntry
 	nil,                           // 9: spate.v1.Checkpoint.RejectedEntry
-	nil,                           // 10: spate.v1.Checkpoint.SentOffEntry
+	nil,                           // 10: spate.v1.Checkpoint.StoppedAgentsEntry
 	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 	(Outcome)(0),                  // 12: spate.v1.Outcome
 	(*Stage)(nil),                 // 13: spate.v1.Stage
@@ -1257,7 +1257,7 @@ var file_spate_v1_ledger_proto_depIdxs = []int32{
 	13, // 10: spate.v1.Checkpoint.pending:type_name -> spate.v1.Stage
 	8,  // 11: spate.v1.Checkpoint.dead:type_name -> spate.v1.Checkpoint.DeadEntry
 	9,  // 12: spate.v1.Checkpoint.rejected:type_name -> spate.v1.Checkpoint.RejectedEntry
-	10, // 13: spate.v1.Checkpoint.sent_off:type_name -> spate.v1.Checkpoint.SentOffEntry
+	10, // 13: spate.v1.Checkpoint.stopped_agents:type_name -> spate.v1.Checkpoint.StoppedAgentsEntry
 	16, // 14: spate.v1.SearchRecord.search:type_name -> spate.v1.Search
 	13, // 15: spate.v1.StageRecord.stage:type_name -> spate.v1.Stage
 	11, // 16: spate.v1.StageRecord.start_time:type_name -> google.protobuf.Timestamp

@@ -532,7 +532,7 @@ type Snapshot struct {
 	// Closed loop: the first request that the agent had not started when it made the snapshot, one number for each of its
 	// lists in order (see Handover). If the load has a number of requests and a warm-up by time, each number is followed
 	// by the number of requests before it that the warm-up left out. These are made up for at the end.
-	BegunItems []uint64 `protobuf:"varint,10,rep,packed,name=begun_items,json=begunItems,proto3" json:"begun_items,omitempty"`
+	StartedItems []uint64 `protobuf:"varint,10,rep,packed,name=started_items,json=startedItems,proto3" json:"started_items,omitempty"`
 	// Rows that were dropped because the agent's memory for rows was full while its coordinator was unreachable.
 	DroppedRecords uint64 `protobuf:"varint,11,opt,name=dropped_records,json=droppedRecords,proto3" json:"dropped_records,omitempty"`
 	// Server metrics that this agent read in this window.
@@ -639,9 +639,9 @@ func (x *Snapshot) GetFirstWindow() uint32 {
 	return 0
 }
 
-func (x *Snapshot) GetBegunItems() []uint64 {
+func (x *Snapshot) GetStartedItems() []uint64 {
 	if x != nil {
-		return x.BegunItems
+		return x.StartedItems
 	}
 	return nil
 }
@@ -2366,7 +2366,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xe8\x04\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xec\x04\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2377,10 +2377,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\arecords\x18\x06 \x03(\v2\x17.spate.v1.RequestRecordR\arecords\x12$\n" +
 	"\x0epeak_in_flight\x18\a \x01(\rR\fpeakInFlight\x12(\n" +
 	"\x06totals\x18\b \x01(\v2\x10.spate.v1.TotalsR\x06totals\x12&\n" +
-	"\ffirst_window\x18\t \x01(\rH\x00R\vfirstWindow\x88\x01\x01\x12\x1f\n" +
-	"\vbegun_items\x18\n" +
-	" \x03(\x04R\n" +
-	"begunItems\x12'\n" +
+	"\ffirst_window\x18\t \x01(\rH\x00R\vfirstWindow\x88\x01\x01\x12#\n" +
+	"\rstarted_items\x18\n" +
+	" \x03(\x04R\fstartedItems\x12'\n" +
 	"\x0fdropped_records\x18\v \x01(\x04R\x0edroppedRecords\x12=\n" +
 	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamples\x12-\n" +
 	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06shares\x12@\n" +

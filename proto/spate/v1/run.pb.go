@@ -811,8 +811,8 @@ type RunEvent struct {
 	//
 	// Types that are valid to be assigned to Event:
 	//
-	//	*RunEvent_RunBegan
-	//	*RunEvent_StageBegan
+	//	*RunEvent_RunStarted
+	//	*RunEvent_StageStarted
 	//	*RunEvent_StageProgress
 	//	*RunEvent_StageEnded
 	//	*RunEvent_Notice
@@ -867,19 +867,19 @@ func (x *RunEvent) GetEvent() isRunEvent_Event {
 	return nil
 }
 
-func (x *RunEvent) GetRunBegan() *RunBegan {
+func (x *RunEvent) GetRunStarted() *RunStarted {
 	if x != nil {
-		if x, ok := x.Event.(*RunEvent_RunBegan); ok {
-			return x.RunBegan
+		if x, ok := x.Event.(*RunEvent_RunStarted); ok {
+			return x.RunStarted
 		}
 	}
 	return nil
 }
 
-func (x *RunEvent) GetStageBegan() *StageBegan {
+func (x *RunEvent) GetStageStarted() *StageStarted {
 	if x != nil {
-		if x, ok := x.Event.(*RunEvent_StageBegan); ok {
-			return x.StageBegan
+		if x, ok := x.Event.(*RunEvent_StageStarted); ok {
+			return x.StageStarted
 		}
 	}
 	return nil
@@ -934,14 +934,14 @@ type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
 
-type RunEvent_RunBegan struct {
+type RunEvent_RunStarted struct {
 	// Enough agents are connected, and the run starts.
-	RunBegan *RunBegan `protobuf:"bytes,2,opt,name=run_began,json=runBegan,proto3,oneof"`
+	RunStarted *RunStarted `protobuf:"bytes,2,opt,name=run_started,json=runStarted,proto3,oneof"`
 }
 
-type RunEvent_StageBegan struct {
+type RunEvent_StageStarted struct {
 	// A stage is armed.
-	StageBegan *StageBegan `protobuf:"bytes,3,opt,name=stage_began,json=stageBegan,proto3,oneof"`
+	StageStarted *StageStarted `protobuf:"bytes,3,opt,name=stage_started,json=stageStarted,proto3,oneof"`
 }
 
 type RunEvent_StageProgress struct {
@@ -969,9 +969,9 @@ type RunEvent_AgentChanged struct {
 	AgentChanged *AgentChanged `protobuf:"bytes,8,opt,name=agent_changed,json=agentChanged,proto3,oneof"`
 }
 
-func (*RunEvent_RunBegan) isRunEvent_Event() {}
+func (*RunEvent_RunStarted) isRunEvent_Event() {}
 
-func (*RunEvent_StageBegan) isRunEvent_Event() {}
+func (*RunEvent_StageStarted) isRunEvent_Event() {}
 
 func (*RunEvent_StageProgress) isRunEvent_Event() {}
 
@@ -983,8 +983,8 @@ func (*RunEvent_RunEnded) isRunEvent_Event() {}
 
 func (*RunEvent_AgentChanged) isRunEvent_Event() {}
 
-// RunBegan describes a run that starts.
-type RunBegan struct {
+// RunStarted describes a run that starts.
+type RunStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Agents that take part.
 	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
@@ -994,20 +994,20 @@ type RunBegan struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *RunBegan) Reset() {
-	*x = RunBegan{}
+func (x *RunStarted) Reset() {
+	*x = RunStarted{}
 	mi := &file_spate_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *RunBegan) String() string {
+func (x *RunStarted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*RunBegan) ProtoMessage() {}
+func (*RunStarted) ProtoMessage() {}
 
-func (x *RunBegan) ProtoReflect() protoreflect.Message {
+func (x *RunStarted) ProtoReflect() protoreflect.Message {
 	mi := &file_spate_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1019,19 +1019,19 @@ func (x *RunBegan) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use RunBegan.ProtoReflect.Descriptor instead.
-func (*RunBegan) Descriptor() ([]byte, []int) {
+// Deprecated: Use RunStarted.ProtoReflect.Descriptor instead.
+func (*RunStarted) Descriptor() ([]byte, []int) {
 	return file_spate_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *RunBegan) GetAgents() []*AgentInfo {
+func (x *RunStarted) GetAgents() []*AgentInfo {
 	if x != nil {
 		return x.Agents
 	}
 	return nil
 }
 
-func (x *RunBegan) GetStages() uint32 {
+func (x *RunStarted) GetStages() uint32 {
 	if x != nil {
 		return x.Stages
 	}
@@ -1120,8 +1120,8 @@ func (x *AgentChanged) GetConsequence() string {
 	return ""
 }
 
-// StageBegan reports that a stage starts.
-type StageBegan struct {
+// StageStarted reports that a stage starts.
+type StageStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the stage.
 	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
@@ -1139,20 +1139,20 @@ type StageBegan struct {
 	sizeCache        protoimpl.SizeCache
 }
 
-func (x *StageBegan) Reset() {
-	*x = StageBegan{}
+func (x *StageStarted) Reset() {
+	*x = StageStarted{}
 	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StageBegan) String() string {
+func (x *StageStarted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StageBegan) ProtoMessage() {}
+func (*StageStarted) ProtoMessage() {}
 
-func (x *StageBegan) ProtoReflect() protoreflect.Message {
+func (x *StageStarted) ProtoReflect() protoreflect.Message {
 	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1164,47 +1164,47 @@ func (x *StageBegan) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StageBegan.ProtoReflect.Descriptor instead.
-func (*StageBegan) Descriptor() ([]byte, []int) {
+// Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
+func (*StageStarted) Descriptor() ([]byte, []int) {
 	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *StageBegan) GetStageIndex() uint32 {
+func (x *StageStarted) GetStageIndex() uint32 {
 	if x != nil {
 		return x.StageIndex
 	}
 	return 0
 }
 
-func (x *StageBegan) GetTarget() string {
+func (x *StageStarted) GetTarget() string {
 	if x != nil {
 		return x.Target
 	}
 	return ""
 }
 
-func (x *StageBegan) GetWorkload() string {
+func (x *StageStarted) GetWorkload() string {
 	if x != nil {
 		return x.Workload
 	}
 	return ""
 }
 
-func (x *StageBegan) GetLoad() string {
+func (x *StageStarted) GetLoad() string {
 	if x != nil {
 		return x.Load
 	}
 	return ""
 }
 
-func (x *StageBegan) GetExpected() *durationpb.Duration {
+func (x *StageStarted) GetExpected() *durationpb.Duration {
 	if x != nil {
 		return x.Expected
 	}
 	return nil
 }
 
-func (x *StageBegan) GetExpectedRequests() uint64 {
+func (x *StageStarted) GetExpectedRequests() uint64 {
 	if x != nil {
 		return x.ExpectedRequests
 	}
@@ -2315,20 +2315,21 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\"U\n" +
 	"\x11FollowRunResponse\x12(\n" +
 	"\x05event\x18\x01 \x01(\v2\x12.spate.v1.RunEventR\x05event\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\xc8\x03\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\xd4\x03\n" +
 	"\bRunEvent\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
-	"\trun_began\x18\x02 \x01(\v2\x12.spate.v1.RunBeganH\x00R\brunBegan\x127\n" +
-	"\vstage_began\x18\x03 \x01(\v2\x14.spate.v1.StageBeganH\x00R\n" +
-	"stageBegan\x12@\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x127\n" +
+	"\vrun_started\x18\x02 \x01(\v2\x14.spate.v1.RunStartedH\x00R\n" +
+	"runStarted\x12=\n" +
+	"\rstage_started\x18\x03 \x01(\v2\x16.spate.v1.StageStartedH\x00R\fstageStarted\x12@\n" +
 	"\x0estage_progress\x18\x04 \x01(\v2\x17.spate.v1.StageProgressH\x00R\rstageProgress\x127\n" +
 	"\vstage_ended\x18\x05 \x01(\v2\x14.spate.v1.StageEndedH\x00R\n" +
 	"stageEnded\x12*\n" +
 	"\x06notice\x18\x06 \x01(\v2\x10.spate.v1.NoticeH\x00R\x06notice\x121\n" +
 	"\trun_ended\x18\a \x01(\v2\x12.spate.v1.RunEndedH\x00R\brunEnded\x12=\n" +
 	"\ragent_changed\x18\b \x01(\v2\x16.spate.v1.AgentChangedH\x00R\fagentChangedB\a\n" +
-	"\x05event\"O\n" +
-	"\bRunBegan\x12+\n" +
+	"\x05event\"Q\n" +
+	"\n" +
+	"RunStarted\x12+\n" +
 	"\x06agents\x18\x01 \x03(\v2\x13.spate.v1.AgentInfoR\x06agents\x12\x16\n" +
 	"\x06stages\x18\x02 \x01(\rR\x06stages\"\xac\x01\n" +
 	"\fAgentChanged\x12\x1f\n" +
@@ -2337,9 +2338,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x05agent\x18\x02 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12\x16\n" +
 	"\x06joined\x18\x03 \x01(\bR\x06joined\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12 \n" +
-	"\vconsequence\x18\x05 \x01(\tR\vconsequence\"\xd9\x01\n" +
-	"\n" +
-	"StageBegan\x12\x1f\n" +
+	"\vconsequence\x18\x05 \x01(\tR\vconsequence\"\xdb\x01\n" +
+	"\fStageStarted\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
@@ -2485,9 +2485,9 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(*FollowRunRequest)(nil),      // 11: spate.v1.FollowRunRequest
 	(*FollowRunResponse)(nil),     // 12: spate.v1.FollowRunResponse
 	(*RunEvent)(nil),              // 13: spate.v1.RunEvent
-	(*RunBegan)(nil),              // 14: spate.v1.RunBegan
+	(*RunStarted)(nil),            // 14: spate.v1.RunStarted
 	(*AgentChanged)(nil),          // 15: spate.v1.AgentChanged
-	(*StageBegan)(nil),            // 16: spate.v1.StageBegan
+	(*StageStarted)(nil),          // 16: spate.v1.StageStarted
 	(*StageProgress)(nil),         // 17: spate.v1.StageProgress
 	(*Quantiles)(nil),             // 18: spate.v1.Quantiles
 	(*StageEnded)(nil),            // 19: spate.v1.StageEnded
@@ -2524,16 +2524,16 @@ var file_spate_v1_run_proto_depIdxs = []int32{
 	37, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
 	13, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
 	39, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	14, // 7: spate.v1.RunEvent.run_began:type_name -> spate.v1.RunBegan
-	16, // 8: spate.v1.RunEvent.stage_began:type_name -> spate.v1.StageBegan
+	14, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
+	16, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
 	17, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
 	19, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
 	20, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
 	21, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
 	15, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	40, // 14: spate.v1.RunBegan.agents:type_name -> spate.v1.AgentInfo
+	40, // 14: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
 	40, // 15: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	38, // 16: spate.v1.StageBegan.expected:type_name -> google.protobuf.Duration
+	38, // 16: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
 	38, // 17: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
 	18, // 18: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
 	18, // 19: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
@@ -2586,8 +2586,8 @@ func file_spate_v1_run_proto_init() {
 	file_spate_v1_control_proto_init()
 	file_spate_v1_plan_proto_init()
 	file_spate_v1_run_proto_msgTypes[9].OneofWrappers = []any{
-		(*RunEvent_RunBegan)(nil),
-		(*RunEvent_StageBegan)(nil),
+		(*RunEvent_RunStarted)(nil),
+		(*RunEvent_StageStarted)(nil),
 		(*RunEvent_StageProgress)(nil),
 		(*RunEvent_StageEnded)(nil),
 		(*RunEvent_Notice)(nil),
