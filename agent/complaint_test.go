@@ -113,9 +113,9 @@ func TestConnectErrors(t *testing.T) {
 		want    string
 	}{
 		"nothing listens":       {taken.LocalAddr().String(), plain, "refuses connections"},
-		"web server":            {web.Listener.Addr().String(), plain, "no Spate coordinator"},
+		"web server":            {web.Listener.Addr().String(), plain, "not a Spate coordinator"},
 		"web server, TLS asked": {web.Listener.Addr().String(), dial(agent), "does not speak TLS"},
-		"other gRPC server":     {served(t, plain, false), plain, "no Spate coordinator of this version"},
+		"other gRPC server":     {served(t, plain, false), plain, "not a Spate coordinator of this version"},
 		"wants TLS":             {served(t, server(coordinator), true), plain, "one that wants TLS"},
 		"plain, TLS asked":      {served(t, plain, true), dial(agent), "TLS"},
 		"other authority":       {served(t, server(foreign), true), dial(agent), "certificate is of another authority"},

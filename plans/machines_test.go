@@ -65,19 +65,19 @@ func TestMachinesChangeNoSeed(t *testing.T) {
 	}
 }
 
-func TestCautions(t *testing.T) {
+func TestWarnings(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines, loads string
-		want         string // Empty: there is no caution.
+		want         string // Empty: there is no warning.
 	}{
 		"no observers": {"", "[{rate: [1], duration: 1s}]", ""},
 		"light":        {"observers: {rate: 0.5}", "[{rate: [5], duration: 1s}]", ""},
 		"not light": {"observers: {rate: 0.5}", "[{rate: [5, 4], duration: 1s}]",
-			"plan.yaml:2:19: observers.rate: observers are no light load: more than a tenth of that of 1 of 2 stages, 12 % of that of stage 2 (4 req/s poisson)"},
+			"plan.yaml:2:19: observers.rate: observers are not a light load: more than a tenth of the load of 1 of 2 stages, and 12 % of that of stage 2 (4 req/s poisson)"},
 		"in two regions": {"observers: {rate: 0.5}\nregions: {a: 1, b: 5}", "[{rate: [5], duration: 1s}]",
-			"1 of 1 stages, 20 % of that of stage 1"},
+			"1 of 1 stages, and 20 % of that of stage 1"},
 		"slots": {"observers: {}", "[{concurrency: [1, 10], duration: 1s}]",
-			"plan.yaml:2:12: observers: observers are no light load: more than a tenth of that of 1 of 2 stages, 100 % of that of stage 1 (concurrency 1)"},
+			"plan.yaml:2:12: observers: observers are not a light load: more than a tenth of the load of 1 of 2 stages, and 100 % of that of stage 1 (concurrency 1)"},
 		"nothing to compare": {"observers: {}", "[{rate: [1], duration: 1s}]", ""},
 		"phases": {"observers: {rate: 2}", "[{rate_phases: [{from: 0, to: 10, duration: 1s}]}]",
 			"20 % of that of stage 1"},
@@ -92,7 +92,7 @@ func TestCautions(t *testing.T) {
 			"12 % of that of stage 1 (40 req/s poisson)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := load(t, onMachines(test.lines, test.loads)).Cautions()
+			got := load(t, onMachines(test.lines, test.loads)).Warnings()
 			if (len(got) == 0) != (test.want == "") || !strings.Contains(fmt.Sprint(got), test.want) {
 				t.Errorf("got %v, want %q", got, test.want)
 			}
@@ -100,23 +100,23 @@ func TestCautions(t *testing.T) {
 	}
 }
 
-// TestCautionOfKnownRows: observers and the load send the same rows of a file, unless cache busting puts something
+// TestWarningOfKnownRows: observers and the load send the same rows of a file, unless cache busting puts something
 // before each.
-func TestCautionOfKnownRows(t *testing.T) {
+func TestWarningOfKnownRows(t *testing.T) {
 	for workloads, want := range map[string]string{
-		"[{jsonl: {path: x, osl: 1}}, {name: b, sharegpt: {path: x}}]":                "plan.yaml:2:12: observers: observers send rows of a file that the load sends, too (jsonl, b): a prefix cache",
+		"[{jsonl: {path: x, osl: 1}}, {name: b, sharegpt: {path: x}}]":                "plan.yaml:2:12: observers: observers send the same rows of a file as the load (jsonl, b): a prefix cache",
 		"[{jsonl: {path: x, osl: 1}, cache_busting: request}]":                        "",
 		"[{random: {isl: 1, osl: 1}}, {mooncake: {path: x}}]":                         "",
 		"[{sharegpt: {path: x}, cache_busting: request}, {jsonl: {path: x, osl: 1}}]": "(jsonl)",
 	} {
 		text := strings.Replace(onMachines("observers: {rate: 1}", "[{rate: [500], duration: 1s}]"),
 			"[{random: {isl: 1, osl: 1}}]", workloads, 1)
-		got := load(t, text).Cautions()
+		got := load(t, text).Warnings()
 		if (len(got) == 0) != (want == "") || !strings.Contains(fmt.Sprint(got), want) {
 			t.Errorf("%s: got %v, want %q", workloads, got, want)
 		}
 	}
-	if got := load(t, onMachines("", "[{rate: [5], duration: 1s}]")).Cautions(); len(got) > 0 {
+	if got := load(t, onMachines("", "[{rate: [5], duration: 1s}]")).Warnings(); len(got) > 0 {
 		t.Errorf("without observers: %v", got)
 	}
 }
@@ -125,8 +125,8 @@ func TestCautionOfKnownRows(t *testing.T) {
 func TestCheckRegion(t *testing.T) {
 	for name, want := range map[string]string{
 		"eu": "", "": "", strings.Repeat("r", 64): "", strings.Repeat("r", 65): "must have at most 64 bytes, got 65",
-		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", "\teu": "without blanks",
-		"e\nu": "without blanks", "e\xff": "without blanks",
+		strings.Repeat("é", 33): "must have at most 64 bytes, got 66", "\teu": "without spaces",
+		"e\nu": "without spaces", "e\xff": "without spaces",
 	} {
 		if err := rules.CheckRegion(name); (err == nil) != (want == "") || err != nil &&
 			!strings.Contains(err.Error(), want) {

@@ -97,7 +97,7 @@ func TestQuickShowsNoSecrets(t *testing.T) {
 		t.Errorf("a secret is in the plan:\n%s", text)
 	}
 	_, err := Load("flags", text, Options{})
-	for _, want := range []string{"user or password", "api_key: must say where", "carries a secret"} {
+	for _, want := range []string{"user or password", "api_key: must say where", "has the name of a secret"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not said: %v", want, err)
 		}

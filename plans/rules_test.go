@@ -34,7 +34,7 @@ loads: [{rate: [1], duration: 1s}]
 `, c.endpoint, c.metrics)
 		_, err := Load("plan.yaml", []byte(plan), Options{})
 		if refused := err != nil; refused != c.refused || refused &&
-			!strings.Contains(err.Error(), "connection.ca: goes with https:// endpoints, or https:// urls") {
+			!strings.Contains(err.Error(), "connection.ca: works only with https:// endpoints, or https:// urls") {
 			t.Errorf("%s with %q: %v", c.endpoint, c.metrics, err)
 		}
 	}

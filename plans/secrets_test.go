@@ -58,7 +58,7 @@ func TestSecretsMissing(t *testing.T) {
 		return "", errors.New("not there")
 	})
 	const want = `plan.yaml:7:14: targets[0].api_key: not there
-plan.yaml:8:22: targets[0].headers["X-Org"]: file:ORG holds line breaks or control characters and cannot be sent in a header
+plan.yaml:8:22: targets[0].headers["X-Org"]: file:ORG has line breaks or control characters and cannot be sent in a header
 plan.yaml:13:22: targets[1].headers["Authorization"]: not there`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -98,7 +98,7 @@ loads:
 	values["env:AUTH"], values["file:CA"], values["env:CERT"] = "sk-password", "sk-a", "-----BEGIN sk-b"
 	_, err = p.Secrets(lookup)
 	const want = `plan.yaml:7:54: targets[0].connection.proxy_auth: env:AUTH must hold a user and a password with a colon between them
-plan.yaml:7:68: targets[0].connection.ca: file:CA holds nothing in PEM: it must have a line such as -----BEGIN CERTIFICATE-----`
+plan.yaml:7:68: targets[0].connection.ca: file:CA has nothing in PEM: it must have a line such as -----BEGIN CERTIFICATE-----`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -35,7 +35,7 @@ func embeddedFiles(files embed.FS, folder string) []string {
 func Open(name string) ([]byte, error) {
 	data, err := shipped.ReadFile(strings.TrimSuffix(name, ".yaml") + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("no plan named %q is shipped, only %s: %w", name, strings.Join(Shipped(), ", "), err)
+		return nil, fmt.Errorf("no plan named %q ships with Spate, only %s: %w", name, strings.Join(Shipped(), ", "), err)
 	}
 	return data, nil
 }

@@ -41,6 +41,6 @@ func (p *Plan) Outline() []*spatev1.Stage {
 // Compression returns how many times faster than planned time passes, and whether the plan is a simulation.
 func (p *Plan) Compression() (speed float64, simulation bool) { return speedOf(p.msg) }
 
-// Reached returns all targets in the plan's order, with defaults filled in. Targets that the simulator serves have no
+// Targets returns all targets in the plan's order, with defaults filled in. Targets that the simulator serves have no
 // endpoints.
-func (p *Plan) Reached() []*spatev1.Target { return targetsOf(p.msg) }
+func (p *Plan) Targets() []*spatev1.Target { return targetsOf(p.msg) }

@@ -9,18 +9,18 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// light is the largest load of observers, as a part of a stage's load, that causes no caution.
+// light is the largest load of observers, as a part of a stage's load, that causes no warning.
 const light = 0.1
 
-// Cautions returns what is valid in a plan but perhaps not intended: observers that are not a light load beside a
-// stage's own, or observers that send the same requests as the load. Numbers in cautions are those of the stages; in a
+// Warnings returns what is valid in a plan but perhaps not intended: observers that are not a light load beside a
+// stage's own, or observers that send the same requests as the load. Numbers in warnings are those of the stages; in a
 // simulation, those of the simulation.
-func (p *Plan) Cautions() Mistakes {
+func (p *Plan) Warnings() Mistakes {
 	stages := p.Outline()
 	return append(p.heavyObservers(stages), p.knownRows(stages)...)
 }
 
-// heavyObservers returns a caution if the observers are not a light load.
+// heavyObservers returns a warning if the observers are not a light load.
 func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 	heaviest, most, many := 0, 0.0, 0
 	for i, s := range stages {
@@ -40,12 +40,12 @@ func (p *Plan) heavyObservers(stages []*spatev1.Stage) Mistakes {
 		field += "." + own
 	}
 	return Mistakes{p.Mistake(field,
-		fmt.Sprintf("observers are no light load: more than a tenth of that of %d of %d stages, "+
-			"%.0f %% of that of stage %d (%s); what they send is in no number, but the target serves it",
+		fmt.Sprintf("observers are not a light load: more than a tenth of the load of %d of %d stages, "+
+			"and %.0f %% of that of stage %d (%s); their requests are in no result, but the target serves them",
 			many, len(stages), 100*most, heaviest+1, loadpoint.Words(stages[heaviest].GetLoad())))}
 }
 
-// knownRows returns a caution if observers send the same texts as the load. Rows of a file do not depend on the seed.
+// knownRows returns a warning if observers send the same texts as the load. Rows of a file do not depend on the seed.
 func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 	var names []string
 	for _, s := range stages {
@@ -59,8 +59,8 @@ func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 		return nil
 	}
 	return Mistakes{p.Mistake("observers",
-		fmt.Sprintf("observers send rows of a file that the load sends, too (%s): a prefix cache may answer "+
-			"them sooner than others; cache_busting: request rules that out", strings.Join(names, ", ")))}
+		fmt.Sprintf("observers send the same rows of a file as the load (%s): a prefix cache may answer "+
+			"them sooner; set cache_busting: request to rule that out", strings.Join(names, ", ")))}
 }
 
 // observed returns the load of a stage's observers as a part of the stage's own. It returns 0 if there are no

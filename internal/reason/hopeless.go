@@ -1,6 +1,6 @@
 package reason
 
-// Hopeless returns a message that a run gives up a target, and how to send it the whole load anyway.
+// Hopeless returns a message that a run skips the rest of a target, and how to send it the whole load anyway.
 func Hopeless(target, why string) string {
-	return "target " + target + " is hopeless: " + why + "; --no-fail-fast sends the rest all the same"
+	return "target " + target + " is hopeless: " + why + "; --no-fail-fast sends the rest anyway"
 }

@@ -27,7 +27,7 @@ func Of(err error) string {
 	case s.Code() == codes.Unavailable, s.Code() == codes.DeadlineExceeded:
 		return ofTransport(s.Message())
 	case s.Code() == codes.Unimplemented:
-		return "who answers there is no Spate coordinator of this version: check the address and the port"
+		return "what answers there is not a Spate coordinator of this version: check the address and the port"
 	default:
 		return s.Message()
 	}
@@ -43,24 +43,24 @@ var meanings = []struct{ text, meaning string }{
 	{"no route to host", "there is no route to it: check the address, the network and firewalls"},
 	{"network is unreachable", "there is no route to it: check the address, the network and firewalls"},
 	{"signed by unknown authority",
-		"its certificate is of another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
+		"its certificate is from another authority: give all programs certificates of one cluster (see `spate certs --help`)"},
 	{"the server is not a coordinator",
-		"its certificate is none of a coordinator: check the address, and the certificate it was started with"},
+		"its certificate is not a coordinator's: check the address, and the certificate it was started with"},
 	{"says no role of Spate's",
-		"its certificate is none of Spate's: check the address, and make certificates with `spate certs`"},
+		"its certificate was not made by Spate: check the address, and make certificates with `spate certs`"},
 	{"certificate has expired or is not yet valid",
 		"its certificate is not valid now: make a new one with `spate certs`, and check this machine's date"},
 	{"remote error: tls:", "does not accept this program's certificate: use one of the same authority with the program's role (see `spate certs --help`)"},
 	{"first record does not look like a TLS handshake",
-		"does not speak TLS: it was started without certificates, or is no coordinator"},
+		"does not speak TLS: it was started without certificates, or is not a coordinator"},
 	{"authentication handshake failed: EOF",
-		"ends the connection instead of speaking TLS: it was started without certificates, or is no coordinator"},
+		"ends the connection instead of speaking TLS: it was started without certificates, or is not a coordinator"},
 	{"authentication handshake failed: context deadline exceeded",
-		"does not answer in TLS: it was started without certificates, or is no coordinator"},
+		"does not answer in TLS: it was started without certificates, or is not a coordinator"},
 	{"error reading server preface",
-		"what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
-	{"frame too large", "what answers there is no Spate coordinator, or one that wants TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
-	{"unexpected HTTP status code", "what answers there is no Spate coordinator: check the address and the port"},
+		"what answers there is not a Spate coordinator, or requires TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
+	{"frame too large", "what answers there is not a Spate coordinator, or requires TLS: check the port, and give --tls-ca, --tls-cert and --tls-key if it has certificates"},
+	{"unexpected HTTP status code", "what answers there is not a Spate coordinator: check the address and the port"},
 	{"i/o timeout", "does not answer: see that the machine is up, and that no firewall drops the port"},
 	{"context deadline exceeded", "does not answer: see that the machine is up, and that no firewall drops the port"},
 	{"error reading from server", Broken},

@@ -38,7 +38,7 @@ func TestOf(t *testing.T) {
 			"does not answer: see that the machine is up, and that no firewall drops the port"},
 		"web server": {status.Error(codes.Unavailable,
 			"unexpected HTTP status code received from server: 404 (Not Found)"),
-			"what answers there is no Spate coordinator: check the address and the port"},
+			"what answers there is not a Spate coordinator: check the address and the port"},
 		"wrapped": {fmt.Errorf("clock probe: %w",
 			status.Error(codes.Unavailable, "error reading from server: EOF")), "the connection broke"},
 	} {

@@ -95,7 +95,7 @@ func unknownStep(name string, desc protoreflect.MessageDescriptor) error {
 // item sets an item of a list, or a field within it.
 func (a assigner) item(list *yaml.Node, field protoreflect.FieldDescriptor, rest, value string) error {
 	if list.Kind != yaml.SequenceNode {
-		return fmt.Errorf("expected a list as %s, but the plan has %s there", field.TextName(), kindWord(list))
+		return fmt.Errorf("expected a list at %s, but the plan has %s there", field.TextName(), kindWord(list))
 	}
 	i, rest, err := a.find(list, field, rest)
 	switch {
@@ -269,7 +269,7 @@ func parseValue(value string) (*yaml.Node, error) {
 		return nil, ms
 	}
 	if strings.TrimSpace(value) == "" {
-		return nil, errors.New("the value is missing behind the =")
+		return nil, errors.New("the value is missing after the =")
 	}
 	document, err := parse(path, []byte(value))
 	if err != nil {

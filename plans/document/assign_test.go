@@ -122,7 +122,7 @@ func TestAssignSaysWhatThereIs(t *testing.T) {
 		"pause.x=1":                     `cannot set "pause.x": pause is one value: nothing can follow it, got ".x"`,
 		"seed":                          `cannot set "seed": want FIELD=VALUE, such as loads[0].requests=50`,
 		"=x":                            `cannot set "": want FIELD=VALUE, such as loads[0].requests=50`,
-		"seed=":                         `cannot set "seed": the value is missing behind the =`,
+		"seed=":                         `cannot set "seed": the value is missing after the =`,
 		"slo={ttft: [":                  `cannot set "slo": the value is not YAML: value:1:1: not readable as YAML: did not find expected node content`,
 		"loads=x":                       `cannot set "loads": loads is a list: give it in brackets, or one of its items by its index or name`,
 		"targets.a.headers.=x":          `cannot set "targets.a.headers.": a name is missing after the dot`,
@@ -142,7 +142,7 @@ func TestAssignRefusesWhatIsNoPlan(t *testing.T) {
 		"- a":          "plan:1:1: expected fields (name: value), got a list",
 		"name: [":      "plan:1:7: not readable as YAML",
 		"name: \x00":   "plan:1:7: the file contains a NUL byte",
-		"targets: x":   `cannot set "targets[0].model": expected a list as targets, but the plan has text there`,
+		"targets: x":   `cannot set "targets[0].model": expected a list at targets, but the plan has text there`,
 		"targets: []":  `cannot set "targets[0].model": there is no targets[0]: the plan has 0 of them, from 0`,
 		"targets: [x]": `cannot set "targets[0].model": expected fields before "model", but the plan has text there`,
 	} {

@@ -28,7 +28,7 @@ func parse(path string, data []byte) (document *yaml.Node, err error) {
 	switch err := decoder.Decode(&second); {
 	case err == nil:
 		return nil, Mistakes{{Path: path, Line: second.Line, Column: second.Column,
-			Message: "a second document begins: a plan is one document, put each in a file of its own"}}
+			Message: "a second document starts here: a plan is one document; put each in its own file"}}
 	case !errors.Is(err, io.EOF):
 		return nil, syntaxMistakes(path, data, err)
 	}
@@ -81,6 +81,6 @@ func decodeMistake(path string, err error) Mistake {
 // code.
 func recoverMistake(path string, err *error) {
 	if r := recover(); r != nil {
-		*err = Mistakes{{Path: path, Message: fmt.Sprintf("the YAML reader gave up on this file: %v", r)}}
+		*err = Mistakes{{Path: path, Message: fmt.Sprintf("the YAML reader failed on this file: %v", r)}}
 	}
 }

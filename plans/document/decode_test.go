@@ -10,7 +10,7 @@ import (
 // TestDecoderPanicIsAMistake: the decoder panics on this text, which is why checkText refuses it earlier.
 func TestDecoderPanicIsAMistake(t *testing.T) {
 	found, ended := decode("p", []byte("name: a\rseed: x\r"), &spatev1.Plan{})
-	if ended || len(found) != 1 || !strings.Contains(found[0].Error(), "p: the YAML reader gave up on this file") {
+	if ended || len(found) != 1 || !strings.Contains(found[0].Error(), "p: the YAML reader failed on this file") {
 		t.Errorf("ended %v, found %v", ended, found)
 	}
 }

@@ -165,10 +165,10 @@ func encode(path string, tree *yaml.Node) (text []byte, err error) {
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(tree); err != nil {
-		return nil, fmt.Errorf("the plan cannot be written again: %w", err)
+		return nil, fmt.Errorf("the changed plan cannot be written: %w", err)
 	}
 	if err := encoder.Close(); err != nil {
-		return nil, fmt.Errorf("the plan cannot be written again: %w", err)
+		return nil, fmt.Errorf("the changed plan cannot be written: %w", err)
 	}
 	return b.Bytes(), nil
 }

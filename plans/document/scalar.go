@@ -128,15 +128,15 @@ func (s *shape) jsonScalar(path string, node *yaml.Node) {
 	switch node.Tag {
 	case "!!bool":
 		if node.Value != "true" && node.Value != "false" {
-			s.add(path, node, "write true or false in small letters, or put it in quotes")
+			s.add(path, node, "must be true or false in lower case, or text in quotes")
 		}
 	case "!!int":
 		if v, err := strconv.ParseInt(node.Value, 10, 64); err != nil || v > maxExact || v < -maxExact {
-			s.add(path, node, "is not a decimal number that JSON takes exactly: put it in quotes to send it as text")
+			s.add(path, node, "is not a decimal number that JSON can hold exactly: put it in quotes to send it as text")
 		}
 	case "!!float":
 		if v, err := strconv.ParseFloat(node.Value, 64); err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			s.add(path, node, "is not a number that JSON knows: put it in quotes to send it as text")
+			s.add(path, node, "is not a number in JSON: put it in quotes to send it as text")
 		}
 	}
 }

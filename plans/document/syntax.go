@@ -27,7 +27,7 @@ func syntaxMistakes(path string, data []byte, err error) Mistakes {
 		begin := bytes.LastIndexByte(data[:at], '\n') + 1
 		m.Line, m.Column = bytes.Count(data[:at], []byte("\n"))+1, utf8.RuneCount(data[begin:at])+1
 		if tab := tabIn(data[begin:]); tab > 0 && strings.Contains(m.Message, "found ") {
-			m.Column, m.Message = tab, "a tab where YAML takes none: indent with spaces"
+			m.Column, m.Message = tab, "a tab in the indentation: indent with spaces"
 		}
 	}
 	return Mistakes{m}

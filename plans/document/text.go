@@ -35,7 +35,7 @@ func unreadable(r rune, size int, rest []byte) string {
 	case r == 0:
 		return "the file contains a NUL byte: it is not a text file, or it is UTF-16"
 	case r == '\r' && !bytes.HasPrefix(rest, []byte("\n")):
-		return "a carriage return stands alone: save the file with Unix line ends"
+		return "a carriage return without a line feed: save the file with Unix line endings"
 	case r == '\u0085', r == '\u2028', r == '\u2029':
 		return fmt.Sprintf("the line break %U is not readable: in double quotes write it as \\u%04X", r, r)
 	}

@@ -30,7 +30,7 @@ func (c *checker) api(path string, t *spatev1.Target) {
 		_, takesIDs := a.Prompt(workload.TokenIDs)
 		switch {
 		case a.Chat():
-			c.wrong(at, fmt.Sprintf("does not go with api: %s, whose prompts are messages: leave it out", a.Name))
+			c.wrong(at, fmt.Sprintf("does not work with api: %s, whose prompts are messages: leave it out", a.Name))
 		case t.GetPrompts() == defaults.PromptIDs && !takesIDs:
 			c.wrong(at, fmt.Sprintf("cannot be token_ids with api: %s, which takes text only", a.Name))
 		}

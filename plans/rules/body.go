@@ -20,7 +20,7 @@ func (c *checker) body(path string, t *spatev1.Target) {
 	for _, name := range slices.Sorted(maps.Keys(t.GetBody().GetFields())) {
 		at := path + "[" + strconv.Quote(name) + "]"
 		if secret.FieldName(name) {
-			c.wrong(at, "carries a secret, by its name, and plans are kept with results: "+
+			c.wrong(at, "has the name of a secret, and plans are stored with results: "+
 				"send it by api_key or in a header, as env:NAME or file:PATH")
 		}
 		if why := own[name]; why != "" {
@@ -37,7 +37,7 @@ func (c *checker) body(path string, t *spatev1.Target) {
 func fieldProblem(name string, value *structpb.Value) string {
 	switch {
 	case slices.Contains(choiceFields, name) && value.GetNumberValue() != 1:
-		return "must be 1: several answers in one stream cannot be told apart by when their tokens arrive; send more requests instead"
+		return "must be 1: the tokens of several answers in one stream cannot be told apart; send more requests instead"
 	case name == "stream_options" && value.GetStructValue() == nil:
 		return "must be an object, such as {continuous_usage_stats: false}"
 	case name == "stream_options" && givesFalse(value.GetStructValue(), "include_usage"):

@@ -34,7 +34,7 @@ func (c *checker) waits(target string, t *spatev1.Target) {
 	for field, limit := range map[string]*durationpb.Duration{"first_token_timeout": t.GetFirstTokenTimeout(),
 		"gap_timeout": t.GetGapTimeout()} {
 		if whole := cmp.Or(t.GetRequestTimeout().AsDuration(), defaults.RequestTimeout); limit.AsDuration() > whole {
-			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request before")
+			c.wrong(target+"."+field, "must not be longer than request_timeout, which ends the request earlier")
 		}
 	}
 }
@@ -43,19 +43,19 @@ func (c *checker) waits(target string, t *spatev1.Target) {
 func (c *checker) pairs(path string, n *spatev1.Connection) {
 	switch {
 	case n.GetCertificate() != "" && n.GetKey() == "":
-		c.wrong(path+".certificate", "goes with key: give both or none")
+		c.wrong(path+".certificate", "needs key: give both or neither")
 	case n.GetKey() != "" && n.GetCertificate() == "":
-		c.wrong(path+".key", "goes with certificate: give both or none")
+		c.wrong(path+".key", "needs certificate: give both or neither")
 	}
 	if n.GetProxyAuth() != "" && n.GetProxy() == "" {
-		c.wrong(path+".proxy_auth", "goes with proxy: there is none")
+		c.wrong(path+".proxy_auth", "works only with proxy, which is not given")
 	}
 	if u, err := url.Parse(n.GetProxy()); err == nil && n.GetProxy() != "" && !endpoint.ValidPort(u) {
 		c.wrong(path+".proxy", "must have a port from 1 to 65535, or none")
 	}
 	if n.GetInsecureSkipVerify() && n.GetCa() != "" {
 		c.wrong(path+".insecure_skip_verify",
-			"does not go with ca: certificates are either checked by it or not at all")
+			"does not work with ca: ca checks certificates, and this switches the check off")
 	}
 }
 
@@ -64,7 +64,7 @@ func (c *checker) simulatedConnection(path string) {
 	for _, field := range []string{"http", "proxy", "proxy_auth", "ca", "certificate", "key", "server_name",
 		"insecure_skip_verify"} {
 		if c.Has(path + "." + field) {
-			c.wrong(path+"."+field, "goes with endpoints only: the simulator is reached on loopback, by HTTP/1.1")
+			c.wrong(path+"."+field, "works only with endpoints: the simulator is reached on loopback, by HTTP/1.1")
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (c *checker) withoutTLS(path string, t *spatev1.Target) {
 	}
 	for _, field := range []string{"ca", "certificate", "key", "server_name", "insecure_skip_verify"} {
 		if c.Has(path + "." + field) {
-			c.wrong(path+"."+field, "goes with https:// endpoints, or https:// urls of server_metrics on their hosts: there is none")
+			c.wrong(path+"."+field, "works only with https:// endpoints, or https:// urls of server_metrics on their hosts: the target has none")
 		}
 	}
 }

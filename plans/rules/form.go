@@ -17,7 +17,7 @@ func (c *checker) forms(p *spatev1.Plan) {
 		for j, w := range p.GetWorkloads() {
 			if why := textAlone(w); why != "" {
 				c.wrong(fmt.Sprintf("workloads[%d]", j),
-					fmt.Sprintf("does not go with the target %q (targets[%d]), whose prompts are token ids: %s",
+					fmt.Sprintf("does not work with the target %q (targets[%d]), whose prompts are token ids: %s",
 						t.GetName(), i, why))
 			}
 		}
@@ -31,7 +31,7 @@ func textAlone(w *spatev1.Workload) string {
 	case w.GetSharegpt() != nil:
 		return "ShareGPT's conversations are text; " + instead
 	case w.GetSessions() != nil && w.GetSessions().GetPlay().GetHistory() != "planned":
-		return "its history holds the server's answers, which are text; set history to planned, " + instead
+		return "its history holds the server's answers, which are text; set history to planned, or " + instead
 	}
 	return ""
 }

@@ -21,7 +21,7 @@ import (
 
 const (
 	aboutConnection = "is about the connection, which Spate opens and closes itself: leave it out, and see the target's connection"
-	framesBody      = "says how the body is framed, which Spate decides: leave it out"
+	framesBody      = "sets how the body is framed, which Spate decides: leave it out"
 )
 
 // refusedHeaders maps headers that a plan cannot give, in canonical form, to the reason and what to do instead.
@@ -36,9 +36,9 @@ var refusedHeaders = map[string]string{
 	"Te":                  framesBody,
 	"Trailer":             framesBody,
 	"Content-Encoding":    "says that the body is compressed, and Spate sends plain JSON: leave it out",
-	"Expect":              "has the server answer before the body is sent, which Spate does not wait for: leave it out",
+	"Expect":              "makes the server answer before the body is sent, which Spate does not wait for: leave it out",
 	"Proxy-Authorization": "is for the proxy and not for the endpoint: give it as connection.proxy_auth",
-	"X-Request-Id":        "is set by Spate, a value for each request, so that results and server logs can be matched: leave it out",
+	"X-Request-Id":        "is set by Spate for each request, to match results with server logs: leave it out",
 }
 
 func (c *checker) headers(path string, t *spatev1.Target) {
@@ -49,9 +49,9 @@ func (c *checker) headers(path string, t *spatev1.Target) {
 		if problem := headerProblem(name, t.GetHeaders()[name]); problem != "" {
 			c.wrong(at, problem)
 		} else if seen[canonical] != "" {
-			c.wrong(at, fmt.Sprintf("is the same header as %q: case makes no difference", seen[canonical]))
+			c.wrong(at, fmt.Sprintf("is the same header as %q: case does not matter", seen[canonical]))
 		} else if canonical == cmp.Or(defaults.API(t).KeyHeader, "Authorization") && t.GetApiKey() != "" {
-			c.wrong(at, "is what api_key sends, too: give one of them")
+			c.wrong(at, "is also sent by api_key: give one of them")
 		}
 		seen[canonical] = name
 	}
@@ -66,15 +66,15 @@ func headerProblem(name, value string) string {
 	case refusedHeaders[canonical] != "":
 		return refusedHeaders[canonical]
 	case canonical == "Content-Type" && !isJSON(value):
-		return "must be application/json, which the body is, or be left out"
+		return "must be application/json, like the body: leave it out"
 	case canonical == "Accept-Encoding" && value != "identity":
-		return "asks for compressed answers, which Spate does not read, since their tokens arrive in lumps: leave it out"
+		return "asks for compressed answers, which Spate does not read because their tokens arrive in bursts: leave it out"
 	case secret.IsReference(value):
 		return secret.Problem(value)
 	case canonical == "Host" && !validHost(value):
 		return "must be a host such as llm.example.com, or a host with a port"
 	case secret.HeaderName(name):
-		return "carries a secret, by its name: its value must be env:NAME or file:PATH"
+		return "has the name of a secret: its value must be env:NAME or file:PATH"
 	case !httpguts.ValidHeaderFieldValue(value):
 		return "has a value with line breaks or control characters"
 	}

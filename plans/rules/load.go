@@ -69,15 +69,15 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 		return
 	}
 	if at := path + ".arrival"; c.Has(at) && closedLoop(kind) {
-		c.wrong(at, "goes with rate only: with concurrency a request starts when another ends")
+		c.wrong(at, "works only with rate: with concurrency a request starts when another ends")
 	} else if c.Has(at) && kind == "replay" {
-		c.wrong(at, "goes with rate only: a replay starts requests at the times of the trace")
+		c.wrong(at, "works only with rate: a replay starts requests at the times of the trace")
 	}
 	if at := path + ".think_time"; c.Has(at) && !closedLoop(kind) {
-		c.wrong(at, "goes with concurrency only: nothing else waits for a request's end")
+		c.wrong(at, "works only with concurrency: nothing else waits for a request's end")
 	}
 	if at := path + ".repeats"; c.Has(at) && c.Has(path+".search") {
-		c.wrong(at, "does not go with search: give search.repeats, the stages at the load that is found")
+		c.wrong(at, "does not work with search: give search.repeats, the stages at the load that is found")
 	}
 	c.burstiness(path, l)
 	c.conditioned(path, kind, l)
@@ -89,7 +89,7 @@ func (c *checker) burstiness(path string, l *spatev1.Load) {
 	at, gamma := path+".burstiness", l.GetArrival() == "gamma"
 	switch {
 	case c.Has(at) && !gamma:
-		c.wrong(at, "goes with arrival: gamma only")
+		c.wrong(at, "works only with arrival: gamma")
 	case c.Has(at) && l.GetBurstiness() == 0:
 		c.wrong(at, "must be greater than 0: 1 is Poisson, less is burstier, more is smoother")
 	case gamma && !c.Has(at):
@@ -102,19 +102,19 @@ func (c *checker) conditioned(path, kind string, l *spatev1.Load) {
 	switch {
 	case !c.Has(at):
 	case closedLoop(kind) || hasPhases(kind) || kind == "replay":
-		c.wrong(at, "goes with rate, rate_range, sweep and a search for a rate only")
+		c.wrong(at, "works only with rate, rate_range, sweep and a search for a rate")
 	case l.GetArrival() == "constant":
-		c.wrong(at, "goes with arrival: poisson or gamma: constant arrivals are never left to chance")
+		c.wrong(at, "works only with arrival: poisson or gamma: constant arrivals are never left to chance")
 	case len(c.Given(path, "requests", "sessions")) == 0:
-		c.wrong(at, "goes with requests or sessions only: of a load that ends by its duration, the time is fixed and the number of arrivals is not")
+		c.wrong(at, "works only with requests or sessions: a load that ends by its duration has a fixed time, and no fixed number of arrivals")
 	case l.GetConditioned() && c.Has(path+".warmup.until_steady"):
-		c.wrong(at, "does not go with warmup.until_steady: nobody knows beforehand where the measured part begins")
+		c.wrong(at, "does not work with warmup.until_steady: where the measured part starts is not known before the run")
 	}
 }
 
 func (c *checker) split(path, kind string) {
 	if at := path + ".split"; c.Has(at) && closedLoop(kind) {
-		c.wrong(at, "goes with rate only: the slots of a closed loop, and the requests with them, belong to agents in proportion to their weights")
+		c.wrong(at, "works only with rate: the slots of a closed loop are split by the weights of the agents")
 	}
 }
 
@@ -123,9 +123,9 @@ func (c *checker) stagger(path, kind string, l *spatev1.Load) {
 	switch steady := l.GetWarmup().GetUntilSteady(); {
 	case !c.Has(at):
 	case !closedLoop(kind):
-		c.wrong(at, "goes with concurrency only: a rate spreads its requests by itself")
+		c.wrong(at, "works only with concurrency: a rate spreads its requests by itself")
 	case hasPhases(kind):
-		c.wrong(at, fmt.Sprintf("does not go with %s: they say when slots begin", kind))
+		c.wrong(at, fmt.Sprintf("does not work with %s: the phases say when slots start", kind))
 	case steady != nil && l.GetStagger().AsDuration() >= steady.AsDuration():
 		c.wrong(at, fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of",
 			steady.AsDuration()))
@@ -140,18 +140,18 @@ func (c *checker) end(path, kind string, l *spatev1.Load) {
 		"sessions": l.GetSessions(),
 	} {
 		if slices.Contains(ends, field) && value == 0 {
-			c.wrong(path+"."+field, "must be greater than 0: leave it out if it is not what ends the stage")
+			c.wrong(path+"."+field, "must be greater than 0: leave it out if it does not end the stage")
 		}
 	}
 	if hasPhases(kind) {
 		for _, field := range ends {
-			c.wrong(path+"."+field, fmt.Sprintf("does not go with %s: the stage ends with the last phase", kind))
+			c.wrong(path+"."+field, fmt.Sprintf("does not work with %s: the stage ends with the last phase", kind))
 		}
 		return
 	}
 	c.counted(path, kind, ends)
 	if len(ends) == 0 && kind != "replay" {
-		c.absent(path, "has no end: give requests, requests_per_concurrency, sessions or duration (a warm-up is no end)",
+		c.absent(path, "has no end: give requests, requests_per_concurrency, sessions or duration (a warm-up does not end a stage)",
 			"requests", "requests_per_concurrency", "sessions", "duration")
 	}
 	most := slices.Max(append([]uint32{0}, loadpoint.Concurrencies(l)...))
@@ -171,10 +171,10 @@ func (c *checker) counted(path, kind string, ends []string) {
 	switch {
 	case kind == "" || len(counts) != 1 || !c.Has(at):
 	case len(templates) > 0:
-		c.wrong(at, fmt.Sprintf("does not go with %s: give requests or duration, the end of each of its stages",
+		c.wrong(at, fmt.Sprintf("does not work with %s: give requests or duration, the end of each of its stages",
 			templates[0]))
 	case !closedLoop(kind):
-		c.wrong(at, "goes with concurrency only: with rate give requests or duration")
+		c.wrong(at, "works only with concurrency: with rate give requests or duration")
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 		return
 	}
 	if c.Has(steady) {
-		c.wrong(steady, fmt.Sprintf("does not go with %s: a load that changes is never steady", kind))
+		c.wrong(steady, fmt.Sprintf("does not work with %s: a load that changes is never steady", kind))
 	}
 	warm, cool, whole := l.GetWarmup().GetDuration().AsDuration(), l.GetCooldown().AsDuration(), loadpoint.PhasesTime(l)
 	switch {
@@ -200,7 +200,7 @@ func (c *checker) warmup(path, kind string, l *spatev1.Load) {
 		c.wrong(at+".duration", fmt.Sprintf("must be shorter than the phases together (%s): it is a part of them",
 			whole))
 	case warm+cool >= whole && cool > 0:
-		c.wrong(path+".cooldown", fmt.Sprintf("must leave something of the phases (%s together), whose last part it is",
+		c.wrong(path+".cooldown", fmt.Sprintf("must leave a measured part of the phases (%s together): it is their last part",
 			whole))
 	}
 }
@@ -211,10 +211,10 @@ func (c *checker) aborts(path string, l *spatev1.Load) {
 		return
 	}
 	if len(c.Given(path, "error_share", "duration")) == 0 {
-		c.absent(path, "says neither error_share nor duration: give at least one", "error_share", "duration")
+		c.absent(path, "has neither error_share nor duration: give at least one", "error_share", "duration")
 	}
 	if at := path + ".after_requests"; c.Has(at) && !c.Has(path+".error_share") {
-		c.wrong(at, "goes with error_share only")
+		c.wrong(at, "works only with error_share")
 	}
 	limit, warm := l.GetAbort().GetDuration(),
 		max(l.GetWarmup().GetDuration().AsDuration(), l.GetStagger().AsDuration())

@@ -31,7 +31,7 @@ func (c *checker) regions(p *spatev1.Plan) {
 func CheckRegion(name string) error {
 	switch {
 	case strings.TrimSpace(name) != name || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
-		return errors.New("must be a name without blanks around it")
+		return errors.New("must be a name without control characters and without spaces around it")
 	case len(name) > MaxRegion:
 		return fmt.Errorf("must have at most %d bytes, got %d", MaxRegion, len(name))
 	}

@@ -47,7 +47,7 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 	if !again {
 		seen[name] = index
 	} else if name != "" {
-		c.wrong(path+".name", fmt.Sprintf("the name %q belongs to %ss[%d] already: give each %s a name of its own",
+		c.wrong(path+".name", fmt.Sprintf("the name %q is already used by %ss[%d]: give each %s its own name",
 			name, what, first, what))
 	}
 }
@@ -56,7 +56,7 @@ func (c *checker) unique(seen map[string]int, what, path string, index int, name
 func (c *checker) one(path, a, b string) {
 	switch given := c.Given(path, a, b); len(given) {
 	case 0:
-		c.absent(path, fmt.Sprintf("says neither %s nor %s: give one of them", a, b), a, b)
+		c.absent(path, fmt.Sprintf("has neither %s nor %s: give one of them", a, b), a, b)
 	case 2:
 		c.wrong(path+"."+b, fmt.Sprintf("give %s or %s, not both", a, b))
 	}
@@ -65,7 +65,7 @@ func (c *checker) one(path, a, b string) {
 // goals checks the SLO, and that nothing asks for goodput without one.
 func (c *checker) goals(p *spatev1.Plan) {
 	if c.Has("slo") && len(c.Given("slo", "ttft", "tpot", "e2e")) == 0 {
-		c.absent("slo", "says none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
+		c.absent("slo", "has none of ttft, tpot and e2e: give at least one", "ttft", "tpot", "e2e")
 	}
 	for i := range p.GetLoads() {
 		if at := fmt.Sprintf("loads[%d].search.keep.goodput", i); c.Has(at) && !c.Has("slo") {
@@ -78,14 +78,14 @@ func (c *checker) goals(p *spatev1.Plan) {
 func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workload) {
 	if l.GetReplay() != nil {
 		c.unfit(path+".replay", l, workloads, func(w *spatev1.Workload) bool { return content.Trace(w) == nil },
-			"has no times to replay: give workloads of traces alone (mooncake, burstgpt, azure)")
+			"has no times to replay: use only workloads from traces (mooncake, burstgpt, azure)")
 	}
 	for _, field := range c.Given(path, "requests", "requests_per_concurrency") {
-		c.unfit(path+"."+field, l, workloads, content.PlaysSessions, "is one of sessions: give sessions or duration")
+		c.unfit(path+"."+field, l, workloads, content.PlaysSessions, "has sessions: give sessions or duration")
 	}
 	if l.GetSessions() > 0 {
 		c.unfit(path+".sessions", l, workloads, func(w *spatev1.Workload) bool { return !content.PlaysSessions(w) },
-			"is not one of sessions: give requests or duration")
+			"has no sessions: give requests or duration")
 	}
 }
 
@@ -114,7 +114,7 @@ func (c *checker) unused(p *spatev1.Plan) {
 		used := slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return loadpoint.IsFor(l, content.Name(w)) })
 		if !used && len(p.GetLoads()) > 0 {
 			c.wrong(fmt.Sprintf("workloads[%d]", i),
-				fmt.Sprintf("no load is for the workload %q: add it to a load's workloads, or remove it",
+				fmt.Sprintf("no load runs the workload %q: add it to a load's workloads, or remove it",
 					content.Name(w)))
 		}
 	}
@@ -128,7 +128,7 @@ func nameList(names []string) string {
 	return strings.Join(q, ", ")
 }
 
-// unfit reports the workloads of a load that the field at path does not go with.
+// unfit reports the workloads of a load that the field at path does not work with.
 func (c *checker) unfit(
 	path string, l *spatev1.Load, workloads []*spatev1.Workload, is func(*spatev1.Workload) bool, why string,
 ) {
@@ -141,12 +141,12 @@ func (c *checker) unfit(
 	const most = 3
 	switch n := len(names); {
 	case n > most:
-		c.wrong(path, fmt.Sprintf("does not go with %s and %d more workloads: each %s",
+		c.wrong(path, fmt.Sprintf("does not work with %s and %d more workloads: each %s",
 			strings.Join(names[:most], ", "), n-most, why))
 	case n > 1:
-		c.wrong(path, fmt.Sprintf("does not go with the workloads %s: each %s", strings.Join(names, ", "), why))
+		c.wrong(path, fmt.Sprintf("does not work with the workloads %s: each %s", strings.Join(names, ", "), why))
 	case n == 1:
-		c.wrong(path, fmt.Sprintf("does not go with the workload %s, which %s", names[0], why))
+		c.wrong(path, fmt.Sprintf("does not work with the workload %s, which %s", names[0], why))
 	}
 }
 

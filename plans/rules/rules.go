@@ -112,18 +112,18 @@ func choices(name string) (names []string) {
 
 // words maps fields to what they must be, where the message of the schema's rule is for machines.
 var words = map[string]string{
-	"name":                           "must be letters, digits, dots, dashes and underscores, and begin with a letter or digit",
+	"name":                           "must be letters, digits, dots, dashes and underscores, and start with a letter or digit",
 	"targets":                        "must list 1 to 256 targets",
 	"workloads":                      "must list 1 to 256 workloads",
 	"loads":                          "must list 1 to 256 loads",
-	"targets.name":                   "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
+	"targets.name":                   "must be letters, digits, spaces and ._:()/-, and start with a letter or digit",
 	"targets.endpoints":              "must be a base URL like http://localhost:8000, or host:port",
 	"targets.server_metrics.urls":    "must be a URL like http://localhost:8000/metrics",
-	"targets.server_metrics.names":   "must be the name of a metric, or its begin and *",
+	"targets.server_metrics.names":   "must be the name of a metric, or its start and *",
 	"targets.tokenizer":              "must be auto, words, server, usage or file:PATH",
 	"targets.api_key":                "must say where the key is found, env:NAME or file:PATH; never write the key itself into a plan",
 	`regions[""]`:                    "must not be empty",
-	"workloads.name":                 "must be letters, digits, blanks and ._:()/-, and begin with a letter or digit",
+	"workloads.name":                 "must be letters, digits, spaces and ._:()/-, and start with a letter or digit",
 	"workloads.content":              "must say what the requests contain, for example random: {isl: 3000, osl: 150}",
 	"targets.connection.proxy":       "must be an HTTP proxy like http://proxy:3128, without user and path; give its user and password as proxy_auth",
 	"targets.connection.proxy_auth":  "must say where user:password is found, env:NAME or file:PATH; never write it into a plan",

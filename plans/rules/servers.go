@@ -21,7 +21,7 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 		return
 	}
 	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > servermetrics.MaxSources {
-		c.wrong(path, fmt.Sprintf("at most %d servers are asked for their metrics, and the target has %d endpoints: name them by urls", servermetrics.MaxSources, n))
+		c.wrong(path, fmt.Sprintf("metrics are read from at most %d servers, and the target has %d endpoints: name the servers by urls", servermetrics.MaxSources, n))
 	}
 	for i, text := range m.GetUrls() {
 		if problem := metricsProblem(text); problem != "" {
@@ -33,7 +33,7 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 // readNever refuses names and addresses of metrics that are never read.
 func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
 	if len(m.GetUrls()) > 0 || len(m.GetNames()) > 0 {
-		c.wrong(path+".read", "never does not go with urls or names: leave them out, or read seconds or ends")
+		c.wrong(path+".read", "never does not work with urls or names: leave them out, or read seconds or ends")
 	}
 }
 

@@ -89,16 +89,16 @@ func (c *checker) phase(path string, p *spatev1.Phase, before float64) {
 	from, to := c.Has(path+".from"), c.Has(path+".to")
 	switch {
 	case !from && !to:
-		c.absent(path, "says neither from nor to: give the value that it holds as from", "from", "to")
+		c.absent(path, "has neither from nor to: give the value that it holds as from", "from", "to")
 	case !from && before > 0:
-		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, if only 0",
+		c.absent(path, fmt.Sprintf("has no from, and the phase before ends at %s: give from, even if it is 0",
 			loadpoint.Number(before)), "from")
 	}
 	shape := p.GetShape()
 	if shape != "" && !to {
-		c.wrong(path+".shape", "goes with to only: without it the value holds")
+		c.wrong(path+".shape", "works only with to: without it the value holds")
 	} else if shape == "exponential" && (p.GetFrom() == 0 || p.GetTo() == 0) {
-		c.wrong(path+".shape", "cannot begin or end at 0, from which no ratio leads away: take linear, or a small value")
+		c.wrong(path+".shape", "cannot start or end at 0, because no ratio leads away from 0: use linear, or a small value")
 	}
 	c.steps(path, p)
 }
@@ -107,7 +107,7 @@ func (c *checker) steps(path string, p *spatev1.Phase) {
 	shape := p.GetShape()
 	switch {
 	case c.Has(path+".steps") && shape != "steps":
-		c.wrong(path+".steps", "goes with shape: steps only")
+		c.wrong(path+".steps", "works only with shape: steps")
 	case shape == "steps" && !c.Has(path+".steps"):
 		c.absent(path, "has shape: steps without their number: give steps, at least 2", "steps")
 	case shape == "steps" && p.GetSteps() < 2:
@@ -125,7 +125,7 @@ func (c *checker) search(path string, s *spatev1.Search) {
 	c.searchBounds(path+".concurrency", s.GetConcurrency(), true)
 	keep := path + ".keep"
 	if s.GetKeep() != nil && len(c.Given(keep, "latencies", "error_share", "goodput")) == 0 {
-		c.absent(keep, "names no objective: give at least one of latencies, error_share, goodput", "latencies",
+		c.absent(keep, "has no objective: give at least one of latencies, error_share, goodput", "latencies",
 			"error_share", "goodput")
 	}
 	seen := make(map[string]int)
@@ -133,7 +133,7 @@ func (c *checker) search(path string, s *spatev1.Search) {
 		key := fmt.Sprint(l.GetMetric(), " ", l.GetPercentile())
 		if first, again := seen[key]; again {
 			c.wrong(fmt.Sprintf("%s.latencies[%d]", keep, i),
-				fmt.Sprintf("limits what latencies[%d] limits already: keep the lower limit", first))
+				fmt.Sprintf("limits the same percentile as latencies[%d]: keep the lower limit", first))
 		} else {
 			seen[key] = i
 		}

@@ -15,7 +15,7 @@ func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
 	endpoints, simulated := c.Has(path+".endpoints"), c.Has(path+".simulator")
 	switch {
 	case !endpoints && !simulated:
-		c.absent(path, "says neither endpoints nor simulator: give one of them", "endpoints", "simulator")
+		c.absent(path, "has neither endpoints nor simulator: give one of them", "endpoints", "simulator")
 	case endpoints && t.GetModel() == "" && !c.Has(path+".model") && !askModels:
 		c.absent(path, "has no model: give the name under which the endpoints serve it", "model")
 	case c.Has(path+".model") && t.GetModel() == "":
@@ -36,24 +36,24 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 		return
 	}
 	if at := path + ".prefill_interference"; c.Has(at) && s.GetPrefillEngines() > 0 {
-		c.wrong(at, "does not go with prefill_engines: engines that only decode lose nothing to prefill")
+		c.wrong(at, "does not work with prefill_engines: engines that only decode lose nothing to prefill")
 	}
 	for _, field := range []string{".transfer_per_thousand_tokens", ".transfer_interference", ".prefill_first"} {
 		if at := path + field; c.Has(at) && s.GetPrefillEngines() == 0 {
-			c.wrong(at, "goes with prefill_engines only: without them nothing is handed over")
+			c.wrong(at, "works only with prefill_engines: without them nothing is handed over")
 		}
 	}
 	if at := path + ".prefill_first"; c.Has(at) && s.GetPrefillSharing() {
-		c.wrong(at, "does not go with prefill_sharing: a shared prefill has no queue to take first")
+		c.wrong(at, "does not work with prefill_sharing: a shared prefill has no queue to take first")
 	}
 	if at := path + ".replica_spread"; c.Has(at) && s.GetPrefillEngines() > 0 {
-		c.wrong(at, "does not go with prefill_engines: their replicas decode at one speed")
+		c.wrong(at, "does not work with prefill_engines: their replicas decode at one speed")
 	}
 	if at := path + ".stall"; c.Has(at) && s.GetStallShare() == 0 {
-		c.wrong(at, "goes with stall_share only: without it no step stalls")
+		c.wrong(at, "works only with stall_share: without it no step stalls")
 	}
 	if at := path + ".cache_block_tokens"; c.Has(at) && s.GetCacheBlocks() == 0 {
-		c.wrong(at, "goes with cache_blocks only: without them there is no prefix cache")
+		c.wrong(at, "works only with cache_blocks: without them there is no prefix cache")
 	}
 	c.simulatedOutputs(path, s)
 }
@@ -61,14 +61,14 @@ func (c *checker) simulator(path string, s *spatev1.SimulatedTarget) {
 // simulatedOutputs checks the output fields of a simulated target.
 func (c *checker) simulatedOutputs(path string, s *spatev1.SimulatedTarget) {
 	if at := path + ".output_mean"; s.GetOutputMean() > 0 && s.GetOutputShare() > 0 {
-		c.wrong(at, "does not go with output_share: give one of them")
+		c.wrong(at, "does not work with output_share: give one of them")
 	}
 	if at := path + ".output_stddev"; c.Has(at) && s.GetOutputMean() == 0 {
-		c.wrong(at, "goes with output_mean only: it is the deviation from that")
+		c.wrong(at, "works only with output_mean: it is the deviation from that")
 	}
 	for _, field := range []string{"reasoning_field", "reasoning_untold"} {
 		if at := path + "." + field; c.Has(at) && s.GetReasoningTokens() == 0 {
-			c.wrong(at, "goes with reasoning_tokens only: without them there is no reasoning")
+			c.wrong(at, "works only with reasoning_tokens: without them there is no reasoning")
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (c *checker) endpoints(path string, urls []string) {
 		if base := endpoint.BaseURL(text); !seen[base] {
 			seen[base] = true
 		} else if !c.told[path] {
-			c.wrong(at, "is listed twice: a trailing slash or /v1 makes no difference")
+			c.wrong(at, "is listed twice: a trailing slash or /v1 does not matter")
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (c *checker) random(path string, r *spatev1.RandomContent) {
 	c.lengths(path, "osl", r.GetOsl(), r.GetOslLengths())
 	for _, field := range c.Given(path, "isl_lengths", "osl_lengths") {
 		if r.GetRangeRatio() > 0 {
-			c.wrong(path+".range_ratio", fmt.Sprintf("goes with isl and osl only: %s says how lengths differ already",
+			c.wrong(path+".range_ratio", fmt.Sprintf("works only with isl and osl: %s already says how lengths differ",
 				field))
 			break
 		}
@@ -69,7 +69,7 @@ func (c *checker) prefix(path string, r *spatev1.RandomContent) {
 			p.GetLength()))
 	}
 	if c.Has(path+".share") && p.GetShare() == 0 {
-		c.wrong(path+".share", "must be greater than 0: leave the prefix out if no request begins with it")
+		c.wrong(path+".share", "must be greater than 0: leave the prefix out if no request starts with it")
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *checker) sessions(path string, s *spatev1.SessionContent) {
 
 func (c *checker) traceBlocks(path string) {
 	if at := path + ".block_tokens"; c.Has(at) {
-		c.wrong(at, "goes with mooncake only: other traces have no hash ids")
+		c.wrong(at, "works only with mooncake: other traces have no hash ids")
 	}
 }
 
@@ -104,7 +104,7 @@ func (c *checker) cacheBusting(path string, w *spatev1.Workload) {
 	} {
 		if asked {
 			c.wrong(path+".cache_busting",
-				fmt.Sprintf("makes every request begin differently, and %s alike: give one of them", common))
+				fmt.Sprintf("makes every request start differently, and %s makes requests start alike: give one of them", common))
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (c *checker) normal(path string, n *spatev1.NormalLengths, most uint32) {
 	case !c.Has(at):
 		c.absent(path, "has no stddev: give the standard deviation of the lengths", "stddev")
 	case n.GetStddev() == 0:
-		c.wrong(at, "must be greater than 0: a fixed length is given as a number in place of a distribution")
+		c.wrong(at, "must be greater than 0: give a fixed length as a number instead of a distribution")
 	}
 	c.bounds(path, cmp.Or(n.GetMin(), 1), cmp.Or(n.GetMax(), most), most)
 }

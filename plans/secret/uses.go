@@ -35,9 +35,9 @@ func (u Use) Unfit(value string) string {
 	case value == "":
 		return ""
 	case u.form == ofPEM && !strings.Contains(value, "-----BEGIN "):
-		return u.Reference + " holds nothing in PEM: it must have a line such as -----BEGIN CERTIFICATE-----"
+		return u.Reference + " has nothing in PEM: it must have a line such as -----BEGIN CERTIFICATE-----"
 	case u.form != ofPEM && !httpguts.ValidHeaderFieldValue(value):
-		return u.Reference + " holds line breaks or control characters and cannot be sent in a header"
+		return u.Reference + " has line breaks or control characters and cannot be sent in a header"
 	case u.form == ofUserPassword && !strings.Contains(value, ":"):
 		return u.Reference + " must hold a user and a password with a colon between them"
 	}

@@ -186,7 +186,7 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 		return
 	}
 	defer rows.Close()
-	for _, t := range g.plan.Reached() {
+	for _, t := range g.plan.Targets() {
 		if err := workload.Writable(rows, formOf(t)); err != nil {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(),
 				strings.TrimPrefix(err.Error(), "workload: ")))

@@ -48,7 +48,7 @@ func (v *View) Close() {
 // Caution prints what is valid in a plan but perhaps not intended.
 func Caution(w io.Writer, plan *plans.Plan) {
 	v := NewView(w, false)
-	for _, m := range plan.Cautions() {
+	for _, m := range plan.Warnings() {
 		v.Show(Notice(spatev1.Severity_SEVERITY_WARNING, m.Error()))
 	}
 }

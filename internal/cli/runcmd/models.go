@@ -22,7 +22,7 @@ func withModels(
 	var found []string
 	var unknown plans.Mistakes
 	err := command.UntilInterrupted(ctx, "asking the targets for their models", func(ctx context.Context) error {
-		for i, t := range plan.Reached() {
+		for i, t := range plan.Targets() {
 			if t.GetModel() != "" || len(t.GetEndpoints()) == 0 {
 				continue
 			}
