@@ -109,7 +109,7 @@ func PeerOf(ctx context.Context) (Identity, bool) {
 }
 
 // Authorise returns server options that let peers call only the services of their role. services maps each service's
-// full name to the roles that may call it; nobody may call a service that is not listed. refused is called for each
+// full name to the roles that may call it; a service that is not listed may not be called. refused is called for each
 // rejected call.
 func Authorise(services map[string][]Role, refused func(who Identity, method string)) []grpc.ServerOption {
 	check := func(ctx context.Context, method string) error {

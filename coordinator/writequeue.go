@@ -74,7 +74,7 @@ func (c *Coordinator) written(r *run) <-chan struct{} {
 }
 
 // stallAfter is how long writes may wait without progress before time stops for the run's machine. Until the disk is
-// back, nobody could be told what the machine decides.
+// back, what the machine decides could not be told to anyone.
 const stallAfter = time.Second
 
 // stalls detects that the disk makes no progress. The zero value is ready to use.

@@ -163,9 +163,6 @@ func handoversTo(givers []*assignment, c *assignment) []*spatev1.Handover {
 	return out
 }
 
-// enrol adds an agent to the roster.
-func (r *Run) enrol(a *agent) { r.roster = append(r.roster, a) }
-
 // dropJoining continues without the newcomer, if a is the newcomer. The agent may take part in the next stage.
 func (r *Run) dropJoining(at clock.Instant, a *agent, reason string) {
 	c := r.joining
