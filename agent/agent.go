@@ -43,7 +43,7 @@ type Agent struct {
 	config      Config
 	incarnation uint64
 	outbox      *outbox.Outbox
-	supervisor      *supervisor.Supervisor
+	supervisor  *supervisor.Supervisor
 	datasets    *ready.Datasets
 	limits      ready.Limits
 
@@ -65,8 +65,12 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
-	a := &Agent{config: c, incarnation: rand.Uint64(), datasets: &ready.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
-		Log: c.Logger}}
+	a := &Agent{
+		config:      c,
+		incarnation: rand.Uint64(),
+		datasets: &ready.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
+			Log: c.Logger},
+	}
 	a.outbox = outbox.New(c.Name, a.incarnation, outbox.DefaultLimit)
 	a.limits = ready.Limits{
 		MaxStreams:      c.MaxStreams,
@@ -133,7 +137,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 		Version:    a.config.Version,
 		Host:       host,
 		Weight:     cmp.Or(a.config.Weight, 1),
-		MaxStreams: a.limits.Advertised(ready.CountFiles()),
+		MaxStreams: a.limits.Advertised(),
 		MaxRate:    a.config.MaxRate,
 		Cores:      uint32(runtime.GOMAXPROCS(0)),
 

@@ -22,7 +22,10 @@ func closedStage(index uint32, e *enginetest.Engine) *spatev1.Assign {
 
 // endless returns an assignment of a load that continues until it is stopped.
 func endless(e *enginetest.Engine) *spatev1.Assign {
-	return enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, e), 0)
+	return enginetest.AssignOf(
+		enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Duration: durationpb.New(time.Hour)}, e),
+		0,
+	)
 }
 
 func TestAgentRunsOneStageAfterTheOther(t *testing.T) {

@@ -18,7 +18,10 @@ func TestSnapshotsMakeACompleteStage(t *testing.T) {
 			c := newCoordinator(t)
 			c.start(Config{})
 			incarnation := c.next().GetHello().GetIncarnation()
-			a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30, WarmupRequests: 5}, e, e), 0)
+			a := enginetest.AssignOf(
+				enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30, WarmupRequests: 5}, e, e),
+				0,
+			)
 			a.Stage.Target.Endpoints[1] += "/" // the target's endpoints differ
 			c.begin(a)
 			c.totals(0)

@@ -15,12 +15,22 @@ func TestAgentKeepsItsRateLimit(t *testing.T) {
 		t.Errorf("tells of %v", got)
 	}
 	e := enginetest.New(t, 0, 0)
-	fast := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100}, e), 0, 1, 1)
+	fast := enginetest.AssignOf(
+		enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "poisson", Requests: 100}, e),
+		0,
+		1,
+		1,
+	)
 	c.assign(fast)
 	if reason := c.next().GetRejected().GetReason(); !strings.Contains(reason, "up to 25 requests per second") {
 		t.Errorf("reason %q", reason)
 	}
-	fair := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, e), 0, 1, 4)
+	fair := enginetest.AssignOf(
+		enginetest.StageOf(&spatev1.LoadPoint{Rate: 50, Arrival: "constant", Requests: 5}, e),
+		0,
+		1,
+		4,
+	)
 	c.begin(fair)
 	if failure := c.totals(0).GetFailure(); failure != "" {
 		t.Errorf("failure %q", failure)

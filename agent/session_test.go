@@ -25,7 +25,11 @@ func (brokenStream) Send(*spatev1.ConnectRequest) error { return io.EOF }
 // A heartbeat that cannot be sent ends the session, but the stream's own reason is reported.
 func TestHeartbeatsLeaveTheReasonToTheStream(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
-	s := &session{agent: &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil), outbox: outbox.New("a", 1, 1<<20)}, ctx: ctx, control: brokenStream{}}
+	s := &session{
+		agent:   &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil), outbox: outbox.New("a", 1, 1<<20)},
+		ctx:     ctx,
+		control: brokenStream{},
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.heartbeats(time.Millisecond) }()
 	select {

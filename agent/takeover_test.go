@@ -17,8 +17,15 @@ func TestTakeoverUnderWay(t *testing.T) {
 	c.start(Config{})
 	c.next()
 	e := enginetest.New(t, time.Millisecond, 0)
-	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(4 * time.Second)},
-		e), 0, 1, 1)
+	a := enginetest.AssignOf(
+		enginetest.StageOf(
+			&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Duration: durationpb.New(4 * time.Second)},
+			e,
+		),
+		0,
+		1,
+		1,
+	)
 	c.begin(a)
 	enginetest.Eventually(t, "load", func() bool { return len(e.Requests()) > 10 })
 	taken := &spatev1.Stripe{Weights: []uint32{1, 1}, Handovers: []*spatev1.Handover{

@@ -25,8 +25,8 @@ type arrivalProcess struct {
 	shape func(load *spatev1.LoadPoint) float64
 }
 
-// arrivalProcesses has the arrival processes, by the values of LoadPoint.arrival. To add one, add it here and to the values
-// that plan.proto allows.
+// arrivalProcesses has the arrival processes, by the values of LoadPoint.arrival. To add one, add it here and to the
+// values that plan.proto allows.
 var arrivalProcesses = map[string]arrivalProcess{
 	"constant": {
 		gaps:  func(*spatev1.LoadPoint, draw.Sequence) (gaps, error) { return nil, nil },
@@ -61,8 +61,8 @@ func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 	return p.gaps(load, draw.New(seed, "arrivals"))
 }
 
-// GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is 1
-// for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or the
+// GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is
+// 1 for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or the
 // load has no arrival process. The number of arrivals in a long time has the index of dispersion 1 / shape.
 func GapShape(load *spatev1.LoadPoint) float64 {
 	p, known := arrivalProcesses[load.GetArrival()]

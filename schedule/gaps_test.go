@@ -31,7 +31,8 @@ func TestGapShape(t *testing.T) {
 			sum, squares = sum+gap, squares+gap*gap
 		}
 		mean := sum / n
-		if dispersion := (squares/n - mean*mean) * shape; mean < 0.99 || mean > 1.01 || dispersion < 0.97 || dispersion > 1.03 {
+		if dispersion := (squares/n - mean*mean) * shape; mean < 0.99 || mean > 1.01 || dispersion < 0.97 ||
+			dispersion > 1.03 {
 			t.Errorf("%s: mean %v, variance times shape %v", name, mean, dispersion)
 		}
 	}

@@ -102,7 +102,11 @@ func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {
 		cycle += uint64(lowest[i])
 	}
 	if cycle > MaxCycle {
-		return nil, 0, fmt.Errorf("schedule: the weights sum up to %d in lowest terms, more than %d: round them with Quantise", cycle, MaxCycle)
+		return nil, 0, fmt.Errorf(
+			"schedule: the weights sum up to %d in lowest terms, more than %d: round them with Quantise",
+			cycle,
+			MaxCycle,
+		)
 	}
 	return lowest, cycle, nil
 }

@@ -72,7 +72,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.(http.Flusher).Flush()
+	_ = http.NewResponseController(w).Flush()
 	select {
 	case <-time.After(e.Delay):
 	case <-r.Context().Done():
@@ -83,12 +83,15 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		first, second = chatFrames[0], fmt.Sprintf(chatFrames[1], id)
 	}
 	_, _ = io.WriteString(w, first)
-	w.(http.Flusher).Flush()
+	_ = http.NewResponseController(w).Flush()
 	_, _ = io.WriteString(w, second)
 	e.mu.Lock()
 	e.ended++
 	e.mu.Unlock()
-	_, _ = io.WriteString(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
+	_, _ = io.WriteString(
+		w,
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":4,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n",
+	)
 }
 
 var (

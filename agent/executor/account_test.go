@@ -17,7 +17,13 @@ func TestWaitForOtherAgentsEnds(t *testing.T) {
 	t.Run("with a stop", func(t *testing.T) {
 		e := enginetest.New(t, time.Millisecond, 0)
 		e.CountsEnded = true
-		u := begin(t, enginetest.ReadingServers(enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0)), ready.Limits{})
+		u := begin(
+			t,
+			enginetest.ReadingServers(
+				enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 10}, e), 0),
+			),
+			ready.Limits{},
+		)
 		enginetest.Eventually(t, "end of the load", func() bool { return u.AwaitsOthers() })
 		u.Stop(false, true)
 		if o := u.Wait(t); o.Totals.GetStopped() {
@@ -40,7 +46,9 @@ func TestWaitForOtherAgentsEnds(t *testing.T) {
 // If the plan does not ask for metrics, a server without any is noted once and not asked again.
 func TestServersWithoutMetricsAreNoted(t *testing.T) {
 	e, f := enginetest.New(t, time.Millisecond, 0), enginetest.New(t, time.Millisecond, 0)
-	a := enginetest.ReadingServers(enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0))
+	a := enginetest.ReadingServers(
+		enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 2}, e, f), 0),
+	)
 	u := begin(t, a, ready.Limits{})
 	note := strings.Join(u.Found.Preparation.GetNotes(), " ")
 	if want := "No server metrics at " + e.URL +
@@ -57,13 +65,22 @@ func TestServersWithoutMetricsAreNoted(t *testing.T) {
 func TestAccountStartsAfterTheWarmUp(t *testing.T) {
 	e := enginetest.New(t, 100*time.Millisecond, 0)
 	e.CountsEnded = true
-	u := begin(t, enginetest.ReadingServers(enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e), 0)),
-		ready.Limits{})
+	u := begin(
+		t,
+		enginetest.ReadingServers(
+			enginetest.AssignOf(
+				enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 3, WarmupRequests: 2}, e),
+				0,
+			),
+		),
+		ready.Limits{},
+	)
 	enginetest.Eventually(t, "end of the load", func() bool { return u.AwaitsOthers() })
 	u.EndWait()
 	o := u.Wait(t)
 	accounts := o.snapshots[len(o.snapshots)-1].GetServerAccounts()
-	if n := enginetest.CountedRequests(t, accounts); n != 3 || accounts[0].GetFromNs() < (150*time.Millisecond).Nanoseconds() {
+	if n := enginetest.CountedRequests(t, accounts); n != 3 ||
+		accounts[0].GetFromNs() < (150*time.Millisecond).Nanoseconds() {
 		t.Errorf("%d requests from %v on", n, time.Duration(accounts[0].GetFromNs()))
 	}
 }

@@ -17,7 +17,10 @@ func BenchmarkOpenLoop(b *testing.B) {
 	for _, rate := range []float64{200, 2000} {
 		b.Run(fmt.Sprintf("%.0f-per-second", rate), func(b *testing.B) {
 			e := enginetest.New(b, 0, 0)
-			a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Rate: rate, Arrival: "poisson", Requests: uint64(b.N)}, e), 0)
+			a := enginetest.AssignOf(
+				enginetest.StageOf(&spatev1.LoadPoint{Rate: rate, Arrival: "poisson", Requests: uint64(b.N)}, e),
+				0,
+			)
 			a.Records = false
 			benchmarkLoad(b, a)
 		})

@@ -1,5 +1,5 @@
-// Package executor generates one agent's load of a stage: it starts the requests of a ready stage at their times, closed
-// loop or open loop, and records what becomes of them.
+// Package executor generates one agent's load of a stage: it starts the requests of a ready stage at their times, in a
+// closed loop or an open loop, and records what becomes of them.
 //
 // A Load starts requests until its schedule ends or it is stopped, and then drains. Its own goroutines have all ended
 // when Run returns.

@@ -183,7 +183,11 @@ func TestClosedLoopSendsEachRequestOnce(t *testing.T) {
 
 func TestClosedLoopNeverExceedsItsSlots(t *testing.T) {
 	e := enginetest.New(t, 2*time.Millisecond, 0)
-	o := begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0), ready.Limits{}).Wait(t)
+	o := begin(
+		t,
+		enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 3, Requests: 30}, e), 0),
+		ready.Limits{},
+	).Wait(t)
 	for _, s := range o.snapshots {
 		if s.GetPeakInFlight() > 3 {
 			t.Errorf("window %d: %d in flight", s.GetWindow(), s.GetPeakInFlight())
@@ -420,7 +424,11 @@ func TestStaggeredSlots(t *testing.T) {
 func TestStopBeforeTheStart(t *testing.T) {
 	for _, load := range []*spatev1.LoadPoint{{Concurrency: 2, Requests: 10},
 		{Concurrency: 2, Requests: 10, Stagger: span(ms)}, {Rate: 10, Arrival: "constant", Requests: 10}} {
-		s, err := ready.Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), resourcesOf(ready.Limits{}))
+		s, err := ready.Prepare(
+			t.Context(),
+			enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0),
+			resourcesOf(ready.Limits{}),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -463,7 +471,11 @@ func TestTargetThatDiesEndsTheStage(t *testing.T) {
 
 func TestRefusedRequestsDoNotStopTheLoad(t *testing.T) {
 	e := enginetest.New(t, 0, 429)
-	o := begin(t, enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0), ready.Limits{}).Wait(t)
+	o := begin(
+		t,
+		enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 2, Requests: 50}, e), 0),
+		ready.Limits{},
+	).Wait(t)
 	if c := o.Totals.GetCounters(); c.GetFailed() != 50 || o.Totals.GetFailure() != "" {
 		t.Errorf("totals %v", o.Totals)
 	}

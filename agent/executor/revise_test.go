@@ -105,7 +105,10 @@ func TestOpenLoopTakesOver(t *testing.T) {
 
 // An agent with few arrivals waits for the end of the stage's schedule, because it may have to take over others.
 func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40}, enginetest.New(t, 0, 0))
+	stage := enginetest.StageOf(
+		&spatev1.LoadPoint{Rate: 100, Arrival: "constant", Requests: 40},
+		enginetest.New(t, 0, 0),
+	)
 	stage.OnAgentLoss = "reassign"
 	u := begin(t, enginetest.AssignOf(stage, 0, 1, 39), ready.Limits{}) // its only arrival is number 19 or 20
 	u.at(t, 300*ms)
@@ -123,7 +126,10 @@ func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 // One agent hands a part of its arrivals to an agent that joins mid-stage.
 func TestJoiningAnOpenLoop(t *testing.T) {
 	const from = 1500 * ms
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200}, enginetest.New(t, 0, 0))
+	stage := enginetest.StageOf(
+		&spatev1.LoadPoint{Rate: 100, Arrival: "poisson", Requests: 200},
+		enginetest.New(t, 0, 0),
+	)
 	old := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
 	old.at(t, 1100*ms)
 	s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 1), resourcesOf(ready.Limits{}))
@@ -158,7 +164,10 @@ func TestJoiningAnOpenLoop(t *testing.T) {
 
 // An agent that joins late reports all earlier, empty windows at once.
 func TestWindowsBeforeAJoin(t *testing.T) {
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110}, enginetest.New(t, 0, 0))
+	stage := enginetest.StageOf(
+		&spatev1.LoadPoint{Rate: 20, Arrival: "constant", Requests: 110},
+		enginetest.New(t, 0, 0),
+	)
 	a := enginetest.AssignOf(stage, 1)
 	a.Stripe.Handovers = []*spatev1.Handover{{Weights: []uint32{1, 1}, FromNs: (5 * time.Second).Nanoseconds()}}
 	s, err := ready.Prepare(t.Context(), a, resourcesOf(ready.Limits{}))
@@ -177,7 +186,10 @@ func TestWindowsBeforeAJoin(t *testing.T) {
 }
 
 func TestLateHandoverIsRejected(t *testing.T) {
-	stage := enginetest.StageOf(&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80}, enginetest.New(t, 0, 0))
+	stage := enginetest.StageOf(
+		&spatev1.LoadPoint{Rate: 200, Arrival: "constant", Requests: 80},
+		enginetest.New(t, 0, 0),
+	)
 	u := begin(t, enginetest.AssignOf(stage, 0, 1, 1), ready.Limits{})
 	u.at(t, 100*ms)
 	give := func(from time.Duration) *spatev1.Stripe {

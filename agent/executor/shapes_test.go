@@ -46,7 +46,11 @@ func TestRestEndsWithTheSchedule(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			load.ThinkTime = &spatev1.ThinkTime{Mean: span(time.Hour)}
-			o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0), ready.Limits{}).Wait(t)
+			o := begin(
+				t,
+				enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 0, 0)), 0),
+				ready.Limits{},
+			).Wait(t)
 			if o.Totals.GetCounters().GetCompleted() != 2 || o.Totals.GetStopped() || o.Totals.GetNeverSent() != 0 {
 				t.Errorf("totals %v", o.Totals)
 			}
@@ -80,7 +84,11 @@ func TestCooldownIsSentAndNotMeasured(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := begin(t, enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0), ready.Limits{}).Wait(t)
+			o := begin(
+				t,
+				enginetest.AssignOf(enginetest.StageOf(load, enginetest.New(t, 2*ms, 0)), 0),
+				ready.Limits{},
+			).Wait(t)
 			c := o.Totals.GetCounters()
 			if c.GetCompleted() != 10 || c.GetUnmeasuredEnded() <= 3 || o.Totals.GetNeverSent() != 0 {
 				t.Errorf("totals %v", o.Totals)

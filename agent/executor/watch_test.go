@@ -57,7 +57,11 @@ func TestWatchSeesEachRequest(t *testing.T) {
 			all = append(all, &watchLog{t: t})
 			return all[len(all)-1]
 		}
-		s, err := ready.Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(load, server), 0), resourcesOf(ready.Limits{}))
+		s, err := ready.Prepare(
+			t.Context(),
+			enginetest.AssignOf(enginetest.StageOf(load, server), 0),
+			resourcesOf(ready.Limits{}),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

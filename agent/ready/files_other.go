@@ -7,5 +7,5 @@ import "math"
 // RaiseFileLimit does nothing on this system.
 func RaiseFileLimit() error { return nil }
 
-// CountFiles reports no limit: this system has none that counts here.
-func CountFiles() files { return files{limit: math.MaxInt} }
+// countFiles reports no limit: this system has none that counts here.
+func countFiles() files { return files{limit: math.MaxInt} }

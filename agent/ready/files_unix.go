@@ -27,8 +27,8 @@ func RaiseFileLimit() error {
 	return nil
 }
 
-// CountFiles reads the limit of open files, and the number of open files where the system lists them.
-func CountFiles() files {
+// countFiles reads the limit of open files, and the number of open files where the system lists them.
+func countFiles() files {
 	f := files{limit: math.MaxInt}
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < math.MaxInt {

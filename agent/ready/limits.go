@@ -99,7 +99,9 @@ func (l Limits) streams(f files) int {
 }
 
 // Advertised returns the number of streams to report to the coordinator. 0: not known.
-func (l Limits) Advertised(f files) uint32 {
+func (l Limits) Advertised() uint32 { return l.advertised(countFiles()) }
+
+func (l Limits) advertised(f files) uint32 {
 	if l.MaxStreams == 0 && f.limit == math.MaxInt {
 		return 0
 	}

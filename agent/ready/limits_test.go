@@ -63,7 +63,7 @@ func TestStreamsByFiles(t *testing.T) {
 		if got := l.streams(c.files); got != c.want {
 			t.Errorf("%+v of %+v: %d streams, not %d", l, c.files, got, c.want)
 		}
-		if got := l.Advertised(c.files); got != c.advertised {
+		if got := l.advertised(c.files); got != c.advertised {
 			t.Errorf("%+v of %+v: advertises %d, not %d", l, c.files, got, c.advertised)
 		}
 		if c.files.limit > 100 && (l.checkStreams(c.want, c.files) != nil || l.checkStreams(c.want+1, c.files) == nil) {

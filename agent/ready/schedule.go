@@ -24,7 +24,7 @@ func (s *Stage) scheduleClosed(l Limits) (err error) {
 	if s.Closed, err = schedule.NewClosed(s.Assigned.GetLoad(), s.Assigned.GetSeed(), s.Part); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
-	if err := l.checkStreams(s.Closed.Slots(), CountFiles()); err != nil {
+	if err := l.checkStreams(s.Closed.Slots(), countFiles()); err != nil {
 		return err
 	}
 	return l.checkPorts(s.Closed.Slots(), l.portsTowards(s.Target()))
@@ -36,7 +36,7 @@ func (s *Stage) scheduleOpen(l Limits) (err error) {
 			return fmt.Errorf("load: %w", err)
 		}
 	}
-	f := CountFiles()
+	f := countFiles()
 	s.MaxStreams = l.streams(f)
 	if most := l.portsTowards(s.Target()).connections(l.AgentsInProcess); most > 0 {
 		s.MaxStreams = min(s.MaxStreams, most)
@@ -93,7 +93,7 @@ func (s *Stage) reviseClosed(part schedule.Share) error {
 	if err != nil {
 		return err
 	}
-	f := CountFiles()
+	f := countFiles()
 	f.open = max(f.open-s.Closed.Slots(), 0) // connections of current slots count among those of the new number
 	if err := s.limits.checkStreams(next.Slots(), f); err != nil {
 		return err

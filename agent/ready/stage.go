@@ -135,6 +135,7 @@ func (s *Stage) Close() {
 	}
 }
 
+// Target returns the target of the stage.
 func (s *Stage) Target() *spatev1.Target { return s.Assigned.GetTarget() }
 
 // openRows opens the workload's dataset, if it has one.

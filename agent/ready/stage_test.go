@@ -53,8 +53,11 @@ func TestRequestsLongerThanTheModelTakes(t *testing.T) {
 	for most, fits := range map[int]bool{5: false, 6: true, 0: true} {
 		e := enginetest.New(t, 0, 0)
 		e.MaxModelTokens = most
-		s, err := Prepare(t.Context(), enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0),
-			resourcesOf(Limits{}))
+		s, err := Prepare(
+			t.Context(),
+			enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, e), 0),
+			resourcesOf(Limits{}),
+		)
 		switch {
 		case err == nil:
 			s.Close()

@@ -17,7 +17,10 @@ func TestRevisionWhilePreparing(t *testing.T) {
 	said := make(said, 4)
 	asked := &assignment{ref: a.GetRef(), responder: said, cancel: func() {}, helloSent: clock.Now()}
 	r.current = asked
-	r.Revise(&spatev1.Revise{Ref: enginetest.AtRevision(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}}, said)
+	r.Revise(
+		&spatev1.Revise{Ref: enginetest.AtRevision(a.GetRef(), 2), Stripe: &spatev1.Stripe{Weights: []uint32{1}}},
+		said,
+	)
 	s, err := ready.Prepare(t.Context(), a, r.resources)
 	r.prepared(asked, s, err)
 	if got := <-said; got != "applied" || s.Closed.Slots() != 4 || asked.ref.GetRevision() != 2 || len(said) != 0 {

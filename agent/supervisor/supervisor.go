@@ -1,5 +1,5 @@
-// Package supervisor holds the one assignment that an agent works on, whatever becomes of the connection: it prepares the
-// stage, arms its load, and ends the load with the coordinator's lease.
+// Package supervisor holds the one assignment that an agent works on, whatever becomes of the connection: it prepares
+// the stage, arms its load, and ends the load with the coordinator's lease.
 //
 // Locks are taken in this order, and no lock of a later line is held when one of an earlier line is taken:
 //
@@ -53,7 +53,8 @@ type Supervisor struct {
 	work     sync.WaitGroup // preparations and loads
 }
 
-// New returns a supervisor without an assignment. It logs to the logger of the resources. newWatch is for executor.Config.
+// New returns a supervisor without an assignment. It logs to the logger of the resources. newWatch is for
+// executor.Config.
 func New(resources *ready.Resources, o *outbox.Outbox, newWatch func() executor.Watch) *Supervisor {
 	return &Supervisor{resources: resources, outbox: o, logger: resources.Logger, newWatch: newWatch,
 		heartbeatNow: make(chan struct{}, 1)}

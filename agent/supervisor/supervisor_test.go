@@ -19,7 +19,10 @@ func TestFullOutboxEndsNothing(t *testing.T) {
 	r := supervisorOf(t, ready.Limits{}, 100)
 	said := make(said, 1)
 	e := enginetest.New(t, time.Millisecond, 0)
-	a := enginetest.AssignOf(enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(2500 * time.Millisecond)}, e), 0)
+	a := enginetest.AssignOf(
+		enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(2500 * time.Millisecond)}, e),
+		0,
+	)
 	r.Assign(a, said)
 	if got := <-said; got != "applied" {
 		t.Fatal(got)
