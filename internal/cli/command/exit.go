@@ -3,6 +3,8 @@
 package command
 
 import (
+	"github.com/spate-load/spate/internal/nearest"
+
 	"errors"
 	"fmt"
 
@@ -104,12 +106,36 @@ func Stopped(err error) bool { return ExitCode(err) == ExitStopped }
 // ErrPrinted goes with an exit code whose reason the command has already printed.
 var ErrPrinted = errors.New("see above")
 
-// Arguments wraps a check of positional arguments so that mistakes in them exit with the code for bad input.
+// Arguments wraps a check of positional arguments: its errors say how the command is used, suggest a similar subcommand
+// if the command has any, and exit with the code for bad input.
 func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return BadInputf("%w\nsee: %s --help", err, cmd.CommandPath())
+		err := check(cmd, args)
+		switch {
+		case err == nil:
+			return nil
+		case cmd.HasAvailableSubCommands() && len(args) > 0:
+			return BadInputf("unknown command %q%s\nsee: %s --help", args[0], nearCommand(cmd, args[0]), cmd.CommandPath())
 		}
-		return nil
+		return BadInputf("%w\nusage: %s\nsee: %s --help", err, cmd.UseLine(), cmd.CommandPath())
 	}
+}
+
+// nearCommand suggests a subcommand with a similar name, if there is one.
+func nearCommand(cmd *cobra.Command, name string) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return DidYouMean(nearest.To(name, names))
+}
+
+// DidYouMean ends an error about an unknown name with a suggestion. Empty: there is none.
+func DidYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return "; did you mean " + near + "?"
 }

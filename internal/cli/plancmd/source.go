@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/bounded"
+	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/nearest"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
 )
@@ -89,8 +91,8 @@ func planText(stdin io.Reader, path string) (data []byte, name string, err error
 		if shipped, openErr := plans.Open(path); openErr == nil {
 			return shipped, path, nil
 		}
-		return nil, "", fmt.Errorf("cannot read the plan: %w; plans that ship with Spate: %s", err,
-			strings.Join(plans.Shipped(), ", ")+NumberHint(path))
+		return nil, "", fmt.Errorf("cannot read the plan: %w; plans that ship with Spate: %s%s%s", err,
+			strings.Join(plans.Shipped(), ", "), command.DidYouMean(nearest.To(path, plans.Shipped())), NumberHint(path))
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the plan: %w", err)

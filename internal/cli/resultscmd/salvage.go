@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/spate-load/spate/aggregate/ledger"
@@ -16,12 +17,11 @@ import (
 // unreadable says why a run directory's files cannot be made, and what can be done.
 func unreadable(dir string, err error) error {
 	if errors.Is(err, ledger.ErrDamaged) {
-		return fmt.Errorf(
-			"%w\nno file was written; restore %s from a copy, or use what is intact: spate report --salvage %s",
-			err,
-			filepath.Join(dir, report.LedgerFile),
-			dir,
-		)
+		return fmt.Errorf("%w\nno file was written; restore %s from a copy, or use what is intact: "+
+			"spate report --salvage %s", err, filepath.Join(dir, report.LedgerFile), dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, report.LedgerFile)
 	}
 	return command.BadInputf("%s is not a run directory: %w", dir, err)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/simulatecmd"
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/plans"
 )
 
 // Main executes the command line and returns the exit code. build is the version that the build was given, or empty.
@@ -57,10 +59,10 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 		SilenceUsage:  true,
 		Version:       version,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
+			if len(args) > 0 && slices.Contains(plans.Shipped(), args[0]) {
+				return command.BadInputf("unknown command %q; to run the plan of this name: spate run %[1]s", args[0])
 			}
-			return nil
+			return command.Arguments(cobra.NoArgs)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {

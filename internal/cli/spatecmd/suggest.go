@@ -22,18 +22,6 @@ func newVersion(version string) *cobra.Command {
 	}
 }
 
-// unknownCommand returns an error that suggests a similar command.
-func unknownCommand(cmd *cobra.Command, name string) error {
-	var names []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return command.BadInputf("unknown command %q%s\nsee: %s --help", name, meantWords(nearest.To(name, names)),
-		cmd.CommandPath())
-}
-
 var unknownFlag = regexp.MustCompile(`^unknown flag: --(.+)$`)
 
 // flagError adds a similar flag to an error about an unknown one.
@@ -44,15 +32,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		name, _, _ := strings.Cut(part[1], "=")
 		if near := nearest.To(name, names); near != "" {
-			hint = meantWords("--" + near)
+			hint = command.DidYouMean("--" + near)
 		}
 	}
 	return command.BadInputf("%w%s\nsee: %s --help", err, hint, cmd.CommandPath())
-}
-
-func meantWords(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "; did you mean " + name + "?"
 }
