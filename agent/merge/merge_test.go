@@ -33,7 +33,7 @@ func drawWindow(t *rapid.T, window uint32) (observed, *spatev1.Snapshot) {
 	s := &spatev1.Snapshot{
 		Window: window, PeakInFlight: rapid.Uint32Range(0, 9).Draw(t, "peak"),
 		StartedItems: []uint64{uint64(window), 3},
-		Key: &spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: 1},
+		Key:          &spatev1.SnapshotKey{RunId: "run", Agent: "a", Incarnation: 1, Sequence: 1},
 	}
 	for e := range endpoints {
 		if !rapid.Bool().Draw(t, "endpoint has series") {

@@ -84,7 +84,7 @@ func (l *Ledger) take() []*pendingBatch {
 
 // commit writes a group of batches in one transaction and finishes each call of Append.
 func (l *Ledger) commit(group []*pendingBatch) {
-	err := l.update("snapshots", func(k *keeper) error { return putAll(k, group) })
+	err := l.update("snapshots", func(k *recordWriter) error { return putAll(k, group) })
 	for _, p := range group {
 		if err != nil {
 			p.err = fmt.Errorf("append %d snapshots: %w", len(p.entries), err)
@@ -94,10 +94,10 @@ func (l *Ledger) commit(group []*pendingBatch) {
 }
 
 // putAll stores a group of batches. It skips only the batches that contradict the ledger.
-func putAll(k *keeper, group []*pendingBatch) error {
-	shelf := shelfOf(k.tx)
+func putAll(k *recordWriter, group []*pendingBatch) error {
+	store := snapshotsOf(k.tx)
 	for _, p := range group {
-		conflict, err := p.put(k, shelf)
+		conflict, err := p.put(k, store)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func putAll(k *keeper, group []*pendingBatch) error {
 }
 
 // put stores the batch's new snapshots, or none of them if one contradicts the ledger.
-func (p *pendingBatch) put(k *keeper, b shelf) (conflict, err error) {
+func (p *pendingBatch) put(k *recordWriter, b snapshotStore) (conflict, err error) {
 	within := make(map[string][]byte, len(p.entries))
 	for i, e := range p.entries {
 		held := within[string(e.key)]
@@ -202,10 +202,10 @@ func (l *Ledger) Has(stage uint32, k *spatev1.SnapshotKey) (found bool, err erro
 // error. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
-	err := l.viewSnapshots(func(shelf shelf) error {
-		c := shelf.places.Cursor()
+	err := l.viewSnapshots(func(store snapshotStore) error {
+		c := store.places.Cursor()
 		for k, at := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, at = c.Next() {
-			v, err := shelf.at(k, at)
+			v, err := store.at(k, at)
 			if err != nil {
 				return err
 			}
@@ -226,11 +226,11 @@ func (l *Ledger) Snapshots(stage uint32, fn func(*spatev1.Snapshot) error) error
 }
 
 // viewSnapshots runs fn in a read transaction on the snapshots.
-func (l *Ledger) viewSnapshots(fn func(shelf) error) error {
+func (l *Ledger) viewSnapshots(fn func(snapshotStore) error) error {
 	if l.shallow {
 		return errors.New("the ledger was opened to look at its records only")
 	}
-	return l.view(func(tx *bbolt.Tx) error { return fn(shelfOf(tx)) })
+	return l.view(func(tx *bbolt.Tx) error { return fn(snapshotsOf(tx)) })
 }
 
 // KeyText returns the name of a snapshot for people.

@@ -16,8 +16,8 @@ import (
 // snapshot of each agent's process in memory: each process delivers its windows in order, so ByWindow only has to merge
 // the processes. fn may keep the snapshot and must not write to the ledger.
 func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error {
-	err := l.viewSnapshots(func(shelf shelf) error {
-		queue, err := readersOf(shelf, stage)
+	err := l.viewSnapshots(func(store snapshotStore) error {
+		queue, err := readersOf(store, stage)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (l *Ledger) ByWindow(stage uint32, fn func(*spatev1.Snapshot) error) error 
 }
 
 // readersOf returns a reader for each process that has snapshots of a stage.
-func readersOf(from shelf, stage uint32) (readers, error) {
+func readersOf(from snapshotStore, stage uint32) (readers, error) {
 	var queue readers
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
 	for c, at := from.places.Cursor(), prefix; ; {
@@ -51,7 +51,7 @@ func readersOf(from shelf, stage uint32) (readers, error) {
 			break
 		}
 		process := bytes.Clone(key[:len(key)-8])
-		r := &reader{shelf: from, cursor: from.places.Cursor(), process: process, at: process}
+		r := &reader{store: from, cursor: from.places.Cursor(), process: process, at: process}
 		if _, err := r.next(); err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func readersOf(from shelf, stage uint32) (readers, error) {
 
 // reader reads the snapshots of one process in order.
 type reader struct {
-	shelf    shelf
+	store    snapshotStore
 	cursor   *bbolt.Cursor
 	process  []byte // prefix of its keys
 	at       []byte // where to start; nil: the cursor is at the last snapshot read
@@ -84,7 +84,7 @@ func (r *reader) next() (more bool, err error) {
 	if !bytes.HasPrefix(key, r.process) {
 		return false, nil
 	}
-	value, err := r.shelf.at(key, place)
+	value, err := r.store.at(key, place)
 	if err != nil {
 		return false, err
 	}

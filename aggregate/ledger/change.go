@@ -42,7 +42,7 @@ func (l *Ledger) Put(c Change) error {
 }
 
 // write writes the change in a transaction.
-func (c Change) write(k *keeper) error {
+func (c Change) write(k *recordWriter) error {
 	if err := c.putMeta(k); err != nil {
 		return err
 	}
@@ -66,16 +66,16 @@ func (c Change) write(k *keeper) error {
 }
 
 // discard removes a stage's record and its snapshots.
-func discard(k *keeper, stage uint32) error {
+func discard(k *recordWriter, stage uint32) error {
 	prefix := binary.BigEndian.AppendUint32(nil, stage)
 	if err := k.remove(stagesBucket, prefix); err != nil {
 		return err
 	}
-	return shelfOf(k.tx).discard(k, prefix)
+	return snapshotsOf(k.tx).discard(k, prefix)
 }
 
 // putMeta writes the records of which a ledger has only one.
-func (c Change) putMeta(k *keeper) error {
+func (c Change) putMeta(k *recordWriter) error {
 	if c.Run != nil {
 		if err := k.putMessage(metaBucket, runKey, c.Run); err != nil {
 			return err

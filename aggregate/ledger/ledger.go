@@ -223,9 +223,9 @@ func initialise(tx *bbolt.Tx, first Change) error {
 	if err := tx.Bucket(metaBucket).Put(formatKey, formatName); err != nil {
 		return err
 	}
-	k := keeperOf(tx)
+	k := writerOf(tx)
 	for _, name := range recordBuckets() {
-		k.holdings[string(name)] = holding{}
+		k.holdings[string(name)] = bucketSum{}
 	}
 	if err := k.put(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, ledgerVersion)); err != nil {
 		return err
@@ -269,10 +269,10 @@ func (l *Ledger) Copy(w io.Writer) error {
 }
 
 // update runs fn in one durable write transaction. what names the content in errors.
-func (l *Ledger) update(what string, fn func(*keeper) error) error {
+func (l *Ledger) update(what string, fn func(*recordWriter) error) error {
 	err := guarded(func() error {
 		return l.db.Update(func(tx *bbolt.Tx) error {
-			k := keeperOf(tx)
+			k := writerOf(tx)
 			if err := fn(k); err != nil {
 				return err
 			}
@@ -286,7 +286,7 @@ func (l *Ledger) update(what string, fn func(*keeper) error) error {
 }
 
 // putMessage stores a message under a key.
-func (k *keeper) putMessage(bucket, key []byte, m proto.Message) error {
+func (k *recordWriter) putMessage(bucket, key []byte, m proto.Message) error {
 	content, err := deterministic.Marshal(m)
 	if err != nil {
 		return err

@@ -148,7 +148,7 @@ func wholeOrTold(t *testing.T, path, want string, forged bool) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	c, err := catalogueOf(file, true, func(s *spatev1.Snapshot) {
+	c, err := intactIn(file, true, func(s *spatev1.Snapshot) {
 		if s.GetKey().GetRunId() != "run-1" {
 			t.Errorf("a snapshot that was not written: %v", s)
 		}

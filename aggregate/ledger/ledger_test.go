@@ -147,9 +147,9 @@ func TestEqualSnapshotsInAnotherOrderOfFieldsAreNoContradiction(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = l.db.Update(func(tx *bbolt.Tx) error { // as another build may have written it
-		shelf := shelfOf(tx)
-		at, err := unsealed(snapshotBucket, snapshotKey(0, s.GetKey()), shelf.places.Get(snapshotKey(0, s.GetKey())))
-		k := keeperOf(tx)
+		store := snapshotsOf(tx)
+		at, err := unsealed(snapshotBucket, snapshotKey(0, s.GetKey()), store.places.Get(snapshotKey(0, s.GetKey())))
+		k := writerOf(tx)
 		return errors.Join(err, k.put(arrivalBucket, bytes.Clone(at), append(encoded, key...)), k.close())
 	})
 	if err != nil {
@@ -276,7 +276,7 @@ func TestFilesThatAreNoLedger(t *testing.T) {
 				sealed(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, 9)))
 		}), "newer Spate wrote it (layout 9"},
 		"of other definitions": {foreign(func(tx *bbolt.Tx) error {
-			k := keeperOf(tx)
+			k := writerOf(tx)
 			return errors.Join(k.put(metaBucket, definitionsKey,
 				binary.BigEndian.AppendUint32(nil, measure.Definitions+1)), k.close())
 		}), fmt.Sprintf("measured by definitions %d, and this program uses %d", measure.Definitions+1,

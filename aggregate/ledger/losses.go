@@ -13,8 +13,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// catalogue lists what is intact in a damaged ledger, so that the rest can be named as lost.
-type catalogue struct {
+// intactRecords lists what is intact in a damaged ledger, so that the rest can be named as lost.
+type intactRecords struct {
 	run      *spatev1.RunRecord // nil: lost
 	plan     string             // the plan's name; empty: lost, or the plan has none
 	lost     []string           // lost records, in words
@@ -30,13 +30,13 @@ type catalogue struct {
 // covered is the range of windows of a snapshot.
 type covered struct{ first, last uint32 }
 
-// catalogueOf walks a damaged ledger. Unless each is nil, catalogueOf calls it with each intact snapshot.
-func catalogueOf(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*catalogue, error) {
+// intactIn walks a damaged ledger. Unless each is nil, intactIn calls it with each intact snapshot.
+func intactIn(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*intactRecords, error) {
 	w, err := newWalk(f)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 	}
-	c := &catalogue{deep: deep, stages: map[uint32]*spatev1.StageRecord{}, names: map[string]uint64{},
+	c := &intactRecords{deep: deep, stages: map[uint32]*spatev1.StageRecord{}, names: map[string]uint64{},
 		arrivals: map[string]covered{}}
 	w.wanted = func(bucket string) bool { return deep || bucket != string(arrivalBucket) }
 	w.record = func(bucket string, key, record []byte) {
@@ -71,7 +71,7 @@ func catalogueOf(f *os.File, deep bool, each func(*spatev1.Snapshot)) (*catalogu
 
 // owns reports whether a snapshot on an orphan page, to which no other page points, belongs to the ledger. It does if
 // the ledger has its name with the same number of arrival. Interrupted writes leave orphan pages, too.
-func (c *catalogue) owns(key, content []byte) bool {
+func (c *intactRecords) owns(key, content []byte) bool {
 	s := &spatev1.Snapshot{}
 	if len(key) != 8 || proto.Unmarshal(content, s) != nil {
 		return false
@@ -82,8 +82,8 @@ func (c *catalogue) owns(key, content []byte) bool {
 	return known && !found && number == binary.BigEndian.Uint64(key)
 }
 
-// arrival adds a snapshot to the catalogue if it is intact.
-func (c *catalogue) arrival(content []byte, damage error, each func(*spatev1.Snapshot)) {
+// arrival adds a snapshot to the intact records if it is intact.
+func (c *intactRecords) arrival(content []byte, damage error, each func(*spatev1.Snapshot)) {
 	s := &spatev1.Snapshot{}
 	if damage != nil || proto.Unmarshal(content, s) != nil || s.GetKey().GetAgent() == "" {
 		return
@@ -99,8 +99,8 @@ func (c *catalogue) arrival(content []byte, damage error, each func(*spatev1.Sna
 	}
 }
 
-// stage adds the record of a stage to the catalogue.
-func (c *catalogue) stage(key, content []byte, damage error) {
+// stage adds the record of a stage to the intact records.
+func (c *intactRecords) stage(key, content []byte, damage error) {
 	rec := &spatev1.StageRecord{}
 	if damage == nil && proto.Unmarshal(content, rec) == nil {
 		c.stages[rec.GetStage().GetIndex()] = rec
@@ -111,8 +111,8 @@ func (c *catalogue) stage(key, content []byte, damage error) {
 	}
 }
 
-// meta adds a record of which a ledger has only one to the catalogue.
-func (c *catalogue) meta(key string, content []byte, damage error) {
+// meta adds a record of which a ledger has only one to the intact records.
+func (c *intactRecords) meta(key string, content []byte, damage error) {
 	if damage != nil {
 		if key == string(submissionKey) || key == string(checkpointKey) {
 			c.lost = append(c.lost, "the run's "+key)
@@ -135,7 +135,7 @@ func (c *catalogue) meta(key string, content []byte, damage error) {
 
 // damageOf returns a DamageError that names what a damaged ledger has lost. wrong is what is wrong with the file.
 func damageOf(f *os.File, deep bool, wrong []string) error {
-	c, err := catalogueOf(f, deep, nil)
+	c, err := intactIn(f, deep, nil)
 	if err != nil {
 		return err
 	}
@@ -143,13 +143,13 @@ func damageOf(f *os.File, deep bool, wrong []string) error {
 }
 
 // id returns the run's ID from the run's record or the snapshots, or "" if it is not known.
-func (c *catalogue) id() string { return cmp.Or(c.run.GetRunId(), c.runID) }
+func (c *intactRecords) id() string { return cmp.Or(c.run.GetRunId(), c.runID) }
 
 // mostLosses is the largest number of losses that are named.
 const mostLosses = 16
 
 // losses returns what is lost, in words: records, then snapshots by stage, agent and windows.
-func (c *catalogue) losses() []string {
+func (c *intactRecords) losses() []string {
 	out := slices.Clone(c.lost)
 	if c.run == nil {
 		out = append(out, "the run's record: its plan and how it ended")
@@ -170,7 +170,7 @@ func (c *catalogue) losses() []string {
 }
 
 // missingStages returns the stages that have snapshots but no record.
-func (c *catalogue) missingStages() []uint32 {
+func (c *intactRecords) missingStages() []uint32 {
 	missing := map[uint32]bool{}
 	for name := range c.arrivals {
 		if stage := binary.BigEndian.Uint32([]byte(name)); c.stages[stage] == nil {
@@ -181,7 +181,7 @@ func (c *catalogue) missingStages() []uint32 {
 }
 
 // snapshotsLost returns the lost snapshots, in words.
-func (c *catalogue) snapshotsLost() (out []string) {
+func (c *intactRecords) snapshotsLost() (out []string) {
 	all := maps.Clone(c.names)
 	for name := range c.arrivals {
 		all[name] = 0
@@ -200,7 +200,7 @@ func (c *catalogue) snapshotsLost() (out []string) {
 
 // processLost returns the lost snapshots of a process, in words: consecutive snapshots together. names are the names of
 // all known snapshots of the process, sorted.
-func (c *catalogue) processLost(names []string) (out []string) {
+func (c *intactRecords) processLost(names []string) (out []string) {
 	before, from := -1, uint64(0) // last window and sequence of the intact snapshot before
 	for i, name := range names {
 		stage, k, _ := nameOf([]byte(name))

@@ -46,7 +46,7 @@ func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err
 		}
 		batch = batch[:0]
 	}
-	c, walked := catalogueOf(f, true, func(s *spatev1.Snapshot) {
+	c, walked := intactIn(f, true, func(s *spatev1.Snapshot) {
 		if batch = append(batch, s); len(batch) == salvageBatch {
 			write()
 		}
@@ -64,7 +64,7 @@ func salvageTo(f *os.File, to string, damage *DamageError, planYAML []byte) (err
 
 // standIn returns the run's record with the damage added. If the record itself is lost, standIn makes one from the
 // snapshots and planYAML.
-func (c *catalogue) standIn(damage *DamageError, planYAML []byte) *spatev1.RunRecord {
+func (c *intactRecords) standIn(damage *DamageError, planYAML []byte) *spatev1.RunRecord {
 	run := c.run
 	if run == nil {
 		run = &spatev1.RunRecord{RunId: c.id(), PlanYaml: planYAML}

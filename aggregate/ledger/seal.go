@@ -52,45 +52,45 @@ func unsealed(bucket, key, record []byte) ([]byte, error) {
 	return content, nil
 }
 
-// holding is the inventory's entry for a bucket: the number of its records, and the sum of their checksums.
-type holding struct{ records, sum uint64 }
+// bucketSum is the inventory's entry for a bucket: the number of its records, and the sum of their checksums.
+type bucketSum struct{ records, sum uint64 }
 
-// with returns the holding with one more record.
-func (h holding) with(record []byte) holding {
-	return holding{h.records + 1, h.sum + uint64(sealOf(record))}
+// with returns the sum with one more record.
+func (h bucketSum) with(record []byte) bucketSum {
+	return bucketSum{h.records + 1, h.sum + uint64(sealOf(record))}
 }
 
-// without returns the holding with one record less.
-func (h holding) without(record []byte) holding {
-	return holding{h.records - 1, h.sum - uint64(sealOf(record))}
+// without returns the sum with one record less.
+func (h bucketSum) without(record []byte) bucketSum {
+	return bucketSum{h.records - 1, h.sum - uint64(sealOf(record))}
 }
 
-// encode returns the holding as stored in the inventory.
-func (h holding) encode() []byte {
+// encode returns the sum as stored in the inventory.
+func (h bucketSum) encode() []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, h.records), h.sum)
 }
 
 // holdingOf decodes an entry of the inventory.
-func holdingOf(bucket, record []byte) (holding, error) {
+func holdingOf(bucket, record []byte) (bucketSum, error) {
 	content, err := unsealed(inventoryBucket, bucket, record)
 	if err != nil || len(content) != 16 {
-		return holding{}, errSeal
+		return bucketSum{}, errSeal
 	}
-	return holding{binary.BigEndian.Uint64(content), binary.BigEndian.Uint64(content[8:])}, nil
+	return bucketSum{binary.BigEndian.Uint64(content), binary.BigEndian.Uint64(content[8:])}, nil
 }
 
-// keeper writes the records of one transaction and updates the inventory.
-type keeper struct {
+// recordWriter writes the records of one transaction and updates the inventory.
+type recordWriter struct {
 	tx       *bbolt.Tx
-	holdings map[string]holding // of the changed buckets
+	holdings map[string]bucketSum // of the changed buckets
 }
 
-// keeperOf returns a keeper for a transaction. The caller must call close before the transaction ends.
-func keeperOf(tx *bbolt.Tx) *keeper { return &keeper{tx, map[string]holding{}} }
+// writerOf returns a writer for a transaction. The caller must call close before the transaction ends.
+func writerOf(tx *bbolt.Tx) *recordWriter { return &recordWriter{tx, map[string]bucketSum{}} }
 
 // put stores a record. It may reuse content's memory.
-func (k *keeper) put(bucket, key, content []byte) error {
-	h, err := k.holding(bucket)
+func (k *recordWriter) put(bucket, key, content []byte) error {
+	h, err := k.sumOf(bucket)
 	if err != nil {
 		return err
 	}
@@ -104,13 +104,13 @@ func (k *keeper) put(bucket, key, content []byte) error {
 }
 
 // remove deletes a record, if it exists.
-func (k *keeper) remove(bucket, key []byte) error {
+func (k *recordWriter) remove(bucket, key []byte) error {
 	in := k.tx.Bucket(bucket)
 	old := in.Get(key)
 	if len(old) < sealSize {
 		return in.Delete(key)
 	}
-	h, err := k.holding(bucket)
+	h, err := k.sumOf(bucket)
 	if err != nil {
 		return err
 	}
@@ -118,20 +118,20 @@ func (k *keeper) remove(bucket, key []byte) error {
 	return in.Delete(key)
 }
 
-// holding returns the current holding of a bucket.
-func (k *keeper) holding(bucket []byte) (holding, error) {
+// sumOf returns the current sum of a bucket.
+func (k *recordWriter) sumOf(bucket []byte) (bucketSum, error) {
 	if h, ok := k.holdings[string(bucket)]; ok {
 		return h, nil
 	}
 	record := k.tx.Bucket(inventoryBucket).Get(bucket)
 	if record == nil {
-		return holding{}, nil
+		return bucketSum{}, nil
 	}
 	return holdingOf(bucket, record)
 }
 
 // close writes the inventory's changed entries.
-func (k *keeper) close() error {
+func (k *recordWriter) close() error {
 	in := k.tx.Bucket(inventoryBucket)
 	for bucket, h := range k.holdings {
 		if err := in.Put([]byte(bucket), sealed(inventoryBucket, []byte(bucket), h.encode())); err != nil {

@@ -11,13 +11,13 @@ import (
 
 // finding is what a walk over a ledger found.
 type finding struct {
-	found   map[string]holding // by bucket: the records with a right checksum
-	broken  map[string]int     // by bucket: how many records have a wrong checksum
-	noted   map[string]holding // by bucket: the entry of the inventory
-	last    uint64             // highest number of arrival
-	format  bool               // it has the format name of a ledger
-	version error              // not nil: its layout has another version
-	meaning error              // not nil: its numbers have other definitions
+	found   map[string]bucketSum // by bucket: the records with a right checksum
+	broken  map[string]int       // by bucket: how many records have a wrong checksum
+	noted   map[string]bucketSum // by bucket: the entry of the inventory
+	last    uint64               // highest number of arrival
+	format  bool                 // it has the format name of a ledger
+	version error                // not nil: its layout has another version
+	meaning error                // not nil: its numbers have other definitions
 }
 
 // verify reads a ledger and returns ErrForeign, a DamageError with what is lost, or nil if the ledger is intact: then
@@ -33,7 +33,7 @@ func verify(path string, deep bool) error {
 		return fmt.Errorf("%w: %w", ErrForeign, err)
 	}
 	w.wanted = func(bucket string) bool { return deep || bucket != string(arrivalBucket) }
-	r := &finding{found: map[string]holding{}, broken: map[string]int{}, noted: map[string]holding{}}
+	r := &finding{found: map[string]bucketSum{}, broken: map[string]int{}, noted: map[string]bucketSum{}}
 	w.record = r.take
 	w.all()
 	switch wrong := r.wrong(w); {

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/spate-load/spate/aggregate/internal/fixture"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // merged merges snapshots, which must all pass the check.

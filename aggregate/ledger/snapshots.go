@@ -7,24 +7,24 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// shelf is where the ledger stores snapshots: all of them in the order of arrival, and by name the place of each. To
-// add a snapshot, the store rewrites the whole page. If snapshots were stored by name, each of a thousand agents would
-// rewrite a page of its old snapshots every second. In the order of arrival, new snapshots share pages of their own,
-// and only their places, which are small, are scattered.
-type shelf struct {
+// snapshotStore is where the ledger stores snapshots: all of them in the order of arrival, and by name the place of
+// each. To add a snapshot, the store rewrites the whole page. If snapshots were stored by name, each of a thousand
+// agents would rewrite a page of its old snapshots every second. In the order of arrival, new snapshots share pages of
+// their own, and only their places, which are small, are scattered.
+type snapshotStore struct {
 	places  *bbolt.Bucket // numbers of arrival, by name
 	arrived *bbolt.Bucket // encoded snapshots, by number of arrival
 }
 
-// shelfOf returns the shelf of a transaction.
-func shelfOf(tx *bbolt.Tx) shelf {
-	s := shelf{tx.Bucket(snapshotBucket), tx.Bucket(arrivalBucket)}
+// snapshotsOf returns the store of a transaction.
+func snapshotsOf(tx *bbolt.Tx) snapshotStore {
+	s := snapshotStore{tx.Bucket(snapshotBucket), tx.Bucket(arrivalBucket)}
 	s.arrived.FillPercent = 1 // keys only grow, so nothing is inserted in between
 	return s
 }
 
 // get returns an encoded snapshot, or nil if there is none.
-func (s shelf) get(name []byte) ([]byte, error) {
+func (s snapshotStore) get(name []byte) ([]byte, error) {
 	place := s.places.Get(name)
 	if place == nil {
 		return nil, nil
@@ -33,7 +33,7 @@ func (s shelf) get(name []byte) ([]byte, error) {
 }
 
 // at returns the encoded snapshot at a place.
-func (s shelf) at(name, place []byte) ([]byte, error) {
+func (s snapshotStore) at(name, place []byte) ([]byte, error) {
 	number, err := unsealed(snapshotBucket, name, place)
 	if err != nil {
 		return nil, &DamageError{Lost: []string{nameText(name) + ": the place of it is damaged"}}
@@ -45,8 +45,8 @@ func (s shelf) at(name, place []byte) ([]byte, error) {
 	return content, nil
 }
 
-// put stores an encoded snapshot that the shelf does not have yet. It may reuse value's memory.
-func (s shelf) put(k *keeper, name, value []byte) error {
+// put stores an encoded snapshot that the store does not have yet. It may reuse value's memory.
+func (s snapshotStore) put(k *recordWriter, name, value []byte) error {
 	number, err := s.arrived.NextSequence()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s shelf) put(k *keeper, name, value []byte) error {
 }
 
 // discard removes the snapshots whose names start with a prefix.
-func (s shelf) discard(k *keeper, prefix []byte) error {
+func (s snapshotStore) discard(k *recordWriter, prefix []byte) error {
 	var names [][]byte // a cursor must not delete while it walks
 	c := s.places.Cursor()
 	for name, _ := c.Seek(prefix); bytes.HasPrefix(name, prefix); name, _ = c.Next() {
