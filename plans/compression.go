@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // compression is the factor by which time passes faster in a simulation. Its methods make every change that a
@@ -25,10 +26,8 @@ func (k compression) target(t *spatev1.Target) {
 }
 
 func (k compression) workload(w *spatev1.Workload) {
-	for _, play := range []*spatev1.SessionPlay{w.GetSharegpt().GetSessions(), w.GetJsonl().GetSessions(),
-		w.GetSessions().GetPlay()} {
-		k.thinkTime(play.GetThinkTime())
-	}
+	play, _ := content.Play(w)
+	k.thinkTime(play.GetThinkTime())
 }
 
 func (k compression) load(l *spatev1.LoadPoint) {

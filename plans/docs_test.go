@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/spate-load/spate/plans/content"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // around holds what the examples of docs/plan.md leave out.

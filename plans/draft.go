@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/workload/dataset"
 )
 
 // Draft is what a person has to say for a first plan. Zero values take defaults. The plan then shows the defaults, with
@@ -72,7 +73,7 @@ func kindNames(kinds []draftKind) (names, help []string) {
 
 // DraftNeedsFile reports whether a kind of workload takes its requests from a file.
 func DraftNeedsFile(workload string) bool {
-	return slices.Contains([]string{"sharegpt", "jsonl", "sonnet", "mooncake", "burstgpt", "azure"}, workload)
+	return slices.ContainsFunc(dataset.Sources(), func(s dataset.Source) bool { return s.Name == workload })
 }
 
 // YAML returns the plan as a person would write it, with comments. It returns an error if the kind of workload or load
@@ -194,13 +195,7 @@ func (d Draft) slo(w *writer) {
 
 // draftWorkloads returns the kinds of workloads.
 func draftWorkloads() []draftKind {
-	file := func(field, note string) func(*writer, Draft) {
-		return func(w *writer, d Draft) {
-			w.line(1, "- %s:", field)
-			w.noted(3, "path: "+scalar(d.File), note)
-		}
-	}
-	return []draftKind{
+	kinds := []draftKind{
 		{name: "random", help: "random tokens of exact length", write: func(w *writer, d Draft) {
 			w.noted(1, fmt.Sprintf("- random: {isl: %d, osl: %d}", d.ISL, d.OSL),
 				"Tokens in and out. For lengths that differ, in place of isl:")
@@ -214,22 +209,19 @@ func draftWorkloads() []draftKind {
 			w.noted(3, "play:", "Time between an answer and the next turn.")
 			w.line(4, "think_time: {mean: 2s, distribution: exponential}")
 		}},
-		{name: "sharegpt", help: "conversations of a ShareGPT JSON file",
-			write: file("sharegpt", "ShareGPT JSON, plain or compressed.")},
-		{name: "jsonl", help: "prompts, messages or token ids of a JSONL file",
-			write: file("jsonl", `Lines such as {"prompt": "...", "osl": 100}.`)},
-		{name: "sonnet", help: "lines of a text file, as vLLM's sonnet dataset", write: func(w *writer, d Draft) {
-			file("sonnet", "Any text.")(w, d)
-			w.line(3, "isl: %d", d.ISL)
-			w.line(3, "osl: %d", d.OSL)
-			w.noted(3, fmt.Sprintf("prefix: %d", min(50, d.ISL)), "Tokens that all prompts begin with.")
-		}},
-		{name: "mooncake", help: "a trace in Mooncake's form, with its common prefixes",
-			write: file("mooncake", "Lines with timestamp, input_length, output_length, hash_ids.")},
-		{name: "burstgpt", help: "a trace in BurstGPT's form", write: file("burstgpt", "CSV of BurstGPT.")},
-		{name: "azure", help: "a trace in the form of the Azure LLM inference traces",
-			write: file("azure", "CSV with TIMESTAMP, ContextTokens, GeneratedTokens.")},
 	}
+	for _, source := range dataset.Sources() {
+		kinds = append(kinds, draftKind{name: source.Name, help: source.Help, write: func(w *writer, d Draft) {
+			w.line(1, "- %s:", source.Name)
+			w.noted(3, "path: "+scalar(d.File), source.Example)
+			if source.Name == "sonnet" {
+				w.line(3, "isl: %d", d.ISL)
+				w.line(3, "osl: %d", d.OSL)
+				w.noted(3, fmt.Sprintf("prefix: %d", min(50, d.ISL)), "Tokens that all prompts begin with.")
+			}
+		}})
+	}
+	return kinds
 }
 
 // draftLoads returns the kinds of loads.

@@ -8,12 +8,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/plans/content"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Resources are what a plan refers to and others have prepared.
@@ -190,7 +190,7 @@ func (e *expansion) workloads(
 		w = defaults.Workload(w)
 		e.compression().workload(w)
 		dataset := e.resources.Datasets[w.GetName()]
-		if dataset == nil && !e.outline && content.File(w) != "" {
+		if dataset == nil && !e.outline && content.Path(w) != "" {
 			e.missing(fmt.Sprintf("workloads[%d].%s.path", i, content.Kind(w)),
 				"the file of workload %q was not read: run the plan with `spate run`", w.GetName())
 		}

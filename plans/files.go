@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spate-load/spate/plans/content"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // File is a file that a plan names. The command that runs the plan reads it.
@@ -32,7 +32,7 @@ func (p *Plan) Files() []File {
 		}
 	}
 	for i, w := range p.msg.GetWorkloads() {
-		if path := content.File(w); path != "" {
+		if path := content.Path(w); path != "" {
 			field := fmt.Sprintf("workloads[%d].%s.path", i, content.Kind(w))
 			files = append(files, File{Field: field, Path: p.beside(path), Workload: defaults.Workload(w)})
 		}

@@ -6,11 +6,11 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/plans/content"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/endpoint"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Mistake is one thing that is wrong with a plan, with its position.

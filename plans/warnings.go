@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // light is the largest load of observers, as a part of a stage's load, that causes no warning.
@@ -50,7 +51,7 @@ func (p *Plan) knownRows(stages []*spatev1.Stage) Mistakes {
 	var names []string
 	for _, s := range stages {
 		w := s.GetWorkload()
-		own := w.GetSharegpt() != nil || w.GetJsonl() != nil
+		own := content.File(w) != nil
 		if s.GetObservers() != nil && own && w.GetCacheBusting() != "request" && !slices.Contains(names, w.GetName()) {
 			names = append(names, w.GetName())
 		}

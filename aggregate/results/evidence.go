@@ -6,9 +6,9 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans/content"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // TrustToDate judges what was measured in a stage so far. It leaves out checks that need the end of the stage.
@@ -86,13 +86,8 @@ func steadyConcurrency(stage *spatev1.Stage) *uint64 {
 
 // thinks reports whether a workload's sessions pause between their turns.
 func thinks(w *spatev1.Workload) bool {
-	for _, play := range []*spatev1.SessionPlay{w.GetSessions().GetPlay(), w.GetSharegpt().GetSessions(),
-		w.GetJsonl().GetSessions()} {
-		if play.GetThinkTime() != nil {
-			return true
-		}
-	}
-	return false
+	play, _ := content.Play(w)
+	return play.GetThinkTime() != nil
 }
 
 // evidenceOf returns the evidence that is already known while a stage is in progress.

@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/rules"
 	"github.com/spate-load/spate/coordinator/series"
-	"github.com/spate-load/spate/plans/content"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // View returns what the machine needs to check the rules of the stage in progress. It returns false if the stage has no

@@ -5,8 +5,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/spate-load/spate/plans/content"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // Defaults of a workload.
@@ -32,19 +32,18 @@ func Workload(w *spatev1.Workload) *spatev1.Workload {
 	w = proto.CloneOf(w)
 	w.Name = content.Name(w)
 	w.CacheBusting = cmp.Or(w.CacheBusting, busting)
-	switch content := w.GetContent().(type) {
-	case *spatev1.Workload_Random:
-		fillRandom(content.Random)
-	case *spatev1.Workload_Sharegpt:
-		fillFile(content.Sharegpt)
-	case *spatev1.Workload_Jsonl:
-		fillFile(content.Jsonl)
-		content.Jsonl.Osl = cmp.Or(content.Jsonl.Osl, jsonlOSL)
-	case *spatev1.Workload_Sessions:
-		fillSessions(content.Sessions)
+	switch _, of := content.Of(w); of := of.(type) {
+	case *spatev1.RandomContent:
+		fillRandom(of)
+	case *spatev1.FileContent:
+		fillFile(of)
+	case *spatev1.TraceContent:
+		of.MaxSkipped = orShare(of.MaxSkipped)
+	case *spatev1.SessionContent:
+		fillSessions(of)
 	}
-	if t := content.Trace(w); t != nil {
-		t.MaxSkipped = orShare(t.MaxSkipped)
+	if j := w.GetJsonl(); j != nil {
+		j.Osl = cmp.Or(j.Osl, jsonlOSL)
 	}
 	if m := w.GetMooncake(); m != nil {
 		m.BlockTokens = cmp.Or(m.BlockTokens, blockTokens)

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/plans/content"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // plan checks what rules of single fields cannot express.
@@ -78,7 +78,7 @@ func (c *checker) goals(p *spatev1.Plan) {
 func (c *checker) cells(path string, l *spatev1.Load, workloads []*spatev1.Workload) {
 	if l.GetReplay() != nil {
 		c.unfit(path+".replay", l, workloads, func(w *spatev1.Workload) bool { return content.Trace(w) == nil },
-			"has no times to replay: use only workloads from traces (mooncake, burstgpt, azure)")
+			"has no times to replay: use only workloads from traces ("+strings.Join(content.Traces(), ", ")+")")
 	}
 	for _, field := range c.Given(path, "requests", "requests_per_concurrency") {
 		c.unfit(path+"."+field, l, workloads, content.PlaysSessions, "has sessions: give sessions or duration")

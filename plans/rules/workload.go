@@ -7,20 +7,20 @@ import (
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 func (c *checker) workload(path string, w *spatev1.Workload) {
-	switch content := w.GetContent().(type) {
+	switch of := w.GetContent().(type) {
 	case *spatev1.Workload_Random:
-		c.random(path+".random", content.Random)
+		c.random(path+".random", of.Random)
 	case *spatev1.Workload_Sonnet:
-		c.sonnet(path+".sonnet", content.Sonnet)
+		c.sonnet(path+".sonnet", of.Sonnet)
 	case *spatev1.Workload_Sessions:
-		c.sessions(path+".sessions", content.Sessions)
-	case *spatev1.Workload_Burstgpt:
-		c.traceBlocks(path + ".burstgpt")
-	case *spatev1.Workload_Azure:
-		c.traceBlocks(path + ".azure")
+		c.sessions(path+".sessions", of.Sessions)
+	}
+	if w.GetMooncake() == nil && content.Trace(w) != nil {
+		c.traceBlocks(path + "." + content.Kind(w))
 	}
 	c.cacheBusting(path, w)
 }

@@ -1,21 +1,49 @@
-// Package content says what a workload takes its content from, by the type of the content's message, so that a new file
-// form of a known type (a trace, or rows of prompts) needs nothing here. Package workload/dataset has the forms.
+// Package content says what a workload's content is: its kind, its name, its file, and whether it is a trace or plays
+// sessions. It goes by the type of the content's message, so that a new source of a known type (a trace, or rows of
+// prompts) needs nothing here. Package workload/dataset has the sources.
 package content
 
 import (
+	"fmt"
+
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // Of returns the field number and the message of a workload's content. 0 and nil: the workload has none.
 func Of(w *spatev1.Workload) (uint32, proto.Message) {
-	m := w.ProtoReflect()
-	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("content"))
+	field := fieldOf(w)
 	if field == nil {
 		return 0, nil
 	}
-	return uint32(field.Number()), m.Get(field).Message().Interface()
+	return uint32(field.Number()), w.ProtoReflect().Get(field).Message().Interface()
+}
+
+// fieldOf returns the field that holds a workload's content, or nil.
+func fieldOf(w *spatev1.Workload) protoreflect.FieldDescriptor {
+	m := w.ProtoReflect()
+	return m.WhichOneof(m.Descriptor().Oneofs().ByName("content"))
+}
+
+// Name returns the name of a workload, or its default name. It returns "" if the workload has no content either.
+func Name(w *spatev1.Workload) string {
+	if w.GetName() != "" {
+		return w.GetName()
+	}
+	if r := w.GetRandom(); r.GetIsl() > 0 && r.GetOsl() > 0 && r.GetRangeRatio() == 0 {
+		return fmt.Sprintf("%d:%d", r.GetIsl(), r.GetOsl())
+	}
+	return Kind(w)
+}
+
+// Kind returns the name of the field that holds a workload's content, or "" if there is none.
+func Kind(w *spatev1.Workload) string {
+	if field := fieldOf(w); field != nil {
+		return field.TextName()
+	}
+	return ""
 }
 
 // Trace returns the trace that a workload takes its lengths and times from. Nil: the workload has no trace.
@@ -48,4 +76,23 @@ func Play(w *spatev1.Workload) (play *spatev1.SessionPlay, sessions bool) {
 	}
 	play = File(w).GetSessions()
 	return play, play != nil
+}
+
+// PlaysSessions reports whether each arrival of a workload starts a session, whose turns are sent one after another.
+func PlaysSessions(w *spatev1.Workload) bool {
+	_, sessions := Play(w)
+	return sessions
+}
+
+// Traces returns the kinds of content that are traces.
+func Traces() []string {
+	fields := (*spatev1.Workload)(nil).ProtoReflect().Descriptor().Oneofs().ByName("content").Fields()
+	trace := (*spatev1.TraceContent)(nil).ProtoReflect().Descriptor().FullName()
+	var names []string
+	for i := range fields.Len() {
+		if field := fields.Get(i); field.Message().FullName() == trace {
+			names = append(names, field.TextName())
+		}
+	}
+	return names
 }

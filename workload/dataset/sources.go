@@ -17,9 +17,6 @@ type Source struct {
 	Name string
 	// Help says in a few words what such a file has, and Example describes its text in a sentence.
 	Help, Example string
-	// Blocks reports whether rows of a trace have hash ids of the prompt's blocks.
-	Blocks bool
-
 	// build makes the builder read the workload's file.
 	build func(b *builder, w *spatev1.Workload, o Options)
 }

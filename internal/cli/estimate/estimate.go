@@ -171,7 +171,7 @@ func StageWords(plan *plans.Plan) string { return Of(plan.Outline()).StageWords(
 func ArrivalNoun(stages []*spatev1.Stage) string {
 	sessions := 0
 	for _, s := range stages {
-		if _, play := content.Play(s.GetWorkload()); play {
+		if content.PlaysSessions(s.GetWorkload()) {
 			sessions++
 		}
 	}
