@@ -19,7 +19,7 @@ func TestErrorMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newRawServer(t, respondOnce("HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n\r\n"+
-		string(m.Bytes())))
+		m.String()))
 	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, API: "bedrock", Model: "m"}))
 	if o.Err == nil || o.Err.Message != "InternalError: it broke" {
 		t.Errorf("%v", o.Err)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/url"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 )
 
 // frameServer answers each request with n token frames, one write each. It uses TLS if secure is not nil.
@@ -52,7 +54,7 @@ func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 	if secure != nil {
 		s.URL = strings.Replace(s.URL, "http:", "https:", 1)
 	}
-	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour,
+	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour, MaxOutput: measure.MaxFrames,
 		Connection: Connection{CA: authorities}})
 	o := Observation{Frames: make([]Frame, 0, n), Lags: make([]int64, 0, n)}
 	r := Request{Body: body(c)}
@@ -118,6 +120,7 @@ func BenchmarkFrame(b *testing.B) {
 	o := Observation{Frames: make([]Frame, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
 	x := new(exchange)
 	x.reset(c, &o)
+	x.room = room{frames: math.MaxInt, bytes: math.MaxInt64, free: math.MaxInt}
 	body := &http1Body{follower: x}
 	body.framing.reset(true, -1)
 	frame := []byte(chunk(tokenFrame("hello")))

@@ -169,6 +169,7 @@ func isHex(b byte) bool {
 	return IsDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'f'
 }
 
+// IsDigit reports whether a byte is a decimal digit.
 func IsDigit(b byte) bool { return '0' <= b && b <= '9' }
 
 // Skip consumes a value of any kind, at this nesting depth, and returns its text.

@@ -124,6 +124,7 @@ func Count(value []byte) (n uint64, given bool) {
 	return n, true
 }
 
+// ErrNotObject means that a JSON text is not an object.
 var ErrNotObject = errors.New("not a JSON object")
 
 // Filled reports whether a value is a string, array or object that is not empty.

@@ -21,6 +21,11 @@ import (
 //
 // Its file descriptor is not registered with Go's runtime, which would wake a goroutine for every frame; a sweeper
 // polls it. Received bytes are either returned by Read, as by any connection, or pushed to a consumer by the sweeper.
+//
+// The consumer is called with mu locked: that is why it is not called any more once Push has returned, when its memory
+// may belong to another request. So the order of locks is mu first, then those that the consumer takes, and code that
+// holds one of the latter must not use the socket. A consumer that is slow delays the other sockets of its sweeper, and
+// Push of its own socket; maxPushReads bounds how much it gets in one turn.
 type Socket struct {
 	mu       sync.Mutex
 	fd       int      // -1: closed
