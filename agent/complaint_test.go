@@ -116,9 +116,9 @@ func TestConnectErrors(t *testing.T) {
 		"web server":            {web.Listener.Addr().String(), plain, "not a Spate coordinator"},
 		"web server, TLS asked": {web.Listener.Addr().String(), dial(agent), "does not speak TLS"},
 		"other gRPC server":     {served(t, plain, false), plain, "not a Spate coordinator of this version"},
-		"wants TLS":             {served(t, server(coordinator), true), plain, "one that wants TLS"},
+		"wants TLS":             {served(t, server(coordinator), true), plain, "or requires TLS"},
 		"plain, TLS asked":      {served(t, plain, true), dial(agent), "TLS"},
-		"other authority":       {served(t, server(foreign), true), dial(agent), "certificate is of another authority"},
+		"other authority":       {served(t, server(foreign), true), dial(agent), "certificate is from another authority"},
 		"agent's own is foreign": {
 			served(t, server(coordinator), true),
 			credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}),

@@ -232,7 +232,8 @@ func (s *session) handle(m *spatev1.ConnectResponse) {
 	case *spatev1.ConnectResponse_Arm:
 		s.arm(m.Arm)
 	case *spatev1.ConnectResponse_Stop:
-		s.agent.config.Logger.Info("stopping", "assignment", supervisor.Describe(m.Stop.GetRef()), "reason", m.Stop.GetReason())
+		s.agent.config.Logger.Info("stopping", "assignment", supervisor.Describe(m.Stop.GetRef()),
+			"reason", m.Stop.GetReason())
 		s.agent.supervisor.Stop(m.Stop)
 	case *spatev1.ConnectResponse_Measure:
 		s.agent.supervisor.Measure(m.Measure)

@@ -42,9 +42,8 @@ func (s *Stage) watchServers(ctx context.Context, a *spatev1.Assign, res *Resour
 	metrics := s.Target().GetServerMetrics()
 	s.Servers = scrape.New(scrape.Config{
 		Sources: sources, Optional: !servermetrics.Asked(s.Target()), Names: metrics.GetNames(),
-		Account: servermetrics.Account(
-			s.Target(),
-		), Model: s.Target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
+		Account: servermetrics.Account(s.Target()), Model: s.Target().GetModel(),
+		TLS: trust, Proxy: proxy, Pins: s.pins,
 		OnFailure: failureLogger(res.Logger),
 		Secret:    s.Client.HoldsSecret,
 	})
