@@ -47,7 +47,7 @@ func queueOfRuns(t *testing.T, c *cluster) {
 
 	said := c.detach(t, plan("second", 1))
 	id := regexp.MustCompile(`second-\S+`).FindString(said)
-	if !strings.Contains(said, "The run waits: 1 run comes before it.") ||
+	if !strings.Contains(said, "The run waits for 1 run.") ||
 		!strings.Contains(said, "spate follow "+id+" --coordinator "+c.address) {
 		t.Errorf("submitted, it said\n%s", said)
 	}

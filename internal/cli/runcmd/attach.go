@@ -131,7 +131,7 @@ func stop(
 }
 
 func (f *attachFlags) add(cmd *cobra.Command) {
-	f.Flags.Add(cmd.Flags())
+	f.Add(cmd.Flags())
 	f.results.add(cmd.Flags())
 	f.results.failOn.add(cmd.Flags())
 	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience,

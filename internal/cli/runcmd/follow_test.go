@@ -246,10 +246,10 @@ func TestOutOfTheQueue(t *testing.T) {
 func TestLost(t *testing.T) {
 	f := newFollower(&stopClient{}, "r", "host:1", 2*time.Minute, progress.NewView(&bytes.Buffer{}, false))
 	for want, err := range map[string]error{
-		"spate follow r --coordinator host:1":                      errLeft,
-		"spate stop r --coordinator host:1":                        errLeftGone,
-		"was gone for 2m while run r":                              errPatience,
-		"does not know run r: no":                                  status.Error(codes.NotFound, "no"),
+		"spate follow r --coordinator host:1":                       errLeft,
+		"spate stop r --coordinator host:1":                         errLeftGone,
+		"was gone for 2m while run r":                               errPatience,
+		"does not know run r: no":                                   status.Error(codes.NotFound, "no"),
 		"cannot follow run r on the coordinator at host:1: refused": status.Error(codes.PermissionDenied, "refused"),
 	} {
 		if got := f.lost(err); !strings.Contains(got.Error(), want) {
