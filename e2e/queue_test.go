@@ -95,7 +95,7 @@ func queueOfRuns(t *testing.T, c *cluster) {
 		}
 	}
 	if out := c.says(4, "fetch", "fourth"); !strings.Contains(out,
-		"never began, and has no results: stopped on request") {
+		"never started, and has no results: stopped on request") {
 		t.Errorf("fetched, a run that never began said %q", out)
 	}
 }
