@@ -3,6 +3,7 @@ package simulator
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"encoding/json"
@@ -81,7 +82,7 @@ func TestBedrockStampsAreTrue(t *testing.T) {
 		var sent []clock.Instant
 		for {
 			m, err := eventstream.NewDecoder().Decode(resp.Body, nil)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -144,23 +144,28 @@ func (ep *Endpoint) generate(a api.API) http.HandlerFunc {
 	}
 }
 
-// answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
-// been sent.
-func (ep *Endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *api.Error {
+// parse reads a request that may be served.
+func (ep *Endpoint) parse(a api.API, w http.ResponseWriter, r *http.Request) (*api.Request, *api.Error) {
 	authorizer, _ := a.(api.Authorizer)
 	if authorizer == nil && !api.HasKey(r, &ep.config) {
-		return api.Unauthorized()
+		return nil, api.Unauthorized()
 	}
 	body, problem := ep.read(w, r)
 	if problem != nil {
-		return problem
+		return nil, problem
 	}
 	if authorizer != nil {
 		if problem := authorizer.Authorize(r, body, &ep.config); problem != nil {
-			return problem
+			return nil, problem
 		}
 	}
-	q, problem := a.Parse(r, body, &ep.config)
+	return a.Parse(r, body, &ep.config)
+}
+
+// answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
+// been sent.
+func (ep *Endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *api.Error {
+	q, problem := ep.parse(a, w, r)
 	if problem != nil {
 		return problem
 	}

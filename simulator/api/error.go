@@ -14,6 +14,7 @@ type Error struct {
 	Code    string  `json:"code"`
 }
 
+// BadRequest returns the error of a request that is not valid.
 func BadRequest(message string) *Error {
 	return &Error{status: http.StatusBadRequest, Message: message, Type: "invalid_request_error",
 		Code: "invalid_value"}
@@ -30,6 +31,7 @@ func tooLong(prompt, output, limit int) *Error {
 	}
 }
 
+// BodyTooLarge returns the error of a body of more than limit bytes.
 func BodyTooLarge(limit int64) *Error {
 	return &Error{
 		status:  http.StatusRequestEntityTooLarge,
@@ -58,6 +60,7 @@ func unknownParameter(name string) *Error {
 	}
 }
 
+// UnknownPath returns the error of a path that is not served.
 func UnknownPath(method, path string) *Error {
 	return &Error{
 		status:  http.StatusNotFound,
@@ -67,6 +70,7 @@ func UnknownPath(method, path string) *Error {
 	}
 }
 
+// Unauthorized returns the error of a request without the key.
 func Unauthorized() *Error {
 	return &Error{
 		status:  http.StatusUnauthorized,
@@ -76,6 +80,7 @@ func Unauthorized() *Error {
 	}
 }
 
+// TooManyRequests returns the error of the fault 429.
 func TooManyRequests() *Error {
 	return &Error{
 		status:  http.StatusTooManyRequests,
@@ -85,6 +90,7 @@ func TooManyRequests() *Error {
 	}
 }
 
+// ServerError returns the error of the fault 500, and of an error in a stream.
 func ServerError() *Error {
 	return &Error{
 		status:  http.StatusInternalServerError,

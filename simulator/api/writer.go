@@ -264,6 +264,7 @@ func AppendToken(b []byte, s string) []byte {
 	return b
 }
 
+// JSONString returns a string as JSON.
 func JSONString(s string) []byte { return jsonOf(s) }
 
 // jsonOf encodes values that cannot fail to encode: strings, and structs of strings and numbers.

@@ -33,6 +33,7 @@ func (p *Protocol) validate() error {
 	return nil
 }
 
+// Scheme returns the scheme of the URLs: http or https.
 func (p *Protocol) Scheme() string {
 	if p.TLS != nil {
 		return "https"

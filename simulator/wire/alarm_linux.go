@@ -23,6 +23,7 @@ type Alarm struct {
 	call func(fd uintptr) bool // read, allocated once
 }
 
+// NewAlarm returns an alarm that is not set. The caller closes it. It returns an error if the system has no timer left.
 func NewAlarm() (*Alarm, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {

@@ -11,7 +11,7 @@ const defaultBlock = 512
 func init() {
 	register("mooncake", Source{Help: "a trace in Mooncake's form, with its common prefixes",
 		Example: "Lines with timestamp, input_length, output_length, hash_ids.",
-		build: func(b *builder, w *spatev1.Workload, _ Options) { b.mooncake(content.Trace(w)) }})
+		build:   func(b *builder, w *spatev1.Workload, _ Options) { b.mooncake(content.Trace(w)) }})
 }
 
 // mooncake reads rows of {"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}.
