@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/spate-load/spate/plans/draft"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -165,7 +166,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add(Quick{Targets: []string{"http://h:1"}, Model: "m", ISL: 1, OSL: 1, Rate: []float64{1}}.YAML())
+	f.Add(draft.Quick{Targets: []string{"http://h:1"}, Model: "m", ISL: 1, OSL: 1, Rate: []float64{1}}.YAML())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := Load("plan.yaml", data, Options{MaxStages: 100})
 		if err != nil {

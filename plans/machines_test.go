@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/spate-load/spate/plans/draft"
 	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -144,7 +145,7 @@ func TestCheckRegion(t *testing.T) {
 
 // TestDraftOnMachines: the commented lines about several machines in a draft are valid when uncommented.
 func TestDraftOnMachines(t *testing.T) {
-	text, err := Draft{Load: "rate"}.YAML()
+	text, err := draft.Answers{Load: "rate"}.YAML()
 	if err != nil {
 		t.Fatal(err)
 	}

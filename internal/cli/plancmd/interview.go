@@ -12,6 +12,7 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/draft"
 )
 
 // interview asks a person for a plan. It repeats a question until the answer is valid, so that each answer is valid
@@ -49,10 +50,10 @@ func (i *interview) hold() error {
 // questions returns the questions in order. Some depend on earlier answers.
 func (i *interview) questions() []func() question {
 	d := &i.flags.draft
-	workloads, workloadHelp := plans.DraftWorkloads()
-	loads, loadHelp := plans.DraftLoads()
+	workloads, workloadHelp := draft.Workloads()
+	loads, loadHelp := draft.Loads()
 	simulated := func() bool { return len(d.Endpoints) == 0 }
-	needsFile := func() bool { return plans.DraftNeedsFile(d.Workload) }
+	needsFile := func() bool { return draft.NeedsFile(d.Workload) }
 	noLengths := func() bool { return needsFile() && d.Workload != "sonnet" }
 	return []func() question{
 		func() question { return question{text: "Name of the plan", usual: "my-plan", take: into(&d.Name)} },
@@ -86,7 +87,7 @@ func (i *interview) questions() []func() question {
 			return question{text: "Load", choice: loads, help: loadHelp, usual: "concurrency", take: into(&d.Load)}
 		},
 		func() question {
-			what, usual := plans.DraftValues(d.Load)
+			what, usual := draft.LoadValues(d.Load)
 			return question{text: what, usual: usual, take: intoValues(&d.Values)}
 		},
 		func() question {
@@ -141,7 +142,7 @@ func (i *interview) take(q question, answer string) error {
 		return err
 	}
 	d := i.flags.draft
-	if plans.DraftNeedsFile(d.Workload) && d.File == "" {
+	if draft.NeedsFile(d.Workload) && d.File == "" {
 		d.File = "to be asked for"
 	}
 	if err := draftMistakes(d, func(plans.Mistake) string { return "" }); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/draft"
 )
 
 // answer runs an interview with the given answers, one per line.
@@ -103,12 +104,12 @@ func TestInterviewEnds(t *testing.T) {
 
 // TestAllDrafts: each workload with each load that goes with it makes a valid plan.
 func TestAllDrafts(t *testing.T) {
-	workloads, _ := plans.DraftWorkloads()
-	loads, _ := plans.DraftLoads()
+	workloads, _ := draft.Workloads()
+	loads, _ := draft.Loads()
 	for _, w := range workloads {
 		for _, l := range loads {
-			d := plans.Draft{Workload: w, Load: l}
-			if plans.DraftNeedsFile(w) {
+			d := draft.Answers{Workload: w, Load: l}
+			if draft.NeedsFile(w) {
 				d.File = filepath.Join("some", "rows")
 			}
 			err := draftMistakes(d, func(m plans.Mistake) string { return flagOf(m.Field) })

@@ -14,11 +14,12 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/draft"
 )
 
 // draftFlags are the flags of `spate plan new`.
 type draftFlags struct {
-	draft plans.Draft
+	draft draft.Answers
 	out   string
 }
 
@@ -31,9 +32,9 @@ func newPlanNew() *cobra.Command {
 asks; every question has an answer that Enter takes.
 
 Workloads:
-` + kindHelp(plans.DraftWorkloads()) + `
+` + kindHelp(draft.Workloads()) + `
 Loads:
-` + kindHelp(plans.DraftLoads()),
+` + kindHelp(draft.Loads()),
 		Example: `  spate plan new
   spate plan new --endpoint http://10.0.0.5:8000 --load rate --values 2,4,8 --out plan.yaml
   spate plan new --workload mooncake --file trace.jsonl --load replay --values 10`,
@@ -125,7 +126,7 @@ func (f *draftFlags) check(flags *pflag.FlagSet) error {
 			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", name, flags.Lookup(name).Value))
 		}
 	}
-	needs := plans.DraftNeedsFile(f.draft.Workload)
+	needs := draft.NeedsFile(f.draft.Workload)
 	switch {
 	case needs && f.draft.File == "":
 		errs = append(errs, fmt.Errorf("the workload %s takes its requests from a file: give --file", f.draft.Workload))
@@ -140,7 +141,7 @@ func (f *draftFlags) check(flags *pflag.FlagSet) error {
 
 // draftMistakes returns the mistakes that a draft's plan would have. Their positions mean nothing to a person who has
 // not seen the plan: where returns the origin of each mistake instead.
-func draftMistakes(d plans.Draft, where func(plans.Mistake) string) error {
+func draftMistakes(d draft.Answers, where func(plans.Mistake) string) error {
 	text, err := d.YAML()
 	if err != nil {
 		return err

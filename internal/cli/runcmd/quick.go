@@ -15,7 +15,7 @@ import (
 
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/draft"
 )
 
 // quickFlags make a plan for the common case, without a file.
@@ -103,7 +103,7 @@ func (q *quickFlags) yaml() ([]byte, error) {
 	if err := errors.Join(q.missing(), headersErr, bodyErr, concurrencyErr); err != nil {
 		return nil, err
 	}
-	return plans.Quick{
+	return draft.Quick{
 		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey,
 		Headers: headers, Body: body,
 		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, Unconditioned: !q.conditioned, Split: q.split,

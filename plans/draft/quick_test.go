@@ -1,6 +1,7 @@
-package plans
+package draft_test
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -10,10 +11,28 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/draft"
 )
 
+var update = flag.Bool("update", false, "write golden files again")
+
+// load returns a plan that must have no mistakes.
+func load(t interface {
+	Helper()
+	Fatal(args ...any)
+}, text string) *plans.Plan {
+	t.Helper()
+	p, err := plans.Load("plan.yaml", []byte(text), plans.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func TestQuickGolden(t *testing.T) {
-	tests := map[string]Quick{
+	tests := map[string]draft.Quick{
 		"common": {
 			Targets: []string{"http://localhost:8000"}, Model: "Qwen/Qwen3-32B", Concurrency: []uint32{1, 2, 4},
 			ISL: 3000, OSL: 150,
@@ -57,7 +76,7 @@ func TestQuickSaysWhatItWasTold(t *testing.T) {
 	text := rapid.StringOf(rapid.RuneFrom([]rune("ab1 :#-'\"\\{}[],&*!|>%@`~?=<.\u00e9\t\n"))).Filter(func(s string) bool { return s != "" })
 	rapid.Check(t, func(t *rapid.T) {
 		model, key, value := text.Draw(t, "model"), text.Draw(t, "key"), text.Draw(t, "value")
-		quick := Quick{
+		quick := draft.Quick{
 			Targets: []string{"http://h"}, Model: model, ISL: 1, OSL: 1,
 			Rate: []float64{rapid.Float64Range(0.001, 1e6).Draw(t, "rate")},
 			Body: map[string]any{key: map[string]any{key: value, "n": 1.5, "l": []any{true, nil}}},
@@ -78,7 +97,7 @@ func TestQuickSaysWhatItWasTold(t *testing.T) {
 }
 
 func TestQuickMistakesAreFound(t *testing.T) {
-	_, err := Load("flags", Quick{Targets: []string{"localhost"}, Duration: -time.Second}.YAML(), Options{})
+	_, err := plans.Load("flags", draft.Quick{Targets: []string{"localhost"}, Duration: -time.Second}.YAML(), plans.Options{})
 	for _, want := range []string{"endpoints[0]: must be a base URL", "has no model", "isl: must be at least 1",
 		"is an empty list", "duration: must be greater than 0s"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -88,7 +107,7 @@ func TestQuickMistakesAreFound(t *testing.T) {
 }
 
 func TestQuickShowsNoSecrets(t *testing.T) {
-	text := Quick{
+	text := draft.Quick{
 		Targets: []string{"http://u:sk-1@h", "http://u:sk-4 @h"}, Model: "m", APIKey: "sk-2",
 		Headers: map[string]string{"cookie": "sk-3", "X-My-Token": "sk-5"}, Body: map[string]any{"apiKey": "sk-6"},
 		ISL: 1, OSL: 1, Concurrency: []uint32{1},
@@ -96,7 +115,7 @@ func TestQuickShowsNoSecrets(t *testing.T) {
 	if strings.Contains(string(text), "sk-") {
 		t.Errorf("a secret is in the plan:\n%s", text)
 	}
-	_, err := Load("flags", text, Options{})
+	_, err := plans.Load("flags", text, plans.Options{})
 	for _, want := range []string{"user or password", "api_key: must say where", "has the name of a secret"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not said: %v", want, err)

@@ -1,4 +1,6 @@
-package plans
+// Package draft writes plans for people who have none yet: from a few answers, or from command line flags. Package plans
+// checks what it writes.
+package draft
 
 import (
 	"bytes"
