@@ -175,7 +175,7 @@ func TestExportRefuses(t *testing.T) {
 		want string
 	}{
 		{"no run directory", t.TempDir(), nil, 2, "is not a run directory"},
-		{"no URL", r.dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "nowhere to write to"},
+		{"no URL", r.dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "--influx-url is missing"},
 		{"no server", r.dir, []string{"--influx-url", closedPort(t)}, 2, "cannot be reached"},
 		{"no such database", r.dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},
 		{"no such file", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2,
