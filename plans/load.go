@@ -14,10 +14,10 @@ import (
 )
 
 // Mistake is one thing that is wrong with a plan, with its position.
-type Mistake = document.Mistake
+type Mistake = document.Mistake //nolint:errname // as there
 
 // Mistakes are all mistakes of a plan, sorted by line. A non-empty Mistakes is an error.
-type Mistakes = document.Mistakes
+type Mistakes = document.Mistakes //nolint:errname // as there
 
 // Load reads a plan from data, with opts.Changes, and checks all of it. The error is Mistakes with everything that is
 // wrong, sorted by line, or says which change cannot be made. path is only the file name in the mistakes. Load reads no

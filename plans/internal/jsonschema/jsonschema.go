@@ -17,10 +17,11 @@ import (
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
-	"github.com/spate-load/spate/api/registry"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/spate-load/spate/api/registry"
 )
 
 // Comments are the comments of the proto file on messages and fields, by full name.
