@@ -34,5 +34,5 @@ else
     echo 'No dpkg-deb here: the packages are not looked into.' >&2
 fi
 grep -q '"id": "Apache-2.0"' spate_*_linux_amd64.cdx.json || { echo 'The bill of materials has no licences.' >&2; exit 1; }
-wants 'the cask' "$(cat homebrew/Casks/spate.rb)" "spate_${version}_darwin_arm64.tar.gz"
+wants 'the cask' "$(cat homebrew/Casks/spate.rb)" _darwin_arm64.tar.gz _linux_amd64.tar.gz
 echo "The release $version is complete: $(ls | grep -cE '\.(tar\.gz|zip|deb|rpm)$') archives and packages."
