@@ -5,7 +5,7 @@ found=0
 while IFS=$'\t' read -r pattern instead; do
     case $pattern in '' | '#'*) continue ;; esac
     if git grep -nPi "$pattern" -- '*.go' '*.md' '*.proto' '*.sh' '*.yaml' '*.yml' '*.tpl' Makefile \
-        ':!*.pb.go' ':!docs/style.md' ':!docs/glossary.md' ':!docs/words' ':!**/testdata' ':!workload/**/*.txt'; then
+        ':!*.pb.go' ':!docs/style.md' ':!docs/glossary.md' ':!docs/words' ':!**/testdata' ':!simulator/http_test.go'; then
         echo "  ^ write instead: $instead"
         found=1
     fi
