@@ -26,7 +26,7 @@ type Config struct {
 	Version string
 	// Weight is the size of the agent's stripe relative to other agents' stripes. 0 counts as 1.
 	Weight uint32
-	// WeightGiven reports whether a person chose the weight. If nobody did for any agent of a stage and all agents have
+	// WeightGiven reports whether a person chose the weight. If that holds for no agent of a stage and all agents have
 	// a capacity, the load is split by capacity.
 	WeightGiven bool
 	// Capacity is the load that calibration found this machine to measure exactly. Nil: the machine was not calibrated.

@@ -41,7 +41,7 @@ const (
 	Client Role = "client"
 )
 
-// Names of the authority's files in its directory. The key signs certificates: whoever holds it can pose as any
+// Names of the authority's files in its directory. The key signs certificates: its holder can pose as any
 // program.
 const (
 	AuthorityCert = "ca.crt"

@@ -47,7 +47,7 @@ func issued(t *testing.T, dir string, role Role, name string, now time.Time) Fil
 type server struct {
 	address   string
 	strangers chan struct{} // one for each refused connection
-	trespass  atomic.Int32
+	refused   atomic.Int32
 }
 
 func serve(t *testing.T, f Files) *server {
@@ -58,7 +58,7 @@ func serve(t *testing.T, f Files) *server {
 		t.Fatal(err)
 	}
 	services := map[string][]Role{healthpb.Health_ServiceDesc.ServiceName: {Agent}}
-	g := grpc.NewServer(append(Authorise(services, func(Identity, string) { s.trespass.Add(1) }), grpc.Creds(creds))...)
+	g := grpc.NewServer(append(Authorise(services, func(Identity, string) { s.refused.Add(1) }), grpc.Creds(creds))...)
 	healthpb.RegisterHealthServer(g, health.NewServer())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,12 +118,12 @@ func TestRolesDecide(t *testing.T) {
 	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "client c does not allow") {
 		t.Errorf("a client: %v", err)
 	}
-	if n, m := len(s.strangers), s.trespass.Load(); n != 0 || m != 1 {
+	if n, m := len(s.strangers), s.refused.Load(); n != 0 || m != 1 {
 		t.Errorf("%d connections and %d calls refused, want 0 and 1", n, m)
 	}
 }
 
-// TestStrangersAreRefused: without a valid certificate of this authority nobody can connect, and programs connect only
+// TestStrangersAreRefused: without a valid certificate of this authority no program can connect, and programs connect only
 // to a coordinator of this authority.
 func TestStrangersAreRefused(t *testing.T) {
 	dir, other := cluster(t), cluster(t)
@@ -178,7 +178,7 @@ func TestARenewedCertificateCountsAtOnce(t *testing.T) {
 		}
 	}
 	if err := call(t, s.address, creds); err == nil {
-		t.Error("goes on with files that are gone")
+		t.Error("works with files that are gone")
 	}
 	issued(t, dir, Agent, "a", time.Now())
 	if err := call(t, s.address, creds); err != nil {

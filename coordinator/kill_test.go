@@ -206,7 +206,7 @@ func (a *actor) session(ctx context.Context) error {
 			if m.err != nil {
 				return m.err
 			}
-			if err := a.hearken(control, push, m.message); err != nil {
+			if err := a.handle(control, push, m.message); err != nil {
 				return err
 			}
 		case m := <-acks:
@@ -225,8 +225,8 @@ func (a *actor) session(ctx context.Context) error {
 	}
 }
 
-// hearken carries out a message from the coordinator.
-func (a *actor) hearken(
+// handle carries out a message from the coordinator.
+func (a *actor) handle(
 	control spatev1.ControlService_ConnectClient, push spatev1.MetricsService_PushClient, m *spatev1.ConnectResponse,
 ) error {
 	a.rig.checkTold(m, nil)

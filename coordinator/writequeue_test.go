@@ -190,7 +190,7 @@ func (a *agent) beat(number uint64) {
 	}
 }
 
-// Whatever waits for the disk, heartbeats of all agents are answered, and nobody is told of anything that is not
+// Whatever waits for the disk, heartbeats of all agents are answered, and no client sees anything that is not
 // durable yet.
 func TestHeartbeatsDoNotWaitForTheDisk(t *testing.T) {
 	for name, late := range map[string]bool{"before it is written": false, "before Sync returns": true} {
@@ -377,7 +377,7 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	}
 	r.stalls.begin(clock.Now().Add(-2 * stallAfter))
 	if ended() {
-		t.Error("the run gives up waiting for agents while the disk is stopped")
+		t.Error("the run stops waiting for agents while the disk is stopped")
 	}
 	r.stalls.end(clock.Now())
 	if !ended() {

@@ -20,25 +20,25 @@ import (
 // uncompressed lists the fields with durations or fractional numbers that a simulation does not change, and why.
 var uncompressed = map[string]string{
 	"target.connect_timeout":                        "connecting is not simulated",
-	"target.simulator.prefill_tokens_per_second":    "the simulator's speed sees to it",
-	"target.simulator.decode_step":                  "the simulator's speed sees to it",
-	"target.simulator.decode_step_per_request":      "the simulator's speed sees to it",
-	"target.simulator.transfer_per_thousand_tokens": "the simulator's speed sees to it",
-	"target.simulator.overhead":                     "the simulator's speed sees to it",
+	"target.simulator.prefill_tokens_per_second":    "the simulator's speed scales it",
+	"target.simulator.decode_step":                  "the simulator's speed scales it",
+	"target.simulator.decode_step_per_request":      "the simulator's speed scales it",
+	"target.simulator.transfer_per_thousand_tokens": "the simulator's speed scales it",
+	"target.simulator.overhead":                     "the simulator's speed scales it",
 	"target.simulator.error_share":                  "a share",
 	"target.simulator.prefill_interference":         "a share",
 	"target.simulator.transfer_interference":        "a share",
 	"target.simulator.replica_spread":               "a share",
-	"target.simulator.prefill_per_prompt":           "the simulator's speed sees to it",
+	"target.simulator.prefill_per_prompt":           "the simulator's speed scales it",
 	"target.simulator.prefill_jitter":               "a shape",
 	"target.simulator.step_jitter":                  "a shape",
 	"target.simulator.stall_share":                  "a share",
-	"target.simulator.stall":                        "the simulator's speed sees to it",
+	"target.simulator.stall":                        "the simulator's speed scales it",
 	"target.simulator.output_share":                 "a share",
 	"target.simulator.output_mean":                  "a number of tokens",
 	"target.simulator.output_stddev":                "a number of tokens",
 	"target.simulator.textless_share":               "a share",
-	"dataset.span":                                  "the replay's speed sees to it",
+	"dataset.span":                                  "the replay's speed scales it",
 	"load.burstiness":                               "a shape",
 	"load.abort.error_share":                        "a share",
 	"load.until.percentile":                         "a percentile",
@@ -212,7 +212,7 @@ func TestSimulation(t *testing.T) {
 	}
 	closed := stages[1].GetLoad()
 	if phase := closed.GetPhases()[0]; phase.GetTo() != 5 || phase.GetDuration().AsDuration() != 6*time.Second {
-		t.Errorf("a concurrency is no rate: %v", phase)
+		t.Errorf("a concurrency is not a rate: %v", phase)
 	}
 	if think := closed.GetThinkTime().GetMean().AsDuration(); think != 300*time.Millisecond {
 		t.Errorf("think time %v", think)
@@ -221,7 +221,7 @@ func TestSimulation(t *testing.T) {
 
 func TestCompressionKeepsSomeTime(t *testing.T) {
 	if got := compression(1000).shorter(durationpb.New(time.Nanosecond)); got.AsDuration() != time.Nanosecond {
-		t.Errorf("a limit of 1 ns became %v, which is no limit", got.AsDuration())
+		t.Errorf("a limit of 1 ns became %v, which limits nothing", got.AsDuration())
 	}
 	if got := compression(1000).shorter(nil); got != nil {
 		t.Errorf("what is not given became %v", got)

@@ -156,7 +156,7 @@ func TestProbeSeed(t *testing.T) {
 		"number": seed(7, 2, &spatev1.Probe{Number: 2}),
 	} {
 		if other == base {
-			t.Errorf("the %s makes no difference", what)
+			t.Errorf("the %s has no effect", what)
 		}
 	}
 }

@@ -56,7 +56,7 @@ loads:
 		t.Fatal(err)
 	}
 	if seen[other[0].GetSeed()] {
-		t.Error("the plan's seed makes no difference")
+		t.Error("the plan's seed has no effect")
 	}
 }
 

@@ -141,7 +141,7 @@ func (c *Closed) Slots() int {
 }
 
 // Next returns the agent's next request for a slot that is free at elapsed since the stage's start, or false when there
-// is nothing more to start. A slot calls it when it is about to send, because the answer says whether a request that
+// is nothing more to start. A slot calls it when it is about to send, because the answer decides whether a request that
 // starts now is measured.
 func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	c.mu.Lock()

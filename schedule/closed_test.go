@@ -229,7 +229,7 @@ func TestClosedMeasureNeverComes(t *testing.T) {
 	}
 	c.Measure(0)
 	if _, more := c.Next(0); more {
-		t.Fatal("what was over goes on")
+		t.Fatal("what was over continues")
 	}
 }
 

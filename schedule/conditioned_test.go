@@ -95,7 +95,7 @@ func TestConditionedSpan(t *testing.T) {
 		for i, a := range measured {
 			want := float64(plain[first+i].Offset-begin) * stretched
 			if slack := 4 + 4*stretched; math.Abs(float64(a.Offset-begin)-want) > slack {
-				t.Fatalf("arrival %d is %v after the begin, want %v", a.Index, a.Offset-begin, time.Duration(want))
+				t.Fatalf("arrival %d is %v after the start, want %v", a.Index, a.Offset-begin, time.Duration(want))
 			}
 		}
 	})

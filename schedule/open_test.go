@@ -65,7 +65,7 @@ func rest(t rapid.TB, o Open) []Arrival {
 		}
 	}
 	if _, ok := o.Next(); ok {
-		t.Fatal("a schedule that is over goes on")
+		t.Fatal("a schedule that is over continues")
 	}
 	if err := o.Err(); err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestMeasureNeverComes(t *testing.T) {
 		all := drain(t, load, 5, whole)
 		for _, a := range all {
 			if !a.Unmeasured || a.Offset >= time.Minute+MeasureSlack {
-				t.Errorf("rate %v: %+v though nobody said when measuring begins", rate, a)
+				t.Errorf("rate %v: %+v though it is not known when measuring starts", rate, a)
 			}
 		}
 		if want := rate * 90; float64(len(all)) < want-4*math.Sqrt(want)-1 {

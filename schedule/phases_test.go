@@ -313,7 +313,7 @@ func TestStepBoundaries(t *testing.T) {
 		j := rapid.IntRange(0, p.steps-1).Draw(t, "step")
 		begin, end := p.stepBegin(j), p.stepBegin(j+1)
 		if p.stepAt(begin) != j || p.stepAt(end-1) != j {
-			t.Fatalf("step %d of %+v from %d to %d is %d at its begin and %d at its end", j, p, begin, end,
+			t.Fatalf("step %d of %+v from %d to %d is %d at its start and %d at its end", j, p, begin, end,
 				p.stepAt(begin), p.stepAt(end-1))
 		}
 		if p.stepBegin(0) != p.begin || p.stepBegin(p.steps) != p.end() || p.step(0) != p.from ||

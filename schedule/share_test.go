@@ -317,7 +317,7 @@ func TestRevisedWalks(t *testing.T) {
 		}
 		for _, a := range all {
 			if _, started := seen[a.Index]; !started {
-				t.Fatalf("arrival %d at %v of %d was started by nobody", a.Index, a.Offset, len(all))
+				t.Fatalf("arrival %d at %v of %d was started by no agent", a.Index, a.Offset, len(all))
 			}
 		}
 	})

@@ -144,7 +144,7 @@ func TestStripesRefuse(t *testing.T) {
 		}
 	}
 	if _, err := split([]uint32{0}); err == nil {
-		t.Error("split among nobody")
+		t.Error("split among no agents")
 	}
 	if _, err := NewStripe([]uint32{3 << 30, 1 << 30}, 1); err != nil {
 		t.Errorf("large weights with a large divisor are small: %v", err)
@@ -160,7 +160,7 @@ func TestQuantise(t *testing.T) {
 		ws, err := Quantise(cs, total)
 		if slices.Max(cs) == 0 {
 			if err == nil {
-				t.Fatal("shared among nobody")
+				t.Fatal("split among no agents")
 			}
 			return
 		}
@@ -209,7 +209,7 @@ func TestQuantiseKnown(t *testing.T) {
 		}
 	}
 	for name, c := range map[string][]float64{
-		"nobody": nil, "negative": {1, -1}, "no number": {math.NaN(), 1}, "infinite": {math.Inf(1)},
+		"no agents": nil, "negative": {1, -1}, "no number": {math.NaN(), 1}, "infinite": {math.Inf(1)},
 		"too many": {1, 1, 1, 1},
 	} {
 		if got, err := Quantise(c, 3); err == nil {

@@ -207,7 +207,7 @@ func TestHandlerAlone(t *testing.T) {
 	ep.Close()
 	defer func() {
 		if r := recover(); r != any(http.ErrAbortHandler) {
-			t.Errorf("a closed endpoint went on: %v", r)
+			t.Errorf("a closed endpoint still answers: %v", r)
 		}
 	}()
 	ep.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/health", nil))

@@ -195,7 +195,7 @@ func readEnd(conn net.Conn) error {
 	return nil
 }
 
-// If the stamp of a read may belong to another request, or nobody requested stamps, the record has the program's time
+// If the stamp of a read may belong to another request, or no stamps were requested, the record has the program's time
 // and says so.
 func TestArrivalByProgram(t *testing.T) {
 	cfg := fast()

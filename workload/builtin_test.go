@@ -13,7 +13,7 @@ func TestOwnWords(t *testing.T) {
 	}
 	for _, w := range list {
 		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") != "" {
-			t.Errorf("%q is no plain lowercase word", w)
+			t.Errorf("%q is not a plain lowercase word", w)
 		}
 	}
 }

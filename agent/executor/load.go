@@ -48,7 +48,7 @@ type Load struct {
 	expire func()       // ends the load at the fence
 
 	revising sync.Mutex // orders revisions of the stripe and what is sent under it
-	revised  func()     // called after each revision; nil: nobody listens
+	revised  func()     // called after each revision; nil: none
 	ended    bool       // nothing more can be taken over
 
 	alarm atomic.Pointer[timer.Timer] // on which the open loop waits for what is due; nil: there is none

@@ -379,7 +379,7 @@ func TestStoppedHalvesOwnEachArrivalOnce(t *testing.T) {
 }
 
 // TestStaggeredSlots: the slots of two agents spread their first requests evenly over the stagger, in turn. The stagger
-// is no send delay, and it is warm-up.
+// is not a send delay, and it is warm-up.
 func TestStaggeredSlots(t *testing.T) {
 	const slots, stagger = 10, 500 * ms
 	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: 20, Stagger: span(stagger)},

@@ -255,7 +255,7 @@ func TestSonnet(t *testing.T) {
 			"several tokenizer files"},
 		"file, but no usage": {"file:x", &fakeServer{template: 7, feed: 1}, true, 1000,
 			"What the server adds to a prompt of whole lines is not known"},
-		"nobody counts": {"auto", &fakeServer{template: 7, feed: 1}, false, 1000, "counts as one token"},
+		"no counter": {"auto", &fakeServer{template: 7, feed: 1}, false, 1000, "counts as one token"},
 		"lines share a token": {"server", &fakeServer{feed: 1, tokenizer: true, chats: true, joins: true}, false, 20,
 			"differ from the requested length"},
 	} {

@@ -101,7 +101,7 @@ func brief(err error) string {
 	return text
 }
 
-// useUncounted makes prompts of words that nobody has counted. why is the reason, or "" if the plan wants it so.
+// useUncounted makes prompts of words whose tokens were not counted. why is the reason, or "" if the plan wants it so.
 func (f *finder) useUncounted(why string) {
 	f.found.Preparation.Lengths = "words"
 	switch {

@@ -101,7 +101,7 @@ func TestUnavailableDatasets(t *testing.T) {
 	data := []byte("rows")
 	right := &spatev1.Dataset{Sha256: hashOf(data), Size: uint64(len(data))}
 	gone, cancel := context.WithCancelCause(context.Background())
-	cancel(errors.New("the stage was given up"))
+	cancel(errors.New("the stage was aborted"))
 	for what, c := range map[string]struct {
 		ctx    context.Context
 		want   *spatev1.Dataset
@@ -116,7 +116,7 @@ func TestUnavailableDatasets(t *testing.T) {
 		"longer than said": {context.Background(), &spatev1.Dataset{Sha256: hashOf(data), Size: 3}, nil,
 			"more than the announced 3 bytes"},
 		"coordinator is gone": {gone, right, func(d *Datasets) { d.SetService(nil) },
-			"the stage was given up after 0 of 4 bytes"},
+			"the stage was aborted after 0 of 4 bytes"},
 		"no directory": {context.Background(), right, func(d *Datasets) { d.Dir = "" }, "no directory"},
 	} {
 		d, _ := shelved(t, data)

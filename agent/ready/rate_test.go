@@ -22,7 +22,7 @@ func TestPartOfTheRate(t *testing.T) {
 			Handovers: []*spatev1.Handover{{FromRank: 2, Weights: []uint32{1, 1}}}}, 0.5},
 		"gave": {&spatev1.Stripe{Weights: []uint32{3, 1},
 			Handovers: []*spatev1.Handover{{FromRank: 0, Weights: []uint32{0, 1}}}}, 0.75},
-		"gave by nobody": {&spatev1.Stripe{Weights: []uint32{3, 1},
+		"no giver": {&spatev1.Stripe{Weights: []uint32{3, 1},
 			Handovers: []*spatev1.Handover{{FromRank: 9, Weights: []uint32{1}}}}, 0.75},
 		"nothing": {&spatev1.Stripe{}, 0},
 	} {

@@ -80,7 +80,7 @@ func (s *Stage) Revise(stripe *spatev1.Stripe) error {
 			return fmt.Errorf("stripe: %w", err)
 		}
 	} else {
-		s.Scout.Revise(part) // in this order: whoever sees the second change sees the first, too
+		s.Scout.Revise(part) // in this order: a reader that sees the second change sees the first, too
 		s.Open.Revise(part)
 	}
 	s.Stripe, s.Part = stripe, part

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 )
 
-// Policy says whether a process uses real-time scheduling. It is the value of a flag.
+// Policy decides whether a process uses real-time scheduling. It is the value of a flag.
 type Policy string
 
 // Auto uses real-time scheduling where the system allows it, On fails where the system does not, and Off leaves

@@ -24,7 +24,7 @@ type Config struct {
 	Shards int
 	// SLO says which completed requests are good. With the zero value none is counted as good.
 	SLO SLO
-	// Records says whether one row is kept for each request.
+	// Records decides whether one row is kept for each request.
 	Records bool
 	// Emit takes each snapshot, window by window, and keeps it. It is called by the goroutine that seals. The
 	// snapshot's key, stage and revision are not set.

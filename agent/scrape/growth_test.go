@@ -124,7 +124,7 @@ func TestTotals(t *testing.T) {
 		"none up to infinity":      {h("", "h_bucket{le=\"1\"} 1\n"), "h 3 4 [1] [1 2]"},
 		"buckets that lose values": {h("", "h_bucket{le=\"1\"} 2\nh_bucket{le=\"2\"} 1\n"), "h 3 4 [] []"},
 		"buckets beyond the count": {h("", "h_bucket{le=\"1\"} 4\n"), "h 3 4 [] []"},
-		"a sum that is no number":  {"# TYPE h histogram\nh_sum NaN\nh_count 3\n", "left out 1"},
+		"a sum that is not a number":  {"# TYPE h histogram\nh_sum NaN\nh_count 3\n", "left out 1"},
 		"counters by their type":   {"# TYPE c counter\nc 3\n# TYPE d counter\nd 4\n", "c 3, d 4"},
 		"gauges are none":          {"# TYPE c gauge\nc 3\n", ""},
 		"the target's model": {"# TYPE c counter\nc{model_name=\"M/x\"} 3\nc{model_name=\"other\"} 4\n",

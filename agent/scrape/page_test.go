@@ -131,7 +131,7 @@ func TestParse(t *testing.T) {
 		{"too long labels", "a{l=\"" + strings.Repeat("x", servermetrics.MaxLabels) + "\"} 1\na 2\n", []string{"a"},
 			"a{} 2 gauge\n", 1},
 		{"too many", many, []string{"m"}, "", 3},
-		{"when a series was created is no measurement",
+		{"when a series was created is not a measurement",
 			"# TYPE a_total counter\na_total 2\n# TYPE a_created gauge\na_created 1.7e9\n",
 			[]string{"a_*", "a_created"}, "a_total{} 2 counter\n", 0},
 		{"a counter without _total", "# TYPE a counter\na 2\n# TYPE b gauge\nb 3\n", []string{"a_total", "b_total"},

@@ -86,7 +86,7 @@ func TestRepairText(t *testing.T) {
 			t.Fatalf("%q: %q means %q, want %q", text, got, repairOracle(t, got), want)
 		}
 		if !utf8.Valid(got) {
-			t.Fatalf("%q: %q is no UTF-8", text, got)
+			t.Fatalf("%q: %q is not UTF-8", text, got)
 		}
 		if again := repairText(slices.Clone(got)); string(again) != string(got) {
 			t.Fatalf("%q: %q and then %q", text, got, again)

@@ -140,7 +140,7 @@ type proxy struct {
 // proxyOf parses the proxy's address. Nil: no proxy.
 func proxyOf(c *Connection) (*proxy, error) {
 	if c.Proxy == "" {
-		return nil, nil //nolint:nilnil // no proxy is no error
+		return nil, nil //nolint:nilnil // no proxy is not an error
 	}
 	u, err := url.Parse(c.Proxy)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {

@@ -412,6 +412,6 @@ func TestAnswersInOneRead(t *testing.T) {
 		t.Errorf("one read %v, %d frames", o.InOneRead, o.TokenFrames)
 	}
 	if o := play(c, []byte("data: "+chatText("a")+"\n\ndata: [DONE]\n\n"), io.EOF); o.InOneRead {
-		t.Error("one frame is no news")
+		t.Error("one frame is not news")
 	}
 }

@@ -38,7 +38,7 @@ func TestEchoedKeysAreMasked(t *testing.T) {
 			t.Fatalf("%q shows the key in base64", message)
 		}
 		if !strings.HasPrefix(message, "invalid key: ") {
-			t.Fatalf("%q lost what is no secret", message)
+			t.Fatalf("%q lost what is not a secret", message)
 		}
 	})
 }

@@ -123,6 +123,6 @@ func TestTryTheSimulator(t *testing.T) {
 	server.Close()
 	c := newTestClient(t, Config{Endpoints: []string{server.URL}})
 	if _, err := c.Try(t.Context(), 0, TrialRequest{Text: "hi", Tokens: 1}); Refused(err) || !Unreachable(err) {
-		t.Errorf("nobody is there: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 }

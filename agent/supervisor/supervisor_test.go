@@ -14,7 +14,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// A load continues while nobody takes its measurements, and is complete once they are taken.
+// A load continues while its measurements are not taken, and is complete once they are taken.
 func TestFullOutboxEndsNothing(t *testing.T) {
 	r := supervisorOf(t, ready.Limits{}, 100)
 	said := make(said, 1)

@@ -49,7 +49,7 @@ func (t *turn) wait() error {
 }
 
 // write makes the file readable, which the poller reports each time, and returns false until it has been reported.
-// Nobody ever reads: at one per write, the counter takes centuries to fill.
+// It is never read: at one per write, the counter takes centuries to fill.
 func (t *turn) write(fd uintptr) bool {
 	if t.written {
 		return true

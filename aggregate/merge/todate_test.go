@@ -8,7 +8,7 @@ import (
 )
 
 // The view to date is known for each window that all agents delivered before the first snapshot of the next window
-// arrived, even if nobody read it before that.
+// arrived, even if it was not read before that.
 func TestToDateOf(t *testing.T) {
 	rec := fixture.StageRecord(0, 2)
 	s := NewStage(rec)

@@ -235,7 +235,7 @@ func (s *Stage) Arrivals(window uint32) Arrivals {
 	return Arrivals{Frames: w.framesPerSecond, Tokens: &tokens}
 }
 
-// HideWindows saves the work for views of single windows that nobody reads. From now on Window returns false.
+// HideWindows saves the work for views of single windows that are not read. From now on Window returns false.
 func (s *Stage) HideWindows() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

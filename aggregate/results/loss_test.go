@@ -131,7 +131,7 @@ func TestWhatWasLostIsSaid(t *testing.T) {
 			},
 			&Loss{Share: 0.5, FromS: 5, ToS: ptr(5.0)},
 		},
-		"started anew": {
+		"restarted": {
 			&spatev1.Loss{FromWindow: 1, Share: 0.5, TakenOverNs: ptr(int64(3e9))},
 			func(rec *spatev1.StageRecord, _ *spatev1.Totals) {
 				again := proto.CloneOf(rec.GetAgents()[1])

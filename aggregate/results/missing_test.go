@@ -50,9 +50,9 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			return all
 		}, "stopped before its end"},
 		"dead target": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
-			rec.Failure = "nobody listens"
+			rec.Failure = "no listener"
 			return all
-		}, "ended early: nobody listens"},
+		}, "ended early: no listener"},
 		"agent lost": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			rec.Agents[0].Failure = "silent for 10s"
 			return all

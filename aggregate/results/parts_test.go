@@ -30,7 +30,7 @@ func TestResultsDoNotDependOnTheSplit(t *testing.T) {
 		rec := fixture.StageRecord(0, agents)
 		for i, a := range rec.GetAgents() {
 			a.Agent.Region = rapid.SampledFrom([]string{"", "eu", "us"}).Draw(rt, "region")
-			if i > 0 && rapid.Bool().Draw(rt, "started anew") {
+			if i > 0 && rapid.Bool().Draw(rt, "restarted") {
 				a.Agent.Name, a.Incarnation = "a", uint64(i)+1
 			}
 		}

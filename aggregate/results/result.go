@@ -14,7 +14,7 @@ type Result struct {
 	Stages []StageResult `json:"stages"`
 }
 
-// RunResult identifies the run and says whether anything is missing.
+// RunResult identifies the run and reports whether anything is missing.
 type RunResult struct {
 	// ID of the run.
 	ID string `json:"id"`

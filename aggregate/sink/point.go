@@ -53,7 +53,7 @@ type WindowPoint struct {
 	ToDate *Measures
 	// PeakInFlight is the largest number of requests in flight during the window. Nil: not known.
 	PeakInFlight *uint32
-	// Verdict says whether the numbers to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	// Verdict reports whether the numbers to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
 	Verdict *uint64
 }
 
@@ -70,7 +70,7 @@ type StagePoint struct {
 	StageStart time.Time
 	// Complete is true if nothing is missing from the result.
 	Complete bool
-	// Verdict says whether the result can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	// Verdict reports whether the result can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
 	Verdict *uint64
 	// Failure is why the stage ended early. Empty: it did not.
 	Failure string

@@ -28,7 +28,7 @@ type Sink interface {
 	Close(ctx context.Context) error
 }
 
-// Discard is the sink of a run that nobody watches.
+// Discard is the sink of a run without a database.
 var Discard Sink = discard{}
 
 type discard struct{}

@@ -6,7 +6,7 @@ import (
 	"github.com/spate-load/spate/measure"
 )
 
-// notes returns what is worth knowing about the load but is no reason to doubt the numbers.
+// notes returns what is worth knowing about the load but does not make the numbers doubtful.
 func notes(e Evidence) []string {
 	all := []string{}
 	if words := lockStep(e); words != "" {

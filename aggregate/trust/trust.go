@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Verdict says whether a stage's numbers can be believed.
+// Verdict reports whether a stage's numbers can be believed.
 type Verdict string
 
 // Verdicts, from good to bad.

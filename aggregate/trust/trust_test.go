@@ -90,7 +90,7 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 			e.Counts[measure.CoalescedReads], e.Hiccup = 400, &Hiccup{Second: 3, Here: 200, All: 400}
 		}, "coalescing", Suspect,
 			"0.20 % of the frames came in one read with the one before, beside 200 in second 3 alone"},
-		"a hiccup that is no small one": {func(e *Evidence) {
+		"a long hiccup": {func(e *Evidence) {
 			e.Counts[measure.CoalescedReads], e.Hiccup = 1200, &Hiccup{Here: 1200, All: 1200}
 		}, "coalescing", Suspect, "1.20 %"},
 		"the same where few frames are stamped": {func(e *Evidence) {
@@ -118,7 +118,7 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 		}, "hidden_tokens", Invalid, "16.7 % of the output tokens came before the first frame"},
 		"too little text": {func(e *Evidence) { e.Counts[measure.TextBytes] = 100_000 }, "text", Suspect,
 			"1.0 bytes of text a token"},
-		"frames that nobody can tell": {func(e *Evidence) { e.Counts[measure.Undecided] = 30 }, "undecided",
+		"frames that cannot be decided": {func(e *Evidence) { e.Counts[measure.Undecided] = 30 }, "undecided",
 			Suspect, "3.0 %"},
 		"TPOT of nothing": {func(e *Evidence) { e.Summaries[metricTPOT].P50 = 0 }, "bunching", Invalid,
 			"the median TPOT is 0"},

@@ -16,7 +16,7 @@ import (
 
 // planForm is the plan. The agents end its only stage themselves, before its load ends.
 const planForm = `name: coordinator-agents
-targets: [{name: nobody, endpoints: ["http://127.0.0.1:9"], model: m}]
+targets: [{name: closed-port, endpoints: ["http://127.0.0.1:9"], model: m}]
 workloads: [{random: {isl: 3000, osl: 150}}]
 loads: [{rate: [%d], arrival: constant, duration: %ds}]
 `

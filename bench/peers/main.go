@@ -49,7 +49,7 @@ func parse(args []string) (*settings, error) {
 	f.StringVar(&s.names, "tools", "", "tools (default: all that are installed)")
 	f.IntVar(&s.rounds, "rounds", 3, "rounds")
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "longest run of a tool, its start included")
-	f.StringVar(&s.out, "out", "out", "folder for peers.md and peers.json; made anew")
+	f.StringVar(&s.out, "out", "out", "folder for peers.md and peers.json; it is emptied first")
 	f.StringVar(&s.from, "from", "", "make only the table, of this peers.json")
 	f.IntVar(&s.clientCore, "client-core", 0, "core of the tool, all of its processes")
 	f.IntVar(&s.serverCore, "server-core", 1, "core of the server")

@@ -68,7 +68,7 @@ func TestLoadEnded(t *testing.T) {
 		phase phase
 		want  bool
 	}{
-		"the other goes on":   {func(*assignment) {}, ref, running, false},
+		"the other continues":   {func(*assignment) {}, ref, running, false},
 		"the other has ended": {whole, ref, running, true},
 		"it has ended, not all came": {func(p *assignment) { p.totals = &spatev1.Totals{Snapshots: 2} }, ref,
 			running, false},
@@ -107,7 +107,7 @@ func TestLoadEndedOfOneThatOwes(t *testing.T) {
 	if !r.LoadEnded("a", ref) {
 		t.Error("it is to wait")
 	}
-	if r.LoadEnded("nobody", ref) {
+	if r.LoadEnded("unknown", ref) {
 		t.Error("an agent without an assignment")
 	}
 }

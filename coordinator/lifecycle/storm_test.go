@@ -220,7 +220,7 @@ func (w *storm) push(p *parcel) {
 		w.run.Merged(w.at, p.snapshot)
 		return
 	}
-	w.t.Fatalf("%v is of nobody who takes part", key)
+	w.t.Fatalf("%v is of an agent that does not take part", key)
 }
 
 // complete reports whether a stage's result is complete: all totals came, and nothing is missing.
@@ -413,7 +413,7 @@ func TestWhateverBreaksNothingIsCountedTwice(t *testing.T) {
 			w.pass()
 		}
 		if !w.run.Ended() {
-			t.Fatalf("the run goes on for ever: %v", w.current())
+			t.Fatalf("the run never ends: %v", w.current())
 		}
 		if !w.trouble && len(w.workers) > 1 && w.delay < 2*time.Second && (w.finish == nil || !w.finish.Complete) {
 			t.Fatalf("nothing broke, and the run ended as %+v", w.finish)

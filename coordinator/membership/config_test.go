@@ -95,7 +95,7 @@ func TestForeignAddresses(t *testing.T) {
 	}
 }
 
-// TestAForeignAddressIsWarnedOf: 192.0.2.1 is for documentation only (RFC 5737), so it is no machine's address.
+// TestAForeignAddressIsWarnedOf: 192.0.2.1 is for documentation only (RFC 5737), so no machine has it.
 func TestAForeignAddressIsWarnedOf(t *testing.T) {
 	var said lines
 	cfg := config("a", RoleAgent, 0)

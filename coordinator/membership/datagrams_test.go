@@ -60,7 +60,7 @@ func TestDatagrams(t *testing.T) {
 		"said once":             {[]string{failed, failed, failed, failed, failed, failed}, 1},
 		"an answer between":     {[]string{failed, failed, answered, failed, failed}, 0},
 		"dead, not blocked":     {[]string{failed, suspect, failed, suspect, failed, suspect}, 0},
-		"well and blocked anew": {[]string{failed, failed, failed, answered, failed, failed, failed}, 2},
+		"well and blocked again": {[]string{failed, failed, failed, answered, failed, failed, failed}, 2},
 		"gone":                  {[]string{failed, failed, gone, failed, failed}, 0},
 		"other lines":           {[]string{"[DEBUG] memberlist: Failed UDP ping", "Suspect", "", "x"}, 0},
 	} {

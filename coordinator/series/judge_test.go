@@ -46,7 +46,7 @@ func TestJudge(t *testing.T) {
 		{"cut off requests are not good", "goodput 86.67 % < 90 %", func(o *Outcome) { o.Cancelled = 5 }},
 		{"nothing completed", "no request completed, 7 failed, 2 were cancelled",
 			func(o *Outcome) { *o = Outcome{Failed: 7, Cancelled: 2} }},
-		{"given up", "aborted: it took longer than 1m0s",
+		{"aborted", "aborted: it took longer than 1m0s",
 			func(o *Outcome) { o.Aborted = "aborted: it took longer than 1m0s" }},
 	} {
 		o := well()

@@ -313,7 +313,7 @@ func TestEndedEarly(t *testing.T) {
 	s.End("agent a lost")
 	s.End("and again")
 	if _, ok := s.Next(); ok {
-		t.Error("it goes on")
+		t.Error("it continues")
 	}
 	if text, good := s.Conclusion(); text != "nothing is known: the search ended early: agent a lost" || good {
 		t.Error(text)

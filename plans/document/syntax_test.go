@@ -31,7 +31,7 @@ func TestEverySyntaxMistakeHasAPlace(t *testing.T) {
 // TestSyntaxMistakeIsWhereItIs: the position is that of the mistake, not of the block around it.
 func TestSyntaxMistakeIsWhereItIs(t *testing.T) {
 	for text, want := range map[string]string{
-		"name: @x\n": "1:7", "name: *nobody\n": "1:7", "name: \"abc\nseed: 1\n": "1:7", "a: [1, 2\nb: 3\n": "1:4",
+		"name: @x\n": "1:7", "name: *unknown\n": "1:7", "name: \"abc\nseed: 1\n": "1:7", "a: [1, 2\nb: 3\n": "1:4",
 		"a: ]\n":          "1:4",
 		"a: 1\nb: c: d\n": "2:5", "a:\n  - b\n c: 1\n": "3:2", "é: \"ü\" y\n": "1:8", "a: 1\n\tb: 2\n": "2:1",
 		"a:\n  b: 1\n  \tc: 2\n": "3:3",

@@ -1,6 +1,6 @@
 // Command validateproto prints buf/validate/validate.proto from the descriptor that its Go module carries, so that
 // plan.proto can import it without a copy of it in this repository. `make generate` calls it. It is a module of its
-// own: its dependencies are needed by nobody who builds or uses Spate.
+// own: nothing that builds or uses Spate needs its dependencies.
 package main
 
 import (

@@ -43,7 +43,7 @@ type Sequence struct {
 	Outlet Outlet
 }
 
-// Outlet takes the tokens of one sequence from whoever runs the model.
+// Outlet takes the tokens of one sequence from the model.
 type Outlet interface {
 	// Publish tells how many tokens of the sequence there are. It reports whether this call ended the sequence's answer.
 	Publish(produced int) (ended bool)

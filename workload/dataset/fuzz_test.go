@@ -70,7 +70,7 @@ func checkRow(t *testing.T, i uint64, row *Row, before time.Duration, block uint
 	case Messages:
 		if with := slices.Insert(bytes.Clone(row.Content), row.Insert, []byte("word ")...); !json.Valid(row.Content) ||
 			!json.Valid(with) {
-			t.Fatalf("%s is no JSON, or not with a word at %d", row.Content, row.Insert)
+			t.Fatalf("%s is not JSON, or not with a word at %d", row.Content, row.Insert)
 		}
 	case TokenIDs:
 		if len(row.IDs) != int(row.ISL) {

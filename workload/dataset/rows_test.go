@@ -136,7 +136,7 @@ func TestDamage(t *testing.T) {
 		for i := range want {
 			if err := r.Read(uint64(i), &row); err != nil {
 				if !errors.Is(err, ErrDamaged) {
-					t.Fatalf("%s: row %d: %v is no ErrDamaged", what, i, err)
+					t.Fatalf("%s: row %d: %v is not ErrDamaged", what, i, err)
 				}
 				return
 			}

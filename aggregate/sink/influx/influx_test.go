@@ -119,7 +119,7 @@ func TestCheck(t *testing.T) {
 		{"wrong token", func(c *influx.Config) { c.Token = "admin:secret-guess" }, "refuses the token"},
 		{"no token", func(c *influx.Config) { c.Token = "" }, "refuses the token"},
 		{"no such database", func(c *influx.Config) { c.Bucket = "nowhere" }, `no bucket "nowhere"`},
-		{"nobody there", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
+		{"no server", func(c *influx.Config) { c.URL = unused(t) }, "cannot be reached"},
 		{"another server", func(c *influx.Config) { c.URL = page.URL }, "does not answer like an InfluxDB"},
 		{"an engine that answers pings", func(c *influx.Config) { c.URL = engine.URL }, "or is this server not an InfluxDB"},
 		{"no URL", func(c *influx.Config) { c.URL = "" }, "no URL"},
@@ -127,7 +127,7 @@ func TestCheck(t *testing.T) {
 	if influxtest.Two() {
 		tests = append(tests, checkTest{"no organisation", func(c *influx.Config) { c.Org = "" },
 			"give the organisation (--influx-org)"},
-			checkTest{"another organisation", func(c *influx.Config) { c.Org = "nobody" }, `no organisation "nobody"`})
+			checkTest{"another organisation", func(c *influx.Config) { c.Org = "unknown" }, `no organisation "unknown"`})
 	} else {
 		tests = append(tests, checkTest{"well, with the retention policy",
 			func(c *influx.Config) { c.Bucket = "spate/autogen" }, ""})

@@ -14,7 +14,7 @@ import (
 	"github.com/spate-load/spate/agent/capacity"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // sampleSheet has everything that a sheet can show, with the widest numbers.
 func sampleSheet() *calibrationSheet {

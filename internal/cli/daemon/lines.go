@@ -14,7 +14,7 @@ const (
 	closeWait = time.Second
 )
 
-// lines writes log lines on a goroutine of its own, so that a terminal or pipe that nobody reads does not stop the
+// lines writes log lines on a goroutine of its own, so that a terminal or pipe that is not read does not stop the
 // daemon. Lines that find the queue full are dropped, and counted in a line of their own.
 type lines struct {
 	to   io.Writer

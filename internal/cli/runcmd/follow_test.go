@@ -203,7 +203,7 @@ func TestInterrupts(t *testing.T) {
 		"in the queue": {func(f *follower) { f.waiting.Store(true) }, 1, "! removing the run from the queue",
 			[]bool{false}, nil},
 		"another's run": {func(f *follower) { f.watches = true }, 1, "", nil, errLeft},
-		"nobody there":  {func(f *follower) { f.persist.gone.Store(true) }, 1, "", nil, errLeftGone},
+		"unreachable":   {func(f *follower) { f.persist.gone.Store(true) }, 1, "", nil, errLeftGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := &stopClient{}
@@ -258,8 +258,8 @@ func TestLost(t *testing.T) {
 	}
 	for want, err := range map[string]error{
 		"run r were not fetched: no disk\nto try again: spate fetch r --coordinator host:1": errors.New("no disk"),
-		"were not fetched: it goes on\n": errors.Join(status.Error(codes.FailedPrecondition,
-			"it goes on"), nil),
+		"were not fetched: it is running\n": errors.Join(status.Error(codes.FailedPrecondition,
+			"it is running"), nil),
 		"were not fetched: the coordinator was gone for 2m\n": errors.Join(errPatience, errBroken),
 	} {
 		if got := f.notFetched(err); !strings.Contains(got.Error(), want) {

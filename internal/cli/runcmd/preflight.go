@@ -40,7 +40,7 @@ func preflight(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, s
 	return err
 }
 
-// placeholders finds endpoints that nobody can have: shipped plans use names under .example, which is reserved for that
+// placeholders finds endpoints that cannot exist: shipped plans use names under .example, which is reserved for that
 // purpose (RFC 2606).
 func placeholders(plan *plans.Plan, stages []*spatev1.Stage) plans.Mistakes {
 	var missing plans.Mistakes

@@ -194,7 +194,7 @@ func (f *runFlags) fits(plan *plans.Plan) error {
 	return nil
 }
 
-// leave says how to find a run that nobody follows.
+// leave says how to find a run that no client follows.
 func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunResponse) error {
 	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
 	fmt.Fprintln(cmd.OutOrStdout(), id)
@@ -304,7 +304,7 @@ func (f *runFlags) simulate(
 	return endpoints, stop, err
 }
 
-// submitError gives the coordinator's refusal its exit code. If no answer came, nobody knows whether the run was
+// submitError gives the coordinator's refusal its exit code. If no answer came, it is not known whether the run was
 // started.
 func submitError(address string, err error) error {
 	s := status.Convert(err)

@@ -777,7 +777,7 @@ type StageRecord struct {
 	Agents []*AssignedAgent `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Why the stage failed before its end. Empty: it did not.
 	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
-	// The stage has ended: each agent sent its totals or was given up.
+	// The stage has ended: each agent sent its totals or was lost.
 	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
 	// The stage was stopped by a person.
 	Stopped bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
@@ -1010,7 +1010,7 @@ type Loss struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent's first window that is missing from the result.
 	FromWindow uint32 `protobuf:"varint,1,opt,name=from_window,json=fromWindow,proto3" json:"from_window,omitempty"`
-	// Offset from the stage's start at which others took over, in nanoseconds. Unset: nobody did.
+	// Offset from the stage's start at which others took over, in nanoseconds. Unset: no agent did.
 	TakenOverNs *int64 `protobuf:"varint,2,opt,name=taken_over_ns,json=takenOverNs,proto3,oneof" json:"taken_over_ns,omitempty"`
 	// The agent's part of the stage's arrivals until it was lost, from 0 to 1.
 	Share float64 `protobuf:"fixed64,3,opt,name=share,proto3" json:"share,omitempty"`

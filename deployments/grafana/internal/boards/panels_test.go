@@ -392,6 +392,6 @@ func (w watched) agents() {
 	}
 	none := slices.IndexFunc(heard, func(r row) bool { return r["region"] == "eu" && r.number("agents") == 0 })
 	if none >= 0 || len(heard) == 0 {
-		w.Errorf("nobody is heard of at %v", heard)
+		w.Errorf("no agent is listed at %v", heard)
 	}
 }

@@ -35,10 +35,10 @@ func averages(query string) string {
 			return function + "() is not allowed"
 		}
 		if function == "max" && !most.MatchString(of) {
-			return "max() of what is no most: " + of
+			return "max() of what is not a maximum: " + of
 		}
 		if !slices.Contains(ofAnything, function) && !counted.MatchString(of) {
-			return function + "() of what is no count: " + of
+			return function + "() of what is not a count: " + of
 		}
 	}
 	for _, one := range strings.Split(list, ", ") {

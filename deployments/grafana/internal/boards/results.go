@@ -5,7 +5,7 @@ import "slices"
 // result is a column of a stage's result.
 type result struct{ title, field, unit string }
 
-// resultColumns are the columns of the tables at the end of sweeps, and what tells whether to believe them.
+// resultColumns are the columns of the tables at the end of sweeps, and what shows whether to believe them.
 var resultColumns = []result{
 	{"requests/s", "request_throughput", requestRate},
 	{"output tok/s", "output_token_throughput", tokenRate},
@@ -36,7 +36,7 @@ func resultTable(title, description, from, where string, tags []string, more ...
 	return table(title, description, units, rows(from, where, selections...)).without("Time")
 }
 
-// stageTags identify a stage, and say whether its measurement can be trusted, which belongs before its numbers.
+// stageTags identify a stage, and show whether its measurement can be trusted, which belongs before its numbers.
 var stageTags = []string{"stage", "target", "workload", "load", "verdict"}
 
 // raws selects columns as they are stored.
