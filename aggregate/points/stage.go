@@ -54,7 +54,7 @@ func whole(
 			OutputTokens: r.OutputTokenThroughput, TotalTokens: r.TotalTokenThroughput,
 		},
 	}
-	p.Measures.Distributions = append(p.Measures.Distributions, serverLatencies(r.ServerAccount)...)
+	p.Measures.Distributions = withServerLatencies(p.Measures.Distributions, r.ServerAccount)
 	if s := r.Steady; s != nil {
 		p.Steady = sink.Throughput{Seconds: &s.DurationS, Requests: &s.RequestThroughput,
 			OutputTokens: s.OutputTokenThroughput}
