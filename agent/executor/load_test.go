@@ -11,7 +11,6 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 )
@@ -90,7 +90,7 @@ func (u *underWay) Wait(t *testing.T) outcome {
 	for _, s := range o.snapshots {
 		o.rows = append(o.rows, s.GetRecords()...)
 		for _, series := range s.GetSeries() {
-			addCounters(sum, series.GetCounters())
+			measure.AddTo(sum, series.GetCounters())
 		}
 	}
 	if diff := gocmp.Diff(sum, o.Totals.GetCounters(), protocmp.Transform()); diff != "" {
@@ -100,17 +100,6 @@ func (u *underWay) Wait(t *testing.T) outcome {
 		return cmp.Or(cmp.Compare(a.GetIndex(), b.GetIndex()), cmp.Compare(a.GetTurn(), b.GetTurn()))
 	})
 	return o
-}
-
-// addCounters adds all fields of from to to.
-func addCounters(to, from *spatev1.Counters) {
-	m, fields := to.ProtoReflect(), from.ProtoReflect().Descriptor().Fields()
-	for i := range fields.Len() {
-		f := fields.Get(i)
-		if n := m.Get(f).Uint() + from.ProtoReflect().Get(f).Uint(); n > 0 {
-			m.Set(f, protoreflect.ValueOfUint64(n))
-		}
-	}
 }
 
 // mean returns the mean of a metric over all snapshots, in milliseconds.
