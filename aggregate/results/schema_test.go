@@ -47,8 +47,10 @@ type schema struct {
 
 // generator makes schemas from Go types. The comments of fields become descriptions.
 type generator struct {
-	comments map[string]string // "Type.Field" or "Type" -> comment
+	*testing.T
+	comments map[string]map[string]string // by package: "Type.Field" or "Type" -> comment
 	defs     map[string]*schema
+	types    map[string]reflect.Type // whose definition it is
 }
 
 // schemaOf returns the schema of a type.
@@ -85,11 +87,15 @@ func nullable(s *schema) *schema {
 
 // reference returns a reference to the schema of a struct, and creates that schema if necessary.
 func (g *generator) reference(t reflect.Type) *schema {
-	if g.defs[t.Name()] == nil {
-		def := &schema{Type: "object", Description: g.comments[t.Name()], Properties: make(map[string]*schema),
+	switch g.types[t.Name()] {
+	case nil:
+		def := &schema{Type: "object", Description: g.comment(t, t.Name()), Properties: make(map[string]*schema),
 			Additional: false}
-		g.defs[t.Name()] = def
+		g.defs[t.Name()], g.types[t.Name()] = def, t
 		g.addFields(def, t)
+	case t:
+	default:
+		g.Fatalf("two types are called %s: %s and %s", t.Name(), g.types[t.Name()].PkgPath(), t.PkgPath())
 	}
 	return &schema{Ref: "#/$defs/" + t.Name()}
 }
@@ -104,7 +110,7 @@ func (g *generator) addFields(def *schema, t reflect.Type) {
 		}
 		name, option, _ := strings.Cut(field.Tag.Get("json"), ",")
 		property := g.schemaOf(field.Type)
-		property.Description = g.comments[t.Name()+"."+field.Name]
+		property.Description = g.comment(t, t.Name()+"."+field.Name)
 		property.Enum = enumOf(field.Type, property.Description)
 		def.Properties[name] = property
 		if option != "omitempty" {
@@ -146,16 +152,21 @@ func listed(sentence string) (words []any) {
 	return words
 }
 
-// fieldComments reads the comments of types in results.json and of their fields.
-func fieldComments(t *testing.T) map[string]string {
+// comment returns the comment of a type, or of a field of it, on one line. name is "Type" or "Type.Field".
+func (g *generator) comment(of reflect.Type, name string) string {
+	pkg := of.PkgPath()
+	if g.comments[pkg] == nil {
+		g.comments[pkg] = packageComments(g.T, pkg)
+	}
+	return g.comments[pkg][name]
+}
+
+// packageComments reads the comments of the types in a package of this module, and of their fields.
+func packageComments(t *testing.T, pkg string) map[string]string {
 	comments := make(map[string]string)
-	var files []string
-	for _, of := range []string{"*.go", "../trust/*.go", "../servermetrics/*.go", "../../histogram/*.go"} {
-		found, err := filepath.Glob(of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
+	files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(pkg, "github.com/spate-load/spate/"), "*.go"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
@@ -196,7 +207,8 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // generated returns the schema of Result.
 func generated(t *testing.T) *schema {
-	g := &generator{comments: fieldComments(t), defs: make(map[string]*schema)}
+	g := &generator{T: t, comments: make(map[string]map[string]string), defs: make(map[string]*schema),
+		types: make(map[string]reflect.Type)}
 	root := g.schemaOf(reflect.TypeFor[Result]())
 	root.Schema = "https://json-schema.org/draft/2020-12/schema"
 	root.Title = "results.json of a Spate run"
