@@ -1,8 +1,8 @@
 package workload
 
 import (
-	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // grouper is a workload in which some prompts start alike.
@@ -42,7 +42,7 @@ func (w *trace) group(index uint64) (group uint64, grouped bool, err error) {
 	if err := w.rows.Read(index%w.rows.Len(), row); err != nil {
 		return 0, false, err
 	}
-	if row.Kind != dataset.Blocks || len(row.Blocks) == 0 {
+	if row.Kind != rows.Blocks || len(row.Blocks) == 0 {
 		return 0, false, nil
 	}
 	return blockGroups.At(row.Blocks[0]), true, nil

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // file is the common part of the workloads that take their requests from rows.
 type file struct {
-	rows     *dataset.Rows
+	rows     *rows.File
 	words    *vocabulary
 	template uint32
 	busting  cacheBusting
-	read     sync.Pool // of *dataset.Row
+	read     sync.Pool // of *rows.Row
 }
 
 // newFile checks that the rows are present, belong to the workload, and can be written in the target's form.
@@ -38,14 +38,14 @@ func newFile(c Config) (*file, error) {
 	}
 	return &file{
 		rows: c.Rows, words: words, template: c.Template, busting: b,
-		read: sync.Pool{New: func() any { return new(dataset.Row) }},
+		read: sync.Pool{New: func() any { return new(rows.Row) }},
 	}, nil
 }
 
 // Writable returns an error if rows cannot be written in the form in which a target takes prompts.
-func Writable(rows *dataset.Rows, form Form) error {
-	for _, kind := range [...]dataset.Kind{dataset.Text, dataset.Messages, dataset.TokenIDs, dataset.Session} {
-		if !rows.Has(kind) {
+func Writable(f *rows.File, form Form) error {
+	for _, kind := range [...]rows.Kind{rows.Text, rows.Messages, rows.TokenIDs, rows.Session} {
+		if !f.Has(kind) {
 			continue
 		}
 		if err := writable(kind, form); err != nil {
@@ -57,24 +57,24 @@ func Writable(rows *dataset.Rows, form Form) error {
 
 // writable returns an error if rows of a kind cannot be written in a form: text cannot become token ids, nor token ids
 // text, without the model's tokenizer.
-func writable(kind dataset.Kind, form Form) error {
+func writable(kind rows.Kind, form Form) error {
 	switch {
-	case kind == dataset.TokenIDs && form == Text:
+	case kind == rows.TokenIDs && form == Text:
 		return fmt.Errorf("workload: rows of %v cannot be sent as text: set the target's `prompts: token_ids`", kind)
-	case kind == dataset.TokenIDs && form == Messages:
+	case kind == rows.TokenIDs && form == Messages:
 		return fmt.Errorf("workload: rows of %v cannot be sent to a chat API: set the target's `api: completions`",
 			kind)
-	case kind == dataset.Messages && form != Messages:
+	case kind == rows.Messages && form != Messages:
 		return fmt.Errorf("workload: rows of %v can only be sent to a chat API: set the target's `api: chat`", kind)
-	case (kind == dataset.Text || kind == dataset.Session) && form == TokenIDs:
+	case (kind == rows.Text || kind == rows.Session) && form == TokenIDs:
 		return fmt.Errorf("workload: rows of %v cannot be sent as token ids: set the target's `prompts: text`", kind)
 	}
 	return nil
 }
 
 // row returns a row from the pool. The caller puts it back.
-func (f *file) row() *dataset.Row {
-	row, _ := f.read.Get().(*dataset.Row)
+func (f *file) row() *rows.Row {
+	row, _ := f.read.Get().(*rows.Row)
 	return row
 }
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // prompts sends the prompts or conversations of a file. With order "shuffled", arrivals take the rows in an order drawn
@@ -32,7 +32,7 @@ func newPrompts(content *spatev1.FileContent, c Config) (*prompts, error) {
 	default:
 		return nil, fmt.Errorf("workload: order %q is not known: give shuffled or file", content.GetOrder())
 	}
-	if !f.rows.Has(dataset.Session) {
+	if !f.rows.Has(rows.Session) {
 		return w, nil
 	}
 	w.play, err = newPlay(content.GetSessions(), c)
@@ -83,13 +83,13 @@ func (w *prompts) Spec(index uint64, turn int) (Spec, error) {
 
 // isl returns the length of a row's first prompt, or 0 if it is not known. Words in front of a text may change how the
 // text is split into tokens.
-func (w *prompts) isl(row *dataset.Row) uint32 {
+func (w *prompts) isl(row *rows.Row) uint32 {
 	switch {
 	case row.ISL == 0:
 		return 0
 	case !w.busting.on:
 		return row.ISL + w.template
-	case row.Kind == dataset.TokenIDs:
+	case row.Kind == rows.TokenIDs:
 		return row.ISL + w.template + uint32(w.uniqueTokens(TokenIDs))
 	default:
 		return 0
@@ -106,7 +106,7 @@ func (w *prompts) uniqueTokens(form Form) uint64 {
 
 // history returns how many tokens the previous turn already had, if each answer has the length that was asked for. 0:
 // not known.
-func (w *prompts) history(row *dataset.Row, turn int) (n uint32) {
+func (w *prompts) history(row *rows.Row, turn int) (n uint32) {
 	for i, t := range row.Turns[:turn] {
 		if t.ISL == 0 {
 			return 0
@@ -131,11 +131,11 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 		return dst, err
 	}
 	switch row.Kind {
-	case dataset.Messages:
+	case rows.Messages:
 		return w.appendMessages(dst, row, r), nil
-	case dataset.TokenIDs:
+	case rows.TokenIDs:
 		return w.appendTokenIDs(dst, row, r), nil
-	case dataset.Session:
+	case rows.Session:
 		return w.appendSession(dst, row, r)
 	default:
 		t := open(dst, r.Form, w.words)
@@ -155,7 +155,7 @@ func (w *prompts) appendUniqueStart(t *transcript, r Request) {
 }
 
 // appendMessages appends the messages as they are, with the unique start in front of their first text.
-func (w *prompts) appendMessages(dst []byte, row *dataset.Row, r Request) []byte {
+func (w *prompts) appendMessages(dst []byte, row *rows.Row, r Request) []byte {
 	if !w.busting.on {
 		return append(dst, row.Content...)
 	}
@@ -166,7 +166,7 @@ func (w *prompts) appendMessages(dst []byte, row *dataset.Row, r Request) []byte
 }
 
 // appendTokenIDs appends [1,2,3].
-func (w *prompts) appendTokenIDs(dst []byte, row *dataset.Row, r Request) []byte {
+func (w *prompts) appendTokenIDs(dst []byte, row *rows.Row, r Request) []byte {
 	t := open(dst, TokenIDs, w.words)
 	w.appendUniqueStart(&t, r)
 	t.ids(row.IDs)
@@ -174,7 +174,7 @@ func (w *prompts) appendTokenIDs(dst []byte, row *dataset.Row, r Request) []byte
 }
 
 // appendSession appends a conversation up to the request's turn.
-func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte, error) {
+func (w *prompts) appendSession(dst []byte, row *rows.Row, r Request) ([]byte, error) {
 	if err := w.play.check(r); err != nil {
 		return dst, err
 	}
@@ -204,7 +204,7 @@ func (w *prompts) appendSession(dst []byte, row *dataset.Row, r Request) ([]byte
 }
 
 // answer writes the answer to an earlier turn: the server's, or the one in the file.
-func (w *prompts) answer(t *transcript, r Request, row *dataset.Row, turn int) {
+func (w *prompts) answer(t *transcript, r Request, row *rows.Row, turn int) {
 	t.begin(assistant)
 	if w.play.server {
 		t.answer(r.Answers[turn])

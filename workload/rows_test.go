@@ -17,6 +17,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/rows"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -41,7 +42,7 @@ func sonnetOf(c *spatev1.SonnetContent) *spatev1.Workload {
 func wordCount(text string) int { return len(strings.Fields(text)) }
 
 // rowsOf builds and opens the rows of a source.
-func rowsOf(t testing.TB, w *spatev1.Workload, source string, count func(string) int) *dataset.Rows {
+func rowsOf(t testing.TB, w *spatev1.Workload, source string, count func(string) int) *rows.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "rows"))
 	if err != nil {
@@ -54,12 +55,12 @@ func rowsOf(t testing.TB, w *spatev1.Workload, source string, count func(string)
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := dataset.Open(f.Name())
+	r, err := rows.Open(f.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = rows.Close() })
-	return rows
+	t.Cleanup(func() { _ = r.Close() })
+	return r
 }
 
 // fromFile returns the workload of a source. Its prompts must fit the form.
@@ -487,28 +488,28 @@ func TestLines(t *testing.T) {
 func TestSonnetLengths(t *testing.T) {
 	w := sonnetOf(&spatev1.SonnetContent{Isl: 60, Osl: 5, Prefix: 20})
 	text := fixture(t, "poem.txt")
-	rows := rowsOf(t, w, text, nil)
-	tripled := make([]uint32, rows.Len())
+	lines := rowsOf(t, w, text, nil)
+	tripled := make([]uint32, lines.Len())
 	for i := range tripled {
-		var row dataset.Row
-		if err := rows.Read(uint64(i), &row); err != nil {
+		var row rows.Row
+		if err := lines.Read(uint64(i), &row); err != nil {
 			t.Fatal(err)
 		}
 		tripled[i] = 3 * uint32(wordCount(strings.ReplaceAll(string(row.Content), `\n`, " ")))
 	}
-	made := fromFile(t, w, text, Config{Form: Text, Rows: rows, LineTokens: tripled, Template: 4})
+	made := fromFile(t, w, text, Config{Form: Text, Rows: lines, LineTokens: tripled, Template: 4})
 	for i := range uint64(50) {
 		a, n := specOf(t, made, i, 0), wordCount(parsePrompt(t, prompt(t, made, nil, i, Text), Text)[0].text())
 		if a.ISL != uint32(3*n)+4 || a.ISL > 60 || a.ISL < 60-3*9 {
 			t.Fatalf("%+v for %d words of 3 tokens", a, n)
 		}
 	}
-	hundreds := slices.Repeat([]uint32{100}, int(rows.Len()))
-	long := fromFile(t, w, text, Config{Form: Text, Rows: rows, LineTokens: hundreds})
+	hundreds := slices.Repeat([]uint32{100}, int(lines.Len()))
+	long := fromFile(t, w, text, Config{Form: Text, Rows: lines, LineTokens: hundreds})
 	if a := specOf(t, long, 7, 0); a.ISL != 100 {
 		t.Errorf("%+v for one line of 100 tokens", a)
 	}
-	if _, err := New(Config{Workload: w, Rows: rows, LineTokens: []uint32{1}}); err == nil {
+	if _, err := New(Config{Workload: w, Rows: lines, LineTokens: []uint32{1}}); err == nil {
 		t.Error("one length for all lines was taken")
 	}
 }

@@ -3,8 +3,8 @@ package workload
 import (
 	"strconv"
 
-	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // trace sends requests with the lengths of a trace: arrival i has the lengths of row i. After the last row it starts
@@ -57,7 +57,7 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	t.begin(user)
 	from := w.busting.uniqueTokens(w.words, r.Form, length)
 	t.tokens(w.busting.starts.Sub(r.Index), 0, from)
-	if row.Kind == dataset.Blocks {
+	if row.Kind == rows.Blocks {
 		w.appendBlocks(&t, row.Blocks, w.blocks.Sub(r.Index/n), from, length)
 	} else {
 		t.tokens(w.contents.Sub(r.Index), from, length-from)

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/workload/dataset"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // sonnet makes prompts of whole lines of a text, in the manner of vLLM's sonnet dataset. First come the same lines in
@@ -100,11 +100,11 @@ type Line struct {
 }
 
 // Lines returns the lines of a sonnet's text. It reads the whole file.
-func Lines(rows *dataset.Rows) ([]Line, error) {
-	lines := make([]Line, rows.Len())
-	var row dataset.Row
+func Lines(f *rows.File) ([]Line, error) {
+	lines := make([]Line, f.Len())
+	var row rows.Row
 	for i := range lines {
-		if err := rows.Read(uint64(i), &row); err != nil {
+		if err := f.Read(uint64(i), &row); err != nil {
 			return nil, err
 		}
 		if err := json.Unmarshal(fmt.Appendf(nil, `"%s"`, row.Content), &lines[i].Text); err != nil {
@@ -116,7 +116,7 @@ func Lines(rows *dataset.Rows) ([]Line, error) {
 }
 
 // lineTokens returns the length of a line, or an estimate: English prose has about four tokens to three words.
-func lineTokens(row *dataset.Row) uint32 {
+func lineTokens(row *rows.Row) uint32 {
 	if row.ISL > 0 {
 		return row.ISL
 	}
@@ -186,7 +186,7 @@ func (w *sonnet) Spec(index uint64, _ int) (Spec, error) {
 
 // AppendPrompt appends the prefix's lines and the drawn ones.
 func (w *sonnet) AppendPrompt(dst []byte, r Request) ([]byte, error) {
-	if err := writable(dataset.Text, r.Form); err != nil {
+	if err := writable(rows.Text, r.Form); err != nil {
 		return dst, err
 	}
 	t := open(dst, r.Form, w.words)

@@ -17,7 +17,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // Form is the JSON form in which an API takes prompts.
@@ -55,7 +55,7 @@ type Config struct {
 	Run string
 	// Rows are the rows of the workload's file. Nil: the workload has no file. The workload closes the rows. If New
 	// fails, the caller closes them.
-	Rows *dataset.Rows
+	Rows *rows.File
 }
 
 // Request names a request and the form to write it in.

@@ -17,7 +17,7 @@ import (
 	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
-	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // Stage is the agent's part of a stage, made ready. Only Revise changes it.
@@ -51,8 +51,8 @@ type Stage struct {
 	MaxStreams int
 
 	run     string
-	pins    allow.Pins    // of the target's hosts
-	rows    *dataset.Rows // nil: the workload needs none
+	pins    allow.Pins // of the target's hosts
+	rows    *rows.File // nil: the workload needs none
 	limits  Limits
 	answers *stream.Memory
 }
@@ -148,7 +148,7 @@ func (s *Stage) openRows(ctx context.Context, d *Datasets) error {
 	if err != nil {
 		return fmt.Errorf("workload %s: %w", s.Assigned.GetWorkload().GetName(), err)
 	}
-	if s.rows, err = dataset.Open(path); err != nil {
+	if s.rows, err = rows.Open(path); err != nil {
 		return fmt.Errorf("workload %s: dataset %s: %w", s.Assigned.GetWorkload().GetName(), ds.GetSha256(), err)
 	}
 	if s.rows.Len() != ds.GetRows() {

@@ -1,3 +1,11 @@
+// Package dataset turns the file of a workload into rows.
+//
+// Build reads a source file (a ShareGPT export, a trace, a list of prompts) once, as a stream, in bounded memory
+// whatever the file's size. It writes a rows file (package rows). Equal sources give equal bytes. Build finds every
+// fault of a source and reports it with its line number.
+//
+// The package makes no prompts: package workload makes them from the rows. The package knows no network, no plan and no
+// server. `spate run` calls Build, agents call rows.Open.
 package dataset
 
 import (
@@ -11,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // Options are the inputs of Build beyond the plan.
@@ -105,7 +114,7 @@ func Build(
 
 // builder builds one rows file.
 type builder struct {
-	header     header
+	header     rows.Header
 	flags      uint32
 	maxSkipped float64 // share of rows that may be unusable
 	maxBytes   uint64  // maximum bytes of text
@@ -117,8 +126,8 @@ type builder struct {
 	// end adds the remaining rows.
 	end func() error
 
-	out     *writer
-	row     Row
+	out     *rows.Writer
+	row     rows.Row
 	read    uint64
 	longest uint64
 	unknown bool // some row's length is not known
@@ -137,7 +146,7 @@ func (b *builder) build(ctx context.Context, dst io.Writer, src io.Reader) (*spa
 		return nil, err
 	}
 	b.skipped.Unit = all.unit()
-	if b.out, err = newWriter(dst, b.header, b.flags); err != nil {
+	if b.out, err = rows.NewWriter(dst, b.header); err != nil {
 		return nil, err
 	}
 	if err := b.readAll(all); err != nil {
@@ -179,19 +188,19 @@ func (b *builder) readAll(all items) error {
 }
 
 // add writes the row.
-func (b *builder) add(row *Row) error {
+func (b *builder) add(row *rows.Row) error {
 	total := uint64(row.ISL) + uint64(row.OSL)
-	if row.Kind == Session {
+	if row.Kind == rows.Session {
 		total = sessionTokens(row)
 	}
 	b.unknown = b.unknown || row.ISL == 0
 	b.longest = max(b.longest, total)
 	b.span = row.At
-	return b.out.add(row)
+	return b.out.Add(row)
 }
 
 // sessionTokens returns the tokens of a whole session.
-func sessionTokens(row *Row) (n uint64) {
+func sessionTokens(row *rows.Row) (n uint64) {
 	for _, t := range row.Turns {
 		n += uint64(t.ISL) + uint64(t.OSL)
 	}
@@ -204,10 +213,10 @@ func (b *builder) checkUsable() error {
 	switch {
 	case b.read == 0:
 		return errors.New("the file is empty")
-	case b.out.trailer.rows == 0 && s.Unusable == 0:
+	case b.out.Len() == 0 && s.Unusable == 0:
 		return fmt.Errorf("none of its %d rows makes a request: "+
 			"failed requests, conversations without an answer and empty lines are skipped", b.read)
-	case b.out.trailer.rows == 0:
+	case b.out.Len() == 0:
 		return fmt.Errorf("none of its %d rows can be used: %v", b.read, s)
 	case float64(s.Unusable) > b.maxSkipped*float64(b.read):
 		return fmt.Errorf("%d of %d rows cannot be used, more than the share of %v that max_skipped allows: %v: "+
@@ -218,16 +227,15 @@ func (b *builder) checkUsable() error {
 
 // result finishes the file.
 func (b *builder) result() (*spatev1.Dataset, error) {
-	rows := b.out.trailer.rows
-	sha, size, err := b.out.close()
+	sha, size, err := b.out.Close(b.flags)
 	if err != nil {
 		return nil, err
 	}
-	d := &spatev1.Dataset{Sha256: sha, Size: size, Rows: rows, Skipped: b.skipped.Unusable + b.skipped.Excluded}
+	d := &spatev1.Dataset{Sha256: sha, Size: size, Rows: b.out.Len(), Skipped: b.skipped.Unusable + b.skipped.Excluded}
 	if !b.unknown {
 		d.Longest = clamp(int(b.longest))
 	}
-	if b.flags&hasTimes != 0 {
+	if b.flags&rows.HasTimes != 0 {
 		d.Span = durationpb.New(b.span)
 	}
 	return d, nil

@@ -3,6 +3,8 @@ package dataset
 import (
 	"bytes"
 	"slices"
+
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // The sides of a conversation.
@@ -108,7 +110,7 @@ func (c *conversation) readLine(object []byte, sideName, textName string) (err e
 // turns appends the questions and their answers to the row, and sets its system prompt. It drops what an assistant says
 // before the first question, blank questions, and a last question without an answer if there is no output length to ask
 // for.
-func (c *conversation) turns(row *Row, o *lengths) {
+func (c *conversation) turns(row *rows.Row, o *lengths) {
 	for i, l := range c.lines {
 		switch l.side {
 		case system:
@@ -116,7 +118,7 @@ func (c *conversation) turns(row *Row, o *lengths) {
 				row.Content = append(row.Content[:0], l.text...)
 			}
 		case user:
-			t := Turn{ISL: o.tokens(l.text), User: l.text}
+			t := rows.Turn{ISL: o.tokens(l.text), User: l.text}
 			if i+1 < len(c.lines) && c.lines[i+1].side == assistant {
 				t.Answer = c.lines[i+1].text
 			}

@@ -11,6 +11,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // table is a trace in CSV: a line of column names, then one line per request. Fields may be quoted, but may not contain
@@ -148,7 +149,7 @@ func (c *table) split(text []byte) error {
 // table reads a trace of lengths.
 func (b *builder) table(c *spatev1.TraceContent, t *table) {
 	t.unused = &b.skipped.Unused
-	b.header.recordSize = shortRecord
+	b.header.RecordSize = rows.ShortRecord
 	b.openItems = func(s *source) (items, error) {
 		all := &lines{src: s.Reader}
 		first, err := all.next()
@@ -160,5 +161,5 @@ func (b *builder) table(c *spatev1.TraceContent, t *table) {
 		}
 		return all, t.header(first.text)
 	}
-	b.trace(c, t.parse, func(timedRow, *Row) error { return nil })
+	b.trace(c, t.parse, func(timedRow, *rows.Row) error { return nil })
 }

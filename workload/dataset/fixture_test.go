@@ -14,6 +14,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,14 +60,14 @@ func all() map[string]*spatev1.Workload {
 func words(text string) int { return len(strings.Fields(text)) }
 
 // built builds a valid source and opens its rows.
-func built(t rapid.TB, w *spatev1.Workload, source string, o Options) (*spatev1.Dataset, *Skipped, *Rows) {
+func built(t rapid.TB, w *spatev1.Workload, source string, o Options) (*spatev1.Dataset, *Skipped, *rows.File) {
 	t.Helper()
 	var out bytes.Buffer
 	d, skipped, err := Build(context.Background(), &out, strings.NewReader(source), w, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := read(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	r, err := rows.New(bytes.NewReader(out.Bytes()), int64(out.Len()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +91,9 @@ func refused(t *testing.T, w *spatev1.Workload, source string) string {
 }
 
 // rowsOf reads all rows.
-func rowsOf(t rapid.TB, r *Rows) []Row {
+func rowsOf(t rapid.TB, r *rows.File) []rows.Row {
 	t.Helper()
-	list := make([]Row, r.Len())
+	list := make([]rows.Row, r.Len())
 	for i := range list {
 		if err := r.Read(uint64(i), &list[i]); err != nil {
 			t.Fatal(err)

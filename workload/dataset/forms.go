@@ -6,13 +6,14 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // newBuilder returns the builder of a workload's form.
 func newBuilder(w *spatev1.Workload, o Options, skipped *Skipped) (*builder, error) {
 	number, _ := content.Of(w)
 	b := &builder{
-		header: header{form: number, recordSize: longRecord}, maxSkipped: defaultSkipped, skipped: skipped,
+		header: rows.Header{Form: number, RecordSize: rows.LongRecord}, maxSkipped: defaultSkipped, skipped: skipped,
 		openItems: func(s *source) (items, error) { return newItems(s.Reader) },
 		end:       func() error { return nil },
 	}
@@ -32,9 +33,9 @@ func (b *builder) setMaxSkipped(share *float64) {
 }
 
 // rows makes the builder read items with a function that fills in a row.
-func (b *builder) rows(parse func(text []byte, row *Row) error) {
+func (b *builder) rows(parse func(text []byte, row *rows.Row) error) {
 	b.parse = func(it item) error {
-		b.row.clear()
+		b.row.Reset()
 		if err := parse(it.text, &b.row); err != nil {
 			return err
 		}
@@ -43,17 +44,17 @@ func (b *builder) rows(parse func(text []byte, row *Row) error) {
 }
 
 // file reads conversations or prompts.
-func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *Row) error) {
+func (b *builder) file(c *spatev1.FileContent, parse func(text []byte, row *rows.Row) error) {
 	b.setMaxSkipped(c.MaxSkipped)
 	b.rows(parse)
 }
 
 // trace reads rows with times by a function, and adds them in the order of their times.
 func (b *builder) trace(
-	c *spatev1.TraceContent, parse func(text []byte) (timedRow, error), fill func(timedRow, *Row) error,
+	c *spatev1.TraceContent, parse func(text []byte) (timedRow, error), fill func(timedRow, *rows.Row) error,
 ) {
 	b.setMaxSkipped(c.MaxSkipped)
-	b.flags |= hasTimes
+	b.flags |= rows.HasTimes
 	sorter := &timeSorter{limit: sorterBytes, unit: "line"}
 	b.parse = func(it item) error {
 		t, err := parse(it.text)
@@ -64,7 +65,7 @@ func (b *builder) trace(
 		return sorter.add(t)
 	}
 	sorter.emit = func(t timedRow, at time.Duration) error {
-		b.row.clear()
+		b.row.Reset()
 		b.row.At, b.row.ISL, b.row.OSL = at, t.isl, t.osl
 		if err := fill(t, &b.row); err != nil {
 			return err

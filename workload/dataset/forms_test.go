@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // file reads a fixture.
@@ -25,12 +26,12 @@ func file(t *testing.T, name string) string {
 }
 
 // same compares the contents of rows.
-func same(t *testing.T, got, want []Row) {
+func same(t *testing.T, got, want []rows.Row) {
 	t.Helper()
 	for i := range want {
 		want[i].TurnCount = max(1, want[i].TurnCount)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Row{}), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(rows.Row{}), cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -38,22 +39,22 @@ func same(t *testing.T, got, want []Row) {
 func TestTraces(t *testing.T) {
 	for name, c := range map[string]struct {
 		w       *spatev1.Workload
-		rows    []Row
+		rows    []rows.Row
 		leftOut uint64
 		span    time.Duration
 	}{
-		"burstgpt.csv": {burstgptOf(&spatev1.TraceContent{}), []Row{
+		"burstgpt.csv": {burstgptOf(&spatev1.TraceContent{}), []rows.Row{
 			{ISL: 472, OSL: 18}, {At: 40 * time.Second, ISL: 1087, OSL: 230},
 			{At: 113 * time.Second, ISL: 417, OSL: 276},
 			{At: 1124500 * time.Millisecond, ISL: 1305, OSL: 477},
 		}, 1, 1124500 * time.Millisecond},
-		"burstgpt-sessions.csv": {burstgptOf(&spatev1.TraceContent{}), []Row{{ISL: 100, OSL: 20}, {ISL: 30, OSL: 5}}, 0,
+		"burstgpt-sessions.csv": {burstgptOf(&spatev1.TraceContent{}), []rows.Row{{ISL: 100, OSL: 20}, {ISL: 30, OSL: 5}}, 0,
 			0},
-		"azure-2023.csv": {azureOf(&spatev1.TraceContent{}), []Row{
+		"azure-2023.csv": {azureOf(&spatev1.TraceContent{}), []rows.Row{
 			{ISL: 374, OSL: 44}, {At: 4314579 * time.Microsecond, ISL: 396, OSL: 109},
 			{At: 4541877 * time.Microsecond, ISL: 879, OSL: 55},
 		}, 0, 4541877 * time.Microsecond},
-		"azure-2024.csv": {azureOf(&spatev1.TraceContent{}), []Row{
+		"azure-2024.csv": {azureOf(&spatev1.TraceContent{}), []rows.Row{
 			{ISL: 2162, OSL: 5}, {At: 7405 * time.Microsecond, ISL: 2399, OSL: 6},
 			{At: 990070 * time.Microsecond, ISL: 76, OSL: 15},
 		}, 0, 990070 * time.Microsecond},
@@ -88,11 +89,11 @@ func TestMooncake(t *testing.T) {
 {"timestamp": 30001, "input_length": 1100, "output_length": 9, "hash_ids": [46, 47, 48]}`
 	share := 0.5
 	d, skipped, r := built(t, mooncakeOf(&spatev1.TraceContent{MaxSkipped: &share}), source, Options{})
-	same(t, rowsOf(t, r), []Row{
-		{ISL: 1100, OSL: 52, Kind: Blocks, Blocks: []uint64{46, 47, 48}},
-		{At: 500 * time.Microsecond, ISL: 1025, OSL: 1, Shared: 1024, Kind: Blocks, Blocks: []uint64{46, 47, 99}},
-		{At: 2518 * time.Millisecond, ISL: 1536, OSL: 9, Kind: Blocks, Blocks: []uint64{47, 46, 1<<64 - 1}},
-		{At: 2519 * time.Millisecond, ISL: 1100, OSL: 9, Shared: 1100, Kind: Blocks, Blocks: []uint64{46, 47, 48}},
+	same(t, rowsOf(t, r), []rows.Row{
+		{ISL: 1100, OSL: 52, Kind: rows.Blocks, Blocks: []uint64{46, 47, 48}},
+		{At: 500 * time.Microsecond, ISL: 1025, OSL: 1, Shared: 1024, Kind: rows.Blocks, Blocks: []uint64{46, 47, 99}},
+		{At: 2518 * time.Millisecond, ISL: 1536, OSL: 9, Kind: rows.Blocks, Blocks: []uint64{47, 46, 1<<64 - 1}},
+		{At: 2519 * time.Millisecond, ISL: 1100, OSL: 9, Shared: 1100, Kind: rows.Blocks, Blocks: []uint64{46, 47, 48}},
 	})
 	if d.GetLongest() != 1545 || r.BlockTokens() != 512 || skipped.Unusable != 1 || skipped.Excluded != 1 {
 		t.Errorf("%v, %d tokens a block, skipped %+v", d, r.BlockTokens(), skipped)
@@ -192,10 +193,10 @@ func TestUnusable(t *testing.T) {
 func TestShareGPT(t *testing.T) {
 	source := file(t, "sharegpt.json")
 	_, skipped, r := built(t, sharegptOf(&spatev1.FileContent{}), source, Options{})
-	same(t, rowsOf(t, r), []Row{
-		{Kind: Text, OSL: 13, Content: []byte(`What is a \"load test\"? \u00e9`)},
-		{Kind: Text, OSL: 2, Content: []byte(`Thanks, go on`)},
-		{Kind: Text, OSL: 2, Content: []byte(`Hi\n\nthere`)},
+	same(t, rowsOf(t, r), []rows.Row{
+		{Kind: rows.Text, OSL: 13, Content: []byte(`What is a \"load test\"? \u00e9`)},
+		{Kind: rows.Text, OSL: 2, Content: []byte(`Thanks, go on`)},
+		{Kind: rows.Text, OSL: 2, Content: []byte(`Hi\n\nthere`)},
 	})
 	if skipped.Excluded != 2 || skipped.Unusable != 0 || skipped.Unit != "element" {
 		t.Errorf("skipped %+v", skipped)
@@ -214,23 +215,23 @@ func TestShareGPTSessions(t *testing.T) {
 	w := sharegptOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{}})
 	source := file(t, "sharegpt.json")
 	d, _, r := built(t, w, source, Options{Count: words})
-	same(t, rowsOf(t, r), []Row{
-		{Kind: Session, ISL: 6, OSL: 11, TurnCount: 2, Turns: []Turn{
+	same(t, rowsOf(t, r), []rows.Row{
+		{Kind: rows.Session, ISL: 6, OSL: 11, TurnCount: 2, Turns: []rows.Turn{
 			{ISL: 6, OSL: 11, User: []byte(`What is a \"load test\"? \u00e9`),
 				Answer: []byte(`It asks a server\nfor more than one thing at once.`)},
 			{ISL: 2, OSL: 6, User: []byte("And why?"), Answer: []byte("To see what it can take.")},
 		}},
-		{Kind: Session, ISL: 3, OSL: 1, TurnCount: 1,
-			Turns: []Turn{{ISL: 3, OSL: 1, User: []byte("Thanks, go on"), Answer: []byte("More.")}}},
-		{Kind: Session, OSL: 1, TurnCount: 1, Content: []byte("Be brief."),
-			Turns: []Turn{{ISL: 2, OSL: 1, User: []byte(`Hi\n\nthere`), Answer: []byte("Hello")}}},
+		{Kind: rows.Session, ISL: 3, OSL: 1, TurnCount: 1,
+			Turns: []rows.Turn{{ISL: 3, OSL: 1, User: []byte("Thanks, go on"), Answer: []byte("More.")}}},
+		{Kind: rows.Session, OSL: 1, TurnCount: 1, Content: []byte("Be brief."),
+			Turns: []rows.Turn{{ISL: 2, OSL: 1, User: []byte(`Hi\n\nthere`), Answer: []byte("Hello")}}},
 	})
 	if d.GetLongest() != 0 {
 		t.Errorf("longest %d, but a system prompt was not counted", d.GetLongest())
 	}
 	lines := `{"messages": [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"}], "osl": 4}`
 	_, _, r = built(t, jsonlOf(&spatev1.FileContent{Sessions: &spatev1.SessionPlay{}}), lines, Options{})
-	same(t, rowsOf(t, r), []Row{{Kind: Session, OSL: 4, TurnCount: 2, Turns: []Turn{
+	same(t, rowsOf(t, r), []rows.Row{{Kind: rows.Session, OSL: 4, TurnCount: 2, Turns: []rows.Turn{
 		{OSL: 4, User: []byte("a b"), Answer: []byte("c")}, {OSL: 4, User: []byte("d")},
 	}}})
 }
@@ -241,16 +242,16 @@ func TestJSONL(t *testing.T) {
 	kind := `[{"role":"system","content":"Be kind."},{"role":"user","content":"Hello"}]`
 	image := `[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,"}},{"type":"text","text":"What is this?"}]}]`
 	alone := `[{"role":"user","content":"alone"}]`
-	same(t, got, []Row{
-		{Kind: Text, ISL: 3, OSL: 7, Content: []byte("One two three")},
-		{Kind: Messages, OSL: 12, Content: []byte(kind), Insert: strings.Index(kind, "Be")},
-		{Kind: Messages, OSL: 50, Content: []byte(image), Insert: strings.Index(image, "What")},
-		{Kind: TokenIDs, ISL: 3, OSL: 3, IDs: []uint32{1, 2, 30000}},
-		{Kind: TokenIDs, ISL: 2, OSL: 50, IDs: []uint32{5, 6}},
-		{Kind: Messages, ISL: 1, OSL: 50, Content: []byte(alone), Insert: strings.Index(alone, "alone")},
+	same(t, got, []rows.Row{
+		{Kind: rows.Text, ISL: 3, OSL: 7, Content: []byte("One two three")},
+		{Kind: rows.Messages, OSL: 12, Content: []byte(kind), Insert: strings.Index(kind, "Be")},
+		{Kind: rows.Messages, OSL: 50, Content: []byte(image), Insert: strings.Index(image, "What")},
+		{Kind: rows.TokenIDs, ISL: 3, OSL: 3, IDs: []uint32{1, 2, 30000}},
+		{Kind: rows.TokenIDs, ISL: 2, OSL: 50, IDs: []uint32{5, 6}},
+		{Kind: rows.Messages, ISL: 1, OSL: 50, Content: []byte(alone), Insert: strings.Index(alone, "alone")},
 	})
 	_, _, r = built(t, jsonlOf(&spatev1.FileContent{}), `[{"prompt": "x"},]`, Options{})
-	same(t, rowsOf(t, r), []Row{{Kind: Text, OSL: 256, Content: []byte("x")}})
+	same(t, rowsOf(t, r), []rows.Row{{Kind: rows.Text, OSL: 256, Content: []byte("x")}})
 }
 
 func TestSonnet(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // fuzzed builds arbitrary input: it gets an error, or a file whose rows can all be read and ask for something that can
@@ -44,11 +45,11 @@ func buildOnce(t *testing.T, w *spatev1.Workload, source []byte, count func(stri
 		len(skipped.First) != int(min(skipped.Unusable, maxNamed)) {
 		t.Fatalf("%v, but %+v", d, skipped)
 	}
-	r, err := read(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	r, err := rows.New(bytes.NewReader(out.Bytes()), int64(out.Len()))
 	if err != nil || r.Len() != d.GetRows() {
 		t.Fatalf("%v: %v", d, err)
 	}
-	var row Row
+	var row rows.Row
 	for i := range r.Len() {
 		before := row.At
 		if err := r.Read(i, &row); err != nil {
@@ -59,28 +60,28 @@ func buildOnce(t *testing.T, w *spatev1.Workload, source []byte, count func(stri
 }
 
 // checkRow checks what workloads rely on.
-func checkRow(t *testing.T, i uint64, row *Row, before time.Duration, block uint32) {
+func checkRow(t *testing.T, i uint64, row *rows.Row, before time.Duration, block uint32) {
 	if row.OSL == 0 || row.OSL > maxLength || row.ISL > maxLength || row.Shared > row.ISL ||
 		row.TurnCount == 0 || row.At < before {
 		t.Fatalf("row %d is %+v", i, row)
 	}
 	switch row.Kind {
-	case Text:
+	case rows.Text:
 		checkInside(t, row.Content)
-	case Messages:
+	case rows.Messages:
 		if with := slices.Insert(bytes.Clone(row.Content), row.Insert, []byte("word ")...); !json.Valid(row.Content) ||
 			!json.Valid(with) {
 			t.Fatalf("%s is not JSON, or not with a word at %d", row.Content, row.Insert)
 		}
-	case TokenIDs:
+	case rows.TokenIDs:
 		if len(row.IDs) != int(row.ISL) {
 			t.Fatalf("%d ids, ISL %d", len(row.IDs), row.ISL)
 		}
-	case Blocks:
+	case rows.Blocks:
 		if n := uint64(len(row.Blocks)) * uint64(block); n < uint64(row.ISL) || n-uint64(row.ISL) >= uint64(block) {
 			t.Fatalf("%d blocks of %d for %d tokens", len(row.Blocks), block, row.ISL)
 		}
-	case Session:
+	case rows.Session:
 		checkInside(t, row.Content)
 		for _, turn := range row.Turns {
 			checkInside(t, turn.User)
@@ -141,42 +142,4 @@ func FuzzAzure(f *testing.F) {
 func FuzzSonnet(f *testing.F) {
 	fuzzed(f, []*spatev1.Workload{sonnetOf(&spatev1.SonnetContent{Isl: 9, Osl: 9})}, []string{"poem.txt"},
 		"\x00\"\\\u2028")
-}
-
-// FuzzRows opens arbitrary input as a rows file, and reads all rows that it claims to have.
-func FuzzRows(f *testing.F) {
-	f.Add(written(f, []Row{{OSL: 1, Kind: Text, Content: []byte("x")},
-		{OSL: 1, Kind: Session, TurnCount: 1, Turns: []Turn{{OSL: 1}}}}, longRecord))
-	f.Add(written(f, make([]Row, 3), shortRecord))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := read(bytes.NewReader(b), int64(len(b))); err == nil {
-			var row Row
-			for i := range min(r.Len(), 1000) {
-				_ = r.Read(i, &row)
-				r.At(i)
-			}
-		}
-	})
-}
-
-// FuzzContent reads arbitrary input as the content of a row. Content that can be read must be the same after it is
-// written and read again.
-func FuzzContent(f *testing.F) {
-	for k := range kinds {
-		f.Add(uint8(k), uint32(1), []byte("\x01\x02\x03\x00\x01a\x00"))
-	}
-	f.Fuzz(func(t *testing.T, kind uint8, turns uint32, b []byte) {
-		row := Row{Kind: Kind(kind % uint8(kinds)), TurnCount: turns}
-		if parseContent(b, &row) != nil {
-			return
-		}
-		again := Row{Kind: row.Kind, TurnCount: turns}
-		once := appendContent(nil, &row)
-		if err := parseContent(once, &again); err != nil {
-			t.Fatal(err)
-		}
-		if twice := appendContent(nil, &again); !bytes.Equal(once, twice) {
-			t.Fatalf("%x, then %x", once, twice)
-		}
-	})
 }

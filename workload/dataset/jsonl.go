@@ -8,6 +8,7 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // defaultOutput is the output length if neither the row nor the workload gives one.
@@ -94,7 +95,7 @@ func (f *fields) noteIgnored(unused *Unused) {
 }
 
 // parse reads a row.
-func (j *jsonl) parse(text []byte, row *Row) error {
+func (j *jsonl) parse(text []byte, row *rows.Row) error {
 	if err := checkObject(text); err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (f *fields) output() (uint32, error) {
 }
 
 // prompt reads a prompt of text.
-func (j *jsonl) prompt(value []byte, row *Row) error {
+func (j *jsonl) prompt(value []byte, row *rows.Row) error {
 	text, err := stringInside("prompt", value)
 	if err != nil {
 		return err
@@ -143,12 +144,12 @@ func (j *jsonl) prompt(value []byte, row *Row) error {
 	if len(text) == 0 {
 		return unusable("has an empty prompt")
 	}
-	row.Kind, row.Content, row.ISL = Text, append(row.Content[:0], text...), j.lengths.tokens(text)
+	row.Kind, row.Content, row.ISL = rows.Text, append(row.Content[:0], text...), j.lengths.tokens(text)
 	return nil
 }
 
 // parseIDs reads a prompt of token ids.
-func parseIDs(array []byte, row *Row) error {
+func parseIDs(array []byte, row *rows.Row) error {
 	if array[0] != '[' {
 		return unusable("token_ids is %s, not an array", typeOf(array))
 	}
@@ -162,12 +163,12 @@ func parseIDs(array []byte, row *Row) error {
 	if len(row.IDs) == 0 {
 		return unusable("has no token ids")
 	}
-	row.Kind, row.ISL = TokenIDs, clamp(len(row.IDs))
+	row.Kind, row.ISL = rows.TokenIDs, clamp(len(row.IDs))
 	return nil
 }
 
 // session reads messages as a conversation that is played turn by turn.
-func (j *jsonl) session(array []byte, row *Row) error {
+func (j *jsonl) session(array []byte, row *rows.Row) error {
 	if err := j.chat.read("messages", array, "role", "content"); err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (j *jsonl) session(array []byte, row *Row) error {
 }
 
 // messages reads the messages of one request. They are sent unchanged except for white space between them.
-func (j *jsonl) messages(array []byte, row *Row) error {
+func (j *jsonl) messages(array []byte, row *rows.Row) error {
 	if array[0] != '[' {
 		return unusable("messages is %s, not an array", typeOf(array))
 	}
@@ -184,13 +185,13 @@ func (j *jsonl) messages(array []byte, row *Row) error {
 	if err := json.Compact(&j.compact, array); err != nil {
 		return unusable("messages: %v", err)
 	}
-	row.Kind, row.Content = Messages, append(row.Content[:0], j.compact.Bytes()...)
+	row.Kind, row.Content = rows.Messages, append(row.Content[:0], j.compact.Bytes()...)
 	return j.checkMessages(row)
 }
 
 // checkMessages finds where words can be inserted. The length is known only for a single message that is nothing but
 // text.
-func (j *jsonl) checkMessages(row *Row) error {
+func (j *jsonl) checkMessages(row *rows.Row) error {
 	count := 0
 	for message := range values(row.Content) {
 		if message[0] != '{' {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // million is the number of rows of the trace whose memory is measured.
@@ -143,12 +144,12 @@ func buildFile(t testing.TB, path string) *spatev1.Dataset {
 
 // walkFile reads all rows.
 func walkFile(t testing.TB, path string) {
-	r, err := Open(path)
+	r, err := rows.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var row Row
+	var row rows.Row
 	for i := range r.Len() {
 		if err := r.Read(i, &row); err != nil || len(row.Blocks) != 6 {
 			t.Fatalf("row %d: %v", i, err)
@@ -202,12 +203,12 @@ func BenchmarkRead(b *testing.B) {
 		b.Fatal(err)
 	}
 	n := buildFile(b, path).GetRows()
-	r, err := Open(path + ".rows")
+	r, err := rows.Open(path + ".rows")
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	var row Row
+	var row rows.Row
 	for name, read := range map[string]func(i uint64) error{
 		"whole": func(i uint64) error { return r.Read(i, &row) },
 		"head":  func(i uint64) error { return r.ReadMetadata(i, &row) },

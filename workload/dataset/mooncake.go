@@ -3,6 +3,7 @@ package dataset
 import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // defaultBlock is the number of tokens per block in Mooncake's published traces.
@@ -113,10 +114,10 @@ func (b *builder) mooncake(c *spatev1.TraceContent) {
 	if block == 0 {
 		block = defaultBlock
 	}
-	b.header.blockTokens = block
+	b.header.BlockTokens = block
 	known := newPrefixes(block)
-	b.trace(c, (&mooncake{block: block, unused: &b.skipped.Unused}).parse, func(t timedRow, row *Row) (err error) {
-		row.Kind, row.Blocks = Blocks, append(row.Blocks[:0], t.blocks...)
+	b.trace(c, (&mooncake{block: block, unused: &b.skipped.Unused}).parse, func(t timedRow, row *rows.Row) (err error) {
+		row.Kind, row.Blocks = rows.Blocks, append(row.Blocks[:0], t.blocks...)
 		row.Shared, err = known.shared(t.blocks, t.isl)
 		return err
 	})

@@ -3,6 +3,7 @@ package dataset
 import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 func init() {
@@ -25,7 +26,7 @@ type sharegpt struct {
 }
 
 // parse reads a conversation: all of its turns, or the first question that has an answer.
-func (s *sharegpt) parse(text []byte, row *Row) error {
+func (s *sharegpt) parse(text []byte, row *rows.Row) error {
 	if err := checkObject(text); err != nil {
 		return err
 	}
@@ -61,12 +62,12 @@ func (s *sharegpt) parse(text []byte, row *Row) error {
 const noAnswer = "has no question with an answer"
 
 // asSession makes the row a session of all its turns.
-func asSession(row *Row) error {
+func asSession(row *rows.Row) error {
 	if len(row.Turns) == 0 {
 		return exclude(noAnswer)
 	}
 	first := row.Turns[0]
-	row.Kind, row.TurnCount = Session, uint32(len(row.Turns))
+	row.Kind, row.TurnCount = rows.Session, uint32(len(row.Turns))
 	if row.OSL = first.OSL; len(row.Content) == 0 {
 		row.ISL = first.ISL
 	}
@@ -74,10 +75,10 @@ func asSession(row *Row) error {
 }
 
 // asFirstQuestion makes the row its first question that has an answer.
-func asFirstQuestion(row *Row) error {
+func asFirstQuestion(row *rows.Row) error {
 	for _, t := range row.Turns {
 		if len(t.Answer) > 0 {
-			row.Kind, row.ISL, row.OSL = Text, t.ISL, t.OSL
+			row.Kind, row.ISL, row.OSL = rows.Text, t.ISL, t.OSL
 			row.Content, row.Turns = append(row.Content[:0], t.User...), row.Turns[:0]
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // maxSonnetBytes is the maximum size, in bytes, of the text of a sonnet workload. Agents keep the text in memory.
@@ -29,7 +30,7 @@ type sonnet struct {
 }
 
 // parse reads a line.
-func (s *sonnet) parse(text []byte, row *Row) error {
+func (s *sonnet) parse(text []byte, row *rows.Row) error {
 	if s.size += len(text); s.size > maxSonnetBytes {
 		return fmt.Errorf("the text is longer than %d MiB: sonnet is for short texts, use jsonl for longer ones",
 			maxSonnetBytes>>20)
@@ -41,7 +42,7 @@ func (s *sonnet) parse(text []byte, row *Row) error {
 		return exclude("is empty")
 	}
 	line := string(text) + "\n"
-	row.Kind, row.OSL, row.Content = Text, s.lengths.osl, appendInside(row.Content[:0], line)
+	row.Kind, row.OSL, row.Content = rows.Text, s.lengths.osl, appendInside(row.Content[:0], line)
 	row.ISL = s.count(line)
 	return nil
 }
@@ -78,7 +79,7 @@ func (b *builder) sonnet(c *spatev1.SonnetContent, o Options) {
 	b.end = func() error {
 		b.longest, b.unknown = uint64(c.GetIsl())+uint64(c.GetOsl()), false
 		if f.sumsMatch {
-			b.out.trailer.flags |= additive
+			b.flags |= rows.Additive
 		}
 		return nil
 	}

@@ -20,6 +20,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/dataset"
+	"github.com/spate-load/spate/workload/rows"
 	"github.com/spate-load/spate/workload/store"
 	"github.com/spate-load/spate/workload/tokenizer"
 )
@@ -181,13 +182,13 @@ func (g *gatherer) fits(f plans.File, d *spatev1.Dataset) {
 	if err != nil || !found {
 		return // the next reader of the rows reports why
 	}
-	rows, err := dataset.Open(path)
+	opened, err := rows.Open(path)
 	if err != nil {
 		return
 	}
-	defer rows.Close()
+	defer opened.Close()
 	for _, t := range g.plan.Targets() {
-		if err := workload.Writable(rows, formOf(t)); err != nil {
+		if err := workload.Writable(opened, formOf(t)); err != nil {
 			g.wrong(f, fmt.Errorf("does not fit target %s: %s", t.GetName(),
 				strings.TrimPrefix(err.Error(), "workload: ")))
 		}

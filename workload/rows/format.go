@@ -1,4 +1,4 @@
-package dataset
+package rows
 
 import (
 	"encoding/binary"
@@ -23,9 +23,9 @@ const (
 	headerSize  = 32
 	trailerSize = 48
 	chunkRows   = 4096
-	// shortRecord holds time and lengths, for traces without content. longRecord also holds the place of the content.
-	shortRecord = 20
-	longRecord  = 44
+	// ShortRecord holds time and lengths, for traces without content. LongRecord also holds the place of the content.
+	ShortRecord = 20
+	LongRecord  = 44
 )
 
 var (
@@ -34,7 +34,7 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// ErrDamaged is wrapped by the errors about rows files that are not as Build wrote them.
+// ErrDamaged is wrapped by the errors about rows files that are not as Writer wrote them.
 var ErrDamaged = errors.New("damaged rows file")
 
 // damaged returns an ErrDamaged with its reason.
@@ -42,31 +42,36 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("dataset: %w: %s: copy or build it again", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// Flags of a rows file.
+// Flags of a rows file, for Writer.Close.
 const (
-	hasTimes = 1 << iota
-	additive
+	// HasTimes means that rows have times: Row.At.
+	HasTimes uint32 = 1 << iota
+	// Additive means that a prompt of several rows of text is as long as the rows together.
+	Additive
 )
 
-// header is the start of a rows file.
-type header struct {
-	form        uint32
-	recordSize  uint32
-	blockTokens uint32
+// Header is the start of a rows file.
+type Header struct {
+	// Form is the field number of the content in the workload's message.
+	Form uint32
+	// RecordSize is ShortRecord or LongRecord.
+	RecordSize uint32
+	// BlockTokens is the number of prompt tokens that each of a row's blocks stands for. 0: there are no rows of blocks.
+	BlockTokens uint32
 }
 
 // append appends the header's bytes.
-func (h header) append(dst []byte) []byte {
+func (h Header) append(dst []byte) []byte {
 	from := len(dst)
 	dst = append(dst, headMagic[:]...)
-	for _, v := range []uint32{version, h.form, h.recordSize, h.blockTokens, 0} {
+	for _, v := range []uint32{version, h.Form, h.RecordSize, h.BlockTokens, 0} {
 		dst = binary.LittleEndian.AppendUint32(dst, v)
 	}
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
 }
 
 // parseHeader checks and reads headerSize bytes.
-func parseHeader(b []byte) (h header, err error) {
+func parseHeader(b []byte) (h Header, err error) {
 	if [8]byte(b) != headMagic {
 		return h, errors.New("dataset: not a rows file: its first bytes are wrong")
 	}
@@ -78,9 +83,9 @@ func parseHeader(b []byte) (h header, err error) {
 	if at(headerSize-4) != crc32.Checksum(b[:headerSize-4], castagnoli) {
 		return h, damaged("its header's checksum is wrong")
 	}
-	h = header{form: at(12), recordSize: at(16), blockTokens: at(20)}
-	if h.recordSize != shortRecord && h.recordSize != longRecord {
-		return h, damaged("its records have %d bytes", h.recordSize)
+	h = Header{Form: at(12), RecordSize: at(16), BlockTokens: at(20)}
+	if h.RecordSize != ShortRecord && h.RecordSize != LongRecord {
+		return h, damaged("its records have %d bytes", h.RecordSize)
 	}
 	return h, nil
 }
@@ -128,7 +133,7 @@ func appendRecord(dst []byte, size uint32, row *Row, p place) []byte {
 	dst = order.AppendUint64(dst, uint64(row.At))
 	dst = order.AppendUint32(dst, row.ISL)
 	dst = order.AppendUint32(dst, row.OSL)
-	if size == longRecord {
+	if size == LongRecord {
 		dst = order.AppendUint64(dst, p.offset|uint64(row.Kind)<<56)
 		dst = order.AppendUint32(dst, p.length)
 		dst = order.AppendUint32(dst, row.Shared)
@@ -145,7 +150,7 @@ func parseRecord(b []byte, i uint64, row *Row) (p place, err error) {
 		return p, damaged("the checksum of row %d is wrong", i)
 	}
 	row.At, row.ISL, row.OSL = time.Duration(order.Uint64(b)), order.Uint32(b[8:]), order.Uint32(b[12:])
-	if len(b) == shortRecord {
+	if len(b) == ShortRecord {
 		return p, nil
 	}
 	where := order.Uint64(b[16:])

@@ -1,4 +1,4 @@
-package dataset
+package rows
 
 import (
 	"encoding/binary"
@@ -9,25 +9,26 @@ import (
 	"math"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
 
-// Rows is an open rows file with random access. It keeps 8 bytes per 4,096 rows in memory, and no rows. It is safe for
+// File is an open rows file with random access. It keeps 8 bytes per 4,096 rows in memory, and no rows. It is safe for
 // concurrent use.
-type Rows struct {
+type File struct {
 	file    io.ReaderAt
 	close   func() error
-	header  header
+	header  Header
 	trailer trailer
 	chunks  []uint64 // offset of each chunk's records
 }
 
 // Open opens a rows file. It returns an error if the file is not a rows file, has another version, or is incomplete.
 // The caller closes the result.
-func Open(path string) (*Rows, error) {
+func Open(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
@@ -36,7 +37,7 @@ func Open(path string) (*Rows, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("dataset: %w", err), f.Close())
 	}
-	r, err := read(f, info.Size())
+	r, err := New(f, info.Size())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
@@ -44,9 +45,10 @@ func Open(path string) (*Rows, error) {
 	return r, nil
 }
 
-// read checks the start and the end of a rows file and reads its directory.
-func read(file io.ReaderAt, size int64) (*Rows, error) {
-	r := &Rows{file: file, close: func() error { return nil }}
+// New returns the rows of a file of size bytes. It reads the file's start, its end and its directory, and returns an
+// error under the same conditions as Open. Close does not close the file.
+func New(file io.ReaderAt, size int64) (*File, error) {
+	r := &File{file: file, close: func() error { return nil }}
 	head, tail := make([]byte, headerSize), make([]byte, trailerSize)
 	if size < headerSize+trailerSize {
 		return nil, fmt.Errorf("dataset: not a rows file: it has only %d bytes", size)
@@ -69,10 +71,10 @@ func read(file io.ReaderAt, size int64) (*Rows, error) {
 }
 
 // readDirectory reads the directory, which must fill the space before the trailer and point to places within the file.
-func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
+func (r *File) readDirectory(tail []byte, checksum uint32, size uint64) error {
 	t := r.trailer
 	chunks := t.rows/chunkRows + min(1, t.rows%chunkRows)
-	if t.rows == 0 || t.rows > math.MaxInt64/longRecord || t.directory > size ||
+	if t.rows == 0 || t.rows > math.MaxInt64/LongRecord || t.directory > size ||
 		size-trailerSize-t.directory != 8*chunks {
 		return damaged("its size of %d bytes does not fit its %d rows", size, t.rows)
 	}
@@ -86,7 +88,7 @@ func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
 	end := uint64(headerSize)
 	for c := range chunks {
 		offset := binary.LittleEndian.Uint64(b[8*c:])
-		length := min(chunkRows, t.rows-c*chunkRows) * uint64(r.header.recordSize)
+		length := min(chunkRows, t.rows-c*chunkRows) * uint64(r.header.RecordSize)
 		if offset < end || offset > t.directory || t.directory-offset < length {
 			return damaged("chunk %d lies outside the file", c)
 		}
@@ -97,41 +99,41 @@ func (r *Rows) readDirectory(tail []byte, checksum uint32, size uint64) error {
 }
 
 // Close closes the file.
-func (r *Rows) Close() error { return r.close() }
+func (r *File) Close() error { return r.close() }
 
 // Len returns the number of rows, at least 1.
-func (r *Rows) Len() uint64 { return r.trailer.rows }
+func (r *File) Len() uint64 { return r.trailer.rows }
 
 // BlockTokens returns the number of prompt tokens that each of a row's blocks stands for. 0: there are no rows of
 // blocks.
-func (r *Rows) BlockTokens() uint32 { return r.header.blockTokens }
+func (r *File) BlockTokens() uint32 { return r.header.BlockTokens }
 
 // Has reports whether any row is of the kind.
-func (r *Rows) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
+func (r *File) Has(k Kind) bool { return r.trailer.kinds>>k&1 == 1 }
 
-// Additive reports whether a prompt of several rows of text is as long as the rows together, as far as Build observed
+// Additive reports whether a prompt of several rows of text is as long as the rows together, as far as was observed
 // with a tokenizer. False if the file was built without one.
-func (r *Rows) Additive() bool { return r.trailer.flags&additive != 0 }
+func (r *File) Additive() bool { return r.trailer.flags&Additive != 0 }
 
 // BuiltFor reports whether the rows were built for the content of a workload.
-func (r *Rows) BuiltFor(w *spatev1.Workload) bool {
+func (r *File) BuiltFor(w *spatev1.Workload) bool {
 	number, _ := content.Of(w)
-	return r.header.form == number
+	return r.header.Form == number
 }
 
 // ReadMetadata reads row i without its content. It reuses the row's memory.
-func (r *Rows) ReadMetadata(i uint64, row *Row) error {
+func (r *File) ReadMetadata(i uint64, row *Row) error {
 	_, err := r.metadata(i, row)
 	return err
 }
 
 // metadata reads the record of row i and returns the place of its content.
-func (r *Rows) metadata(i uint64, row *Row) (place, error) {
+func (r *File) metadata(i uint64, row *Row) (place, error) {
 	if i >= r.trailer.rows {
 		return place{}, fmt.Errorf("dataset: row %d was requested, but there are %d rows", i, r.trailer.rows)
 	}
-	row.clear()
-	size := uint64(r.header.recordSize)
+	row.Reset()
+	size := uint64(r.header.RecordSize)
 	record := row.record[:size]
 	if _, err := r.file.ReadAt(record, int64(r.chunks[i/chunkRows]+i%chunkRows*size)); err != nil {
 		return place{}, fmt.Errorf("dataset: row %d: %w", i, err)
@@ -147,7 +149,7 @@ func (r *Rows) metadata(i uint64, row *Row) (place, error) {
 }
 
 // Read reads row i. It reuses the row's memory. The error wraps ErrDamaged if a checksum is wrong.
-func (r *Rows) Read(i uint64, row *Row) error {
+func (r *File) Read(i uint64, row *Row) error {
 	p, err := r.metadata(i, row)
 	if err != nil || row.Kind == Lengths {
 		return err
@@ -156,7 +158,7 @@ func (r *Rows) Read(i uint64, row *Row) error {
 }
 
 // content reads the content of row i.
-func (r *Rows) content(i uint64, p place, row *Row) error {
+func (r *File) content(i uint64, p place, row *Row) error {
 	row.content = slices.Grow(row.content[:0], int(p.length))[:p.length]
 	if _, err := r.file.ReadAt(row.content, int64(p.offset)); err != nil {
 		return fmt.Errorf("dataset: row %d: %w", i, err)
@@ -170,17 +172,17 @@ func (r *Rows) content(i uint64, p place, row *Row) error {
 	return nil
 }
 
-// rowPool is a pool of rows that times are read into.
-var rowPool = pool[Row]{}
+// rowPool has rows that times are read into, so that At does not allocate.
+var rowPool = sync.Pool{New: func() any { return new(Row) }}
 
 // At returns the time of row i since the first row. False: the row does not exist or cannot be read, or rows have no
 // times.
-func (r *Rows) At(i uint64) (time.Duration, bool) {
-	if i >= r.trailer.rows || r.trailer.flags&hasTimes == 0 {
+func (r *File) At(i uint64) (time.Duration, bool) {
+	if i >= r.trailer.rows || r.trailer.flags&HasTimes == 0 {
 		return 0, false
 	}
-	row := rowPool.get()
-	defer rowPool.put(row)
+	row, _ := rowPool.Get().(*Row)
+	defer rowPool.Put(row)
 	if err := r.ReadMetadata(i, row); err != nil {
 		return 0, false
 	}

@@ -1,13 +1,9 @@
-// Package dataset turns the file of a workload into rows, and reads rows.
+// Package rows writes and reads rows files: the compact form that datasets have on every machine.
 //
-// Build reads a source file (a ShareGPT export, a trace, a list of prompts) once, as a stream, in bounded memory
-// whatever the file's size. It writes a rows file, a compact form of our own. Equal sources give equal bytes, so a rows
-// file is named by its SHA-256. It has random access, so that any agent can make any request. Build finds every fault
-// of a source and reports it with its line number. A reader of rows meets only good rows, or a damaged file.
-//
-// The package makes no prompts: package workload makes them from the rows. The package knows no network, no plan and no
-// server. `spate run` calls Build, agents call Open.
-package dataset
+// A rows file has random access, so that any agent can make any request. Equal rows give equal bytes, so a rows file is
+// named by its SHA-256. A reader meets only rows as they were written, or ErrDamaged. Package dataset turns the files
+// of workloads into rows.
+package rows
 
 import "time"
 
@@ -65,7 +61,7 @@ type Row struct {
 	// TurnCount is the number of turns: 1 unless the row is a Session. ReadMetadata sets it too.
 	TurnCount uint32
 
-	record  [longRecord]byte
+	record  [LongRecord]byte
 	content []byte
 }
 
@@ -79,8 +75,8 @@ type Turn struct {
 	User, Answer []byte
 }
 
-// clear empties the row and keeps its memory.
-func (r *Row) clear() {
+// Reset empties the row and keeps its memory.
+func (r *Row) Reset() {
 	r.At, r.ISL, r.OSL, r.Shared, r.Kind, r.Insert, r.TurnCount = 0, 0, 0, 0, Lengths, 0, 1
 	r.Content, r.IDs, r.Blocks, r.Turns = r.Content[:0], r.IDs[:0], r.Blocks[:0], r.Turns[:0]
 }

@@ -1,4 +1,4 @@
-package dataset
+package rows
 
 import (
 	"bufio"
@@ -10,11 +10,11 @@ import (
 	"io"
 )
 
-// writer writes a rows file in one pass. It holds the records of one chunk, and 8 bytes for each earlier chunk.
-type writer struct {
+// Writer writes a rows file in one pass. It holds the records of one chunk, and 8 bytes for each earlier chunk.
+type Writer struct {
 	out       *bufio.Writer
 	sum       hash.Hash
-	header    header
+	header    Header
 	trailer   trailer
 	written   uint64
 	records   []byte
@@ -22,29 +22,31 @@ type writer struct {
 	content   []byte
 }
 
-// newWriter starts a rows file.
-func newWriter(dst io.Writer, h header, flags uint32) (*writer, error) {
+// NewWriter starts a rows file. The caller calls Close when all rows are added.
+func NewWriter(dst io.Writer, h Header) (*Writer, error) {
 	sum := sha256.New()
-	w := &writer{out: bufio.NewWriterSize(io.MultiWriter(dst, sum), 1<<18), sum: sum, header: h,
-		trailer: trailer{flags: flags}}
+	w := &Writer{out: bufio.NewWriterSize(io.MultiWriter(dst, sum), 1<<18), sum: sum, header: h}
 	return w, w.write(h.append(nil))
 }
 
 // write writes bytes and counts them.
-func (w *writer) write(b []byte) error {
+func (w *Writer) write(b []byte) error {
 	n, err := w.out.Write(b)
 	w.written += uint64(n)
 	return err
 }
 
-// add writes a row.
-func (w *writer) add(row *Row) error {
+// Len returns the number of rows added so far.
+func (w *Writer) Len() uint64 { return w.trailer.rows }
+
+// Add writes a row. It does not keep the row.
+func (w *Writer) Add(row *Row) error {
 	w.content = appendContent(w.content[:0], row)
 	p := place{offset: w.written, length: uint32(len(w.content)), checksum: crc32.Checksum(w.content, castagnoli)}
 	if err := w.write(w.content); err != nil {
 		return err
 	}
-	w.records = appendRecord(w.records, w.header.recordSize, row, p)
+	w.records = appendRecord(w.records, w.header.RecordSize, row, p)
 	w.trailer.kinds |= 1 << row.Kind
 	if w.trailer.rows++; w.trailer.rows%chunkRows == 0 {
 		return w.endChunk()
@@ -53,21 +55,21 @@ func (w *writer) add(row *Row) error {
 }
 
 // endChunk writes the records of a chunk behind its contents.
-func (w *writer) endChunk() error {
+func (w *Writer) endChunk() error {
 	w.directory = binary.LittleEndian.AppendUint64(w.directory, w.written)
 	err := w.write(w.records)
 	w.records = w.records[:0]
 	return err
 }
 
-// close finishes the file and returns its SHA-256 and size. It does not close dst.
-func (w *writer) close() (sha string, size uint64, err error) {
+// Close finishes the file with its flags and returns its SHA-256, in hex, and its size in bytes. It does not close dst.
+func (w *Writer) Close(flags uint32) (sha string, size uint64, err error) {
 	if len(w.records) > 0 {
 		if err := w.endChunk(); err != nil {
 			return "", 0, err
 		}
 	}
-	w.trailer.directory = w.written
+	w.trailer.directory, w.trailer.flags = w.written, flags
 	tail := w.trailer.append(w.directory, crc32.Checksum(w.directory, castagnoli))
 	if err := w.write(tail); err != nil {
 		return "", 0, err

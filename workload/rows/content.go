@@ -1,4 +1,4 @@
-package dataset
+package rows
 
 import (
 	"encoding/binary"
