@@ -2,7 +2,6 @@ package measure_test
 
 import (
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -113,27 +112,5 @@ func BenchmarkAddTo(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		measure.AddTo(to, from)
-	}
-}
-
-// docs/influxdb.md, which lists the fields of points, names all counters and all metrics that are shown.
-func TestTheCatalogueIsInTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../docs/influxdb.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, c := range measure.Counters() {
-		names = append(names, c.String())
-	}
-	for _, m := range measure.Metrics() {
-		if !m.Raw {
-			names = append(names, m.Name)
-		}
-	}
-	for _, name := range names {
-		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/influxdb.md does not name %s", name)
-		}
 	}
 }

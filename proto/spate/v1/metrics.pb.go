@@ -37,7 +37,7 @@ const (
 	Metric_METRIC_E2E Metric = 3
 	// Last token - scheduled.
 	Metric_METRIC_E2E_SCHEDULED Metric = 4
-	// (Last - first token) / (output tokens - 1), rounded to the nanosecond.
+	// (Last - first token) / (output tokens - 1). Rounded to the nanosecond.
 	Metric_METRIC_TPOT Metric = 5
 	// Gaps between consecutive token frames.
 	Metric_METRIC_ITL Metric = 6
@@ -49,7 +49,7 @@ const (
 	Metric_METRIC_ISL Metric = 9
 	// Output tokens.
 	Metric_METRIC_OSL Metric = 10
-	// Output tokens per token frame, in thousandths.
+	// Output tokens per token frame, one value per request. Recorded in thousandths.
 	Metric_METRIC_MILLITOKENS_PER_FRAME Metric = 11
 	// Failure - start, of failed requests.
 	Metric_METRIC_FAILURE_TIME Metric = 12
@@ -72,7 +72,7 @@ const (
 	Metric_METRIC_TLS Metric = 20
 	// Last chunk - start: what vLLM's benchmark calls E2EL.
 	Metric_METRIC_VLLM_E2E Metric = 21
-	// Gaps in METRIC_ITL that are not gaps between chunks: vLLM's ITL does not include them.
+	// Gaps between token frames that are not gaps between chunks. vLLM's ITL does not include them.
 	Metric_METRIC_VLLM_ITL_LEFT_OUT Metric = 22
 	// First frame with text - start, of requests whose first token had no text.
 	Metric_METRIC_TTFT_TEXT Metric = 23
@@ -1190,18 +1190,17 @@ type Counters struct {
 	InputTokens uint64 `protobuf:"varint,7,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Output tokens of completed requests.
 	OutputTokens uint64 `protobuf:"varint,8,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Frames of measured requests that arrived in this window and may carry a token, however the requests ended: frames
-	// with text, and frames without text for which a token is not ruled out.
+	// Frames of measured requests that arrived and may carry a token, however the requests ended. Frames with text may,
+	// and frames without text for which a token is not ruled out. A frame counts in the window in which it arrived.
 	Frames uint64 `protobuf:"varint,9,opt,name=frames,proto3" json:"frames,omitempty"`
-	// Tokens of these frames, if the server's running usage reports them.
+	// Tokens in `frames`, by the server's running usage.
 	TokensArrived uint64 `protobuf:"varint,10,opt,name=tokens_arrived,json=tokensArrived,proto3" json:"tokens_arrived,omitempty"`
 	// Completed requests without usage from the server. Their output tokens are counted by frames; their input tokens are
 	// not known.
 	WithoutUsage uint64 `protobuf:"varint,11,opt,name=without_usage,json=withoutUsage,proto3" json:"without_usage,omitempty"`
-	// Completed requests in isl_compared whose prompt had a different number of tokens than requested, by the server's
-	// usage.
+	// Completed requests in `isl_compared` whose prompt had another number of tokens than requested.
 	IslMissed uint64 `protobuf:"varint,12,opt,name=isl_missed,json=islMissed,proto3" json:"isl_missed,omitempty"`
-	// Completed requests whose output had a different number of tokens than requested.
+	// Completed requests whose output had another number of tokens than requested.
 	OslMissed uint64 `protobuf:"varint,13,opt,name=osl_missed,json=oslMissed,proto3" json:"osl_missed,omitempty"`
 	// Connections opened.
 	Connections uint64 `protobuf:"varint,14,opt,name=connections,proto3" json:"connections,omitempty"`
@@ -1209,22 +1208,21 @@ type Counters struct {
 	CoalescedReads uint64 `protobuf:"varint,15,opt,name=coalesced_reads,json=coalescedReads,proto3" json:"coalesced_reads,omitempty"`
 	// Token frames timed by the program's clock because they had no kernel timestamp.
 	UnstampedFrames uint64 `protobuf:"varint,16,opt,name=unstamped_frames,json=unstampedFrames,proto3" json:"unstamped_frames,omitempty"`
-	// Completed requests that met the stage's SLO. 0 if the stage has none.
+	// Completed requests that met the stage's SLO, if it has one.
 	Good uint64 `protobuf:"varint,17,opt,name=good,proto3" json:"good,omitempty"`
 	// Prompt tokens of completed requests that the server took from its prefix cache, by its usage.
 	CachedTokens uint64 `protobuf:"varint,18,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
 	// Completed requests whose usage reported cached tokens.
 	WithCachedTokens uint64 `protobuf:"varint,19,opt,name=with_cached_tokens,json=withCachedTokens,proto3" json:"with_cached_tokens,omitempty"`
-	// Prompt tokens of completed requests in a prefix shared with an earlier request of the stage, by the workload's
-	// count.
+	// Prompt tokens of completed requests in a prefix shared with an earlier request of the stage. By the workload's count.
 	SharedTokens uint64 `protobuf:"varint,20,opt,name=shared_tokens,json=sharedTokens,proto3" json:"shared_tokens,omitempty"`
-	// Frames of unmeasured requests that arrived in this window, counted like `frames`.
+	// Frames of unmeasured requests, counted like `frames`.
 	UnmeasuredFrames uint64 `protobuf:"varint,21,opt,name=unmeasured_frames,json=unmeasuredFrames,proto3" json:"unmeasured_frames,omitempty"`
-	// Completed requests for which both the requested prompt length and the server's count in its usage are known.
+	// Completed requests whose prompt length is known, as requested and by the server's usage.
 	IslCompared uint64 `protobuf:"varint,22,opt,name=isl_compared,json=islCompared,proto3" json:"isl_compared,omitempty"`
-	// Frames in `frames` whose tokens no running usage reported.
+	// Those of `frames` whose tokens no running usage reported.
 	UncountedFrames uint64 `protobuf:"varint,23,opt,name=uncounted_frames,json=uncountedFrames,proto3" json:"uncounted_frames,omitempty"`
-	// Frames of completed requests that carried a token, decided from the whole stream.
+	// Frames of completed requests that carried a token. This is decided from the whole stream.
 	TokenFrames uint64 `protobuf:"varint,24,opt,name=token_frames,json=tokenFrames,proto3" json:"token_frames,omitempty"`
 	// Frames of completed requests that vLLM's client takes the time of.
 	Chunks uint64 `protobuf:"varint,25,opt,name=chunks,proto3" json:"chunks,omitempty"`
@@ -1238,16 +1236,15 @@ type Counters struct {
 	TextBytes uint64 `protobuf:"varint,29,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
 	// Reasoning tokens in the output of completed requests, by usage or else by the frames before the answer.
 	ReasoningTokens uint64 `protobuf:"varint,30,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
-	// The part of reasoning_tokens that usage reports for requests that streamed no reasoning.
+	// Those of `reasoning_tokens` that usage reports for requests that streamed no reasoning.
 	HiddenReasoningTokens uint64 `protobuf:"varint,31,opt,name=hidden_reasoning_tokens,json=hiddenReasoningTokens,proto3" json:"hidden_reasoning_tokens,omitempty"`
-	// Completed streams with frames without text for which neither usage nor anything else shows whether they carried a
-	// token.
+	// Completed streams with frames without text for which nothing shows whether they carried a token.
 	Undecided uint64 `protobuf:"varint,32,opt,name=undecided,proto3" json:"undecided,omitempty"`
-	// Requests in isl_missed whose prompt was off by more than one token and by more than 1 % of the requested length.
+	// Those of `isl_missed` that were off by more than one token and by more than 1 % of the requested length.
 	IslFar uint64 `protobuf:"varint,33,opt,name=isl_far,json=islFar,proto3" json:"isl_far,omitempty"`
-	// Tokens of the first token frame of completed streams, if running usage reported them.
+	// Tokens in the first token frames of completed streams, where running usage reported them.
 	HeadTokens uint64 `protobuf:"varint,34,opt,name=head_tokens,json=headTokens,proto3" json:"head_tokens,omitempty"`
-	// Completed streams with head_tokens.
+	// Completed streams whose `head_tokens` are known.
 	WithHeadTokens uint64 `protobuf:"varint,35,opt,name=with_head_tokens,json=withHeadTokens,proto3" json:"with_head_tokens,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
