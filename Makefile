@@ -107,7 +107,7 @@ torture: ## Run the real programs under random faults: N=100 runs from SEED=1 on
 lint: $(BIN)/golangci-lint $(BIN)/buf .buf/buf/validate/validate.proto ## Check style of Go and proto, and that the protocol stays compatible.
 	@big=$$(git ls-files -z | xargs -0 stat -c '%s %n' | awk '$$1 > 1048576'); test -z "$$big" || { echo "Tracked files above 1 MiB: a program, by mistake?"; echo "$$big"; exit 1; }
 	docs/words/check.sh
-	$(BIN)/golangci-lint run ./...
+	$(BIN)/golangci-lint run --allow-parallel-runners ./...
 	$(BIN)/buf lint
 	$(BIN)/buf format --diff --exit-code proto
 	$(BIN)/buf breaking proto --against proto/baseline.binpb

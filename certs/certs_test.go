@@ -123,8 +123,8 @@ func TestRolesDecide(t *testing.T) {
 	}
 }
 
-// TestStrangersAreRefused: without a valid certificate of this authority no program can connect, and programs connect only
-// to a coordinator of this authority.
+// TestStrangersAreRefused: without a valid certificate of this authority no program can connect, and programs connect
+// only to a coordinator of this authority.
 func TestStrangersAreRefused(t *testing.T) {
 	dir, other := cluster(t), cluster(t)
 	s := serve(t, issued(t, dir, Coordinator, "coordinator", time.Now()))

@@ -240,7 +240,8 @@ func (a *actor) handle(
 		}
 		a.secrets = append(a.secrets, m.Assign.GetSecrets()["env:KEY"])
 		defer a.step()
-		return control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: &spatev1.Applied{Ref: a.ref, ClockUncertaintyNs: 1000}}})
+		applied := &spatev1.Applied{Ref: a.ref, ClockUncertaintyNs: 1000}
+		return control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Applied{Applied: applied}})
 	case *spatev1.ConnectResponse_Arm:
 		a.step()
 		if a.armed || !proto.Equal(a.ref, m.Arm.GetRef()) {

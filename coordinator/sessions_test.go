@@ -74,7 +74,8 @@ func TestBadHellosAreRefused(t *testing.T) {
 	} {
 		m := good()
 		tc.spoil(m)
-		if code := h.firstMessage(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: m}}); code != tc.code {
+		hello := &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: m}}
+		if code := h.firstMessage(hello); code != tc.code {
 			t.Errorf("%s: %v, want %v", name, code, tc.code)
 		}
 	}

@@ -37,7 +37,8 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 	}
 	ms := d.Mistakes()
 	if d.Complete() {
-		ms = append(ms, d.Relevant(rules.Broken(d, msg, rules.Options{MaxStages: opts.MaxStages, AskModels: opts.AskModels}))...)
+		ms = append(ms, d.Relevant(rules.Broken(d, msg,
+			rules.Options{MaxStages: opts.MaxStages, AskModels: opts.AskModels}))...)
 	}
 	withBaseURLs(msg)
 	p := &Plan{path: path, written: data, changes: opts.Changes, msg: msg, document: d}

@@ -62,8 +62,8 @@ func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
 }
 
 // GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is
-// 1 for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or the
-// load has no arrival process. The number of arrivals in a long time has the index of dispersion 1 / shape.
+// 1 for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or
+// the load has no arrival process. The number of arrivals in a long time has the index of dispersion 1 / shape.
 func GapShape(load *spatev1.LoadPoint) float64 {
 	p, known := arrivalProcesses[load.GetArrival()]
 	if !known {

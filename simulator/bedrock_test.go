@@ -116,11 +116,14 @@ func TestBedrockErrors(t *testing.T) {
 		status          int
 		exception, says string
 	}{
-		"no key":        {"/model/m/converse", "", `{}`, 403, "MissingAuthenticationTokenException", "Missing"},
-		"wrong key":     {"/model/m/converse", "Bearer x", `{}`, 403, "UnrecognizedClientException", "invalid"},
-		"signed":        {"/model/m/converse", "AWS4-HMAC-SHA256 x", `{}`, 403, "UnrecognizedClientException", "invalid"},
-		"no messages":   {"/model/m/converse", "Bearer sesame", `{}`, 400, "ValidationException:", "messages is missing"},
-		"a string":      {"/model/m/converse", "Bearer sesame", `{"messages":[{"content":"a"}]}`, 400, "ValidationException:", "content blocks"},
+		"no key":    {"/model/m/converse", "", `{}`, 403, "MissingAuthenticationTokenException", "Missing"},
+		"wrong key": {"/model/m/converse", "Bearer x", `{}`, 403, "UnrecognizedClientException", "invalid"},
+		"signed": {"/model/m/converse", "AWS4-HMAC-SHA256 x", `{}`, 403, "UnrecognizedClientException",
+			"invalid"},
+		"no messages": {"/model/m/converse", "Bearer sesame", `{}`, 400, "ValidationException:",
+			"messages is missing"},
+		"a string": {"/model/m/converse", "Bearer sesame", `{"messages":[{"content":"a"}]}`, 400,
+			"ValidationException:", "content blocks"},
 		"unknown model": {"/model/x/converse", "Bearer sesame", `{}`, 400, "ValidationException:", "does not exist"},
 		"too long": {"/model/m/converse", "Bearer sesame", `{"messages":[{"content":[{"text":"a"}]}]}`, 400,
 			"ValidationException:", "maximum context length"},
@@ -150,11 +153,14 @@ func TestBedrockSignature(t *testing.T) {
 	for secret, want := range map[string]struct {
 		status    int
 		exception string
-	}{"secret": {200, ""}, "other": {403, "InvalidSignatureException"}, "": {403, "MissingAuthenticationTokenException"}} {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+ask.path, strings.NewReader(ask.body))
+	}{"secret": {200, ""}, "other": {403, "InvalidSignatureException"},
+		"": {403, "MissingAuthenticationTokenException"}} {
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URLs()[0]+ask.path,
+			strings.NewReader(ask.body))
 		if secret != "" {
 			digest := sha256.Sum256([]byte(ask.body))
-			err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: secret}, r,
+			err := v4.NewSigner().SignHTTP(t.Context(), aws.Credentials{AccessKeyID: "AKID", SecretAccessKey: secret},
+				r,
 				hex.EncodeToString(digest[:]), "bedrock", "us-east-1", time.Now())
 			if err != nil {
 				t.Fatal(err)

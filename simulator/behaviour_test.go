@@ -123,7 +123,8 @@ func TestHiddenReasoning(t *testing.T) {
 // An output that is delivered at the end comes in the right number of frames and writes, and no earlier.
 func TestDeliveries(t *testing.T) {
 	for deliver, want := range map[config.Delivery]struct{ frames, writes int }{
-		config.DeliverAsProduced: {8, 8}, config.DeliverOneWrite: {8, 1}, config.DeliverOneFrame: {1, 1}, config.DeliverTwoFrames: {2, 2},
+		config.DeliverAsProduced: {8, 8}, config.DeliverOneWrite: {8, 1}, config.DeliverOneFrame: {1, 1},
+		config.DeliverTwoFrames: {2, 2},
 	} {
 		for name := range asks {
 			t.Run(string(deliver)+"/"+name, func(t *testing.T) {
@@ -135,7 +136,8 @@ func TestDeliveries(t *testing.T) {
 					t.Errorf("%d tokens in %d frames and %d writes, want %+v", r.OutputTokens, len(r.Tokens),
 						writes, want)
 				}
-				if d := r.FirstToken.Sub(r.FirstProduced); deliver != config.DeliverAsProduced && d < 6*time.Millisecond {
+				if d := r.FirstToken.Sub(r.FirstProduced); deliver != config.DeliverAsProduced &&
+					d < 6*time.Millisecond {
 					t.Errorf("the first frame came %v after the first token: nothing was held back", d)
 				}
 			})
@@ -171,7 +173,8 @@ func TestDialect(t *testing.T) {
 			`supplied: ignore_eos","type":"invalid_request_error","param":"ignore_eos"`},
 		"min_tokens refused": {config.Dialect{ExactOutput: config.Refused}, chatPath, chat + `,"min_tokens":2}`, 400,
 			`supplied: min_tokens`},
-		"neither is there to refuse": {config.Dialect{ExactOutput: config.Refused}, chatPath, chat + `}`, 200, `[DONE]`},
+		"neither is there to refuse": {config.Dialect{ExactOutput: config.Refused}, chatPath, chat + `}`,
+			200, `[DONE]`},
 		"options refused": {config.Dialect{ContinuousUsage: config.Refused}, chatPath,
 			chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 400,
 			`supplied: stream_options.continuous_usage_stats`},

@@ -82,7 +82,8 @@ func BenchmarkSteadyFrames(b *testing.B) {
 		for _, streams := range []int{100, 1000, 4000} {
 			b.Run(fmt.Sprintf("ticks=%v/streams=%d", ticks, streams), func(b *testing.B) {
 				c := config.Default()
-				c.Pace = config.Pace{FirstToken: 50 * time.Millisecond, BetweenTokens: 20 * time.Millisecond, Ticks: ticks}
+				c.Pace = config.Pace{FirstToken: 50 * time.Millisecond, BetweenTokens: 20 * time.Millisecond,
+					Ticks: ticks}
 				c.Truth = config.Truth{Stamp: true, Keep: true, Tokens: true}
 				s := startBench(b, c)
 				tokens := b.N/streams + 2

@@ -164,7 +164,9 @@ func (ep *Endpoint) parse(a api.API, w http.ResponseWriter, r *http.Request) (*a
 
 // answer serves one request. It returns an error that is still to be sent as the response, or nil if the response has
 // been sent.
-func (ep *Endpoint) answer(a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record) *api.Error {
+func (ep *Endpoint) answer(
+	a api.API, w http.ResponseWriter, r *http.Request, serial uint64, record *Record,
+) *api.Error {
 	q, problem := ep.parse(a, w, r)
 	if problem != nil {
 		return problem

@@ -28,7 +28,8 @@ func TestFaultsInStream(t *testing.T) {
 		"429":     {config.Fault{Kind: config.FaultTooManyRequests}, 429, 0, `"code":"rate_limit_exceeded"`, nil},
 		"500":     {config.Fault{Kind: config.FaultServerError}, 500, 0, `"type":"server_error"`, nil},
 		"garbage": {config.Fault{Kind: config.FaultGarbage}, 200, 0, "<html>", nil},
-		"garbage frame": {config.Fault{Kind: config.FaultGarbageFrame, AfterTokens: 2}, 200, 2, "{\"cont\n\ndata: [DONE]\n\n",
+		"garbage frame": {config.Fault{Kind: config.FaultGarbageFrame, AfterTokens: 2}, 200, 2,
+			"{\"cont\n\ndata: [DONE]\n\n",
 			nil},
 		"error frame": {config.Fault{Kind: config.FaultErrorFrame, AfterTokens: 1}, 200, 1,
 			`data: {"error":{"message":"The server had an error`, nil},
@@ -128,7 +129,8 @@ func TestEndlessStall(t *testing.T) {
 
 func TestEveryNth(t *testing.T) {
 	cfg := fast()
-	cfg.Faults = []config.Fault{{Kind: config.FaultServerError, Every: 3}, {Kind: config.FaultTooManyRequests, Every: 2}}
+	cfg.Faults = []config.Fault{{Kind: config.FaultServerError, Every: 3},
+		{Kind: config.FaultTooManyRequests, Every: 2}}
 	p := start(t, cfg)
 	for i, want := range []int{200, 429, 500, 429, 200, 500, 200} {
 		if status, _ := p.get(completionsPath, "", fourTokens); status != want {

@@ -167,7 +167,8 @@ func TestResponses(t *testing.T) {
 				delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"usage at the end": {
-			config.Frames{Role: config.RoleAtOnce, TokensPerFrame: 9}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
+			config.Frames{Role: config.RoleAtOnce, TokensPerFrame: 9}, chatPath,
+			ask + `,"stream_options":{"include_usage":true}}`,
 			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") +
 				`data: ` + head + `,"choices":[]` + usage(3, 3) + "}\n\n" + done,
 		},
@@ -201,7 +202,8 @@ func TestResponses(t *testing.T) {
 			delta(`"content":" water"`, `null`, "") + delta(`"content":" rises over"`, `"length"`, "") + done,
 		},
 		"reasoning first, finish apart, no done": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true, NoEndMark: true},
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, FinishFrame: true,
+				NoEndMark: true},
 			chatPath, ask + `}`,
 			delta(`"reasoning_content":" water"`, `null`, "") + delta(`"reasoning_content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `null`, "") +
@@ -213,39 +215,46 @@ func TestResponses(t *testing.T) {
 				`"length"`, "") + done,
 		},
 		"reasoning in another field": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 1, ReasoningField: "thoughts"}, chatPath,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 1, ReasoningField: "thoughts"},
+			chatPath,
 			ask + `,"stream_options":{"include_usage":true}}`,
 			delta(`"thoughts":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `"length"`, "") +
 				`data: ` + head + `,"choices":[]` + thought(3, 1) + "}\n\n" + done,
 		},
 		"reasoning hidden": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: config.ReasoningHidden}, chatPath,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2,
+				ReasoningField: config.ReasoningHidden}, chatPath,
 			ask + `,"stream_options":{"include_usage":true}}`,
 			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + thought(3, 2) +
 				"}\n\n" + done,
 		},
 		"reasoning hidden and untold": {
-			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2, ReasoningField: config.ReasoningHidden,
+			config.Frames{Role: config.RoleNone, TokensPerFrame: 1, ReasoningTokens: 2,
+				ReasoningField:   config.ReasoningHidden,
 				NoReasoningUsage: true}, chatPath, ask + `,"stream_options":{"include_usage":true}}`,
 			delta(`"content":" over"`, `"length"`, "") + `data: ` + head + `,"choices":[]` + usage(3, 3) +
 				"}\n\n" + done,
 		},
 		"all of it hidden": {
-			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 7, ReasoningField: config.ReasoningHidden},
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, ReasoningTokens: 7,
+				ReasoningField: config.ReasoningHidden},
 			chatPath, ask + `}`,
 			role + delta(`"content":""`, `"length"`, "") + done,
 		},
 		"one frame": {
-			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverOneFrame}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverOneFrame},
+			chatPath, ask + `}`,
 			role + delta(`"content":" water rises over"`, `"length"`, "") + done,
 		},
 		"two frames": {
-			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverTwoFrames}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverTwoFrames},
+			chatPath, ask + `}`,
 			role + delta(`"content":" water rises"`, `null`, "") + delta(`"content":" over"`, `"length"`, "") + done,
 		},
 		"one write": {
-			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverOneWrite}, chatPath, ask + `}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1, Deliver: config.DeliverOneWrite},
+			chatPath, ask + `}`,
 			role + delta(`"content":" water"`, `null`, "") + delta(`"content":" rises"`, `null`, "") +
 				delta(`"content":" over"`, `"length"`, "") + done,
 		},
@@ -271,7 +280,8 @@ func TestResponses(t *testing.T) {
 			`{"id":"chatcmpl-r","object":"chat.completion","created":0,"model":"m","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":" water","content":" rises"},"logprobs":null,"finish_reason":"length"}]` + thought(2, 1) + `}`,
 		},
 		"completions, whole, default length": {
-			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1}, completionsPath, `{"model":"m","prompt":"one\n two"}`,
+			config.Frames{Role: config.RoleWithFirstToken, TokensPerFrame: 1}, completionsPath,
+			`{"model":"m","prompt":"one\n two"}`,
 			text + `,"choices":[{"index":0,"text":" water rises over the banks and spreads across low fields while rain goes on all night","logprobs":null,"finish_reason":"length"}]` + usage(2, 16) + `}`,
 		},
 	} {

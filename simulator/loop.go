@@ -58,8 +58,8 @@ type outlet struct {
 
 func newOutlet() *outlet { return &outlet{wake: make(chan struct{}, 1)} }
 
-// Publish implements engine.Outlet: it stores the number of tokens, and sends their frames or wakes the handler. returned reports whether this call
-// gave the reply back to the handler.
+// Publish implements engine.Outlet: it stores the number of tokens, and sends their frames or wakes the handler.
+// returned reports whether this call gave the reply back to the handler.
 func (o *outlet) Publish(produced int) (returned bool) {
 	o.ready.Store(int64(produced))
 	kept, returned := o.drive(produced)
@@ -79,7 +79,8 @@ func newLoop(c *config.Config, number int) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loop{engine: engine.New(c, number, clock.Now()), latencies: newLatencies(), alarm: a, done: make(chan struct{})}
+	l := &loop{engine: engine.New(c, number, clock.Now()), latencies: newLatencies(), alarm: a,
+		done: make(chan struct{})}
 	go l.run()
 	return l, nil
 }

@@ -478,7 +478,8 @@ func TestAgentsAreSentTheSameBodies(t *testing.T) {
 	hashes := func(weights ...uint32) map[uint64]uint64 {
 		all := map[uint64]uint64{}
 		for rank := range weights {
-			for _, row := range begin(t, enginetest.AssignOf(stage, uint32(rank), weights...), ready.Limits{}).Wait(t).rows {
+			for _, row := range begin(t, enginetest.AssignOf(stage, uint32(rank), weights...),
+				ready.Limits{}).Wait(t).rows {
 				all[row.GetIndex()] = row.GetBodyHash()
 			}
 		}

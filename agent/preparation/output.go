@@ -175,7 +175,9 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 }
 
 // firstAccepted tries both goals, then each alone, then none, until the server accepts a request.
-func (f *finder) firstAccepted(ctx context.Context, exact, running bool) (stream.TrialRequest, stream.TrialResult, error) {
+func (f *finder) firstAccepted(
+	ctx context.Context, exact, running bool,
+) (stream.TrialRequest, stream.TrialResult, error) {
 	var refused error
 	var before []stream.TrialRequest
 	for _, a := range []stream.TrialRequest{{Exact: exact, Running: running}, {Exact: exact}, {Running: running}, {}} {

@@ -82,7 +82,8 @@ func leaseEnd(session, own time.Duration, all []answered, step time.Duration, st
 
 // The lease of an assignment is the shorter one of the session's and its own.
 func TestAssignmentShortensTheLease(t *testing.T) {
-	for own, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Second, time.Hour: time.Minute} {
+	for own, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Second,
+		time.Hour: time.Minute} {
 		s := supervisorOf(t, ready.Limits{}, 1<<20)
 		a := enginetest.AssignOf(
 			enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 1, Requests: 1}, enginetest.New(t, 0, 0)),

@@ -53,7 +53,8 @@ type WindowPoint struct {
 	ToDate *Measures
 	// PeakInFlight is the largest number of requests in flight during the window. Nil: not known.
 	PeakInFlight *uint32
-	// Verdict reports whether the numbers to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not judged.
+	// Verdict reports whether the numbers to date can be believed: 0 valid, 1 suspect, 2 invalid. Nil: it was not
+	// judged.
 	Verdict *uint64
 }
 

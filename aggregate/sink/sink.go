@@ -17,11 +17,11 @@ type Point interface {
 
 // Sink takes merged results during a run.
 type Sink interface {
-	// Put takes a point. It may be called concurrently. It copies what it needs before it returns, does not wait for the
-	// network, and returns no error: the sink retries failures, and Close reports what is left of them. Points of one
-	// series are passed on in the order of the calls. A point that is given again, for example after late snapshots or
-	// by a restarted coordinator, is meant to replace the first one field by field: fields that only the first one has
-	// stay. Package and documentation of a database say what it does instead.
+	// Put takes a point. It may be called concurrently. It copies what it needs before it returns, does not wait for
+	// the network, and returns no error: the sink retries failures, and Close reports what is left of them. Points of
+	// one series are passed on in the order of the calls. A point that is given again, for example after late snapshots
+	// or by a restarted coordinator, is meant to replace the first one field by field: fields that only the first one
+	// has stay. Package and documentation of a database say what it does instead.
 	Put(p Point)
 	// Close passes on what is left, and blocks until that is done or ctx ends. Its error says how many points were not
 	// passed on. Call Close once, after all other calls have returned, and after the ledger of an ended run is closed.

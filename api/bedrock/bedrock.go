@@ -23,8 +23,8 @@ var API = api.API{
 
 var turns = &api.Turns{Assistant: "assistant", Parts: "content", SystemOpen: `,"system":[`, SystemClose: `]`}
 
-// Members of an event or a whole answer, of a block, its start or its delta, of a tool's call, of reasoning and its text,
-// of the output and its message, and of a usage.
+// Members of an event or a whole answer, of a block, its start or its delta, of a tool's call, of reasoning and its
+// text, of the output and its message, and of a usage.
 var (
 	eventFields     = []string{"delta", "start", "stopReason", "usage", "output", "message"}
 	blockFields     = []string{"text", "reasoningContent", "toolUse"}

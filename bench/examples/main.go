@@ -1,7 +1,7 @@
 // Command examples runs the shipped plans against the simulator and writes a page about each into docs/examples: make
 // examples. Stages are timed, so nothing else should run on the machine. The command reads results.json and report.md
-// of its runs, and simulator/fits/testdata/seeds.yaml for what was measured on the deployments that the plans simulate. It
-// measures nothing itself.
+// of its runs, and simulator/fits/testdata/seeds.yaml for what was measured on the deployments that the plans simulate.
+// It measures nothing itself.
 //
 // A plan with published numbers is run one target at a time, and the runs are kept. With PLAN/TARGET as its argument,
 // the command runs only that target and writes the page from this run and the kept ones.

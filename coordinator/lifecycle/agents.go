@@ -26,9 +26,9 @@ type agent struct {
 func (a *agent) name() string { return a.info.GetName() }
 
 // Connected tells the machine that an agent's control stream is open: of a new agent, or of one that comes back. resume
-// names the assignment that the agent works on, nil if it has none. armed reports whether this assignment is armed or in
-// progress. A run that waits for agents checks at the next tick, so that it begins with all agents that are ready and
-// not only with as many as it needs.
+// names the assignment that the agent works on, nil if it has none. armed reports whether this assignment is armed or
+// in progress. A run that waits for agents checks at the next tick, so that it begins with all agents that are ready
+// and not only with as many as it needs.
 func (r *Run) Connected(
 	at clock.Instant, info *spatev1.AgentInfo, incarnation uint64, resume *spatev1.AssignmentRef, armed bool,
 ) {

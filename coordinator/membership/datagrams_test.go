@@ -55,14 +55,14 @@ func TestDatagrams(t *testing.T) {
 		events []string
 		said   int
 	}{
-		"two lost":              {[]string{failed, failed}, 0},
-		"three in a row":        {[]string{failed, failed, failed}, 1},
-		"said once":             {[]string{failed, failed, failed, failed, failed, failed}, 1},
-		"an answer between":     {[]string{failed, failed, answered, failed, failed}, 0},
-		"dead, not blocked":     {[]string{failed, suspect, failed, suspect, failed, suspect}, 0},
+		"two lost":               {[]string{failed, failed}, 0},
+		"three in a row":         {[]string{failed, failed, failed}, 1},
+		"said once":              {[]string{failed, failed, failed, failed, failed, failed}, 1},
+		"an answer between":      {[]string{failed, failed, answered, failed, failed}, 0},
+		"dead, not blocked":      {[]string{failed, suspect, failed, suspect, failed, suspect}, 0},
 		"well and blocked again": {[]string{failed, failed, failed, answered, failed, failed, failed}, 2},
-		"gone":                  {[]string{failed, failed, gone, failed, failed}, 0},
-		"other lines":           {[]string{"[DEBUG] memberlist: Failed UDP ping", "Suspect", "", "x"}, 0},
+		"gone":                   {[]string{failed, failed, gone, failed, failed}, 0},
+		"other lines":            {[]string{"[DEBUG] memberlist: Failed UDP ping", "Suspect", "", "x"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDatagrams()

@@ -60,7 +60,7 @@ func TestWeightsOfCapacities(t *testing.T) {
 		"one has none":             {agents(of(20_000), &spatev1.AgentInfo{Weight: 3}), nil, []uint32{1, 3}},
 		"one found nothing safe":   {agents(of(20_000), of(0)), nil, []uint32{1, 1}},
 		"one is impossible":        {agents(of(20_000), of(math.Inf(1))), nil, []uint32{1, 1}},
-		"one is not a number":         {agents(of(20_000), of(math.NaN())), nil, []uint32{1, 1}},
+		"one is not a number":      {agents(of(20_000), of(math.NaN())), nil, []uint32{1, 1}},
 		"one was given":            {agents(of(20_000), given(50_000, 4)), nil, []uint32{1, 4}},
 		"in regions": {agents(of(10_000), of(20_000), us), map[string]float64{"eu": 0.5, "us": 0.5},
 			[]uint32{1, 2, 3}},

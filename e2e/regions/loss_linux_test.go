@@ -139,7 +139,8 @@ func TestShortPartitionsLoseNothing(t *testing.T) {
 	mustNotSay(t, said, "us joined")
 }
 
-// An agent that stays disconnected under degrade is declared lost, and what is missing is reported exactly, to the second.
+// An agent that stays disconnected under degrade is declared lost, and what is missing is reported exactly, to the
+// second.
 func TestLongPartitionIsSaidExactly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, 5*time.Second)

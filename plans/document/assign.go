@@ -116,7 +116,9 @@ func (a assigner) item(list *yaml.Node, field protoreflect.FieldDescriptor, rest
 
 // find returns the index of an item that is given by "[INDEX]" or ".NAME", and what follows. Names may contain
 // dots, so the longest match is taken.
-func (a assigner) find(list *yaml.Node, field protoreflect.FieldDescriptor, rest string) (index int, after string, err error) {
+func (a assigner) find(
+	list *yaml.Node, field protoreflect.FieldDescriptor, rest string,
+) (index int, after string, err error) {
 	if inner, ok := strings.CutPrefix(rest, "["); ok {
 		number, after, closed := strings.Cut(inner, "]")
 		i, err := strconv.Atoi(number)

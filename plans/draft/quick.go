@@ -1,5 +1,5 @@
-// Package draft writes plans for people who have none yet: from a few answers, or from command line flags. Package plans
-// checks what it writes.
+// Package draft writes plans for people who have none yet: from a few answers, or from command line flags. Package
+// plans checks what it writes.
 package draft
 
 import (

@@ -111,7 +111,8 @@ func (c *checker) ownWorkloads(path string, l *spatev1.Load, workloads []*spatev
 // unused reports the workloads that no load is for.
 func (c *checker) unused(p *spatev1.Plan) {
 	for i, w := range p.GetWorkloads() {
-		used := slices.ContainsFunc(p.GetLoads(), func(l *spatev1.Load) bool { return loadpoint.IsFor(l, content.Name(w)) })
+		used := slices.ContainsFunc(p.GetLoads(),
+			func(l *spatev1.Load) bool { return loadpoint.IsFor(l, content.Name(w)) })
 		if !used && len(p.GetLoads()) > 0 {
 			c.wrong(fmt.Sprintf("workloads[%d]", i),
 				fmt.Sprintf("no load runs the workload %q: add it to a load's workloads, or remove it",

@@ -1,6 +1,6 @@
-// Package rules finds where a plan breaks the rules of the schema and the rules between its fields. Each file checks one
-// part of a plan. A rule names the field, what is wrong with its value, and what to do. It never repeats text, which may
-// be a secret in the wrong place.
+// Package rules finds where a plan breaks the rules of the schema and the rules between its fields. Each file checks
+// one part of a plan. A rule names the field, what is wrong with its value, and what to do. It never repeats text,
+// which may be a secret in the wrong place.
 package rules
 
 import (
@@ -77,7 +77,8 @@ func (c *checker) violation(v *protovalidate.Violation) {
 	}
 	c.told[path] = true
 	rule := v.Proto.GetRuleId()
-	f := document.Finding{Path: path, Message: wording(path, rule, v.Proto.GetMessage()), Whole: rule == "repeated.unique"}
+	f := document.Finding{Path: path, Message: wording(path, rule, v.Proto.GetMessage()),
+		Whole: rule == "repeated.unique"}
 	switch {
 	case v.Proto.GetForKey():
 		f.Message = "its name " + f.Message

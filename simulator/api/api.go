@@ -61,7 +61,8 @@ type Encoder interface {
 func Routes() map[string]API {
 	all := map[string]API{}
 	for _, routes := range []map[string]API{
-		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, tgiRoutes, tritonRoutes, bedrockRoutes, geminiRoutes,
+		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, tgiRoutes, tritonRoutes, bedrockRoutes,
+		geminiRoutes,
 	} {
 		maps.Copy(all, routes)
 	}

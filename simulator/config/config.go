@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds secrets (APIKey, AWSSecret):
-// do not print it.
+// Config configures a simulator. Default returns the defaults; zero fields mean zero. Config holds secrets (APIKey,
+// AWSSecret): do not print it.
 type Config struct {
 	// Endpoints is the number of endpoints that Start serves if it is given no addresses. Default 1.
 	Endpoints int

@@ -33,8 +33,8 @@ func (m *costs) capacity(isl, osl int) float64 {
 	return min(1/p, m.decodeCapacity(osl, p))
 }
 
-// Capacity returns how many requests per second, of isl prompt and osl output tokens, one endpoint completes: the sum of
-// its engines or, disaggregated, the lesser of what its prefill engines hand over and what its replicas decode.
+// Capacity returns how many requests per second, of isl prompt and osl output tokens, one endpoint completes: the sum
+// of its engines or, disaggregated, the lesser of what its prefill engines hand over and what its replicas decode.
 func Capacity(c *config.Config, isl, osl int) float64 {
 	m := &costs{c.Model}
 	if c.PrefillEngines == 0 {

@@ -1,8 +1,8 @@
-// Package engine models the time that serving engines take: it receives requests and instants, and returns the tokens that
-// have been produced and when. It is pure: it has no clock, no I/O and no goroutine, so it is tested without a clock, and
-// hours of load are simulated in moments (package fits). New returns the configured model: an engine, a disaggregated
-// group of prefill and decode engines, or a metronome where a steady rhythm is wanted. Capacity gives an endpoint's
-// capacity in closed form.
+// Package engine models the time that serving engines take: it receives requests and instants, and returns the tokens
+// that have been produced and when. It is pure: it has no clock, no I/O and no goroutine, so it is tested without a
+// clock, and hours of load are simulated in moments (package fits). New returns the configured model: an engine, a
+// disaggregated group of prefill and decode engines, or a metronome where a steady rhythm is wanted. Capacity gives an
+// endpoint's capacity in closed form.
 package engine
 
 import (
@@ -45,7 +45,8 @@ type Sequence struct {
 
 // Outlet takes the tokens of one sequence from the model.
 type Outlet interface {
-	// Publish tells how many tokens of the sequence there are. It reports whether this call ended the sequence's answer.
+	// Publish tells how many tokens of the sequence there are. It reports whether this call ended the sequence's
+	// answer.
 	Publish(produced int) (ended bool)
 }
 

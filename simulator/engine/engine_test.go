@@ -206,7 +206,8 @@ func TestEngine(t *testing.T) {
 			[]token{{2, 1, 7}, {0, 1, 9}, {1, 1, 9}},
 		},
 		"prefill interferes as long as somebody is in it": {
-			oneEngine(changed(ticks(10, 0, 8), func(m *config.Model) { m.PrefillSharing = true; m.PrefillInterference = 1 })),
+			oneEngine(changed(ticks(10, 0, 8),
+				func(m *config.Model) { m.PrefillSharing = true; m.PrefillInterference = 1 })),
 			[]arrival{{At: 0, Prompt: 4, Output: 2}, {At: 6, Prompt: 8, Output: 1}, {At: 6, Prompt: 2, Output: 1}},
 			// Step 4..14 stands still from 6 to 16.
 			[]token{{0, 1, 4}, {2, 1, 10}, {1, 1, 16}, {0, 2, 24}},

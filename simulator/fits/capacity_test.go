@@ -12,7 +12,8 @@ import (
 // With a queue that is never empty, an endpoint completes what Capacity says.
 func TestCapacity(t *testing.T) {
 	ms := time.Millisecond
-	base := config.Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms, DecodeStepPerRequest: ms / 20, MaxRunning: 64}
+	base := config.Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms, DecodeStepPerRequest: ms / 20,
+		MaxRunning: 64}
 	changed := func(change func(*config.Model)) config.Config {
 		c := config.Config{Replicas: 1, Model: base}
 		change(&c.Model)
@@ -28,11 +29,12 @@ func TestCapacity(t *testing.T) {
 		"one slot":                     {changed(func(m *config.Model) { m.MaxRunning = 1 }), 2000, 20},
 		"two slots":                    {changed(func(m *config.Model) { m.MaxRunning = 2 }), 500, 50},
 		"a prefill longer than a step": {changed(func(m *config.Model) { m.MaxRunning = 8 }), 2000, 150},
-		"no prefill time":              {changed(func(m *config.Model) { m.PrefillTokensPerSecond = math.Inf(1) }), 2000, 20},
-		"interference":                 {changed(func(m *config.Model) { m.PrefillInterference = 1 }), 1000, 100},
-		"half the interference":        {changed(func(m *config.Model) { m.PrefillInterference = 0.5 }), 500, 200},
-		"one token":                    {config.Config{Replicas: 1, Model: base}, 2000, 1},
-		"three replicas":               {config.Config{Replicas: 3, Model: base}, 200, 100},
+		"no prefill time": {changed(func(m *config.Model) { m.PrefillTokensPerSecond = math.Inf(1) }),
+			2000, 20},
+		"interference":          {changed(func(m *config.Model) { m.PrefillInterference = 1 }), 1000, 100},
+		"half the interference": {changed(func(m *config.Model) { m.PrefillInterference = 0.5 }), 500, 200},
+		"one token":             {config.Config{Replicas: 1, Model: base}, 2000, 1},
+		"three replicas":        {config.Config{Replicas: 3, Model: base}, 200, 100},
 		"disaggregated, bound by prefill": {config.Config{Replicas: 2, PrefillEngines: 3,
 			Model: changed(func(m *config.Model) { m.TransferPerThousandTokens = 20 * ms }).Model}, 3000, 100},
 		"disaggregated, bound by decode": {config.Config{Replicas: 1, PrefillEngines: 3, Model: base}, 300, 150},

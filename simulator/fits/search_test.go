@@ -28,7 +28,8 @@ type probe struct {
 func (p *probe) run(rate float64, seed uint64) series.Outcome {
 	v, random := newVirtual(p.config), rand.New(rand.NewPCG(seed, 1))
 	end := clock.Instant(p.warm + p.length)
-	began, first, last := map[*engine.Sequence]clock.Instant{}, map[*engine.Sequence]clock.Instant{}, map[*engine.Sequence]clock.Instant{}
+	began, first, last := map[*engine.Sequence]clock.Instant{}, map[*engine.Sequence]clock.Instant{},
+		map[*engine.Sequence]clock.Instant{}
 	note := func(which int, to clock.Instant) {
 		for _, em := range v.engines[which].Advance(to, nil) {
 			if em.Produced == 1 {
@@ -135,7 +136,8 @@ func fewSlots() *config.Config {
 // is what such short stages cannot resolve.
 func TestSearchFindsTheCapacity(t *testing.T) {
 	ms := time.Millisecond
-	split := &config.Config{Replicas: 2, PrefillEngines: 3, Model: config.Model{PrefillTokensPerSecond: 50_000, DecodeStep: 5 * ms,
+	split := &config.Config{Replicas: 2, PrefillEngines: 3, Model: config.Model{PrefillTokensPerSecond: 50_000,
+		DecodeStep:           5 * ms,
 		DecodeStepPerRequest: ms / 20, MaxRunning: 64}}
 	for name, c := range map[string]struct {
 		probe  probe

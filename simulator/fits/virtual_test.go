@@ -75,7 +75,8 @@ func (v *virtual) send(at clock.Instant, next lengths) {
 		}
 	}
 	isl, osl := next()
-	drawn := api.DrawScript(v.config, &api.Request{MaxTokens: osl}, api.RequestRand(v.config.Seed, strconv.Itoa(v.sent)))
+	drawn := api.DrawScript(v.config, &api.Request{MaxTokens: osl},
+		api.RequestRand(v.config.Seed, strconv.Itoa(v.sent)))
 	v.sent++
 	s := &engine.Sequence{Prompt: isl, Output: drawn.Tokens, Noise: drawn.Noise}
 	v.place[s], v.began[s] = least, at

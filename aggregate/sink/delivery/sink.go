@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 )
 
-// DefaultQueueBytes bounds the queue of each database. It is enough for about half an hour of three agents' windows, and
-// for about 15 s of a thousand agents'.
+// DefaultQueueBytes bounds the queue of each database. It is enough for about half an hour of three agents' windows,
+// and for about 15 s of a thousand agents'.
 const DefaultQueueBytes = 128 << 20
 
 // closePatience is how long a failing database is retried once the run has ended.

@@ -108,8 +108,8 @@ type metric struct {
 // quantiles maps the ends of fields to quantiles.
 var quantiles = map[string]string{"p50": "0.5", "p90": "0.9", "p95": "0.95", "p99": "0.99", "p99_9": "0.999"}
 
-// metricOf returns what a field of a measurement is called by Prometheus' conventions: times are in seconds, percentiles
-// are quantiles of a summary, error classes are labels, and counts that grow end in _total.
+// metricOf returns what a field of a measurement is called by Prometheus' conventions: times are in seconds,
+// percentiles are quantiles of a summary, error classes are labels, and counts that grow end in _total.
 func metricOf(measurement, key string) metric {
 	if key == eventText {
 		return metric{name: measurement, scale: 1}

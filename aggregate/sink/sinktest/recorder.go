@@ -1,5 +1,5 @@
-// Package sinktest helps to test sinks: it has sample points, the suite that every sink must pass, and a sink in memory.
-// Only tests import it.
+// Package sinktest helps to test sinks: it has sample points, the suite that every sink must pass, and a sink in
+// memory. Only tests import it.
 package sinktest
 
 import (

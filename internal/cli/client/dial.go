@@ -16,7 +16,8 @@ import (
 	"github.com/spate-load/spate/internal/reason"
 )
 
-// Dial connects to a coordinator's services. It detects a silent coordinator, so that no command waits for one for ever.
+// Dial connects to a coordinator's services. It detects a silent coordinator, so that no command waits for one for
+// ever.
 func Dial(address string, tls *settings.TLS) (*grpc.ClientConn, error) {
 	if err := settings.CheckAddress(address); err != nil {
 		return nil, command.BadInputf("--coordinator %w", err)

@@ -1,5 +1,5 @@
-// Package command holds what all commands share: exit codes, checks of arguments, groups of flags, and interrupts before
-// a run.
+// Package command holds what all commands share: exit codes, checks of arguments, groups of flags, and interrupts
+// before a run.
 package command
 
 import (
@@ -115,7 +115,8 @@ func Arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case err == nil:
 			return nil
 		case cmd.HasAvailableSubCommands() && len(args) > 0:
-			return BadInputf("unknown command %q%s\nsee: %s --help", args[0], nearCommand(cmd, args[0]), cmd.CommandPath())
+			return BadInputf("unknown command %q%s\nsee: %s --help", args[0], nearCommand(cmd, args[0]),
+				cmd.CommandPath())
 		}
 		return BadInputf("%w\nusage: %s\nsee: %s --help", err, cmd.UseLine(), cmd.CommandPath())
 	}

@@ -36,7 +36,8 @@ func TestPlainProgress(t *testing.T) {
 func TestProgressSaysWhatWasNotRun(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{w: &out, width: func() int { return 0 }}
-	for i, failure := range []string{"agent a rejected its assignment: no", "skipped: agent a rejected its assignment: no"} {
+	for i, failure := range []string{"agent a rejected its assignment: no",
+		"skipped: agent a rejected its assignment: no"} {
 		p.show(&spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{
 			StageEnded: &spatev1.StageEnded{StageIndex: uint32(i), Failure: failure}}})
 	}
@@ -79,7 +80,8 @@ func TestPlainProgressIsThinned(t *testing.T) {
 }
 
 func TestBarWithoutAnEnd(t *testing.T) {
-	p := &progress{began: &spatev1.StageStarted{}, last: &spatev1.StageProgress{Elapsed: durationpb.New(3 * time.Second)}}
+	p := &progress{began: &spatev1.StageStarted{},
+		last: &spatev1.StageProgress{Elapsed: durationpb.New(3 * time.Second)}}
 	if got := p.bar(); got != "3 s" {
 		t.Errorf("bar = %q: a stage without a known end has no share", got)
 	}

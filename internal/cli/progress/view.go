@@ -20,7 +20,8 @@ type View struct {
 // NewView makes a view that writes to w. A quiet one shows only problems. The caller calls Close.
 func NewView(w io.Writer, quiet bool) *View {
 	return &View{quiet: quiet, p: &progress{
-		w: w, terminal: terminal.Width(w) > 0, width: func() int { return terminal.Width(w) }, colours: terminal.PaletteOf(w),
+		w: w, terminal: terminal.Width(w) > 0, width: func() int { return terminal.Width(w) },
+		colours: terminal.PaletteOf(w),
 	}}
 }
 

@@ -61,9 +61,10 @@ func (s *Sinks) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Opener checks the settings and returns a function that opens a run's sink, which writes to all databases. The function
-// is nil if nothing will be written. A database that does not answer, or that refuses, is logged and is not an error: it
-// affects no result, and it may work again when the run has points to write. Databases stay open until the process ends.
+// Opener checks the settings and returns a function that opens a run's sink, which writes to all databases. The
+// function is nil if nothing will be written. A database that does not answer, or that refuses, is logged and is not an
+// error: it affects no result, and it may work again when the run has points to write. Databases stay open until the
+// process ends.
 func (s *Sinks) Opener(ctx context.Context, logger *slog.Logger) (func(runDir string) (sink.Sink, error), error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
