@@ -28,9 +28,9 @@ func TestErrorMessages(t *testing.T) {
 
 // A request with keys is signed, and its keys stay secret; one with a token carries the token.
 func TestSignedRequests(t *testing.T) {
-	var head http.Header
+	heads := make(chan http.Header, 2) // one for each request
 	p := newPeer(t, "127.0.0.1:0", true, false, nil, func(w http.ResponseWriter, r *http.Request) {
-		head = r.Header.Clone()
+		heads <- r.Header.Clone()
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, "no access for AKIDEXAMPLE with wJalrXUtnFEMI")
@@ -39,6 +39,7 @@ func TestSignedRequests(t *testing.T) {
 		"AKIDEXAMPLE:wJalrXUtnFEMI": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/", "token123": "Bearer token123",
 	} {
 		o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, API: "bedrock", Model: "m", APIKey: key}))
+		head := <-heads
 		if !bytes.HasPrefix([]byte(head.Get("Authorization")), []byte(want)) {
 			t.Errorf("%s: Authorization: %s", key, head.Get("Authorization"))
 		}
