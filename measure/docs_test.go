@@ -77,7 +77,7 @@ func TestTheCatalogueIsInTheDocs(t *testing.T) {
 	}
 }
 
-var commented = regexp.MustCompile(`(?m)((?:^ *//.*\n)+)^ *(?:uint64 )?(\w+) = \d+;`)
+var commented = regexp.MustCompile(`((?: *//.*\n)+) *(?:uint64 )?(\w+) = \d+;`)
 
 // commentsIn returns the comments in a block of metrics.proto, by the name of what they are about.
 func commentsIn(t *testing.T, block string) map[string]string {

@@ -72,8 +72,8 @@ func snapshotsOf(index uint32) []*spatev1.Snapshot {
 				StageIndex: index, Window: window, PeakInFlight: 2,
 			}
 			fill := windowOf(random, window, a)
-			s.Series, s.Records = fill.series, fill.records
-			c := fill.series[0].GetCounters()
+			s.Series, s.Records = []*spatev1.Series{fill.series}, fill.records
+			c := fill.series.GetCounters()
 			s.Shares = []*spatev1.WindowShare{{
 				Window: window, OutputTokens: c.GetOutputTokens(), Chunks: c.GetChunks(),
 				MicroRequests: 1_000_000 * c.GetCompleted(),
@@ -85,75 +85,87 @@ func snapshotsOf(index uint32) []*spatev1.Snapshot {
 	return all
 }
 
-// measured holds what an agent measured in a window.
-type measured struct {
-	series  []*spatev1.Series
+// window is what an agent measured in a window, all at one endpoint.
+type window struct {
+	random  *rand.Rand
+	series  *spatev1.Series
 	records []*spatev1.RequestRecord
+	values  map[spatev1.Metric]*histogram.Histogram
 }
 
-// windowOf returns made-up numbers of the 10 requests of a window, all at one endpoint.
-func windowOf(random *rand.Rand, window uint32, agent int) (m measured) {
-	values := make(map[spatev1.Metric]*histogram.Histogram)
-	record := func(metric spatev1.Metric, v int64) {
-		if values[metric] == nil {
-			values[metric] = histogram.New(histogram.LayoutOf(metric))
-		}
-		values[metric].Record(v)
+// windowOf returns made-up numbers of the 10 requests of a window.
+func windowOf(random *rand.Rand, number uint32, agent int) *window {
+	w := &window{
+		random: random, values: make(map[spatev1.Metric]*histogram.Histogram),
+		series: &spatev1.Series{Endpoint: uint32(agent), Counters: &spatev1.Counters{Started: 10, Connections: 1}},
 	}
-	c := &spatev1.Counters{}
-	series := &spatev1.Series{Endpoint: uint32(agent), Counters: c}
 	for i := range 10 {
-		start := int64(window)*1e9 + int64(i)*90e6
+		start := int64(number)*1e9 + int64(i)*90e6
 		row := &spatev1.RequestRecord{
-			Index: uint64((int(window)*10+9-i)*2 + agent), Endpoint: uint32(agent), ScheduledNs: start, StartNs: start,
+			Index: uint64((int(number)*10+9-i)*2 + agent), Endpoint: uint32(agent), ScheduledNs: start, StartNs: start,
 			IslAsked: 100, OslAsked: 4, BodyHash: 1<<63 + uint64(i),
 		}
-		m.records = append(m.records, row)
-		c.Started++
-		if window == 1 && i == 3 && agent == 1 {
-			c.Failed++
-			row.ErrorClass, row.HttpStatus, row.Error, row.EndNs = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, 429,
-				"slow | down", start+1e6
-			series.Errors = []*spatev1.ErrorCount{{Class: row.GetErrorClass(), HttpStatus: 429, Count: 1,
-				Example: "slow | down\nplease"}}
-			record(spatev1.Metric_METRIC_FAILURE_TIME, 1e6)
-			continue
-		}
-		ttft, gap := 20e6+random.Int64N(10e6), 5e6+random.Int64N(1e6)
-		first, last := start+ttft, start+ttft+3*gap
-		c.Completed, c.InputTokens, c.OutputTokens = c.GetCompleted()+1, c.GetInputTokens()+100, c.GetOutputTokens()+4
-		c.Frames, c.TokensArrived = c.GetFrames()+4, c.GetTokensArrived()+4
-		c.TokenFrames, c.Chunks = c.GetTokenFrames()+4, c.GetChunks()+4
-		row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &last, last
-		row.FirstChunkNs, row.LastChunkNs, row.FirstTextNs, row.FirstAnswerNs, row.Chunks = &first, &last,
-			&first, &first, 4
-		row.InputTokens, row.OutputTokens, row.Usage, row.TokenFrames = new(uint64), new(uint64), true, 4
-		*row.InputTokens, *row.OutputTokens, row.FinishReason = 100, 4, "stop"
-		for range 3 {
-			record(spatev1.Metric_METRIC_ITL, gap)
-			row.ItlNs = append(row.ItlNs, gap)
-		}
-		for metric, v := range map[spatev1.Metric]int64{
-			spatev1.Metric_METRIC_TTFT: ttft, spatev1.Metric_METRIC_VLLM_TTFT: ttft,
-			spatev1.Metric_METRIC_E2E: last - start, spatev1.Metric_METRIC_TPOT: gap,
-			spatev1.Metric_METRIC_VLLM_TPOT: gap, spatev1.Metric_METRIC_VLLM_E2E: last - start,
-			spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
-		} {
-			record(metric, v)
+		w.records = append(w.records, row)
+		if number == 1 && i == 3 && agent == 1 {
+			w.fail(row)
+		} else {
+			w.complete(row)
 		}
 	}
-	c.Connections = 1
-	record(spatev1.Metric_METRIC_RTT, 2e6+int64(agent)*40e6)
-	record(spatev1.Metric_METRIC_CONNECT, 3e6+int64(agent)*50e6)
-	record(spatev1.Metric_METRIC_TCP, 2e6+int64(agent)*50e6)
-	record(spatev1.Metric_METRIC_DNS, 1e6)
+	w.record(spatev1.Metric_METRIC_RTT, 2e6+int64(agent)*40e6)
+	w.record(spatev1.Metric_METRIC_CONNECT, 3e6+int64(agent)*50e6)
+	w.record(spatev1.Metric_METRIC_TCP, 2e6+int64(agent)*50e6)
+	w.record(spatev1.Metric_METRIC_DNS, 1e6)
 	for metric := range spatev1.Metric(measure.Count) {
-		if values[metric] != nil {
-			series.Distributions = append(series.Distributions, values[metric].Proto(metric))
+		if w.values[metric] != nil {
+			w.series.Distributions = append(w.series.Distributions, w.values[metric].Proto(metric))
 		}
 	}
-	m.series = []*spatev1.Series{series}
-	return m
+	return w
+}
+
+// record adds a value to a distribution.
+func (w *window) record(metric spatev1.Metric, v int64) {
+	if w.values[metric] == nil {
+		w.values[metric] = histogram.New(histogram.LayoutOf(metric))
+	}
+	w.values[metric].Record(v)
+}
+
+// fail ends a request with status 429.
+func (w *window) fail(row *spatev1.RequestRecord) {
+	row.ErrorClass, row.HttpStatus = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, 429
+	row.Error, row.EndNs = "slow | down", row.GetStartNs()+1e6
+	w.series.Counters.Failed++
+	w.series.Errors = []*spatev1.ErrorCount{{Class: row.GetErrorClass(), HttpStatus: 429, Count: 1,
+		Example: "slow | down\nplease"}}
+	w.record(spatev1.Metric_METRIC_FAILURE_TIME, 1e6)
+}
+
+// complete ends a request with 4 tokens at random times.
+func (w *window) complete(row *spatev1.RequestRecord) {
+	ttft, gap := 20e6+w.random.Int64N(10e6), 5e6+w.random.Int64N(1e6)
+	e2e := ttft + 3*gap
+	first, last := row.GetStartNs()+ttft, row.GetStartNs()+e2e
+	measure.AddTo(w.series.GetCounters(), &spatev1.Counters{
+		Completed: 1, InputTokens: 100, OutputTokens: 4, Frames: 4, TokensArrived: 4, TokenFrames: 4, Chunks: 4,
+	})
+	row.FirstTokenNs, row.LastTokenNs, row.EndNs = &first, &last, last
+	row.FirstChunkNs, row.LastChunkNs, row.FirstTextNs, row.FirstAnswerNs = &first, &last, &first, &first
+	row.Chunks, row.TokenFrames, row.ItlNs = 4, 4, []int64{gap, gap, gap}
+	row.InputTokens, row.OutputTokens, row.Usage = new(uint64(100)), new(uint64(4)), true
+	row.FinishReason = "stop"
+	for range row.GetItlNs() {
+		w.record(spatev1.Metric_METRIC_ITL, gap)
+	}
+	for metric, v := range map[spatev1.Metric]int64{
+		spatev1.Metric_METRIC_TTFT: ttft, spatev1.Metric_METRIC_VLLM_TTFT: ttft,
+		spatev1.Metric_METRIC_E2E: e2e, spatev1.Metric_METRIC_VLLM_E2E: e2e,
+		spatev1.Metric_METRIC_TPOT: gap, spatev1.Metric_METRIC_VLLM_TPOT: gap,
+		spatev1.Metric_METRIC_ISL: 100, spatev1.Metric_METRIC_OSL: 4,
+	} {
+		w.record(metric, v)
+	}
 }
 
 // totalsOf returns the totals of an agent's snapshots.

@@ -231,54 +231,52 @@ func TestAppendAfterCloseAndOnAReaderFails(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNoLedger(t *testing.T) {
-	whole, wholePath := newLedger(t)
-	if err := whole.Close(); err != nil {
+// changedLedger returns the bytes of an empty ledger after a change.
+func changedLedger(t *testing.T, change func(tx *bbolt.Tx) error) []byte {
+	t.Helper()
+	l, path := newLedger(t)
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	good, err := os.ReadFile(wholePath)
+	db, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := func(change func(tx *bbolt.Tx) error) []byte {
-		path := filepath.Join(t.TempDir(), "x.db")
-		if err := os.WriteFile(path, good, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		db, err := bbolt.Open(path, 0o600, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(db.Update(change), db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+	if err := errors.Join(db.Update(change), db.Close()); err != nil {
+		t.Fatal(err)
 	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// putVersion returns a change that sets the ledger's layout.
+func putVersion(value []byte) func(tx *bbolt.Tx) error {
+	return func(tx *bbolt.Tx) error { return tx.Bucket(metaBucket).Put(versionKey, value) }
+}
+
+// number returns the bytes of a number in the ledger.
+func number(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
+
+// Files that are not ledgers of this program are refused by everything that opens ledgers, with what they are.
+func TestOtherFilesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
 		says string
 	}{
 		"empty": {nil, "empty"},
 		"text":  {bytes.Repeat([]byte("no ledger\n"), 9999), "not a ledger"},
-		"another program's": {foreign(func(tx *bbolt.Tx) error {
+		"another program's": {changedLedger(t, func(tx *bbolt.Tx) error {
 			return errors.Join(tx.DeleteBucket(metaBucket), tx.DeleteBucket(inventoryBucket))
-		}),
-			"another program's"},
-		"older": {foreign(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(versionKey, binary.BigEndian.AppendUint32(nil, 1))
-		}), "older Spate wrote it (layout 1"},
-		"newer": {foreign(func(tx *bbolt.Tx) error {
-			return tx.Bucket(metaBucket).Put(versionKey,
-				sealed(metaBucket, versionKey, binary.BigEndian.AppendUint32(nil, 9)))
-		}), "newer Spate wrote it (layout 9"},
-		"of other definitions": {foreign(func(tx *bbolt.Tx) error {
+		}), "another program's"},
+		"older": {changedLedger(t, putVersion(number(1))), "older Spate wrote it (layout 1"},
+		"newer": {changedLedger(t, putVersion(sealed(metaBucket, versionKey, number(9)))),
+			"newer Spate wrote it (layout 9"},
+		"of other definitions": {changedLedger(t, func(tx *bbolt.Tx) error {
 			k := writerOf(tx)
-			return errors.Join(k.put(metaBucket, definitionsKey,
-				binary.BigEndian.AppendUint32(nil, measure.Definitions+1)), k.close())
+			return errors.Join(k.put(metaBucket, definitionsKey, number(measure.Definitions+1)), k.close())
 		}), fmt.Sprintf("measured by definitions %d, and this program uses %d", measure.Definitions+1,
 			measure.Definitions)},
 	} {

@@ -12,9 +12,27 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func TestCheckSnapshotRefuses(t *testing.T) {
-	for want, damage := range map[string]func(*spatev1.Snapshot){
-		"":                                func(*spatev1.Snapshot) {},
+func TestAGoodSnapshotIsAccepted(t *testing.T) {
+	if err := CheckSnapshot(fixture.GoodSnapshot(), fixture.RunRecord(1), fixture.StageRecord(0, 1)); err != nil {
+		t.Error(err)
+	}
+}
+
+// testRefused checks that a snapshot with any of the damages is refused, with an error that contains the words.
+func testRefused(t *testing.T, damages map[string]func(*spatev1.Snapshot)) {
+	t.Helper()
+	for want, damage := range damages {
+		s := fixture.GoodSnapshot()
+		damage(s)
+		err := CheckSnapshot(s, fixture.RunRecord(1), fixture.StageRecord(0, 1))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestSnapshotsOfOtherStagesAreRefused(t *testing.T) {
+	testRefused(t, map[string]func(*spatev1.Snapshot){
 		`of run "other"`:                  func(s *spatev1.Snapshot) { s.Key.RunId = "other" },
 		`of run ""`:                       func(s *spatev1.Snapshot) { s.Key = nil },
 		"of stage 10":                     func(s *spatev1.Snapshot) { s.StageIndex = 9 },
@@ -25,9 +43,11 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 		"first window, 8, is behind":      func(s *spatev1.Snapshot) { s.FirstWindow = ptr(uint32(8)) },
 		"request rows dropped":            func(s *spatev1.Snapshot) { s.DroppedRecords = 1 << 43 },
 		"65537 lists of items, more than": func(s *spatev1.Snapshot) { s.StartedItems = make([]uint64, 1<<16+1) },
-		"bytes, more than 16777216": func(s *spatev1.Snapshot) {
-			s.Records = append(s.Records, &spatev1.RequestRecord{Error: strings.Repeat("x", MaxSnapshotBytes)})
-		},
+	})
+}
+
+func TestSeriesOutOfBoundsAreRefused(t *testing.T) {
+	testRefused(t, map[string]func(*spatev1.Snapshot){
 		"endpoint 2: the target has 2":  func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 2 },
 		"endpoint 0: given twice":       func(s *spatev1.Snapshot) { s.Series[1].Endpoint = 0 },
 		"counter tokens_arrived":        func(s *spatev1.Snapshot) { s.Series[0].Counters.TokensArrived = 1 << 63 },
@@ -59,23 +79,29 @@ func TestCheckSnapshotRefuses(t *testing.T) {
 			h.RecordN(5000, measure.MaxValues+1)
 			s.Series[0].Distributions[0] = h.Proto(spatev1.Metric_METRIC_TTFT)
 		},
-		"request 4: endpoint 2":        func(s *spatev1.Snapshot) { s.Records[0].Endpoint = 2 },
-		"request 4: error class 99":    func(s *spatev1.Snapshot) { s.Records[0].ErrorClass = 99 },
-		"request 4: a text of more":    func(s *spatev1.Snapshot) { s.Records[0].Error = strings.Repeat("x", 4097) },
+	})
+}
+
+func TestRequestRowsOutOfBoundsAreRefused(t *testing.T) {
+	testRefused(t, map[string]func(*spatev1.Snapshot){
+		"bytes, more than 16777216": func(s *spatev1.Snapshot) {
+			s.Records = append(s.Records, &spatev1.RequestRecord{Error: strings.Repeat("x", MaxSnapshotBytes)})
+		},
+		"request 4: endpoint 2":     func(s *spatev1.Snapshot) { s.Records[0].Endpoint = 2 },
+		"request 4: error class 99": func(s *spatev1.Snapshot) { s.Records[0].ErrorClass = 99 },
+		"request 4: a text of more": func(s *spatev1.Snapshot) { s.Records[0].Error = strings.Repeat("x", 4097) },
+	})
+}
+
+func TestTotalsOutOfBoundsAreRefused(t *testing.T) {
+	testRefused(t, map[string]func(*spatev1.Snapshot){
 		"totals of no snapshots":       func(s *spatev1.Snapshot) { s.Totals.Snapshots = 0 },
 		"totals: metric 0":             func(s *spatev1.Snapshot) { s.Totals.Values[0].Metric = 0 },
 		"totals: a time 9000000000000": func(s *spatev1.Snapshot) { s.Totals.SteadyToNs = ptr(int64(9e18)) },
 		"never sent":                   func(s *spatev1.Snapshot) { s.Totals.NeverSent = 1 << 60 },
 		"totals: a text":               func(s *spatev1.Snapshot) { s.Totals.Failure = strings.Repeat("x", 5000) },
 		"counter completed is 9223372": func(s *spatev1.Snapshot) { s.Totals.Counters.Completed = 1 << 63 },
-	} {
-		s := fixture.GoodSnapshot()
-		damage(s)
-		err := CheckSnapshot(s, fixture.RunRecord(1), fixture.StageRecord(0, 1))
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("want %q, got %v", want, err)
-		}
-	}
+	})
 }
 
 func TestRowsAreRefusedWhenTheRunKeepsNone(t *testing.T) {

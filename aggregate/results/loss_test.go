@@ -73,16 +73,37 @@ func lostStage(
 	return rec, slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return !merge.Taken(rec, s) })
 }
 
-func TestWhatWasLostIsSaid(t *testing.T) {
-	same := func(*spatev1.StageRecord, *spatev1.Totals) {}
-	for name, c := range map[string]struct {
-		loss   *spatev1.Loss
-		change func(*spatev1.StageRecord, *spatev1.Totals)
-		want   []string
-		result *Loss
-	}{
+// lossCase is the loss of agent b, what else is changed, and what a result says about it.
+type lossCase struct {
+	loss   *spatev1.Loss
+	change func(*spatev1.StageRecord, *spatev1.Totals)
+	want   []string
+	result *Loss
+}
+
+func unchanged(*spatev1.StageRecord, *spatev1.Totals) {}
+
+// testLosses checks what results say about losses.
+func testLosses(t *testing.T, cases map[string]lossCase) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			rec, snapshots := lostStage(c.loss, c.change)
+			r := OfStage(merged(t, rec, snapshots), rec)
+			if diff := cmp.Diff(c.want, r.Missing); diff != "" || r.Complete {
+				t.Errorf("complete %v, missing:\n%s", r.Complete, diff)
+			}
+			if diff := cmp.Diff(c.result, r.Agents[1].Loss); diff != "" || r.Agents[0].Loss != nil {
+				t.Errorf("loss:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestALossThatWasTakenOverIsMissingUpToThen(t *testing.T) {
+	testLosses(t, map[string]lossCase{
 		"taken over": {
-			&spatev1.Loss{FromWindow: 2, Share: 0.25, TakenOverNs: ptr(int64(4e9))}, same,
+			&spatev1.Loss{FromWindow: 2, Share: 0.25, TakenOverNs: ptr(int64(4e9))}, unchanged,
 			[]string{"agent b (25 % of the load) lost: seconds 2 to 4 are missing, then taken over"},
 			&Loss{Share: 0.25, FromS: 2, ToS: ptr(4.0), TakenOver: true},
 		},
@@ -93,18 +114,36 @@ func TestWhatWasLostIsSaid(t *testing.T) {
 			&Loss{Share: 1.0 / 3, ToS: ptr(1.52), TakenOver: true},
 		},
 		"taken over at once": {
-			&spatev1.Loss{FromWindow: 2, Share: 0.5, TakenOverNs: ptr(int64(1.9e9))}, same,
+			&spatev1.Loss{FromWindow: 2, Share: 0.5, TakenOverNs: ptr(int64(1.9e9))}, unchanged,
 			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 2 is missing, the rest was taken over at once"},
 			&Loss{Share: 0.5, FromS: 2, ToS: ptr(1.9), TakenOver: true},
 		},
+		"restarted": {
+			&spatev1.Loss{FromWindow: 1, Share: 0.5, TakenOverNs: ptr(int64(3e9))},
+			func(rec *spatev1.StageRecord, _ *spatev1.Totals) {
+				again := proto.CloneOf(rec.GetAgents()[1])
+				again.Incarnation, again.Loss, again.JoinedNs = 2, nil, 4e9
+				rec.Agents = append(rec.Agents, again)
+			},
+			[]string{
+				"agent b (50 % of the load) lost: seconds 1 to 3 are missing, then taken over",
+				"agent b, process 2 of this name sent no totals",
+			},
+			&Loss{Share: 0.5, FromS: 1, ToS: ptr(3.0), TakenOver: true},
+		},
+	})
+}
+
+func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
+	testLosses(t, map[string]lossCase{
 		"to the end": {
-			&spatev1.Loss{FromWindow: 3, Share: 0.5}, same,
+			&spatev1.Loss{FromWindow: 3, Share: 0.5}, unchanged,
 			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing"},
 			&Loss{Share: 0.5, FromS: 3, ToS: ptr(5.0)},
 		},
 		"to the end, and it stood still before": {
 			&spatev1.Loss{FromWindow: 3, Share: 0.5, UnsentFromWindow: ptr(uint32(1))},
-			same,
+			unchanged,
 			[]string{"agent b (50 % of the load) lost: seconds 3 to 5, the last, are missing; " +
 				"it never sent requests, due from second 1 on"},
 			&Loss{Share: 0.5, FromS: 3, ToS: ptr(5.0), UnsentFromS: ptr(1.0)},
@@ -131,36 +170,15 @@ func TestWhatWasLostIsSaid(t *testing.T) {
 			},
 			&Loss{Share: 0.5, FromS: 5, ToS: ptr(5.0)},
 		},
-		"restarted": {
-			&spatev1.Loss{FromWindow: 1, Share: 0.5, TakenOverNs: ptr(int64(3e9))},
-			func(rec *spatev1.StageRecord, _ *spatev1.Totals) {
-				again := proto.CloneOf(rec.GetAgents()[1])
-				again.Incarnation, again.Loss, again.JoinedNs = 2, nil, 4e9
-				rec.Agents = append(rec.Agents, again)
-			},
-			[]string{
-				"agent b (50 % of the load) lost: seconds 1 to 3 are missing, then taken over",
-				"agent b, process 2 of this name sent no totals",
-			},
-			&Loss{Share: 0.5, FromS: 1, ToS: ptr(3.0), TakenOver: true},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rec, snapshots := lostStage(c.loss, c.change)
-			r := OfStage(merged(t, rec, snapshots), rec)
-			if diff := cmp.Diff(c.want, r.Missing); diff != "" || r.Complete {
-				t.Errorf("complete %v, missing:\n%s", r.Complete, diff)
-			}
-			if diff := cmp.Diff(c.result, r.Agents[1].Loss); diff != "" || r.Agents[0].Loss != nil {
-				t.Errorf("loss:\n%s", diff)
-			}
-		})
-	}
+	})
+}
+
+func TestALossWithoutMeasurementsIsAll(t *testing.T) {
 	rec := fixture.StageRecord(0, 1)
 	rec.Agents[0].Loss = &spatev1.Loss{Share: 1}
-	if got := OfStage(merge.NewStage(rec), rec).Missing; !slices.Equal(got,
-		[]string{"agent a (100 % of the load) lost: all is missing from second 0 on"}) {
-		t.Errorf("of a stage that measured nothing: %q", got)
+	want := []string{"agent a (100 % of the load) lost: all is missing from second 0 on"}
+	if got := OfStage(merge.NewStage(rec), rec).Missing; !slices.Equal(got, want) {
+		t.Errorf("missing %q", got)
 	}
 }
 

@@ -29,14 +29,44 @@ func without(snapshots []*spatev1.Snapshot, sequence uint64) []*spatev1.Snapshot
 	})
 }
 
-// Each case breaks one thing in a complete stage (agents a and b, snapshots 5 to 9 each). The result must name that and
-// nothing else.
-func TestWhatIsMissingIsSaid(t *testing.T) {
-	for name, c := range map[string]struct {
-		damage func(*spatev1.StageRecord, []*spatev1.Snapshot) []*spatev1.Snapshot
-		want   string
-	}{
+// damage is a change of a complete stage (agents a and b, snapshots 5 to 9 each), and what the result then lacks.
+type damage struct {
+	change func(*spatev1.StageRecord, []*spatev1.Snapshot) []*spatev1.Snapshot
+	want   string
+}
+
+// testDamages checks that the result names the damage and nothing else.
+func testDamages(t *testing.T, damages map[string]damage) {
+	t.Helper()
+	for name, c := range damages {
+		t.Run(name, func(t *testing.T) {
+			rec := fixture.StageRecord(0, 2)
+			stage := merge.NewStage(rec)
+			for _, s := range c.change(rec, fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow)) {
+				if err := stage.Add(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := OfStage(stage, rec)
+			if r.Complete != (c.want == "") {
+				t.Errorf("complete %v", r.Complete)
+			}
+			if c.want == "" && len(r.Missing) > 0 || c.want != "" &&
+				(len(r.Missing) != 1 || !strings.Contains(r.Missing[0], c.want)) {
+				t.Errorf("missing %q, want %q", r.Missing, c.want)
+			}
+		})
+	}
+}
+
+func TestACompleteStageLacksNothing(t *testing.T) {
+	testDamages(t, map[string]damage{
 		"nothing": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot { return all }, ""},
+	})
+}
+
+func TestAStageThatDidNotEndRegularlyIsNotComplete(t *testing.T) {
+	testDamages(t, map[string]damage{
 		"never started": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			rec.StartTime = nil
 			return all
@@ -57,6 +87,11 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			rec.Agents[0].Failure = "silent for 10s"
 			return all
 		}, "agent a failed: silent for 10s"},
+	})
+}
+
+func TestAnAgentWithoutARegularEndIsNamed(t *testing.T) {
+	testDamages(t, map[string]damage{
 		"agent that never reported": {func(rec *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			return slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return s.GetKey().GetAgent() == "b" })
 		}, "agent b sent no totals"},
@@ -72,6 +107,11 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			closing(all).Totals.Stopped = true
 			return all
 		}, "agent a was stopped before its end"},
+	})
+}
+
+func TestLostAndExtraSnapshotsAreCounted(t *testing.T) {
+	testDamages(t, map[string]damage{
 		"first snapshot": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			return without(all, 5)
 		}, "agent a lacks 1 of its 5 snapshots"},
@@ -87,6 +127,11 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		"totals not last": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			return append(without(all, 5), fixture.SnapshotOf(0, "a", 1, 10))
 		}, "agent a has 5 snapshots numbered 6 to 10, closed by 9: there is a gap"},
+	})
+}
+
+func TestTotalsThatTheSnapshotsDoNotSumToAreNamed(t *testing.T) {
+	testDamages(t, map[string]damage{
 		"a counter": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			closing(all).Totals.Counters.OutputTokens++
 			return all
@@ -95,30 +140,11 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			closing(all).Totals.Values[0].Count--
 			return all
 		}, "agent a has 50 values of ttft_ms in its snapshots, but 49 in its totals"},
-		"values of no metric in the totals": {func(_ *spatev1.StageRecord,
-			all []*spatev1.Snapshot) []*spatev1.Snapshot {
+		"values of no metric in the totals": {func(_ *spatev1.StageRecord, all []*spatev1.Snapshot) []*spatev1.Snapshot {
 			closing(all).Totals.Values = closing(all).Totals.Values[1:]
 			return all
 		}, "agent a has 50 values of ttft_ms in its snapshots, but 0 in its totals"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rec := fixture.StageRecord(0, 2)
-			stage := merge.NewStage(rec)
-			for _, s := range c.damage(rec, fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow)) {
-				if err := stage.Add(s); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r := OfStage(stage, rec)
-			if r.Complete != (c.want == "") {
-				t.Errorf("complete %v", r.Complete)
-			}
-			if c.want == "" && len(r.Missing) > 0 || c.want != "" &&
-				(len(r.Missing) != 1 || !strings.Contains(r.Missing[0], c.want)) {
-				t.Errorf("missing %q, want %q", r.Missing, c.want)
-			}
-		})
-	}
+	})
 }
 
 func TestAStageWithoutAgentsIsNotComplete(t *testing.T) {

@@ -164,7 +164,7 @@ func (g *generator) comment(of reflect.Type, name string) string {
 // packageComments reads the comments of the types in a package of this module, and of their fields.
 func packageComments(t *testing.T, pkg string) map[string]string {
 	comments := make(map[string]string)
-	files, err := filepath.Glob(filepath.Join("../..", strings.TrimPrefix(pkg, "github.com/spate-load/spate/"), "*.go"))
+	files, err := filepath.Glob(filepath.Join("..", "..", strings.TrimPrefix(pkg, "github.com/spate-load/spate/"), "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

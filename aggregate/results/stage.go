@@ -70,12 +70,10 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		DroppedRecords: s.droppedRecords(),
 	}
 	if rec.MeasuredFromNs != nil {
-		from := float64(rec.GetMeasuredFromNs()) / nanosPerSecond
-		r.MeasuredFromS = &from
+		r.MeasuredFromS = new(float64(rec.GetMeasuredFromNs()) / nanosPerSecond)
 	}
 	if from, to, ok := s.Span(); ok {
-		duration := float64(to-from) / nanosPerSecond
-		r.DurationS = &duration
+		r.DurationS = new(float64(to-from) / nanosPerSecond)
 	}
 	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput =
 		merge.Throughputs(s.Total.Counters, r.DurationS)

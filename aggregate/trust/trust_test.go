@@ -54,101 +54,21 @@ func TestASoundStageIsValidAndEveryCheckIsMade(t *testing.T) {
 	}
 }
 
-func TestEachFlawIsFoundByItsCheck(t *testing.T) {
-	for name, c := range map[string]struct {
-		flaw  func(*Evidence)
-		check string
-		want  Verdict
-		words string
-	}{
-		"nothing completed": {func(e *Evidence) { e.Counts[measure.Completed] = 0 }, "measured", Invalid,
-			"0 requests completed"},
-		"an agent was lost": {func(e *Evidence) { e.Missing = []string{"agent b lost", "no totals"} },
-			"completeness", Suspect, "agent b lost; no totals"},
-		"2 % failed": {func(e *Evidence) { e.Counts[measure.Completed], e.Counts[measure.Failed] = 980, 20 }, "errors",
-			Suspect, "20 of 1000 requests failed"},
-		"GPUStack's 486 of 1000": {func(e *Evidence) { e.Counts[measure.Completed], e.Counts[measure.Failed] = 514, 486 }, "errors",
-			Invalid, "486 of 1000"},
-		"owed": {func(e *Evidence) { e.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect,
-			"10 requests were due and never sent"},
-		"half was owed": {func(e *Evidence) { e.NeverSent = ptr(uint64(1000)) }, "never_sent",
-			Invalid, ""},
-		"late sends": {func(e *Evidence) { e.Summaries[metricSendDelay].P99 = 6 }, "send_delay", Suspect,
-			"6.00 ms (budget 5.00 ms)"},
-		"many late of few": {func(e *Evidence) {
-			e.Summaries[metricSendDelay] = &histogram.Summary{Count: 40, P50: 0.1, P95: 6, P99: 6}
-		},
-			"send_delay", Suspect, "p95 6.00 ms (budget 5.00 ms)"},
-		"very late sends": {func(e *Evidence) { e.Summaries[metricSendDelay].P99 = 26 }, "send_delay", Invalid, ""},
-		"late reads":      {func(e *Evidence) { e.Summaries[metricReceiveLag].P99 = 21 }, "receive_lag", Suspect, "21.00 ms"},
-		"no stamps": {func(e *Evidence) { e.Counts[measure.UnstampedFrames] = 100_000 }, "stamps", Suspect,
-			"100.00 %"},
-		"several frames in a read": {func(e *Evidence) {
-			e.Counts[measure.CoalescedReads], e.Hiccup = 200, &Hiccup{Here: 20, All: 200}
-		}, "coalescing", Suspect, "0.18 %"},
-		"a hiccup, and more": {func(e *Evidence) {
-			e.Counts[measure.CoalescedReads], e.Hiccup = 400, &Hiccup{Second: 3, Here: 200, All: 400}
-		}, "coalescing", Suspect,
-			"0.20 % of the frames came in one read with the one before, beside 200 in second 3 alone"},
-		"a long hiccup": {func(e *Evidence) {
-			e.Counts[measure.CoalescedReads], e.Hiccup = 1200, &Hiccup{Here: 1200, All: 1200}
-		}, "coalescing", Suspect, "1.20 %"},
-		"the same where few frames are stamped": {func(e *Evidence) {
-			e.Counts[measure.UnstampedFrames], e.Counts[measure.CoalescedReads], e.Summaries[metricReceiveLag].Count, e.Hiccup = 50, 50, 99_000, nil
-		}, "coalescing", Suspect, "0.95 %"},
-		"JSON where a stream was asked for": {func(e *Evidence) { e.Counts[measure.WholeAnswers] = 1000 }, "streaming", Invalid,
-			"1000 of 1000 answers came as one body: the server does not stream"},
-		"200 tokens in one frame": {func(e *Evidence) {
-			e.Counts[measure.InOneFrame], e.Counts[measure.OutputTokens] = 1000, 200_000
-		}, "streaming", Invalid, "came in 1 frame (200 tokens on average): the server does not stream token by token"},
-		"all tokens in one write": {func(e *Evidence) { e.Counts[measure.InOneRead] = 1000 }, "streaming", Invalid,
-			"came in one write"},
-		"a few answers at once": {func(e *Evidence) { e.Counts[measure.InOneRead] = 20 }, "streaming", Suspect, "20 of 1000"},
-		"two frames of 200 tokens": {func(e *Evidence) {
-			e.Summaries[metricTokensPerFrame].P50, e.Counts[measure.OutputTokens], e.Counts[measure.TokenFrames] = 100, 200_000, 2000
-		}, "tokens_per_frame", Invalid,
-			"200 tokens by usage came in 2.0 frames: the server does not stream token by token, or hides reasoning; TPOT 10.00 ms where frames are 10.00 ms apart"},
-		"an interval of 16 tokens": {func(e *Evidence) { e.Summaries[metricTokensPerFrame].P50 = 16 }, "tokens_per_frame",
-			Suspect, ""},
-		"reasoning that is not streamed": {func(e *Evidence) { e.Counts[measure.HiddenReasoningTokens] = 50_000 }, "hidden_tokens",
-			Invalid, "50.0 % of the output tokens were reasoning that was not streamed"},
-		"tokens before the first frame": {func(e *Evidence) {
-			e.Counts[measure.OutputTokens], e.Counts[measure.HeadTokens] = 120_000,
-				21_000
-		}, "hidden_tokens", Invalid, "16.7 % of the output tokens came before the first frame"},
-		"too little text": {func(e *Evidence) { e.Counts[measure.TextBytes] = 100_000 }, "text", Suspect,
-			"1.0 bytes of text a token"},
-		"frames that cannot be decided": {func(e *Evidence) { e.Counts[measure.Undecided] = 30 }, "undecided",
-			Suspect, "3.0 %"},
-		"TPOT of nothing": {func(e *Evidence) { e.Summaries[metricTPOT].P50 = 0 }, "bunching", Invalid,
-			"the median TPOT is 0"},
-		"a peak beyond the wire": {func(e *Evidence) {
-			e.PeakTokens, e.Summaries[metricTPOT].Mean, e.PeakConcurrency = ptr(20_132_659.2), 15.12, ptr(uint64(512))
-		}, "peak", Suspect, "a peak of 20132659 tokens/s, where 512 streams of 15.12 ms a token bring 33862"},
-		"another rate": {func(e *Evidence) { e.Open.Achieved = 23.3 }, "rate", Suspect,
-			"23.3 requests/s were sent, planned were 20"},
-		"another rate by no chance": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 20.6} }, "rate",
-			Suspect, ""},
-		"half of the rate": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 10} }, "rate",
-			Invalid, ""},
-		"a gap was not counted": {func(e *Evidence) { e.Summaries[metricITL].Count-- }, "identity", Invalid, "differ"},
-		"a proxy that buffers": {func(e *Evidence) { e.Summaries[metricITL].P50 = 0.05 }, "bunching", Suspect,
-			"0.050 ms at 10.000 ms a token"},
-		"too few in flight": {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect,
-			"at most 90"},
-		"an idle endpoint": {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints",
-			Suspect, "1 of 2"},
-		"agents that began apart": {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
-		"other prompts": {func(e *Evidence) { e.Counts[measure.ISLMissed], e.Counts[measure.ISLFar] = 30, 20 }, "isl",
-			Suspect, "2.0 % of the prompts were off by more than 1 % of the requested length, 3.0 % by a token or more"},
-		"other outputs": {func(e *Evidence) { e.Counts[measure.OSLMissed] = 20 }, "osl", Suspect, "2.0 %"},
-		"usage of some": {func(e *Evidence) { e.Counts[measure.WithoutUsage] = 1 }, "usage", Suspect, "1 of 1000"},
-		"a cache that knows us": {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache",
-			Suspect, "90.0 %"},
-	} {
+// flaw is something wrong with a sound stage, and what is said about it.
+type flaw struct {
+	change func(*Evidence)
+	check  string
+	want   Verdict
+	words  string
+}
+
+// testFlaws checks that each flaw is found by its check, and gives the stage its verdict.
+func testFlaws(t *testing.T, flaws map[string]flaw) {
+	t.Helper()
+	for name, c := range flaws {
 		t.Run(name, func(t *testing.T) {
 			e := sound()
-			c.flaw(&e)
+			c.change(&e)
 			got := Judge(e)
 			i := slices.IndexFunc(got.Checks, func(k Check) bool { return k.Name == c.check })
 			if i < 0 {
@@ -169,14 +89,160 @@ func TestEachFlawIsFoundByItsCheck(t *testing.T) {
 	}
 }
 
+func TestMissingAndFailedRequestsAreFlaws(t *testing.T) {
+	testFlaws(t, map[string]flaw{
+		"nothing completed": {func(e *Evidence) { e.Counts[measure.Completed] = 0 }, "measured", Invalid,
+			"0 requests completed"},
+		"an agent was lost": {func(e *Evidence) { e.Missing = []string{"agent b lost", "no totals"} },
+			"completeness", Suspect, "agent b lost; no totals"},
+		"2 % failed": {func(e *Evidence) { e.Counts[measure.Completed], e.Counts[measure.Failed] = 980, 20 }, "errors",
+			Suspect, "20 of 1000 requests failed"},
+		"GPUStack's 486 of 1000": {
+			func(e *Evidence) { e.Counts[measure.Completed], e.Counts[measure.Failed] = 514, 486 },
+			"errors",
+			Invalid,
+			"486 of 1000",
+		},
+		"never sent": {func(e *Evidence) { e.NeverSent = ptr(uint64(10)) }, "never_sent", Suspect,
+			"10 requests were due and never sent"},
+		"half was never sent": {func(e *Evidence) { e.NeverSent = ptr(uint64(1000)) }, "never_sent",
+			Invalid, ""},
+	})
+}
+
+func TestALateClientIsAFlaw(t *testing.T) {
+	testFlaws(t, map[string]flaw{
+		"late sends": {func(e *Evidence) { e.Summaries[metricSendDelay].P99 = 6 }, "send_delay", Suspect,
+			"6.00 ms (budget 5.00 ms)"},
+		"many late of few": {func(e *Evidence) {
+			e.Summaries[metricSendDelay] = &histogram.Summary{Count: 40, P50: 0.1, P95: 6, P99: 6}
+		},
+			"send_delay", Suspect, "p95 6.00 ms (budget 5.00 ms)"},
+		"very late sends": {func(e *Evidence) { e.Summaries[metricSendDelay].P99 = 26 }, "send_delay", Invalid, ""},
+		"late reads": {
+			func(e *Evidence) { e.Summaries[metricReceiveLag].P99 = 21 },
+			"receive_lag",
+			Suspect,
+			"21.00 ms",
+		},
+		"no stamps": {func(e *Evidence) { e.Counts[measure.UnstampedFrames] = 100_000 }, "stamps", Suspect,
+			"100.00 %"},
+		"several frames in a read": {func(e *Evidence) {
+			e.Counts[measure.CoalescedReads], e.Hiccup = 200, &Hiccup{Here: 20, All: 200}
+		}, "coalescing", Suspect, "0.18 %"},
+		"a hiccup, and more": {func(e *Evidence) {
+			e.Counts[measure.CoalescedReads], e.Hiccup = 400, &Hiccup{Second: 3, Here: 200, All: 400}
+		}, "coalescing", Suspect,
+			"0.20 % of the frames came in one read with the one before, beside 200 in second 3 alone"},
+		"a long hiccup": {func(e *Evidence) {
+			e.Counts[measure.CoalescedReads], e.Hiccup = 1200, &Hiccup{Here: 1200, All: 1200}
+		}, "coalescing", Suspect, "1.20 %"},
+		"the same where few frames are stamped": {func(e *Evidence) {
+			e.Counts[measure.UnstampedFrames], e.Counts[measure.CoalescedReads] = 50, 50
+			e.Summaries[metricReceiveLag].Count, e.Hiccup = 99_000, nil
+		}, "coalescing", Suspect, "0.95 %"},
+	})
+}
+
+// Tokens that did not arrive one by one, or not as text.
+func TestAnswersThatAreNotStreamedAreFlaws(t *testing.T) {
+	testFlaws(t, map[string]flaw{
+		"JSON where a stream was asked for": {
+			func(e *Evidence) { e.Counts[measure.WholeAnswers] = 1000 },
+			"streaming",
+			Invalid,
+			"1000 of 1000 answers came as one body: the server does not stream",
+		},
+		"200 tokens in one frame": {func(e *Evidence) {
+			e.Counts[measure.InOneFrame], e.Counts[measure.OutputTokens] = 1000, 200_000
+		}, "streaming", Invalid, "came in 1 frame (200 tokens on average): the server does not stream token by token"},
+		"all tokens in one write": {func(e *Evidence) { e.Counts[measure.InOneRead] = 1000 }, "streaming", Invalid,
+			"came in one write"},
+		"a few answers at once": {
+			func(e *Evidence) { e.Counts[measure.InOneRead] = 20 },
+			"streaming",
+			Suspect,
+			"20 of 1000",
+		},
+		"two frames of 200 tokens": {func(e *Evidence) {
+			e.Counts[measure.OutputTokens], e.Counts[measure.TokenFrames] = 200_000, 2000
+			e.Summaries[metricTokensPerFrame].P50 = 100
+		}, "tokens_per_frame", Invalid,
+			"200 tokens by usage came in 2.0 frames: the server does not stream token by token, or hides reasoning; " +
+				"TPOT 10.00 ms where frames are 10.00 ms apart"},
+		"an interval of 16 tokens": {
+			func(e *Evidence) { e.Summaries[metricTokensPerFrame].P50 = 16 },
+			"tokens_per_frame",
+			Suspect,
+			"",
+		},
+		"reasoning that is not streamed": {
+			func(e *Evidence) { e.Counts[measure.HiddenReasoningTokens] = 50_000 },
+			"hidden_tokens",
+			Invalid,
+			"50.0 % of the output tokens were reasoning that was not streamed",
+		},
+		"tokens before the first frame": {func(e *Evidence) {
+			e.Counts[measure.OutputTokens], e.Counts[measure.HeadTokens] = 120_000,
+				21_000
+		}, "hidden_tokens", Invalid, "16.7 % of the output tokens came before the first frame"},
+		"too little text": {func(e *Evidence) { e.Counts[measure.TextBytes] = 100_000 }, "text", Suspect,
+			"1.0 bytes of text a token"},
+		"frames that cannot be decided": {func(e *Evidence) { e.Counts[measure.Undecided] = 30 }, "undecided",
+			Suspect, "3.0 %"},
+	})
+}
+
+func TestTimesThatContradictEachOtherAreFlaws(t *testing.T) {
+	testFlaws(t, map[string]flaw{
+		"TPOT of nothing": {func(e *Evidence) { e.Summaries[metricTPOT].P50 = 0 }, "bunching", Invalid,
+			"the median TPOT is 0"},
+		"a proxy that buffers": {func(e *Evidence) { e.Summaries[metricITL].P50 = 0.05 }, "bunching", Suspect,
+			"0.050 ms at 10.000 ms a token"},
+		"a gap was not counted": {func(e *Evidence) { e.Summaries[metricITL].Count-- }, "identity", Invalid, "differ"},
+		"a peak beyond the wire": {func(e *Evidence) {
+			e.PeakTokens, e.Summaries[metricTPOT].Mean, e.PeakConcurrency = ptr(20_132_659.2), 15.12, ptr(uint64(512))
+		}, "peak", Suspect, "a peak of 20132659 tokens/s, where 512 streams of 15.12 ms a token bring 33862"},
+	})
+}
+
+func TestALoadThatIsNotThePlansIsAFlaw(t *testing.T) {
+	testFlaws(t, map[string]flaw{
+		"another rate": {func(e *Evidence) { e.Open.Achieved = 23.3 }, "rate", Suspect,
+			"23.3 requests/s were sent, planned were 20"},
+		"another rate by no chance": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 20.6} }, "rate",
+			Suspect, ""},
+		"half of the rate": {func(e *Evidence) { e.Open = &Open{Asked: 20, Achieved: 10} }, "rate",
+			Invalid, ""},
+		"too few in flight": {func(e *Evidence) { e.PeakConcurrency = ptr(uint64(90)) }, "concurrency", Suspect,
+			"at most 90"},
+		"an idle endpoint": {func(e *Evidence) { e.Endpoints = []uint64{1000, 0} }, "endpoints",
+			Suspect, "1 of 2"},
+		"agents that began apart": {func(e *Evidence) { e.Starts[1] = 150 }, "starts", Suspect, "150.0 ms"},
+	})
+}
+
+func TestOtherTokensThanRequestedAreFlaws(t *testing.T) {
+	testFlaws(t, map[string]flaw{
+		"other prompts": {func(e *Evidence) { e.Counts[measure.ISLMissed], e.Counts[measure.ISLFar] = 30, 20 }, "isl",
+			Suspect, "2.0 % of the prompts were off by more than 1 % of the requested length, 3.0 % by a token or more"},
+		"other outputs": {func(e *Evidence) { e.Counts[measure.OSLMissed] = 20 }, "osl", Suspect, "2.0 %"},
+		"usage of some": {func(e *Evidence) { e.Counts[measure.WithoutUsage] = 1 }, "usage", Suspect, "1 of 1000"},
+		"a cache that knows us": {func(e *Evidence) { e.CachedShare = ptr(0.9) }, "prefix_cache",
+			Suspect, "90.0 %"},
+	})
+}
+
 // A healthy stage may show a hiccup, frames of eight tokens, prompts off by a token, or a rate off by chance.
 func TestNoFalseAlarms(t *testing.T) {
 	for name, change := range map[string]func(*Evidence){
 		"15 of 5,704 frames in one hiccup": func(e *Evidence) {
-			e.Counts[measure.Frames], e.Counts[measure.CoalescedReads], e.Summaries[metricReceiveLag].Count, e.Hiccup = 5704, 3, 5689,
-				&Hiccup{Second: 7, Here: 14, All: 15}
+			e.Counts[measure.Frames], e.Counts[measure.CoalescedReads] = 5704, 3
+			e.Summaries[metricReceiveLag].Count, e.Hiccup = 5689, &Hiccup{Second: 7, Here: 14, All: 15}
 		},
-		"a stream interval of 8":    func(e *Evidence) { e.Summaries[metricTokensPerFrame].P50, e.Counts[measure.TokenFrames] = 7.7, 12_987 },
+		"a stream interval of 8": func(e *Evidence) {
+			e.Summaries[metricTokensPerFrame].P50, e.Counts[measure.TokenFrames] = 7.7, 12_987
+		},
 		"prompts off by a token":    func(e *Evidence) { e.Counts[measure.ISLMissed] = 1000 },
 		"a Poisson sample of 1,000": func(e *Evidence) { e.Open.Achieved = 22 },
 		"speculative decoding": func(e *Evidence) {
@@ -203,9 +269,10 @@ func TestWavesAreTold(t *testing.T) {
 		t.Errorf("%s, %q", got.Verdict, got.Notes)
 	}
 	for name, change := range map[string]func(*Evidence){
-		"at random": func(e *Evidence) { e.Summaries[metricStartGap].Std = 6 }, "another load": func(e *Evidence) { e.Closed = nil },
-		"few slots":  func(e *Evidence) { e.Closed.Concurrency = 4 },
-		"few rounds": func(e *Evidence) { e.Counts[measure.Started] = 300 },
+		"at random":    func(e *Evidence) { e.Summaries[metricStartGap].Std = 6 },
+		"another load": func(e *Evidence) { e.Closed = nil },
+		"few slots":    func(e *Evidence) { e.Closed.Concurrency = 4 },
+		"few rounds":   func(e *Evidence) { e.Counts[measure.Started] = 300 },
 	} {
 		e := sound()
 		e.Summaries[metricStartGap].Std = 56
@@ -233,7 +300,8 @@ func TestWhatIsNotKnownIsNotChecked(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	e := sound()
-	e.Counts[measure.WithoutUsage], e.Counts[measure.ISLCompared], e.Summaries[metricTTFT] = e.Counts[measure.Completed], 0, nil
+	e.Counts[measure.WithoutUsage], e.Counts[measure.ISLCompared] = e.Counts[measure.Completed], 0
+	e.Summaries[metricTTFT] = nil
 	for _, c := range Judge(e).Checks {
 		if c.Name == "isl" || c.Name == "identity" {
 			t.Errorf("%s was checked: %s", c.Name, c.Words)
