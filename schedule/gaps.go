@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/portable"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -75,7 +76,7 @@ func GapShape(load *spatev1.LoadPoint) float64 {
 // exponentialGaps are the gaps of a Poisson process: gap i is -ln(1 - U_i), where U_i is number i of the sequence.
 type exponentialGaps struct{ random draw.Sequence }
 
-func (e exponentialGaps) gap(i uint64) float64 { return exponential(e.random.At(i)) }
+func (e exponentialGaps) gap(i uint64) float64 { return portable.Exponential(e.random.At(i)) }
 
 // gammaGaps have the gamma distribution of shape k and mean 1, so scale 1/k. At a rate r the gaps have shape k and
 // scale 1/(r k), as with vLLM's --burstiness k. Their variance is 1/k: k = 1 is the exponential distribution, a smaller
@@ -124,7 +125,7 @@ func (g *gammaGaps) gap(i uint64) float64 {
 	v := g.cube(&random)
 	gap := g.d * v * g.inverse
 	if g.boost != 0 {
-		gap *= power(-exponential(random.next()) * g.boost)
+		gap *= portable.Exp(-portable.Exponential(random.next()) * g.boost)
 	}
 	return gap
 }
@@ -140,7 +141,8 @@ func (g *gammaGaps) cube(random *stream) float64 {
 		v := float64(root * root * root)
 		u := random.fraction()
 		square := x * x
-		if u < 1-float64(0.0331*square*square) || logarithm(u) < float64(0.5*square)+float64(g.d*(1-v+logarithm(v))) {
+		if u < 1-float64(0.0331*square*square) ||
+			portable.Log(u) < float64(0.5*square)+float64(g.d*(1-v+portable.Log(v))) {
 			return v
 		}
 	}
@@ -164,7 +166,7 @@ func (s *stream) normal() float64 {
 	for {
 		a, b := s.signed(), s.signed()
 		if q := float64(a*a) + float64(b*b); q < 1 && q > 0 {
-			return a * math.Sqrt(-2*logarithm(q)/q)
+			return a * math.Sqrt(-2*portable.Log(q)/q)
 		}
 	}
 }

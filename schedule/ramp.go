@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/spate-load/spate/schedule/portable"
 )
 
 // ramp generates arrivals at a rate r(t) that changes over time, from a process of rate 1.
@@ -179,7 +181,7 @@ func newSegment(begin, length time.Duration, from, to float64, s shape) segment 
 	mass := (g.low + g.high) * float64(length) / (2 * float64(time.Second))
 	g.slope = difference / seconds
 	if s == exponentially && difference > 0 {
-		growth := logarithm1p(difference / g.low)
+		growth := portable.Log1p(difference / g.low)
 		mass = difference * seconds / growth
 		g.exponential, g.slope = true, growth/seconds
 	}
@@ -204,7 +206,7 @@ func (g *segment) after(u float64) float64 {
 	case u == 0:
 		return 0
 	case g.exponential:
-		return logarithm1p(u*g.slope/g.low) / g.slope
+		return portable.Log1p(u*g.slope/g.low) / g.slope
 	case g.slope == 0:
 		return u / g.low
 	default:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/portable"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -42,5 +43,5 @@ func (t *think) after(i uint64) time.Duration {
 	if !t.exponential {
 		return t.mean
 	}
-	return time.Duration(math.RoundToEven(float64(t.mean) * exponential(t.random.At(i))))
+	return time.Duration(math.RoundToEven(float64(t.mean) * portable.Exponential(t.random.At(i))))
 }

@@ -1,43 +1,44 @@
-package schedule
+// Package portable has logarithms and exponentials with the same results on every machine.
+//
+// The library's are assembly on some processors and may use fused multiply-adds on others. Their results differ in the
+// last bit, so two agents could have different schedules. Here products are converted to float64 before they are added,
+// which forbids the compiler to fuse them (an assignment does not). Divisions and square roots are exactly rounded by
+// IEEE 754.
+package portable
 
 import (
 	"math"
 	"math/bits"
 )
 
-// The library's logarithms and exponentials are assembly on some processors and may use fused multiply-adds on others.
-// Their results differ in the last bit, so two agents could have different schedules. The functions here give the same
-// results everywhere. Products are converted to float64 before they are added, which forbids the compiler to fuse them
-// (an assignment does not). Divisions and square roots are exactly rounded by IEEE 754.
-
-// exponential turns 64 random bits into -ln(1 - U), where U is their upper 53 bits as a fraction of 1.
-func exponential(random uint64) float64 {
+// Exponential turns 64 random bits into -ln(1 - U), where U is their upper 53 bits as a fraction of 1.
+func Exponential(random uint64) float64 {
 	rest := uint64(1)<<53 - random>>11 // (1 - U) x 2^53: 1 to 2^53
 	k := 54 - bits.Len64(rest)
 	m, shift := reduced(math.Float64bits(float64(rest)))
 	return float64(float64(k-shift)*math.Ln2) - logarithmNearOne(m)
 }
 
-// logarithm returns ln x. x must be positive and not subnormal.
-func logarithm(x float64) float64 {
+// Log returns ln x. x must be positive and not subnormal.
+func Log(x float64) float64 {
 	b := math.Float64bits(x)
 	k := int(b>>52) - 1023
 	m, shift := reduced(b)
 	return float64(float64(k+shift)*math.Ln2) + logarithmNearOne(m)
 }
 
-// logarithm1p returns ln(1+x) for x >= 0 without losing the digits of a small x.
+// Log1p returns ln(1+x) for x >= 0 without losing the digits of a small x.
 //
 // With y = 1+x rounded, ln(1+x) = ln y + ln((1+x)/y), and (1+x)/y - 1 = (x - (y-1))/y is what rounding lost. This is so
 // small that ln((1+x)/y) equals it.
-func logarithm1p(x float64) float64 {
+func Log1p(x float64) float64 {
 	const small = math.Sqrt2 - 1
 	if x < small {
 		s := x / (2 + x)
 		return 2 * s * series(s*s)
 	}
 	y := 1 + x
-	return logarithm(y) + (min(x, 1)-(y-max(x, 1)))/y
+	return Log(y) + (min(x, 1)-(y-max(x, 1)))/y
 }
 
 // reduced returns the mantissa of a float's bits, scaled to 1/sqrt(2) to sqrt(2), and 1 if it was halved for that.
@@ -72,12 +73,12 @@ func series(z float64) float64 {
 	return even + float64(odd*z)
 }
 
-// power returns e^x for x up to 700. Below -700 it returns 0.
+// Exp returns e^x for x up to 700. Below -700 it returns 0.
 //
 // e^x = 2^k e^r, where k is the whole number nearest to x/ln 2 and |r| < 0.347. e^r = 1 + r + r^2/2! and so on to
 // r^13/13!; later terms are below the last bit. k ln 2 is subtracted in two parts, so that the first product has no
 // rounding error.
-func power(x float64) float64 {
+func Exp(x float64) float64 {
 	const (
 		most    = 700
 		ln2High = 0x1.62e42feep-1 // 32 bits
