@@ -8,58 +8,22 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/stripe"
 )
 
-// agents returns the weights of 1,000 agents: equal, of three sizes, or all different with the longest allowed cycle.
-func agents(kind string) []uint32 {
+// sizes returns the weights of 1,000 agents of three sizes.
+func sizes() []uint32 {
 	ws := make([]uint32, 1000)
 	for i := range ws {
-		switch kind {
-		case "equal":
-			ws[i] = 4
-		case "sizes":
-			ws[i] = []uint32{4, 8, 16}[i%3]
-		case "different":
-			ws[i] = uint32(549 + i)
-		}
+		ws[i] = []uint32{4, 8, 16}[i%3]
 	}
 	return ws
-}
-
-// BenchmarkSplit builds the stripes of 1,000 agents.
-func BenchmarkSplit(b *testing.B) {
-	for _, kind := range []string{"equal", "sizes", "different"} {
-		b.Run(kind, func(b *testing.B) {
-			ws := agents(kind)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := split(ws); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkStripe builds the stripe of one of 1,000 agents.
-func BenchmarkStripe(b *testing.B) {
-	for _, kind := range []string{"equal", "sizes", "different"} {
-		b.Run(kind, func(b *testing.B) {
-			ws := agents(kind)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := NewStripe(ws, 500); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
 
 // BenchmarkWalk lets one of 1,000 agents walk through a stage of 10 million requests.
 func BenchmarkWalk(b *testing.B) {
 	const requests = 10_000_000
-	s, err := NewStripe(agents("sizes"), 500)
+	s, err := stripe.New(sizes(), 500)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -120,7 +84,7 @@ func (e evenly) At(i uint64) (time.Duration, bool) {
 // nothing.
 func BenchmarkReplay(b *testing.B) {
 	const rows = 1_000_000
-	s, err := NewStripe(agents("sizes"), 500)
+	s, err := stripe.New(sizes(), 500)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -138,9 +102,9 @@ func BenchmarkReplay(b *testing.B) {
 // lossesAndJoins returns the stripe of one of 1,000 agents. Some agents are lost and taken over by all others, and some
 // agents have joined.
 func lossesAndJoins(rank uint32, losses, joins int) *spatev1.Stripe {
-	m := &spatev1.Stripe{Weights: agents("sizes"), Rank: rank}
+	m := &spatev1.Stripe{Weights: sizes(), Rank: rank}
 	for i := range losses {
-		rest := agents("sizes")
+		rest := sizes()
 		clear(rest[:i+1])
 		m.Handovers = append(m.Handovers, &spatev1.Handover{FromRank: uint32(i), Weights: rest, FromNs: int64(i)})
 	}
@@ -244,7 +208,7 @@ func BenchmarkThink(b *testing.B) {
 
 // BenchmarkClosed takes requests from a closed loop.
 func BenchmarkClosed(b *testing.B) {
-	s, err := NewStripe(agents("sizes"), 500)
+	s, err := stripe.New(sizes(), 500)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func Counted(load *spatev1.LoadPoint) bool {
 // drawn at random: see Open.Left.
 func Owed(load *spatev1.LoadPoint, s Share) (arrivals uint64, known bool) {
 	c := uint64(load.GetConcurrency())
-	if !Counted(load) || c == 0 && (s.Changed() || load.GetSplit() == splitRandom && !s.base.complete()) {
+	if !Counted(load) || c == 0 && (s.Changed() || load.GetSplit() == splitRandom && !s.base.Complete()) {
 		return 0, false
 	}
 	l := limits{requests: load.GetRequests(), warmupRequests: load.GetWarmupRequests()}

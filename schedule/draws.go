@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/stripe"
 	"github.com/spate-load/spate/workload/draw"
 )
 
@@ -48,16 +49,16 @@ func (d *draws) seat(sequence int, i, k, cycle uint64) uint64 {
 
 // count returns how many arrivals with indices in [from, below) are drawn for a stripe by the weights. A billion take a
 // few seconds.
-func (d *draws) count(base *Stripe, from, below uint64) (n uint64) {
+func (d *draws) count(base *stripe.Stripe, from, below uint64) (n uint64) {
 	if base.Empty() {
 		return 0
 	}
-	own, seats := make([]uint8, base.cycle), d.of(0)
-	for _, seat := range base.own {
-		own[seat] = 1
+	own, seats := make([]uint8, base.Cycle()), d.of(0)
+	for k := range base.Below(base.Cycle()) {
+		own[base.At(k)] = 1
 	}
 	for i := from; i < below; i++ {
-		n += uint64(own[seats.Below(i, base.cycle)]) // avoids an unpredictable branch
+		n += uint64(own[seats.Below(i, base.Cycle())]) // avoids an unpredictable branch
 	}
 	return n
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // list is a group of a closed loop's slots that an agent got together, with the requests that belong to them.
@@ -29,19 +31,18 @@ type list struct {
 // ring selects a part of a list's slots.
 type ring struct {
 	of    uint64 // slots of that list
-	part  Stripe
+	part  stripe.Stripe
 	slots uint64 // numbers of part below of
 }
 
-func newRing(of uint64, part Stripe) ring { return ring{of: of, part: part, slots: part.Below(of)} }
+func newRing(of uint64, part stripe.Stripe) ring {
+	return ring{of: of, part: part, slots: part.Below(of)}
+}
 
 // at returns request k of the part as a request of the list. below returns how many of the list's requests below n
 // belong to the part.
 func (r *ring) at(k uint64) uint64 {
 	around, slot := k/r.slots*r.of, k%r.slots
-	if slot < uint64(len(r.part.own)) {
-		return around + uint64(r.part.own[slot])
-	}
 	return around + r.part.At(slot)
 }
 
@@ -81,7 +82,7 @@ func measures(lists []list) (n uint64) {
 }
 
 // cut returns the part of a list that a handover gives to one rank.
-func (l *list) cut(part Stripe, from, warmed uint64) list {
+func (l *list) cut(part stripe.Stripe, from, warmed uint64) list {
 	r := newRing(l.slots, part)
 	n := list{rings: append(slices.Clone(l.rings), r), slots: r.slots, end: l.end}
 	if n.slots == 0 {
@@ -123,11 +124,11 @@ func (p *division) keep(rank uint32) {
 	if _, known := p.ranks[rank]; known {
 		return
 	}
-	stripe := p.share.base
+	slots := p.share.base
 	if rank != p.share.rank {
-		stripe = p.share.pattern.stripe(rank)
+		slots = p.share.pattern.Stripe(rank)
 	}
-	r := newRing(p.concurrency, stripe)
+	r := newRing(p.concurrency, slots)
 	if r.slots == 0 {
 		p.ranks[rank] = nil
 		return
@@ -142,10 +143,10 @@ func (p *division) keep(rank uint32) {
 func (p *division) hand(h *handover) {
 	given := slices.Clone(p.ranks[h.from])
 	for rank := range p.ranks {
-		if !h.pattern.gives(rank) {
+		if !h.pattern.Gives(rank) {
 			continue
 		}
-		part := h.pattern.stripe(rank)
+		part := h.pattern.Stripe(rank)
 		for i := range given {
 			from, warmed := h.begun(i, p.limits.leavesOut())
 			if n := given[i].cut(part, from, warmed); !n.done() {

@@ -1,3 +1,14 @@
+// Package schedule computes when requests start: the schedule of a whole stage, and one agent's part of it.
+//
+// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay uses
+// the times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All have the same
+// warm-up, measured part and cool-down.
+//
+// Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until
+// steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
+// turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
+// there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
+// asks it what comes next.
 package schedule
 
 import (

@@ -15,17 +15,35 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/stripe"
 	"github.com/spate-load/spate/workload/draw"
 )
 
 // whole is the stripe of a machine that does everything.
-var whole = Stripe{own: []uint32{0}, cycle: 1}
+var whole, _ = stripe.New([]uint32{1}, 0)
+
+// weights draws the weights of 1 to 64 agents, at least one of them positive.
+var weights = rapid.SliceOfN(rapid.Uint32Range(0, 40), 1, 64).Filter(func(w []uint32) bool { return slices.Max(w) > 0 })
+
+// split returns the stripes of all agents, in the order of the weights.
+func split(weights []uint32) ([]stripe.Stripe, error) {
+	stripes := make([]stripe.Stripe, len(weights))
+	for rank := range stripes {
+		var err error
+		if stripes[rank], err = stripe.New(weights, rank); err != nil {
+			return nil, err
+		}
+	}
+	return stripes, nil
+}
 
 // sole returns the share of a stripe without handovers.
-func sole(s Stripe) Share { return Share{stripe: new(spatev1.Stripe), base: s, changed: math.MaxInt64} }
+func sole(s stripe.Stripe) Share {
+	return Share{stripe: new(spatev1.Stripe), base: s, changed: math.MaxInt64}
+}
 
 // schedule returns a stripe's schedule. A replay uses traceOf(seed).
-func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
+func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe) Open {
 	t.Helper()
 	var open Open
 	var err error
@@ -41,16 +59,16 @@ func schedule(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) Open {
 }
 
 // dealtTo reports whether an arrival is a stripe's by definition, in turn or by a draw.
-func dealtTo(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe, i uint64) bool {
+func dealtTo(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe, i uint64) bool {
 	t.Helper()
 	if load.GetSplit() == "random" && !s.Empty() {
-		i = draw.New(seed, "split").Sub(0).Below(i, s.cycle)
+		i = draw.New(seed, "split").Sub(0).Below(i, s.Cycle())
 	}
-	return s.has(i)
+	return s.Has(i)
 }
 
 // drain returns all arrivals of a schedule.
-func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s Stripe) []Arrival {
+func drain(t rapid.TB, load *spatev1.LoadPoint, seed uint64, s stripe.Stripe) []Arrival {
 	t.Helper()
 	return rest(t, schedule(t, load, seed, s))
 }
@@ -442,7 +460,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestEmptyStripeHasNoArrivals: the schedule ends at once instead of walking through the whole stage.
 func TestEmptyStripeHasNoArrivals(t *testing.T) {
-	none, err := NewStripe([]uint32{1, 0}, 1)
+	none, err := stripe.New([]uint32{1, 0}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

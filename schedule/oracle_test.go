@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // dumbWarmup says what is warm-up: the first requests indices, what is offered before until, and the first told offers,
@@ -82,7 +83,7 @@ func TestClosedEndsAsDefined(t *testing.T) {
 			coolFrom = end - load.GetCooldown().AsDuration()
 			load.Phases = []*spatev1.Phase{{From: float64(load.Concurrency), Duration: durationpb.New(end)}}
 		}
-		s, err := NewStripe([]uint32{3, 1, 2}, rapid.IntRange(0, 2).Draw(t, "rank"))
+		s, err := stripe.New([]uint32{3, 1, 2}, rapid.IntRange(0, 2).Draw(t, "rank"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,7 @@ func TestClosedEndsAsDefined(t *testing.T) {
 		var offers, got []Arrival
 		quota, now := uint64(0), time.Duration(0)
 		for i, index := 0, uint64(0); i < len(times); index++ {
-			if !s.has(index % uint64(load.Concurrency)) {
+			if !s.Has(index % uint64(load.Concurrency)) {
 				continue
 			}
 			if index >= load.WarmupRequests && index < load.WarmupRequests+load.Requests {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/stripe"
 )
 
 // Share is one agent's part of a schedule. Parts may change hands during the stage. A Share is immutable: it may be
@@ -27,21 +28,21 @@ import (
 type Share struct {
 	stripe    *spatev1.Stripe
 	rank      uint32
-	base      Stripe        // the rank's numbers by the weights alone
-	pattern   *pattern      // pattern of the weights; nil: not needed, there are no handovers
-	handovers []handover    // in order
-	seats     uint64        // sum of the cycles of all handovers' rounds
-	gives     [][]int       // indices of handovers by giving rank
-	changed   time.Duration // arrivals before it never changed hands
-	settled   time.Duration // from this moment on no more handovers
-	keeps     bool          // the rank has arrivals from settled on
-	draws     *draws        // nil: arrivals are dealt in turn
+	base      stripe.Stripe   // the rank's numbers by the weights alone
+	pattern   *stripe.Pattern // pattern of the weights; nil: not needed, there are no handovers
+	handovers []handover      // in order
+	seats     uint64          // sum of the cycles of all handovers' rounds
+	gives     [][]int         // indices of handovers by giving rank
+	changed   time.Duration   // arrivals before it never changed hands
+	settled   time.Duration   // from this moment on no more handovers
+	keeps     bool            // the rank has arrivals from settled on
+	draws     *draws          // nil: arrivals are dealt in turn
 }
 
 // handover splits the rest of one rank's list over other ranks.
 type handover struct {
 	from      uint32
-	pattern   *pattern
+	pattern   *stripe.Pattern
 	at        time.Duration
 	fromItems []uint64
 }
@@ -52,22 +53,22 @@ const (
 	// latestMoment bounds the moments of handovers. Nothing is due that late, and sums with it do not overflow.
 	latestMoment = time.Duration(math.MaxInt64 / 2)
 	// mostSeats bounds the memory of handovers, whatever a coordinator sends: 8 bytes per seat.
-	mostSeats = 16 * MaxCycle
+	mostSeats = 16 * stripe.MaxCycle
 )
 
 // NewShare reads a stripe. A rank that is not in the stripe's weights has what handovers give it, which may be nothing
-// yet. It fails if weights are not valid for NewStripe, if a handover's moment is negative or beyond latestMoment, or
+// yet. It fails if weights are not valid for stripe.New, if a handover's moment is negative or beyond latestMoment, or
 // if a handover takes from a rank that never had anything.
 func NewShare(m *spatev1.Stripe) (Share, error) {
 	s := Share{stripe: &spatev1.Stripe{Weights: m.GetWeights(), Rank: m.GetRank()}, rank: m.GetRank(),
 		changed: math.MaxInt64}
 	if int(s.rank) < len(m.GetWeights()) {
 		var err error
-		if s.base, err = NewStripe(m.GetWeights(), int(s.rank)); err != nil {
+		if s.base, err = stripe.New(m.GetWeights(), int(s.rank)); err != nil {
 			return Share{}, err
 		}
 	}
-	if len(m.GetHandovers()) == 0 && s.base.cycle != 0 {
+	if len(m.GetHandovers()) == 0 && s.base.Cycle() != 0 {
 		return s, nil
 	}
 	return s.append(m.GetHandovers())
@@ -116,7 +117,7 @@ func (s *Share) Joined() (from time.Duration, joined bool) {
 	}
 	from = math.MaxInt64
 	for i := range s.handovers {
-		if h := &s.handovers[i]; h.pattern.gives(s.rank) {
+		if h := &s.handovers[i]; h.pattern.Gives(s.rank) {
 			from = min(from, h.at)
 		}
 	}
@@ -125,14 +126,14 @@ func (s *Share) Joined() (from time.Duration, joined bool) {
 
 // nothing reports whether the rank never has anything.
 func (s *Share) nothing() bool {
-	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.gives(s.rank) })
+	return s.base.Empty() && !slices.ContainsFunc(s.handovers, func(h handover) bool { return h.pattern.Gives(s.rank) })
 }
 
 // settle computes whether the rank has anything after all moments have passed. A giving rank then has only what a
 // handover gives back to it.
 func (s *Share) settle() {
 	has := map[uint32]bool{}
-	for _, rank := range s.pattern.ranks {
+	for _, rank := range s.pattern.Ranks() {
 		has[rank] = true
 	}
 	for i := range s.handovers {
@@ -142,7 +143,7 @@ func (s *Share) settle() {
 			continue
 		}
 		has[h.from] = false
-		for _, rank := range h.pattern.ranks {
+		for _, rank := range h.pattern.Ranks() {
 			has[rank] = true
 		}
 	}
@@ -160,7 +161,7 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 	n := *s
 	if n.pattern == nil {
 		var err error
-		if n.pattern, err = newPattern(s.stripe.GetWeights(), nil); err != nil {
+		if n.pattern, err = stripe.NewPattern(s.stripe.GetWeights(), nil); err != nil {
 			return Share{}, err
 		}
 	}
@@ -181,11 +182,11 @@ func (s *Share) append(list []*spatev1.Handover) (Share, error) {
 // holders returns the ranks that have a part by the weights or were given one.
 func (s *Share) holders() map[uint32]bool {
 	all := map[uint32]bool{}
-	for _, rank := range s.pattern.ranks {
+	for _, rank := range s.pattern.Ranks() {
 		all[rank] = true
 	}
 	for i := range s.handovers {
-		for _, rank := range s.handovers[i].pattern.ranks {
+		for _, rank := range s.handovers[i].pattern.Ranks() {
 			all[rank] = true
 		}
 	}
@@ -208,16 +209,16 @@ func (s *Share) add(m *spatev1.Handover, holders map[uint32]bool) error {
 		last = s.handovers[n-1].pattern // handovers of one loss or one newcomer are often alike
 	}
 	var err error
-	if h.pattern, err = newPattern(m.GetWeights(), last); err != nil {
+	if h.pattern, err = stripe.NewPattern(m.GetWeights(), last); err != nil {
 		return err
 	}
-	if h.pattern.round != last.round {
-		s.seats += h.pattern.cycle
+	if !h.pattern.SharesRound(last) {
+		s.seats += h.pattern.Cycle()
 	}
 	if s.seats > mostSeats {
 		return fmt.Errorf("the weights of all handovers sum up to more than %d: round them with Quantise", mostSeats)
 	}
-	for _, rank := range h.pattern.ranks {
+	for _, rank := range h.pattern.Ranks() {
 		holders[rank] = true
 	}
 	s.handovers = append(s.handovers, h)
@@ -242,10 +243,10 @@ func (s *Share) owns(i uint64, due time.Duration) bool {
 	if due < s.changed {
 		return s.dealt(i)
 	}
-	rank, k := s.pattern.owner(s.draws.seat(0, i, i, s.pattern.cycle))
+	rank, k := s.pattern.Owner(s.draws.seat(0, i, i, s.pattern.Cycle()))
 	for h := s.following(rank, 0, due); h < len(s.handovers); h = s.following(rank, h+1, due) {
 		p := s.handovers[h].pattern
-		rank, k = p.owner(s.draws.seat(h+1, i, k, p.cycle))
+		rank, k = p.Owner(s.draws.seat(h+1, i, k, p.Cycle()))
 	}
 	return rank == s.rank
 }
@@ -266,7 +267,7 @@ func (s *Share) count(from, below uint64) (n uint64) {
 
 // dealt reports whether arrival i of an open loop is the rank's by the weights, before any handover.
 func (s *Share) dealt(i uint64) bool {
-	return !s.base.Empty() && s.base.has(s.draws.seat(0, i, i, s.base.cycle))
+	return !s.base.Empty() && s.base.Has(s.draws.seat(0, i, i, s.base.Cycle()))
 }
 
 // following returns the first handover from h on in which a rank gives what is due at an offset, len(s.handovers) if

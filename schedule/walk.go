@@ -78,7 +78,7 @@ func (w *walk) nextOwn() {
 // drawOwn sets the base stripe's next index to the first one from i on that is drawn for it.
 func (w *walk) drawOwn(i uint64) {
 	base, seats := &w.share.base, w.draws.of(0)
-	for !base.hasSeat(seats.Below(i, base.cycle)) {
+	for !base.HasSeat(seats.Below(i, base.Cycle())) {
 		i++
 	}
 	w.own = i

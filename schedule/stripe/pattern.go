@@ -1,18 +1,19 @@
-package schedule
+package stripe
 
 import (
 	"fmt"
 	"slices"
 )
 
-// pattern maps each item to its owner and to its number among the owner's items.
-type pattern struct {
+// Pattern maps each item to its owner and to its number among the owner's items. It is immutable and may be read
+// concurrently.
+type Pattern struct {
 	ranks []uint32 // ranks that have a part, ascending
 	*round
 }
 
-// round is the cycle of a pattern, with positions in the list of ranks instead of the ranks. Patterns that differ only in
-// which ranks have the parts share a round.
+// round is the cycle of a pattern, with positions in the list of ranks instead of the ranks. Patterns that differ only
+// in which ranks have the parts share a round.
 type round struct {
 	weights []uint32 // in lowest terms, all above 0
 	cycle   uint64
@@ -22,9 +23,9 @@ type round struct {
 // seat is an item of a cycle: its owner's position in ranks, and how many earlier items of the cycle the owner has.
 type seat struct{ owner, before uint32 }
 
-// newPattern returns the pattern of weights, which must be valid for NewStripe. It shares the round of like, which may
+// NewPattern returns the pattern of weights, which must be valid for New. It shares the round of like, which may
 // be nil, if the rounds are the same.
-func newPattern(weights []uint32, like *pattern) (*pattern, error) {
+func NewPattern(weights []uint32, like *Pattern) (*Pattern, error) {
 	if len(weights) > MaxCycle {
 		return nil, fmt.Errorf("schedule: %d weights are more than %d", len(weights), MaxCycle)
 	}
@@ -34,7 +35,7 @@ func newPattern(weights []uint32, like *pattern) (*pattern, error) {
 			n++
 		}
 	}
-	p, parts := &pattern{ranks: make([]uint32, 0, n)}, make([]uint32, 0, n)
+	p, parts := &Pattern{ranks: make([]uint32, 0, n)}, make([]uint32, 0, n)
 	for rank, w := range weights {
 		if w > 0 {
 			p.ranks, parts = append(p.ranks, uint32(rank)), append(parts, w)
@@ -62,20 +63,29 @@ func newRound(weights []uint32, cycle uint64) *round {
 	return r
 }
 
-// owner returns the rank that owns item k, and the item's number among the owner's items, from 0.
-func (p *pattern) owner(k uint64) (rank uint32, number uint64) {
+// Ranks returns the ranks that have a part, ascending. The caller must not change them.
+func (p *Pattern) Ranks() []uint32 { return p.ranks }
+
+// Cycle returns the number of items in a cycle: the sum of the weights in lowest terms.
+func (p *Pattern) Cycle() uint64 { return p.cycle }
+
+// SharesRound reports whether two patterns share the memory of their cycle.
+func (p *Pattern) SharesRound(other *Pattern) bool { return p.round == other.round }
+
+// Owner returns the rank that owns item k, and the item's number among the owner's items, from 0.
+func (p *Pattern) Owner(k uint64) (rank uint32, number uint64) {
 	at := p.seats[k%p.cycle]
 	return p.ranks[at.owner], k/p.cycle*uint64(p.weights[at.owner]) + uint64(at.before)
 }
 
-// gives reports whether the pattern gives a rank a part.
-func (p *pattern) gives(rank uint32) bool {
+// Gives reports whether the pattern gives a rank a part.
+func (p *Pattern) Gives(rank uint32) bool {
 	_, found := slices.BinarySearch(p.ranks, rank)
 	return found
 }
 
-// stripe returns the stripe of one rank.
-func (p *pattern) stripe(rank uint32) Stripe {
+// Stripe returns the stripe of one rank.
+func (p *Pattern) Stripe(rank uint32) Stripe {
 	owner, found := slices.BinarySearch(p.ranks, rank)
 	if !found {
 		return Stripe{cycle: p.cycle}

@@ -1,15 +1,8 @@
-// Package schedule computes when requests start: the schedule of a whole stage, and one agent's part of it.
+// Package stripe divides the whole numbers among ranks in proportion to their weights, evenly spread.
 //
-// NewOpen makes the schedule of a rate: constant, Poisson or gamma arrivals, at one rate or over phases. NewReplay uses
-// the times of a trace. NewClosed keeps a concurrency, constant or over phases, with think times. All have the same
-// warm-up, measured part and cool-down.
-//
-// Everything here is a pure function of the load point, the stage's seed, the agent's share and, with a warm-up until
-// steady, the moment at which measuring begins. Every agent computes the same schedule and takes its own indices, in
-// turn or by a random draw. So the union over all agents is exactly what one machine would do, however many agents
-// there are and however unequal. The package sends nothing, waits for nothing and reads no clock: the agent's executor
-// asks it what comes next.
-package schedule
+// A Stripe is the numbers of one rank, a Pattern the owner of each number. Both are exact, so every machine gets the
+// same. What the numbers stand for, and how they change hands, is package schedule's.
+package stripe
 
 import (
 	"errors"
@@ -28,9 +21,9 @@ type Stripe struct {
 	cycle uint64   // length of a cycle
 }
 
-// NewStripe returns the stripe of the agent at index rank of the weights. An agent of weight 0 owns nothing. It fails
+// New returns the stripe of the agent at index rank of the weights. An agent of weight 0 owns nothing. It fails
 // if no weight is positive, or if the weights, divided by their greatest common divisor, sum up to more than MaxCycle.
-func NewStripe(weights []uint32, rank int) (Stripe, error) {
+func New(weights []uint32, rank int) (Stripe, error) {
 	if rank < 0 || rank >= len(weights) {
 		return Stripe{}, fmt.Errorf("schedule: rank %d is not one of %d weights", rank, len(weights))
 	}
@@ -67,25 +60,31 @@ func (s Stripe) Below(n uint64) uint64 {
 // At returns owned number k, counted from 0. The stripe must not be empty.
 func (s Stripe) At(k uint64) uint64 {
 	n := uint64(len(s.own))
+	if k < n {
+		return uint64(s.own[k])
+	}
 	return k/n*s.cycle + uint64(s.own[k%n])
 }
 
-// has reports whether the stripe owns number i.
-func (s Stripe) has(i uint64) bool {
-	return !s.Empty() && s.hasSeat(i%s.cycle)
+// Has reports whether the stripe owns number i.
+func (s Stripe) Has(i uint64) bool {
+	return !s.Empty() && s.HasSeat(i%s.cycle)
 }
 
-// hasSeat reports whether the stripe owns a number of the cycle.
-func (s *Stripe) hasSeat(seat uint64) bool {
+// HasSeat reports whether the stripe owns a number of the cycle.
+func (s *Stripe) HasSeat(seat uint64) bool {
 	_, found := slices.BinarySearch(s.own, uint32(seat))
 	return found
 }
 
+// Cycle returns the sum of the weights in lowest terms. 0 for the zero Stripe.
+func (s Stripe) Cycle() uint64 { return s.cycle }
+
 // Empty reports whether the stripe owns no numbers.
 func (s Stripe) Empty() bool { return len(s.own) == 0 }
 
-// complete reports whether the stripe owns all numbers.
-func (s Stripe) complete() bool { return !s.Empty() && uint64(len(s.own)) == s.cycle }
+// Complete reports whether the stripe owns all numbers.
+func (s Stripe) Complete() bool { return !s.Empty() && uint64(len(s.own)) == s.cycle }
 
 // reduce divides the weights by their greatest common divisor and returns the results and their sum.
 func reduce(weights []uint32) (lowest []uint32, cycle uint64, err error) {

@@ -1,4 +1,4 @@
-package schedule
+package stripe
 
 import (
 	"math"
@@ -42,7 +42,7 @@ func TestStripesAgainstSortedKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		for rank, s := range stripes {
-			alone, err := NewStripe(ws, rank)
+			alone, err := New(ws, rank)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,13 +57,42 @@ func TestStripesAgainstSortedKeys(t *testing.T) {
 	})
 }
 
+// TestPatternsAgainstSortedKeys: Owner returns the owners of the sorted keys, over several cycles, and numbers each
+// owner's items from 0. The pattern's stripes are New's.
+func TestPatternsAgainstSortedKeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ws := weights.Draw(t, "weights")
+		ranks := dumbOwners(ws)
+		p, err := NewPattern(ws, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := make([]uint64, len(ws))
+		for k := range uint64(3 * len(ranks)) {
+			want := ranks[k%uint64(len(ranks))]
+			if rank, number := p.Owner(k); int(rank) != want || number != seen[want] {
+				t.Fatalf("item %d is number %d of rank %d, want number %d of rank %d", k, number, rank,
+					seen[want], want)
+			}
+			seen[want]++
+		}
+		for rank := range ws {
+			alone, err := New(ws, rank)
+			got := p.Stripe(uint32(rank))
+			if err != nil || !slices.Equal(got.own, alone.own) || got.cycle != alone.cycle {
+				t.Fatalf("rank %d: %v by the pattern, %v alone: %v", rank, got, alone, err)
+			}
+		}
+	})
+}
+
 // checkStripe compares a stripe with the owners of a cycle.
 func checkStripe(t *rapid.T, s Stripe, ranks []int, rank int) {
 	below := uint64(0)
 	for i := range uint64(3 * len(ranks)) {
 		owns := ranks[i%uint64(len(ranks))] == rank
-		if s.has(i) != owns || s.Below(i) != below {
-			t.Fatalf("rank %d, number %d: owns %v below %d, want %v and %d", rank, i, s.has(i), s.Below(i), owns, below)
+		if s.Has(i) != owns || s.Below(i) != below {
+			t.Fatalf("rank %d, number %d: owns %v below %d, want %v and %d", rank, i, s.Has(i), s.Below(i), owns, below)
 		}
 		if !owns {
 			continue
@@ -139,14 +168,14 @@ func TestStripesRefuse(t *testing.T) {
 		"too long a cycle":   {[]uint32{MaxCycle, 1}, 0},
 		"sum beyond 32 bits": {[]uint32{math.MaxUint32, math.MaxUint32 - 1}, 0},
 	} {
-		if _, err := NewStripe(c.weights, c.rank); err == nil {
+		if _, err := New(c.weights, c.rank); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
 	if _, err := split([]uint32{0}); err == nil {
 		t.Error("split among no agents")
 	}
-	if _, err := NewStripe([]uint32{3 << 30, 1 << 30}, 1); err != nil {
+	if _, err := New([]uint32{3 << 30, 1 << 30}, 1); err != nil {
 		t.Errorf("large weights with a large divisor are small: %v", err)
 	}
 }
