@@ -75,6 +75,20 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// Every page of docs/ has its place in the site's navigation.
+func TestPagesAreInTheSite(t *testing.T) {
+	t.Parallel()
+	site, err := os.ReadFile("../mkdocs.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range documents(t) {
+		if page, ok := strings.CutPrefix(path, "../docs/"); ok && !strings.Contains(string(site), page) {
+			t.Errorf("%s is not in mkdocs.yml", page)
+		}
+	}
+}
+
 // Every flag of a command in a document exists.
 func TestDocumentsNameTheFlagsThereAre(t *testing.T) {
 	t.Parallel()
