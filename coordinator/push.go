@@ -196,7 +196,7 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 
 // keepAndTell adds a snapshot to the ledger, and tells the machine if it is new there. The machine may drop the
 // agent's part while the snapshot is being written. The snapshot is then kept but does not count: the record says from
-// which window on nothing counts (merge.Taken).
+// which window on nothing counts (merge.InResult).
 func (c *Coordinator) keepAndTell(
 	r *run, m live.Stage, s *spatev1.Snapshot, checked merge.Checked,
 ) (fresh bool, err error) {

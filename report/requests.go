@@ -123,7 +123,7 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []requestRo
 		observes[process{a.GetAgent().GetName(), a.GetIncarnation()}] = a.GetObserver()
 	}
 	err = ledger.Snapshots(stage.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
-		if !merge.Taken(stage, s) {
+		if !merge.InResult(stage, s) {
 			return nil
 		}
 		for _, r := range s.GetRecords() {

@@ -26,15 +26,15 @@ func Assigned(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Assigne
 	return nil
 }
 
-// Taken reports whether a snapshot belongs to the result of a stage. Of a lost agent, only the windows before its loss
-// belong to it. Other agents send the later windows, which would otherwise count twice. If none does, the result says
-// that they are missing.
-func Taken(rec *spatev1.StageRecord, s *spatev1.Snapshot) bool {
+// InResult reports whether a snapshot belongs to the result of a stage. Of a lost agent, only the windows before its
+// loss belong to it. Other agents send the later windows, which would otherwise count twice. If none does, the result
+// says that they are missing.
+func InResult(rec *spatev1.StageRecord, s *spatev1.Snapshot) bool {
 	assigned := Assigned(rec, s.GetKey())
-	return assigned != nil && takes(assigned.GetLoss(), s)
+	return assigned != nil && beforeLoss(assigned.GetLoss(), s)
 }
 
-// takes is Taken for an agent with the given loss; nil if it was not lost.
-func takes(loss *spatev1.Loss, s *spatev1.Snapshot) bool {
+// beforeLoss reports whether a snapshot's window is before its agent's loss, or the agent was not lost (nil).
+func beforeLoss(loss *spatev1.Loss, s *spatev1.Snapshot) bool {
 	return loss == nil || s.GetWindow() < loss.GetFromWindow()
 }

@@ -85,7 +85,7 @@ func checkKey(s *spatev1.Snapshot, run *spatev1.RunRecord, stage *spatev1.StageR
 func checkAgent(s *spatev1.Snapshot, stage *spatev1.StageRecord) error {
 	key := s.GetKey()
 	if a := Assigned(stage, key); a != nil {
-		if !takes(a.GetLoss(), s) {
+		if !beforeLoss(a.GetLoss(), s) {
 			return fmt.Errorf("agent %q was lost: its snapshots from window %d on are refused, and this is window %d",
 				key.GetAgent(), a.GetLoss().GetFromWindow(), s.GetWindow())
 		}

@@ -160,7 +160,7 @@ func (s *Stage) takesPart(key AgentKey) bool {
 }
 
 // Add merges a snapshot that has passed CheckSnapshot. On an error, nothing of it is merged. A lost agent's snapshot
-// that is not Taken is ignored without an error.
+// that does not belong to the result is ignored without an error.
 func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 	decoded, err := s.decode(snapshot)
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *Stage) Add(snapshot *spatev1.Snapshot) error {
 }
 
 // AddChecked merges a snapshot of this stage that has passed Check. On an error, nothing of it is merged. A lost
-// agent's snapshot that is not Taken is ignored without an error.
+// agent's snapshot that does not belong to the result is ignored without an error.
 func (s *Stage) AddChecked(c Checked) error {
 	snapshot := c.snapshot
 	key := AgentKey{snapshot.GetKey().GetAgent(), snapshot.GetKey().GetIncarnation()}
@@ -203,7 +203,7 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	agent, observes := s.sums.find(key)
-	if !takes(agent.Loss, snapshot) {
+	if !beforeLoss(agent.Loss, snapshot) {
 		return nil
 	}
 	if s.sums.Total.full() || agent.region.full() {

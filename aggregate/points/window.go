@@ -20,7 +20,7 @@ func Windows(
 	peak := uint32(min(view.PeakInFlight, math.MaxUint32))
 	whole.PeakInFlight = &peak
 	if toDate != nil {
-		verdict := results.TrustToDate(toDate.Total, rec).Verdict.Number()
+		verdict := results.JudgeToDate(toDate.Total, rec).Verdict.Number()
 		whole.Verdict = &verdict
 	}
 	out := []sink.WindowPoint{whole}

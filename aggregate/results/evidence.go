@@ -11,8 +11,8 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
-// TrustToDate judges what was measured in a stage so far. It leaves out checks that need the end of the stage.
-func TrustToDate(m merge.Measured, rec *spatev1.StageRecord) trust.Trust {
+// JudgeToDate judges what was measured in a stage so far. It leaves out checks that need the end of the stage.
+func JudgeToDate(m merge.Measured, rec *spatev1.StageRecord) trust.Trust {
 	return trust.Judge(evidenceOf(m, rec))
 }
 

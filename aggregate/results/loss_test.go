@@ -44,7 +44,7 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 			if err := replayed.Add(s); err != nil {
 				rt.Fatal(err)
 			}
-			if isLate(s) == merge.Taken(lost, s) || isLate(s) != (merge.CheckSnapshot(s, fixture.RunRecord(1), lost) != nil) {
+			if isLate(s) == merge.InResult(lost, s) || isLate(s) != (merge.CheckSnapshot(s, fixture.RunRecord(1), lost) != nil) {
 				rt.Fatalf("window %d of %s", s.GetWindow(), s.GetKey().GetAgent())
 			}
 			if !isLate(s) {
@@ -70,7 +70,7 @@ func lostStage(
 	all := fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow)
 	rec.Agents[1].Loss = loss
 	change(rec, all[len(all)-1].GetTotals())
-	return rec, slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return !merge.Taken(rec, s) })
+	return rec, slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return !merge.InResult(rec, s) })
 }
 
 // lossCase is the loss of agent b, what else is changed, and what a result says about it.

@@ -82,7 +82,7 @@ func TestObserversAreInNoOtherNumber(t *testing.T) {
 		lost := rapid.Bool().Draw(rt, "lost")
 		if lost {
 			rec.Agents[2].Loss = &spatev1.Loss{FromWindow: 1, Share: 1}
-			snapshots = slices.DeleteFunc(snapshots, func(s *spatev1.Snapshot) bool { return !merge.Taken(rec, s) })
+			snapshots = slices.DeleteFunc(snapshots, func(s *spatev1.Snapshot) bool { return !merge.InResult(rec, s) })
 		}
 		r := OfStage(merged(t, rec, snapshots), rec)
 		o := r.Observers[0]
