@@ -2,8 +2,8 @@
 //
 // A metric is a distribution of values, a counter a number of events. Recorder, snapshots, merge, results, databases
 // and docs follow the two tables. A new metric or counter takes three edits: its field in metrics.proto, its row here,
-// and the place that records it. Tests compare the tables with the protocol, results.json and docs/results.md, and write
-// the tables of docs/influxdb.md.
+// and the place that records it. Tests compare the tables with the protocol, results.json and docs/results.md.
+// One writes the tables of docs/influxdb.md.
 //
 // The package holds no measurements and knows nothing about agents or runs. Any package may import it.
 package measure

@@ -186,7 +186,8 @@ func partsOf[T interface{ Measured() Measured }](regions map[string]T) (parts []
 func (s *Stage) endpointParts(tallies []*Tally) (parts []Part) {
 	for i, t := range tallies {
 		if t != nil {
-			parts = append(parts, Part{Name: endpoint.Redacted(s.sums.Target.GetEndpoints()[i]), Measured: t.Measured()})
+			name := endpoint.Redacted(s.sums.Target.GetEndpoints()[i])
+			parts = append(parts, Part{Name: name, Measured: t.Measured()})
 		}
 	}
 	return parts

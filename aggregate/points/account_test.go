@@ -38,10 +38,11 @@ func TestStageHasTheServersAccount(t *testing.T) {
 	}}
 	var streams merge.View
 	streams.Total.Summaries = []merge.MetricSummary{{Metric: spatev1.Metric_METRIC_SERVER_TTFT,
-		Summary: histogram.Summary{Count: 3, Mean: 7, Std: 1, Min: 6, Max: 8, P50: 7, P90: 8, P95: 8, P99: 8, P99_9: 8}}}
+		Summary: histogram.Summary{Count: 3, Mean: 7, Std: 1, Min: 6, Max: 8, P50: 7, P90: 7, P95: 8, P99: 8,
+			P99_9: 8}}}
 	const ofAccount = "server_ttft_ms_count=4 server_ttft_ms_mean=10 server_ttft_ms_p50=12.5"
 	const ofStreams = "server_ttft_ms_count=3 server_ttft_ms_mean=7 server_ttft_ms_std=1 server_ttft_ms_min=6 " +
-		"server_ttft_ms_max=8 server_ttft_ms_p50=7 server_ttft_ms_p90=8 server_ttft_ms_p95=8 server_ttft_ms_p99=8 " +
+		"server_ttft_ms_max=8 server_ttft_ms_p50=7 server_ttft_ms_p90=7 server_ttft_ms_p95=8 server_ttft_ms_p99=8 " +
 		"server_ttft_ms_p99_9=8"
 	const e2e = " server_e2e_ms_count=4 server_e2e_ms_mean=90"
 	for _, c := range []struct {

@@ -46,7 +46,8 @@ func (s sums) trustOf(rec *spatev1.StageRecord, r *StageResult) trust.Trust {
 // traces, phases, and sessions, whose rate is not the rate of their requests.
 func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 	load := stage.GetLoad()
-	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 || content.PlaysSessions(stage.GetWorkload()) {
+	if arrivals == nil || load.GetRate() <= 0 || len(load.GetPhases()) > 0 ||
+		content.PlaysSessions(stage.GetWorkload()) {
 		return nil
 	}
 	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: schedule.GapShape(load)}

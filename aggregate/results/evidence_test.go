@@ -32,7 +32,9 @@ func TestSteadyConcurrency(t *testing.T) {
 		"think time of sessions": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
 			sessions(&spatev1.SessionPlay{ThinkTime: think}), 0},
 		"think time of conversations": {&spatev1.LoadPoint{Concurrency: 32, Requests: 40},
-			&spatev1.Workload{Content: &spatev1.Workload_Sharegpt{Sharegpt: &spatev1.FileContent{Sessions: &spatev1.SessionPlay{ThinkTime: think}}}}, 0},
+			&spatev1.Workload{Content: &spatev1.Workload_Sharegpt{
+				Sharegpt: &spatev1.FileContent{Sessions: &spatev1.SessionPlay{ThinkTime: think}},
+			}}, 0},
 		"fewer sessions than slots": {&spatev1.LoadPoint{Concurrency: 32, Requests: 10, WarmupRequests: 21},
 			sessions(nil), 0},
 	} {

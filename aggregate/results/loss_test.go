@@ -44,7 +44,8 @@ func TestALostPartChangesNothingBeforeItsLoss(t *testing.T) {
 			if err := replayed.Add(s); err != nil {
 				rt.Fatal(err)
 			}
-			if isLate(s) == merge.InResult(lost, s) || isLate(s) != (merge.CheckSnapshot(s, fixture.RunRecord(1), lost) != nil) {
+			if isLate(s) == merge.InResult(lost, s) ||
+				isLate(s) != (merge.CheckSnapshot(s, fixture.RunRecord(1), lost) != nil) {
 				rt.Fatalf("window %d of %s", s.GetWindow(), s.GetKey().GetAgent())
 			}
 			if !isLate(s) {
@@ -110,12 +111,14 @@ func TestALossThatWasTakenOverIsMissingUpToThen(t *testing.T) {
 		"with a reason": {
 			&spatev1.Loss{FromWindow: 0, Share: 1.0 / 3, TakenOverNs: ptr(int64(1.52e9))},
 			func(rec *spatev1.StageRecord, _ *spatev1.Totals) { rec.Agents[1].Failure = "silent for 3.5s" },
-			[]string{"agent b (33.3 % of the load) lost: seconds 0 to 1.52 are missing, then taken over (silent for 3.5s)"},
+			[]string{"agent b (33.3 % of the load) lost: seconds 0 to 1.52 are missing, then taken over " +
+				"(silent for 3.5s)"},
 			&Loss{Share: 1.0 / 3, ToS: ptr(1.52), TakenOver: true},
 		},
 		"taken over at once": {
 			&spatev1.Loss{FromWindow: 2, Share: 0.5, TakenOverNs: ptr(int64(1.9e9))}, unchanged,
-			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 2 is missing, the rest was taken over at once"},
+			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 2 is missing, " +
+				"the rest was taken over at once"},
 			&Loss{Share: 0.5, FromS: 2, ToS: ptr(1.9), TakenOver: true},
 		},
 		"restarted": {
@@ -158,7 +161,8 @@ func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
 		"at the end, all delivered": {
 			&spatev1.Loss{FromWindow: 5, Share: 0.5},
 			func(_ *spatev1.StageRecord, t *spatev1.Totals) { t.Failure = "its lease has ended" },
-			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 5, the last, is missing (its lease has ended)"},
+			[]string{"agent b (50 % of the load) lost: what it had not delivered by second 5, the last, is missing " +
+				"(its lease has ended)"},
 			&Loss{Share: 0.5, FromS: 5, ToS: ptr(5.0)},
 		},
 		"all delivered, but not as it says": {

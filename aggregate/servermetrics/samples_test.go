@@ -136,7 +136,8 @@ func TestServerSeriesAreBounded(t *testing.T) {
 		v.Add(&spatev1.Snapshot{Window: uint32(i),
 			ServerSamples: []*spatev1.ServerSample{{Name: "m", Labels: fmt.Sprint(i)}}})
 	}
-	if r := v.Results(watchedTarget(1), 0, measure.MaxWindow)[0]; len(r.Metrics) != maxServerSeries || r.ValuesLeftOut != 10 {
+	r := v.Results(watchedTarget(1), 0, measure.MaxWindow)[0]
+	if len(r.Metrics) != maxServerSeries || r.ValuesLeftOut != 10 {
 		t.Errorf("%d series, %d left out", len(r.Metrics), r.ValuesLeftOut)
 	}
 }

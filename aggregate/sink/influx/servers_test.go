@@ -333,8 +333,8 @@ func TestUnansweredDoubtKeepsPoints(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var undelivered *delivery.UndeliveredError
-	if err := s.Close(ctx); !errors.As(err, &undelivered) || undelivered.Unsent != len(rows) || undelivered.Refused > 0 ||
-		asked.Load() == 0 {
+	err := s.Close(ctx)
+	if !errors.As(err, &undelivered) || undelivered.Unsent != len(rows) || undelivered.Refused > 0 || asked.Load() == 0 {
 		t.Errorf("Close: %v", err)
 	}
 }

@@ -135,7 +135,8 @@ func TestVictoriaMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		s, err := delivery.Open(delivery.Config{RunDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}, open(t, config))
+		queue := delivery.Config{RunDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}
+		s, err := delivery.Open(queue, open(t, config))
 		if err != nil {
 			t.Fatal(err)
 		}
