@@ -54,8 +54,8 @@ func (d *draws) count(base *stripe.Stripe, from, below uint64) (n uint64) {
 		return 0
 	}
 	own, seats := make([]uint8, base.Cycle()), d.of(0)
-	for k := range base.Below(base.Cycle()) {
-		own[base.At(k)] = 1
+	for _, seat := range base.Own() {
+		own[seat] = 1
 	}
 	for i := from; i < below; i++ {
 		n += uint64(own[seats.Below(i, base.Cycle())]) // avoids an unpredictable branch

@@ -43,6 +43,9 @@ func newRing(of uint64, part stripe.Stripe) ring {
 // belong to the part.
 func (r *ring) at(k uint64) uint64 {
 	around, slot := k/r.slots*r.of, k%r.slots
+	if own := r.part.Own(); slot < uint64(len(own)) {
+		return around + uint64(own[slot])
+	}
 	return around + r.part.At(slot)
 }
 

@@ -60,9 +60,6 @@ func (s Stripe) Below(n uint64) uint64 {
 // At returns owned number k, counted from 0. The stripe must not be empty.
 func (s Stripe) At(k uint64) uint64 {
 	n := uint64(len(s.own))
-	if k < n {
-		return uint64(s.own[k])
-	}
 	return k/n*s.cycle + uint64(s.own[k%n])
 }
 
@@ -77,8 +74,11 @@ func (s *Stripe) HasSeat(seat uint64) bool {
 	return found
 }
 
+// Own returns the owned numbers of the first cycle, ascending. The caller must not change them.
+func (s *Stripe) Own() []uint32 { return s.own }
+
 // Cycle returns the sum of the weights in lowest terms. 0 for the zero Stripe.
-func (s Stripe) Cycle() uint64 { return s.cycle }
+func (s *Stripe) Cycle() uint64 { return s.cycle }
 
 // Empty reports whether the stripe owns no numbers.
 func (s Stripe) Empty() bool { return len(s.own) == 0 }
