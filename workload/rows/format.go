@@ -56,7 +56,8 @@ type Header struct {
 	Form uint32
 	// RecordSize is ShortRecord or LongRecord.
 	RecordSize uint32
-	// BlockTokens is the number of prompt tokens that each of a row's blocks stands for. 0: there are no rows of blocks.
+	// BlockTokens is the number of prompt tokens that each of a row's blocks stands for. 0: there are no rows of
+	// blocks.
 	BlockTokens uint32
 }
 
