@@ -110,8 +110,9 @@ func checkServerHistogram(h *spatev1.ServerHistogram) error {
 	switch {
 	case h.GetCount() > servermetrics.MaxCount || !(math.Abs(h.GetSum()) <= servermetrics.MaxValue):
 		return fmt.Errorf("%d values of %v together", h.GetCount(), h.GetSum())
-	case len(bounds) > servermetrics.MaxBuckets || len(counts) != 0 && len(counts) != len(bounds)+1 || len(bounds) > 0 &&
-		len(counts) == 0:
+	case len(bounds) > servermetrics.MaxBuckets ||
+		len(counts) != 0 && len(counts) != len(bounds)+1 ||
+		len(bounds) > 0 && len(counts) == 0:
 		return fmt.Errorf("%d bounds and %d counts", len(bounds), len(counts))
 	case !slices.IsSorted(bounds) ||
 		slices.ContainsFunc(bounds, func(b float64) bool { return !(math.Abs(b) <= servermetrics.MaxValue) }):

@@ -334,7 +334,8 @@ func TestUnansweredDoubtKeepsPoints(t *testing.T) {
 	cancel()
 	var undelivered *delivery.UndeliveredError
 	err := s.Close(ctx)
-	if !errors.As(err, &undelivered) || undelivered.Unsent != len(rows) || undelivered.Refused > 0 || asked.Load() == 0 {
+	if !errors.As(err, &undelivered) || undelivered.Unsent != len(rows) || undelivered.Refused > 0 ||
+		asked.Load() == 0 {
 		t.Errorf("Close: %v", err)
 	}
 }
