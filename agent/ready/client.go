@@ -10,6 +10,7 @@ import (
 
 	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/wire"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -57,7 +58,7 @@ func (s *Stage) clientConfig(secrets map[string]string) (stream.Config, error) {
 			return stream.Config{}, fmt.Errorf("target %s: header %s: %w", t.GetName(), name, err)
 		}
 	}
-	connection, err := stream.ConnectionOf(t.GetConnection(),
+	connection, err := wire.SettingsOf(t.GetConnection(),
 		func(reference string) (string, error) { return resolveSecret(reference, secrets) })
 	if err != nil {
 		return stream.Config{}, fmt.Errorf("target %s: connection.%w", t.GetName(), err)

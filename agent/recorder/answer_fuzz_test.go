@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -58,7 +59,7 @@ func FuzzAnswer(f *testing.F) {
 	for i, api := range apis {
 		clients[i], err = stream.New(stream.Config{
 			Endpoints: []string{"http://" + l.Addr().String()}, API: api, Model: "m",
-			RequestTimeout: 200 * time.Millisecond, Connection: stream.Connection{New: true},
+			RequestTimeout: 200 * time.Millisecond, Connection: wire.Settings{New: true},
 		})
 		if err != nil {
 			f.Fatal(err)

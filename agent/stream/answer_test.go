@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/spate-load/spate/agent/stream/testserver"
 )
 
 // contentFrame returns a frame with text, which is inserted between the quotes as it is.
@@ -22,7 +24,7 @@ func answerOf(t testing.TB, config Config, keep bool, frames ...string) []byte {
 	for _, f := range append(frames, finishFrame, doneFrame) {
 		parts = append(parts, chunk(f))
 	}
-	s := newRawServer(t, answer(append(parts, lastChunk)...))
+	s := testserver.NewRaw(t, answer(append(parts, lastChunk)...))
 	config.Endpoints = []string{s.URL}
 	c := newTestClient(t, config)
 	o := Observation{Answer: []byte("of the request before")}
@@ -122,7 +124,7 @@ func TestCachedTokens(t *testing.T) {
 		"reported once": {usage(`{"cached_tokens":4}`) + usage(`null`), 4, true},
 		"no usage":      {"", 0, false},
 	} {
-		s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), tt.frames, chunk(doneFrame), lastChunk))
+		s := testserver.NewRaw(t, answer(chunkedHead, chunk(tokenFrame("a")), tt.frames, chunk(doneFrame), lastChunk))
 		o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
 		if o.Err != nil || o.CachedTokens != tt.cached || o.HasCachedTokens != tt.reported {
 			t.Errorf("%s: %d, %v (%v)", name, o.CachedTokens, o.HasCachedTokens, o.Err)

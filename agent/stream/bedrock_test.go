@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
+
+	"github.com/spate-load/spate/agent/stream/testserver"
 )
 
 // An error of the stream itself names its code.
@@ -18,7 +20,7 @@ func TestErrorMessages(t *testing.T) {
 		{Name: ":error-message", Value: eventstream.StringValue("it broke")}}}); err != nil {
 		t.Fatal(err)
 	}
-	s := newRawServer(t, respondOnce("HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n\r\n"+
+	s := testserver.NewRaw(t, respondOnce("HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n\r\n"+
 		m.String()))
 	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, API: "bedrock", Model: "m"}))
 	if o.Err == nil || o.Err.Message != "InternalError: it broke" {
@@ -29,7 +31,7 @@ func TestErrorMessages(t *testing.T) {
 // A request with keys is signed, and its keys stay secret; one with a token carries the token.
 func TestSignedRequests(t *testing.T) {
 	heads := make(chan http.Header, 2) // one for each request
-	p := newPeer(t, "127.0.0.1:0", true, false, nil, func(w http.ResponseWriter, r *http.Request) {
+	p := testserver.NewPeer(t, "127.0.0.1:0", true, false, nil, func(w http.ResponseWriter, r *http.Request) {
 		heads <- r.Header.Clone()
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(http.StatusForbidden)

@@ -14,20 +14,22 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 )
 
 // frameServer answers each request with n token frames, one write each. It uses TLS if secure is not nil.
-func frameServer(b *testing.B, n *int, secure *tls.Config) *rawServer {
+func frameServer(b *testing.B, n *int, secure *tls.Config) *testserver.Raw {
 	frame := []byte(chunk(tokenFrame("hello")))
-	return newRawServer(b, func(c net.Conn, r *bufio.Reader) {
+	return testserver.NewRaw(b, func(c net.Conn, r *bufio.Reader) {
 		c.SetDeadline(time.Time{})
 		if secure != nil {
 			c = tls.Server(c, secure)
 			r.Reset(c)
 		}
-		for takeRequest(r) {
+		for testserver.TakeRequest(r) {
 			io.WriteString(c, chunkedHead)
 			for range *n {
 				if _, err := c.Write(frame); err != nil {
@@ -43,8 +45,8 @@ func frameServer(b *testing.B, n *int, secure *tls.Config) *rawServer {
 func BenchmarkDoFrames(b *testing.B) {
 	b.Run("plain", func(b *testing.B) { benchmarkFrames(b, nil, "") })
 	b.Run("TLS", func(b *testing.B) {
-		a := newAuthority(b)
-		benchmarkFrames(b, a.serves("127.0.0.1", later()), a.pem)
+		a := testserver.NewAuthority(b)
+		benchmarkFrames(b, a.Serves("127.0.0.1", later()), a.PEM)
 	})
 }
 
@@ -55,7 +57,7 @@ func benchmarkFrames(b *testing.B, secure *tls.Config, authorities string) {
 		s.URL = strings.Replace(s.URL, "http:", "https:", 1)
 	}
 	c := newTestClient(b, Config{Endpoints: []string{s.URL}, RequestTimeout: time.Hour, MaxOutput: measure.MaxFrames,
-		Connection: Connection{CA: authorities}})
+		Connection: wire.Settings{CA: authorities}})
 	o := Observation{Frames: make([]Frame, 0, n), Lags: make([]int64, 0, n)}
 	r := Request{Body: body(c)}
 	b.ReportAllocs()
@@ -113,21 +115,19 @@ func BenchmarkDoRequests(b *testing.B) {
 	}
 }
 
-// BenchmarkFrame measures what this package does with a frame between the kernel's read and the Observation: chunk,
-// event, JSON, times.
+// BenchmarkFrame measures what this package does with a frame between the kernel's read and the Observation: event,
+// JSON, times. Package wire's BenchmarkFrame measures the chunk around it.
 func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
 	o := Observation{Frames: make([]Frame, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
 	x := new(exchange)
 	x.reset(c, &o)
 	x.room = room{frames: math.MaxInt, bytes: math.MaxInt64, free: math.MaxInt}
-	body := &http1Body{follower: x}
-	body.framing.reset(true, -1)
-	frame := []byte(chunk(tokenFrame("hello")))
+	frame := []byte(tokenFrame("hello"))
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		body.Consume(frame, socket.Reading{At: clock.Instant(i + 1), Seen: clock.Instant(i + 2), Number: uint64(i + 1),
+		x.Consume(frame, socket.Reading{At: clock.Instant(i + 1), Seen: clock.Instant(i + 2), Number: uint64(i + 1),
 			Stamped: true})
 	}
 	if o.Err != nil || o.TokenFrames != uint64(b.N) {
@@ -141,8 +141,8 @@ func BenchmarkIdleStreams(b *testing.B) {
 	for b.Loop() {
 		var before, during runtime.MemStats
 		release, waiting := make(chan struct{}), make(chan struct{}, streams)
-		s := newRawServer(b, func(c net.Conn, r *bufio.Reader) {
-			takeRequest(r)
+		s := testserver.NewRaw(b, func(c net.Conn, r *bufio.Reader) {
+			testserver.TakeRequest(r)
 			io.WriteString(c, chunkedHead+chunk(tokenFrame("a")))
 			<-release
 			io.WriteString(c, chunk(doneFrame)+lastChunk)

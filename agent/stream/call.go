@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/wire"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -77,10 +78,10 @@ func describeJSONError(err error) string {
 }
 
 // fetch sends a request and returns the head and the body of its answer. Any status but 200 is an error.
-func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, error) {
+func (c *Client) fetch(ctx context.Context, q *wire.Outgoing) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	response, err := c.pool.roundTrip(ctx, q, untimedUser{})
+	response, err := c.send(ctx, q, untimedUser{})
 	if err != nil {
 		return nil, nil, c.callEnded(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
 	}
@@ -91,7 +92,7 @@ func (c *Client) fetch(ctx context.Context, q *outgoing) (http.Header, []byte, e
 		return nil, nil, c.callEnded(q, spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM, err)
 	case response.StatusCode != http.StatusOK:
 		e := c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
-			fmt.Errorf("%s%s", c.refused(response), bodyExcerpt(data)))
+			fmt.Errorf("%s%s", c.pool.Status(response), bodyExcerpt(data)))
 		e.HTTPStatus = response.StatusCode
 		return nil, nil, e
 	case len(data) > callLimit:
@@ -113,43 +114,43 @@ func bodyExcerpt(data []byte) string {
 func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
 
 // callRequest returns the request of a call.
-func (c *Client) callRequest(u *url.URL, body []byte) *outgoing {
+func (c *Client) callRequest(u *url.URL, body []byte) *wire.Outgoing {
 	headers := c.headers.Clone()
 	headers.Set("Accept", "application/json")
-	q := &outgoing{method: http.MethodGet, url: u, host: c.host, headers: headers, lines: linesOf(headers)}
+	q := &wire.Outgoing{Method: http.MethodGet, URL: u, Host: c.host, Headers: headers, Lines: wire.LinesOf(headers)}
 	if body != nil {
-		q.method, q.body, q.length = http.MethodPost, io.NopCloser(bytes.NewReader(body)), len(body)
+		q.Method, q.Body, q.Length = http.MethodPost, io.NopCloser(bytes.NewReader(body)), len(body)
 	}
 	return q
 }
 
-// untimedUser is the connUser of calls. It discards what its connection records. The connection counts as used
+// untimedUser is the wire.User of calls. It discards what its connection records. The connection counts as used
 // afterwards, so the first timed request on it does not count as having opened it.
 type untimedUser struct{}
 
-// gotConn implements connUser.
-func (untimedUser) gotConn(c *conn, _ bool) *requestIO {
-	w := new(requestIO)
-	c.startRequest(w)
-	c.endRequest(w)
+// GotConn implements wire.User.
+func (untimedUser) GotConn(c *wire.Conn, _ bool) *wire.RequestIO {
+	w := new(wire.RequestIO)
+	c.StartRequest(w)
+	c.EndRequest(w)
 	return w
 }
 
 // callEnded returns why a call ended without an answer.
-func (c *Client) callEnded(q *outgoing, class spatev1.ErrorClass, err error) error {
+func (c *Client) callEnded(q *wire.Outgoing, class spatev1.ErrorClass, err error) error {
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%s %s: %w", q.method, q.url.Path, context.Canceled)
+		return fmt.Errorf("%s %s: %w", q.Method, q.URL.Path, context.Canceled)
 	}
 	return c.callFailed(q, class, err)
 }
 
 // callFailed returns an error that names the call and why it failed.
-func (c *Client) callFailed(q *outgoing, class spatev1.ErrorClass, err error) *Error {
+func (c *Client) callFailed(q *wire.Outgoing, class spatev1.ErrorClass, err error) *Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		class, err = spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, errors.New("no answer in time")
 	}
-	if known, ok := errors.AsType[*dialError](err); ok {
-		class = known.class
+	if known, ok := errors.AsType[*wire.DialError](err); ok {
+		class = known.Class
 	}
-	return &Error{Class: class, Message: c.secrets.clean(fmt.Sprintf("%s %s: %v", q.method, q.url.Path, err))}
+	return &Error{Class: class, Message: c.secrets.clean(fmt.Sprintf("%s %s: %v", q.Method, q.URL.Path, err))}
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -202,7 +203,7 @@ func TestCallsThatFail(t *testing.T) {
 }
 
 func TestCallsEndWithTheirContext(t *testing.T) {
-	s := newRawServer(t, answer()) // accepts requests and never answers
+	s := testserver.NewRaw(t, answer()) // accepts requests and never answers
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
@@ -240,7 +241,7 @@ func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Mi
 func TestCallersDeadlineIsNotAConnectTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := newTestClient(t, Config{Endpoints: []string{newRawServer(t, answer()).URL}}).Models(lateContext{ctx}, 0)
+	_, err := newTestClient(t, Config{Endpoints: []string{testserver.NewRaw(t, answer()).URL}}).Models(lateContext{ctx}, 0)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
 		t.Errorf("%v", err)
 	}

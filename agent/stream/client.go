@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -31,9 +32,9 @@ type Client struct {
 	patience  patience
 	maxOutput int     // frames; 0: derived from the tokens asked for
 	memory    *Memory // nil: not bounded
-	dialer    *dialer
-	pool      pool
-	http2     *http2Pool // nil: HTTP/1.1
+	pool      *wire.Pool
+	// pool.RoundTrip; tests replace it
+	send func(ctx context.Context, q *wire.Outgoing, user wire.User) (*http.Response, error)
 }
 
 // New returns a client for a target. It opens no connection. Errors name what is wrong with the Config. The caller
@@ -48,7 +49,8 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{dialect: d, secrets: secretsOf(config),
-		timeout: orDefault(config.RequestTimeout, defaultRequestTimeout)}
+		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
+		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
 	c.maxOutput, c.memory = config.MaxOutput, config.Memory
 	if len(config.Endpoints) == 0 {
 		return nil, errors.New("no endpoint: give at least one URL")
@@ -66,38 +68,16 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 	if c.headers, c.host, err = headersOf(config, d.API, c.endpoints[0], c.sign != nil); err != nil {
 		return nil, err
 	}
-	c.lines = linesOf(c.headers)
+	c.lines = wire.LinesOf(c.headers)
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
-	if err := c.prepareConnections(config, base); err != nil {
+	c.pool, err = wire.NewPool(&config.Connection, orDefault(config.ConnectTimeout, defaultConnectTimeout), base)
+	if err != nil {
 		return nil, err
 	}
+	c.send = c.pool.RoundTrip
 	return c, nil
-}
-
-// prepareConnections creates the dialer and the connection pool.
-func (c *Client) prepareConnections(config Config, base *tls.Config) error {
-	connection := &config.Connection
-	if err := connection.check(); err != nil {
-		return err
-	}
-	if err := connection.secure(base); err != nil {
-		return err
-	}
-	p, err := proxyOf(connection)
-	if err != nil {
-		return err
-	}
-	c.patience = patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}
-	c.dialer = newDialer(orDefault(config.ConnectTimeout, defaultConnectTimeout), base, connection, p)
-	if connection.HTTP2 {
-		c.http2 = newHTTP2Pool(c.dialer, connection.New)
-		c.pool = c.http2
-		return nil
-	}
-	c.pool = newHTTP1Pool(c.dialer, connection.New)
-	return nil
 }
 
 // writeBodies encodes the parts that all bodies share.
@@ -128,7 +108,18 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 
 // Close closes all connections and blocks until no connection is being opened. Requests in flight fail.
 func (c *Client) Close() {
-	c.dialer.close()
+	c.pool.Close()
+}
+
+// Preconnect opens a connection to an endpoint, through the proxy and with TLS if configured, and leaves it idle for a
+// later request. It does nothing if each request opens a connection. The first request on the connection reports how
+// long opening it took (Observation.Connected), as if it had opened it. After an error there is no additional
+// connection; a later request opens its own, and reports what is wrong.
+//
+// Preconnect blocks until the connection is open, for at most the connect timeout. It is safe for concurrent use. With
+// TLS 1.3, requests can use the connection only 60 ms plus two round trips later.
+func (c *Client) Preconnect(ctx context.Context, endpoint int) error {
+	return c.pool.Preconnect(ctx, c.endpoints[endpoint])
 }
 
 // Form returns the form of prompts: Messages for chats, TokenIDs or Text for the other APIs.
@@ -145,7 +136,7 @@ func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []by
 // connections. Otherwise the error is an *Error, or ctx's error if ctx has ended. Check blocks for at most the connect
 // timeout, twice that for HTTP/2.
 func (c *Client) Check(ctx context.Context, endpoint int) error {
-	err := c.check(ctx, c.endpoints[endpoint])
+	err := c.pool.Check(ctx, c.endpoints[endpoint])
 	switch {
 	case err == nil:
 		return nil
@@ -153,20 +144,8 @@ func (c *Client) Check(ctx context.Context, endpoint int) error {
 		return ctx.Err()
 	}
 	e := &Error{Class: spatev1.ErrorClass_ERROR_CLASS_CONNECT, Message: c.secrets.clean(err.Error())}
-	if known, ok := errors.AsType[*dialError](err); ok {
-		e.Class = known.class
+	if known, ok := errors.AsType[*wire.DialError](err); ok {
+		e.Class = known.Class
 	}
 	return e
-}
-
-func (c *Client) check(ctx context.Context, u *url.URL) error {
-	if c.http2 != nil {
-		return c.http2.check(ctx, u)
-	}
-	address, secure := c.dialer.addressFor(u)
-	conn, err := c.dialer.dial(ctx, address, secure)
-	if err == nil {
-		conn.Close()
-	}
-	return err
 }

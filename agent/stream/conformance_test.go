@@ -16,6 +16,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/clock"
@@ -462,7 +463,7 @@ func TestAnswersOfServers(t *testing.T) {
 		for _, ac := range answerCases {
 			t.Run(apiName+"/"+ac.name, func(t *testing.T) {
 				response, want := ac.make(f)
-				s := newRawServer(t, respondOnce(response))
+				s := testserver.NewRaw(t, respondOnce(response))
 				c := f.client(t, apiName, s.URL)
 				var o Observation
 				c.Do(t.Context(), Request{Body: body(c), KeepAnswer: true}, &o)

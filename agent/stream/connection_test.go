@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -19,22 +21,22 @@ import (
 func later() time.Time { return time.Now().Add(time.Hour) }
 
 func TestConnectTimes(t *testing.T) {
-	a := newAuthority(t)
+	a := testserver.NewAuthority(t)
 	for name, tt := range map[string]struct {
 		secure *tls.Config
 		host   string
 		http2  bool
 	}{
 		"plain": {nil, "127.0.0.1", false}, "plain by name": {nil, "localhost", false},
-		"TLS by name":     {a.serves("localhost", later()), "localhost", false},
-		"HTTP/2 over TLS": {a.serves("127.0.0.1", later()), "127.0.0.1", true}, "HTTP/2": {nil, "localhost", true},
+		"TLS by name":     {a.Serves("localhost", later()), "localhost", false},
+		"HTTP/2 over TLS": {a.Serves("127.0.0.1", later()), "127.0.0.1", true}, "HTTP/2": {nil, "localhost", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
+			p := testserver.NewPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
 			_, port, _ := net.SplitHostPort(p.Listener.Addr().String())
 			scheme := map[bool]string{true: "https://", false: "http://"}[tt.secure != nil]
 			c := newTestClient(t, Config{Endpoints: []string{scheme + tt.host + ":" + port},
-				Connection: Connection{CA: a.pem, HTTP2: tt.http2}})
+				Connection: wire.Settings{CA: a.PEM, HTTP2: tt.http2}})
 			o := ask(t, c)
 			if o.Err != nil {
 				t.Fatal(o.Err)
@@ -57,9 +59,9 @@ func TestReuse(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		for _, fresh := range []bool{false, true} {
 			t.Run(fmt.Sprintf("HTTP/2 %t, new %t", http2, fresh), func(t *testing.T) {
-				p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
+				p := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, reply)
 				c := newTestClient(t, Config{Endpoints: []string{p.URL},
-					Connection: Connection{HTTP2: http2, New: fresh}})
+					Connection: wire.Settings{HTTP2: http2, New: fresh}})
 				for i := range 5 {
 					if o := ask(t, c); o.Err != nil || o.Connected != (fresh || i == 0) || o.Sent < o.Start ||
 						o.Sent > o.FirstByte {
@@ -67,16 +69,11 @@ func TestReuse(t *testing.T) {
 					}
 				}
 				want := map[bool]int{false: 1, true: 5}[fresh]
-				if got := p.connections(); len(got) != want {
+				if got := p.Connections(); len(got) != want {
 					t.Errorf("%d connections, want %d", len(got), want)
 				}
-				if want := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]; p.protos[want] != 5 {
-					t.Errorf("protocols %v", p.protos)
-				}
-				c.dialer.mu.Lock()
-				defer c.dialer.mu.Unlock()
-				if fresh && len(c.dialer.open) > 0 && http2 {
-					t.Errorf("%d connections are left open", len(c.dialer.open))
+				if want := map[bool]string{false: "HTTP/1.1", true: "HTTP/2.0"}[http2]; p.Protos[want] != 5 {
+					t.Errorf("protocols %v", p.Protos)
 				}
 			})
 		}
@@ -85,8 +82,8 @@ func TestReuse(t *testing.T) {
 
 // A connection carries one request at a time, over HTTP/2 too.
 func TestOneRequestAtATime(t *testing.T) {
-	p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
-	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true}})
+	p := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, reply)
+	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true}})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -100,39 +97,39 @@ func TestOneRequestAtATime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := len(p.connections()); p.together != 1 || n > 8 {
-		t.Errorf("%d requests at once on one of %d connections", p.together, n)
+	if n := len(p.Connections()); p.Together != 1 || n > 8 {
+		t.Errorf("%d requests at once on one of %d connections", p.Together, n)
 	}
 }
 
 func TestCertificates(t *testing.T) {
-	a, other := newAuthority(t), newAuthority(t)
-	certificate, key := a.sign("me", later())
-	strange, strangeKey := other.sign("me", later())
-	asks := a.serves("127.0.0.1", later())
-	asks.ClientAuth, asks.ClientCAs = tls.RequireAndVerifyClientCert, a.pool()
+	a, other := testserver.NewAuthority(t), testserver.NewAuthority(t)
+	certificate, key := a.Sign("me", later())
+	strange, strangeKey := other.Sign("me", later())
+	asks := a.Serves("127.0.0.1", later())
+	asks.ClientAuth, asks.ClientCAs = tls.RequireAndVerifyClientCert, a.Pool()
 	for name, tt := range map[string]struct {
 		server     *tls.Config
-		connection Connection
+		connection wire.Settings
 		want       string // in the error; empty: no error
 	}{
-		"known":      {a.serves("127.0.0.1", later()), Connection{CA: a.pem}, ""},
-		"unknown":    {a.serves("127.0.0.1", later()), Connection{}, "connection.ca"},
-		"of another": {a.serves("127.0.0.1", later()), Connection{CA: other.pem}, "connection.ca"},
-		"expired": {a.serves("127.0.0.1", time.Now().Add(-time.Minute)), Connection{CA: a.pem},
+		"known":      {a.Serves("127.0.0.1", later()), wire.Settings{CA: a.PEM}, ""},
+		"unknown":    {a.Serves("127.0.0.1", later()), wire.Settings{}, "connection.ca"},
+		"of another": {a.Serves("127.0.0.1", later()), wire.Settings{CA: other.PEM}, "connection.ca"},
+		"expired": {a.Serves("127.0.0.1", time.Now().Add(-time.Minute)), wire.Settings{CA: a.PEM},
 			"renew the certificate"},
-		"another name": {a.serves("llm.example", later()), Connection{CA: a.pem}, "connection.server_name"},
-		"that name":    {a.serves("llm.example", later()), Connection{CA: a.pem, ServerName: "llm.example"}, ""},
-		"not checked": {a.serves("llm.example", time.Now().Add(-time.Minute)),
-			Connection{InsecureSkipVerify: true}, ""},
-		"client's":            {asks, Connection{CA: a.pem, Certificate: certificate, Key: key}, ""},
-		"client's is missing": {asks, Connection{CA: a.pem}, "connection.certificate"},
-		"client's is strange": {asks, Connection{CA: a.pem, Certificate: strange, Key: strangeKey},
+		"another name": {a.Serves("llm.example", later()), wire.Settings{CA: a.PEM}, "connection.server_name"},
+		"that name":    {a.Serves("llm.example", later()), wire.Settings{CA: a.PEM, ServerName: "llm.example"}, ""},
+		"not checked": {a.Serves("llm.example", time.Now().Add(-time.Minute)),
+			wire.Settings{InsecureSkipVerify: true}, ""},
+		"client's":            {asks, wire.Settings{CA: a.PEM, Certificate: certificate, Key: key}, ""},
+		"client's is missing": {asks, wire.Settings{CA: a.PEM}, "connection.certificate"},
+		"client's is strange": {asks, wire.Settings{CA: a.PEM, Certificate: strange, Key: strangeKey},
 			"connection.certificate"},
 	} {
 		for _, http2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %t", name, http2), func(t *testing.T) {
-				p := newPeer(t, "127.0.0.1:0", true, true, tt.server.Clone(), reply)
+				p := testserver.NewPeer(t, "127.0.0.1:0", true, true, tt.server.Clone(), reply)
 				tt.connection.HTTP2 = http2
 				o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: tt.connection}))
 				checkRefusal(t, o, spatev1.ErrorClass_ERROR_CLASS_TLS, tt.want)
@@ -157,12 +154,12 @@ func checkRefusal(t *testing.T, o *Observation, class spatev1.ErrorClass, text s
 }
 
 func TestOtherVersionOfHTTP(t *testing.T) {
-	a := newAuthority(t)
+	a := testserver.NewAuthority(t)
 	const badFrame, tlsClass, connect = spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, spatev1.ErrorClass_ERROR_CLASS_TLS,
 		spatev1.ErrorClass_ERROR_CLASS_CONNECT
-	ask1 := Connection{CA: a.pem}
-	ask2 := Connection{CA: a.pem, HTTP2: true}
-	strict := a.serves("127.0.0.1", later())
+	ask1 := wire.Settings{CA: a.PEM}
+	ask2 := wire.Settings{CA: a.PEM, HTTP2: true}
+	strict := a.Serves("127.0.0.1", later())
 	strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config,
 		error) { // as servers other than Go's do it
 		c := strict.Clone()
@@ -172,19 +169,19 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 		return c, nil
 	}
 	t.Run("only HTTP/2, TLS", func(t *testing.T) {
-		p := newPeer(t, "127.0.0.1:0", false, true, strict, reply)
+		p := testserver.NewPeer(t, "127.0.0.1:0", false, true, strict, reply)
 		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask1})), tlsClass,
 			`connection: {http: "2"}`)
 	})
 	t.Run("only HTTP/2, TLS of Go's, which agrees on nothing", func(t *testing.T) {
-		p := newPeer(t, "127.0.0.1:0", false, true, a.serves("127.0.0.1", later()), reply)
+		p := testserver.NewPeer(t, "127.0.0.1:0", false, true, a.Serves("127.0.0.1", later()), reply)
 		o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask1}))
 		if o.Err == nil || !strings.Contains(o.Err.Message, `connection: {http: "2"}`) {
 			t.Errorf("%+v", o.Err)
 		}
 	})
 	t.Run("only HTTP/2", func(t *testing.T) {
-		s := newRawServer(t, func(c net.Conn, _ *bufio.Reader) {
+		s := testserver.NewRaw(t, func(c net.Conn, _ *bufio.Reader) {
 			_, _ = c.Write([]byte("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64")) // SETTINGS
 			_, _ = c.Read(make([]byte, 1))
 		})
@@ -192,12 +189,12 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 			`connection: {http: "2"}`)
 	})
 	t.Run("only HTTP/1.1, TLS", func(t *testing.T) {
-		p := newPeer(t, "127.0.0.1:0", true, false, a.serves("127.0.0.1", later()), reply)
+		p := testserver.NewPeer(t, "127.0.0.1:0", true, false, a.Serves("127.0.0.1", later()), reply)
 		checkRefusal(t, ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})), tlsClass,
 			"does not speak HTTP/2")
 	})
 	t.Run("only HTTP/1.1", func(t *testing.T) {
-		p := newPeer(t, "127.0.0.1:0", true, false, nil, reply)
+		p := testserver.NewPeer(t, "127.0.0.1:0", true, false, nil, reply)
 		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})
 		checkRefusal(t, ask(t, c), badFrame, "does not speak HTTP/2")
 		if err := checkError(t, c); err == nil || err.Class != connect ||
@@ -206,7 +203,7 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 		}
 	})
 	t.Run("HTTP/2", func(t *testing.T) {
-		p := newPeer(t, "127.0.0.1:0", false, true, nil, reply)
+		p := testserver.NewPeer(t, "127.0.0.1:0", false, true, nil, reply)
 		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: ask2})
 		if err := c.Check(t.Context(), 0); err != nil {
 			t.Error(err)
@@ -215,11 +212,11 @@ func TestOtherVersionOfHTTP(t *testing.T) {
 }
 
 func TestIPv6OverTLSFromASource(t *testing.T) {
-	a := newAuthority(t)
-	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.serves("::1", later())} {
+	a := testserver.NewAuthority(t)
+	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.Serves("::1", later())} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, "[::1]:0", true, true, secure, reply)
-			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{CA: a.pem,
+			p := testserver.NewPeer(t, "[::1]:0", true, true, secure, reply)
+			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{CA: a.PEM,
 				Sources: []netip.Addr{netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.2")}}})
 			if o := ask(t, c); o.Err != nil || o.TokenFrames != 2 {
 				t.Errorf("%+v", o)
@@ -229,7 +226,7 @@ func TestIPv6OverTLSFromASource(t *testing.T) {
 }
 
 func TestSourceAddresses(t *testing.T) {
-	p := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
+	p := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, reply)
 	sources := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"),
 		netip.MustParseAddr("127.0.0.4")}
 	if l, err := net.Listen("tcp", "127.0.0.4:0"); err != nil {
@@ -238,33 +235,33 @@ func TestSourceAddresses(t *testing.T) {
 		l.Close()
 	}
 	for _, url := range []string{p.URL, strings.Replace(p.URL, "127.0.0.1", "localhost", 1)} {
-		c := newTestClient(t, Config{Endpoints: []string{url}, Connection: Connection{New: true, Sources: sources}})
-		before := len(p.connections())
+		c := newTestClient(t, Config{Endpoints: []string{url}, Connection: wire.Settings{New: true, Sources: sources}})
+		before := len(p.Connections())
 		for range 6 {
 			if o := ask(t, c); o.Err != nil {
 				t.Fatal(o.Err)
 			}
 		}
-		for i, from := range p.connections()[before:] {
+		for i, from := range p.Connections()[before:] {
 			if !strings.HasPrefix(from, sources[i%3].String()+":") {
 				t.Errorf("connection %d comes from %s", i, from)
 			}
 		}
 	}
 	c := newTestClient(t, Config{Endpoints: []string{p.URL},
-		Connection: Connection{Sources: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}})
+		Connection: wire.Settings{Sources: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}})
 	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT, "source address")
 }
 
 func TestHostOverride(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		host := make(chan string, 1)
-		p := newPeer(t, "127.0.0.1:0", true, true, nil, func(w http.ResponseWriter, r *http.Request) {
+		p := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, func(w http.ResponseWriter, r *http.Request) {
 			host <- r.Host
 			reply(w, r)
 		})
 		c := newTestClient(t, Config{Endpoints: []string{p.URL}, Headers: map[string]string{"Host": "llm.example"},
-			Connection: Connection{HTTP2: http2}})
+			Connection: wire.Settings{HTTP2: http2}})
 		if o := ask(t, c); o.Err != nil {
 			t.Error(o.Err)
 		} else if got := <-host; got != "llm.example" {
@@ -274,7 +271,7 @@ func TestHostOverride(t *testing.T) {
 }
 
 func TestInvalidConnections(t *testing.T) {
-	for want, c := range map[string]Connection{
+	for want, c := range map[string]wire.Settings{
 		"set both or neither":        {Certificate: "x"},
 		"remove one of them":         {CA: "x", InsecureSkipVerify: true},
 		"without connection.proxy":   {ProxyAuth: "u:p"},

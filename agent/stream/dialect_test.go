@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/workload"
@@ -357,7 +358,7 @@ func TestMeasureByAStream(t *testing.T) {
 			`{"finish_reason":"length","generated_tokens":1}`)}, 0, "no usage with prompt tokens"},
 		"error": {[]event{forms["tgi"].failure}, 0, "out of memory"},
 	} {
-		s := newRawServer(t, answer(chunkedHead, chunk(sse(tt.events, "\n", "")), lastChunk))
+		s := testserver.NewRaw(t, answer(chunkedHead, chunk(sse(tt.events, "\n", "")), lastChunk))
 		got, err := newTestClient(t, Config{Endpoints: []string{s.URL}, API: "tgi"}).Measure(t.Context(), 0, "a")
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %d, %v", name, got, err)

@@ -20,12 +20,14 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/events"
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 func TestStreamOnAKeptConnection(t *testing.T) {
-	s := newRawServer(t, answer(chunkedHead, chunk(roleFrame), chunk(tokenFrame("one")), chunk(tokenFrame("two")),
+	s := testserver.NewRaw(t, answer(chunkedHead, chunk(roleFrame), chunk(tokenFrame("one")), chunk(tokenFrame("two")),
 		chunk(finishFrame), chunk(usageFrame), chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	for i := range 3 {
@@ -53,8 +55,8 @@ func TestResponseCutAnywhere(t *testing.T) {
 		chunk(": comment\r\n\r\ndata:{\"choices\":[{\"delta\":{\"content\":\"b\"}}]}\r\n\r\n") +
 		chunk(finishFrame+usageFrame) + chunk(doneFrame) + lastChunk
 	var cut atomic.Int64
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-		for takeRequest(r) {
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+		for testserver.TakeRequest(r) {
 			n := cut.Load()
 			io.WriteString(c, response[:n])
 			runtime.Gosched() // so that the client usually reads in two parts
@@ -132,8 +134,8 @@ func TestOutcomesOfResponses(t *testing.T) {
 		{"cut JSON body", jsonHead(`{"choices":[]}`)[:80], cut, "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-				if takeRequest(r) {
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				if testserver.TakeRequest(r) {
 					io.WriteString(c, tt.response)
 				}
 			})
@@ -176,7 +178,7 @@ func TestRunningUsage(t *testing.T) {
 	frame := func(n int) string {
 		return chunk(fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"length\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":%d}}\n\n", n))
 	}
-	s := newRawServer(t, answer(chunkedHead, frame(1), frame(4), chunk(tokenFrame("b")), frame(5), frame(7), lastChunk))
+	s := testserver.NewRaw(t, answer(chunkedHead, frame(1), frame(4), chunk(tokenFrame("b")), frame(5), frame(7), lastChunk))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	var tokens []int
 	var o Observation
@@ -193,7 +195,7 @@ func TestRunningUsage(t *testing.T) {
 }
 
 func TestTokensAreFramesWithoutUsage(t *testing.T) {
-	s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")+tokenFrame("b")+tokenFrame("c")),
+	s := testserver.NewRaw(t, answer(chunkedHead, chunk(tokenFrame("a")+tokenFrame("b")+tokenFrame("c")),
 		chunk(doneFrame), lastChunk))
 	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
 	if o.Usage || o.OutputTokens != 3 || o.InputTokens != 0 || o.CoalescedReads != 1 {
@@ -221,7 +223,7 @@ func TestConnectionRefused(t *testing.T) {
 
 // A server that accepts a connection and never answers the TLS handshake runs into the connect timeout.
 func TestConnectTimeout(t *testing.T) {
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
 	c := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)},
 		ConnectTimeout: 30 * time.Millisecond})
 	for _, e := range []*Error{ask(t, c).Err, checkError(t, c)} {
@@ -240,8 +242,8 @@ func TestRequestTimeout(t *testing.T) {
 		"inside a large head": {"HTTP/1.1 200 OK\r\nX: y\r\n", "no response received"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-				takeRequest(r)
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				testserver.TakeRequest(r)
 				io.WriteString(c, tt.before)
 				io.Copy(io.Discard, r)
 			})
@@ -262,8 +264,8 @@ func TestCancelled(t *testing.T) {
 		chunk(tokenFrame("a"))} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-				takeRequest(r)
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				testserver.TakeRequest(r)
 				io.WriteString(c, before)
 				cancel()
 				io.Copy(io.Discard, r)
@@ -290,8 +292,8 @@ func TestCancelled(t *testing.T) {
 
 // If a server keeps a response open after [DONE], the connection is lost, but the request completes.
 func TestResponseThatDoesNotEndAfterDone(t *testing.T) {
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-		takeRequest(r)
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+		testserver.TakeRequest(r)
 		io.WriteString(c, chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame))
 		io.Copy(io.Discard, r)
 	})
@@ -303,7 +305,7 @@ func TestResponseThatDoesNotEndAfterDone(t *testing.T) {
 
 func TestRefusalKeepsTheConnection(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
-	s := newRawServer(t, answer(fmt.Sprintf("HTTP/1.1 500 Internal Server Error\r\nContent-Length: %d\r\n\r\n%s",
+	s := testserver.NewRaw(t, answer(fmt.Sprintf("HTTP/1.1 500 Internal Server Error\r\nContent-Length: %d\r\n\r\n%s",
 		len(long), long)))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	for i := range 3 {
@@ -315,7 +317,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 
 // If a server answers before it has read the request, the client must still not read the caller's memory after Do.
 func TestAnswerBeforeTheRequestIsRead(t *testing.T) {
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
 		r.Peek(1)
 		io.WriteString(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
 		io.Copy(io.Discard, r)
@@ -386,7 +388,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTLSWithAPlainServer(t *testing.T) {
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) { io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\n") })
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) { io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\n") })
 	e := checkError(t, newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", "https:", 1)}}))
 	if e == nil || e.Class != spatev1.ErrorClass_ERROR_CLASS_TLS {
 		t.Errorf("%v", e)
@@ -406,13 +408,13 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
 				_, _ = r.ReadByte() // the client now waits for an answer
 				cancel()
 				io.Copy(io.Discard, r)
 			})
 			c := newTestClient(t, Config{Endpoints: []string{strings.Replace(s.URL, "http:", tt.scheme, 1)},
-				Connection: Connection{HTTP2: tt.http2}})
+				Connection: wire.Settings{HTTP2: tt.http2}})
 			if err := c.Check(ctx, 0); !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled while it waits: %v", err)
 			}
@@ -462,7 +464,7 @@ func TestClosedClient(t *testing.T) {
 func TestUsageWithoutThePrompt(t *testing.T) {
 	for name, usage := range map[string]string{"absent": `{"completion_tokens":7}`,
 		"null": `{"prompt_tokens":null,"completion_tokens":7}`, "odd": `{"prompt_tokens":"x","completion_tokens":7}`} {
-		s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(finishFrame)+
+		s := testserver.NewRaw(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(finishFrame)+
 			chunk(`data: {"choices":[],"usage":`+usage+"}\n\n")+chunk(doneFrame)+lastChunk))
 		if o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}})); o.Err != nil || o.Usage ||
 			o.InputTokens != 0 || o.OutputTokens != 1 {

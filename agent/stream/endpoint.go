@@ -3,11 +3,11 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 )
 
@@ -44,18 +44,6 @@ func endpointOf(base string, a *api.API, model string) (*url.URL, error) {
 	return u, nil
 }
 
-// dialAddress returns the host and port to dial for an endpoint.
-func dialAddress(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
-		if u.Scheme == "https" {
-			port = "443"
-		}
-	}
-	return net.JoinHostPort(u.Hostname(), port)
-}
-
 // headersOf returns the headers of every request, and the Host header if the plan sets one. signed: requests carry a
 // signature instead of the key. endpoint is the first one.
 func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Header, host string, err error) {
@@ -64,7 +52,7 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 		"Accept":       {"text/event-stream"},
 		"User-Agent":   {"spate"},
 	}
-	if !validHeaderValue(c.APIKey) {
+	if !wire.ValidHeaderValue(c.APIKey) {
 		return nil, "", errors.New("the API key contains a line break or another control character: remove it")
 	}
 	for name, value := range a.Headers {
@@ -74,7 +62,7 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 		a.SetKey(h, c.APIKey, endpoint)
 	}
 	for name, value := range c.Headers {
-		if !isToken(name) || !validHeaderValue(value) {
+		if !isToken(name) || !wire.ValidHeaderValue(value) {
 			return nil, "", fmt.Errorf("header %q: the name or value contains a character not allowed in headers", name)
 		}
 		if strings.EqualFold(name, "Host") {
@@ -84,11 +72,6 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 		h[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	return h, host, nil
-}
-
-// validHeaderValue reports whether value is valid for a header.
-func validHeaderValue(value string) bool {
-	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
 // isToken reports whether name is valid for a header.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/events"
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -58,8 +59,8 @@ type exchange struct {
 	end     context.CancelCauseFunc
 	timer   *time.Timer // ends ctx at the request timeout
 	payload *payload
-	conn    *conn // nil: none yet
-	io      *requestIO
+	conn    *wire.Conn // nil: none yet
+	io      *wire.RequestIO
 	reused  bool // the connection had been used before
 }
 
@@ -125,12 +126,12 @@ func (x *exchange) finish() {
 	o := x.o
 	all := x.payload.drop()
 	if x.conn != nil {
-		w := x.conn.stateOf(x.io)
-		x.conn.endRequest(x.io)
-		o.Connected, o.RTT, o.FirstByte = w.connected, w.rtt, w.first
-		o.Connect, o.DNS, o.TCP, o.TLS = w.openTimes.total, w.openTimes.dns, w.openTimes.tcp, w.openTimes.tls
+		w := x.conn.StateOf(x.io)
+		x.conn.EndRequest(x.io)
+		o.Connected, o.RTT, o.FirstByte = w.Connected, w.RTT, w.FirstByte
+		o.Connect, o.DNS, o.TCP, o.TLS = w.OpenTimes.Total, w.OpenTimes.DNS, w.OpenTimes.TCP, w.OpenTimes.TLS
 		if all {
-			o.Sent = w.end()
+			o.Sent = w.End()
 		}
 	}
 	x.decide()
@@ -169,12 +170,12 @@ func (x *exchange) receive(r *http.Response) {
 func (x *exchange) refusal(r *http.Response) {
 	message := make([]byte, 8*messageLimit) // more than is kept: a secret cut in half would not be found
 	n, err := io.ReadFull(r.Body, message)
-	x.o.End = x.conn.arrival(x.io).At
+	x.o.End = x.conn.Arrival(x.io).At
 	if x.caller.Err() != nil {
 		x.fail(err)
 		return
 	}
-	x.setError(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.refused(r)+": "+string(message[:n]))
+	x.setError(spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, x.client.pool.Status(r)+": "+string(message[:n]))
 	x.o.Err.HTTPStatus = r.StatusCode
 	if err == nil {
 		x.discard(r.Body)
@@ -185,7 +186,7 @@ func (x *exchange) refusal(r *http.Response) {
 func (x *exchange) wholeAnswer(body io.Reader) {
 	data, err := x.readAll(body, x.room.maxBody)
 	defer events.Recycle(data)
-	read := x.conn.arrival(x.io)
+	read := x.conn.Arrival(x.io)
 	x.o.WholeAnswer = true
 	switch {
 	case x.o.Err != nil:
@@ -206,8 +207,8 @@ func (x *exchange) wholeAnswer(body io.Reader) {
 // stream handles the frames as they arrive.
 func (x *exchange) stream(body io.Reader) {
 	var err error
-	if b, ok := body.(*http1Body); ok {
-		err = b.follow(x.io, x)
+	if b, ok := body.(*wire.HTTP1Body); ok {
+		err = b.Follow(x.io, x)
 	} else {
 		err = x.pull(body)
 	}
@@ -225,7 +226,7 @@ func (x *exchange) pull(body io.Reader) error {
 	for {
 		n, err := body.Read(x.events.Space())
 		x.events.Filled(n)
-		x.last = x.conn.arrival(x.io)
+		x.last = x.conn.Arrival(x.io)
 		switch {
 		case !x.countBytes(n), !x.frames(x.last), !x.reserve(0):
 			x.discard(body)
@@ -236,7 +237,7 @@ func (x *exchange) pull(body io.Reader) error {
 	}
 }
 
-// Consume implements follower.
+// Consume implements wire.Follower.
 func (x *exchange) Consume(data []byte, by socket.Reading) (more bool) {
 	x.last = by
 	if !x.countBytes(len(data)) {
@@ -251,8 +252,8 @@ func (x *exchange) Consume(data []byte, by socket.Reading) (more bool) {
 	return more && x.reserve(0)
 }
 
-// drain implements follower.
-func (x *exchange) drain() int {
+// Drain implements wire.Follower.
+func (x *exchange) Drain() int {
 	x.timer.Reset(drainWait)
 	return drainLimit
 }
@@ -330,4 +331,4 @@ func (x *exchange) complete(at clock.Instant) {
 }
 
 // discard reads the rest of a response, within limits, so that the connection can be kept.
-func (x *exchange) discard(body io.Reader) { _, _ = io.CopyN(io.Discard, body, int64(x.drain())) }
+func (x *exchange) discard(body io.Reader) { _, _ = io.CopyN(io.Discard, body, int64(x.Drain())) }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -39,29 +40,29 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	if message := x.timeoutMessage(); message != "" {
 		return spatev1.ErrorClass_ERROR_CLASS_TIMEOUT, x.withProgress(message)
 	}
-	if dial, ok := errors.AsType[*dialError](err); ok {
-		return dial.class, dial.Error()
+	if dial, ok := errors.AsType[*wire.DialError](err); ok {
+		return dial.Class, dial.Error()
 	}
-	var w requestIO
-	var alert error
+	var w wire.RequestIO
+	var alert, otherHTTP error
 	if x.conn != nil {
-		w, alert = x.conn.stateOf(x.io), x.conn.tlsAlert()
+		w, alert, otherHTTP = x.conn.StateOf(x.io), x.conn.TLSAlert(), x.conn.OtherHTTPError()
 	}
-	if x.conn != nil && x.conn.silent() {
+	if x.conn != nil && x.conn.Silent() {
 		err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, set connection: {http: \"2\"}", err)
 	}
 	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {
 	case invalidStatus(err) != "":
 		return spatev1.ErrorClass_ERROR_CLASS_OUT_OF_RANGE, invalidStatusMessage(invalidStatus(err))
-	case x.conn != nil && x.conn.speaksOtherHTTP():
-		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, x.otherHTTPMessage()
+	case otherHTTP != nil:
+		return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, otherHTTP.Error()
 	case alert != nil:
-		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.withProgress(withAdvice(alert, "").Error())
-	case x.o.HTTPStatus == 0 && w.written == 0:
+		return spatev1.ErrorClass_ERROR_CLASS_TLS, x.withProgress(alert.Error())
+	case x.o.HTTPStatus == 0 && w.Written == 0:
 		return spatev1.ErrorClass_ERROR_CLASS_CONNECT,
 			fmt.Sprintf("the connection ended before the request was sent: %v", err)
-	case w.broken:
+	case w.Broken:
 		return spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
 			x.withProgress(fmt.Sprintf("the server ended the connection: %v", err))
 	case wasReset:
@@ -69,7 +70,7 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 			x.withProgress(fmt.Sprintf("the server reset the stream: %v", reset.Code))
 	}
 	return spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
-		x.withProgress(fmt.Sprintf("the response is not valid %s: %v", x.protocol(), err))
+		x.withProgress(fmt.Sprintf("the response is not valid %s: %v", x.client.pool.Protocol(), err))
 }
 
 // invalidStatus returns a status that does not have three digits, from net/http's error. Empty: err is another error.
@@ -99,22 +100,6 @@ func (x *exchange) timeoutMessage() string {
 		return fmt.Sprintf("gap timeout: no event for %v", limits.gap)
 	}
 	return ""
-}
-
-// otherHTTPMessage returns the message that the endpoint speaks the other version of HTTP.
-func (x *exchange) otherHTTPMessage() string {
-	if x.client.http2 != nil {
-		return errNoHTTP2.Error()
-	}
-	return errOnlyHTTP2.Error()
-}
-
-// protocol returns the version of HTTP in use.
-func (x *exchange) protocol() string {
-	if x.client.http2 != nil {
-		return "HTTP/2"
-	}
-	return "HTTP/1.1"
 }
 
 // withProgress appends to a message how far the request had come.

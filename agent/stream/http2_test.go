@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"bytes"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -11,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-	"pgregory.net/rapid"
-
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -24,13 +22,13 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
 	}
-	a := newAuthority(t)
-	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.serves("127.0.0.1", later())} {
+	a := testserver.NewAuthority(t)
+	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.Serves("127.0.0.1", later())} {
 		t.Run(name, func(t *testing.T) {
 			const frames = 6
 			read := make(chan struct{}, 1)
 			sent := make(chan clock.Instant, frames)
-			p := newPeer(t, "127.0.0.1:0", true, true, secure, func(w http.ResponseWriter, r *http.Request) {
+			p := testserver.NewPeer(t, "127.0.0.1:0", true, true, secure, func(w http.ResponseWriter, r *http.Request) {
 				io.WriteString(w, tokenFrame("a"))
 				w.(http.Flusher).Flush()
 				<-read
@@ -42,7 +40,7 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 				}
 				io.WriteString(w, doneFrame)
 			})
-			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true, CA: a.pem}})
+			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true, CA: a.PEM}})
 			for range 50 {
 				var o Observation
 				var arrivals, seen []clock.Instant
@@ -87,7 +85,7 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 // Long answers and requests of several frames each way, and bodies that are not streams.
 func TestBodiesByHTTP2(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
-	p := newPeer(t, "127.0.0.1:0", false, true, nil, func(w http.ResponseWriter, r *http.Request) {
+	p := testserver.NewPeer(t, "127.0.0.1:0", false, true, nil, func(w http.ResponseWriter, r *http.Request) {
 		got, _ := io.ReadAll(r.Body)
 		switch r.Header.Get("X-Request-Id") {
 		case "whole":
@@ -105,7 +103,7 @@ func TestBodiesByHTTP2(t *testing.T) {
 			io.WriteString(w, tokenFrame(long)+tokenFrame("b")+finishFrame+usageFrame)
 		}
 	})
-	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true}})
+	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true}})
 	request := c.AppendBody(nil, 8, func(dst []byte) []byte { return append(append(append(dst, '"'), long...), '"') })
 	for range 3 {
 		for id, check := range map[string]func(o *Observation) bool{
@@ -130,64 +128,13 @@ func TestBodiesByHTTP2(t *testing.T) {
 
 // A connection that was closed while idle fails no request.
 func TestKeptConnectionThatEndedByHTTP2(t *testing.T) {
-	p := newPeer(t, "127.0.0.1:0", false, true, nil, reply)
-	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: Connection{HTTP2: true}})
+	p := testserver.NewPeer(t, "127.0.0.1:0", false, true, nil, reply)
+	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true}})
+	last := watchConns(c)
 	for i := range 100 {
 		if o := ask(t, c); o.Err != nil {
 			t.Fatalf("request %d: %v", i, o.Err)
 		}
-		c.dialer.mu.Lock()
-		for idle := range c.dialer.open {
-			idle.socket.Close()
-		}
-		c.dialer.mu.Unlock()
+		last.conn.Socket.Close()
 	}
-}
-
-// The scanner finds what was written, however the frames are split.
-func TestFrameScanner(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var wire bytes.Buffer
-		preface := rapid.Bool().Draw(t, "preface")
-		if preface {
-			wire.WriteString(http2.ClientPreface)
-		}
-		f := http2.NewFramer(&wire, nil)
-		f.AllowIllegalWrites = true
-		var want scanned
-		for range rapid.IntRange(0, 8).Draw(t, "frames") {
-			data := make([]byte, rapid.IntRange(0, 300).Draw(t, "length"))
-			end := rapid.Bool().Draw(t, "end")
-			switch rapid.IntRange(0, 4).Draw(t, "kind") {
-			case 0:
-				_ = f.WriteData(1, end, data)
-				want.data, want.ended = want.data+len(data), want.ended || end
-			case 1:
-				_ = f.WriteDataPadded(1, end, data, make([]byte, rapid.IntRange(0, 255).Draw(t, "padding")))
-				want.data, want.ended = want.data+len(data), want.ended || end
-			case 2:
-				_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: end, EndHeaders: true,
-					BlockFragment: data})
-				want.ended = want.ended || end
-			case 3:
-				_ = f.WriteSettingsAck()
-			case 4:
-				_ = f.WritePing(end, [8]byte{1})
-			}
-		}
-		scanner := &newHTTP2Frames().out
-		if !preface {
-			scanner = &newHTTP2Frames().in
-		}
-		var got scanned
-		for rest := wire.Bytes(); len(rest) > 0; {
-			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
-			part := scanner.scan(rest[:n])
-			got.data, got.ended = got.data+part.data, got.ended || part.ended
-			rest = rest[n:]
-		}
-		if got.data != want.data || got.ended != want.ended {
-			t.Fatalf("got %+v, want %+v", got, want)
-		}
-	})
 }

@@ -8,9 +8,10 @@ import (
 	"net"
 	"net/http"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/agent/stream/testserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,47 +51,6 @@ func checkError(t testing.TB, c *Client) *Error {
 	return e
 }
 
-// rawServer serves each connection with a function of the test, which controls every byte.
-type rawServer struct {
-	net.Listener
-	URL string
-}
-
-func newRawServer(t testing.TB, serve func(net.Conn, *bufio.Reader)) *rawServer {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				c.SetDeadline(time.Now().Add(30 * time.Second))
-				serve(c, bufio.NewReader(c))
-			}()
-		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
-	return &rawServer{Listener: l, URL: "http://" + l.Addr().String()}
-}
-
-// takeRequest reads one request. It returns false if there is none.
-func takeRequest(r *bufio.Reader) bool {
-	q, err := http.ReadRequest(r)
-	if err != nil {
-		return false
-	}
-	_, err = io.Copy(io.Discard, q.Body)
-	return err == nil
-}
-
 const (
 	chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 	roleFrame   = `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` +
@@ -113,7 +73,7 @@ const lastChunk = "0\r\n\r\n"
 // answer sends the same bytes for every request on a connection.
 func answer(parts ...string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, r *bufio.Reader) {
-		for takeRequest(r) {
+		for testserver.TakeRequest(r) {
 			for _, p := range parts {
 				if _, err := io.WriteString(c, p); err != nil {
 					return
@@ -126,8 +86,18 @@ func answer(parts ...string) func(net.Conn, *bufio.Reader) {
 // respondOnce sends the bytes for the first request of a connection, and closes it.
 func respondOnce(response string) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, r *bufio.Reader) {
-		if takeRequest(r) {
+		if testserver.TakeRequest(r) {
 			_, _ = io.WriteString(c, response)
 		}
+	}
+}
+
+// reply answers with two tokens.
+func reply(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, frame := range []string{roleFrame, tokenFrame("a"), tokenFrame("b"), finishFrame, doneFrame} {
+		io.WriteString(w, frame)
+		w.(http.Flusher).Flush()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -27,9 +28,9 @@ type watch struct {
 	ctx    context.Context // ends with errFirstTokenTimeout or errGapTimeout
 	end    context.CancelCauseFunc
 	timer  *time.Timer
-	behind time.Duration        // how long the program has been behind; only onTimer uses it
-	last   atomic.Int64         // time of the last event, from the first token on; 0: none
-	conn   atomic.Pointer[conn] // of the request; nil: none yet
+	behind time.Duration             // how long the program has been behind; only onTimer uses it
+	last   atomic.Int64              // time of the last event, from the first token on; 0: none
+	conn   atomic.Pointer[wire.Conn] // of the request; nil: none yet
 }
 
 // unreadWait is how long onTimer waits for a program that is behind with reading before it looks again, and
@@ -92,7 +93,7 @@ func (w *watch) onTimer() {
 // unread reports whether bytes have come that the program has not read yet. Then the program is late, not the server.
 func (w *watch) unread() bool {
 	c := w.conn.Load()
-	return c != nil && c.unread()
+	return c != nil && c.Unread()
 }
 
 // stop ends the watch.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -25,11 +27,11 @@ func (r *slowReader) Consume([]byte, socket.Reading) bool {
 func TestNoTimeoutWhileASweeperReads(t *testing.T) {
 	for name, last := range map[string]clock.Instant{"first token": 0, "gap": 1} {
 		t.Run(name, func(t *testing.T) {
-			one, far := openSocket(t)
+			one, far := testserver.OpenSocket(t)
 			w := patience{first: time.Hour, gap: time.Hour}.watch(t.Context(), clock.Now())
 			defer w.stop()
 			w.last.Store(int64(last))
-			w.conn.Store(&conn{socket: one})
+			w.conn.Store(&wire.Conn{Socket: one})
 			reading := &slowReader{make(chan struct{}), make(chan struct{})}
 			pushed := make(chan error)
 			go func() { pushed <- one.Push(t.Context(), reading) }()
@@ -55,9 +57,9 @@ func TestNoTimeoutWhileASweeperReads(t *testing.T) {
 
 // A request that has ended is not looked at again, even if its connection has unread bytes.
 func TestTimerOfAnEndedRequest(t *testing.T) {
-	one, other := openSocket(t)
+	one, other := testserver.OpenSocket(t)
 	w := patience{first: time.Hour}.watch(t.Context(), clock.Now())
-	w.conn.Store(&conn{socket: one})
+	w.conn.Store(&wire.Conn{Socket: one})
 	io.WriteString(other, "the next response")
 	for !one.Unread() {
 		runtime.Gosched()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -82,7 +84,7 @@ func TestStreamTimeouts(t *testing.T) {
 				var got string
 				for short := 60 * time.Millisecond; short < time.Minute; short *= 4 { // a busy machine may be slow
 					c := with(short)
-					p := newPeer(t, "127.0.0.1:0", true, true, nil, pausing(c.head, c.pauses...))
+					p := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, pausing(c.head, c.pauses...))
 					c.config.Endpoints, c.config.Connection.HTTP2 = []string{p.URL}, http2
 					o := ask(t, newTestClient(t, c.config))
 					want := c.want
@@ -102,9 +104,9 @@ func TestStreamTimeouts(t *testing.T) {
 // If the program is late, the server is not reported as late: bytes that came in time are still unread.
 func TestNoTimeoutOfABusyProgram(t *testing.T) {
 	for name, config := range map[string]Config{"gap": {GapTimeout: hold / 2},
-		"gap, HTTP/2": {GapTimeout: hold / 2, Connection: Connection{HTTP2: true}}} {
+		"gap, HTTP/2": {GapTimeout: hold / 2, Connection: wire.Settings{HTTP2: true}}} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, "127.0.0.1:0", true, true, nil, pausing(0, 0, hold/8, 0, 0))
+			p := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, pausing(0, 0, hold/8, 0, 0))
 			config.Endpoints = []string{p.URL}
 			c := newTestClient(t, config)
 			var o Observation

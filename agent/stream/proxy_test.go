@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -86,23 +88,23 @@ func (f flusher) Write(b []byte) (int, error) {
 
 func TestProxies(t *testing.T) {
 	defer http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	a := newAuthority(t)
+	a := testserver.NewAuthority(t)
 	for _, tt := range []struct {
 		name   string
 		secure *tls.Config
 		http2  bool
 		seen   string
 	}{
-		{"plain", nil, false, "POST http://"}, {"TLS", a.serves("127.0.0.1", later()), false, "CONNECT 127.0.0.1:"},
-		{"HTTP/2", nil, true, "CONNECT 127.0.0.1:"}, {"HTTP/2 over TLS", a.serves("127.0.0.1", later()), true,
+		{"plain", nil, false, "POST http://"}, {"TLS", a.Serves("127.0.0.1", later()), false, "CONNECT 127.0.0.1:"},
+		{"HTTP/2", nil, true, "CONNECT 127.0.0.1:"}, {"HTTP/2 over TLS", a.Serves("127.0.0.1", later()), true,
 			"CONNECT 127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server := newPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
+			server := testserver.NewPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
 			for _, auth := range []string{"", "user:hunter2 & more"} {
 				p := newTestProxy(t, auth)
 				c := newTestClient(t, Config{Endpoints: []string{server.URL},
-					Connection: Connection{CA: a.pem, HTTP2: tt.http2, Proxy: p.URL, ProxyAuth: auth}})
+					Connection: wire.Settings{CA: a.PEM, HTTP2: tt.http2, Proxy: p.URL, ProxyAuth: auth}})
 				if err := c.Check(t.Context(), 0); err != nil {
 					t.Errorf("the check says %v", err)
 				}
@@ -129,14 +131,14 @@ func TestProxies(t *testing.T) {
 }
 
 func TestProxyErrors(t *testing.T) {
-	a := newAuthority(t)
+	a := testserver.NewAuthority(t)
 	const status, connect = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, spatev1.ErrorClass_ERROR_CLASS_CONNECT
-	plain := newPeer(t, "127.0.0.1:0", true, true, nil, reply)
-	secure := newPeer(t, "127.0.0.1:0", true, true, a.serves("127.0.0.1", later()), reply)
+	plain := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, reply)
+	secure := testserver.NewPeer(t, "127.0.0.1:0", true, true, a.Serves("127.0.0.1", later()), reply)
 	p := newTestProxy(t, "user:right")
 	gone := newTestProxy(t, "")
 	gone.Close()
-	silent := newRawServer(t, answer("nonsense\r\n\r\n"))
+	silent := testserver.NewRaw(t, answer("nonsense\r\n\r\n"))
 	for i, tt := range []struct {
 		endpoint, proxy, auth string
 		class                 spatev1.ErrorClass
@@ -153,7 +155,7 @@ func TestProxyErrors(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c := newTestClient(t, Config{Endpoints: []string{tt.endpoint},
-				Connection: Connection{CA: a.pem, Proxy: tt.proxy, ProxyAuth: tt.auth}})
+				Connection: wire.Settings{CA: a.PEM, Proxy: tt.proxy, ProxyAuth: tt.auth}})
 			o := ask(t, c)
 			checkRefusal(t, o, tt.class, tt.want)
 			secret := base64.StdEncoding.EncodeToString([]byte(tt.auth))
@@ -173,7 +175,7 @@ func TestSilentProxy(t *testing.T) {
 	}
 	defer l.Close()
 	c := newTestClient(t, Config{Endpoints: []string{"https://h"}, ConnectTimeout: hold,
-		Connection: Connection{Proxy: "http://" + l.Addr().String()}})
+		Connection: wire.Settings{Proxy: "http://" + l.Addr().String()}})
 	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT,
 		"connect timeout after 80ms, during the proxy's CONNECT")
 }

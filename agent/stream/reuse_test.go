@@ -2,14 +2,13 @@ package stream
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
-	"net/http/httptest"
 	"runtime"
-	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/agent/stream/testserver"
 )
 
 // The next request gets its own response, however the previous one was framed and whatever came before and after it. It
@@ -44,8 +43,8 @@ func TestNextRequestAfterAnyResponse(t *testing.T) {
 	} {
 		for _, step := range []int{1 << 20, 61} {
 			t.Run(fmt.Sprintf("%s, by %d", name, step), func(t *testing.T) {
-				s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-					for takeRequest(r) {
+				s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+					for testserver.TakeRequest(r) {
 						for rest := tt.response; len(rest) > 0; runtime.Gosched() {
 							n := step
 							if len(rest) < 2*step { // so that surplus bytes come with the end
@@ -70,33 +69,6 @@ func TestNextRequestAfterAnyResponse(t *testing.T) {
 					}
 				}
 			})
-		}
-	}
-}
-
-// Bytes after a response that TLS has read but not returned count as left on the connection too.
-func TestSurplusHeldByTLS(t *testing.T) {
-	certified := httptest.NewTLSServer(nil)
-	certified.Close()
-	config := &tls.Config{Certificates: certified.TLS.Certificates, DynamicRecordSizingDisabled: true}
-	for surplus, kept := range map[string]bool{"": true, "x": false} {
-		s := newRawServer(t, func(c net.Conn, _ *bufio.Reader) {
-			secured := tls.Server(c, config)
-			for r := bufio.NewReader(secured); takeRequest(r); {
-				stream := tokenFrame("a") + doneFrame
-				head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
-				// so that the client's buffer ends where the response ends
-				length := readBuffer - len(fmt.Sprintf(head, 1000))
-				stream += ":" + strings.Repeat("x", length-len(stream)-3) + "\n\n"
-				fmt.Fprintf(secured, head+"%s", length, stream+surplus)
-			}
-		})
-		c := newTestClient(t, Config{Endpoints: []string{"https" + s.URL[len("http"):]},
-			Connection: Connection{InsecureSkipVerify: true}})
-		for i := range 3 {
-			if o := ask(t, c); o.Err != nil || o.TokenFrames != 1 || o.Connected == (kept && i > 0) {
-				t.Errorf("surplus %q, request %d: %v, connected %t", surplus, i, o.Err, o.Connected)
-			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -20,7 +21,7 @@ const runawayClass = spatev1.ErrorClass_ERROR_CLASS_RUNAWAY
 func endlessResponse(head, again string) func(net.Conn, *bufio.Reader) {
 	block := []byte(strings.Repeat(again, max(1, (1<<20)/len(again))))
 	return func(c net.Conn, r *bufio.Reader) {
-		if !takeRequest(r) {
+		if !testserver.TakeRequest(r) {
 			return
 		}
 		if _, err := io.WriteString(c, head); err != nil {
@@ -66,7 +67,7 @@ func TestEndlessAnswersAreEnded(t *testing.T) {
 	const budget = 4 << 20
 	for name, e := range endless {
 		t.Run(name, func(t *testing.T) {
-			s := newRawServer(t, endlessResponse(e.head, e.again))
+			s := testserver.NewRaw(t, endlessResponse(e.head, e.again))
 			memory := NewMemory(budget)
 			c := newTestClient(t, Config{Endpoints: []string{s.URL}, RequestTimeout: 20 * time.Second, Memory: memory,
 				MaxOutput: 256})
@@ -89,7 +90,7 @@ func TestEndlessAnswersAreEnded(t *testing.T) {
 func TestAnswersShareTheAgentsMemory(t *testing.T) {
 	memory := NewMemory(0)
 	frames := strings.Repeat(chunk(tokenFrame("a")), 20_000)
-	s := newRawServer(t, answer(chunkedHead, frames, chunk(finishFrame), chunk(doneFrame), lastChunk))
+	s := testserver.NewRaw(t, answer(chunkedHead, frames, chunk(finishFrame), chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}, Memory: memory, MaxOutput: 30_000})
 	for _, ask := range []struct {
 		tokens uint32
@@ -114,8 +115,8 @@ func classOf(o *Observation) spatev1.ErrorClass {
 // A server that sends faster than its bytes are parsed delays neither its own timeout nor other streams.
 func TestFloodDoesNotDelayOthers(t *testing.T) {
 	const timeout = time.Second
-	flood := newRawServer(t, endlessResponse(endlessHead, "\n"))
-	good := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(finishFrame),
+	flood := testserver.NewRaw(t, endlessResponse(endlessHead, "\n"))
+	good := testserver.NewRaw(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(finishFrame),
 		chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{
 		Endpoints: []string{flood.URL, good.URL}, RequestTimeout: timeout, FirstTokenTimeout: timeout / 2,
@@ -166,7 +167,7 @@ func TestImpossibleNumbers(t *testing.T) {
 		usage(`"prompt_tokens":1,"completion_tokens":1,"completion_tokens_details":{"reasoning_tokens":1e10}`):     outOfRange,
 		usage(`"prompt_tokens":16777216,"completion_tokens":16777216,"prompt_tokens_details":{"cached_tokens":0}`): 0,
 	} {
-		s := newRawServer(t, respondOnce(response))
+		s := testserver.NewRaw(t, respondOnce(response))
 		o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
 		if class := classOf(o); class != want {
 			t.Errorf("%.300q: %v, want %v", response, o.Err, want)
@@ -184,8 +185,8 @@ func TestLongAnswersLeaveLittleGarbage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := []byte(response)
-			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-				takeRequest(r)
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				testserver.TakeRequest(r)
 				_, _ = c.Write(text) // the client may disconnect
 			})
 			c := newTestClient(t, Config{Endpoints: []string{s.URL}})

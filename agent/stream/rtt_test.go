@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/testserver"
 )
 
 // Only the first request on a connection has the round trip that the kernel measured when the connection was opened.
 func TestRoundTripOfANewConnection(t *testing.T) {
-	s := newRawServer(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame)+lastChunk))
+	s := testserver.NewRaw(t, answer(chunkedHead+chunk(tokenFrame("a"))+chunk(doneFrame)+lastChunk))
 	if !measuresRoundTrips(t, s.Addr().String()) {
 		t.Skip("this system does not tell round trips")
 	}

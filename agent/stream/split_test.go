@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -27,8 +28,8 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan clock.Instant, 1)
-			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-				if !takeRequest(r) {
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				if !testserver.TakeRequest(r) {
 					return
 				}
 				_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\n\r\n"+chunkedHead+chunk(roleFrame))
@@ -55,8 +56,8 @@ func TestFirstByteIsNotOfAnInterimResponse(t *testing.T) {
 		"in one read with another": "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan clock.Instant, 1)
-			s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-				if !takeRequest(r) {
+			s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+				if !testserver.TakeRequest(r) {
 					return
 				}
 				_, _ = io.WriteString(c, between)

@@ -10,13 +10,38 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
+// lastConn remembers the connection of a client's last request.
+type lastConn struct {
+	wire.User
+	conn *wire.Conn
+}
+
+// watchConns makes a client remember its connections.
+func watchConns(c *Client) *lastConn {
+	last := new(lastConn)
+	c.send = func(ctx context.Context, q *wire.Outgoing, user wire.User) (*http.Response, error) {
+		last.User = user
+		return c.pool.RoundTrip(ctx, q, last)
+	}
+	return last
+}
+
+// GotConn implements wire.User.
+func (l *lastConn) GotConn(c *wire.Conn, reused bool) *wire.RequestIO {
+	l.conn = c
+	return l.User.GotConn(c, reused)
+}
+
 // A kept connection that ends before a byte of the next request is written fails no request.
 func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
-	s := newRawServer(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(doneFrame), lastChunk))
+	s := testserver.NewRaw(t, answer(chunkedHead, chunk(tokenFrame("a")), chunk(doneFrame), lastChunk))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	last := watchConns(c)
 	var o Observation
 	for i := range 300 {
 		c.Do(t.Context(), Request{Body: body(c)}, &o)
@@ -26,11 +51,7 @@ func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
 		if i%3 == 0 {
 			continue // so that some connections are kept
 		}
-		c.dialer.mu.Lock()
-		for idle := range c.dialer.open {
-			idle.socket.Close()
-		}
-		c.dialer.mu.Unlock()
+		last.conn.Socket.Close()
 	}
 }
 
@@ -39,7 +60,7 @@ func TestKeptConnectionThatEndedWhileIdle(t *testing.T) {
 func TestNoRequestIsSentTwice(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
 		q, err := http.ReadRequest(r)
 		for n := 0; err == nil; n++ {
 			io.Copy(io.Discard, q.Body)
@@ -80,28 +101,20 @@ func TestNoRequestIsSentTwice(t *testing.T) {
 	}
 }
 
-// stalePool fails twice: first on a kept connection, then on a new one.
-type stalePool struct {
-	pool
-	bodies []io.Reader
-}
-
-func (p *stalePool) roundTrip(_ context.Context, q *outgoing, user connUser) (*http.Response, error) {
-	p.bodies = append(p.bodies, q.body)
-	user.gotConn(&conn{}, len(p.bodies) == 1)
-	return nil, io.EOF
-}
-
 // Once a request has ended, its body belongs to the caller again, even if something still writes the first attempt.
 func TestBodyOfAnAbandonedAttempt(t *testing.T) {
 	c := newTestClient(t, Config{Endpoints: []string{"http://127.0.0.1:1"}})
-	p := new(stalePool)
-	c.pool = p
-	ask(t, c)
-	if len(p.bodies) != 2 {
-		t.Fatalf("%d attempts", len(p.bodies))
+	var bodies []io.Reader
+	c.send = func(_ context.Context, q *wire.Outgoing, user wire.User) (*http.Response, error) {
+		bodies = append(bodies, q.Body)
+		user.GotConn(&wire.Conn{}, len(bodies) == 1) // first a kept connection, then a new one
+		return nil, io.EOF
 	}
-	for i, b := range p.bodies {
+	ask(t, c)
+	if len(bodies) != 2 {
+		t.Fatalf("%d attempts", len(bodies))
+	}
+	for i, b := range bodies {
 		if n, _ := b.Read(make([]byte, 1)); n > 0 {
 			t.Errorf("attempt %d still reads the caller's memory", i)
 		}

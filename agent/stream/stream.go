@@ -5,7 +5,7 @@
 // the times stay right when the program is busy, and it is busiest when all streams of a batching server send at once.
 // Where the kernel gives no timestamp, the program's clock is used, and the frame is counted as unstamped.
 //
-// HTTP/1.1 requests are written on the caller's goroutine, on timestamped connections that this package opens and
+// HTTP/1.1 requests are written on the caller's goroutine, on timestamped connections that package wire opens and
 // keeps. net/http parses the heads of responses; TLS is crypto/tls. The streams themselves are read by sweepers: each
 // sweeper is a goroutine that reads many sockets and pushes the bytes into the streams' parsers, so that a frame costs
 // little more than its system call. HTTP/2 is golang.org/x/net/http2 over the same connections, with one request at a
@@ -20,6 +20,7 @@ package stream
 import (
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -64,7 +65,7 @@ type Config struct {
 	// Memory bounds the memory that answers take beyond what was asked for. Nil: only MaxOutput bounds it.
 	Memory *Memory
 	// How connections are made and kept.
-	Connection Connection
+	Connection wire.Settings
 }
 
 // Timeouts used where a Config sets none.

@@ -7,14 +7,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/clock"
 )
 
 // Many concurrent streams on few sweepers, written in pieces of different sizes, all arrive whole.
 func TestManyStreamsAtATime(t *testing.T) {
 	const streams, requests = 100, 5
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-		for i := 1; takeRequest(r); i++ {
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+		for i := 1; testserver.TakeRequest(r); i++ {
 			wire := chunkedHead
 			for range 10 * i {
 				wire += chunk(tokenFrame("word"))
@@ -46,8 +47,8 @@ func TestManyStreamsAtATime(t *testing.T) {
 
 // Closing a client ends its requests in flight, and leaves nothing behind.
 func TestCloseDuringRequests(t *testing.T) {
-	s := newRawServer(t, func(c net.Conn, r *bufio.Reader) {
-		takeRequest(r)
+	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
+		testserver.TakeRequest(r)
 		io.WriteString(c, chunkedHead+chunk(tokenFrame("a")))
 		io.Copy(io.Discard, c)
 	})

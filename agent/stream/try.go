@@ -48,8 +48,8 @@ func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialRe
 		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
 	q := c.callRequest(u, body)
-	q.headers = c.headers
-	q.lines = c.lines
+	q.Headers = c.headers
+	q.Lines = c.lines
 	header, data, err := c.fetch(ctx, q)
 	if err != nil {
 		return TrialResult{}, err

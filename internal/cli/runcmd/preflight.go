@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -139,7 +140,7 @@ func modelsOf(ctx context.Context, t *spatev1.Target, secrets map[string]string)
 	for name, value := range t.GetHeaders() {
 		headers[name] = reveal(value)
 	}
-	connection, err := stream.ConnectionOf(t.GetConnection(),
+	connection, err := wire.SettingsOf(t.GetConnection(),
 		func(reference string) (string, error) { return reveal(reference), nil })
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"context"
@@ -10,14 +10,14 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// conn is a connection of a pool, with or without TLS. It records what the current request does on it.
-type conn struct {
+// Conn is a connection of a Pool, with or without TLS. It records what the current request does on it.
+type Conn struct {
 	net.Conn                     // the socket, or TLS over it
-	socket        *socket.Socket // what Conn reads from
+	Socket        *socket.Socket // what Conn reads from
 	frames        *http2Frames   // nil: it speaks HTTP/1.1
-	openTimes     openTimes
+	openTimes     OpenTimes
 	rtt           time.Duration // see socket
-	remove        func(*conn)
+	remove        func(*Conn)
 	closeOnce     sync.Once
 	mu            sync.Mutex
 	used          bool
@@ -27,41 +27,41 @@ type conn struct {
 	readEnded     chan struct{} // closed when reading has failed; nil: HTTP/1.1, where nothing waits for it
 	readEndedOnce sync.Once
 	alert         error      // the peer's TLS alert; nil: none
-	current       *requestIO // nil between requests
+	current       *RequestIO // nil between requests
 }
 
-// requestIO records what one request does on its connection. The connection's lock guards it: goroutines that write a
+// RequestIO records what one request does on its connection. The connection's lock guards it: goroutines that write a
 // request, or those of HTTP/2, can outlive the request.
-type requestIO struct {
-	connected bool           // the request is the first on the connection
-	openTimes openTimes      // of the first request
-	rtt       time.Duration  // of the first request; 0: not known
-	first     clock.Instant  // first byte of the response
+type RequestIO struct {
+	Connected bool           // the request is the first on the connection
+	OpenTimes OpenTimes      // of the first request
+	RTT       time.Duration  // of the first request; 0: not known
+	FirstByte clock.Instant  // first byte of the response
 	last      socket.Reading // read that brought the last bytes of the response
 	sent      clock.Instant  // end of the last write
-	written   int64          // bytes of the request that the kernel took
+	Written   int64          // bytes of the request that the kernel took
 	unwritten bool           // a write is in progress, or has failed
-	broken    bool           // a read or write failed, or the peer has closed
+	Broken    bool           // a read or write failed, or the peer has closed
 }
 
-// end returns when the kernel had all of a request whose body was read to its end. A response can arrive before the
+// End returns when the kernel had all of a request whose body was read to its end. A response can arrive before the
 // writing goroutine has noticed that its write is done. Then the first byte of the response is the time.
-func (w *requestIO) end() clock.Instant {
+func (w *RequestIO) End() clock.Instant {
 	switch {
-	case w.first != 0 && (w.unwritten || w.sent > w.first):
-		return w.first
+	case w.FirstByte != 0 && (w.unwritten || w.sent > w.FirstByte):
+		return w.FirstByte
 	case w.unwritten:
 		return 0
 	}
 	return w.sent
 }
 
-// startRequest makes the connection record in w from now on.
-func (c *conn) startRequest(w *requestIO) {
+// StartRequest makes the connection record in w from now on.
+func (c *Conn) StartRequest(w *RequestIO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.used {
-		w.connected, w.openTimes, w.rtt = true, c.openTimes, c.rtt
+		w.Connected, w.OpenTimes, w.RTT = true, c.openTimes, c.rtt
 	}
 	if c.frames != nil {
 		c.frames.reset()
@@ -71,8 +71,8 @@ func (c *conn) startRequest(w *requestIO) {
 	c.current = w
 }
 
-// endRequest ends recording in w, unless another request already has the connection.
-func (c *conn) endRequest(w *requestIO) {
+// EndRequest ends recording in w, unless another request already has the connection.
+func (c *Conn) EndRequest(w *RequestIO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current == w {
@@ -81,7 +81,7 @@ func (c *conn) endRequest(w *requestIO) {
 }
 
 // Read reads and records when the bytes came.
-func (c *conn) Read(p []byte) (int, error) {
+func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,9 +90,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	if w := c.current; w != nil {
 		if n > 0 {
-			w.last = c.socket.Last
+			w.last = c.Socket.Last
 		}
-		w.broken = w.broken || err != nil
+		w.Broken = w.Broken || err != nil
 	}
 	if isAlert(err) {
 		c.alert = err
@@ -104,9 +104,9 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 // inspect inspects received bytes. The connection is locked.
-func (c *conn) inspect(p []byte) {
+func (c *Conn) inspect(p []byte) {
 	if c.frames != nil {
-		c.frames.arrived(p, c.socket.Last)
+		c.frames.arrived(p, c.Socket.Last)
 	}
 	if !c.received {
 		c.received = true
@@ -115,7 +115,7 @@ func (c *conn) inspect(p []byte) {
 }
 
 // Write writes and records how much of it the kernel took.
-func (c *conn) Write(p []byte) (int, error) {
+func (c *Conn) Write(p []byte) (int, error) {
 	if c.frames != nil {
 		return c.writeFrames(p)
 	}
@@ -127,15 +127,15 @@ func (c *conn) Write(p []byte) (int, error) {
 	at := clock.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.written += int64(n)
+	w.Written += int64(n)
 	w.sent, w.unwritten = at, err != nil
-	w.broken = w.broken || err != nil
+	w.Broken = w.Broken || err != nil
 	return n, err
 }
 
 // writeFrames writes and records when the kernel took the last frame of the request. Frames written after it only
 // acknowledge what was received.
-func (c *conn) writeFrames(p []byte) (int, error) {
+func (c *Conn) writeFrames(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	at := clock.Now()
 	if err != nil {
@@ -147,12 +147,12 @@ func (c *conn) writeFrames(p []byte) (int, error) {
 	c.frames.sent = c.frames.sent || wrote.ended
 	if w := c.current; w != nil {
 		if wrote.message {
-			w.written += int64(n)
+			w.Written += int64(n)
 		}
 		if wrote.ended {
 			w.sent, w.unwritten = at, false
 		}
-		w.broken = w.broken || err != nil
+		w.Broken = w.Broken || err != nil
 	}
 	return n, err
 }
@@ -163,7 +163,7 @@ const readEndWait = 100 * time.Millisecond
 // awaitReadEnd waits until the reader has reached the end of a connection that the peer has closed. The library closes
 // the connection when a write fails; without the wait, the peer's last bytes, such as the reason for a refusal, would
 // be lost.
-func (c *conn) awaitReadEnd() {
+func (c *Conn) awaitReadEnd() {
 	timer := time.NewTimer(readEndWait)
 	defer timer.Stop()
 	select {
@@ -172,8 +172,8 @@ func (c *conn) awaitReadEnd() {
 	}
 }
 
-// beginWrite marks the start of a write and returns the current requestIO, nil for none.
-func (c *conn) beginWrite() *requestIO {
+// beginWrite marks the start of a write and returns the current RequestIO, nil for none.
+func (c *Conn) beginWrite() *RequestIO {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current != nil {
@@ -183,27 +183,27 @@ func (c *conn) beginWrite() *requestIO {
 }
 
 // Close closes the connection. It may be called again.
-func (c *conn) Close() error {
+func (c *Conn) Close() error {
 	c.closeOnce.Do(func() { c.remove(c) })
 	return c.Conn.Close()
 }
 
 // gotFirstByte records that the last read brought the first byte of the response.
-func (c *conn) gotFirstByte(w *requestIO) {
+func (c *Conn) gotFirstByte(w *RequestIO) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.first = w.last.At
+	w.FirstByte = w.last.At
 }
 
-// stateOf returns a copy of w.
-func (c *conn) stateOf(w *requestIO) requestIO {
+// StateOf returns a copy of w.
+func (c *Conn) StateOf(w *RequestIO) RequestIO {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return *w
 }
 
-// arrival returns when the last bytes came.
-func (c *conn) arrival(w *requestIO) socket.Reading {
+// Arrival returns when the last bytes came.
+func (c *Conn) Arrival(w *RequestIO) socket.Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.frames != nil && c.frames.returned > 0 {
@@ -212,62 +212,68 @@ func (c *conn) arrival(w *requestIO) socket.Reading {
 	return w.last
 }
 
-// unread reports whether received bytes have not been read yet.
-func (c *conn) unread() bool {
+// Unread reports whether received bytes have not been read yet.
+func (c *Conn) Unread() bool {
 	c.mu.Lock()
 	ahead := c.frames != nil && c.frames.first < len(c.frames.marks)
 	c.mu.Unlock()
-	return ahead || c.socket.Unread()
+	return ahead || c.Socket.Unread()
 }
 
 // push passes the bytes of a connection without TLS to a consumer, and blocks until the consumer wants no more. See
 // socket.push.
-func (c *conn) push(ctx context.Context, w *requestIO, t socket.Consumer) error {
-	err := c.socket.Push(ctx, t)
+func (c *Conn) push(ctx context.Context, w *RequestIO, t socket.Consumer) error {
+	err := c.Socket.Push(ctx, t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.broken = w.broken || err != nil
+	w.Broken = w.Broken || err != nil
 	return err
 }
 
-// tlsAlert returns the peer's TLS alert. Nil: none.
-func (c *conn) tlsAlert() error {
+// TLSAlert returns the peer's TLS alert, with what to do about it. Nil: none.
+func (c *Conn) TLSAlert() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.alert
+	return withAdvice(c.alert, "")
 }
 
-// speaksOtherHTTP reports whether the peer speaks the other version of HTTP.
-func (c *conn) speaksOtherHTTP() bool {
+// OtherHTTPError returns an error if the peer speaks the other version of HTTP. Nil: it does not.
+func (c *Conn) OtherHTTPError() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.otherHTTP
+	switch {
+	case !c.otherHTTP:
+		return nil
+	case c.frames != nil:
+		return errNoHTTP2
+	}
+	return errOnlyHTTP2
 }
 
-// silent reports whether the peer has sent nothing since the TLS handshake, in which it did not agree on a version of
+// Silent reports whether the peer has sent nothing since the TLS handshake, in which it did not agree on a version of
 // HTTP.
-func (c *conn) silent() bool {
+func (c *Conn) Silent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.received && !c.httpAgreed
 }
 
 // readLimit returns how many bytes one Read of an HTTP/2 body may return.
-func (c *conn) readLimit() int {
+func (c *Conn) readLimit() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.frames.readLimit()
 }
 
 // countReturned records that the body returned n bytes.
-func (c *conn) countReturned(n int) {
+func (c *Conn) countReturned(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.frames.countReturned(n)
 }
 
 // sentAll reports whether all of the current request was sent.
-func (c *conn) sentAll() bool {
+func (c *Conn) sentAll() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.frames.sent

@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"crypto/tls"
@@ -14,9 +14,9 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Connection configures how connections to a target are opened and kept. Its zero value: kept open, HTTP/1.1, no proxy,
+// Settings say how connections to a target are opened and kept. The zero value: kept open, HTTP/1.1, no proxy,
 // the system's certificate authorities.
-type Connection struct {
+type Settings struct {
 	// Each request opens a connection and closes it, instead of reusing an idle one.
 	New bool
 	// Speak HTTP/2, with and without TLS. A connection still carries one request at a time.
@@ -41,10 +41,10 @@ type Connection struct {
 	Pins allow.Pins
 }
 
-// ConnectionOf returns the connections that a plan asks for. reveal returns the secret that a reference stands for, or
+// SettingsOf returns the settings that a plan asks for. reveal returns the secret that a reference stands for, or
 // "" for an empty reference. Its error is returned with the field's name.
-func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, error)) (Connection, error) {
-	connection := Connection{
+func SettingsOf(c *spatev1.Connection, reveal func(reference string) (string, error)) (Settings, error) {
+	settings := Settings{
 		New: c.GetReuse() == "new", HTTP2: c.GetHttp() == "2", Proxy: c.GetProxy(), ServerName: c.GetServerName(),
 		InsecureSkipVerify: c.GetInsecureSkipVerify(),
 	}
@@ -52,28 +52,28 @@ func ConnectionOf(c *spatev1.Connection, reveal func(reference string) (string, 
 		name, reference string
 		value           *string
 	}{
-		{"proxy_auth", c.GetProxyAuth(), &connection.ProxyAuth}, {"ca", c.GetCa(), &connection.CA},
-		{"certificate", c.GetCertificate(), &connection.Certificate}, {"key", c.GetKey(), &connection.Key},
+		{"proxy_auth", c.GetProxyAuth(), &settings.ProxyAuth}, {"ca", c.GetCa(), &settings.CA},
+		{"certificate", c.GetCertificate(), &settings.Certificate}, {"key", c.GetKey(), &settings.Key},
 	} {
 		value, err := reveal(field.reference)
 		if err != nil {
-			return Connection{}, fmt.Errorf("%s: %w", field.name, err)
+			return Settings{}, fmt.Errorf("%s: %w", field.name, err)
 		}
 		*field.value = value
 	}
-	return connection, nil
+	return settings, nil
 }
 
 // check returns an error for settings that contradict each other.
-func (c *Connection) check() error {
+func (s *Settings) check() error {
 	switch {
-	case (c.Certificate == "") != (c.Key == ""):
+	case (s.Certificate == "") != (s.Key == ""):
 		return errors.New("connection.certificate and connection.key belong together: set both or neither")
-	case c.CA != "" && c.InsecureSkipVerify:
+	case s.CA != "" && s.InsecureSkipVerify:
 		return errors.New("connection.ca and connection.insecure_skip_verify contradict each other: remove one of them")
-	case c.ProxyAuth != "" && c.Proxy == "":
+	case s.ProxyAuth != "" && s.Proxy == "":
 		return errors.New("connection.proxy_auth is set without connection.proxy: set the proxy, or remove proxy_auth")
-	case c.ProxyAuth != "" && (!validHeaderValue(c.ProxyAuth) || !strings.Contains(c.ProxyAuth, ":")):
+	case s.ProxyAuth != "" && (!ValidHeaderValue(s.ProxyAuth) || !strings.Contains(s.ProxyAuth, ":")):
 		return errors.New(`connection.proxy_auth must be written "user:password", without line breaks`)
 	}
 	return nil
@@ -82,16 +82,16 @@ func (c *Connection) check() error {
 // TLSAndProxy returns how other clients reach the target's hosts over HTTP/1.1 for traffic that is not load: a TLS
 // configuration, and the proxy, nil if there is none. The proxy's URL contains its password. It fails if the settings
 // contradict each other or a certificate cannot be parsed.
-func (c *Connection) TLSAndProxy() (config *tls.Config, proxy *url.URL, err error) {
-	if err := c.check(); err != nil {
+func (s *Settings) TLSAndProxy() (config *tls.Config, proxy *url.URL, err error) {
+	if err := s.check(); err != nil {
 		return nil, nil, err
 	}
 	config = &tls.Config{}
-	if err := c.secure(config); err != nil {
+	if err := s.secure(config); err != nil {
 		return nil, nil, err
 	}
 	config.NextProtos = nil // those are the load's
-	p, err := proxyOf(c)
+	p, err := proxyOf(s)
 	if err != nil || p == nil {
 		return config, nil, err
 	}
@@ -99,30 +99,30 @@ func (c *Connection) TLSAndProxy() (config *tls.Config, proxy *url.URL, err erro
 }
 
 // protocol returns the ALPN protocol to agree on.
-func (c *Connection) protocol() string {
-	if c.HTTP2 {
+func (s *Settings) protocol() string {
+	if s.HTTP2 {
 		return "h2"
 	}
 	return "http/1.1"
 }
 
 // secure adds the target's settings to a TLS configuration.
-func (c *Connection) secure(config *tls.Config) error {
-	config.NextProtos = []string{c.protocol()}
-	config.InsecureSkipVerify = c.InsecureSkipVerify //nolint:gosec // by name, and the plan's own word
-	if c.ServerName != "" {
-		config.ServerName = c.ServerName
+func (s *Settings) secure(config *tls.Config) error {
+	config.NextProtos = []string{s.protocol()}
+	config.InsecureSkipVerify = s.InsecureSkipVerify //nolint:gosec // by name, and the plan's own word
+	if s.ServerName != "" {
+		config.ServerName = s.ServerName
 	}
-	if c.CA != "" {
+	if s.CA != "" {
 		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM([]byte(c.CA)) {
+		if !config.RootCAs.AppendCertsFromPEM([]byte(s.CA)) {
 			return errors.New("connection.ca contains no certificate in PEM (-----BEGIN CERTIFICATE-----)")
 		}
 	}
-	if c.Certificate == "" {
+	if s.Certificate == "" {
 		return nil
 	}
-	pair, err := tls.X509KeyPair([]byte(c.Certificate), []byte(c.Key))
+	pair, err := tls.X509KeyPair([]byte(s.Certificate), []byte(s.Key))
 	if err != nil {
 		return fmt.Errorf("connection.certificate and connection.key: %w", err)
 	}
@@ -138,18 +138,23 @@ type proxy struct {
 }
 
 // proxyOf parses the proxy's address. Nil: no proxy.
-func proxyOf(c *Connection) (*proxy, error) {
-	if c.Proxy == "" {
+func proxyOf(s *Settings) (*proxy, error) {
+	if s.Proxy == "" {
 		return nil, nil //nolint:nilnil // no proxy is not an error
 	}
-	u, err := url.Parse(c.Proxy)
+	u, err := url.Parse(s.Proxy)
 	if err != nil || u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
 		return nil, errors.New("connection.proxy must be given as http://host:port, without user and path")
 	}
 	p := &proxy{url: &url.URL{Scheme: u.Scheme, Host: u.Host}, address: dialAddress(u)}
-	if user, password, given := strings.Cut(c.ProxyAuth, ":"); given {
+	if user, password, given := strings.Cut(s.ProxyAuth, ":"); given {
 		p.url.User = url.UserPassword(user, password)
-		p.header = "Basic " + base64.StdEncoding.EncodeToString([]byte(c.ProxyAuth))
+		p.header = "Basic " + base64.StdEncoding.EncodeToString([]byte(s.ProxyAuth))
 	}
 	return p, nil
+}
+
+// ValidHeaderValue reports whether value is valid for a header.
+func ValidHeaderValue(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }

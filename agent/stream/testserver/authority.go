@@ -1,4 +1,4 @@
-package stream
+package testserver
 
 import (
 	"crypto/ecdsa"
@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// authority signs certificates.
-type authority struct {
+// Authority signs certificates.
+type Authority struct {
 	t    testing.TB
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	pem  string
+	PEM  string // its certificate
 }
 
-func newAuthority(t testing.TB) *authority {
+// NewAuthority returns a new authority, whose certificate expires in an hour.
+func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	a := &authority{t: t, key: newKey(t)}
+	a := &Authority{t: t, key: newKey(t)}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
 		NotBefore: time.Now().Add(-48 * time.Hour),
@@ -37,7 +38,7 @@ func newAuthority(t testing.TB) *authority {
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
-	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	a.PEM = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	return a
 }
 
@@ -50,8 +51,8 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// sign returns a certificate for a host, and its key, both in PEM.
-func (a *authority) sign(host string, until time.Time) (certificate, key string) {
+// Sign returns a certificate for a host, and its key, both in PEM.
+func (a *Authority) Sign(host string, until time.Time) (certificate, key string) {
 	a.t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, NotBefore: time.Now().Add(-24 * time.Hour),
@@ -77,10 +78,10 @@ func (a *authority) sign(host string, until time.Time) (certificate, key string)
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
 }
 
-// serves returns the TLS configuration of a server with a certificate for a host.
-func (a *authority) serves(host string, until time.Time) *tls.Config {
+// Serves returns the TLS configuration of a server with a certificate for a host.
+func (a *Authority) Serves(host string, until time.Time) *tls.Config {
 	a.t.Helper()
-	certificate, key := a.sign(host, until)
+	certificate, key := a.Sign(host, until)
 	pair, err := tls.X509KeyPair([]byte(certificate), []byte(key))
 	if err != nil {
 		a.t.Fatal(err)
@@ -88,8 +89,8 @@ func (a *authority) serves(host string, until time.Time) *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
-// pool returns a pool with only this authority.
-func (a *authority) pool() *x509.CertPool {
+// Pool returns a pool with only this authority.
+func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
 	return pool

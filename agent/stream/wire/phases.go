@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"github.com/spate-load/spate/clock"
 )
 
-// openTimes is how long a connection took to open.
-type openTimes struct {
-	total time.Duration // DNS, TCP and TLS together
-	dns   time.Duration // 0: no name to look up
-	tcp   time.Duration // with a proxy's CONNECT
-	tls   time.Duration // 0: no TLS
+// OpenTimes is how long a connection took to open.
+type OpenTimes struct {
+	Total time.Duration // DNS, TCP and TLS together
+	DNS   time.Duration // 0: no name to look up
+	TCP   time.Duration // with a proxy's CONNECT
+	TLS   time.Duration // 0: no TLS
 }
 
 // phases records the times of the phases of opening a connection, which follow each other.
 type phases struct {
-	openTimes
+	OpenTimes
 	phase       string // current phase, in words
 	start       clock.Instant
 	ended       clock.Instant // end of the last phase
@@ -39,15 +39,15 @@ func (p *phases) watch(ctx context.Context) context.Context {
 // connected records the end of the name lookup and of TCP.
 func (p *phases) connected() {
 	p.ended, p.phase = clock.Now(), "the TLS handshake"
-	p.total, p.dns = p.ended.Sub(p.start), time.Duration(p.lookupTime.Load())
-	p.tcp = p.total - p.dns
+	p.Total, p.DNS = p.ended.Sub(p.start), time.Duration(p.lookupTime.Load())
+	p.TCP = p.Total - p.DNS
 }
 
 // secured records the end of TLS.
 func (p *phases) secured() {
 	now := clock.Now()
-	p.tls = now.Sub(p.ended)
-	p.total = now.Sub(p.start)
+	p.TLS = now.Sub(p.ended)
+	p.Total = now.Sub(p.start)
 }
 
 // current returns the current phase, in words.

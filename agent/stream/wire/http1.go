@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"bufio"
@@ -35,7 +35,7 @@ type origin struct{ scheme, host string }
 
 // http1Conn is a connection of the pool. Between requests nothing reads it.
 type http1Conn struct {
-	*conn
+	*Conn
 	reader      *bufio.Reader
 	origin      origin
 	interrupted func() // method value of interrupt
@@ -67,14 +67,14 @@ func newHTTP1Pool(d *dialer, alwaysNew bool) *http1Pool {
 	return &http1Pool{dialer: d, alwaysNew: alwaysNew}
 }
 
-// roundTrip implements pool.
-func (p *http1Pool) roundTrip(ctx context.Context, q *outgoing, user connUser) (*http.Response, error) {
-	c, reused, err := p.get(ctx, q.url)
+// roundTrip implements version.
+func (p *http1Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
+	c, reused, err := p.get(ctx, q.URL)
 	if err != nil {
 		return nil, err
 	}
-	w := user.gotConn(c.conn, reused)
-	b := &http1Body{conn: c, pool: p, ctx: ctx, stop: context.AfterFunc(ctx, c.interrupted)}
+	w := user.GotConn(c.Conn, reused)
+	b := &HTTP1Body{conn: c, pool: p, ctx: ctx, stop: context.AfterFunc(ctx, c.interrupted)}
 	// A server that disconnects while the request is being written may have sent a reason.
 	unsent := p.send(b, q)
 	response, err := c.receive(w)
@@ -116,22 +116,32 @@ func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &http1Conn{conn: w, origin: origin{u.Scheme, u.Host}}
+	c := &http1Conn{Conn: w, origin: origin{u.Scheme, u.Host}}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
 	return c, nil
+}
+
+// check implements version.
+func (p *http1Pool) check(ctx context.Context, u *url.URL) error {
+	c, err := p.open(ctx, u)
+	if err != nil {
+		return err
+	}
+	c.Close()
+	return nil
 }
 
 // quiet reports whether an idle connection is still open and has no unread bytes. TLS may hold bytes that it has read
 // ahead: the connection is read under an expired deadline, which returns only such bytes.
 func (c *http1Conn) quiet() bool {
-	if !c.socket.Quiet() {
+	if !c.Socket.Quiet() {
 		return false
 	}
-	if _, secure := c.Conn.(*tls.Conn); !secure {
+	if _, secure := c.Conn.Conn.(*tls.Conn); !secure {
 		return true
 	}
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // cannot fail
-	_, err := c.Conn.Read(make([]byte, 1))
+	_, err := c.Conn.Conn.Read(make([]byte, 1))
 	_ = c.SetReadDeadline(time.Time{})
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
@@ -141,22 +151,22 @@ var writeBuffers = sync.Pool{New: func() any { b := make([]byte, 0, writeBuffer)
 
 // send writes a request. A short one is written in one system call. A long one is written by its own goroutine, since
 // the server may answer before it has read all of the request.
-func (p *http1Pool) send(b *http1Body, q *outgoing) error {
+func (p *http1Pool) send(b *HTTP1Body, q *Outgoing) error {
 	part := writeBuffers.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
 	*part = p.appendHead((*part)[:0], q)
-	if len(*part)+q.length <= writeBuffer {
+	if len(*part)+q.Length <= writeBuffer {
 		defer writeBuffers.Put(part)
-		return writeParts(b.conn.conn, q.body, part)
+		return writeParts(b.conn.Conn, q.Body, part)
 	}
 	if !p.dialer.enter() {
 		return socket.ErrClosed
 	}
-	c, wrote := b.conn.conn, make(chan struct{})
+	c, wrote := b.conn.Conn, make(chan struct{})
 	b.wrote = wrote
 	b.writer.Go(func() {
 		defer p.dialer.dials.Done()
 		defer writeBuffers.Put(part)
-		if writeParts(c, q.body, part) == nil {
+		if writeParts(c, q.Body, part) == nil {
 			close(wrote)
 		}
 	})
@@ -181,17 +191,17 @@ func writeParts(to io.Writer, body io.Reader, part *[]byte) error {
 }
 
 // appendHead writes the head of a request.
-func (p *http1Pool) appendHead(dst []byte, q *outgoing) []byte {
-	dst = append(append(dst, q.method...), ' ')
+func (p *http1Pool) appendHead(dst []byte, q *Outgoing) []byte {
+	dst = append(append(dst, q.Method...), ' ')
 	proxy := p.dialer.proxy
-	absolute := proxy != nil && q.url.Scheme == "http"
+	absolute := proxy != nil && q.URL.Scheme == "http"
 	if absolute {
-		dst = append(append(dst, "http://"...), q.url.Host...)
+		dst = append(append(dst, "http://"...), q.URL.Host...)
 	}
-	dst = append(append(dst, q.url.RequestURI()...), " HTTP/1.1\r\n"...)
-	dst = append(appendHeader(dst, "Host", cmp.Or(q.host, q.url.Host)), q.lines...)
-	if q.id != "" {
-		dst = appendHeader(dst, idHeader, q.id)
+	dst = append(append(dst, q.URL.RequestURI()...), " HTTP/1.1\r\n"...)
+	dst = append(appendHeader(dst, "Host", cmp.Or(q.Host, q.URL.Host)), q.Lines...)
+	if q.ID != "" {
+		dst = appendHeader(dst, idHeader, q.ID)
 	}
 	if absolute && proxy.header != "" {
 		dst = appendHeader(dst, "Proxy-Authorization", proxy.header)
@@ -199,9 +209,9 @@ func (p *http1Pool) appendHead(dst []byte, q *outgoing) []byte {
 	if p.alwaysNew {
 		dst = appendHeader(dst, "Connection", "close")
 	}
-	if q.body != nil {
+	if q.Body != nil {
 		dst = append(dst, "Content-Length: "...)
-		dst = append(strconv.AppendInt(dst, int64(q.length), 10), "\r\n"...)
+		dst = append(strconv.AppendInt(dst, int64(q.Length), 10), "\r\n"...)
 	}
 	return append(dst, "\r\n"...)
 }
@@ -212,7 +222,7 @@ func appendHeader(dst []byte, name, value string) []byte {
 }
 
 // receive blocks until the final response's head has been read.
-func (c *http1Conn) receive(w *requestIO) (*http.Response, error) {
+func (c *http1Conn) receive(w *RequestIO) (*http.Response, error) {
 	c.headLeft = headLimit
 	for range maxInterim {
 		if _, err := c.reader.Peek(1); err != nil {
@@ -239,15 +249,15 @@ func (c *http1Conn) Read(p []byte) (int, error) {
 	if c.headLeft <= 0 {
 		return 0, errHeadTooLong
 	}
-	n, err := c.conn.Read(p)
+	n, err := c.Conn.Read(p)
 	c.headLeft -= int64(n)
 	return n, err
 }
 
-// http1Body is the body of a response. It is either read, and then net/http decodes its framing, or followed, and then
+// HTTP1Body is the body of a response. It is either read, and then net/http decodes its framing, or followed, and then
 // framing does.
-type http1Body struct {
-	follower     follower
+type HTTP1Body struct {
+	follower     Follower
 	framing      framing
 	followerDone bool  // the follower needs no more
 	drainLeft    int   // bytes that may still come after that
@@ -264,18 +274,18 @@ type http1Body struct {
 	whole   bool            // the body was read to its end
 }
 
-// follower receives a body as it arrives.
-type follower interface {
+// Follower receives a body as it arrives.
+type Follower interface {
 	// Consume receives a piece of the body, which it must not keep. It returns false if it needs no more. It must not
 	// block and must not use the connection.
 	Consume(data []byte, by socket.Reading) (more bool)
-	// drain is called once consume has returned false. The rest of the body is then read only so that the connection
+	// Drain is called once Consume has returned false. The rest of the body is then read only so that the connection
 	// can be kept. It returns how many bytes that rest may have.
-	drain() int
+	Drain() int
 }
 
 // Read implements io.Reader.
-func (b *http1Body) Read(p []byte) (int, error) {
+func (b *HTTP1Body) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	if err == nil {
 		return n, nil
@@ -284,9 +294,9 @@ func (b *http1Body) Read(p []byte) (int, error) {
 	return n, b.cause(err)
 }
 
-// follow passes the body to a follower, each piece with the read that brought it, and blocks until the body has ended.
+// Follow passes the body to a follower, each piece with the read that brought it, and blocks until the body has ended.
 // The error is io.EOF if it ended in order. A follower that needs no more gets no more pieces.
-func (b *http1Body) follow(w *requestIO, f follower) error {
+func (b *HTTP1Body) Follow(w *RequestIO, f Follower) error {
 	b.follower = f
 	err := b.feed(w)
 	b.whole = b.framing.whole
@@ -302,10 +312,10 @@ func (b *http1Body) follow(w *requestIO, f follower) error {
 }
 
 // feed handles received bytes until no more are needed or the connection ends.
-func (b *http1Body) feed(w *requestIO) error {
+func (b *HTTP1Body) feed(w *RequestIO) error {
 	c := b.conn
 	for b.consumeBuffered(w) {
-		if c.Conn == net.Conn(c.socket) {
+		if c.Conn.Conn == net.Conn(c.Socket) {
 			return c.push(b.ctx, w, b)
 		}
 		if _, err := c.reader.Peek(1); err != nil {
@@ -316,16 +326,16 @@ func (b *http1Body) feed(w *requestIO) error {
 }
 
 // consumeBuffered handles what the connection's buffer holds. It returns false if no more is needed.
-func (b *http1Body) consumeBuffered(w *requestIO) (more bool) {
+func (b *HTTP1Body) consumeBuffered(w *RequestIO) (more bool) {
 	r := b.conn.reader
 	p, _ := r.Peek(r.Buffered()) // cannot fail
-	more = b.Consume(p, b.conn.arrival(w))
+	more = b.Consume(p, b.conn.Arrival(w))
 	_, _ = r.Discard(len(p))
 	return more
 }
 
-// Consume implements consumer.
-func (b *http1Body) Consume(p []byte, by socket.Reading) (more bool) {
+// Consume implements socket.Consumer.
+func (b *HTTP1Body) Consume(p []byte, by socket.Reading) (more bool) {
 	for !b.framing.whole {
 		data, rest, err := b.framing.next(p)
 		switch {
@@ -344,19 +354,19 @@ func (b *http1Body) Consume(p []byte, by socket.Reading) (more bool) {
 }
 
 // deliver passes a piece of the body to the follower until that needs no more. It returns false once more bytes have
-// come after that than drain allows.
-func (b *http1Body) deliver(data []byte, by socket.Reading) bool {
+// come after that than Drain allows.
+func (b *HTTP1Body) deliver(data []byte, by socket.Reading) bool {
 	switch {
 	case b.followerDone:
 		b.drainLeft -= len(data)
 	case !b.follower.Consume(data, by):
-		b.followerDone, b.drainLeft = true, b.follower.drain()
+		b.followerDone, b.drainLeft = true, b.follower.Drain()
 	}
 	return !b.followerDone || b.drainLeft > 0
 }
 
 // cause returns why the request failed: the context's error if the context ended it, else err.
-func (b *http1Body) cause(err error) error {
+func (b *HTTP1Body) cause(err error) error {
 	if ended := b.ctx.Err(); ended != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		return ended
 	}
@@ -364,7 +374,7 @@ func (b *http1Body) cause(err error) error {
 }
 
 // Close returns the connection to the pool if both request and response are complete, else closes it.
-func (b *http1Body) Close() error {
+func (b *HTTP1Body) Close() error {
 	c := b.conn
 	if c == nil {
 		return nil
@@ -378,7 +388,7 @@ func (b *http1Body) Close() error {
 }
 
 // written reports whether all of the request was written.
-func (b *http1Body) written() bool {
+func (b *HTTP1Body) written() bool {
 	if b.wrote == nil {
 		return true
 	}

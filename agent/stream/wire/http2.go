@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type http2Pool struct {
 // http2Conn is a connection of the pool.
 type http2Conn struct {
 	*http2.ClientConn
-	conn    *conn
+	conn    *Conn
 	address string
 }
 
@@ -37,13 +37,13 @@ func newHTTP2Pool(d *dialer, alwaysNew bool) *http2Pool {
 	return p
 }
 
-// roundTrip implements pool.
-func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, user connUser) (*http.Response, error) {
-	c, reused, err := p.get(ctx, q.url)
+// roundTrip implements version.
+func (p *http2Pool) roundTrip(ctx context.Context, q *Outgoing, user User) (*http.Response, error) {
+	c, reused, err := p.get(ctx, q.URL)
 	if err != nil {
 		return nil, err
 	}
-	w := user.gotConn(c.conn, reused)
+	w := user.GotConn(c.conn, reused)
 	// The trace is called on a goroutine of the library, perhaps after the request has failed.
 	ctx = httptrace.WithClientTrace(ctx,
 		&httptrace.ClientTrace{GotFirstResponseByte: func() { c.conn.gotFirstByte(w) }})
@@ -57,15 +57,15 @@ func (p *http2Pool) roundTrip(ctx context.Context, q *outgoing, user connUser) (
 }
 
 // request returns the request for the library. It has no GetBody, so that the library cannot send it twice.
-func (q *outgoing) request(ctx context.Context) *http.Request {
-	headers := q.headers
-	if q.id != "" {
+func (q *Outgoing) request(ctx context.Context) *http.Request {
+	headers := q.Headers
+	if q.ID != "" {
 		headers = maps.Clone(headers)
-		headers[idHeader] = []string{q.id}
+		headers[idHeader] = []string{q.ID}
 	}
-	r := &http.Request{Method: q.method, URL: q.url, Host: q.host, Header: headers, ContentLength: int64(q.length)}
-	if q.body != nil {
-		r.Body = q.body
+	r := &http.Request{Method: q.Method, URL: q.URL, Host: q.Host, Header: headers, ContentLength: int64(q.Length)}
+	if q.Body != nil {
+		r.Body = q.Body
 	}
 	return r.WithContext(ctx)
 }
@@ -97,7 +97,7 @@ func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*htt
 	return &http2Conn{ClientConn: c, conn: w, address: address}, nil
 }
 
-// check checks that an endpoint speaks HTTP/2, and disconnects.
+// check implements version: it also checks that the endpoint speaks HTTP/2.
 func (p *http2Pool) check(ctx context.Context, u *url.URL) error {
 	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *http2Pool) check(ctx context.Context, u *url.URL) error {
 	ctx, cancel := context.WithTimeout(ctx, p.dialer.timeout)
 	defer cancel()
 	if err := c.Ping(ctx); err != nil {
-		if c.conn.speaksOtherHTTP() || errors.Is(err, context.DeadlineExceeded) {
+		if c.conn.OtherHTTPError() != nil || errors.Is(err, context.DeadlineExceeded) {
 			return errNoHTTP2
 		}
 		return err

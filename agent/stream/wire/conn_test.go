@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"errors"
@@ -44,32 +44,32 @@ func TestRequestIsWrittenInParts(t *testing.T) {
 		{"no room for the body", 14, "body and more", []string{"headbody and", " m"}},
 	} {
 		p := &pipe{room: tt.room}
-		c := &conn{Conn: p}
-		w := new(requestIO)
-		c.startRequest(w)
+		c := &Conn{Conn: p}
+		w := new(RequestIO)
+		c.StartRequest(w)
 		part := append(make([]byte, 0, len("headbody and")), "head"...)
-		err := writeParts(c, &payload{left: []byte(tt.body)}, &part)
+		err := writeParts(c, strings.NewReader(tt.body), &part)
 		if !slices.Equal(p.writes, tt.writes) {
 			t.Errorf("%s: wrote %q", tt.name, p.writes)
 		}
 		took := len(strings.Join(p.writes, ""))
 		cut := took < len("head"+tt.body)
-		if w.written != int64(took) || w.broken != cut || (w.end() == 0) != cut || (err != nil) != cut {
+		if w.Written != int64(took) || w.Broken != cut || (w.End() == 0) != cut || (err != nil) != cut {
 			t.Errorf("%s: %+v, %v", tt.name, w, err)
 		}
 	}
 }
 
 func TestConnectionBelongsToOneRequest(t *testing.T) {
-	c := &conn{openTimes: openTimes{total: 7}}
-	first, second := new(requestIO), new(requestIO)
-	c.startRequest(first)
-	c.startRequest(second)
-	c.endRequest(first)
-	if c.current != second || !first.connected || first.openTimes.total != 7 || second.connected {
+	c := &Conn{openTimes: OpenTimes{Total: 7}}
+	first, second := new(RequestIO), new(RequestIO)
+	c.StartRequest(first)
+	c.StartRequest(second)
+	c.EndRequest(first)
+	if c.current != second || !first.Connected || first.OpenTimes.Total != 7 || second.Connected {
 		t.Errorf("%+v, %+v", first, second)
 	}
-	if c.endRequest(second); c.current != nil {
+	if c.EndRequest(second); c.current != nil {
 		t.Error("still lent")
 	}
 }

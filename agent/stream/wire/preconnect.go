@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"context"
@@ -11,18 +11,7 @@ import (
 	"github.com/spate-load/spate/agent/stream/socket"
 )
 
-// Preconnect opens a connection to an endpoint, through the proxy and with TLS if configured, and leaves it idle for a
-// later request. It does nothing if each request opens a connection. The first request on the connection reports how
-// long opening it took (Observation.Connected), as if it had opened it. After an error there is no additional
-// connection; a later request opens its own, and reports what is wrong.
-//
-// Preconnect blocks until the connection is open, for at most the connect timeout. It is safe for concurrent use. With
-// TLS 1.3, requests can use the connection only after ticketTime plus two round trips: see takeTickets.
-func (c *Client) Preconnect(ctx context.Context, endpoint int) error {
-	return c.pool.preconnect(ctx, c.endpoints[endpoint])
-}
-
-// preconnect implements pool.
+// preconnect implements version.
 func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 	if p.alwaysNew {
 		return nil
@@ -31,7 +20,7 @@ func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 	if err != nil {
 		return err
 	}
-	t, secure := c.Conn.(*tls.Conn)
+	t, secure := c.Conn.Conn.(*tls.Conn)
 	if !secure || t.ConnectionState().Version < tls.VersionTLS13 {
 		p.idle.put(c.origin, c)
 		return nil
@@ -65,7 +54,7 @@ func (c *http1Conn) takeTickets(t *tls.Conn) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// preconnect implements pool.
+// preconnect implements version.
 func (p *http2Pool) preconnect(ctx context.Context, u *url.URL) error {
 	if p.alwaysNew {
 		return nil

@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"bufio"
@@ -47,14 +47,6 @@ func (p *proxy) unauthorised() error {
 			p.address)
 	}
 	return fmt.Errorf("the proxy %s rejected the user and password in connection.proxy_auth (407)", p.address)
-}
-
-// refused returns the status of a response for an error message. For a proxy's 407 it says what to do.
-func (c *Client) refused(r *http.Response) string {
-	if p := c.dialer.proxy; p != nil && r.StatusCode == http.StatusProxyAuthRequired {
-		return p.unauthorised().Error()
-	}
-	return r.Status
 }
 
 // oneByOne reads one byte at a time, so that a buffered reader does not read ahead.

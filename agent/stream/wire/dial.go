@@ -1,4 +1,4 @@
-package stream
+package wire
 
 import (
 	"context"
@@ -31,14 +31,14 @@ type dialer struct {
 	dials    sync.WaitGroup
 	sweep    socket.Sweepers
 	mu       sync.Mutex
-	open     map[*conn]struct{} // nil: closed
+	open     map[*Conn]struct{} // nil: closed
 }
 
-func newDialer(timeout time.Duration, config *tls.Config, c *Connection, p *proxy) *dialer {
+func newDialer(timeout time.Duration, config *tls.Config, s *Settings, p *proxy) *dialer {
 	socket.HoldStamping()
 	d := &dialer{
-		timeout: timeout, tls: config, proxy: p, sources: socket.NewSources(c.Sources), pins: c.Pins, http2: c.HTTP2,
-		open: make(map[*conn]struct{}),
+		timeout: timeout, tls: config, proxy: p, sources: socket.NewSources(s.Sources), pins: s.Pins, http2: s.HTTP2,
+		open: make(map[*Conn]struct{}),
 	}
 	d.lifetime, d.end = context.WithCancel(context.Background())
 	return d
@@ -63,20 +63,32 @@ func (d *dialer) addressFor(u *url.URL) (address string, secure bool) {
 	return dialAddress(u), secure
 }
 
-// dialError is why a connection could not be opened.
-type dialError struct {
-	class spatev1.ErrorClass
+// dialAddress returns the host and port to dial for an endpoint.
+func dialAddress(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// DialError is why a connection could not be opened.
+type DialError struct {
+	Class spatev1.ErrorClass
 	err   error
 }
 
-func (e *dialError) Error() string { return e.err.Error() }
-func (e *dialError) Unwrap() error { return e.err }
+func (e *DialError) Error() string { return e.err.Error() }
+func (e *DialError) Unwrap() error { return e.err }
 
-// dial connects within the connect timeout, DNS and TLS included. It fails with a dialError, or with within's error if
+// dial connects within the connect timeout, DNS and TLS included. It fails with a DialError, or with within's error if
 // that context ended first.
-func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, error) {
+func (d *dialer) dial(within context.Context, addr string, secure bool) (*Conn, error) {
 	if !d.enter() {
-		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
+		return nil, &DialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
 	}
 	defer d.dials.Done()
 	p := &phases{start: clock.Now(), phase: "the TCP handshake"}
@@ -95,16 +107,16 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*conn, 
 	case err != nil:
 		return nil, d.explain(ctx, addr, p, err)
 	}
-	c.openTimes = p.openTimes
+	c.openTimes = p.OpenTimes
 	if !d.add(c) {
 		c.Conn.Close()
-		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
+		return nil, &DialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
 	}
 	return c, nil
 }
 
 // connect opens the socket, through a proxy if there is one, and TLS over it if secure.
-func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phases) (*conn, error) {
+func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phases) (*Conn, error) {
 	hop, tunnel := d.nextHop(addr, secure)
 	tcp, err := d.dialTCP(p.watch(ctx), hop)
 	if err != nil {
@@ -122,7 +134,7 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 		}
 	}
 	p.connected()
-	c := &conn{Conn: s, socket: s, rtt: s.RTT, remove: d.remove, httpAgreed: true}
+	c := &Conn{Conn: s, Socket: s, rtt: s.RTT, remove: d.remove, httpAgreed: true}
 	if d.http2 {
 		c.frames, c.readEnded = newHTTP2Frames(), make(chan struct{})
 	}
@@ -171,7 +183,7 @@ func (d *dialer) dialWithin(ctx context.Context, addr string, left int) (net.Con
 	return d.sources.Dial(ctx, addr)
 }
 
-// handshake performs the TLS handshake over a socket. If that fails, the error is a dialError.
+// handshake performs the TLS handshake over a socket. If that fails, the error is a DialError.
 func (d *dialer) handshake(ctx context.Context, s *socket.Socket, addr string) (*tls.Conn, error) {
 	config := d.tls.Clone()
 	host, _, err := net.SplitHostPort(addr)
@@ -192,24 +204,24 @@ func (d *dialer) handshake(ctx context.Context, s *socket.Socket, addr string) (
 		err = errNoHTTP2
 	}
 	if err != nil {
-		return nil, &dialError{spatev1.ErrorClass_ERROR_CLASS_TLS, withAdvice(err, config.ServerName)}
+		return nil, &DialError{spatev1.ErrorClass_ERROR_CLASS_TLS, withAdvice(err, config.ServerName)}
 	}
 	return t, nil
 }
 
 // explain returns why there is no connection to addr.
-func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error) *dialError {
-	var known *dialError
+func (d *dialer) explain(ctx context.Context, addr string, p *phases, err error) *DialError {
+	var known *DialError
 	switch {
 	case d.lifetime.Err() != nil:
-		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
+		return &DialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
+		return &DialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
 			fmt.Errorf("connect to %s: connect timeout after %v, during %s", addr, d.timeout, p.current())}
 	case errors.As(err, &known):
-		return &dialError{known.class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
+		return &DialError{known.Class, fmt.Errorf("TLS with %s: %w", addr, known.err)}
 	}
-	return &dialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
+	return &DialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT,
 		fmt.Errorf("connect to %s: %w", addr, withAdvice(innerError(err), ""))}
 }
 
@@ -237,7 +249,7 @@ func (d *dialer) enter() bool {
 }
 
 // add registers an open connection. It returns false if the dialer is closed.
-func (d *dialer) add(c *conn) bool {
+func (d *dialer) add(c *Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open == nil {
@@ -247,7 +259,7 @@ func (d *dialer) add(c *conn) bool {
 	return true
 }
 
-func (d *dialer) remove(c *conn) {
+func (d *dialer) remove(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.open, c)
@@ -261,7 +273,7 @@ func (d *dialer) close() {
 	d.open = nil
 	d.mu.Unlock()
 	for c := range left {
-		c.socket.Close() // below TLS, whose close message could block
+		c.Socket.Close() // below TLS, whose close message could block
 	}
 	d.dials.Wait()
 	d.sweep.Close()

@@ -1,4 +1,6 @@
-package stream
+// Package testserver has servers for tests of the client and its connections: on net/http, with connections counted,
+// and of raw bytes; and an authority that signs their certificates. Only tests import it.
+package testserver
 
 import (
 	"crypto/tls"
@@ -11,20 +13,21 @@ import (
 	"testing"
 )
 
-// peer is a net/http server that records its connections.
-type peer struct {
+// Peer is a net/http server that records its connections.
+type Peer struct {
 	*httptest.Server
 	mu       sync.Mutex
 	from     []string // remote addresses of connections, in order
 	busy     map[string]int
-	together int // maximum of concurrent requests on one connection
-	protos   map[string]int
+	Together int            // maximum of concurrent requests on one connection
+	Protos   map[string]int // requests by their version of HTTP
 }
 
-// newPeer starts a server on an address, with HTTP/1.1, HTTP/2 or both. It uses TLS if secure is not nil.
-func newPeer(t testing.TB, address string, http1, http2 bool, secure *tls.Config, handle http.HandlerFunc) *peer {
+// NewPeer starts a server on an address, with HTTP/1.1, HTTP/2 or both. It uses TLS if secure is not nil. The
+// server is closed when the test ends.
+func NewPeer(t testing.TB, address string, http1, http2 bool, secure *tls.Config, handle http.HandlerFunc) *Peer {
 	t.Helper()
-	p := &peer{busy: map[string]int{}, protos: map[string]int{}}
+	p := &Peer{busy: map[string]int{}, Protos: map[string]int{}}
 	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.begin(r)
 		defer p.end(r)
@@ -58,32 +61,23 @@ func newPeer(t testing.TB, address string, http1, http2 bool, secure *tls.Config
 	return p
 }
 
-func (p *peer) begin(r *http.Request) {
+func (p *Peer) begin(r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.protos[r.Proto]++
+	p.Protos[r.Proto]++
 	p.busy[r.RemoteAddr]++
-	p.together = max(p.together, p.busy[r.RemoteAddr])
+	p.Together = max(p.Together, p.busy[r.RemoteAddr])
 }
 
-func (p *peer) end(r *http.Request) {
+func (p *Peer) end(r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.busy[r.RemoteAddr]--
 }
 
-func (p *peer) connections() []string {
+// Connections returns the remote addresses of all connections so far, in order.
+func (p *Peer) Connections() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.from...)
-}
-
-// reply answers with two tokens.
-func reply(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body)
-	w.Header().Set("Content-Type", "text/event-stream")
-	for _, frame := range []string{roleFrame, tokenFrame("a"), tokenFrame("b"), finishFrame, doneFrame} {
-		io.WriteString(w, frame)
-		w.(http.Flusher).Flush()
-	}
 }
