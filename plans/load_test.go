@@ -52,7 +52,8 @@ func TestMistakes(t *testing.T) {
 		}
 		if !*update {
 			if diff := cmp.Diff(golden[name], said); diff != "" {
-				t.Errorf("%s (-golden +said):\n%s", name, diff)
+				t.Errorf("%s: if the new messages are right, go test ./plans -run TestMistakes -update (-golden +said):\n%s",
+					name, diff)
 			}
 		}
 		renewed.Files = append(renewed.Files, f, txtar.File{Name: name + ".golden", Data: []byte(said)})

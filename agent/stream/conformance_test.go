@@ -326,7 +326,7 @@ func checkOutcome(t *testing.T, where string, got, want outcome) {
 		got.Answer = want.Answer
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s:\n got %+v\nwant %+v", where, got, want)
+		t.Fatalf("%s:\n got %+v\nwant %+v", where, got, want)
 	}
 }
 
@@ -343,7 +343,7 @@ func TestStreams(t *testing.T) {
 				events, want := sc.make(f)
 				if events == nil {
 					if f.cannot[sc.name] == "" {
-						t.Fatal("the form has no events for it and does not say why")
+						t.Fatal("the form has no events for it: add them, or the reason to cannot")
 					}
 					t.Log("there is no such stream:", f.cannot[sc.name])
 					return
