@@ -290,7 +290,7 @@ func TestFits(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if !sameTable(old, tallies.table()) {
-		t.Errorf("the table of %s is not current: go test ./simulator -run TestFits -update\n%s", page, tallies.table())
+		t.Errorf("the table of %s is not current: go test ./simulator/fits -update\n%s", page, tallies.table())
 	}
 }
 
