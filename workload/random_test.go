@@ -247,8 +247,8 @@ func BenchmarkShared(b *testing.B) {
 	}
 }
 
-// TestFirstWords: prompts and messages start with words of FirstWords and continue with all words. Their unique starts still
-// differ.
+// TestFirstWords: prompts and messages start with words of FirstWords and continue with all words. Their unique starts
+// still differ.
 func TestFirstWords(t *testing.T) {
 	words, first := []string{"b", "c", "d", "e", "f", "g", "h"}, []string{"one", "two", "three"}
 	starts := map[string]bool{}

@@ -17,8 +17,8 @@ import (
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/dataset"
-	"github.com/spate-load/spate/workload/rows"
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // Workloads of files.

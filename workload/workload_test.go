@@ -171,7 +171,8 @@ func TestKnownPrompts(t *testing.T) {
 		"random": {withContent(&spatev1.RandomContent{Isl: 6, Osl: 1}), TokenIDs, 0, `[1404,2839,5166,8429,2952,3497]`,
 			Spec{ISL: 6, OSL: 1, Turns: 1}},
 		"lengths": {
-			withContent(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}), Text,
+			withContent(&spatev1.RandomContent{IslLengths: lognormalOf(5, 2, 0, 0), OslLengths: uniformOf(1, 1000)}),
+			Text,
 			0, `"amount display"`, Spec{ISL: 2, OSL: 527, Turns: 1},
 		},
 		"prefix": {

@@ -241,7 +241,8 @@ func (lateContext) Deadline() (time.Time, bool) { return time.Now().Add(-time.Mi
 func TestCallersDeadlineIsNotAConnectTimeout(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := newTestClient(t, Config{Endpoints: []string{testserver.NewRaw(t, answer()).URL}}).Models(lateContext{ctx}, 0)
+	server := testserver.NewRaw(t, answer())
+	_, err := newTestClient(t, Config{Endpoints: []string{server.URL}}).Models(lateContext{ctx}, 0)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Class != spatev1.ErrorClass_ERROR_CLASS_TIMEOUT {
 		t.Errorf("%v", err)
 	}

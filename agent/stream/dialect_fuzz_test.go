@@ -296,7 +296,8 @@ func checkMeaning(t *testing.T, d *dialect, read func(v jsonValue, m *meaning), 
 	read(jsonValue{top}, &want)
 	token := f.Token || f.Span != api.SpanPiece && len(f.Answer) > 0 // the exchange removes what earlier frames had
 	got := meaning{
-		e.name, token, f.End, f.Failed, f.Chunk, f.Closes, f.Reasoning, f.HasReasoningTokens, string(f.Finish), want.answer,
+		e.name, token, f.End, f.Failed, f.Chunk, f.Closes, f.Reasoning, f.HasReasoningTokens, string(f.Finish),
+		want.answer,
 		f.HasOutput, f.HasInput, f.HasCached, f.Output, f.Input, f.Cached,
 	}
 	if got != want {

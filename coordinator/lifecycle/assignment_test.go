@@ -68,7 +68,7 @@ func TestLoadEnded(t *testing.T) {
 		phase phase
 		want  bool
 	}{
-		"the other continues":   {func(*assignment) {}, ref, running, false},
+		"the other continues": {func(*assignment) {}, ref, running, false},
 		"the other has ended": {whole, ref, running, true},
 		"it has ended, not all came": {func(p *assignment) { p.totals = &spatev1.Totals{Snapshots: 2} }, ref,
 			running, false},

@@ -9,7 +9,7 @@ import (
 // AWS's binary encoding of event streams, application/vnd.amazon.eventstream: messages, each with a prelude, headers,
 // a payload and a checksum. All numbers are big endian.
 //
-//	total length (4) | length of the headers (4) | CRC of these 8 bytes (4) | headers | payload | CRC of all before (4)
+//	total length (4) | length of headers (4) | CRC of these 8 bytes (4) | headers | payload | CRC of all before (4)
 const (
 	preludeSize  = 12
 	checksumSize = 4

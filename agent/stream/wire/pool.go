@@ -82,8 +82,8 @@ func (p *Pool) RoundTrip(ctx context.Context, q *Outgoing, user User) (*http.Res
 
 // Preconnect opens a connection to a URL's host, through the proxy and with TLS if configured, and leaves it idle for a
 // later request. It does nothing if each request opens a connection. It blocks until the connection is open, for at
-// most the connect timeout. With TLS 1.3, requests can use the connection only after ticketTime plus two round trips: see
-// takeTickets.
+// most the connect timeout. With TLS 1.3, requests can use the connection only after ticketTime plus two round trips:
+// see takeTickets.
 func (p *Pool) Preconnect(ctx context.Context, u *url.URL) error { return p.http.preconnect(ctx, u) }
 
 // Check opens a connection to a URL's host, TLS included, and closes it. It blocks for at most the connect timeout,
