@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spate-load/spate/internal/influxtest"
@@ -56,7 +58,14 @@ func TestRemoteWriteHasTheResults(t *testing.T) {
 			near(t, c.selector, got[0].Values[0], c.want, 1e-9)
 		}
 	}
-	live := samples(server)
+	var live map[string]string
+	// VictoriaMetrics may show new series up to a second late, even after a flush. The run's end is its last point.
+	process.Eventually(t, "the run's last point can be read", func() bool {
+		live = samples(server)
+		return slices.ContainsFunc(slices.Collect(maps.Keys(live)), func(key string) bool {
+			return strings.Contains(key, "kind:run_ended")
+		})
+	})
 	p := process.Start(t, programs.Spate, append([]string{"export", "prometheus", r.dir}, flags...)...)
 	p.MustExit(0)
 	mustEqual(t, "exported over the live run", samples(server), live)
