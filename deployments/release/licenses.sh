@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Copies the licences of all modules that the programs contain: licenses.sh OUT_DIR. It fails if a module has none.
+# Copies the licences of all modules that the programs contain on any system: licenses.sh OUT_DIR. It fails if a module
+# has none.
 set -euo pipefail
 out=$1
 rm -rf "$out" && mkdir -p "$out"
-go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}' ./cmd/... | sort -u |
+for system in linux darwin windows; do
+    GOOS=$system go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}' ./cmd/...
+done | sort -u |
 while read -r path dir; do
     found=$(find "$dir" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' -o -iname 'patents*' \))
     if [ -z "$found" ]; then
