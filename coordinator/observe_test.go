@@ -73,8 +73,8 @@ func TestSearchThroughTheService(t *testing.T) {
 		t.Errorf("%v", began)
 	}
 	if said := texts(events); len(said) != 5 ||
-		said[4] != "search of east, 10:5: concurrency 2 kept, 3 broke (p90 TTFT 200 ms > 100 ms); measured once; "+
-			"SUSPECT: at most 0 requests were in flight, planned were 2; 4 probes" {
+		said[4] != "search of east, 10:5: concurrency 2 is within the limits, 3 is too high (p90 TTFT 200 ms > 100 ms); measured once; "+
+			"SUSPECT: at most 0 requests were in flight, planned 2; 4 probes" {
 		t.Errorf("notices %q", said)
 	}
 	slices.Sort(seeds)

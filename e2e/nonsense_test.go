@@ -116,7 +116,7 @@ func TestNonsenseIsNotValid(t *testing.T) {
 				w.flush(step)
 			}
 			w.end(200, 0)
-		}, "text", "1.0 bytes of text a token"},
+		}, "text", "1.0 bytes of text per token"},
 		"all tokens in one write": {func(w *sse) {
 			w.role()
 			w.flush(20 * time.Millisecond)
@@ -142,7 +142,7 @@ func TestNonsenseIsNotValid(t *testing.T) {
 				w.flush(80 * time.Millisecond)
 			}
 			w.end(200, 0)
-		}, "coalescing", "of the frames came in one read with the one before"},
+		}, "coalescing", "of the frames were read together with the previous frame"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -58,7 +58,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	}
 	t.Logf("found %s; the engine can do %v", words(found), capacity)
 	mustBeItsStages(t, result, found)
-	line := fmt.Sprintf("search for the highest load with p90 ttft <= 50ms: %v req/s; %v does not (p90 TTFT",
+	line := fmt.Sprintf("search for the highest load with p90 ttft <= 50ms: %v req/s; %v is too high (p90 TTFT",
 		*found.Kept, *found.Broke)
 	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.text("report.md")} {
 		if !strings.Contains(html.UnescapeString(text), line) {
@@ -166,7 +166,7 @@ func TestSearchesWithoutALimit(t *testing.T) {
 		t.Fatalf("no throughput of the repeats: %s", words(all))
 	}
 	near(t, "mean throughput", *all.MeanThroughput, mean, 1e-9)
-	for _, text := range []string{"none kept", "not limited within the bounds"} {
+	for _, text := range []string{"no load is within the limits", "the upper bound of the search"} {
 		if !strings.Contains(r.Stderr.String(), text) {
 			t.Errorf("the progress does not say %q", text)
 		}
@@ -226,7 +226,7 @@ func TestInterruptedSearchIsPartial(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")
 	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
-	r.Await(`20 req/s kept`)
+	r.Await(`20 req/s is within the limits`)
 	awaitAnswers(t, server, 75) // the second stage is in progress: the first one has about 60
 	r.Signal(syscall.SIGINT)
 	r.MustExit(4)
@@ -238,7 +238,7 @@ func TestSearchOfATargetThatDies(t *testing.T) {
 	t.Parallel()
 	server := simulate(t, 1, "--decode-step", "2ms")
 	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
-	r.Await(`20 req/s kept`)
+	r.Await(`20 req/s is within the limits`)
 	server.Signal(syscall.SIGKILL)
 	r.MustExit(3)
 	mustBeOpen(t, r, "failed")
@@ -253,7 +253,7 @@ func TestSearchThatLosesAnAgent(t *testing.T) {
 	c.join("south", 2)
 	c.awaitReady()
 	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]), "--coordinator", c.address, "--min-agents", "2")
-	r.Await(`20 req/s kept`)
+	r.Await(`20 req/s is within the limits`)
 	c.agents["north"].Signal(syscall.SIGKILL)
 	r.MustExit(3)
 	if found := mustBeOpen(t, r, "failed"); !strings.Contains(*found.Reason, "north") {

@@ -44,7 +44,7 @@ var columns = []struct{ name, meaning string }{
 	{"error_class", "How it failed, by the names of `errors` in results.json (`http_429`); null: it did not"},
 	{"http_status", "HTTP status of the answer; null: there was none"},
 	{"error", "The failure in words; null: it did not fail"},
-	{"cancelled", "Cut off by a stop or the end of the drain"},
+	{"cancelled", "Cancelled by a stop or the end of the drain"},
 	{"body_hash", "FNV-1a of the request body, 16 hexadecimal digits, so that two runs' requests can be compared"},
 	{"finish_reason", "What the server gave; null: nothing"},
 	{"turn", "Turn of the session, from 0"},

@@ -185,12 +185,12 @@ func conclusion(s results.SearchResult) string {
 	}
 	line := fmt.Sprintf("search for the highest load with %s: ", strings.Join(s.Objectives, ", "))
 	if s.Kept == nil {
-		line += "none keeps it"
+		line += "no load is within the limits"
 	} else {
 		line += fmt.Sprintf("%s %s", shortest(*s.Kept), unit)
 	}
 	if s.Broke != nil {
-		line += fmt.Sprintf("; %s does not", shortest(*s.Broke))
+		line += fmt.Sprintf("; %s is too high", shortest(*s.Broke))
 	}
 	if s.Reason != nil {
 		line += " (" + *s.Reason + ")"
@@ -208,7 +208,7 @@ func conclusion(s results.SearchResult) string {
 	}
 	line += "; " + stages(uint64(s.Probes))
 	if !s.Converged {
-		line += ", not as close as requested"
+		line += ", not as precise as requested"
 	}
 	return line
 }
@@ -256,7 +256,7 @@ func noteOf(s results.StageResult, o *once) string {
 			s.Requests.Started, errorCounts(s.Errors)))
 	}
 	if s.Requests.Cancelled > 0 {
-		notes = append(notes, fmt.Sprintf("%d of %d requests were cut off", s.Requests.Cancelled, s.Requests.Started))
+		notes = append(notes, fmt.Sprintf("%d of %d requests were cancelled", s.Requests.Cancelled, s.Requests.Started))
 	}
 	if missed := worst(s.ISL.MissedShare); missed > 0 {
 		notes = append(notes, mark(s, "isl")+fmt.Sprintf("%.1f %% of the prompts did not have the requested length",

@@ -48,7 +48,7 @@ func writeHead(b *strings.Builder, run results.RunResult) {
 		fmt.Fprintf(b, "> **%s**\n\n", compressed(*k))
 	}
 	fmt.Fprintf(b, "- Plan: %s, seed %s\n", text(run.Plan), whole(run.Seed))
-	fmt.Fprintf(b, "- Begin: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
+	fmt.Fprintf(b, "- Start: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
 	fmt.Fprintf(b, "- Outcome: %s\n", text(run.Outcome))
 	fmt.Fprintf(b, "- Stages planned: %d, agents: %d\n", run.StagesPlanned, len(run.Agents))
 	if run.Restarts > 0 {
@@ -125,7 +125,7 @@ func writeStages(b *strings.Builder, stages []results.StageResult) {
 		})
 	}
 	writeRows(b, []string{
-		"Stage", "Planned", "Completed", "Failed", "Cut off", "Never sent", "Unmeasured", "Duration (s)",
+		"Stage", "Planned", "Completed", "Failed", "Cancelled", "Never sent", "Unmeasured", "Duration (s)",
 		"Steady (req/s, tok/s, s)", "Peak tok/s", "Peak concurrency",
 	}, rows)
 }
@@ -201,7 +201,7 @@ func writePreparations(b *strings.Builder, stages []results.StageResult) {
 	}
 	writeRows(b, []string{
 		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Running usage",
-		"Model's limit (tokens)", "Requests to find out",
+		"Model's limit (tokens)", "Preparation requests",
 	}, rows)
 	for _, note := range notes {
 		fmt.Fprintf(b, "\n- %s", cell(note))

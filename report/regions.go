@@ -12,7 +12,7 @@ import (
 
 // contributionHeaders are the headers of a region's numbers.
 var contributionHeaders = []string{
-	"Completed", "Failed", "Cut off", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)",
+	"Completed", "Failed", "Cancelled", "req/s", "tok/s", "Mean E2E (ms)", "P99 E2E (ms)", "Mean TTFT (ms)",
 	"P99 TTFT (ms)", "Mean TPOT (ms)",
 	"P99 TPOT (ms)", "Median connect (ms)", "of it DNS / TCP / TLS (ms)", "Median RTT (ms)",
 }

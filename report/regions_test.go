@@ -52,7 +52,7 @@ func TestReportOfSeveralRegions(t *testing.T) {
 		"- The coordinator was restarted during the run: 2 times\n",
 		"\n! concurrency 1: PARTIAL: " + lostLine +
 			"; 6 request rows are missing from the requests file, nothing else: an agent's memory for them was full\n",
-		"## Regions\n\n| Stage | Region | Agents | Completed | Failed | Cut off | req/s |",
+		"## Regions\n\n| Stage | Region | Agents | Completed | Failed | Cancelled | req/s |",
 		stage + "eu | 1 | 20 | 0 | 0 | ", stage + "us | 1 | 10 | 0 | 0 | ",
 		" | 3.00 | 1.00 / 2.00 / n/a | 2.00 |\n", " | 53.00 | 1.00 / 52.00 / n/a | 42.00 |\n",
 		"## Connections by region and endpoint\n\nMedian and p99 in ms.\n\nConnect time (DNS, TCP, TLS) to Dynamo 3P1D:\n\n" +

@@ -83,7 +83,8 @@ func compressed(k float64) string {
 	if k == 1 {
 		return "SIMULATION: simulated engines in place of the plan's endpoints, at the plan's own pace."
 	}
-	return fmt.Sprintf("SIMULATION with time compressed %s times: rates are so many times higher, times so many times shorter than the plan's.", shortest(k))
+	return fmt.Sprintf("SIMULATION with time compressed %[1]s times: rates are %[1]s times higher, and times %[1]s "+
+		"times shorter, than the plan's.", shortest(k))
 }
 
 // short formats a number in little space: with at most two decimals, and without any from 100 up.

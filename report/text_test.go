@@ -214,8 +214,8 @@ func TestTableOfASearch(t *testing.T) {
 	if err := Table(&b, searched(), 80); err != nil {
 		t.Fatal(err)
 	}
-	want := `SIMULATION with time compressed 20 times: rates are so many times higher, times
-so many times shorter than the plan's.
+	want := `SIMULATION with time compressed 20 times: rates are 20 times higher, and times
+20 times shorter, than the plan's.
 
 t, w
             req tok  E2E E2E TTFT TTFT TPOT TPOT good
@@ -226,7 +226,7 @@ t, w
 trace x10 ! n/a n/a  n/a n/a  n/a  n/a  n/a  n/a  n/a
 ! trace: 25.0 % of the outputs did not have the requested length, which requests
   did not enforce
-search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 does not
+search for the highest load with p99 ttft <= 25ms: 42.5 req/s; 43.71 is too high
 (p99 ttft 31ms > 25ms); throughput there 42.10 ± 0.25 req/s, to 95 %; 3 stages
 `
 	if diff := cmp.Diff(want, b.String()); diff != "" {

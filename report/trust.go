@@ -75,14 +75,32 @@ func remedies(stages []results.StageResult) (lines []string) {
 
 func equalText(a, b string) bool { return a == b }
 
-// loadNotes returns what is worth knowing about the stages' loads.
-func loadNotes(stages []results.StageResult) (notes []string) {
+// loadNotes returns what is worth knowing about the stages' loads. Stages with the same note are named together.
+func loadNotes(stages []results.StageResult) (lines []string) {
+	var notes []string
+	about := make(map[string][]results.StageResult)
 	for _, s := range stages {
 		for _, note := range s.Trust.Notes {
-			notes = append(notes, stageName(s)+": "+note)
+			notes = appendOnce(notes, note, equalText)
+			about[note] = append(about[note], s)
 		}
 	}
-	return notes
+	for _, note := range notes {
+		lines = append(lines, stageNames(about[note])+": "+note)
+	}
+	return lines
+}
+
+// stageNames names stages: one in full, several by their numbers.
+func stageNames(stages []results.StageResult) string {
+	if len(stages) == 1 {
+		return "stage " + stageName(stages[0])
+	}
+	var numbers []string
+	for _, s := range stages {
+		numbers = append(numbers, fmt.Sprint(s.Index+1))
+	}
+	return "stages " + strings.Join(numbers, ", ")
 }
 
 // writeTrust writes how many stages can be believed, why others cannot, and what to do about it.
@@ -100,7 +118,7 @@ func writeTrust(b *strings.Builder, stages []results.StageResult) {
 	}
 	if len(rows) > 0 {
 		b.WriteByte('\n')
-		writeRows(b, []string{"Stage", "Verdict", "Check", "Because"}, rows)
+		writeRows(b, []string{"Stage", "Verdict", "Check", "Reason"}, rows)
 		b.WriteString("\nWhat to do:\n\n")
 		writeList(b, remedies(stages))
 	}

@@ -159,7 +159,7 @@ func stamps(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	part := share(e.Counts[measure.UnstampedFrames], e.Counts[measure.Frames])
-	return suspect(stampLimit, part, "%.2f %% of the frames are timed by the program's clock", 100*part)
+	return suspect(stampLimit, part, "%.2f %% of the frames have no kernel timestamp", 100*part)
 }
 
 // coalescing fails if many frames are read together: of several frames in one read, only the last has its own time. The
@@ -173,15 +173,15 @@ func coalescing(e Evidence) (Check, bool) {
 	part := share(together, e.Counts[measure.Frames])
 	h := e.Hiccup
 	if part <= stampLimit || h == nil || h.All == 0 {
-		return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
+		return suspect(stampLimit, part, "%.2f %% of the frames were read together with the previous frame", 100*part)
 	}
 	here := uint64(share(h.Here, h.All)*float64(together) + 0.5)
 	if share(here, e.Counts[measure.Frames]) > hiccupLimit {
-		return suspect(stampLimit, part, "%.2f %% of the frames came in one read with the one before", 100*part)
+		return suspect(stampLimit, part, "%.2f %% of the frames were read together with the previous frame", 100*part)
 	}
 	rest := share(together-here, e.Counts[measure.Frames])
 	return suspect(stampLimit, rest,
-		"%.2f %% of the frames came in one read with the one before, beside %d in second %d alone",
+		"%.2f %% of the frames were read together with the previous frame, not counting %d in second %d (a hiccup)",
 		100*rest, here, h.Second)
 }
 
@@ -248,7 +248,7 @@ func tokensPerFrame(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	p50 := e.Summaries[metricTokensPerFrame].P50
-	words := fmt.Sprintf("%.1f tokens a frame", p50)
+	words := fmt.Sprintf("%.1f tokens per frame", p50)
 	if p50 > frameLimits.suspect && e.Counts[measure.Completed] > 0 {
 		completed := e.Counts[measure.Completed]
 		words = fmt.Sprintf("%.0f tokens by usage came in %.1f frames: the server does not stream token by token, "+
@@ -299,7 +299,7 @@ func text(e Evidence) (Check, bool) {
 	}
 	const least = 1.5 // bytes per token
 	bytes := share(c[measure.TextBytes], c[measure.OutputTokens])
-	return suspect(1-least/typicalBytes, 1-bytes/typicalBytes, "%.1f bytes of text a token", bytes)
+	return suspect(1-least/typicalBytes, 1-bytes/typicalBytes, "%.1f bytes of text per token", bytes)
 }
 
 // typicalBytes is how many bytes of text a token has with most vocabularies and texts.
@@ -328,7 +328,7 @@ func bunching(e Evidence) (Check, bool) {
 	}
 	const least = 0.1
 	return limits{1 - least, 1}.held(1-min(1, itl.P50/tpot.P50),
-		"median gap between frames %.3f ms at %.3f ms a token", itl.P50, tpot.P50)
+		"the median gap between frames is %.3f ms, the median time per token %.3f ms", itl.P50, tpot.P50)
 }
 
 // peak fails if the peak token throughput is impossible for an engine. Peak concurrency / mean TPOT is the rate at
@@ -339,7 +339,7 @@ func peak(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	most := float64(*e.PeakConcurrency) * 1000 / tpot.Mean
-	return suspect(10, *e.PeakTokens/most, "a peak of %.0f tokens/s, where %d streams of %.2f ms a token bring %.0f",
+	return suspect(10, *e.PeakTokens/most, "the peak is %.0f tokens/s, but %d streams at %.2f ms per token deliver %.0f",
 		*e.PeakTokens, *e.PeakConcurrency, tpot.Mean, most)
 }
 
@@ -349,7 +349,7 @@ func concurrency(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	short := 1 - min(1, share(*e.PeakConcurrency, e.Closed.Concurrency))
-	return suspect(0.01, short, "at most %d requests were in flight, planned were %d", *e.PeakConcurrency,
+	return suspect(0.01, short, "at most %d requests were in flight, planned %d", *e.PeakConcurrency,
 		e.Closed.Concurrency)
 }
 
@@ -366,7 +366,7 @@ func rate(e Evidence) (Check, bool) {
 		allowed = max(least, 4/math.Sqrt(float64(e.Counts[measure.Started])*e.Open.Shape))
 	}
 	off := math.Abs(e.Open.Achieved/e.Open.Asked - 1)
-	return limits{allowed, 5 * allowed}.held(off, "%.4g requests/s were sent, planned were %.4g", e.Open.Achieved,
+	return limits{allowed, 5 * allowed}.held(off, "sent %.4g requests/s, planned %.4g", e.Open.Achieved,
 		e.Open.Asked)
 }
 
@@ -392,7 +392,7 @@ func starts(e Evidence) (Check, bool) {
 	}
 	const tenthOfWindow = 100
 	worst := slices.Max(e.Starts)
-	return suspect(tenthOfWindow, worst, "an agent's start was up to %.1f ms off, clocks' uncertainty included", worst)
+	return suspect(tenthOfWindow, worst, "an agent started up to %.1f ms off, including its clock's uncertainty", worst)
 }
 
 // isl fails if many prompts have another length than the one asked for: they are another workload. A difference of one
@@ -438,6 +438,6 @@ func prefixCache(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	return suspect(cacheLimit, *e.CachedShare-*e.SharedShare,
-		"the server took %.1f %% of the prompts' tokens from its cache, %.1f %% were expected there",
+		"the server took %.1f %% of the prompts' tokens from its cache, the prompts share %.1f %%",
 		100**e.CachedShare, 100**e.SharedShare)
 }

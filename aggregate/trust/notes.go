@@ -1,38 +1,35 @@
 package trust
 
-import (
-	"fmt"
+import "github.com/spate-load/spate/measure"
 
-	"github.com/spate-load/spate/measure"
-)
-
-// notes returns what is worth knowing about the load but does not make the numbers doubtful.
+// notes returns what is worth knowing about the load but does not make the numbers doubtful. Stages with the same note
+// have the same words, so that reports can name the stages together.
 func notes(e Evidence) []string {
 	all := []string{}
-	if words := lockStep(e); words != "" {
-		all = append(all, words)
+	if inWaves(e) {
+		all = append(all, wavesNote)
 	}
 	return all
 }
 
-// waves is the limit above which the starts of a closed loop count as waves: the standard deviation of the gaps between
-// starts divided by their mean. It is 1 for random starts.
-const waves = 2
+const (
+	// waves is the limit above which the starts of a closed loop count as waves: the standard deviation of the gaps
+	// between starts divided by their mean. It is 1 for random starts.
+	waves     = 2
+	wavesNote = "requests started in waves: answers of equal length end together, so the next requests start " +
+		"together, and their TTFT includes waiting for each other's prefill; " +
+		"to spread the starts, set stagger in the load"
+)
 
-// lockStep returns a note if a closed loop ran in lock-step, otherwise "". Outputs of one length end together, so the
-// next requests start together. Then requests queue behind each other for their prefill, and TTFT is that of a wave.
-// The burst at the start of a stage bunches the starts, too; with ten requests per slot, its effect is below the limit.
-func lockStep(e Evidence) string {
+// inWaves reports whether a closed loop ran in lock-step. Outputs of one length end together, so the next requests
+// start together. Then requests queue behind each other for their prefill, and TTFT is that of a wave. The burst at the
+// start of a stage bunches the starts, too; with ten requests per slot, its effect is below the limit.
+func inWaves(e Evidence) bool {
 	const fewest, rounds = 8, 4
 	gap := e.Summaries[metricStartGap]
 	if e.Closed == nil || !e.Ended || gap == nil || gap.Mean <= 0 || e.Closed.Concurrency < fewest ||
 		e.Counts[measure.Started] < rounds*e.Closed.Concurrency {
-		return ""
+		return false
 	}
-	variation := gap.Std / gap.Mean
-	if variation <= waves {
-		return ""
-	}
-	return fmt.Sprintf("requests started in waves (variation of the gaps between starts %.1f, 1 is at random): TTFT is that of a queue behind each wave; "+
-		"stagger spreads the first starts", variation)
+	return gap.Std/gap.Mean > waves
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // notLimited is the reason if a search's highest load kept the objectives.
-const notLimited = "not limited within the bounds of the search"
+const notLimited = "the upper bound of the search: raise it to find the limit"
 
 // Record returns what the search has found so far. The search has converged if it came to a definite end: within its
 // precision, at the upper bound, or at the lower bound with nothing kept. Its probes are the stages that Take was
@@ -98,18 +98,21 @@ func (s *search) Conclusion() (text string, good bool) {
 	}
 	switch {
 	case rec.Kept == nil && rec.Broke == nil:
-		return "nothing is known: " + rec.GetReason(), false
+		return "no result: " + rec.GetReason(), false
 	case rec.Kept == nil:
-		return fmt.Sprintf("none kept, %s broke (%s)%s", s.words(rec.GetBroke()), rec.GetReason(), probes), false
-	case rec.Broke == nil && rec.GetConverged():
-		return fmt.Sprintf("%s kept: %s%s%s", s.words(rec.GetKept()), rec.GetReason(), throughputWords(rec), probes),
-			true
-	case rec.Broke == nil:
-		return fmt.Sprintf("%s kept, nothing above is known%s%s%s", s.words(rec.GetKept()), throughputWords(rec),
-			probes, s.openEnd(rec)), false
+		return fmt.Sprintf("no load is within the limits: %s is too high (%s)%s", s.words(rec.GetBroke()),
+			rec.GetReason(), probes), false
 	}
-	return fmt.Sprintf("%s kept, %s broke (%s)%s%s%s", s.words(rec.GetKept()), number(rec.GetBroke()), rec.GetReason(),
-		throughputWords(rec), probes, s.openEnd(rec)), rec.GetConverged()
+	found := s.words(rec.GetKept()) + " is within the limits"
+	switch {
+	case rec.Broke == nil && rec.GetConverged():
+		return fmt.Sprintf("%s (%s)%s%s", found, rec.GetReason(), throughputWords(rec), probes), true
+	case rec.Broke == nil:
+		found += ", higher loads were not measured"
+	default:
+		found += fmt.Sprintf(", %s is too high (%s)", number(rec.GetBroke()), rec.GetReason())
+	}
+	return found + throughputWords(rec) + probes + s.openEnd(rec), rec.GetConverged()
 }
 
 // openEnd returns why a search did not reach its precision, unless its reason already says so.
@@ -123,7 +126,7 @@ func (s *search) openEnd(rec *spatev1.SearchRecord) string {
 		}
 		return ""
 	}
-	return fmt.Sprintf(" were too few for a precision of %s: give the search more, or narrower bounds",
+	return fmt.Sprintf(" are too few for a precision of %s: raise probes or narrow the bounds",
 		percent(s.precision))
 }
 

@@ -178,9 +178,9 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 	}
 	s.done = append(s.done, probe{value: step.Value, stage: stageIndex, reason: reason, outcome: o})
 	if reason != "" {
-		return fmt.Sprintf("%s broke (%s)", s.words(step.Value), reason)
+		return fmt.Sprintf("%s is too high (%s)", s.words(step.Value), reason)
 	}
-	return s.words(step.Value) + " kept"
+	return s.words(step.Value) + " is within the limits"
 }
 
 // takeInvalid records a probe with an invalid measurement. The first time the probe is run again, the second time the

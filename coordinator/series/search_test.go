@@ -186,32 +186,32 @@ func TestCourses(t *testing.T) {
 			run: atKnee(42.5, 42.5),
 			course: "bracket 1, bracket 2, bracket 4, bracket 8, bracket 16, bracket 32, bracket 64, bisect " +
 				"41.86, bisect 43.07",
-			conclusion: "41.86 req/s kept, 43.07 broke (p99 TTFT 1000 ms > 500 ms); measured once; 9 probes",
+			conclusion: "41.86 req/s is within the limits, 43.07 is too high (p99 TTFT 1000 ms > 500 ms); measured once; 9 probes",
 			good:       true,
 		},
 		{
 			name: "nothing is kept", load: template(8, 64, true), run: atKnee(5, 5), course: "bracket 8",
-			conclusion: "none kept, 8 req/s broke (p99 TTFT 1000 ms > 500 ms; the search does not go below 8 " +
+			conclusion: "no load is within the limits: 8 req/s is too high (p99 TTFT 1000 ms > 500 ms; the search does not go below 8 " +
 				"req/s); 1 probe",
 		},
 		{
 			name: "the upper bound is kept", load: template(8, 20, true), run: atKnee(50, 50),
 			course:     "bracket 8, bracket 16, bracket 20",
-			conclusion: "20 req/s kept: not limited within the bounds of the search; measured once; 3 probes",
+			conclusion: "20 req/s is within the limits (the upper bound of the search: raise it to find the limit); measured once; 3 probes",
 			good:       true,
 		},
 		{
 			name: "concurrency by whole numbers", load: template(1, 16, false), run: atKnee(6, 6),
 			course:     "bracket 1, bracket 2, bracket 4, bracket 8, bisect 6, bisect 7",
-			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 6 probes", good: true,
+			conclusion: "concurrency 6 is within the limits, 7 is too high (p99 TTFT 1000 ms > 500 ms); measured once; 6 probes", good: true,
 		},
 		{
 			name: "too few probes", load: template(1, 1000, true, func(s *spatev1.Search) { s.Probes = 4 }),
 			run:    atKnee(300, 5000),
 			course: "bracket 1, bracket 31.62, bracket 177.8, bracket 421.7",
-			conclusion: "177.8 req/s kept, 421.7 broke (p99 TTFT 1000 ms > 500 ms); measured once; 4 probes were " +
+			conclusion: "177.8 req/s is within the limits, 421.7 is too high (p99 TTFT 1000 ms > 500 ms); measured once; 4 probes are " +
 				"too few for a precision of 3 %: " +
-				"give the search more, or narrower bounds",
+				"raise probes or narrow the bounds",
 		},
 	} {
 		got, s := course(t, c.load, c.run)
@@ -268,7 +268,7 @@ func TestRepeatsConfirm(t *testing.T) {
 	}
 	text, _ := s.Conclusion()
 	// 4.3027 x 0.1 / sqrt(3) = 0.2484
-	if want := "4 req/s kept: not limited within the bounds of the search; 4 ± 0.2484 req/s completed, to 95 %; 3 " +
+	if want := "4 req/s is within the limits (the upper bound of the search: raise it to find the limit); 4 ± 0.2484 req/s completed, to 95 %; 3 " +
 		"probes"; text != want {
 		t.Errorf("%s, want\n%s", text, want)
 	}
@@ -315,7 +315,7 @@ func TestEndedEarly(t *testing.T) {
 	if _, ok := s.Next(); ok {
 		t.Error("it continues")
 	}
-	if text, good := s.Conclusion(); text != "nothing is known: the search ended early: agent a lost" || good {
+	if text, good := s.Conclusion(); text != "no result: the search ended early: agent a lost" || good {
 		t.Error(text)
 	}
 	if rec := s.Record(); rec.GetConverged() || rec.Kept != nil || rec.Broke != nil {
@@ -324,7 +324,7 @@ func TestEndedEarly(t *testing.T) {
 	s = series.New(template(1, 1000, true))
 	s.Take(0, server{knee: 5}.run(1))
 	s.End("agent a lost")
-	if text, good := s.Conclusion(); text != "1 req/s kept, nothing above is known; measured once; 1 probe (the "+
+	if text, good := s.Conclusion(); text != "1 req/s is within the limits, higher loads were not measured; measured once; 1 probe (the "+
 		"search ended early: agent a lost)" || good {
 		t.Error(text)
 	}
@@ -363,18 +363,18 @@ func TestInvalidProbesAreRunAgain(t *testing.T) {
 		{
 			name: "once", times: map[float64]int{1: 1, 8: 1}, good: true,
 			course:     "bracket 1, again 1, bracket 2, bracket 4, bracket 8, again 8, bisect 6, bisect 7",
-			conclusion: "concurrency 6 kept, 7 broke (p99 TTFT 1000 ms > 500 ms); measured once; VALID; 8 probes",
+			conclusion: "concurrency 6 is within the limits, 7 is too high (p99 TTFT 1000 ms > 500 ms); measured once; VALID; 8 probes",
 		},
 		{
 			name: "twice above what was kept", times: map[float64]int{4: 2},
 			course: "bracket 1, bracket 2, bracket 4, again 4",
-			conclusion: "concurrency 2 kept, nothing above is known; measured once; VALID; 4 probes (the search " +
+			conclusion: "concurrency 2 is within the limits, higher loads were not measured; measured once; VALID; 4 probes (the search " +
 				"ended early: concurrency 4 could not be measured twice " +
 				"(send delay p99 530 ms): give the run more agents or cores)",
 		},
 		{
 			name: "from the start", times: map[float64]int{1: 2}, course: "bracket 1, again 1",
-			conclusion: "nothing is known: the search ended early: concurrency 1 could not be measured twice (send " +
+			conclusion: "no result: the search ended early: concurrency 1 could not be measured twice (send " +
 				"delay p99 530 ms): give the run more agents or cores",
 		},
 	} {

@@ -184,7 +184,7 @@ func (q Quick) body(w *writer) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		note := ""
 		if name == "ignore_eos" && fields[name] == true {
-			note = "  # Go on until osl tokens have come, so that every answer has the length asked for."
+			note = "  # Generate osl tokens in any case, so that every answer has the requested length."
 		}
 		value := fields[name]
 		if secret.FieldName(name) {

@@ -61,7 +61,7 @@ load at which this machine is exact. This limit is stored, and agents with such 
 by it. It takes about two minutes; nothing leaves loopback.
 
 A load is safe if the error of the timestamps is within --budget at p99, at most 0.1 % of frames
-were read together with the one before, at least 99 % of the load was reached, and starts are late
+were read together with the previous one, at least 99 % of the load was reached, and starts are late
 by at most --late at p99. A load that is not safe is tried once more. If none is safe, the exit
 code is 3.`,
 		Example: `  spate calibrate

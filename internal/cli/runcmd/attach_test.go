@@ -50,9 +50,9 @@ func TestFetchCommand(t *testing.T) {
 		want    string
 	}{
 		"done":    {clienttest.WasDone, command.ExitDone, ""},
-		"failed":  {clienttest.HasFailed, command.ExitFailed, "the run did not reach its end: because"},
-		"stopped": {clienttest.WasStopped, command.ExitStopped, "the run did not reach its end: because"},
-		"broken":  {0, command.ExitFailed, "the run did not reach its end: its coordinator was lost"},
+		"failed":  {clienttest.HasFailed, command.ExitFailed, "the run ended early: because"},
+		"stopped": {clienttest.WasStopped, command.ExitStopped, "the run ended early: because"},
+		"broken":  {0, command.ExitFailed, "the run ended early: its coordinator was lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

@@ -99,8 +99,8 @@ func (e ending) judge(fail failOn) (code int, why string) {
 	case outcome == spatev1.Outcome_OUTCOME_STOPPED:
 		return command.ExitStopped, e.early() + e.reasonOr("it was stopped")
 	case outcome == spatev1.Outcome_OUTCOME_UNSPECIFIED:
-		return command.ExitFailed, "the run did not reach its end: " +
-			e.reasonOr("its coordinator was lost, and none has continued it")
+		return command.ExitFailed, "the run ended early: " +
+			e.reasonOr("its coordinator was lost, and no other coordinator continued it")
 	case outcome != spatev1.Outcome_OUTCOME_DONE:
 		return command.ExitFailed, e.early() + e.reasonOr("the reason is not known")
 	case !e.GetComplete():
@@ -118,7 +118,7 @@ func (e ending) early() string {
 	if e.unbegun {
 		return "the run never started, and has no results: "
 	}
-	return "the run did not reach its end: "
+	return "the run ended early: "
 }
 
 func (e ending) reasonOr(other string) string {

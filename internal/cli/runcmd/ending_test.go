@@ -96,7 +96,7 @@ func TestOneRuleForTheEnd(t *testing.T) {
 				if code != tc.code || !strings.Contains(out, tc.line) || strings.Contains(said, "nothing was started") {
 					t.Errorf("%v of %s: code %d\n%s%s", args, client.StateWords(service.Runs[0]), code, out, said)
 				}
-				if tc.reason != "" && !strings.Contains(said, "spate: the run did not reach its end: "+tc.reason) {
+				if tc.reason != "" && !strings.Contains(said, "spate: the run ended early: "+tc.reason) {
 					t.Errorf("%v: the reason is not said: %s", args, said)
 				}
 			}

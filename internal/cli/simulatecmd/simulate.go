@@ -95,7 +95,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := server.Close(grace); err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr(), "requests in flight were cut off")
+		fmt.Fprintln(cmd.ErrOrStderr(), "requests in flight were cancelled")
 	}
 	return nil
 }
