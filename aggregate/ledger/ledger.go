@@ -151,7 +151,7 @@ func openVerified(path string, patience time.Duration, deep bool) (*Ledger, erro
 	if err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", path, err)
 	}
-	if err := verify(path, deep); err != nil {
+	if err := guarded(func() error { return verify(path, deep) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", path, err), l.Close())
 	}
 	l.shallow = !deep

@@ -365,6 +365,27 @@ func TestALedgerInUseIsSaidToBe(t *testing.T) {
 	}
 }
 
+// After a panic of what reads its records, a ledger is not locked.
+func TestAPanicLeavesNoLedgerLocked(t *testing.T) {
+	l, path := newLedger(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the reader's panic is lost")
+			}
+		}()
+		_ = Peek(path, func(*Ledger) error { panic("reader") })
+	}()
+	if l, err := Open(path); err != nil {
+		t.Error(err)
+	} else if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCopyIsALedgerOfItsMoment(t *testing.T) {
 	l, _ := newLedger(t)
 	if _, err := l.Append([]*spatev1.Snapshot{fixture.SnapshotOf(0, "a", 1, 1)}); err != nil {
