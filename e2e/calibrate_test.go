@@ -44,7 +44,7 @@ func alive(t *testing.T, program string) int {
 // awaitNone waits until no process of the program is left.
 func awaitNone(t *testing.T, left func() int) {
 	t.Helper()
-	for late := time.Now().Add(process.Patience); left() > 0; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(process.Timeout); left() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("%d processes are left", left())
 		}
@@ -139,7 +139,7 @@ func TestCalibrateLeavesNoProcessBehind(t *testing.T) {
 		code   int
 	}{"Ctrl-C": {syscall.SIGINT, 4}, "SIGTERM": {syscall.SIGTERM, 4}, "kill -9": {syscall.SIGKILL, -1}} {
 		p, left := calibrating(t, "--streams", "4,8", "--duration", "1m", "--out", "capacity.json")
-		for late := time.Now().Add(process.Patience); left() < 3; time.Sleep(10 * time.Millisecond) {
+		for late := time.Now().Add(process.Timeout); left() < 3; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(late) {
 				t.Fatalf("%s: %d processes, want 3", name, left())
 			}
@@ -173,7 +173,7 @@ func TestAgentTellsItsCapacity(t *testing.T) {
 			StartsPerSecond *float64 `json:"starts_per_second"`
 		}
 	}
-	for late := time.Now().Add(process.Patience); len(listed) == 0; time.Sleep(20 * time.Millisecond) {
+	for late := time.Now().Add(process.Timeout); len(listed) == 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("the agent is not listed")
 		}

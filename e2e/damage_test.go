@@ -113,8 +113,8 @@ func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	p.MustExit(1)
 	for _, part := range []string{"the ledger is damaged, run damaged-", "snapshot",
 		"spate report --salvage " + r.dir} {
-		if !strings.Contains(p.Said(), part) {
-			t.Errorf("it does not say %q: %s", part, p.Said())
+		if !strings.Contains(p.Printed(), part) {
+			t.Errorf("it does not say %q: %s", part, p.Printed())
 		}
 	}
 	p = process.Start(t, programs.Spate, "report", "--salvage", r.dir)

@@ -49,8 +49,8 @@ func TestExitCodesTellWhetherARunCanBeUsed(t *testing.T) {
 			t.Parallel()
 			r := runPlan(t, tc.plan, tc.args...)
 			r.MustExit(tc.code)
-			if !strings.Contains(r.Said(), tc.says) {
-				t.Errorf("it does not say %q:\n%s", tc.says, r.Said())
+			if !strings.Contains(r.Printed(), tc.says) {
+				t.Errorf("it does not say %q:\n%s", tc.says, r.Printed())
 			}
 			if v := r.results().Run.Verdict; tc.plan == spoiltPlan && (v == nil || *v != trust.Invalid) {
 				t.Errorf("verdict %v", v)

@@ -57,7 +57,7 @@ func TestHopelessTargetsFailFast(t *testing.T) {
 			if n := asked.Load(); n > 100 {
 				t.Errorf("%d requests were sent to a server that takes none", n)
 			}
-			if said := r.Said(); !strings.Contains(said, "target bad is hopeless") || !strings.Contains(said, c.says) {
+			if said := r.Printed(); !strings.Contains(said, "target bad is hopeless") || !strings.Contains(said, c.says) {
 				t.Errorf("it does not say why:\n%s", said)
 			}
 			for _, s := range r.results().Stages {

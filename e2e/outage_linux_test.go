@@ -69,7 +69,7 @@ func runThrough(t *testing.T, outage string, length time.Duration) results.Resul
 	outages[outage](db, length)
 	select {
 	case <-r.Ended():
-	case <-time.After(2*length + process.Patience):
+	case <-time.After(2*length + process.Timeout):
 	}
 	r.MustExit(0)
 	live := all(t, db)

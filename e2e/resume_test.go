@@ -130,8 +130,8 @@ func (f folder) mustContinueNothing(old, other simulation) {
 	before, interrupted := served(f.t, old), f.runs()[0]
 	p := f.spate("run", f.plan("other.yaml", other), "--out", "other")
 	p.MustExit(0)
-	if strings.Contains(p.Said(), "waiting") {
-		f.t.Errorf("it waits for another run: %s", p.Said())
+	if strings.Contains(p.Printed(), "waiting") {
+		f.t.Errorf("it waits for another run: %s", p.Printed())
 	}
 	if result := rundir.Result(f.t, filepath.Join(f.dir, "other")); !result.Run.Complete || len(result.Stages) != 3 {
 		f.t.Errorf("the other run: %+v", result.Run)
@@ -157,9 +157,9 @@ func (f folder) serveBeside() {
 	c.Await(`agent connected`)
 	list := f.spate("runs", "--coordinator", address)
 	list.MustExit(0)
-	if !strings.Contains(list.Said(), "broken") || strings.Contains(list.Said(), "running") ||
-		strings.Contains(list.Said(), "waiting") {
-		f.t.Errorf("the coordinator lists\n%s", list.Said())
+	if !strings.Contains(list.Printed(), "broken") || strings.Contains(list.Printed(), "running") ||
+		strings.Contains(list.Printed(), "waiting") {
+		f.t.Errorf("the coordinator lists\n%s", list.Printed())
 	}
 	a.Kill()
 	c.Kill()
@@ -171,8 +171,8 @@ func (f folder) mustResume(dir string, server simulation) {
 	p := f.spate("resume", dir, "--yes")
 	p.MustExit(0)
 	for _, want := range []string{"target  server: " + server.urls[0] + ", model m", "left    "} {
-		if !strings.Contains(p.Said(), want) {
-			f.t.Errorf("it does not show %q:\n%s", want, p.Said())
+		if !strings.Contains(p.Printed(), want) {
+			f.t.Errorf("it does not show %q:\n%s", want, p.Printed())
 		}
 	}
 	result := rundir.Result(f.t, dir)

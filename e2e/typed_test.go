@@ -52,7 +52,7 @@ func TestModelsAreNotGuessed(t *testing.T) {
 	r := process.Start(t, programs.Spate, "run", plan)
 	r.MustExit(2)
 	if want := `plan.yaml:3:5: targets[0]: has no model, and ` + server.URL +
-		` lists 2 ("small", "large"): give the name`; !strings.Contains(r.Said(), want) {
-		t.Errorf("it does not say %q:\n%s", want, r.Said())
+		` lists 2 ("small", "large"): give the name`; !strings.Contains(r.Printed(), want) {
+		t.Errorf("it does not say %q:\n%s", want, r.Printed())
 	}
 }

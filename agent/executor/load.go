@@ -221,7 +221,7 @@ func (l *Load) observe(o *stream.Observation, first bool) {
 		return
 	}
 	if why := l.hopelessCheck.ended(o); why != "" {
-		l.Fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.Hopeless(l.Target().GetName(), why))
+		l.Fail(spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD, true, reason.HopelessTarget(l.Target().GetName(), why))
 	}
 }
 

@@ -57,7 +57,7 @@ func (r *Run) judgeTarget(at clock.Instant, o series.Outcome) {
 	if o.Fault != "" {
 		why += ": " + o.Fault
 	}
-	why = reason.Hopeless(st.GetTarget().GetName(), why)
+	why = reason.HopelessTarget(st.GetTarget().GetName(), why)
 	r.notice(at, spatev1.Severity_SEVERITY_ERROR, "%s", why)
 	r.dead[st.GetTarget().GetName()], r.failure = why, cmp.Or(r.failure, why)
 }

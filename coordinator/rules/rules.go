@@ -48,7 +48,7 @@ func Hopeless(st *spatev1.Stage, v View) string {
 	if v.Ended < hopelessAfter || float64(v.Failed) <= hopelessShare*float64(v.Ended) {
 		return ""
 	}
-	return reason.Hopeless(st.GetTarget().GetName(), fmt.Sprintf("%d of %d requests failed", v.Failed, v.Ended))
+	return reason.HopelessTarget(st.GetTarget().GetName(), fmt.Sprintf("%d of %d requests failed", v.Failed, v.Ended))
 }
 
 // TooManyErrors returns why a stage must be aborted, empty if it need not.

@@ -303,7 +303,7 @@ func (n *tally) log(t *testing.T) {
 // check runs all targets on its own cluster and compares the result with the table.
 func check(t *testing.T, targets []*target, settings string, all *tally) {
 	c := startCluster(t)
-	process.Eventually(t, "the agent is ready", func() bool { return strings.Contains(c.agent.Said(), "connected") })
+	process.Eventually(t, "the agent is ready", func() bool { return strings.Contains(c.agent.Printed(), "connected") })
 	before := c.descriptors(t)
 	dir := c.run(t, 0, plan(targets, settings))
 	result := rundir.Result(t, dir)

@@ -68,7 +68,7 @@ func TestBlockedUDPIsSaid(t *testing.T) {
 	pattern := `"UDP is blocked between this member and another: gossip works over TCP, slower; open UDP both ways","from":"[^"]+","to":"%s"`
 	w.agents["a"].Await(fmt.Sprintf(pattern, w.center.Addr(gossipPort)))
 	w.coordinator.Await(fmt.Sprintf(pattern, w.lab.Host("a").Addr(gossipPort)))
-	mustNotSay(t, []string{w.agents["b"].Said()}, "UDP is blocked")
+	mustNotSay(t, []string{w.agents["b"].Printed()}, "UDP is blocked")
 }
 
 // quietest is how long an agent is silent before it is lost. atMost is when that must have been reported: silence is

@@ -161,7 +161,7 @@ func (w *world) events() []*spatev1.RunEvent {
 		w.t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(w.t.Context(), process.Patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), process.Timeout)
 	defer cancel()
 	client := spatev1.NewRunServiceClient(conn)
 	runs, err := client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: 1})

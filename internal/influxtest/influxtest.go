@@ -174,7 +174,7 @@ type answer struct {
 // Query runs InfluxQL. An error fails the test.
 func (s *Server) Query(query string) []Series {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), process.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), process.Timeout)
 	defer cancel()
 	a, err := s.ask(ctx, query)
 	if err != nil {

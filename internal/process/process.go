@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Patience is how long to wait for anything that should happen at once. It is long because a machine may be busy.
-const Patience = 60 * time.Second
+// Timeout is how long tests wait for what should happen at once. It is long because a machine may be busy.
+const Timeout = 60 * time.Second
 
 // Process is a running program. It is killed at the end of the test. If the test failed, its output is logged.
 type Process struct {
@@ -94,7 +94,7 @@ func Environment() (env []string) {
 func (p *Process) end() {
 	p.Kill()
 	if p.tb.Failed() {
-		p.tb.Logf("%s %s\n--- said:\n%s---", p.Name, strings.Join(p.cmd.Args[1:], " "), p.Said())
+		p.tb.Logf("%s %s\n--- said:\n%s---", p.Name, strings.Join(p.cmd.Args[1:], " "), p.Printed())
 	}
 }
 
@@ -123,7 +123,7 @@ func (p *Process) Exit() int {
 	p.tb.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(2 * Patience):
+	case <-time.After(2 * Timeout):
 		p.tb.Fatalf("%s does not end", p.Name)
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -137,14 +137,14 @@ func (p *Process) MustExit(code int) {
 	}
 }
 
-// Said returns everything that the process has printed.
-func (p *Process) Said() string { return p.Stdout.String() + p.Stderr.String() }
+// Printed returns everything that the process has printed.
+func (p *Process) Printed() string { return p.Stdout.String() + p.Stderr.String() }
 
 // Await waits until the output of the process, on either stream, matches the pattern. It returns the match and its
 // groups.
 func (p *Process) Await(pattern string) []string {
 	p.tb.Helper()
-	wanted, late := regexp.MustCompile(pattern), time.After(Patience)
+	wanted, late := regexp.MustCompile(pattern), time.After(Timeout)
 	for {
 		out, outChanged := p.Stdout.now()
 		log, logChanged := p.Stderr.now()
@@ -155,7 +155,7 @@ func (p *Process) Await(pattern string) []string {
 		case <-outChanged:
 		case <-logChanged:
 		case <-p.ended:
-			if match := wanted.FindStringSubmatch(p.Said()); match != nil {
+			if match := wanted.FindStringSubmatch(p.Printed()); match != nil {
 				return match
 			}
 			p.tb.Fatalf("%s has ended and never said %q", p.Name, pattern)
@@ -169,7 +169,7 @@ func (p *Process) Await(pattern string) []string {
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	for begin := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Since(begin) > Patience {
+		if time.Since(begin) > Timeout {
 			tb.Fatalf("waited in vain: %s", what)
 		}
 	}

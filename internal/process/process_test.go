@@ -52,8 +52,8 @@ func TestStart(t *testing.T) {
 	}
 	p.MustExit(3)
 	if want := fmt.Sprintf("in %s home %s settings \n", p.Dir, p.Dir); p.Stdout.String() != want ||
-		!strings.HasPrefix(p.Said(), want) {
-		t.Errorf("it said %q, want %q", p.Said(), want)
+		!strings.HasPrefix(p.Printed(), want) {
+		t.Errorf("it said %q, want %q", p.Printed(), want)
 	}
 }
 

@@ -1,6 +1,6 @@
 package reason
 
-// Hopeless returns a message that a run skips the rest of a target, and how to send it the whole load anyway.
-func Hopeless(target, why string) string {
+// HopelessTarget explains why a run skips the rest of a target, and how to send the target its whole load anyway.
+func HopelessTarget(target, why string) string {
 	return "target " + target + " is hopeless: " + why + "; --no-fail-fast sends the rest anyway"
 }

@@ -72,7 +72,7 @@ type Series struct {
 // Export returns all series that a selector matches, including recent writes. An error fails the test.
 func (s *Server) Export(selector string) (all []Series) {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Patience)
+	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Timeout)
 	defer cancel()
 	flushed, err := s.get(ctx, "/internal/force_flush")
 	if err != nil {
