@@ -7,7 +7,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/spate-load/spate/agent/stream/wire"
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/spate-load/spate/api"
 )
 
@@ -52,7 +53,7 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 		"Accept":       {"text/event-stream"},
 		"User-Agent":   {"spate"},
 	}
-	if !wire.ValidHeaderValue(c.APIKey) {
+	if !httpguts.ValidHeaderFieldValue(c.APIKey) {
 		return nil, "", errors.New("the API key contains a line break or another control character: remove it")
 	}
 	for name, value := range a.Headers {
@@ -62,7 +63,7 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 		a.SetKey(h, c.APIKey, endpoint)
 	}
 	for name, value := range c.Headers {
-		if !isToken(name) || !wire.ValidHeaderValue(value) {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
 			return nil, "", fmt.Errorf("header %q: the name or value contains a character not allowed in headers", name)
 		}
 		if strings.EqualFold(name, "Host") {
@@ -72,11 +73,4 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 		h[http.CanonicalHeaderKey(name)] = []string{value}
 	}
 	return h, host, nil
-}
-
-// isToken reports whether name is valid for a header.
-func isToken(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`()<>@,;:\"/[]?={}`, r)
-	})
 }

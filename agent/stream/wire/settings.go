@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/spate-load/spate/agent/allow"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -73,7 +75,7 @@ func (s *Settings) check() error {
 		return errors.New("connection.ca and connection.insecure_skip_verify contradict each other: remove one of them")
 	case s.ProxyAuth != "" && s.Proxy == "":
 		return errors.New("connection.proxy_auth is set without connection.proxy: set the proxy, or remove proxy_auth")
-	case s.ProxyAuth != "" && (!ValidHeaderValue(s.ProxyAuth) || !strings.Contains(s.ProxyAuth, ":")):
+	case s.ProxyAuth != "" && (!httpguts.ValidHeaderFieldValue(s.ProxyAuth) || !strings.Contains(s.ProxyAuth, ":")):
 		return errors.New(`connection.proxy_auth must be written "user:password", without line breaks`)
 	}
 	return nil
@@ -152,9 +154,4 @@ func proxyOf(s *Settings) (*proxy, error) {
 		p.header = "Basic " + base64.StdEncoding.EncodeToString([]byte(s.ProxyAuth))
 	}
 	return p, nil
-}
-
-// ValidHeaderValue reports whether value is valid for a header.
-func ValidHeaderValue(value string) bool {
-	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
