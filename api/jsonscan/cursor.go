@@ -166,11 +166,11 @@ func (c *Cursor) hex() {
 }
 
 func isHex(b byte) bool {
-	return IsDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'f'
+	return isDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'f'
 }
 
-// IsDigit reports whether a byte is a decimal digit.
-func IsDigit(b byte) bool { return '0' <= b && b <= '9' }
+// isDigit reports whether a byte is a decimal digit.
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
 // Skip consumes a value of any kind, at this nesting depth, and returns its text.
 func (c *Cursor) Skip(depth int) []byte {
@@ -193,7 +193,7 @@ func (c *Cursor) Skip(depth int) []byte {
 		for n := 0; c.More(n, ']'); n++ {
 			c.Skip(depth + 1)
 		}
-	case first == '-' || IsDigit(first):
+	case first == '-' || isDigit(first):
 		c.number()
 	default:
 		c.literal(first)
@@ -249,7 +249,7 @@ func (c *Cursor) nextIs(b byte) bool { return c.I < len(c.B) && c.B[c.I] == b }
 // digits consumes one digit or more.
 func (c *Cursor) digits() {
 	from := c.I
-	for c.I < len(c.B) && IsDigit(c.B[c.I]) {
+	for c.I < len(c.B) && isDigit(c.B[c.I]) {
 		c.I++
 	}
 	c.Bad = c.Bad || c.I == from

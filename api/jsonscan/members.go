@@ -112,11 +112,11 @@ func StringBytes(value []byte) []byte {
 
 // Count decodes a number of tokens. False: the value is not one.
 func Count(value []byte) (n uint64, given bool) {
-	if len(value) == 0 || !IsDigit(value[0]) && value[0] != '-' {
+	if len(value) == 0 || !isDigit(value[0]) && value[0] != '-' {
 		return 0, false
 	}
 	for _, b := range value {
-		if !IsDigit(b) || n > 1e17 {
+		if !isDigit(b) || n > 1e17 {
 			return DecodeCount(value)
 		}
 		n = n*10 + uint64(b-'0')

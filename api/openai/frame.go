@@ -106,7 +106,7 @@ func (c *parser) choice(f *api.Frame) {
 			c.finish(f)
 		case "index":
 			c.rejectRepeat(&seen, 16)
-			number, given := c.count()
+			number, given := jsonscan.Count(c.Skip(3))
 			first = !given || number == 0
 		case "token_ids":
 			c.rejectRepeat(&seen, 32)
@@ -128,8 +128,8 @@ type choiceContent struct{ delta, message, text []byte }
 // counts.
 func setAnswer(f *api.Frame, s choiceContent) {
 	for _, content := range [...][]byte{s.delta, s.message, s.text} {
-		if len(f.Answer) == 0 && len(content) > 2 && content[0] == '"' {
-			f.Answer = content[1 : len(content)-1]
+		if len(f.Answer) == 0 {
+			f.Answer = jsonscan.Unquoted(content)
 		}
 	}
 }
@@ -225,10 +225,10 @@ func (c *parser) usage(f *api.Frame) {
 		switch string(name) {
 		case "prompt_tokens":
 			c.rejectRepeat(&seen, 1)
-			f.Input, f.HasInput = c.count()
+			f.Input, f.HasInput = jsonscan.Count(c.Skip(2))
 		case "completion_tokens":
 			c.rejectRepeat(&seen, 2)
-			f.Output, f.HasOutput = c.count()
+			f.Output, f.HasOutput = jsonscan.Count(c.Skip(2))
 		case "prompt_tokens_details":
 			c.rejectRepeat(&seen, 4)
 			f.Cached, f.HasCached = c.detail("cached_tokens")
@@ -257,7 +257,7 @@ func (c *parser) detail(wanted string) (number uint64, given bool) {
 		}
 		if string(name) == wanted {
 			c.rejectRepeat(&seen, 1)
-			number, given = c.count()
+			number, given = jsonscan.Count(c.Skip(3))
 		} else {
 			c.Skip(3)
 		}
@@ -275,20 +275,6 @@ func onlyWithOutput(f *api.Frame) {
 	if !f.HasOutput || !f.HasReasoningTokens {
 		f.ReasoningTokens, f.HasReasoningTokens = 0, false
 	}
-}
-
-// count parses a number of tokens; null is none. Anything else goes to encoding/json.
-func (c *parser) count() (uint64, bool) {
-	value := c.Skip(2)
-	if string(value) == "null" {
-		return 0, false
-	}
-	var n uint64
-	for _, b := range value {
-		c.Bad = c.Bad || !jsonscan.IsDigit(b) || n > 1e17
-		n = n*10 + uint64(b-'0')
-	}
-	return n, !c.Bad
 }
 
 // decodeFrame parses a frame with encoding/json. Values that are not of the API's type are treated as absent.
