@@ -81,3 +81,12 @@ func (f *Frame) SetUsage(input, cached, output []byte) {
 	f.Cached, f.HasCached = jsonscan.Count(cached)
 	f.Output, f.HasOutput = jsonscan.Count(output)
 }
+
+// AddCacheTokens adds to the prompt's tokens those that were read from the cache, and those written to it, in an API
+// whose count of a prompt's tokens excludes them.
+func (f *Frame) AddCacheTokens(written []byte) {
+	if f.HasInput {
+		n, _ := jsonscan.Count(written)
+		f.Input += f.Cached + n
+	}
+}

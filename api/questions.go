@@ -42,6 +42,19 @@ type Tokens struct {
 	MaxModelTokens uint32
 }
 
+// CountBy asks a path for a count of tokens, a field of the answer.
+func CountBy(ctx context.Context, s Server, path string, fields map[string]any, field string) (Tokens, error) {
+	var answer map[string]json.RawMessage
+	if err := s.Post(ctx, path, fields, &answer); err != nil {
+		return Tokens{}, err
+	}
+	n, given := jsonscan.Count(answer[field])
+	if !given {
+		return Tokens{}, s.Unusable(path, "the answer has no "+field)
+	}
+	return Tokens{Count: n}, nil
+}
+
 // TokenLimit returns a token limit, or 0 for none. Some servers write -1 or 10^30 for no limit.
 func TokenLimit(n json.Number) uint32 {
 	v, ok := jsonscan.DecodeCount([]byte(n))

@@ -58,7 +58,7 @@ func parse(e api.Event, f *api.Frame) error {
 	case "message_stop":
 		f.End = true
 	case "message":
-		addBlocks(f, v[6])
+		jsonscan.Each(v[6], func(block []byte) { addBlock(f, block) })
 		f.Finish, f.Chunk = jsonscan.StringBytes(v[7]), true
 		setTokens(f, usage)
 	default:
@@ -69,26 +69,17 @@ func parse(e api.Event, f *api.Frame) error {
 	return nil
 }
 
-// addBlock records the start of a content block, or its delta: text, thinking, a tool's name or its input.
+// addBlock records a content block, its start or its delta: text, thinking, a tool's name or its input. The first text
+// is the answer.
 func addBlock(f *api.Frame, data []byte) {
 	var v [4][]byte
 	jsonscan.NestedMembers(data, blockFields, v[:])
-	f.Answer = jsonscan.Unquoted(v[0])
+	if len(f.Answer) == 0 {
+		f.Answer = jsonscan.Unquoted(v[0])
+	}
 	for i, value := range v {
 		f.AddOutput(value, blockFields[i] == "thinking")
 	}
-}
-
-// addBlocks records the content of a whole message. Its first text counts as the answer.
-func addBlocks(f *api.Frame, data []byte) {
-	var answer []byte
-	for _, block := range jsonscan.List(data) {
-		addBlock(f, block)
-		if len(answer) == 0 {
-			answer = f.Answer
-		}
-	}
-	f.Answer = answer
 }
 
 // setTokens records a usage. Its input_tokens do not include tokens read from the cache or written to it.
@@ -96,10 +87,7 @@ func setTokens(f *api.Frame, usage []byte) {
 	var v [4][]byte
 	jsonscan.NestedMembers(usage, usageFields, v[:])
 	f.SetUsage(v[0], v[1], v[2])
-	written, _ := jsonscan.Count(v[3])
-	if f.HasInput {
-		f.Input += f.Cached + written
-	}
+	f.AddCacheTokens(v[3])
 }
 
 // messageRole are the members of a message that moveSystem reads.
@@ -132,22 +120,11 @@ func moveSystem(dst []byte, from int) []byte {
 
 // count asks POST /v1/messages/count_tokens. It always counts a chat: the API cannot count a text alone.
 func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
-	const path = "/v1/messages/count_tokens"
 	fields := map[string]any{"model": s.Model(), "messages": api.ChatOf(text)}
 	for _, name := range []string{"tools", "tool_choice", "thinking"} {
 		if value, ok := s.Field(name); ok {
 			fields[name] = value
 		}
 	}
-	var answer struct {
-		Tokens *uint64 `json:"input_tokens"`
-	}
-	err := s.Post(ctx, path, fields, &answer)
-	if err == nil && answer.Tokens == nil {
-		err = s.Unusable(path, "the answer has no input_tokens")
-	}
-	if err != nil {
-		return api.Tokens{}, err
-	}
-	return api.Tokens{Count: *answer.Tokens}, nil
+	return api.CountBy(ctx, s, "/v1/messages/count_tokens", fields, "input_tokens")
 }

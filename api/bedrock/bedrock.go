@@ -114,10 +114,7 @@ func setTokens(f *api.Frame, usage []byte) {
 	var v [4][]byte
 	jsonscan.NestedMembers(usage, usageFields, v[:])
 	f.SetUsage(v[0], v[1], v[2])
-	if f.HasInput {
-		written, _ := jsonscan.Count(v[3])
-		f.Input += f.Cached + written
-	}
+	f.AddCacheTokens(v[3])
 }
 
 // count asks POST /model/MODEL/count-tokens. It always counts a chat.
@@ -127,15 +124,6 @@ func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, 
 	if err != nil {
 		return api.Tokens{}, s.Unusable(path, err.Error())
 	}
-	var answer struct {
-		Tokens *uint64 `json:"inputTokens"`
-	}
 	fields := map[string]any{"input": map[string]any{"converse": map[string]any{"messages": messages}}}
-	if err := s.Post(ctx, path, fields, &answer); err != nil {
-		return api.Tokens{}, err
-	}
-	if answer.Tokens == nil {
-		return api.Tokens{}, s.Unusable(path, "the answer has no inputTokens")
-	}
-	return api.Tokens{Count: *answer.Tokens}, nil
+	return api.CountBy(ctx, s, path, fields, "inputTokens")
 }

@@ -114,14 +114,5 @@ func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, 
 	if err != nil {
 		return api.Tokens{}, s.Unusable(path, err.Error())
 	}
-	var answer struct {
-		Tokens *uint64 `json:"totalTokens"`
-	}
-	if err := s.Post(ctx, path, map[string]any{"contents": contents}, &answer); err != nil {
-		return api.Tokens{}, err
-	}
-	if answer.Tokens == nil {
-		return api.Tokens{}, s.Unusable(path, "the answer has no totalTokens")
-	}
-	return api.Tokens{Count: *answer.Tokens}, nil
+	return api.CountBy(ctx, s, path, map[string]any{"contents": contents}, "totalTokens")
 }
