@@ -3,8 +3,6 @@ package ready
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -24,16 +22,4 @@ func (s *Stage) exceedsCapacity(c *spatev1.Capacity) string {
 			c.GetStartsPerSecond(), rate)
 	}
 	return ""
-}
-
-// noteCapacity adds a note to a copy of found if the stage exceeds the machine's capacity. It copies because other
-// agents and stages share found.
-func noteCapacity(found *spatev1.Preparation, exceeds, name string) *spatev1.Preparation {
-	if exceeds == "" {
-		return found
-	}
-	found = proto.CloneOf(found)
-	found.Notes = append(found.Notes,
-		fmt.Sprintf("The machine of agent %s %s: its times may be less exact; add agents.", name, exceeds))
-	return found
 }

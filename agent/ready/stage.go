@@ -114,7 +114,9 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 	if err := s.makeContent(); err != nil {
 		return err
 	}
-	s.Found.Preparation = noteCapacity(s.Found.Preparation, s.exceedsCapacity(res.Capacity), res.Name)
+	if exceeds := s.exceedsCapacity(res.Capacity); exceeds != "" {
+		s.note("The machine of agent %s %s: its times may be less exact; add agents.", res.Name, exceeds)
+	}
 	runtime.GC() // while nothing is due, so that no stage inherits the garbage of earlier ones
 	return nil
 }
