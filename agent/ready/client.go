@@ -15,11 +15,7 @@ import (
 )
 
 // connect makes the client, after checking each endpoint and finding out what there is to know about the server.
-func (s *Stage) connect(ctx context.Context, secrets map[string]string, f *findings) error {
-	config, err := s.clientConfig(secrets)
-	if err != nil {
-		return err
-	}
+func (s *Stage) connect(ctx context.Context, config stream.Config, f *findings) (err error) {
 	if err := s.newClient(config); err != nil {
 		return err
 	}

@@ -14,22 +14,17 @@ import (
 	"github.com/spate-load/spate/agent/scrape"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/plans/servermetrics"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // tensorRTPath is where TensorRT-LLM has its metrics in Prometheus' format; its /metrics returns JSON.
 const tensorRTPath = "/prometheus/metrics"
 
-// watchServers prepares to read the metrics of the servers that were assigned to this agent. It leaves out servers that
-// the agent may not ask, and servers without metrics unless the plan says that they have some. It notes both and does
-// not fail: the load does not need metrics. It blocks for at most 2 s.
-func (s *Stage) watchServers(ctx context.Context, a *spatev1.Assign, res *Resources) error {
-	sources, err := s.sources(ctx, a.GetServerSources(), res.Limits)
+// watchServers prepares to read the metrics of the servers with these numbers. It leaves out servers that the agent may
+// not ask, and servers without metrics unless the plan says that they have some. It notes both and does not fail: the
+// load does not need metrics. It blocks for at most 2 s.
+func (s *Stage) watchServers(ctx context.Context, numbers []uint32, config stream.Config, res *Resources) error {
+	sources, err := s.sources(ctx, numbers, res.Limits)
 	if err != nil || len(sources) == 0 {
-		return err
-	}
-	config, err := s.clientConfig(a.GetSecrets())
-	if err != nil {
 		return err
 	}
 	for i := range sources {

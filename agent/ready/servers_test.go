@@ -88,21 +88,25 @@ func private(t *testing.T) (secrets map[string]string, serve func(http.Handler) 
 func told(t *testing.T, target *spatev1.Target, secrets map[string]string) (up map[uint32]bool, said string) {
 	t.Helper()
 	target.Name, target.ServerMetrics.Names = "t", []string{"m"}
-	assign := &spatev1.Assign{Secrets: secrets}
+	var numbers []uint32
 	for i := range target.GetServerMetrics().GetUrls() {
-		assign.ServerSources = append(assign.ServerSources, uint32(i))
+		numbers = append(numbers, uint32(i))
 	}
 	var log strings.Builder
 	s := &Stage{Assigned: &spatev1.Stage{Target: target}}
 	res := &Resources{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := s.watchServers(t.Context(), assign, res); err != nil {
+	config, err := s.clientConfig(secrets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.watchServers(t.Context(), numbers, config, res); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { s.Servers.Run(ctx, clock.Now(), 0) })
 	up = map[uint32]bool{}
-	for begin := time.Now(); len(up) < len(assign.GetServerSources()) &&
+	for begin := time.Now(); len(up) < len(numbers) &&
 		time.Since(begin) < time.Minute; time.Sleep(time.Millisecond) {
 		for _, sample := range s.Servers.TakeSamples(1000) {
 			if sample.GetName() == servermetrics.Up {
@@ -189,8 +193,11 @@ func TestServersOfABadCertificate(t *testing.T) {
 		Name: "t", Endpoints: []string{"https://h"}, Connection: &spatev1.Connection{Ca: "file:ca"},
 		ServerMetrics: &spatev1.ServerMetrics{},
 	}}}
-	err := s.watchServers(t.Context(),
-		&spatev1.Assign{ServerSources: []uint32{0}, Secrets: map[string]string{"file:ca": "x"}}, &Resources{})
+	config, err := s.clientConfig(map[string]string{"file:ca": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.watchServers(t.Context(), []uint32{0}, config, &Resources{})
 	if err == nil || !strings.Contains(err.Error(),
 		"target t: connection.ca contains no certificate in PEM") {
 		t.Errorf("it says %v", err)

@@ -94,8 +94,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 }
 
 // makeReady takes the steps of prepare, the cheapest first.
-func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources) error {
-	var err error
+func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources) (err error) {
 	if s.pins, err = res.Limits.checkTargets(ctx, s.Target()); err != nil {
 		return err
 	}
@@ -105,10 +104,14 @@ func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources
 	if err := s.Schedule(a.GetStripe(), res.Limits); err != nil {
 		return err
 	}
-	if err := s.connect(ctx, a.GetSecrets(), &res.findings); err != nil {
+	config, err := s.clientConfig(a.GetSecrets())
+	if err != nil {
 		return err
 	}
-	if err := s.watchServers(ctx, a, res); err != nil {
+	if err := s.connect(ctx, config, &res.findings); err != nil {
+		return err
+	}
+	if err := s.watchServers(ctx, a.GetServerSources(), config, res); err != nil {
 		return err
 	}
 	if err := s.makeContent(); err != nil {
