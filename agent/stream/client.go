@@ -40,10 +40,6 @@ type Client struct {
 // New returns a client for a target. It opens no connection. Errors name what is wrong with the Config. The caller
 // closes the client.
 func New(config Config) (*Client, error) {
-	return newClient(config, &tls.Config{})
-}
-
-func newClient(config Config, base *tls.Config) (*Client, error) {
 	d, err := dialectOf(config.API, config.Prompts)
 	if err != nil {
 		return nil, err
@@ -72,7 +68,7 @@ func newClient(config Config, base *tls.Config) (*Client, error) {
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
-	c.pool, err = wire.NewPool(&config.Connection, orDefault(config.ConnectTimeout, defaultConnectTimeout), base)
+	c.pool, err = wire.NewPool(&config.Connection, orDefault(config.ConnectTimeout, defaultConnectTimeout), &tls.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,9 @@ package stream
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -347,26 +344,18 @@ func TestMessagesHoldNoSecrets(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, tokenFrame("a"))
-		w.(http.Flusher).Flush()
-		io.WriteString(w, tokenFrame("b")+doneFrame)
-		if r.ProtoMajor != 1 {
-			t.Errorf("spoke %s", r.Proto)
-		}
-	}))
-	s.EnableHTTP2 = true
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.StartTLS()
-	defer s.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	c, err := newClient(Config{Endpoints: []string{s.URL}}, &tls.Config{RootCAs: roots})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	a := testserver.NewAuthority(t)
+	s := testserver.NewPeer(t, "127.0.0.1:0", true, true, a.Serves("127.0.0.1", later()),
+		func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, tokenFrame("a"))
+			w.(http.Flusher).Flush()
+			io.WriteString(w, tokenFrame("b")+doneFrame)
+			if r.ProtoMajor != 1 {
+				t.Errorf("spoke %s", r.Proto)
+			}
+		})
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, Connection: wire.Settings{CA: a.PEM}})
 	for i := range 3 {
 		o := ask(t, c)
 		if o.Err != nil || o.TokenFrames != 2 || o.Connected != (i == 0) || o.FirstByte < o.Start {

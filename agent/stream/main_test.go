@@ -2,7 +2,6 @@ package stream
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newTestClient returns a client of the chat API, which is closed when the test ends.
 func newTestClient(t testing.TB, config Config) *Client {
 	t.Helper()
-	c, err := newClient(config, &tls.Config{})
+	c, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

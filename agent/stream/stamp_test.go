@@ -2,15 +2,15 @@ package stream
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/agent/stream/testserver"
+	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 )
@@ -23,12 +23,12 @@ func TestFrameTimesOfABusyProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
 	}
-	for name, start := range map[string]func(*httptest.Server){"plain": (*httptest.Server).Start,
-		"TLS": (*httptest.Server).StartTLS} {
+	a := testserver.NewAuthority(t)
+	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.Serves("127.0.0.1", later())} {
 		t.Run(name, func(t *testing.T) {
 			busy := make(chan struct{})
 			sent := make(chan clock.Instant, 1)
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := testserver.NewPeer(t, "127.0.0.1:0", true, true, secure, func(w http.ResponseWriter, r *http.Request) {
 				io.WriteString(w, tokenFrame("a"))
 				w.(http.Flusher).Flush()
 				<-busy
@@ -37,18 +37,8 @@ func TestFrameTimesOfABusyProgram(t *testing.T) {
 				w.(http.Flusher).Flush()
 				<-busy
 				io.WriteString(w, doneFrame)
-			}))
-			start(s)
-			defer s.Close()
-			roots := x509.NewCertPool()
-			if s.TLS != nil {
-				roots.AddCert(s.Certificate())
-			}
-			c, err := newClient(Config{Endpoints: []string{s.URL}}, &tls.Config{RootCAs: roots})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
+			})
+			c := newTestClient(t, Config{Endpoints: []string{s.URL}, Connection: wire.Settings{CA: a.PEM}})
 			// The kernel switches timestamps on with a delay.
 			for range 50 {
 				var truth clock.Instant
