@@ -69,16 +69,7 @@ func (c *conditioned) next() (time.Duration, error) {
 	return c.last, nil
 }
 
-func (c *conditioned) copyTo(used process) process {
-	old, _ := used.(*conditioned)
-	if old == nil {
-		old = new(conditioned)
-	}
-	b := c.base.copyTo(old.base)
-	*old = *c
-	old.base = b
-	return old
-}
+func (c *conditioned) copyTo(used process) process { return copied(c, used) }
 
 // condition returns the stretches of a schedule. It returns nil if the schedule is not conditioned: it does not end by
 // requests, the start of its measured part is not known in advance, it is longer than mostConditioned, or it is so
@@ -87,7 +78,7 @@ func condition(g gaps, rate float64, l *limits) []stretch {
 	if l.requests == 0 || l.pending || l.requests+l.warmupRequests > mostConditioned {
 		return nil
 	}
-	s := &sums{gaps: g}
+	s := &base{gaps: g}
 	measured, u, ok := skipWarmup(s, rate, l)
 	for n := uint64(1); ok && n < l.requests; n++ {
 		u, ok = s.next()
@@ -106,7 +97,7 @@ func condition(g gaps, rate float64, l *limits) []stretch {
 
 // skipWarmup advances s to the first measured arrival, and returns where the measured part begins: at the end of a
 // warm-up by time, or at the last arrival of the warm-up if that is later.
-func skipWarmup(s *sums, rate float64, l *limits) (measured stretch, first expected, ok bool) {
+func skipWarmup(s *base, rate float64, l *limits) (measured stretch, first expected, ok bool) {
 	free := stretch{rate: rate}
 	for s.index+l.requests <= mostConditioned {
 		if first, ok = s.next(); !ok {

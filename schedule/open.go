@@ -122,7 +122,7 @@ func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) 
 		return nil, err
 	}
 	if len(phases) > 0 {
-		return func() process { return newRamp(phases, newBase(g)) }, nil
+		return func() process { return &ramp{base: base{gaps: g}, cursor: cursor{phases: phases}} }, nil
 	}
 	rate := load.GetRate()
 	if !(rate > 0 && rate <= maxRate) {
@@ -134,7 +134,7 @@ func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) 
 	}
 	if !load.GetUnconditioned() {
 		if stretches := condition(g, rate, l); stretches != nil {
-			return func() process { return &conditioned{base: newBase(g), stretches: stretches} }, nil
+			return func() process { return &conditioned{base: base{gaps: g}, stretches: stretches} }, nil
 		}
 	}
 	return func() process { return &renewal{gaps: g, rate: rate} }, nil

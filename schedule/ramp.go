@@ -29,11 +29,6 @@ type ramp struct {
 	last       time.Duration
 }
 
-// newRamp returns the ramp of a load's phases and its base process.
-func newRamp(phases []phase, b base) *ramp {
-	return &ramp{base: b, cursor: cursor{phases: phases}}
-}
-
 // next returns the offset of the next arrival.
 func (r *ramp) next() (time.Duration, error) {
 	u, ok := r.base.next()
@@ -51,16 +46,7 @@ func (r *ramp) next() (time.Duration, error) {
 	return r.last, nil
 }
 
-func (r *ramp) copyTo(used process) process {
-	old, _ := used.(*ramp)
-	if old == nil {
-		old = new(ramp)
-	}
-	b := r.base.copyTo(old.base)
-	*old = *r
-	old.base = b
-	return old
-}
+func (r *ramp) copyTo(used process) process { return copied(r, used) }
 
 // expected is a number of expected arrivals: a whole number plus a fraction in units of 2^-64.
 type expected struct{ whole, fraction uint64 }
@@ -90,52 +76,28 @@ func (e expected) float() float64 {
 	return float64(e.whole) + float64(float64(e.fraction)*(1.0/(1<<64)))
 }
 
-// base is an arrival process of rate 1.
-type base interface {
-	// next returns the time of the next arrival, and false if the time is out of range.
-	next() (expected, bool)
-	// copyTo returns a copy of the process in its current state. It may reuse the memory of used, an earlier copy.
-	copyTo(used base) base
-}
-
-// newBase returns the base process with the gaps, or the process of whole numbers if g is nil.
-func newBase(g gaps) base {
-	if g == nil {
-		return new(wholes)
-	}
-	return &sums{gaps: g}
-}
-
-// wholes is the base process with arrival i at i.
-type wholes struct{ index uint64 }
-
-func (w *wholes) next() (expected, bool) {
-	e := expected{whole: w.index}
-	w.index++
-	return e, true
-}
-
-func (w *wholes) copyTo(used base) base { return copied(w, used) }
-
-// sums is the base process with arrival i at the sum of gaps 0 to i.
-type sums struct {
-	gaps  gaps
+// base is an arrival process of rate 1: arrival i is at the sum of gaps 0 to i, or at i without gaps.
+type base struct {
+	gaps  gaps // nil: whole numbers
 	index uint64
 	sum   expected
 }
 
-func (s *sums) next() (expected, bool) {
+// next returns the time of the next arrival, and false if the time is out of range.
+func (b *base) next() (expected, bool) {
 	const beyond = 1 << 62
-	gap := s.gaps.gap(s.index)
-	s.index++
+	i := b.index
+	b.index++
+	if b.gaps == nil {
+		return expected{whole: i}, true
+	}
+	gap := b.gaps.gap(i)
 	if !(gap < beyond) {
 		return expected{}, false
 	}
-	s.sum = s.sum.plus(newExpected(gap))
-	return s.sum, s.sum.whole < beyond
+	b.sum = b.sum.plus(newExpected(gap))
+	return b.sum, b.sum.whole < beyond
 }
-
-func (s *sums) copyTo(used base) base { return copied(s, used) }
 
 // cursor iterates over the segments of phases: each step of a phase, or the whole phase if it has no steps.
 type cursor struct {
