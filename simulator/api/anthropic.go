@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 
 	"github.com/spate-load/spate/simulator/config"
@@ -75,26 +76,17 @@ func anthropicError(e *Error) []byte {
 }
 
 func (anthropic) Encoder(q *Request, c *config.Config, id string, _ int64) Encoder {
-	e := &anthropicEncoder{FrameWriter: newFrameWriter(q, c), atOnce: c.Frames.Role == config.RoleAtOnce}
-	if c.Frames.ReasoningField != config.ReasoningHidden {
-		e.reasoning = c.Frames.ReasoningTokens
-	}
-	e.head = append(e.head, `"id":"msg_`...)
-	e.head = AppendToken(e.head, id)
-	e.head = append(e.head, `","type":"message","role":"assistant","model":`...)
-	e.head = append(e.head, JSONString(q.model)...)
-	return e
+	return &anthropicEncoder{blockWriter: blockWriter{FrameWriter: newFrameWriter(q, c)},
+		atOnce: c.Frames.Role == config.RoleAtOnce,
+		head: fmt.Appendf(nil, `"id":"msg_%s","type":"message","role":"assistant","model":%s`,
+			AppendToken(nil, id), JSONString(q.model))}
 }
 
 // anthropicEncoder writes one answer of the messages API. Reasoning is a thinking block before the text block.
 type anthropicEncoder struct {
-	FrameWriter
-	reasoning int  // tokens that are sent as thinking
-	atOnce    bool // the first block starts with the message, as at Anthropic; else with its first text, as in vLLM
-	block     int  // number of the open block, or of the next one
-	opened    bool
-	answering bool   // the block is the text block
-	head      []byte // the message's fields up to its content
+	blockWriter
+	atOnce bool   // the first block starts with the message, as at Anthropic; else with its first text, as in vLLM
+	head   []byte // the message's fields up to its content
 }
 
 // Opening appends the start of the message.
@@ -124,16 +116,13 @@ func (e *anthropicEncoder) start(b []byte) []byte {
 	b = e.event(b, "content_block_start")
 	b = append(b, `{"type":"content_block_start"`...)
 	b = number(b, "index", e.block)
-	if e.thinking() {
+	if e.inReasoning() {
 		b = append(b, `,"content_block":{"type":"thinking","thinking":"","signature":""}`...)
 	} else {
 		b = append(b, `,"content_block":{"type":"text","text":""}`...)
 	}
 	return e.close(b)
 }
-
-// thinking reports whether the block is the thinking block.
-func (e *anthropicEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
 
 // stop closes the block, if one is open, and moves on to the next.
 func (e *anthropicEncoder) stop(b []byte) []byte {
@@ -149,10 +138,10 @@ func (e *anthropicEncoder) stop(b []byte) []byte {
 }
 
 func (e *anthropicEncoder) Tokens(b []byte, from, until int, _ string) []byte {
-	split := min(until, e.reasoning)
+	split := e.textFrom(until)
 	b = e.delta(b, `,"delta":{"type":"thinking_delta","thinking":`, from, split)
 	from = max(from, split)
-	if e.thinking() && e.script.hasText(from, until) {
+	if e.inReasoning() && e.script.hasText(from, until) {
 		b = e.stop(b)
 		e.answering = true
 	}
@@ -220,7 +209,7 @@ func (e *anthropicEncoder) Whole(b []byte, output int, finish string) []byte {
 	b = append(b, '{')
 	b = append(b, e.head...)
 	b = append(b, `,"content":[`...)
-	split := min(output, e.reasoning)
+	split := e.textFrom(output)
 	if split > 0 {
 		b = append(b, `{"type":"thinking","signature":"","thinking":`...)
 		b = e.text(b, 0, split)

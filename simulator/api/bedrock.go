@@ -103,23 +103,16 @@ func bedrockError(e *Error) []byte {
 }
 
 func (bedrock) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
-	e := &bedrockEncoder{FrameWriter: newFrameWriter(q, c)}
+	e := &bedrockEncoder{blockWriter: blockWriter{FrameWriter: newFrameWriter(q, c)}}
 	e.framing = eventStream
-	if c.Frames.ReasoningField != config.ReasoningHidden {
-		e.reasoning = c.Frames.ReasoningTokens
-	}
 	return e
 }
 
 // bedrockEncoder writes one answer of the Converse API. Reasoning is a content block before that of the text. A block
 // of text or reasoning has no event for its start.
 type bedrockEncoder struct {
-	FrameWriter
-	reasoning int // tokens that are sent as reasoning
-	block     int // index of the open block, or of the next one
-	opened    bool
-	answering bool // the block is that of the text
-	events    int  // number of events so far
+	blockWriter
+	events int // number of events so far
 }
 
 // reasoningSignature follows the text of a reasoning block.
@@ -146,16 +139,13 @@ func (e *bedrockEncoder) Opening(b []byte) []byte {
 	return e.close(b)
 }
 
-// thinking reports whether the block is that of the reasoning.
-func (e *bedrockEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
-
 // Tokens sends an empty delta for tokens without text. The end-of-sequence token has no delta.
 func (e *bedrockEncoder) Tokens(b []byte, from, until int, _ string) []byte {
 	if e.script.EOS {
 		until = min(until, e.script.Tokens-1)
 	}
 	from = max(from, e.script.Hidden)
-	split := min(until, e.reasoning)
+	split := e.textFrom(until)
 	if from < split {
 		b = e.delta(b, `"delta":{"reasoningContent":{"text":`, from, split, `}}`)
 		from = split
@@ -163,7 +153,7 @@ func (e *bedrockEncoder) Tokens(b []byte, from, until int, _ string) []byte {
 	if from >= until {
 		return b
 	}
-	if e.thinking() {
+	if e.inReasoning() {
 		b = e.stop(b)
 		e.answering = true
 	}
@@ -192,7 +182,7 @@ func (e *bedrockEncoder) stop(b []byte) []byte {
 	if !e.opened {
 		return b
 	}
-	if e.thinking() {
+	if e.inReasoning() {
 		b = e.indexed(b, "contentBlockDelta")
 		b = append(b, `,"delta":{"reasoningContent":{"signature":"`+reasoningSignature+`"}}`...)
 		b = e.close(b)
@@ -257,7 +247,7 @@ func (e *bedrockEncoder) Whole(b []byte, output int, finish string) []byte {
 	b = append(b, '{')
 	b = e.appendMetrics(b)
 	b = append(b, `,"output":{"message":{"content":[`...)
-	split := min(output, e.reasoning)
+	split := e.textFrom(output)
 	if split > 0 {
 		b = append(b, `{"reasoningContent":{"reasoningText":{"signature":"`+reasoningSignature+`","text":`...)
 		b = e.text(b, 0, split)

@@ -168,44 +168,30 @@ func geminiError(e *Error) (int, []byte) {
 }
 
 func (gemini) Encoder(q *Request, c *config.Config, id string, _ int64) Encoder {
-	e := &geminiEncoder{FrameWriter: newFrameWriter(q, c), finishFrame: c.Frames.FinishFrame}
+	e := &geminiEncoder{FrameWriter: newFrameWriter(q, c),
+		tail: fmt.Appendf(nil, `,"modelVersion":%s,"responseId":"%s"`, JSONString(q.model), AppendToken(nil, id))}
 	if q.events {
 		e.eol = "\r\n" // Google's servers end lines with it
 	} else {
 		e.framing, e.field = jsonArray, firstElement
 	}
-	if c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
-		e.reasoning = c.Frames.ReasoningTokens
-	}
-	e.tail = append(e.tail, `,"modelVersion":`...)
-	e.tail = append(e.tail, JSONString(q.model)...)
-	e.tail = append(e.tail, `,"responseId":"`...)
-	e.tail = AppendToken(e.tail, id)
-	e.tail = append(e.tail, '"')
 	return e
 }
 
 // geminiEncoder writes one answer of Gemini's API. Each frame has the usage so far. A part of reasoning is a thought.
 type geminiEncoder struct {
 	FrameWriter
-	finishFrame bool
-	reasoning   int    // tokens that are sent as thoughts
-	tail        []byte // the fields after the usage
+	tail []byte // the fields after the usage
 }
 
-func (e *geminiEncoder) Opening(b []byte) []byte { return b }
-
 func (e *geminiEncoder) Tokens(b []byte, from, until int, finish string) []byte {
-	if e.finishFrame {
-		finish = ""
-	}
-	return e.chunk(e.open(b), from, until, finish)
+	return e.chunk(e.open(b), from, until, e.inFrame(finish))
 }
 
 // chunk appends an object with tokens from to until-1, and the usage up to them.
 func (e *geminiEncoder) chunk(b []byte, from, until int, finish string) []byte {
 	b = append(b, `{"candidates":[{"content":{"parts":[`...)
-	split := min(until, e.reasoning)
+	split := e.textFrom(until)
 	thought := from < split
 	if thought {
 		b = append(b, `{"text":`...)

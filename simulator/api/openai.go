@@ -86,41 +86,28 @@ func (a openAI) Encoder(q *Request, c *config.Config, id string, created int64) 
 	e := &openAIEncoder{
 		FrameWriter: newFrameWriter(q, c),
 		chat:        a.chat,
-		finishFrame: f.FinishFrame,
 		usage:       q.includeUsage && !f.NoUsage,
 		running:     f.RunningUsage || q.continuousUsage && !f.NoUsage,
 		ids:         q.tokenIDs,
+		field:       `"` + cmp.Or(f.ReasoningField, "reasoning_content") + `":`,
 		nvext:       q.nvext,
 	}
-	if a.chat && f.ReasoningField != config.ReasoningHidden {
-		e.reasoning = f.ReasoningTokens
-		e.field = append(e.field, `"`+cmp.Or(f.ReasoningField, "reasoning_content")+`":`...)
-	}
 	prefix, object := e.kind()
-	e.head = append(e.head, `{"id":"`...)
-	e.head = append(e.head, prefix...)
-	e.head = AppendToken(e.head, id)
-	e.head = append(e.head, `","object":"`...)
-	e.head = append(e.head, object...)
-	e.head = append(e.head, `","created":`...)
-	e.head = strconv.AppendInt(e.head, created, 10)
-	e.head = append(e.head, `,"model":`...)
-	e.head = append(e.head, JSONString(q.model)...)
+	e.head = fmt.Appendf(nil, `{"id":"%s%s","object":"%s","created":%d,"model":%s`, prefix, AppendToken(nil, id), object,
+		created, JSONString(q.model))
 	return e
 }
 
 // openAIEncoder writes one answer of chat or completions.
 type openAIEncoder struct {
 	FrameWriter
-	chat        bool
-	finishFrame bool
-	usage       bool   // a frame at the end carries the usage
-	running     bool   // each frame carries the usage so far
-	ids         bool   // each frame carries the ids of its tokens
-	nvext       nvext  // the fields of the extension that frames carry
-	reasoning   int    // tokens that are sent as reasoning
-	field       []byte // the field for reasoning: its name and a colon
-	head        []byte // from { to the choices
+	chat    bool
+	usage   bool   // a frame at the end carries the usage
+	running bool   // each frame carries the usage so far
+	ids     bool   // each frame carries the ids of its tokens
+	nvext   nvext  // the fields of the extension that frames carry
+	field   string // the field for reasoning: its name and a colon
+	head    []byte // from { to the choices
 }
 
 // kind returns the prefix of the answer's id and the name of its objects.
@@ -164,9 +151,7 @@ func (e *openAIEncoder) Tokens(b []byte, from, until int, finish string) []byte 
 		b = append(b, `"text":`...)
 		b = e.text(b, from, until)
 	}
-	if e.finishFrame {
-		finish = ""
-	}
+	finish = e.inFrame(finish)
 	b = appendFinish(b, finish)
 	if e.ids {
 		b = append(b, `,"token_ids":`...)
@@ -214,12 +199,7 @@ func (e *openAIEncoder) finish(b []byte, reason string) []byte {
 	return e.close(b)
 }
 
-func (e *openAIEncoder) Mark(b []byte) []byte {
-	if e.noEndMark || !e.stream {
-		return b
-	}
-	return e.raw(b, "[DONE]")
-}
+func (e *openAIEncoder) Mark(b []byte) []byte { return e.openAIMark(b) }
 
 func (e *openAIEncoder) Whole(b []byte, output int, finish string) []byte {
 	b = e.begin(b)
@@ -249,7 +229,7 @@ func (e *openAIEncoder) Broken(b []byte) []byte {
 
 // appendContent appends the content fields of tokens from to until-1, with reasoning in its own field.
 func (e *openAIEncoder) appendContent(b []byte, from, until int) []byte {
-	if split := min(until, e.reasoning); from < split {
+	if split := e.textFrom(until); from < split {
 		b = append(b, e.field...)
 		b = e.text(b, from, split)
 		if from = split; from == until && e.stream {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -62,32 +63,20 @@ func (responses) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte)
 }
 
 func (responses) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
-	e := &responsesEncoder{FrameWriter: newFrameWriter(q, c), apart: c.Frames.FinishFrame, id: AppendToken(nil, id)}
-	if c.Frames.ReasoningField != config.ReasoningHidden {
-		e.reasoning = c.Frames.ReasoningTokens
-	}
-	e.head = append(e.head, `{"id":"resp_`...)
-	e.head = append(e.head, e.id...)
-	e.head = append(e.head, `","object":"response","created_at":`...)
-	e.head = strconv.AppendInt(e.head, created, 10)
-	e.head = append(e.head, `,"error":null,"model":`...)
-	e.head = append(e.head, JSONString(q.model)...)
+	e := &responsesEncoder{blockWriter: blockWriter{FrameWriter: newFrameWriter(q, c)}, id: AppendToken(nil, id)}
+	e.head = fmt.Appendf(nil, `{"id":"resp_%s","object":"response","created_at":%d,"error":null,"model":%s`, e.id, created,
+		JSONString(q.model))
 	return e
 }
 
-// responsesEncoder writes one answer of the responses API. Reasoning is a separate output item before the message.
+// responsesEncoder writes one answer of the responses API. Its blocks are output items: the reasoning and the message.
+// With finishFrame, an output that reaches its limit ends with response.incomplete, as at OpenAI; else with
+// response.completed, as in vLLM.
 type responsesEncoder struct {
-	FrameWriter
-	reasoning int // tokens that are sent as reasoning
-	// an output that reaches its limit ends with response.incomplete, as at OpenAI; else with response.completed, as in
-	// vLLM
-	apart     bool
-	item      int // number of the open output item, or of the next one
-	opened    bool
-	answering bool // the output item is the message
-	seq       int  // number of the next event
-	id        []byte
-	head      []byte // the response object from { to the status
+	blockWriter
+	seq  int // number of the next event
+	id   []byte
+	head []byte // the response object from { to the status
 }
 
 // start starts an event, up to the first field of its own.
@@ -107,21 +96,18 @@ func (e *responsesEncoder) part(b []byte, name string) []byte {
 	b = append(b, `,"item_id":"`...)
 	b = e.appendItemID(b)
 	b = append(b, '"')
-	b = number(b, "output_index", e.item)
+	b = number(b, "output_index", e.block)
 	return number(b, "content_index", 0)
 }
 
 func (e *responsesEncoder) appendItemID(b []byte) []byte {
-	if e.thinking() {
+	if e.inReasoning() {
 		b = append(b, `rs_`...)
 	} else {
 		b = append(b, `msg_`...)
 	}
 	return append(b, e.id...)
 }
-
-// thinking reports whether the output item is the reasoning.
-func (e *responsesEncoder) thinking() bool { return e.reasoning > 0 && !e.answering }
 
 // Opening appends what comes before the first token.
 func (e *responsesEncoder) Opening(b []byte) []byte {
@@ -142,7 +128,7 @@ func (e *responsesEncoder) added(b []byte) []byte {
 	}
 	e.opened = true
 	b = e.start(b, "response.output_item.added")
-	b = number(b, "output_index", e.item)
+	b = number(b, "output_index", e.block)
 	b = append(b, `,"item":`...)
 	b = e.appendItem(b, "in_progress", 0, 0)
 	b = e.close(b)
@@ -158,7 +144,7 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 		return b
 	}
 	name := "response.output_text.done"
-	if e.thinking() {
+	if e.inReasoning() {
 		name = "response.reasoning_text.done"
 	}
 	b = e.part(b, name)
@@ -170,11 +156,11 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 	b = e.appendPart(b, from, until)
 	b = e.close(b)
 	b = e.start(b, "response.output_item.done")
-	b = number(b, "output_index", e.item)
+	b = number(b, "output_index", e.block)
 	b = append(b, `,"item":`...)
 	b = e.appendItem(b, "completed", from, until)
 	e.opened = false
-	e.item++
+	e.block++
 	return e.close(b)
 }
 
@@ -182,7 +168,7 @@ func (e *responsesEncoder) done(b []byte, from, until int) []byte {
 func (e *responsesEncoder) appendItem(b []byte, status string, from, until int) []byte {
 	b = append(b, `{"id":"`...)
 	b = e.appendItemID(b)
-	if e.thinking() {
+	if e.inReasoning() {
 		b = append(b, `","type":"reasoning","summary":[]`...)
 	} else {
 		b = append(b, `","type":"message","role":"assistant"`...)
@@ -197,7 +183,7 @@ func (e *responsesEncoder) appendItem(b []byte, status string, from, until int) 
 }
 
 func (e *responsesEncoder) appendPart(b []byte, from, until int) []byte {
-	if e.thinking() {
+	if e.inReasoning() {
 		b = append(b, `{"type":"reasoning_text","text":`...)
 		b = e.text(b, from, until)
 		return append(b, '}')
@@ -211,7 +197,7 @@ func (e *responsesEncoder) Tokens(b []byte, from, until int, _ string) []byte {
 	split := e.textFrom(until)
 	b = e.delta(b, "response.reasoning_text.delta", from, split)
 	from = max(from, split)
-	if e.thinking() && e.script.hasText(from, until) {
+	if e.inReasoning() && e.script.hasText(from, until) {
 		b = e.done(b, 0, e.reasoning)
 		e.answering = true
 	}
@@ -235,7 +221,7 @@ func (e *responsesEncoder) Closing(b []byte, part, output int, finish string) ([
 	switch part {
 	case 0:
 		from := e.textFrom(output)
-		if e.thinking() {
+		if e.inReasoning() {
 			from = 0
 		}
 		b = e.done(b, from, output)
@@ -244,7 +230,7 @@ func (e *responsesEncoder) Closing(b []byte, part, output int, finish string) ([
 			break
 		}
 		name := "response.completed"
-		if finish == FinishLength && e.apart {
+		if finish == FinishLength && e.finishFrame {
 			name = "response.incomplete"
 		}
 		b = e.start(b, name)
@@ -255,9 +241,6 @@ func (e *responsesEncoder) Closing(b []byte, part, output int, finish string) ([
 	}
 	return b, part < 2
 }
-
-// textFrom returns the first token that is not reasoning.
-func (e *responsesEncoder) textFrom(output int) int { return min(output, e.reasoning) }
 
 // appendResponse appends the final response object, without its closing brace.
 func (e *responsesEncoder) appendResponse(b []byte, output int, finish string) []byte {

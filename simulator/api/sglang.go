@@ -75,25 +75,18 @@ func sglangError(e *Error) []byte {
 }
 
 func (sglang) Encoder(q *Request, c *config.Config, id string, _ int64) Encoder {
-	return &sglangEncoder{FrameWriter: newFrameWriter(q, c), id: AppendToken(nil, id),
-		finishFrame: c.Frames.FinishFrame, most: q.MaxTokens}
+	return &sglangEncoder{FrameWriter: newFrameWriter(q, c), id: AppendToken(nil, id), most: q.MaxTokens}
 }
 
 // sglangEncoder writes one answer of SGLang's API.
 type sglangEncoder struct {
 	FrameWriter
-	id          []byte
-	finishFrame bool
-	most        int
+	id   []byte
+	most int
 }
 
-func (e *sglangEncoder) Opening(b []byte) []byte { return b }
-
 func (e *sglangEncoder) Tokens(b []byte, _, until int, finish string) []byte {
-	if e.finishFrame {
-		finish = ""
-	}
-	return e.object(e.open(b), until, finish)
+	return e.object(e.open(b), until, e.inFrame(finish))
 }
 
 // object appends the text and its meta_info.
@@ -139,12 +132,7 @@ func (e *sglangEncoder) Closing(b []byte, part, output int, finish string) ([]by
 	return b, part < 2
 }
 
-func (e *sglangEncoder) Mark(b []byte) []byte {
-	if e.noEndMark || !e.stream {
-		return b
-	}
-	return e.raw(b, "[DONE]")
-}
+func (e *sglangEncoder) Mark(b []byte) []byte { return e.openAIMark(b) }
 
 func (e *sglangEncoder) Whole(b []byte, output int, finish string) []byte {
 	return e.object(b, output, finish)

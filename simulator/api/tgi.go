@@ -74,8 +74,6 @@ type tgiEncoder struct {
 	details bool
 }
 
-func (e *tgiEncoder) Opening(b []byte) []byte { return b }
-
 func (e *tgiEncoder) Tokens(b []byte, from, until int, finish string) []byte {
 	for i := max(from, e.script.Hidden); i < until; i++ {
 		b = e.open(b)
@@ -126,8 +124,6 @@ func (e *tgiEncoder) appendDetails(b []byte, output int, finish string) []byte {
 	b = number(b, "input_length", e.prompt)
 	return append(b, '}')
 }
-
-func (e *tgiEncoder) Closing(b []byte, _, _ int, _ string) ([]byte, bool) { return b, false }
 
 func (e *tgiEncoder) Whole(b []byte, output int, finish string) []byte {
 	b = append(b, `{"generated_text":`...)

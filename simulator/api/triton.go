@@ -85,8 +85,6 @@ type tritonEncoder struct {
 	model []byte
 }
 
-func (e *tritonEncoder) Opening(b []byte) []byte { return b }
-
 func (e *tritonEncoder) Tokens(b []byte, from, until int, _ string) []byte {
 	return e.object(e.open(b), from, until)
 }
@@ -106,8 +104,6 @@ func (e *tritonEncoder) object(b []byte, from, until int) []byte {
 	b = e.text(b, from, until)
 	return e.close(b)
 }
-
-func (e *tritonEncoder) Closing(b []byte, _, _ int, _ string) ([]byte, bool) { return b, false }
 
 func (e *tritonEncoder) Whole(b []byte, output int, _ string) []byte { return e.object(b, 0, output) }
 

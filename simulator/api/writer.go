@@ -62,7 +62,9 @@ type FrameWriter struct {
 	noUsage        bool
 	caching        bool             // usage reports tokens from the prefix cache
 	thinking       int              // reasoning tokens at the start of the output, streamed or not
+	reasoning      int              // those of them that are streamed, apart from the text where the API can
 	reasoningUsage bool             // usage reports reasoning tokens
+	finishFrame    bool             // the finish reason has a frame of its own
 	prompt         int              // tokens
 	Cached         int              // tokens
 	Worker         int              // number of the engine
@@ -86,6 +88,7 @@ func newFrameWriter(q *Request, c *config.Config) FrameWriter {
 		caching:        c.Model.CacheBlocks > 0,
 		thinking:       c.Frames.ReasoningTokens,
 		reasoningUsage: c.Frames.ReasoningTokens > 0 && !c.Frames.NoReasoningUsage,
+		finishFrame:    c.Frames.FinishFrame,
 		prompt:         q.PromptTokens,
 		field:          "data: ",
 		eol:            "\n",
@@ -93,17 +96,42 @@ func newFrameWriter(q *Request, c *config.Config) FrameWriter {
 	if c.Frames.CRLF {
 		p.eol = "\r\n"
 	}
+	if c.Frames.ReasoningField != config.ReasoningHidden && !q.hideReasoning {
+		p.reasoning = p.thinking
+	}
 	return p
 }
 
 // ContentType returns the media type of a stream of this writer.
 func (p *FrameWriter) ContentType() string { return p.framing.contentType() }
 
-// Common implements encoder for types that embed FrameWriter.
+// Common implements Encoder for types that embed FrameWriter.
 func (p *FrameWriter) Common() *FrameWriter { return p }
 
-// Mark implements encoder for APIs without a mark.
+// Opening implements Encoder for APIs whose streams start with the first token.
+func (p *FrameWriter) Opening(b []byte) []byte { return b }
+
+// Closing implements Encoder for APIs whose streams end with the last token.
+func (p *FrameWriter) Closing(b []byte, _, _ int, _ string) ([]byte, bool) { return b, false }
+
+// Mark implements Encoder for APIs without a mark.
 func (p *FrameWriter) Mark(b []byte) []byte { return b }
+
+// openAIMark appends the mark of OpenAI's streams.
+func (p *FrameWriter) openAIMark(b []byte) []byte {
+	if p.noEndMark || !p.stream {
+		return b
+	}
+	return p.raw(b, "[DONE]")
+}
+
+// inFrame returns the finish reason for the frame of the last token: none if it has a frame of its own.
+func (p *FrameWriter) inFrame(finish string) string {
+	if p.finishFrame {
+		return ""
+	}
+	return finish
+}
 
 // open starts a frame of an unnamed event.
 func (p *FrameWriter) open(b []byte) []byte { return p.event(b, "") }
@@ -200,6 +228,21 @@ func (p *FrameWriter) Comment(b []byte) []byte {
 	b = append(b, ": keep-alive"...)
 	return p.end(b)
 }
+
+// blockWriter is a FrameWriter for APIs whose answers are made of blocks, with the reasoning in a block before that of
+// the text.
+type blockWriter struct {
+	FrameWriter
+	block     int // number of the open block, or of the next one
+	opened    bool
+	answering bool // the block is that of the text
+}
+
+// inReasoning reports whether the block is that of the reasoning.
+func (p *blockWriter) inReasoning() bool { return p.reasoning > 0 && !p.answering }
+
+// textFrom returns the first of the output's tokens that is not reasoning.
+func (p *FrameWriter) textFrom(output int) int { return min(output, p.reasoning) }
 
 // reasoned returns how many of the first tokens are reasoning.
 func (p *FrameWriter) reasoned(output int) int { return min(output, p.thinking) }
