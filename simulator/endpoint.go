@@ -121,7 +121,7 @@ func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"object":"list","data":[`+
 		`{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
-		api.JSONString(ep.config.ServedName()), ep.created, api.JSONString(ep.config.Dialect.OwnedBy),
+		api.JSON(ep.config.ServedName()), ep.created, api.JSON(ep.config.Dialect.OwnedBy),
 		api.ModelLength(&ep.config))
 }
 

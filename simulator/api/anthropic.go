@@ -69,7 +69,7 @@ func anthropicError(e *Error) []byte {
 		Type    string `json:"type"`
 		Message string `json:"message"`
 	}
-	return jsonOf(struct {
+	return JSON(struct {
 		Type  string `json:"type"`
 		Error inner  `json:"error"`
 	}{"error", inner{kind, e.Message}})
@@ -79,7 +79,7 @@ func (anthropic) Encoder(q *Request, c *config.Config, id string, _ int64) Encod
 	return &anthropicEncoder{blockWriter: blockWriter{FrameWriter: newFrameWriter(q, c)},
 		atOnce: c.Frames.Role == config.RoleAtOnce,
 		head: fmt.Appendf(nil, `"id":"msg_%s","type":"message","role":"assistant","model":%s`,
-			AppendToken(nil, id), JSONString(q.model))}
+			AppendToken(nil, id), JSON(q.model))}
 }
 
 // anthropicEncoder writes one answer of the messages API. Reasoning is a thinking block before the text block.

@@ -97,7 +97,7 @@ func bedrockException(status int) (string, int) {
 }
 
 func bedrockError(e *Error) []byte {
-	return jsonOf(struct {
+	return JSON(struct {
 		Message string `json:"message"`
 	}{e.Message})
 }

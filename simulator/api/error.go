@@ -71,7 +71,7 @@ func ServerError() *Error {
 
 // json returns the error object.
 func (e *Error) json() []byte {
-	return jsonOf(map[string]*Error{"error": e})
+	return JSON(map[string]*Error{"error": e})
 }
 
 // WriteTo sends the error as the whole response, in OpenAI's form.

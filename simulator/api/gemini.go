@@ -162,14 +162,14 @@ func geminiError(e *Error) (int, []byte) {
 		Message string `json:"message"`
 		Status  string `json:"status"`
 	}
-	return code, jsonOf(struct {
+	return code, JSON(struct {
 		Error inner `json:"error"`
 	}{inner{code, e.Message, kind}})
 }
 
 func (gemini) Encoder(q *Request, c *config.Config, id string, _ int64) Encoder {
 	e := &geminiEncoder{FrameWriter: newFrameWriter(q, c),
-		tail: fmt.Appendf(nil, `,"modelVersion":%s,"responseId":"%s"`, JSONString(q.model), AppendToken(nil, id))}
+		tail: fmt.Appendf(nil, `,"modelVersion":%s,"responseId":"%s"`, JSON(q.model), AppendToken(nil, id))}
 	if q.events {
 		e.eol = "\r\n" // Google's servers end lines with it
 	} else {

@@ -94,7 +94,7 @@ func (a openAI) Encoder(q *Request, c *config.Config, id string, created int64) 
 	}
 	prefix, object := e.kind()
 	e.head = fmt.Appendf(nil, `{"id":"%s%s","object":"%s","created":%d,"model":%s`, prefix, AppendToken(nil, id), object,
-		created, JSONString(q.model))
+		created, JSON(q.model))
 	return e
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,11 @@ import (
 
 	"github.com/spate-load/spate/simulator/config"
 )
+
+// parseRequest reads the body for an API that looks at nothing else of the request.
+func parseRequest(a API, body []byte, c *config.Config) (*Request, *Error) {
+	return a.Parse(new(http.Request), body, c)
+}
 
 // Counting by reading bytes gives the same result as decoding.
 func FuzzPromptTokens(f *testing.F) {

@@ -39,11 +39,6 @@ func newRequest(a API, model string, prompt *tokens) *Request {
 // maxLength is the maximum length of a prompt or an output.
 const maxLength = 1 << 24
 
-// parseRequest reads the body for an API that looks at nothing else of the request.
-func parseRequest(a API, body []byte, c *config.Config) (*Request, *Error) {
-	return a.Parse(new(http.Request), body, c)
-}
-
 // decode reads a body's JSON.
 func decode(body []byte, into any) *Error {
 	if err := json.Unmarshal(body, into); err != nil {

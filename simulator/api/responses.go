@@ -65,7 +65,7 @@ func (responses) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte)
 func (responses) Encoder(q *Request, c *config.Config, id string, created int64) Encoder {
 	e := &responsesEncoder{blockWriter: blockWriter{FrameWriter: newFrameWriter(q, c)}, id: AppendToken(nil, id)}
 	e.head = fmt.Appendf(nil, `{"id":"resp_%s","object":"response","created_at":%d,"error":null,"model":%s`, e.id, created,
-		JSONString(q.model))
+		JSON(q.model))
 	return e
 }
 
@@ -292,9 +292,9 @@ func (e *responsesEncoder) Failure(b []byte, problem *Error) []byte {
 	}
 	b = e.start(b, "error")
 	b = append(b, `,"code":`...)
-	b = append(b, JSONString(problem.Code)...)
+	b = append(b, JSON(problem.Code)...)
 	b = append(b, `,"message":`...)
-	b = append(b, JSONString(problem.Message)...)
+	b = append(b, JSON(problem.Message)...)
 	b = append(b, `,"param":null`...)
 	return e.close(b)
 }

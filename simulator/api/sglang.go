@@ -71,7 +71,7 @@ func (sglang) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 
 // sglangError returns SGLang's error object, which streams use too.
 func sglangError(e *Error) []byte {
-	return jsonOf(map[string]any{"error": map[string]string{"message": e.Message}})
+	return JSON(map[string]any{"error": map[string]string{"message": e.Message}})
 }
 
 func (sglang) Encoder(q *Request, c *config.Config, id string, _ int64) Encoder {

@@ -56,7 +56,7 @@ func (tgi) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 }
 
 func tgiError(message, kind string) []byte {
-	return jsonOf(struct {
+	return JSON(struct {
 		Error string `json:"error"`
 		Type  string `json:"error_type"`
 	}{message, kind})

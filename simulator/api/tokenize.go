@@ -25,8 +25,8 @@ func Tokenize(body []byte, c *config.Config) ([]byte, *Error) {
 
 func parseTokenization(body []byte, c *config.Config) (*tokens, *Error) {
 	var q tokenization
-	if err := json.Unmarshal(body, &q); err != nil {
-		return nil, BadRequest("the body is not a JSON object of this API: " + err.Error())
+	if problem := decode(body, &q); problem != nil {
+		return nil, problem
 	}
 	if q.Model != nil && c.ModelName != "" && *q.Model != c.ModelName {
 		return nil, unknownModel(*q.Model)

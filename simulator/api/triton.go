@@ -73,10 +73,10 @@ func (triton) Problem(e *Error, _ *http.Request, _ http.Header) (int, []byte) {
 	return e.status, tritonError(e)
 }
 
-func tritonError(e *Error) []byte { return jsonOf(map[string]string{"error": e.Message}) }
+func tritonError(e *Error) []byte { return JSON(map[string]string{"error": e.Message}) }
 
 func (triton) Encoder(q *Request, c *config.Config, _ string, _ int64) Encoder {
-	return &tritonEncoder{FrameWriter: newFrameWriter(q, c), model: JSONString(q.model)}
+	return &tritonEncoder{FrameWriter: newFrameWriter(q, c), model: JSON(q.model)}
 }
 
 // tritonEncoder writes one answer of Triton's API.

@@ -307,11 +307,8 @@ func AppendToken(b []byte, s string) []byte {
 	return b
 }
 
-// JSONString returns a string as JSON.
-func JSONString(s string) []byte { return jsonOf(s) }
-
-// jsonOf encodes values that cannot fail to encode: strings, and structs of strings and numbers.
-func jsonOf(v any) []byte {
+// JSON encodes values that cannot fail to encode: strings, and structs of strings and numbers.
+func JSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("simulator: cannot encode a value: " + err.Error())
