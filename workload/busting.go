@@ -53,3 +53,10 @@ func (b cacheBusting) uniqueTokens(v *vocabulary, form Form, n uint64) uint64 {
 	}
 	return min(v.tokensFor(form, uniqueBits), n)
 }
+
+// start writes the unique start of an arrival's prompt of n tokens, and returns its length in tokens.
+func (b cacheBusting) start(t *transcript, index, n uint64) uint64 {
+	unique := b.uniqueTokens(t.words, t.form, n)
+	t.tokens(b.starts.Sub(index), 0, unique)
+	return unique
+}

@@ -22,7 +22,7 @@ func Group(w Workload, index uint64) (group uint64, grouped bool, err error) {
 }
 
 func (w *random) group(index uint64) (group uint64, grouped bool, err error) { //nolint:unparam // a grouper's
-	if w.prefixes == nil || w.busting.on {
+	if w.prefixes == nil {
 		return 0, false, nil
 	}
 	group, grouped = w.prefixes.group(index)

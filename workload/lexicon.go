@@ -1,11 +1,10 @@
 package workload
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/spate-load/spate/workload/draw"
+	"github.com/spate-load/spate/workload/rows"
 )
 
 // lexicon is a list of words that are one token each, ready to be written between the quotes of a JSON string.
@@ -26,7 +25,7 @@ func newLexicon(list []string) *lexicon {
 	plain := make([]string, len(list))
 	most := 0
 	for i, w := range list {
-		plain[i] = escape(w)
+		plain[i] = rows.Escape(w)
 		most = max(most, len(plain[i])+1)
 	}
 	if most <= len(word{}.letters) {
@@ -40,17 +39,6 @@ func newLexicon(list []string) *lexicon {
 
 // size returns the number of words.
 func (l *lexicon) size() int { return len(l.short) + len(l.long) }
-
-// escape returns a text as it stands between the quotes of a JSON string.
-func escape(text string) string {
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(text); err != nil {
-		panic(err) // a string always encodes
-	}
-	return out.String()[1 : out.Len()-2] // without the quotes and the line feed
-}
 
 // append appends the n words that numbers from, from+1, ... of a sequence draw, with a space between two, none at the
 // ends, and no quotes. It allocates only to grow dst.

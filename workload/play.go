@@ -60,14 +60,14 @@ func (p play) pause(index uint64, turn int) time.Duration {
 	}
 }
 
-// answer writes the answer to an earlier turn into a transcript: the server's answer, or n planned tokens. A turn
+// answer writes the answer to an earlier turn into a transcript: the server's answer, or what planned writes. A turn
 // without an answer gets an empty one, so that user and assistant alternate, as chat templates require.
-func (p play) answer(t *transcript, r Request, turn int, planned draw.Sequence, n uint64) {
+func (p play) answer(t *transcript, r Request, turn int, planned func()) {
 	t.begin(assistant)
 	if p.server {
 		t.answer(r.Answers[turn])
 	} else {
-		t.tokens(planned, 0, n)
+		planned()
 	}
 	t.end()
 }

@@ -96,13 +96,11 @@ func (w *random) Spec(index uint64, _ int) (Spec, error) {
 // AppendPrompt appends the prompt. Token j of the prompt is number j of the sequence that it is drawn from, whichever
 // sequence that is.
 func (w *random) AppendPrompt(dst []byte, r Request) ([]byte, error) {
-	n, start := w.promptTokens(r.Index), uint64(0)
+	n := w.promptTokens(r.Index)
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
-	if w.busting.on {
-		start = w.busting.uniqueTokens(w.words, r.Form, n)
-		t.tokens(w.busting.starts.Sub(r.Index), 0, start)
-	} else if w.prefixes != nil {
+	start := w.busting.start(&t, r.Index, n)
+	if w.prefixes != nil {
 		var tokens draw.Sequence
 		tokens, start = w.prefixes.of(r.Index)
 		t.tokens(tokens, 0, start)

@@ -80,12 +80,3 @@ func (f *file) row() *rows.Row {
 
 // Close closes the rows.
 func (f *file) Close() error { return f.rows.Close() }
-
-// appendText appends text to a message. The text is the inside of a JSON string.
-func (t *transcript) appendText(text []byte) {
-	if t.needsSeparator {
-		t.dst = append(t.dst, ' ')
-	}
-	t.dst = append(t.dst, text...)
-	t.needsSeparator = t.needsSeparator || len(text) > 0
-}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"math"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/draw"
@@ -84,24 +85,10 @@ func (w *prompts) Spec(index uint64, turn int) (Spec, error) {
 // isl returns the length of a row's first prompt, or 0 if it is not known. Words in front of a text may change how the
 // text is split into tokens.
 func (w *prompts) isl(row *rows.Row) uint32 {
-	switch {
-	case row.ISL == 0:
-		return 0
-	case !w.busting.on:
-		return row.ISL + w.template
-	case row.Kind == rows.TokenIDs:
-		return row.ISL + w.template + uint32(w.uniqueTokens(TokenIDs))
-	default:
+	if row.ISL == 0 || w.busting.on && row.Kind != rows.TokenIDs {
 		return 0
 	}
-}
-
-// uniqueTokens returns the number of tokens in the unique start of prompts that must miss every cache.
-func (w *prompts) uniqueTokens(form Form) uint64 {
-	if !w.busting.on {
-		return 0
-	}
-	return w.words.tokensFor(form, uniqueBits)
+	return row.ISL + w.template + uint32(w.busting.uniqueTokens(w.words, TokenIDs, math.MaxUint64))
 }
 
 // history returns how many tokens the previous turn already had, if each answer has the length that was asked for. 0:
@@ -140,17 +127,10 @@ func (w *prompts) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	default:
 		t := open(dst, r.Form, w.words)
 		t.begin(user)
-		w.appendUniqueStart(&t, r)
-		t.appendText(row.Content)
+		w.busting.start(&t, r.Index, math.MaxUint64)
+		t.text(row.Content)
 		t.end()
 		return t.close(), nil
-	}
-}
-
-// appendUniqueStart writes the request's unique start.
-func (w *prompts) appendUniqueStart(t *transcript, r Request) {
-	if w.busting.on {
-		t.tokens(w.busting.starts.Sub(r.Index), 0, w.uniqueTokens(r.Form))
 	}
 }
 
@@ -160,7 +140,8 @@ func (w *prompts) appendMessages(dst []byte, row *rows.Row, r Request) []byte {
 		return append(dst, row.Content...)
 	}
 	dst = append(dst, row.Content[:row.Insert]...)
-	dst = w.words.append(dst, Text, w.busting.starts.Sub(r.Index), 0, w.uniqueTokens(Text), true)
+	unique := w.busting.uniqueTokens(w.words, Text, math.MaxUint64)
+	dst = w.words.append(dst, Text, w.busting.starts.Sub(r.Index), 0, unique, true)
 	dst = append(dst, ' ')
 	return append(dst, row.Content[row.Insert:]...)
 }
@@ -168,7 +149,7 @@ func (w *prompts) appendMessages(dst []byte, row *rows.Row, r Request) []byte {
 // appendTokenIDs appends [1,2,3].
 func (w *prompts) appendTokenIDs(dst []byte, row *rows.Row, r Request) []byte {
 	t := open(dst, TokenIDs, w.words)
-	w.appendUniqueStart(&t, r)
+	w.busting.start(&t, r.Index, math.MaxUint64)
 	t.ids(row.IDs)
 	return t.close()
 }
@@ -185,31 +166,20 @@ func (w *prompts) appendSession(dst []byte, row *rows.Row, r Request) ([]byte, e
 	t := open(dst, r.Form, w.words)
 	if len(row.Content) > 0 {
 		t.begin(system)
-		w.appendUniqueStart(&t, r)
-		t.appendText(row.Content)
+		w.busting.start(&t, r.Index, math.MaxUint64)
+		t.text(row.Content)
 		t.end()
 	}
 	for i := range r.Turn + 1 {
 		if i > 0 {
-			w.answer(&t, r, row, i-1)
+			w.play.answer(&t, r, i-1, func() { t.text(row.Turns[i-1].Answer) })
 		}
 		t.begin(user)
 		if i == 0 && len(row.Content) == 0 {
-			w.appendUniqueStart(&t, r)
+			w.busting.start(&t, r.Index, math.MaxUint64)
 		}
-		t.appendText(row.Turns[i].User)
+		t.text(row.Turns[i].User)
 		t.end()
 	}
 	return t.close(), nil
-}
-
-// answer writes the answer to an earlier turn: the server's, or the one in the file.
-func (w *prompts) answer(t *transcript, r Request, row *rows.Row, turn int) {
-	t.begin(assistant)
-	if w.play.server {
-		t.answer(r.Answers[turn])
-	} else {
-		t.appendText(row.Turns[turn].Answer)
-	}
-	t.end()
 }

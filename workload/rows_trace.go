@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"strconv"
-
 	"github.com/spate-load/spate/workload/draw"
 	"github.com/spate-load/spate/workload/rows"
 )
@@ -55,8 +53,7 @@ func (w *trace) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	length := uint64(contentTokens(row.ISL, w.template))
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
-	from := w.busting.uniqueTokens(w.words, r.Form, length)
-	t.tokens(w.busting.starts.Sub(r.Index), 0, from)
+	from := w.busting.start(&t, r.Index, length)
 	if row.Kind == rows.Blocks {
 		w.appendBlocks(&t, row.Blocks, w.blocks.Sub(r.Index/n), from, length)
 	} else {
@@ -75,16 +72,5 @@ func (w *trace) appendBlocks(t *transcript, blocks []uint64, texts draw.Sequence
 		if first < end {
 			t.tokens(texts.Sub(id), first-start, end-first)
 		}
-	}
-}
-
-// ids appends token ids.
-func (t *transcript) ids(list []uint32) {
-	for _, id := range list {
-		if t.needsSeparator {
-			t.dst = append(t.dst, ',')
-		}
-		t.dst = strconv.AppendUint(t.dst, uint64(id), 10)
-		t.needsSeparator = true
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -44,10 +45,8 @@ func newSonnet(s *spatev1.SonnetContent, c Config) (*sonnet, error) {
 		return nil, err
 	}
 	w := &sonnet{file: f, room: contentTokens(s.GetIsl(), c.Template), osl: s.GetOsl(), draws: draw.New(c.Seed, "content")}
-	if f.busting.on {
-		w.unique = uint32(f.words.tokensFor(Text, uniqueBits))
-		w.room -= min(w.unique, w.room)
-	}
+	w.unique = uint32(f.busting.uniqueTokens(f.words, Text, math.MaxUint64))
+	w.room -= min(w.unique, w.room)
 	if err := w.readLines(); err != nil {
 		return nil, err
 	}
@@ -191,8 +190,7 @@ func (w *sonnet) AppendPrompt(dst []byte, r Request) ([]byte, error) {
 	}
 	t := open(dst, r.Form, w.words)
 	t.begin(user)
-	if w.busting.on {
-		t.tokens(w.busting.starts.Sub(r.Index), 0, uint64(w.unique))
+	if w.busting.start(&t, r.Index, math.MaxUint64) > 0 {
 		t.dst = append(t.dst, `\n`...) // lines were counted behind a line feed
 	}
 	for _, v := range w.prefix {

@@ -1,6 +1,10 @@
 package workload
 
-import "github.com/spate-load/spate/workload/draw"
+import (
+	"strconv"
+
+	"github.com/spate-load/spate/workload/draw"
+)
 
 // role is the role of the author of a chat message.
 type role string
@@ -64,6 +68,25 @@ func (t *transcript) separator() byte {
 		return ','
 	}
 	return ' '
+}
+
+// ids appends token ids.
+func (t *transcript) ids(list []uint32) {
+	for _, id := range list {
+		if t.needsSeparator {
+			t.dst = append(t.dst, ',')
+		}
+		t.dst = strconv.AppendUint(t.dst, uint64(id), 10)
+		t.needsSeparator = true
+	}
+}
+
+// text appends text to a message, behind a space if the message has something. The text is the inside of a JSON string.
+func (t *transcript) text(text []byte) {
+	if t.needsSeparator {
+		t.dst = append(t.dst, ' ')
+	}
+	t.answer(text)
 }
 
 // answer appends a server's answer, still escaped. In a text it follows the prompt with nothing in between, because

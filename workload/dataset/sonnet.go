@@ -2,9 +2,7 @@ package dataset
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -42,7 +40,7 @@ func (s *sonnet) parse(text []byte, row *rows.Row) error {
 		return exclude("is empty")
 	}
 	line := string(text) + "\n"
-	row.Kind, row.OSL, row.Content = rows.Text, s.lengths.osl, appendInside(row.Content[:0], line)
+	row.Kind, row.OSL, row.Content = rows.Text, s.lengths.osl, append(row.Content[:0], rows.Escape(line)...)
 	row.ISL = s.count(line)
 	return nil
 }
@@ -58,17 +56,6 @@ func (s *sonnet) count(line string) uint32 {
 	}
 	s.previous, s.tokens = line, n
 	return n
-}
-
-// appendInside appends a text as it stands between the quotes of a JSON string.
-func appendInside(dst []byte, text string) []byte {
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(text); err != nil {
-		panic(err) // a string always encodes
-	}
-	return append(dst, out.String()[1:out.Len()-2]...)
 }
 
 // sonnet reads lines of text. The longest request is the one that the workload asks for, whatever the lines.

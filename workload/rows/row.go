@@ -5,7 +5,11 @@
 // of workloads into rows.
 package rows
 
-import "time"
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
 
 // Kind is what a row holds.
 type Kind uint8
@@ -73,6 +77,17 @@ type Turn struct {
 	OSL uint32
 	// User and Answer are insides of JSON strings. Answer is empty if the conversation ends with the question.
 	User, Answer []byte
+}
+
+// Escape returns a text as rows hold it: what stands between the quotes of a JSON string.
+func Escape(text string) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(text); err != nil {
+		panic(err) // a string always encodes
+	}
+	return out.String()[1 : out.Len()-2] // without the quotes and the line feed
 }
 
 // Reset empties the row and keeps its memory.
