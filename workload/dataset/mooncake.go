@@ -1,6 +1,8 @@
 package dataset
 
 import (
+	"strconv"
+
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 	"github.com/spate-load/spate/workload/rows"
@@ -66,8 +68,8 @@ func (m *mooncake) hashes(value []byte) error {
 	}
 	m.blocks = m.blocks[:0]
 	for v := range values(value) {
-		id, ok := parseUint(v)
-		if !ok {
+		id, err := strconv.ParseUint(string(v), 10, 64)
+		if err != nil {
 			return unusable("hash_ids has %.40s, which is not a whole number from 0 to 2^64-1", v)
 		}
 		m.blocks = append(m.blocks, id)
@@ -91,21 +93,6 @@ func checkTokens(t timedRow) error {
 		return exclude("has no tokens in prompt or answer: a request that failed")
 	}
 	return nil
-}
-
-// parseUint reads a 64-bit unsigned integer.
-func parseUint(value []byte) (n uint64, ok bool) {
-	for _, c := range value {
-		if c < '0' || c > '9' || n > (1<<64-1)/10 {
-			return 0, false
-		}
-		d := uint64(c - '0')
-		if n *= 10; n > 1<<64-1-d {
-			return 0, false
-		}
-		n += d
-	}
-	return n, len(value) > 0
 }
 
 // mooncake reads a trace with blocks.

@@ -1,6 +1,10 @@
 package dataset
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/spate-load/spate/workload/draw"
+)
 
 // maxPrefixes is the maximum number of different prompt starts. They take 10 to 15 bytes each while a file is built,
 // at most 1 GiB.
@@ -23,11 +27,11 @@ func newPrefixes(block uint32) *prefixes { return &prefixes{block: block, limit:
 func (p *prefixes) shared(blocks []uint64, isl uint32) (uint32, error) {
 	tokens, chain, open := uint32(0), uint64(0), true
 	for i, id := range blocks {
-		chain = mix(chain ^ mix(id+1))
+		chain = draw.Mix(chain ^ draw.Mix(id+1))
 		key, size := chain, min(p.block, isl-uint32(i)*p.block)
 		seen := false
 		if size < p.block {
-			seen, key = p.seen.has(chain), mix(chain+uint64(size))
+			seen, key = p.seen.has(chain), draw.Mix(chain+uint64(size))
 		}
 		seen = !p.seen.add(key) || seen
 		if open = open && seen; open {
@@ -38,11 +42,4 @@ func (p *prefixes) shared(blocks []uint64, isl uint32) (uint32, error) {
 		return 0, fmt.Errorf("it has more than %d different blocks: split the trace into parts", p.limit)
 	}
 	return tokens, nil
-}
-
-// mix is the finaliser of SplitMix64.
-func mix(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

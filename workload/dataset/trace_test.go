@@ -54,7 +54,7 @@ func TestHashesOracle(t *testing.T) {
 		want := map[uint64]bool{}
 		s := draw.New(rapid.Uint64().Draw(t, "seed"), "test")
 		for i := range rapid.Uint64Range(0, 20_000).Draw(t, "n") {
-			hash := mix(s.Below(i, 10_000))
+			hash := draw.Mix(s.Below(i, 10_000))
 			if got.has(hash) != want[hash] || got.add(hash) == want[hash] || !got.has(hash) {
 				t.Fatalf("%x after %d", hash, i)
 			}

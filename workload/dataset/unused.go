@@ -1,7 +1,9 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -29,15 +31,8 @@ func (u *Unused) note(name string) {
 
 // String lists the names, most frequent first. Empty: everything was used.
 func (u *Unused) String() string {
-	names := make([]string, 0, len(u.counts))
-	for name := range u.counts {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if u.counts[a] != u.counts[b] {
-			return int(min(u.counts[b], 1<<31)) - int(min(u.counts[a], 1<<31))
-		}
-		return strings.Compare(a, b)
+	names := slices.SortedFunc(maps.Keys(u.counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(u.counts[b], u.counts[a]), strings.Compare(a, b))
 	})
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%.64s (%d)", name, u.counts[name])

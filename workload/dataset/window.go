@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"container/heap"
 	"fmt"
 	"time"
 )
@@ -48,7 +49,7 @@ func (s *timeSorter) add(t timedRow) error {
 	if len(t.blocks) > 0 {
 		t.blocks = append(s.spareBlocks(), t.blocks...)
 	}
-	s.rows.push(t)
+	heap.Push(&s.rows, &t)
 	for s.held += t.bytes(); s.held > s.limit; {
 		if err := s.pop(); err != nil {
 			return err
@@ -79,7 +80,7 @@ func (s *timeSorter) flush() error {
 
 // pop emits the earliest row.
 func (s *timeSorter) pop() error {
-	t := s.rows.pop()
+	t := *heap.Pop(&s.rows).(*timedRow)
 	s.held -= t.bytes()
 	if !s.started {
 		s.first, s.started = t.at, true
@@ -98,43 +99,23 @@ func (s *timeSorter) pop() error {
 	return err
 }
 
-// timedHeap is a binary heap of rows. The earliest row comes first; rows of equal time keep their order in the file.
-type timedHeap []timedRow
+// timedHeap is a heap of rows. The earliest row comes first; rows of equal time keep their order in the file.
+type timedHeap []*timedRow
 
-// before reports whether row i is emitted before row j.
-func (h timedHeap) before(i, j int) bool {
+func (h timedHeap) Len() int      { return len(h) }
+func (h timedHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h timedHeap) Less(i, j int) bool {
 	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].number < h[j].number
 }
 
-// push adds a row.
-func (h *timedHeap) push(t timedRow) {
-	*h = append(*h, t)
-	rows := *h
-	for i := len(rows) - 1; i > 0 && rows.before(i, (i-1)/2); i = (i - 1) / 2 {
-		rows[i], rows[(i-1)/2] = rows[(i-1)/2], rows[i]
-	}
-}
+// Push implements heap.Interface.
+func (h *timedHeap) Push(row any) { *h = append(*h, row.(*timedRow)) }
 
-// pop removes and returns the first row.
-func (h *timedHeap) pop() timedRow {
-	rows := *h
-	first, last := rows[0], len(rows)-1
-	rows[0], rows[last] = rows[last], timedRow{}
-	rows = rows[:last]
-	for i := 0; ; {
-		next := 2*i + 1
-		if next >= last {
-			break
-		}
-		if next+1 < last && rows.before(next+1, next) {
-			next++
-		}
-		if !rows.before(next, i) {
-			break
-		}
-		rows[i], rows[next] = rows[next], rows[i]
-		i = next
-	}
-	*h = rows
-	return first
+// Pop implements heap.Interface.
+func (h *timedHeap) Pop() any {
+	last := len(*h) - 1
+	row := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return row
 }

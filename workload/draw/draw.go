@@ -25,11 +25,11 @@ type Sequence struct {
 // New returns the sequence of a seed for one purpose, named by one or several words. Sequences for different purposes
 // are unrelated.
 func New(seed uint64, purpose ...string) Sequence {
-	return Sequence{key: mix(seed ^ Hash(purpose...))}
+	return Sequence{key: Mix(seed ^ Hash(purpose...))}
 }
 
 // At returns number i.
-func (s Sequence) At(i uint64) uint64 { return mix(s.key + (i+1)*gamma) }
+func (s Sequence) At(i uint64) uint64 { return Mix(s.key + (i+1)*gamma) }
 
 // Below returns number i scaled to 0 to n-1. All results are equally likely, up to a relative error of n/2^64. n must
 // not be 0.
@@ -56,11 +56,11 @@ func Hash(parts ...string) uint64 {
 		}
 		h = (h ^ 0xff) * prime // never a byte of UTF-8
 	}
-	return mix(h)
+	return Mix(h)
 }
 
-// mix is the finaliser of SplitMix64: a bijection in which flipping any bit of x flips about half of the result's bits.
-func mix(x uint64) uint64 {
+// Mix is the finaliser of SplitMix64: a bijection in which flipping any bit of x flips about half of the result's bits.
+func Mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
