@@ -87,7 +87,7 @@ test-engine: ## Compare Spate's numbers with a real engine's own histograms: ENG
 	go test ./e2e/engine -count 1 -timeout 60m -v -args -engine.url '$(ENGINE)' -engine.eos '$(EOS)' -engine.streams '$(ENGINES_STREAMS)'
 
 # Packages whose tests query a database.
-INFLUX_TESTS := ./aggregate/sink/influx ./deployments/grafana/... ./e2e
+INFLUX_TESTS := ./aggregate/sink/influx ./deployments/grafana/... ./e2e/databases
 
 .PHONY: test-influx2
 test-influx2: $(BIN)/influxd2 ## Run every test that needs a database against InfluxDB 2.7 instead of 1.8: 3 minutes.
@@ -95,7 +95,7 @@ test-influx2: $(BIN)/influxd2 ## Run every test that needs a database against In
 
 .PHONY: influx-outage
 influx-outage: $(BIN)/influxd ## Run while InfluxDB is stopped or killed for OUTAGE (60s), and compare the send delays: 7 minutes.
-	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestPointsOutliveTheirCoordinator' -p 1 -parallel 1
+	SPATE_TEST_OUTAGE=$(or $(OUTAGE),60s) go test ./e2e/databases -count=1 -timeout 60m -v -run 'TestInfluxDBAwayForSomeTime|TestPointsOutliveTheirCoordinator' -p 1 -parallel 1
 
 .PHONY: torture
 torture: ## Run the real programs under random faults: N=100 runs from SEED=1 on. A seed always has the same faults.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
 )
 
@@ -18,7 +19,7 @@ import (
 func calibrating(t *testing.T, args ...string) (p *process.Process, children func() int) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "spate-calibrated")
-	if err := os.Link(programs.Spate, program); err != nil {
+	if err := os.Link(programs.Built.Spate, program); err != nil {
 		t.Fatal(err)
 	}
 	p = process.Start(t, program, append([]string{"calibrate"}, args...)...)
@@ -161,9 +162,9 @@ func TestAgentTellsItsCapacity(t *testing.T) {
 	if code := p.Exit(); code != 0 {
 		t.Skipf("this machine is too busy to be exact at 2 streams: exit code %d", code)
 	}
-	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
+	coordinator := process.Start(t, programs.Built.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
 	address := coordinator.Await(`address=(127\.0\.0\.1:\d+)`)[1]
-	agent := process.Start(t, programs.Agent, "--coordinator", address, "--name", "one", "--capacity",
+	agent := process.Start(t, programs.Built.Agent, "--coordinator", address, "--name", "one", "--capacity",
 		filepath.Join(p.Dir, "capacity.json"))
 	agent.Await(`this machine was exact in calibration`)
 	var listed []struct {
@@ -177,7 +178,7 @@ func TestAgentTellsItsCapacity(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatal("the agent is not listed")
 		}
-		list := process.Start(t, programs.Spate, "agents", "--coordinator", address, "--output", "json")
+		list := process.Start(t, programs.Built.Spate, "agents", "--coordinator", address, "--output", "json")
 		if list.Exit() == 0 {
 			if err := json.Unmarshal([]byte(list.Stdout.String()), &listed); err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/simulator/config"
 )
 
@@ -30,11 +31,11 @@ func TestClouds(t *testing.T) {
 		if err := os.WriteFile(key, []byte("AKIDEXAMPLE:"+secret), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r := runPlan(t, fmt.Sprintf(cloudsPlan, server.URLs()[0], key))
+		r := programs.RunPlan(t, fmt.Sprintf(cloudsPlan, server.URLs()[0], key))
 		if code := r.Exit(); (code == 0) != (secret == c.AWSSecret) {
 			t.Fatalf("the key %s: exit %d: %s", secret, code, r.Stderr.String())
 		}
-		for _, s := range r.results().Stages {
+		for _, s := range r.Results().Stages {
 			refused := s.Target == "signed" && secret != c.AWSSecret
 			if (s.Requests.Failed > 0) != refused || (s.Requests.Completed == 20) == refused {
 				t.Errorf("%s with the key %s: %+v, %v", s.Target, secret, s.Requests, s.ErrorExamples)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // documents returns the texts of all documents by path.
@@ -131,8 +133,8 @@ var helps = map[string][]string{}
 // flagsOf lists the flags of a program's command. The first words name the command.
 func flagsOf(t *testing.T, program string, words []string) []string {
 	t.Helper()
-	paths := map[string]string{"spate": programs.Spate, "spate-coordinator": programs.Coordinator,
-		"spate-agent": programs.Agent}
+	paths := map[string]string{"spate": programs.Built.Spate, "spate-coordinator": programs.Built.Coordinator,
+		"spate-agent": programs.Built.Agent}
 	var command []string
 	for _, word := range words {
 		if program != "spate" || len(command) == 2 || !regexp.MustCompile(`^[a-z]+$`).MatchString(word) {

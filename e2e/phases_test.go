@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 const phasesPlan = `
@@ -86,9 +89,9 @@ func at(phases []phase, ns int64) (number int, value, integral float64) {
 // A load of phases always has the value that its phases give, over all agents.
 func TestPhasesAreKept(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, phasesPlan, "--agents", "3")
+	r := programs.RunPlan(t, phasesPlan, "--agents", "3")
 	r.MustExit(0)
-	rows := r.rows()
+	rows := r.Rows()
 	t.Run("concurrency", func(t *testing.T) { checkConcurrency(t, rows[0]) })
 	rates := []phase{{1000, 0, 100, "", 0}, {600, 50, 50, "", 0}, {900, 50, 150, "exponential", 0},
 		{600, 20, 60, "steps", 2}}
@@ -98,14 +101,14 @@ func TestPhasesAreKept(t *testing.T) {
 
 // checkConcurrency checks the requests in flight at each start. A slot that is no longer active finishes its request,
 // and starts no other. So the bound is the largest value within the time of the longest request.
-func checkConcurrency(t *testing.T, rows []row) {
+func checkConcurrency(t *testing.T, rows []rundir.Row) {
 	phases := []phase{{1500, 2, 8, "steps", 3}, {800, 3, 3, "", 0}, {900, 3, 9, "", 0}, {300, 0, 0, "", 0},
 		{500, 5, 5, "", 0}}
 	longest := int64(0)
 	for _, r := range rows {
 		longest = max(longest, r.EndNs-r.StartNs)
 	}
-	slices.SortFunc(rows, func(a, b row) int { return int(a.StartNs - b.StartNs) })
+	slices.SortFunc(rows, func(a, b rundir.Row) int { return int(a.StartNs - b.StartNs) })
 	most := make([]int, len(phases))
 	for _, r := range rows {
 		inFlight := 0
@@ -135,7 +138,7 @@ func checkConcurrency(t *testing.T, rows []row) {
 }
 
 // checkConstantRate checks that the integral of the rate grows by one between two arrivals.
-func checkConstantRate(t *testing.T, rows []row, phases []phase) {
+func checkConstantRate(t *testing.T, rows []rundir.Row, phases []phase) {
 	_, _, all := at(phases, math.MaxInt64)
 	if off := float64(len(rows)) - all; math.Abs(off) > 1 {
 		t.Errorf("%d arrivals, the rates make %v", len(rows), all)
@@ -151,7 +154,7 @@ func checkConstantRate(t *testing.T, rows []row, phases []phase) {
 }
 
 // checkPoissonRate checks the number of arrivals of each phase: Poisson, within five standard deviations.
-func checkPoissonRate(t *testing.T, rows []row, phases []phase) {
+func checkPoissonRate(t *testing.T, rows []rundir.Row, phases []phase) {
 	counts := make([]float64, len(phases))
 	for _, r := range rows {
 		number, _, _ := at(phases, r.ScheduledNs)

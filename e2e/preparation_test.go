@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -49,13 +50,13 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 	c := config.Default()
 	c.ChatTemplateTokens, c.MaxModelTokens, c.Truth.Keep = template, 4000, true
 	server := serve(t, c)
-	r := runPlan(t, strings.ReplaceAll(tokenizersPlan, "URL", server.URLs()[0]), "--agents", "2")
+	r := programs.RunPlan(t, strings.ReplaceAll(tokenizersPlan, "URL", server.URLs()[0]), "--agents", "2")
 	r.MustExit(0)
 	counted := map[string]uint64{}
 	for _, record := range server.Records() {
 		counted[record.RequestID] = uint64(record.PromptTokens)
 	}
-	result, rows := r.results(), r.rows()
+	result, rows := r.Results(), r.Rows()
 	for _, stage := range result.Stages {
 		added := uint64(0) // tokens that were not asked for
 		if stage.Target == "words" {
@@ -120,7 +121,7 @@ func TestPromptsThatAreTooLongAreNotSent(t *testing.T) {
 	c := config.Default()
 	c.MaxModelTokens, c.Truth.Keep = 150, true
 	server := serve(t, c)
-	r := runPlan(t, fmt.Sprintf(`
+	r := programs.RunPlan(t, fmt.Sprintf(`
 name: long
 targets:
   - {name: small, endpoints: [%q], model: m}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // onePlan has each kind of load, with a warm-up, on both APIs.
@@ -47,47 +49,47 @@ type sent struct {
 // weight, of which four find the coordinator by gossip and one has its address.
 func TestOnePlanIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 	t.Parallel()
-	one := runPlan(t, onePlan, "--agents", "1")
+	one := programs.RunPlan(t, onePlan, "--agents", "1")
 	one.MustExit(0)
-	want := one.sent()
+	want := sentBy(t, one)
 	if len(want) != 2*(162+100+110) {
 		t.Errorf("%d requests", len(want))
 	}
-	seven := runPlan(t, onePlan, "--agents", "7")
+	seven := programs.RunPlan(t, onePlan, "--agents", "7")
 	seven.MustExit(0)
 
-	c := startCluster(t)
+	c := programs.StartCluster(t)
 	for name, weight := range map[string]int{"a": 1, "b": 2, "c": 3, "d": 7} {
-		c.join(name, weight)
+		c.Join(name, weight)
 	}
-	c.connect("e", 2)
-	if table := c.awaitReady(); strings.Count(table, "here") != 5 {
+	c.Connect("e", 2)
+	if table := c.AwaitReady(); strings.Count(table, "here") != 5 {
 		t.Errorf("spate agents lists\n%s", table)
 	}
-	processes := runPlan(t, onePlan, "--coordinator", c.address, "--min-agents", "5")
+	processes := programs.RunPlan(t, onePlan, "--coordinator", c.Address, "--min-agents", "5")
 	processes.MustExit(0)
 
 	for _, r := range []struct {
 		name string
-		running
+		programs.Running
 		agents int
 	}{{"one embedded agent", one, 1}, {"seven embedded agents", seven, 7}, {"five processes", processes, 5}} {
-		result := r.results()
+		result := r.Results()
 		if !result.Run.Complete || len(result.Run.Missing) > 0 || len(result.Run.Agents) != r.agents ||
 			len(result.Stages) != 6 {
 			t.Errorf("%s: run %+v of %d stages", r.name, result.Run, len(result.Stages))
 		}
-		if diff := cmp.Diff(want, r.sent(), cmp.AllowUnexported(sent{})); diff != "" {
+		if diff := cmp.Diff(want, sentBy(t, r.Running), cmp.AllowUnexported(sent{})); diff != "" {
 			t.Errorf("%s: other requests than one agent's:\n%s", r.name, diff)
 		}
 	}
-	processes.mustShareByWeight(map[string]int{"a": 1, "b": 2, "c": 3, "d": 7, "e": 2})
+	mustShareByWeight(t, processes, map[string]int{"a": 1, "b": 2, "c": 3, "d": 7, "e": 2})
 }
 
-// sent lists what the run sent, by stage and index.
-func (r running) sent() []sent {
-	r.t.Helper()
-	result, rows := r.results(), r.rows()
+// sentBy lists what a run sent, by stage and index.
+func sentBy(t *testing.T, r programs.Running) []sent {
+	t.Helper()
+	result, rows := r.Results(), r.Rows()
 	var all []sent
 	for _, stage := range result.Stages {
 		for _, row := range rows[stage.Index] {
@@ -103,14 +105,14 @@ func (r running) sent() []sent {
 
 // mustShareByWeight fails the test unless each agent sent its share of the open loops: to within one request where
 // arrivals are dealt out, and within four standard deviations where they are drawn.
-func (r running) mustShareByWeight(weights map[string]int) {
-	r.t.Helper()
+func mustShareByWeight(t *testing.T, r programs.Running, weights map[string]int) {
+	t.Helper()
 	sum := 0
 	for _, weight := range weights {
 		sum += weight
 	}
-	rows := r.rows()
-	for _, stage := range r.results().Stages {
+	rows := r.Rows()
+	for _, stage := range r.Results().Stages {
 		if stage.Load.Rate == nil {
 			continue
 		}
@@ -125,7 +127,7 @@ func (r running) mustShareByWeight(weights map[string]int) {
 				slack = 4 * math.Sqrt(share*(1-part))
 			}
 			if off := float64(got[name]) - share; math.Abs(off) > slack {
-				r.t.Errorf("stage %d: agent %s of weight %d sent %d requests, its share is %.2f", stage.Index, name,
+				t.Errorf("stage %d: agent %s of weight %d sent %d requests, its share is %.2f", stage.Index, name,
 					weight, got[name], share)
 			}
 		}

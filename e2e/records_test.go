@@ -13,8 +13,10 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 const recordsPlan = `
@@ -40,16 +42,17 @@ loads:
 // them come from the ledger.
 func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, recordsPlan, "--agents", "3")
+	r := programs.RunPlan(t, recordsPlan, "--agents", "3")
 	r.MustExit(0)
-	result, rows := r.results(), r.rows()
-	blocks := strings.Split(strings.TrimSpace(r.text("vllm.txt")), "\n\n")
+	result, rows := r.Results(), r.Rows()
+	blocks := strings.Split(strings.TrimSpace(r.Text("vllm.txt")), "\n\n")
 	if len(result.Stages) != 4 || len(blocks) != 4 {
 		t.Fatalf("%d stages, %d blocks in vllm.txt", len(result.Stages), len(blocks))
 	}
 	for i, stage := range result.Stages {
 		t.Run(fmt.Sprintf("stage %d", i), func(t *testing.T) {
-			measured := slices.DeleteFunc(slices.Clone(rows[stage.Index]), func(r row) bool { return r.Unmeasured })
+			measured := slices.DeleteFunc(slices.Clone(rows[stage.Index]),
+				func(r rundir.Row) bool { return r.Unmeasured })
 			v := valuesOf(measured)
 			compareCounts(t, stage, rows[stage.Index], measured)
 			compareDistributions(t, stage, v)
@@ -66,7 +69,7 @@ type values struct {
 	vllmTTFT, vllmTPOT, vllmITL, vllmE2EL                                      []int64
 }
 
-func valuesOf(rows []row) values {
+func valuesOf(rows []rundir.Row) values {
 	var v values
 	for _, r := range rows {
 		if !r.Completed() {
@@ -108,7 +111,7 @@ func numpyQuantile(sorted []int64, q float64) float64 {
 // divide divides and rounds to the nearest.
 func divide(a, b int64) int64 { return int64(math.Round(float64(a) / float64(b))) }
 
-func compareCounts(t *testing.T, s results.StageResult, all, measured []row) {
+func compareCounts(t *testing.T, s results.StageResult, all, measured []rundir.Row) {
 	var completed, output, input, frames, connections uint64
 	begin, end := int64(math.MaxInt64), int64(0)
 	for _, r := range measured {
@@ -135,10 +138,10 @@ func compareCounts(t *testing.T, s results.StageResult, all, measured []row) {
 			s.OutputTokens, *s.InputTokens, s.Streams,
 			output, input, frames, connections)
 	}
-	near(t, "duration_s", *s.DurationS, float64(end-begin)/1e9, 1e-9)
-	near(t, "request_throughput", *s.RequestThroughput, float64(completed)/(*s.DurationS), 1e-9)
-	near(t, "output_token_throughput", *s.OutputTokenThroughput, float64(output)/(*s.DurationS), 1e-9)
-	near(t, "total_token_throughput", *s.TotalTokenThroughput, float64(input+output)/(*s.DurationS), 1e-9)
+	rundir.Near(t, "duration_s", *s.DurationS, float64(end-begin)/1e9, 1e-9)
+	rundir.Near(t, "request_throughput", *s.RequestThroughput, float64(completed)/(*s.DurationS), 1e-9)
+	rundir.Near(t, "output_token_throughput", *s.OutputTokenThroughput, float64(output)/(*s.DurationS), 1e-9)
+	rundir.Near(t, "total_token_throughput", *s.TotalTokenThroughput, float64(input+output)/(*s.DurationS), 1e-9)
 }
 
 func compareDistributions(t *testing.T, s results.StageResult, v values) {
@@ -171,10 +174,10 @@ func compareDistribution(t *testing.T, name string, got histogram.Summary, sorte
 		t.Errorf("%s: count %d, rows have %d", name, got.Count, len(sorted))
 	}
 	mean, std := meanAndStd(sorted)
-	near(t, name+" mean", got.Mean, mean/1e6, 1e-9)
-	near(t, name+" std", got.Std, std/1e6, 1e-9)
-	near(t, name+" min", got.Min, float64(sorted[0])/1e6, 1e-12)
-	near(t, name+" max", got.Max, float64(sorted[len(sorted)-1])/1e6, 1e-12)
+	rundir.Near(t, name+" mean", got.Mean, mean/1e6, 1e-9)
+	rundir.Near(t, name+" std", got.Std, std/1e6, 1e-9)
+	rundir.Near(t, name+" min", got.Min, float64(sorted[0])/1e6, 1e-12)
+	rundir.Near(t, name+" max", got.Max, float64(sorted[len(sorted)-1])/1e6, 1e-12)
 	for _, p := range []struct {
 		permille int
 		got      float64
@@ -183,7 +186,7 @@ func compareDistribution(t *testing.T, name string, got histogram.Summary, sorte
 		if off := math.Abs(p.got*1e6 - float64(exact)); off > 0.001*float64(exact)+512 {
 			t.Errorf("%s p%d: %v ms, the rows' own is %d ns", name, p.permille, p.got, exact)
 		}
-		near(t, fmt.Sprintf("%s p%d by HdrHistogram's definition", name, p.permille), p.got,
+		rundir.Near(t, fmt.Sprintf("%s p%d by HdrHistogram's definition", name, p.permille), p.got,
 			hdrPercentile(sorted, p.permille), 1e-12)
 	}
 }
@@ -212,17 +215,9 @@ func meanAndStd(values []int64) (mean, std float64) {
 	return mean, math.Sqrt(std / float64(len(values)))
 }
 
-// near compares two numbers that differ only by rounding.
-func near(t *testing.T, what string, got, want, relative float64) {
-	t.Helper()
-	if !(math.Abs(got-want) <= relative*math.Abs(want)) {
-		t.Errorf("%s: %v, the rows give %v", what, got, want)
-	}
-}
-
 // compareIdentity checks that each request's times are consistent, and that the means satisfy E2E = TTFT + TPOT x
 // (n-1), which holds if TTFT, TPOT and E2E cover the same requests.
-func compareIdentity(t *testing.T, s results.StageResult, rows []row) {
+func compareIdentity(t *testing.T, s results.StageResult, rows []rundir.Row) {
 	for _, r := range rows {
 		var gaps int64
 		for _, gap := range r.ITLNs {
@@ -248,7 +243,7 @@ func compareIdentity(t *testing.T, s results.StageResult, rows []row) {
 
 // compareVLLM checks each number of a block against vLLM's benchmark, which counts from the first chunk, with or
 // without text, and interpolates percentiles.
-func compareVLLM(t *testing.T, block string, s results.StageResult, rows []row, v values) {
+func compareVLLM(t *testing.T, block string, s results.StageResult, rows []rundir.Row, v values) {
 	var output, input uint64
 	for _, r := range rows {
 		output, input = output+*r.OutputTokens, input+*r.InputTokens
@@ -302,9 +297,9 @@ func compareVLLM(t *testing.T, block string, s results.StageResult, rows []row, 
 }
 
 // compareReport checks that all files come from the ledger alone, and are byte-identical each time.
-func compareReport(t *testing.T, r running) {
+func compareReport(t *testing.T, r programs.Running) {
 	before := map[string]string{}
-	entries, err := os.ReadDir(r.dir)
+	entries, err := os.ReadDir(r.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,19 +307,19 @@ func compareReport(t *testing.T, r running) {
 		if entry.Name() == "ledger.db" {
 			continue
 		}
-		before[entry.Name()] = r.text(entry.Name())
-		if err := os.Remove(filepath.Join(r.dir, entry.Name())); err != nil {
+		before[entry.Name()] = r.Text(entry.Name())
+		if err := os.Remove(filepath.Join(r.Dir, entry.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(before) != 6 {
 		t.Errorf("the run directory has %d files beside the ledger", len(before))
 	}
-	if code := process.Start(t, programs.Spate, "report", r.dir).Exit(); code != 0 {
+	if code := process.Start(t, programs.Built.Spate, "report", r.Dir).Exit(); code != 0 {
 		t.Fatalf("spate report exits with %d", code)
 	}
 	for name, text := range before {
-		if r.text(name) != text {
+		if r.Text(name) != text {
 			t.Errorf("%s is not what it was", name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 const regionsPlan = `
@@ -25,14 +26,14 @@ loads:
 // agents, and a region with only one agent is reported.
 func TestRegionsOnOneMachine(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, regionsPlan, "--agents", "eu=2,us=1")
+	r := programs.RunPlan(t, regionsPlan, "--agents", "eu=2,us=1")
 	r.MustExit(0)
 	said := r.Stderr.String()
 	if !inOrder(said, "2 stages on 3 agents: eu (eu-1, eu-2), us (us-1); ", "  observers: eu-2 (eu)\n",
 		"! no observer for us: a region needs two agents") {
 		t.Errorf("it said\n%s", said)
 	}
-	result := r.results()
+	result := r.Results()
 	for i, stage := range result.Stages {
 		sent := map[string]float64{}
 		for _, region := range stage.Regions {
@@ -52,7 +53,7 @@ func TestRegionsOnOneMachine(t *testing.T) {
 		result.Stages[1].Requests.Completed != 100 {
 		t.Errorf("run %+v, %d requests", result.Run, n)
 	}
-	report := r.text("report.md")
+	report := r.Text("report.md")
 	if !inOrder(report, "## Regions", "## Connections by region and endpoint",
 		"## Observers: what a light load saw beside the load", "observer eu-2 | 4 req/s constant", "## Start",
 		"## Agents") {

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // A warm-up lasts until the throughput is steady, or as long as it may. Requests that start before its end are sent,
 // and are in no result.
 func TestWarmupUntilSteady(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, `
+	r := programs.RunPlan(t, `
 name: steady
 targets:
   - {name: server, simulator: {decode_step: 2ms}}
@@ -24,7 +25,7 @@ loads:
   - {concurrency: [3], requests: 60, warmup: {until_steady: 1500ms}}
 `, "--agents", "3")
 	r.MustExit(0)
-	result, rows := r.results(), r.rows()
+	result, rows := r.Results(), r.Rows()
 	for i, stage := range result.Stages {
 		if stage.MeasuredFromS == nil {
 			t.Fatalf("stage %d: it is not known from when on it was measured", i)
@@ -73,9 +74,9 @@ loads:
 // between stages.
 func TestWarmupCooldownAndPause(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, edgesPlan, "--agents", "3")
+	r := programs.RunPlan(t, edgesPlan, "--agents", "3")
 	r.MustExit(0)
-	result, rows := r.results(), r.rows()
+	result, rows := r.Results(), r.Rows()
 	var ended time.Time
 	for i, stage := range result.Stages {
 		first, last, end := int64(-1), int64(-1), int64(0)
@@ -124,7 +125,7 @@ func startOf(t *testing.T, stage results.StageResult) time.Time {
 // A stage that breaks an abort rule is aborted and marked, and the next one runs.
 func TestAbortGivesAStageUp(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, `
+	r := programs.RunPlan(t, `
 name: abort
 targets:
   - {name: server, simulator: {decode_step: 2ms, error_share: 0.5}}
@@ -136,7 +137,7 @@ loads:
   - {concurrency: [3], requests: 40, abort: {error_share: 0.9, duration: 50s}}
 `)
 	r.MustExit(3)
-	result := r.results()
+	result := r.Results()
 	if len(result.Stages) != 3 || result.Run.Complete || *result.Run.Outcome != "failed" ||
 		!strings.Contains(*result.Run.Reason, "aborted: ") {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
@@ -147,11 +148,11 @@ loads:
 			!strings.Contains(missing, "aborted: ") || !strings.Contains(missing, want) {
 			t.Errorf("stage %d: complete %v, missing %q", i, stage.Complete, missing)
 		}
-		if q := stage.Requests; q.Started == 0 || q.Started != uint64(len(r.rows()[stage.Index])) ||
+		if q := stage.Requests; q.Started == 0 || q.Started != uint64(len(r.Rows()[stage.Index])) ||
 			q.Started != q.Completed+q.Failed+q.Cancelled {
 			t.Errorf("stage %d: %+v", i, q)
 		}
-		if !strings.Contains(r.text("report.md"), want) || !strings.Contains(r.Stderr.String(), want) {
+		if !strings.Contains(r.Text("report.md"), want) || !strings.Contains(r.Stderr.String(), want) {
 			t.Errorf("nothing says why stage %d was aborted", i)
 		}
 	}
@@ -166,7 +167,7 @@ loads:
 // A stage that knows its percentile well enough ends early, and nothing is missing from it.
 func TestUntilEndsAStageThatHasMeasuredEnough(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, `
+	r := programs.RunPlan(t, `
 name: enough
 targets:
   - {name: server, simulator: {decode_step: 2ms}}
@@ -177,20 +178,20 @@ loads:
   - {concurrency: [2], requests: 100, until: {metric: ttft_scheduled, percentile: 99, within: 0.000001}}
 `)
 	r.MustExit(0)
-	result := r.results()
+	result := r.Results()
 	early, whole := result.Stages[0], result.Stages[1]
 	if early.Enough == nil || !strings.Contains(*early.Enough, "p50 E2E") || !early.Complete || *early.DurationS > 40 ||
 		!result.Run.Complete {
 		t.Fatalf("enough %v, complete %v, %v s, run %+v", early.Enough, early.Complete, *early.DurationS, result.Run)
 	}
 	if q := early.Requests; q.Started == 0 || q.Started != q.Completed || q.Cancelled != 0 ||
-		q.Started != uint64(len(r.rows()[0])) {
+		q.Started != uint64(len(r.Rows()[0])) {
 		t.Errorf("%+v", q)
 	}
 	if whole.Enough != nil || whole.Requests.Completed != 100 {
 		t.Errorf("a percentile that is not known well enough: %v, %+v", whole.Enough, whole.Requests)
 	}
-	if !strings.Contains(r.text("report.md"), fmt.Sprint(*early.Enough)) {
+	if !strings.Contains(r.Text("report.md"), fmt.Sprint(*early.Enough)) {
 		t.Errorf("report.md does not say %q", *early.Enough)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator/config"
 	"github.com/spate-load/spate/simulator/engine"
@@ -45,9 +47,9 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 		DecodeStepPerRequest: durationpb.New(100 * time.Microsecond), MaxRunning: 8,
 	})
 	capacity := engine.Capacity(&c, 100, 25)
-	r := runPlan(t, searchPlan)
+	r := programs.RunPlan(t, searchPlan)
 	r.MustExit(0)
-	result := r.results()
+	result := r.Results()
 	found := onlySearch(t, result)
 	if found.Kept == nil || math.Abs(*found.Kept/capacity-1) > 0.03 || found.Probes > 15 || !found.Converged {
 		t.Errorf("found %v, the engine can do %v", words(found), capacity)
@@ -60,7 +62,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	mustBeItsStages(t, result, found)
 	line := fmt.Sprintf("search for the highest load with p90 ttft <= 50ms: %v req/s; %v is too high (p90 TTFT",
 		*found.Kept, *found.Broke)
-	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.text("report.md")} {
+	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.Text("report.md")} {
 		if !strings.Contains(html.UnescapeString(text), line) {
 			t.Errorf("%s has no %q:\n%s", name, line, text)
 		}
@@ -133,9 +135,9 @@ loads:
 // Both results are definite.
 func TestSearchesWithoutALimit(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, endsPlan)
+	r := programs.RunPlan(t, endsPlan)
 	r.MustExit(0)
-	result := r.results()
+	result := r.Results()
 	if len(result.Run.Searches) != 2 || !result.Run.Complete {
 		t.Fatalf("run %+v", result.Run)
 	}
@@ -165,7 +167,7 @@ func TestSearchesWithoutALimit(t *testing.T) {
 	if all.MeanThroughput == nil || all.ThroughputMargin == nil {
 		t.Fatalf("no throughput of the repeats: %s", words(all))
 	}
-	near(t, "mean throughput", *all.MeanThroughput, mean, 1e-9)
+	rundir.Near(t, "mean throughput", *all.MeanThroughput, mean, 1e-9)
 	for _, text := range []string{"no load is within the limits", "the upper bound of the search"} {
 		if !strings.Contains(r.Stderr.String(), text) {
 			t.Errorf("the progress does not say %q", text)
@@ -176,7 +178,7 @@ func TestSearchesWithoutALimit(t *testing.T) {
 // A sweep measures one request at a time and a saturated server, and rates between them.
 func TestSweepMeasuresBetweenItsEnds(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, `
+	r := programs.RunPlan(t, `
 name: sweep
 targets:
   - {name: engine, simulator: {prefill_tokens_per_second: 20000, decode_step: 2ms, max_running: 16}}
@@ -186,7 +188,7 @@ loads:
   - {sweep: {points: 3, saturation: 32}, arrival: constant, requests: 120}
 `)
 	r.MustExit(0)
-	result := r.results()
+	result := r.Results()
 	if len(result.Stages) != 5 || result.Run.StagesPlanned != 5 || !result.Run.Complete ||
 		len(result.Run.Searches) != 0 {
 		t.Fatalf("%d stages, run %+v", len(result.Stages), result.Run)
@@ -199,7 +201,7 @@ loads:
 			t.Errorf("stage %d: probe %+v, %+v", i, *s.Probe, s.Requests)
 		}
 		if i >= 2 {
-			near(t, "rate", *s.Load.Rate, low+(high-low)*float64(i-1)/3, 0.001)
+			rundir.Near(t, "rate", *s.Load.Rate, low+(high-low)*float64(i-1)/3, 0.001)
 		}
 	}
 	if one, many := *result.Stages[0].Load.Concurrency, *result.Stages[1].Load.Concurrency; one != 1 || many != 32 {
@@ -224,10 +226,10 @@ loads:
 // A search that is interrupted is partial: what it found so far is kept, and is not a final result.
 func TestInterruptedSearchIsPartial(t *testing.T) {
 	t.Parallel()
-	server := simulate(t, 1, "--decode-step", "2ms")
-	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
+	server := programs.Simulate(t, 1, "--decode-step", "2ms")
+	r := programs.RunPlan(t, fmt.Sprintf(brokenPlan, server.URLs[0]))
 	r.Await(`20 req/s is within the limits`)
-	awaitAnswers(t, server, 75) // the second stage is in progress: the first one has about 60
+	server.AwaitAnswers(75) // the second stage is in progress: the first one has about 60
 	r.Signal(syscall.SIGINT)
 	r.MustExit(4)
 	mustBeOpen(t, r, "stopped")
@@ -236,8 +238,8 @@ func TestInterruptedSearchIsPartial(t *testing.T) {
 // A target that dies in the middle of a search ends it.
 func TestSearchOfATargetThatDies(t *testing.T) {
 	t.Parallel()
-	server := simulate(t, 1, "--decode-step", "2ms")
-	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]))
+	server := programs.Simulate(t, 1, "--decode-step", "2ms")
+	r := programs.RunPlan(t, fmt.Sprintf(brokenPlan, server.URLs[0]))
 	r.Await(`20 req/s is within the limits`)
 	server.Signal(syscall.SIGKILL)
 	r.MustExit(3)
@@ -247,14 +249,14 @@ func TestSearchOfATargetThatDies(t *testing.T) {
 // An agent that is killed also ends a search, and is named.
 func TestSearchThatLosesAnAgent(t *testing.T) {
 	t.Parallel()
-	server := simulate(t, 1, "--decode-step", "2ms")
-	c := startCluster(t)
-	c.join("north", 1)
-	c.join("south", 2)
-	c.awaitReady()
-	r := runPlan(t, fmt.Sprintf(brokenPlan, server.urls[0]), "--coordinator", c.address, "--min-agents", "2")
+	server := programs.Simulate(t, 1, "--decode-step", "2ms")
+	c := programs.StartCluster(t)
+	c.Join("north", 1)
+	c.Join("south", 2)
+	c.AwaitReady()
+	r := programs.RunPlan(t, fmt.Sprintf(brokenPlan, server.URLs[0]), "--coordinator", c.Address, "--min-agents", "2")
 	r.Await(`20 req/s is within the limits`)
-	c.agents["north"].Signal(syscall.SIGKILL)
+	c.Agents["north"].Signal(syscall.SIGKILL)
 	r.MustExit(3)
 	if found := mustBeOpen(t, r, "failed"); !strings.Contains(*found.Reason, "north") {
 		t.Errorf("the lost agent is not the reason: %s", words(found))
@@ -262,9 +264,9 @@ func TestSearchThatLosesAnAgent(t *testing.T) {
 }
 
 // mustBeOpen fails the test unless the run's only search kept its first load and came to no end.
-func mustBeOpen(t *testing.T, r running, outcome string) results.SearchResult {
+func mustBeOpen(t *testing.T, r programs.Running, outcome string) results.SearchResult {
 	t.Helper()
-	result := r.results()
+	result := r.Results()
 	found := onlySearch(t, result)
 	if found.Kept == nil || *found.Kept != 20 || found.Converged || found.Broke != nil || found.Probes != 1 ||
 		found.Reason == nil ||

@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 const sessionsPlan = `
@@ -30,9 +33,9 @@ loads:
 // and comes one pause after the previous answer.
 func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, sessionsPlan, "--agents", "3")
+	r := programs.RunPlan(t, sessionsPlan, "--agents", "3")
 	r.MustExit(0)
-	result, rows := r.results(), r.rows()
+	result, rows := r.Results(), r.Rows()
 	for i, want := range []struct{ sessions, unmeasured int }{{54, 4}, {80, 0}} {
 		stage, sessions := result.Stages[i], bySession(rows[uint32(i)])
 		unmeasured := 0
@@ -61,8 +64,8 @@ func TestSessionsBringTheServersAnswersAlong(t *testing.T) {
 }
 
 // bySession groups rows by session, ordered by turn.
-func bySession(rows []row) map[uint64][]row {
-	sessions := map[uint64][]row{}
+func bySession(rows []rundir.Row) map[uint64][]rundir.Row {
+	sessions := map[uint64][]rundir.Row{}
 	for _, r := range rows {
 		sessions[r.Index] = append(sessions[r.Index], r)
 	}
@@ -70,7 +73,7 @@ func bySession(rows []row) map[uint64][]row {
 }
 
 // checkSession checks that a session's turns are consistent.
-func checkSession(t *testing.T, index uint64, turns []row, endpoints uint64) {
+func checkSession(t *testing.T, index uint64, turns []rundir.Row, endpoints uint64) {
 	t.Helper()
 	for k, r := range turns {
 		if r.Turn != uint32(k) || r.Agent != turns[0].Agent || uint64(r.Endpoint) != index%endpoints ||
@@ -95,7 +98,7 @@ func checkSession(t *testing.T, index uint64, turns []row, endpoints uint64) {
 }
 
 // pauses returns the times between the end of a turn and the scheduled time of the next.
-func pauses(sessions map[uint64][]row) (all []time.Duration) {
+func pauses(sessions map[uint64][]rundir.Row) (all []time.Duration) {
 	for _, turns := range sessions {
 		for k := 1; k < len(turns); k++ {
 			all = append(all, time.Duration(turns[k].ScheduledNs-turns[k-1].EndNs))
@@ -123,7 +126,7 @@ func checkPauses(t *testing.T, all []time.Duration, count int, mean, tolerance t
 // A slot of a closed loop pauses after each request. The next request is scheduled at the end of the pause.
 func TestThinkTimeOfAClosedLoop(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, `
+	r := programs.RunPlan(t, `
 name: rests
 targets:
   - {name: one, simulator: {decode_step: 1ms}}
@@ -133,7 +136,7 @@ loads:
   - {concurrency: [1], requests: 40, think_time: {mean: 7ms}}
 `, "--agents", "1")
 	r.MustExit(0)
-	rows := r.rows()[0]
+	rows := r.Rows()[0]
 	if len(rows) != 40 {
 		t.Fatalf("%d requests", len(rows))
 	}

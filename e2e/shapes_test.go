@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // chatPlan has each kind of workload for chats, and each kind of load whose requests do not depend on the server. Its
@@ -129,35 +131,35 @@ func TestEveryShapeIsOneSetOfRequestsOnAnyAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plan := writeFiles(t, c.plan)
-			one, seven, processes := runPlan(t, plan, "--agents", "1"), runPlan(t, plan, "--agents", "7"),
+			one, seven, processes := programs.RunPlan(t, plan, "--agents", "1"), programs.RunPlan(t, plan, "--agents", "7"),
 				runOnFive(t, plan)
-			for _, r := range []running{one, seven, processes} {
+			for _, r := range []programs.Running{one, seven, processes} {
 				r.MustExit(0)
 			}
-			for name, r := range map[string]running{"one embedded agent": one, "seven embedded agents": seven,
+			for name, r := range map[string]programs.Running{"one embedded agent": one, "seven embedded agents": seven,
 				"five processes": processes} {
 				mustBeAsAsked(t, name, r, c.stages)
-				mustBeSame(t, name, one.sent(), r.sent(), c.open)
+				mustBeSame(t, name, sentBy(t, one), sentBy(t, r), c.open)
 			}
 		})
 	}
 }
 
 // runOnFive starts a run on five agents that are separate processes without the plan's files.
-func runOnFive(t *testing.T, plan string) running {
+func runOnFive(t *testing.T, plan string) programs.Running {
 	t.Helper()
-	c := startCluster(t)
+	c := programs.StartCluster(t)
 	for name, weight := range map[string]int{"a": 1, "b": 2, "c": 3, "d": 7, "e": 2} {
-		c.join(name, weight)
+		c.Join(name, weight)
 	}
-	c.awaitReady()
-	return runPlan(t, plan, "--coordinator", c.address, "--min-agents", "5")
+	c.AwaitReady()
+	return programs.RunPlan(t, plan, "--coordinator", c.Address, "--min-agents", "5")
 }
 
 // mustBeAsAsked fails the test unless the run is complete and each request had the requested lengths.
-func mustBeAsAsked(t *testing.T, name string, r running, stages int) {
+func mustBeAsAsked(t *testing.T, name string, r programs.Running, stages int) {
 	t.Helper()
-	result := r.results()
+	result := r.Results()
 	if !result.Run.Complete || len(result.Stages) != stages {
 		t.Errorf("%s: run %+v of %d stages", name, result.Run, len(result.Stages))
 	}
@@ -229,19 +231,19 @@ loads:
 // the prompts are also the same.
 func TestCacheBustingMakesEachRunsPromptsItsOwn(t *testing.T) {
 	t.Parallel()
-	first, second := runPlan(t, bustingPlan), runPlan(t, bustingPlan)
+	first, second := programs.RunPlan(t, bustingPlan), programs.RunPlan(t, bustingPlan)
 	first.MustExit(0)
 	second.MustExit(0)
 	mustBeAsAsked(t, "first run", first, 4)
 	mustBeAsAsked(t, "second run", second, 4)
-	one, two := first.sent(), second.sent()
+	one, two := sentBy(t, first), sentBy(t, second)
 	all := slices.Concat(one, two)
 	bodies := map[string]int{}
 	for _, s := range all {
 		bodies[fmt.Sprint(s.stage, " ", s.body)]++
 	}
 	workloads := map[uint32]string{}
-	for _, s := range first.results().Stages {
+	for _, s := range first.Results().Stages {
 		workloads[s.Index] = s.Workload
 	}
 	for _, s := range all {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 const realPlan = `
@@ -61,12 +63,12 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	t.Parallel()
 	const k = 20
 	url, connections := listening(t)
-	r := runPlan(t, fmt.Sprintf(realPlan, url, closedPort(t)), "--simulate=20")
+	r := programs.RunPlan(t, fmt.Sprintf(realPlan, url, programs.ClosedPort(t)), "--simulate=20")
 	r.MustExit(0)
 	if n := connections.Load(); n != 0 {
 		t.Errorf("the plan's endpoint was connected to %d times", n)
 	}
-	result, rows := r.results(), r.rows()
+	result, rows := r.Results(), r.Rows()
 	if result.Run.TimeCompression == nil || *result.Run.TimeCompression != k || !result.Run.Complete ||
 		len(result.Stages) != 4 {
 		t.Fatalf("run %+v, %d stages", result.Run, len(result.Stages))
@@ -77,7 +79,7 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 			t.Errorf("stage %d: %+v, SLO of %v ms", stage.Index, q, *stage.Goodput.TTFTMs)
 		}
 		for _, endpoint := range stage.Endpoints {
-			if strings.Contains(r.text("results.json"), url) || !strings.HasPrefix(endpoint.URL, "http://127.0.0.1:") {
+			if strings.Contains(r.Text("results.json"), url) || !strings.HasPrefix(endpoint.URL, "http://127.0.0.1:") {
 				t.Errorf("stage %d: endpoint %s", stage.Index, endpoint.URL)
 			}
 		}
@@ -98,7 +100,7 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 	if least := (0.01 + 9*0.02) / k * 1e3; result.Stages[0].E2E.Min < least || result.Stages[0].E2E.P50 > 10*least {
 		t.Errorf("E2E %+v ms, the model takes %v at least", *result.Stages[0].E2E, least)
 	}
-	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.text("report.md")} {
+	for name, text := range map[string]string{"standard output": r.Stdout.String(), "report.md": r.Text("report.md")} {
 		if !strings.Contains(text, "time compressed 20 times") {
 			t.Errorf("%s does not say that it was a simulation", name)
 		}
@@ -108,33 +110,33 @@ func TestSimulationOfAPlanForRealEndpoints(t *testing.T) {
 // The same plan runs against real endpoints that --set gives.
 func TestEndpointsAreSetOnTheCommandLine(t *testing.T) {
 	t.Parallel()
-	server := simulate(t, 2, "--decode-step", "1ms")
+	server := programs.Simulate(t, 2, "--decode-step", "1ms")
 	url, connections := listening(t)
-	r := runPlan(t, fmt.Sprintf(realPlan, url, closedPort(t)), "--set", "targets.first.endpoints="+
-		strings.Join(server.urls, ","),
-		"--set", "targets.second.endpoints="+server.urls[0], "--set", "targets[0].api_key=file:/dev/null")
-	if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), "api_key") || len(server.records()) > 0 {
-		t.Errorf("an empty key: exit %d, %d requests", code, len(server.records()))
+	r := programs.RunPlan(t, fmt.Sprintf(realPlan, url, programs.ClosedPort(t)), "--set", "targets.first.endpoints="+
+		strings.Join(server.URLs, ","),
+		"--set", "targets.second.endpoints="+server.URLs[0], "--set", "targets[0].api_key=file:/dev/null")
+	if code := r.Exit(); code != 2 || !strings.Contains(r.Stderr.String(), "api_key") || len(server.Records()) > 0 {
+		t.Errorf("an empty key: exit %d, %d requests", code, len(server.Records()))
 	}
-	r = runPlan(t, strings.ReplaceAll(fmt.Sprintf(realPlan, url, closedPort(t)), "    api_key: env:NOBODY_HAS_SET_THIS\n",
+	r = programs.RunPlan(t, strings.ReplaceAll(fmt.Sprintf(realPlan, url, programs.ClosedPort(t)), "    api_key: env:NOBODY_HAS_SET_THIS\n",
 		""),
-		"--set", "targets.first.endpoints="+strings.Join(server.urls, ","), "--set", "targets.second.endpoints="+
-			server.urls[0],
+		"--set", "targets.first.endpoints="+strings.Join(server.URLs, ","), "--set", "targets.second.endpoints="+
+			server.URLs[0],
 		"--set", "loads[0].duration=1s", "--set", "loads[0].warmup.duration=400ms", "--set", "loads[0].rate=40",
 		"--set", "loads[1].think_time.mean=20ms", "--set", "pause=0s", "--set", "seed=77")
 	r.MustExit(0)
-	result := r.results()
+	result := r.Results()
 	if result.Run.TimeCompression != nil || *result.Run.Seed != 77 || connections.Load() != 0 {
 		t.Errorf("run %+v, %d connections to what was replaced", result.Run, connections.Load())
 	}
 	sent := 0
-	for _, stage := range r.rows() {
+	for _, stage := range r.Rows() {
 		sent += len(stage)
 	}
-	if served := len(server.records()); served != sent || sent != 2*(40+16+40) {
+	if served := len(server.Records()); served != sent || sent != 2*(40+16+40) {
 		t.Errorf("%d requests were served, %d are recorded", served, sent)
 	}
-	if plan := r.text("plan.yaml"); !strings.Contains(plan, server.urls[0]) || !strings.Contains(plan, "77") {
+	if plan := r.Text("plan.yaml"); !strings.Contains(plan, server.URLs[0]) || !strings.Contains(plan, "77") {
 		t.Errorf("plan.yaml is not the plan that was run:\n%s", plan)
 	}
 }

@@ -1,6 +1,11 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/rundir"
+)
 
 const sloPlan = `
 name: slo
@@ -20,10 +25,10 @@ loads:
 // part.
 func TestGoodputIsThatOfTheRequests(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, sloPlan, "--agents", "2")
+	r := programs.RunPlan(t, sloPlan, "--agents", "2")
 	r.MustExit(0)
-	rows := r.rows()
-	for _, stage := range r.results().Stages {
+	rows := r.Rows()
+	for _, stage := range r.Results().Stages {
 		var good, ended, single uint64
 		for _, q := range rows[stage.Index] {
 			if q.Unmeasured || q.Cancelled {
@@ -50,7 +55,7 @@ func TestGoodputIsThatOfTheRequests(t *testing.T) {
 		if *g.TTFTMs != 22 || *g.TPOTMs != 2.3 || *g.E2EMs != 60 {
 			t.Errorf("stage %d: SLO of %v, %v and %v ms", stage.Index, *g.TTFTMs, *g.TPOTMs, *g.E2EMs)
 		}
-		near(t, "goodput share", *g.Share, float64(good)/float64(ended), 1e-12)
-		near(t, "goodput", *g.RequestThroughput, float64(good) / *stage.DurationS, 1e-9)
+		rundir.Near(t, "goodput share", *g.Share, float64(good)/float64(ended), 1e-12)
+		rundir.Near(t, "goodput", *g.RequestThroughput, float64(good) / *stage.DurationS, 1e-9)
 	}
 }

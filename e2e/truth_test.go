@@ -2,29 +2,26 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/e2e/programs"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 // Measured times are those of the server: each request is joined by its X-Request-Id with the simulator's own times.
 // Both use one clock, so a client that sees a first token before the server sent it is wrong, whatever the machine
 // does.
 func TestMeasuredTimesAreTheServers(t *testing.T) {
-	server := simulate(t, 2, "--decode-step", "5ms")
-	dir := filepath.Join(t.TempDir(), "run")
-	r := running{process.Start(t, programs.Spate, "run", "--target", server.urls[0], "--target", server.urls[1],
-		"--model", "m", "--out", dir,
-		"--records", "jsonl", "--isl", "80", "--osl", "20", "--concurrency", "6,12", "--requests", "120",
-		"--warmup-requests", "8"), t, dir}
+	server := programs.Simulate(t, 2, "--decode-step", "5ms")
+	r := programs.Run(t, "--target", server.URLs[0], "--target", server.URLs[1], "--model", "m", "--isl", "80",
+		"--osl", "20", "--concurrency", "6,12", "--requests", "120", "--warmup-requests", "8")
 	r.MustExit(0)
 
-	result := r.results()
-	rows := map[string]row{}
-	for stage, all := range r.rows() {
+	result := r.Results()
+	rows := map[string]rundir.Row{}
+	for stage, all := range r.Rows() {
 		for _, one := range all {
 			rows[fmt.Sprintf("%s-%d-%d", result.Run.ID, stage, one.Index)] = one
 		}
@@ -32,7 +29,7 @@ func TestMeasuredTimesAreTheServers(t *testing.T) {
 	if len(rows) != 2*128 || !result.Run.Complete {
 		t.Fatalf("%d requests, complete: %v", len(rows), result.Run.Complete)
 	}
-	truth := server.records()
+	truth := server.Records()
 	if len(truth) != len(rows) {
 		t.Errorf("the server had %d requests, the client sent %d", len(truth), len(rows))
 	}

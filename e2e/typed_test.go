@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
 )
 
@@ -16,12 +17,12 @@ import (
 // brackets.
 func TestWhatAStrangerTypes(t *testing.T) {
 	t.Parallel()
-	url := simulate(t, 1).urls[0]
+	url := programs.Simulate(t, 1).URLs[0]
 	for name, target := range map[string]string{"host:port": strings.TrimPrefix(url, "http://"), "/v1": url + "/v1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "run")
-			r := process.Start(t, programs.Spate, "run", "--target", target, "--concurrency", "2", "--requests", "10",
+			r := process.Start(t, programs.Built.Spate, "run", "--target", target, "--concurrency", "2", "--requests", "10",
 				"--isl", "10", "--osl", "2", "--out", out)
 			r.MustExit(0)
 			if text, err := os.ReadFile(filepath.Join(out, "plan.yaml")); err != nil ||
@@ -48,8 +49,8 @@ func TestModelsAreNotGuessed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	process.Start(t, programs.Spate, "validate", plan).MustExit(0)
-	r := process.Start(t, programs.Spate, "run", plan)
+	process.Start(t, programs.Built.Spate, "validate", plan).MustExit(0)
+	r := process.Start(t, programs.Built.Spate, "run", plan)
 	r.MustExit(2)
 	if want := `plan.yaml:3:5: targets[0]: has no model, and ` + server.URL +
 		` lists 2 ("small", "large"): give the name`; !strings.Contains(r.Printed(), want) {

@@ -5,6 +5,7 @@ package rundir
 import (
 	"bufio"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -95,5 +96,13 @@ func EachLine[T any](tb testing.TB, path string, each func(T)) {
 	}
 	if err := lines.Err(); err != nil {
 		tb.Fatal(err)
+	}
+}
+
+// Near fails the test unless a number of a result is what the rows give, but for rounding.
+func Near(tb testing.TB, what string, got, want, relative float64) {
+	tb.Helper()
+	if !(math.Abs(got-want) <= relative*math.Abs(want)) {
+		tb.Errorf("%s: %v, the rows give %v", what, got, want)
 	}
 }

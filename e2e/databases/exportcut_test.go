@@ -1,4 +1,4 @@
-package e2e
+package databases
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
 )
@@ -69,7 +70,7 @@ func hasPoints(q *http.Request) bool {
 func startExport(t *testing.T, dir string, db *influxtest.Server, args ...string) (*process.Process, *front) {
 	t.Helper()
 	f := inFrontOf(t, db)
-	p := process.Start(t, programs.Spate, append(append([]string{"export", "influx", dir}, f.flags...), args...)...)
+	p := process.Start(t, programs.Built.Spate, append(append([]string{"export", "influx", dir}, f.flags...), args...)...)
 	select {
 	case <-f.struck:
 	case <-p.Ended():
@@ -95,10 +96,10 @@ loads:
 // it is run again.
 func TestExportCutShort(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, cutPlan, "--agents", "1")
+	r := programs.RunPlan(t, cutPlan, "--agents", "1")
 	r.MustExit(0)
 	db := influxtest.Start(t, influxtest.Options{})
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	want := all(t, db)
 	again := func() {
 		t.Helper()
@@ -108,23 +109,23 @@ func TestExportCutShort(t *testing.T) {
 	const how = "run the command again "
 
 	again()
-	p, _ := startExport(t, r.dir, db)
+	p, _ := startExport(t, r.Dir, db)
 	p.Signal(syscall.SIGINT)
 	mustEnd(t, p, 4, "interrupted after ", how+"to write the rest")
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	mustEqual(t, "exported after an interruption", all(t, db), want)
 
 	again()
-	p, f := startExport(t, r.dir, db, "--patience", "500ms")
+	p, f := startExport(t, r.Dir, db, "--patience", "500ms")
 	db.Kill()
 	close(f.answer)
 	mustEnd(t, p, 1, "stopped after ", "answers 502", how+"when this is fixed")
 	db.Restart()
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	mustEqual(t, "exported after the server's death", all(t, db), want)
 
 	again()
-	p, f = startExport(t, r.dir, db)
+	p, f = startExport(t, r.Dir, db)
 	db.Kill()
 	close(f.answer)
 	p.Await("the database cannot be written to; trying again")

@@ -1,4 +1,4 @@
-package e2e
+package failures
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -33,9 +34,9 @@ loads:
 // the contents are unchanged.
 func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
+	r := programs.RunPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
 	r.MustExit(0)
-	path := filepath.Join(r.dir, report.LedgerFile)
+	path := filepath.Join(r.Dir, report.LedgerFile)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -105,26 +106,26 @@ func allOf(path string) ([]byte, error) {
 // The program reports a damaged ledger, and salvages the rest.
 func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
+	r := programs.RunPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
 	r.MustExit(0)
-	path := filepath.Join(r.dir, report.LedgerFile)
+	path := filepath.Join(r.Dir, report.LedgerFile)
 	damageAgent(t, path, "embedded-2")
-	p := process.Start(t, programs.Spate, "report", r.dir)
+	p := process.Start(t, programs.Built.Spate, "report", r.Dir)
 	p.MustExit(1)
 	for _, part := range []string{"the ledger is damaged, run damaged-", "snapshot",
-		"spate report --salvage " + r.dir} {
+		"spate report --salvage " + r.Dir} {
 		if !strings.Contains(p.Printed(), part) {
 			t.Errorf("it does not say %q: %s", part, p.Printed())
 		}
 	}
-	p = process.Start(t, programs.Spate, "report", "--salvage", r.dir)
+	p = process.Start(t, programs.Built.Spate, "report", "--salvage", r.Dir)
 	p.MustExit(3)
-	before, after := rundir.Result(t, r.dir), rundir.Result(t, filepath.Join(r.dir, report.SalvageDir))
+	before, after := rundir.Result(t, r.Dir), rundir.Result(t, filepath.Join(r.Dir, report.SalvageDir))
 	if !before.Run.Complete || after.Run.Complete || len(after.Run.Missing) == 0 {
 		t.Errorf("complete before: %v, and after: %v, missing %q", before.Run.Complete, after.Run.Complete,
 			after.Run.Missing)
 	}
-	kept, all := len(rundir.Rows(t, filepath.Join(r.dir, report.SalvageDir))), len(rundir.Rows(t, r.dir))
+	kept, all := len(rundir.Rows(t, filepath.Join(r.Dir, report.SalvageDir))), len(rundir.Rows(t, r.Dir))
 	if kept == 0 || kept >= all {
 		t.Errorf("%d of %d rows are kept", kept, all)
 	}

@@ -1,4 +1,4 @@
-package e2e
+package databases
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
 )
@@ -63,7 +64,7 @@ var outages = map[string]func(db *influxtest.Server, length time.Duration){
 func runThrough(t *testing.T, outage string, length time.Duration) results.Result {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), append(db.Flags(), "--agents", "1")...)
+	r := programs.RunPlan(t, fmt.Sprintf(outagePlan, length*3/2+3*time.Second), append(db.Flags(), "--agents", "1")...)
 	process.Eventually(t, "a window is written",
 		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	outages[outage](db, length)
@@ -75,10 +76,10 @@ func runThrough(t *testing.T, outage string, length time.Duration) results.Resul
 	live := all(t, db)
 	db.Drop()
 	db.Create(0)
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	mustEqual(t, "written through an outage", without(live, "spate_agent "), without(all(t, db), "spate_agent "))
-	compareWindows(t, db, r.results())
-	return r.results()
+	compareWindows(t, db, r.Results())
+	return r.Results()
 }
 
 // An InfluxDB that hangs, or dies, in the middle of a run loses no window and duplicates none. With SPATE_TEST_OUTAGE
@@ -112,17 +113,17 @@ func TestPointsOutliveTheirCoordinator(t *testing.T) {
 		length = 3 * time.Second
 	}
 	db := influxtest.Start(t, influxtest.Options{})
-	c := startLasting(t, nil, db.Flags()...)
-	c.named("north")
-	r, _ := c.rateRun(t, "fail", int((length + 10*time.Second).Seconds()), 1)
+	c := programs.StartLasting(t, nil, db.Flags()...)
+	c.StartAgents("north")
+	r, _ := c.RateRun("fail", int((length + 10*time.Second).Seconds()), 1)
 	process.Eventually(t, "a window is written",
 		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
-	c.coordinator.Await("the database cannot be written to")
+	c.Coordinator.Await("the database cannot be written to")
 	time.Sleep(length) // the outage itself: nothing is waited for
-	dir := c.runDir(t)
-	c.kill()
-	c.startCoordinator()
+	dir := c.RunDir()
+	c.KillCoordinator()
+	c.StartCoordinator()
 	db.Restart()
 	r.MustExit(0)
 	process.Eventually(t, "the run's end is written", func() bool {
@@ -133,28 +134,11 @@ func TestPointsOutliveTheirCoordinator(t *testing.T) {
 		return os.IsNotExist(err)
 	})
 	live := all(t, db)
-	c.coordinator.Signal(syscall.SIGTERM)
-	c.coordinator.Exit()
+	c.Coordinator.Signal(syscall.SIGTERM)
+	c.Coordinator.Exit()
 	db.Drop()
 	db.Create(0)
 	export(t, dir, db, 0)
 	mustEqual(t, "written by two coordinators", without(live, "spate_agent "), without(all(t, db), "spate_agent "))
-	compareWindows(t, db, r.results())
-}
-
-// runDir returns the directory of the coordinator's only run.
-func (c *cluster) runDir(t *testing.T) string {
-	t.Helper()
-	for i, flag := range c.flags {
-		if flag != "--data-dir" {
-			continue
-		}
-		found, err := filepath.Glob(filepath.Join(c.flags[i+1], "*", "ledger.db"))
-		if err != nil || len(found) != 1 {
-			t.Fatalf("run directories %q: %v", found, err)
-		}
-		return filepath.Dir(found[0])
-	}
-	t.Fatal("the coordinator has no directory of its own")
-	return ""
+	compareWindows(t, db, r.Results())
 }

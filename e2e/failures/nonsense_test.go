@@ -1,4 +1,4 @@
-package e2e
+package failures
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // answer writes the answer to one chat request. These servers have nothing else in common with a real one.
@@ -156,14 +157,14 @@ func TestNonsenseIsNotValid(t *testing.T) {
 				c.answer(&sse{ResponseWriter: w})
 			}))
 			defer server.Close()
-			r := runPlan(t, fmt.Sprintf(`
+			r := programs.RunPlan(t, fmt.Sprintf(`
 name: nonsense
 targets: [{name: odd, endpoints: [%q], model: m, tokenizer: words}]
 workloads: [{random: {isl: 10, osl: 200}}]
 loads: [{concurrency: [2], requests: 20}]
 `, server.URL))
 			r.MustExit(0)
-			judged := r.results().Stages[0].Trust
+			judged := r.Results().Stages[0].Trust
 			busy := []string{"send_delay", "receive_lag"} // on a machine that others also use
 			if c.check == "" {
 				busy = append(busy, "coalescing")

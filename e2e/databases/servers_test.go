@@ -1,10 +1,11 @@
-package e2e
+package databases
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
@@ -28,18 +29,18 @@ loads:
 // measured.
 func TestServerMetrics(t *testing.T) {
 	t.Parallel()
-	servers, db := simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], ""),
+	servers, db := programs.Simulate(t, 2, "--decode-step", "5ms"), influxtest.Start(t, influxtest.Options{})
+	r := programs.RunPlan(t, fmt.Sprintf(serversPlan, servers.URLs[0], servers.URLs[1], ""),
 		append(db.Flags(), "--agents", "2")...)
 	r.MustExit(0)
-	stage := r.results().Stages[0]
+	stage := r.Results().Stages[0]
 	if a := stage.ServerAccount; a == nil || !a.Comparable || a.Requests.Counted != stage.Requests.Completed ||
 		a.Server != "vllm" {
 		t.Errorf("the servers' account of %d requests: %+v", stage.Requests.Completed, a)
 	}
 	running, generated := 0.0, 0.0
 	for i, server := range stage.Servers {
-		if server.URL != servers.urls[i]+"/metrics" || server.Asked < 3 || server.Failed != 0 ||
+		if server.URL != servers.URLs[i]+"/metrics" || server.Asked < 3 || server.Failed != 0 ||
 			server.ValuesLeftOut != 0 {
 			t.Errorf("server %d: %+v", i, server)
 		}
@@ -56,7 +57,7 @@ func TestServerMetrics(t *testing.T) {
 		t.Errorf("%d servers with up to %v requests running; %v tokens of %d", len(stage.Servers), running, generated,
 			stage.OutputTokens)
 	}
-	if report := r.text("report.md"); !strings.Contains(report, "## Servers") ||
+	if report := r.Text("report.md"); !strings.Contains(report, "## Servers") ||
 		!strings.Contains(report, "## Client minus server") || !strings.Contains(report, "vllm:num_requests_running") {
 		t.Errorf("report.md:\n%s", report)
 	}
@@ -65,7 +66,7 @@ func TestServerMetrics(t *testing.T) {
 		t.Error("InfluxDB has nothing of servers, or of endpoints")
 	}
 	compareEndpoints(t, db, stage.Requests.Completed)
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	mustEqual(t, "all but what came to date", without(all(t, db), "_to_date "), without(live, "_to_date "))
 }
 
@@ -73,12 +74,12 @@ func TestServerMetrics(t *testing.T) {
 // requests that were sent, for any number of agents.
 func TestServersAreReadByDefault(t *testing.T) {
 	t.Parallel()
-	servers := simulate(t, 1, "--decode-step", "2ms")
-	plan := strings.Replace(fmt.Sprintf(serversPlan, servers.urls[0], "x", ""), `, "x"`, "", 1)
+	servers := programs.Simulate(t, 1, "--decode-step", "2ms")
+	plan := strings.Replace(fmt.Sprintf(serversPlan, servers.URLs[0], "x", ""), `, "x"`, "", 1)
 	plan = strings.Replace(strings.Replace(plan, "    server_metrics: {}\n", "", 1), "duration: 4s", "requests: 200", 1)
-	r := runPlan(t, plan, "--agents", "3")
+	r := programs.RunPlan(t, plan, "--agents", "3")
 	r.MustExit(0)
-	stage := r.results().Stages[0]
+	stage := r.Results().Stages[0]
 	a := stage.ServerAccount
 	if a == nil || a.Requests.Measured != 200 || a.Requests.Counted != 200 || a.Note != "" {
 		t.Fatalf("the server's account: %+v", a)
@@ -113,14 +114,14 @@ func compareEndpoints(t *testing.T, db *influxtest.Server, completed uint64) {
 // Servers that cannot be read lose only their own numbers, and the output says so.
 func TestServersWithoutMetrics(t *testing.T) {
 	t.Parallel()
-	servers := simulate(t, 2)
-	urls := fmt.Sprintf("urls: [%q, %q]", closedPort(t)+"/metrics", servers.urls[0]+"/v1/models")
-	r := runPlan(t, fmt.Sprintf(serversPlan, servers.urls[0], servers.urls[1], urls), "--agents", "1")
+	servers := programs.Simulate(t, 2)
+	urls := fmt.Sprintf("urls: [%q, %q]", programs.ClosedPort(t)+"/metrics", servers.URLs[0]+"/v1/models")
+	r := programs.RunPlan(t, fmt.Sprintf(serversPlan, servers.URLs[0], servers.URLs[1], urls), "--agents", "1")
 	r.MustExit(0)
-	if !r.results().Run.Complete {
+	if !r.Results().Run.Complete {
 		t.Error("the result is not complete")
 	}
-	for i, server := range r.results().Stages[0].Servers {
+	for i, server := range r.Results().Stages[0].Servers {
 		if server.Asked < 3 || server.Failed != server.Asked || len(server.Metrics) != 0 {
 			t.Errorf("server %d: %+v", i, server)
 		}

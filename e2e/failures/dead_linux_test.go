@@ -1,4 +1,4 @@
-package e2e
+package failures
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // An endpoint that does not even refuse connections fails after the connect timeout.
@@ -14,7 +16,7 @@ func TestSilentEndpointFailsTheRunAfterTheConnectTimeout(t *testing.T) {
 	t.Parallel()
 	address := silent(t)
 	begin := time.Now()
-	r := runPlan(t, fmt.Sprintf(`
+	r := programs.RunPlan(t, fmt.Sprintf(`
 name: silent
 targets:
   - {name: mute, endpoints: ["http://%s"], model: m, connect_timeout: 1500ms}
@@ -28,7 +30,7 @@ loads:
 	if took := time.Since(begin); took < 1500*time.Millisecond || took > 10*time.Second {
 		t.Errorf("it took %v with a connect timeout of 1.5 s", took)
 	}
-	result := r.results()
+	result := r.Results()
 	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, address) {
 		t.Errorf("run %+v", result.Run)
 	}

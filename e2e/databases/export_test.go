@@ -1,4 +1,4 @@
-package e2e
+package databases
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
 )
@@ -84,7 +85,7 @@ func union(a, b map[string]string) map[string]string {
 // export runs `spate export influx` and returns the process after it has ended with the given exit code.
 func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...string) *process.Process {
 	t.Helper()
-	p := process.Start(t, programs.Spate, append(append([]string{"export", "influx", dir}, db.Flags()...), more...)...)
+	p := process.Start(t, programs.Built.Spate, append(append([]string{"export", "influx", dir}, db.Flags()...), more...)...)
 	if got := p.Exit(); got != code {
 		t.Fatalf("spate export influx exits with %d, want %d", got, code)
 	}
@@ -95,10 +96,10 @@ func export(t *testing.T, dir string, db *influxtest.Server, code int, more ...s
 func TestExportWritesTheSamePoints(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
-	r := runPlan(t, influxPlan, append(db.Flags(), "--agents", "1")...)
+	r := programs.RunPlan(t, influxPlan, append(db.Flags(), "--agents", "1")...)
 	r.MustExit(0)
 	live := all(t, db)
-	p := export(t, r.dir, db, 0)
+	p := export(t, r.Dir, db, 0)
 	mustEqual(t, "exported over the live run", all(t, db), live)
 	if !strings.Contains(p.Stdout.String(), " points of run ") {
 		t.Error("nothing says how many points were written")
@@ -111,13 +112,13 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 	}
 	db.Drop()
 	db.Create(0)
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	exported := all(t, db)
 	mustEqual(t, "exported to an empty database", without(exported, "spate_agent "), without(live, "spate_agent "))
 	if starts := len(exported) - len(without(exported, "start_error_ms")); starts != 2 {
 		t.Errorf("%d start errors, want those of one agent in two stages", starts)
 	}
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	mustEqual(t, "exported again", all(t, db), exported)
 }
 
@@ -126,10 +127,10 @@ func TestExportWritesTheSamePoints(t *testing.T) {
 func TestExportWritesRegionsAndObservers(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, exportPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
+	r := programs.RunPlan(t, exportPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
 	r.MustExit(0)
 	live := all(t, db)
-	export(t, r.dir, db, 0)
+	export(t, r.Dir, db, 0)
 	exported := all(t, db)
 	mustEqual(t, "all but what came to date", without(exported, "_to_date "), without(live, "_to_date "))
 	for name, value := range live {
@@ -148,24 +149,24 @@ func TestExportWritesRegionsAndObservers(t *testing.T) {
 // An export of a run that could not deliver its points is complete, and the run directory no longer waits for it.
 func TestExportCompletesALiveRun(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, influxPlan, "--agents", "1", "--influx-url", closedPort(t), "--influx-bucket", "spate")
+	r := programs.RunPlan(t, influxPlan, "--agents", "1", "--influx-url", programs.ClosedPort(t), "--influx-bucket", "spate")
 	r.MustExit(0)
 	db := influxtest.Start(t, influxtest.Options{})
-	export(t, r.dir, db, 0)
-	if _, err := os.Stat(filepath.Join(r.dir, "influx.incomplete")); !os.IsNotExist(err) {
+	export(t, r.Dir, db, 0)
+	if _, err := os.Stat(filepath.Join(r.Dir, "influx.incomplete")); !os.IsNotExist(err) {
 		t.Errorf("the run directory still notes that InfluxDB lacks points: %v", err)
 	}
 	stages := storedRows(t, db, "spate_stage")
-	for _, stage := range r.results().Stages {
+	for _, stage := range r.Results().Stages {
 		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
 	}
-	compareWindows(t, db, r.results())
+	compareWindows(t, db, r.Results())
 }
 
 func TestExportRefuses(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, influxPlan, "--agents", "1")
+	r := programs.RunPlan(t, influxPlan, "--agents", "1")
 	r.MustExit(0)
 	for _, c := range []struct {
 		name string
@@ -175,14 +176,14 @@ func TestExportRefuses(t *testing.T) {
 		want string
 	}{
 		{"no run directory", t.TempDir(), nil, 2, "is not a run directory"},
-		{"no URL", r.dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "--influx-url is missing"},
-		{"no server", r.dir, []string{"--influx-url", closedPort(t)}, 2, "cannot be reached"},
-		{"no such database", r.dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},
-		{"no such file", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2,
+		{"no URL", r.Dir, []string{"--influx-url", "", "--influx-bucket", ""}, 2, "--influx-url is missing"},
+		{"no server", r.Dir, []string{"--influx-url", programs.ClosedPort(t)}, 2, "cannot be reached"},
+		{"no such database", r.Dir, []string{"--influx-bucket", "nowhere"}, 2, `no bucket "nowhere"`},
+		{"no such file", r.Dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "missing.pem"}, 2,
 			"--influx-ca"},
-		{"both", r.dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "x", "--influx-insecure"}, 2,
+		{"both", r.Dir, []string{"--influx-url", "https://127.0.0.1:1", "--influx-ca", "x", "--influx-insecure"}, 2,
 			"do not go together"},
-		{"insecure without TLS", r.dir, []string{"--influx-insecure"}, 2, "begins with https://"},
+		{"insecure without TLS", r.Dir, []string{"--influx-insecure"}, 2, "begins with https://"},
 	} {
 		p := export(t, c.dir, db, c.code, c.args...)
 		if !strings.Contains(p.Stderr.String(), c.want) {
@@ -193,9 +194,9 @@ func TestExportRefuses(t *testing.T) {
 	db.Create(time.Hour)
 	// none of the two stages can be written, as a whole and for each of two endpoints
 	db.Write("spate_stage,run=old complete=1i", 0)
-	p := export(t, r.dir, db, 3)
+	p := export(t, r.Dir, db, 3)
 	if !strings.Contains(p.Stderr.String(), "6 points were refused, the ledger has them") {
 		t.Errorf("it says %q", p.Stderr.String())
 	}
-	compareWindows(t, db, r.results())
+	compareWindows(t, db, r.Results())
 }

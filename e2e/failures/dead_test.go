@@ -1,4 +1,4 @@
-package e2e
+package failures
 
 import (
 	"fmt"
@@ -7,14 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // An endpoint without a listener is reported at once, and the run directory is kept.
 func TestDeadEndpointFailsTheRunSoon(t *testing.T) {
 	t.Parallel()
-	dead := closedPort(t)
+	dead := programs.ClosedPort(t)
 	begin := time.Now()
-	r := runPlan(t, fmt.Sprintf(`
+	r := programs.RunPlan(t, fmt.Sprintf(`
 name: dead
 targets:
   - {name: gone, endpoints: [%q], model: m, connect_timeout: 2s}
@@ -28,12 +30,12 @@ loads:
 	if took := time.Since(begin); took > 12*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	result := r.results()
+	result := r.Results()
 	host, _ := url.Parse(dead)
 	if result.Run.Complete || *result.Run.Outcome != "failed" || !strings.Contains(*result.Run.Reason, host.Host) {
 		t.Errorf("run %+v", result.Run)
 	}
-	for what, text := range map[string]string{"standard error": r.Stderr.String(), "report.md": r.text("report.md")} {
+	for what, text := range map[string]string{"standard error": r.Stderr.String(), "report.md": r.Text("report.md")} {
 		if !strings.Contains(text, host.Host) || !strings.Contains(text, "refused") {
 			t.Errorf("%s does not say that %s refuses:\n%s", what, host.Host, text)
 		}
@@ -43,7 +45,7 @@ loads:
 // A dead target does not keep the run from measuring the others.
 func TestDeadTargetLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, fmt.Sprintf(`
+	r := programs.RunPlan(t, fmt.Sprintf(`
 name: one-dead
 targets:
   - {name: gone, endpoints: [%q], model: m, connect_timeout: 2s}
@@ -53,10 +55,10 @@ workloads:
 loads:
   - concurrency: [2, 4]
     requests: 50
-`, closedPort(t), simulate(t, 1).urls[0]))
+`, programs.ClosedPort(t), programs.Simulate(t, 1).URLs[0]))
 	r.MustExit(3)
 	well := 0
-	for _, stage := range r.results().Stages {
+	for _, stage := range r.Results().Stages {
 		if stage.Target == "well" {
 			well++
 			if !stage.Complete || stage.Requests.Completed != 50 || stage.TTFT.Count != 50 {
@@ -80,10 +82,10 @@ var classOf = map[string]string{
 // Faults of the server are counted by class, exactly as often as they happened, and do not affect latencies.
 func TestServerFaultsAreCountedByClass(t *testing.T) {
 	t.Parallel()
-	server := simulate(t, 2, "--seed", "3", "--decode-step", "2ms", "--fault", "500=0.2", "--fault", "cut=0.1",
+	server := programs.Simulate(t, 2, "--seed", "3", "--decode-step", "2ms", "--fault", "500=0.2", "--fault", "cut=0.1",
 		"--fault", "error-frame=0.1",
 		"--fault", "garbage-frame=0.05", "--fault", "429=0.1")
-	r := runPlan(t, fmt.Sprintf(`
+	r := programs.RunPlan(t, fmt.Sprintf(`
 name: faults
 targets:
   - {name: bad, endpoints: [%q, %q], model: m}
@@ -92,15 +94,15 @@ workloads:
 loads:
   - concurrency: [8]
     requests: 400
-`, server.urls[0], server.urls[1]))
+`, server.URLs[0], server.URLs[1]))
 	r.MustExit(0)
 	want := map[string]uint64{}
-	for _, record := range server.records() {
+	for _, record := range server.Records() {
 		if record.Fault != "" {
 			want[classOf[record.Fault]]++
 		}
 	}
-	stage := r.results().Stages[0]
+	stage := r.Results().Stages[0]
 	if !stage.Complete || !maps.Equal(stage.Errors, want) || len(want) != 5 {
 		t.Errorf("complete %v, errors %v; the server made %v", stage.Complete, stage.Errors, want)
 	}

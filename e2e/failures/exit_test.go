@@ -1,10 +1,11 @@
-package e2e
+package failures
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // spoiltPlan has a stage in which three of ten requests fail, so its measurement is invalid.
@@ -47,12 +48,12 @@ func TestExitCodesTellWhetherARunCanBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := runPlan(t, tc.plan, tc.args...)
+			r := programs.RunPlan(t, tc.plan, tc.args...)
 			r.MustExit(tc.code)
 			if !strings.Contains(r.Printed(), tc.says) {
 				t.Errorf("it does not say %q:\n%s", tc.says, r.Printed())
 			}
-			if v := r.results().Run.Verdict; tc.plan == spoiltPlan && (v == nil || *v != trust.Invalid) {
+			if v := r.Results().Run.Verdict; tc.plan == spoiltPlan && (v == nil || *v != trust.Invalid) {
 				t.Errorf("verdict %v", v)
 			}
 		})

@@ -1,4 +1,4 @@
-package e2e
+package databases
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/influxtest"
 )
 
@@ -54,15 +55,15 @@ func documentedQueries(t *testing.T, document, run string) (all []query) {
 // Each query of docs/influxdb.md returns rows after a real run, and final values equal results.json.
 func TestDocumentedQueries(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../docs/influxdb.md")
+	document, err := os.ReadFile("../../docs/influxdb.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	db := influxtest.Start(t, influxtest.Options{Flux: true})
-	r := runPlan(t, documentedPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
+	r := programs.RunPlan(t, documentedPlan, append(db.Flags(), "--agents", "eu=3,us=1")...)
 	r.Exit() // requests failed, which does not make the run fail
-	export(t, r.dir, db, 0)
-	results := r.results()
+	export(t, r.Dir, db, 0)
+	results := r.Results()
 	queries := documentedQueries(t, string(document), results.Run.ID)
 	seen := map[string]bool{}
 	for _, q := range queries {

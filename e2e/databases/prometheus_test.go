@@ -1,4 +1,4 @@
-package e2e
+package databases
 
 import (
 	"fmt"
@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
 	"github.com/spate-load/spate/internal/victoriatest"
 )
 
@@ -31,15 +33,15 @@ func TestRemoteWriteHasTheResults(t *testing.T) {
 	t.Parallel()
 	db, server := influxtest.Start(t, influxtest.Options{}), victoriatest.Start(t, "spate:secret")
 	flags := []string{"--prometheus-url", server.URL + "/api/v1/write", "--prometheus-token", server.Token}
-	r := runPlan(t, influxPlan, slices.Concat(db.Flags(), flags, []string{"--agents", "1"})...)
+	r := programs.RunPlan(t, influxPlan, slices.Concat(db.Flags(), flags, []string{"--agents", "1"})...)
 	r.MustExit(0)
 	for _, name := range []string{"influx.incomplete", "prometheus.incomplete"} {
-		if _, err := os.Stat(filepath.Join(r.dir, name)); !os.IsNotExist(err) {
+		if _, err := os.Stat(filepath.Join(r.Dir, name)); !os.IsNotExist(err) {
 			t.Errorf("%s is there after the run: %v", name, err)
 		}
 	}
 	stages := storedRows(t, db, "spate_stage")
-	for _, stage := range r.results().Stages {
+	for _, stage := range r.Results().Stages {
 		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
 		selector := fmt.Sprintf(`{stage="%d",scope="all",__name__=~`, stage.Index)
 		for _, c := range []struct {
@@ -55,7 +57,7 @@ func TestRemoteWriteHasTheResults(t *testing.T) {
 				t.Errorf("%s: %v", c.selector, got)
 				continue
 			}
-			near(t, c.selector, got[0].Values[0], c.want, 1e-9)
+			rundir.Near(t, c.selector, got[0].Values[0], c.want, 1e-9)
 		}
 	}
 	var live map[string]string
@@ -66,7 +68,7 @@ func TestRemoteWriteHasTheResults(t *testing.T) {
 			return strings.Contains(key, "kind:run_ended")
 		})
 	})
-	p := process.Start(t, programs.Spate, append([]string{"export", "prometheus", r.dir}, flags...)...)
+	p := process.Start(t, programs.Built.Spate, append([]string{"export", "prometheus", r.Dir}, flags...)...)
 	p.MustExit(0)
 	mustEqual(t, "exported over the live run", samples(server), live)
 }

@@ -1,4 +1,4 @@
-package e2e
+package failures
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // refusing starts a server that answers each request to generate in the same way, and counts these requests.
@@ -52,7 +54,7 @@ func TestHopelessTargetsFailFast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, asked := refusing(t, c.status, c.kind, c.body)
-			r := runPlan(t, fmt.Sprintf(hopelessPlan, url, simulate(t, 1).urls[0]))
+			r := programs.RunPlan(t, fmt.Sprintf(hopelessPlan, url, programs.Simulate(t, 1).URLs[0]))
 			r.MustExit(3)
 			if n := asked.Load(); n > 100 {
 				t.Errorf("%d requests were sent to a server that takes none", n)
@@ -60,7 +62,7 @@ func TestHopelessTargetsFailFast(t *testing.T) {
 			if said := r.Printed(); !strings.Contains(said, "target bad is hopeless") || !strings.Contains(said, c.says) {
 				t.Errorf("it does not say why:\n%s", said)
 			}
-			for _, s := range r.results().Stages {
+			for _, s := range r.Results().Stages {
 				if s.Target == "well" && s.Requests.Completed != 400 {
 					t.Errorf("stage %d: %+v", s.Index, s.Requests)
 				}
@@ -73,7 +75,7 @@ func TestHopelessTargetsFailFast(t *testing.T) {
 func TestNoFailFast(t *testing.T) {
 	t.Parallel()
 	url, asked := refusing(t, 401, "application/json", "{}")
-	r := runPlan(t, fmt.Sprintf(hopelessPlan, url, simulate(t, 1).urls[0]), "--no-fail-fast")
+	r := programs.RunPlan(t, fmt.Sprintf(hopelessPlan, url, programs.Simulate(t, 1).URLs[0]), "--no-fail-fast")
 	r.MustExit(0) // --fail-on never
 	if n := asked.Load(); n < 800 {
 		t.Errorf("%d requests, want 2 stages of 400", n)

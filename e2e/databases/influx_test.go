@@ -1,4 +1,4 @@
-package e2e
+package databases
 
 import (
 	"encoding/json"
@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/influxtest"
 	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/internal/rundir"
 )
 
 // influxPlan has stages of a few windows, prompts with common prefixes, and an SLO that some requests meet.
@@ -35,21 +37,21 @@ loads:
 func TestInfluxDBHasTheResults(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{Token: "admin:secret"})
-	r := runPlan(t, influxPlan, db.Flags()...)
+	r := programs.RunPlan(t, influxPlan, db.Flags()...)
 	r.MustExit(0)
 	stages := storedRows(t, db, "spate_stage")
-	for _, stage := range r.results().Stages {
+	for _, stage := range r.Results().Stages {
 		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
 	}
-	compareWindows(t, db, r.results())
+	compareWindows(t, db, r.Results())
 	compareTokens(t, db, r)
 }
 
 // compareTokens compares good requests and tokens of prefixes with the request rows: in the stages, and summed over the
 // windows.
-func compareTokens(t *testing.T, db *influxtest.Server, r running) {
+func compareTokens(t *testing.T, db *influxtest.Server, r programs.Running) {
 	t.Helper()
-	stages, rows := storedRows(t, db, "spate_stage"), r.rows()
+	stages, rows := storedRows(t, db, "spate_stage"), r.Rows()
 	windows := map[string]map[string]int64{}
 	for _, series := range db.Query("SELECT good, shared_tokens, cached_tokens FROM spate_window WHERE scope = 'all' GROUP BY stage") {
 		sums := map[string]int64{}
@@ -62,13 +64,13 @@ func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 		}
 		windows[series.Tags["stage"]] = sums
 	}
-	for _, stage := range r.results().Stages {
+	for _, stage := range r.Results().Stages {
 		want := map[string]uint64{"good": stage.Goodput.Requests}
 		for _, q := range rows[stage.Index] {
 			want["shared_tokens"] += q.SharedTokens
 			want["cached_tokens"] += *q.CachedTokens
 		}
-		near(t, "cached share", *stage.PrefixCache.CachedShare,
+		rundir.Near(t, "cached share", *stage.PrefixCache.CachedShare,
 			float64(want["cached_tokens"])/float64(*stage.InputTokens), 1e-9)
 		if want["good"] == 0 || want["good"] == stage.Requests.Completed || want["shared_tokens"] == 0 ||
 			want["cached_tokens"] == 0 {
@@ -87,14 +89,14 @@ func compareTokens(t *testing.T, db *influxtest.Server, r running) {
 // A missing InfluxDB changes no result, and the output says how to write the points later.
 func TestResultsNeedNoInfluxDB(t *testing.T) {
 	t.Parallel()
-	r := runPlan(t, influxPlan, "--influx-url", closedPort(t), "--influx-bucket", "spate")
+	r := programs.RunPlan(t, influxPlan, "--influx-url", programs.ClosedPort(t), "--influx-bucket", "spate")
 	r.MustExit(0)
-	mustBeWhole(t, r.results())
-	if _, err := os.Stat(filepath.Join(r.dir, "influx.incomplete")); err != nil {
+	mustBeWhole(t, r.Results())
+	if _, err := os.Stat(filepath.Join(r.Dir, "influx.incomplete")); err != nil {
 		t.Errorf("the run directory does not note that InfluxDB lacks points: %v", err)
 	}
 	for _, words := range []string{"the database does not take points now", "not all points were written",
-		"`spate export influx " + r.dir + "` writes them"} {
+		"`spate export influx " + r.Dir + "` writes them"} {
 		if !strings.Contains(r.Stderr.String(), words) {
 			t.Errorf("nothing says %q", words)
 		}
@@ -105,23 +107,23 @@ func TestResultsNeedNoInfluxDB(t *testing.T) {
 func TestInfluxDBKilledMidwayGetsAllWindows(t *testing.T) {
 	t.Parallel()
 	db := influxtest.Start(t, influxtest.Options{})
-	r := runPlan(t, influxPlan, db.Flags()...)
+	r := programs.RunPlan(t, influxPlan, db.Flags()...)
 	process.Eventually(t, "a window is written",
 		func() bool { return len(db.Query("SELECT completed FROM spate_window")) > 0 })
 	db.Kill()
 	r.Await("the database cannot be written to")
 	process.Eventually(t, "the results are there without InfluxDB", func() bool {
-		_, err := os.Stat(filepath.Join(r.dir, "requests.jsonl"))
+		_, err := os.Stat(filepath.Join(r.Dir, "requests.jsonl"))
 		return err == nil
 	})
 	db.Restart()
 	r.MustExit(0)
-	mustBeWhole(t, r.results())
+	mustBeWhole(t, r.Results())
 	stages := storedRows(t, db, "spate_stage")
-	for _, stage := range r.results().Stages {
+	for _, stage := range r.Results().Stages {
 		compareStored(t, stage, stages[fmt.Sprint(stage.Index)])
 	}
-	compareWindows(t, db, r.results())
+	compareWindows(t, db, r.Results())
 }
 
 // mustBeWhole fails the test unless nothing is missing.

@@ -1,4 +1,4 @@
-package e2e
+package failures
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
 )
@@ -33,13 +34,13 @@ type folder struct {
 // spate starts a command in the folder.
 func (f folder) spate(args ...string) *process.Process {
 	f.t.Helper()
-	return process.StartIn(f.t, f.dir, programs.Spate, args...)
+	return process.StartIn(f.t, f.dir, programs.Built.Spate, args...)
 }
 
 // plan writes a plan against a server into the folder, and returns its name.
-func (f folder) plan(name string, server simulation) string {
+func (f folder) plan(name string, server programs.Simulation) string {
 	f.t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, name), fmt.Appendf(nil, threeStages, server.urls[0]),
+	if err := os.WriteFile(filepath.Join(f.dir, name), fmt.Appendf(nil, threeStages, server.URLs[0]),
 		0o600); err != nil {
 		f.t.Fatal(err)
 	}
@@ -60,9 +61,9 @@ func (f folder) runs() []string {
 }
 
 // served returns how many requests a server has answered.
-func served(t *testing.T, s simulation) int {
+func served(t *testing.T, s programs.Simulation) int {
 	t.Helper()
-	data, err := os.ReadFile(s.truth)
+	data, err := os.ReadFile(s.TruthFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,31 +74,31 @@ func served(t *testing.T, s simulation) int {
 // directory continues it, and then to the end.
 func TestAKilledRunIsContinuedByResumeAlone(t *testing.T) {
 	t.Parallel()
-	for name, until := range map[string]func(t *testing.T, f folder, p *process.Process, s simulation){
-		"when its ledger is there": func(t *testing.T, f folder, _ *process.Process, _ simulation) {
+	for name, until := range map[string]func(t *testing.T, f folder, p *process.Process, s programs.Simulation){
+		"when its ledger is there": func(t *testing.T, f folder, _ *process.Process, _ programs.Simulation) {
 			process.Eventually(t, "there is a ledger", func() bool { return len(f.runs()) == 1 })
 		},
 		"as its first stage begins": func(_ *testing.T, _ folder, p *process.Process,
-			_ simulation) {
+			_ programs.Simulation) {
 			p.Await(`3 stages on`)
 		},
 		"in its first stage": func(t *testing.T, _ folder, _ *process.Process,
-			s simulation) {
-			awaitAnswers(t, s, 20)
+			s programs.Simulation) {
+			s.AwaitAnswers(20)
 		},
 		"between stages": func(_ *testing.T, _ folder, p *process.Process,
-			_ simulation) {
+			_ programs.Simulation) {
 			p.Await(`\[1/3\].*done`)
 		},
 		"in its last stage": func(t *testing.T, _ folder, _ *process.Process,
-			s simulation) {
-			awaitAnswers(t, s, 110)
+			s programs.Simulation) {
+			s.AwaitAnswers(110)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := folder{t, t.TempDir()}
-			old, other := simulate(t, 1, "--decode-step", "5ms"), simulate(t, 1)
+			old, other := programs.Simulate(t, 1, "--decode-step", "5ms"), programs.Simulate(t, 1)
 			p := f.spate("run", f.plan("old.yaml", old))
 			until(t, f, p, old)
 			p.Kill()
@@ -114,8 +115,8 @@ func TestAKilledRunIsContinuedByResumeAlone(t *testing.T) {
 func TestARunWhoseOutputIsCutIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	f := folder{t, t.TempDir()}
-	old, other := simulate(t, 1, "--decode-step", "5ms"), simulate(t, 1)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$0" run "$1" 2>&1 | head -2`, programs.Spate,
+	old, other := programs.Simulate(t, 1, "--decode-step", "5ms"), programs.Simulate(t, 1)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$0" run "$1" 2>&1 | head -2`, programs.Built.Spate,
 		f.plan("old.yaml", old))
 	cmd.Dir = f.dir
 	process.Launch(t, "head", cmd, cmd).MustExit(0)
@@ -125,7 +126,7 @@ func TestARunWhoseOutputIsCutIsLeftAlone(t *testing.T) {
 
 // mustContinueNothing runs another plan, and a coordinator with an agent, beside an interrupted run. They must send
 // nothing to its server.
-func (f folder) mustContinueNothing(old, other simulation) {
+func (f folder) mustContinueNothing(old, other programs.Simulation) {
 	f.t.Helper()
 	before, interrupted := served(f.t, old), f.runs()[0]
 	p := f.spate("run", f.plan("other.yaml", other), "--out", "other")
@@ -151,9 +152,9 @@ func (f folder) mustContinueNothing(old, other simulation) {
 // show the interrupted run.
 func (f folder) serveBeside() {
 	f.t.Helper()
-	c := process.StartIn(f.t, f.dir, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
+	c := process.StartIn(f.t, f.dir, programs.Built.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip")
 	address := c.Await(`coordinator serves" address=(\S+)`)[1]
-	a := process.Start(f.t, programs.Agent, "--coordinator", address)
+	a := process.Start(f.t, programs.Built.Agent, "--coordinator", address)
 	c.Await(`agent connected`)
 	list := f.spate("runs", "--coordinator", address)
 	list.MustExit(0)
@@ -166,11 +167,11 @@ func (f folder) serveBeside() {
 }
 
 // mustResume resumes a run, and checks that each of its stages was measured once, and completely.
-func (f folder) mustResume(dir string, server simulation) {
+func (f folder) mustResume(dir string, server programs.Simulation) {
 	f.t.Helper()
 	p := f.spate("resume", dir, "--yes")
 	p.MustExit(0)
-	for _, want := range []string{"target  server: " + server.urls[0] + ", model m", "left    "} {
+	for _, want := range []string{"target  server: " + server.URLs[0] + ", model m", "left    "} {
 		if !strings.Contains(p.Printed(), want) {
 			f.t.Errorf("it does not show %q:\n%s", want, p.Printed())
 		}
@@ -191,7 +192,7 @@ func (f folder) mustResume(dir string, server simulation) {
 func TestTwoRunsAtOnceInOneFolder(t *testing.T) {
 	t.Parallel()
 	f := folder{t, t.TempDir()}
-	servers := []simulation{simulate(t, 1), simulate(t, 1)}
+	servers := []programs.Simulation{programs.Simulate(t, 1), programs.Simulate(t, 1)}
 	var both []*process.Process
 	for i, s := range servers {
 		both = append(both, f.spate("run", f.plan(fmt.Sprintf("%d.yaml", i), s)))

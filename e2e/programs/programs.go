@@ -1,0 +1,39 @@
+// Package programs runs Spate's programs for tests as people run them: as processes, on loopback. It has clusters, runs
+// and simulators. Only tests import it.
+package programs
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/spate-load/spate/internal/process"
+)
+
+// Built are the paths of the programs under test. Main builds them once.
+var Built process.Programs
+
+// Main builds the programs, runs the tests of a package, and returns the exit code: not 0 if a test failed or left a
+// goroutine behind. TestMain calls it.
+func Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "spate-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if Built, err = process.Build(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// A busy machine spoils measurements. Tests about verdicts set this flag themselves.
+	process.Settings = []string{"SPATE_FAIL_ON=never"}
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
