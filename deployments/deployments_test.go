@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/plans"
 )
 
@@ -19,14 +20,12 @@ import (
 func programs(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, in := range map[string]string{"spate": "spate", "spate-coordinator": "coordinator",
-		"spate-agent": "agent"} {
-		command := exec.Command("go", "build", "-o", filepath.Join(dir, name), "../cmd/"+in)
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if said, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, said)
-		}
-		static(t, filepath.Join(dir, name))
+	built, err := process.Build(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{built.Spate, built.Coordinator, built.Agent} {
+		static(t, program)
 	}
 	return dir
 }

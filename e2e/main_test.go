@@ -7,4 +7,4 @@ import (
 	"github.com/spate-load/spate/e2e/programs"
 )
 
-func TestMain(m *testing.M) { os.Exit(programs.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(programs.Main(m, 4)) }

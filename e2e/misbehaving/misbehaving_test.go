@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/process"
 	"github.com/spate-load/spate/internal/rundir"
 )
@@ -142,11 +143,11 @@ type cluster struct {
 }
 
 func startCluster(t *testing.T) cluster {
-	coordinator := process.Start(t, programs.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip",
+	coordinator := process.Start(t, programs.Built.Coordinator, "--listen", "127.0.0.1:0", "--no-gossip",
 		"--log-format", "json")
 	address := coordinator.Await(`"coordinator serves","address":"([^"]+)"`)[1]
 	// Real-time priority would let an agent this busy keep the cores from the tests of other packages.
-	return cluster{address, process.Start(t, programs.Agent, "--name", "a", "--coordinator", address,
+	return cluster{address, process.Start(t, programs.Built.Agent, "--name", "a", "--coordinator", address,
 		"--realtime", "off")}
 }
 
@@ -157,7 +158,7 @@ func (c cluster) run(t *testing.T, code int, plan string) (dir string) {
 		t.Fatal(err)
 	}
 	dir = filepath.Join(t.TempDir(), "run")
-	process.Start(t, programs.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records",
+	process.Start(t, programs.Built.Spate, "run", path, "--out", dir, "--coordinator", c.address, "--records",
 		"jsonl").MustExit(code)
 	return dir
 }

@@ -3,8 +3,10 @@
 package programs
 
 import (
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -16,15 +18,18 @@ import (
 var Built process.Programs
 
 // Main builds the programs, runs the tests of a package, and returns the exit code: not 0 if a test failed or left a
-// goroutine behind. TestMain calls it.
-func Main(m *testing.M) int {
+// goroutine behind. atATime tests run in parallel, unless a person has set -parallel: tests wait for programs and
+// networks more than they need processors. TestMain calls it.
+func Main(m *testing.M, atATime int) int {
 	dir, err := os.MkdirTemp("", "spate-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if err == nil {
+		defer os.RemoveAll(dir)
+		Built, err = process.Build(dir)
 	}
-	defer os.RemoveAll(dir)
-	if Built, err = process.Build(dir); err != nil {
+	if err == nil {
+		err = parallel(atATime)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -36,4 +41,15 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	return code
+}
+
+// parallel sets the number of parallel tests, unless a person has set it.
+func parallel(atATime int) error {
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	if set {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(atATime))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/rundir"
@@ -64,7 +65,7 @@ func TestRegionsAreOneMachine(t *testing.T) {
 		w.join(site{name: name, region: region, to: ways.coordinator, from: ways.coordinator,
 			flags: append(gossip(h), "--join", w.center.Addr(gossipPort))})
 	}
-	stranger := start(t, w.lab.Host("stranger"), 0, programs.Agent, append(w.tls(certs.Agent, "stranger"), "--join",
+	stranger := start(t, w.lab.Host("stranger"), 0, programs.Built.Agent, append(w.tls(certs.Agent, "stranger"), "--join",
 		w.center.Addr(gossipPort),
 		"--gossip-listen", w.lab.Host("stranger").Addr(gossipPort), w.key())...)
 	r := w.run(fmt.Sprintf(worldPlan, eu.url, us.url))

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/internal/netlab"
 	"github.com/spate-load/spate/internal/process"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -64,7 +65,7 @@ func (w *world) startCoordinator(flags ...string) {
 	if !strings.Contains(strings.Join(flags, " "), "--gossip-listen") {
 		all = append(all, "--no-gossip")
 	}
-	w.coordinator = start(w.t, w.center, 0, programs.Coordinator, append(all, flags...)...)
+	w.coordinator = start(w.t, w.center, 0, programs.Built.Coordinator, append(all, flags...)...)
 	w.coordinator.Await(`"coordinator serves"`)
 }
 
@@ -109,7 +110,7 @@ func (w *world) join(s site) *netlab.Host {
 	if !strings.Contains(strings.Join(s.flags, " "), "--join") {
 		flags = append(flags, "--coordinator", w.center.Addr(controlPort))
 	}
-	w.agents[s.name] = start(w.t, h, s.skew, programs.Agent, append(flags, s.flags...)...)
+	w.agents[s.name] = start(w.t, h, s.skew, programs.Built.Agent, append(flags, s.flags...)...)
 	return h
 }
 
@@ -131,7 +132,7 @@ func (w *world) run(plan string, flags ...string) running {
 	args := append([]string{"run", path, "--out", dir, "--records", "jsonl", "--coordinator",
 		w.center.Addr(controlPort), "--min-agents", fmt.Sprint(len(w.agents))},
 		w.tls(certs.Client, "person")...)
-	return running{start(w.t, w.person, 0, programs.Spate, append(args, flags...)...), w.t, dir}
+	return running{start(w.t, w.person, 0, programs.Built.Spate, append(args, flags...)...), w.t, dir}
 }
 
 // serve starts a simulator on a host.
@@ -140,7 +141,7 @@ func (w *world) serve(name string, flags ...string) server {
 	h, truth := w.lab.Host(name), filepath.Join(w.t.TempDir(), "truth.jsonl")
 	args := append([]string{"simulate", "--allow-remote", "--listen", h.Addr(servingPort), "--truth-file", truth,
 		"--decode-step", "1ms"}, flags...)
-	s := server{start(w.t, h, 0, programs.Spate, args...), w.t, h, "http://" + h.Addr(servingPort), truth}
+	s := server{start(w.t, h, 0, programs.Built.Spate, args...), w.t, h, "http://" + h.Addr(servingPort), truth}
 	s.Await(`Serving `)
 	return s
 }

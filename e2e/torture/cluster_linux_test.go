@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/e2e/torture/judge"
 	"github.com/spate-load/spate/e2e/torture/script"
 	"github.com/spate-load/spate/internal/process"
@@ -128,7 +129,7 @@ func (c *cluster) link(to string) *Link {
 
 // startCoordinator starts a coordinator in the same directory as earlier ones.
 func (c *cluster) startCoordinator(listen string) {
-	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.Coordinator, "--listen", listen, "--no-gossip",
+	c.coordinator = launch(c.t, c.dir, "coordinator", 0, programs.Built.Coordinator, "--listen", listen, "--no-gossip",
 		"--data-dir", c.data,
 		"--dataset-dir", filepath.Join(c.dir, "datasets"), "--lease", c.script.Lease.String(), "--log-format", "json",
 		"--log-level", "debug")
@@ -137,7 +138,7 @@ func (c *cluster) startCoordinator(listen string) {
 // startAgent starts a process for the agent at a place.
 func (c *cluster) startAgent(i int) {
 	a := c.script.Agents[i]
-	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.Agent, "--name", a.Name, "--region", a.Region, "--weight",
+	c.agents[i] = launch(c.t, c.dir, a.Name, a.Skew, programs.Built.Agent, "--name", a.Name, "--region", a.Region, "--weight",
 		fmt.Sprint(a.Weight),
 		"--coordinator", c.links[i].Address(), "--dataset-dir", filepath.Join(c.dir, "datasets-"+a.Name),
 		"--log-format", "json", "--log-level", "debug")

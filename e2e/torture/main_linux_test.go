@@ -6,9 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
-	"github.com/spate-load/spate/internal/process"
+	"github.com/spate-load/spate/e2e/programs"
 )
 
 // Flags that `make torture` sets.
@@ -22,31 +20,11 @@ var (
 		"directory that keeps what failed runs left behind (default: a temporary one)")
 )
 
-// programs are the paths of the programs under test, built once.
-var programs process.Programs
-
-// TestMain builds the programs if runs need them.
-func TestMain(m *testing.M) { os.Exit(testAll(m)) }
-
-func testAll(m *testing.M) int {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "spate-torture-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		process.Settings = []string{"SPATE_FAIL_ON=never"} // these tests are not about verdicts
-		programs, err = process.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
+// TestMain also prints the tally of many runs.
+func TestMain(m *testing.M) {
+	code := programs.Main(m, 2)
 	if *runs > 0 {
 		fmt.Printf("\n%s", tally)
 	}
-	if err := goleak.Find(); code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	os.Exit(code)
 }

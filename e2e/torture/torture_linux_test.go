@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/e2e/torture/judge"
 	"github.com/spate-load/spate/e2e/torture/script"
 	"github.com/spate-load/spate/internal/process"
@@ -199,7 +200,7 @@ func playProcesses(t *testing.T, s script.Script, dir string) (*judge.Notes, []s
 	if err := os.WriteFile(plan, []byte(s.Plan("http://"+c.target.Address())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client := launch(t, dir, "client", 0, programs.Spate, "run", plan, "--coordinator", c.address, "--min-agents",
+	client := launch(t, dir, "client", 0, programs.Built.Spate, "run", plan, "--coordinator", c.address, "--min-agents",
 		fmt.Sprint(len(s.Agents)),
 		"--out", out, "--records", s.Records, "--patience", "60s", "--no-progress")
 	run := c.submitted()
@@ -306,7 +307,7 @@ func (c *cluster) fetched(client *launched, run, out string) *launched {
 		!strings.Contains(string(said), "may have started") {
 		return client
 	}
-	client = launch(c.t, c.dir, "fetch", 0, programs.Spate, "fetch", run, "--coordinator", c.address, "--out", out)
+	client = launch(c.t, c.dir, "fetch", 0, programs.Built.Spate, "fetch", run, "--coordinator", c.address, "--out", out)
 	if !client.endsWithin(patience) {
 		c.wrongf("the result cannot be fetched")
 	}
@@ -373,7 +374,7 @@ func (c *cluster) compareReport(out string) {
 		c.wrongf("%v", err)
 		return
 	}
-	if p := launch(c.t, c.dir, "report", 0, programs.Spate, "report", again); !p.endsWithin(patience) ||
+	if p := launch(c.t, c.dir, "report", 0, programs.Built.Spate, "report", again); !p.endsWithin(patience) ||
 		p.cmd.ProcessState.ExitCode() != 0 {
 		c.wrongf("spate report does not end as it should")
 	}

@@ -14,29 +14,23 @@ import (
 type Programs struct{ Spate, Coordinator, Agent string }
 
 // Build builds Spate's programs into a directory, under their installed names.
-func Build(dir string) (built Programs, err error) {
+func Build(dir string) (Programs, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return Programs{}, err
 	}
-	for _, p := range []struct {
-		path     *string
-		name, in string
-	}{
-		{&built.Spate, "spate", "./cmd/spate"},
-		{&built.Coordinator, "spate-coordinator", "./cmd/coordinator"},
-		{&built.Agent, "spate-agent", "./cmd/agent"},
-	} {
-		*p.path = filepath.Join(dir, p.name)
-		//nolint:noctx // there is no test yet that could end
-		command := exec.Command("go", "build", "-o", *p.path, p.in)
-		command.Dir = root
-		command.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if said, err := command.CombinedOutput(); err != nil {
-			return Programs{}, fmt.Errorf("build %s: %w\n%s", p.in, err, said)
-		}
+	// As `make build` does, without what only debuggers need, which takes a third of the time.
+	command := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir, //nolint:noctx // no test runs yet
+		"./cmd/spate", "./cmd/coordinator", "./cmd/agent")
+	command.Dir = root
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := command.CombinedOutput(); err != nil {
+		return Programs{}, fmt.Errorf("build the programs: %w\n%s", err, said)
 	}
-	return built, nil
+	built := Programs{filepath.Join(dir, "spate"), filepath.Join(dir, "spate-coordinator"),
+		filepath.Join(dir, "spate-agent")}
+	return built, errors.Join(os.Rename(filepath.Join(dir, "coordinator"), built.Coordinator),
+		os.Rename(filepath.Join(dir, "agent"), built.Agent))
 }
 
 // Tool returns the path of a program that make builds into .bin/ at the module's root. If the program is not built, the
