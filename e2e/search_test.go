@@ -132,9 +132,9 @@ loads:
 `
 
 // A search whose objective always fails ends with its first stage. A search without a limit ends with its upper bound.
-// Both results are definite.
+// Both results are definite. Like the other tests that count a search's probes, this one does not run beside others: a
+// probe that a busy machine spoils is repeated.
 func TestSearchesWithoutALimit(t *testing.T) {
-	t.Parallel()
 	r := programs.RunPlan(t, endsPlan)
 	r.MustExit(0)
 	result := r.Results()
@@ -225,11 +225,10 @@ loads:
 
 // A search that is interrupted is partial: what it found so far is kept, and is not a final result.
 func TestInterruptedSearchIsPartial(t *testing.T) {
-	t.Parallel()
 	server := programs.Simulate(t, 1, "--decode-step", "2ms")
 	r := programs.RunPlan(t, fmt.Sprintf(brokenPlan, server.URLs[0]))
 	r.Await(`20 req/s is within the limits`)
-	server.AwaitAnswers(75) // the second stage is in progress: the first one has about 60
+	server.AwaitAnswers(server.Answers() + 15) // the next stage is in progress
 	r.Signal(syscall.SIGINT)
 	r.MustExit(4)
 	mustBeOpen(t, r, "stopped")
@@ -237,7 +236,6 @@ func TestInterruptedSearchIsPartial(t *testing.T) {
 
 // A target that dies in the middle of a search ends it.
 func TestSearchOfATargetThatDies(t *testing.T) {
-	t.Parallel()
 	server := programs.Simulate(t, 1, "--decode-step", "2ms")
 	r := programs.RunPlan(t, fmt.Sprintf(brokenPlan, server.URLs[0]))
 	r.Await(`20 req/s is within the limits`)
@@ -248,7 +246,6 @@ func TestSearchOfATargetThatDies(t *testing.T) {
 
 // An agent that is killed also ends a search, and is named.
 func TestSearchThatLosesAnAgent(t *testing.T) {
-	t.Parallel()
 	server := programs.Simulate(t, 1, "--decode-step", "2ms")
 	c := programs.StartCluster(t)
 	c.Join("north", 1)

@@ -60,16 +60,6 @@ func (f folder) runs() []string {
 	return found
 }
 
-// served returns how many requests a server has answered.
-func served(t *testing.T, s programs.Simulation) int {
-	t.Helper()
-	data, err := os.ReadFile(s.TruthFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Count(string(data), "\n")
-}
-
 // A local run that is killed sends nothing more, whatever commands run in its folder. Only spate resume with its
 // directory continues it, and then to the end.
 func TestAKilledRunIsContinuedByResumeAlone(t *testing.T) {
@@ -128,7 +118,7 @@ func TestARunWhoseOutputIsCutIsLeftAlone(t *testing.T) {
 // nothing to its server.
 func (f folder) mustContinueNothing(old, other programs.Simulation) {
 	f.t.Helper()
-	before, interrupted := served(f.t, old), f.runs()[0]
+	before, interrupted := old.Answers(), f.runs()[0]
 	p := f.spate("run", f.plan("other.yaml", other), "--out", "other")
 	p.MustExit(0)
 	if strings.Contains(p.Printed(), "waiting") {
@@ -143,7 +133,7 @@ func (f folder) mustContinueNothing(old, other programs.Simulation) {
 	report.MustExit(0)
 	report.Await(`spate resume ` + interrupted)
 	const inFlight = 4 // requests that the server was still answering when the run was killed
-	if after := served(f.t, old); after > before+inFlight {
+	if after := old.Answers(); after > before+inFlight {
 		f.t.Errorf("%d requests reached the server of the interrupted run", after-before)
 	}
 }
@@ -209,7 +199,7 @@ func TestTwoRunsAtOnceInOneFolder(t *testing.T) {
 		}
 	}
 	for _, s := range servers {
-		if n := served(t, s); n < 120 || n > 160 { // the preparation also sends requests
+		if n := s.Answers(); n < 120 || n > 160 { // the preparation also sends requests
 			t.Errorf("a server had %d requests", n)
 		}
 	}

@@ -92,11 +92,18 @@ func Get(t *testing.T, url string) (code int, body string) {
 	return response.StatusCode, string(text)
 }
 
+// Answers returns how many requests the simulator has served.
+func (s Simulation) Answers() int {
+	s.t.Helper()
+	data, err := os.ReadFile(s.TruthFile)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Count(string(data), "\n")
+}
+
 // AwaitAnswers waits until the simulator has served that many requests.
 func (s Simulation) AwaitAnswers(n int) {
 	s.t.Helper()
-	process.Eventually(s.t, fmt.Sprintf("%d requests are served", n), func() bool {
-		data, err := os.ReadFile(s.TruthFile)
-		return err == nil && strings.Count(string(data), "\n") >= n
-	})
+	process.Eventually(s.t, fmt.Sprintf("%d requests are served", n), func() bool { return s.Answers() >= n })
 }
