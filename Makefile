@@ -33,8 +33,15 @@ TESTFLAGS ?=
 TESTPROCS ?= 2
 # The race detector needs a C compiler. If Go finds none, the tests run without the race detector and say so.
 RACE       = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
+# Packages that start no goroutine. The race detector finds nothing in them, and their tests, which compute, would take
+# five times as long with it.
+SEQUENTIAL := coordinator/lifecycle coordinator/series e2e/torture/judge e2e/torture/script plans report simulator/engine \
+	simulator/fits workload/dataset workload/tokenizer
+# Tests of other packages that need to run without the race detector too; they say why.
+WITHOUT_RACE := -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution)' ./coordinator/membership ./schedule
 
 comma := ,
+space := $() $()
 BIN := .bin
 TMP := .bin/tmp
 
@@ -72,8 +79,12 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with th
 	@$(call retry,go list -deps -test ./... >/dev/null)
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
-	{ all=0; go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) ./... || all=$$?; \
-		go test -json -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution)' ./coordinator/membership ./schedule || all=$$?; exit $$all; } | go run ./internal/testsummary
+	@! grep -nE '^\s*go |\.Go\(' $(SEQUENTIAL:%=%/*.go) || { echo 'This package starts goroutines: take it from SEQUENTIAL.' >&2; exit 1; }
+	{ all=0; \
+		go test -json -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $(SEQUENTIAL:%=./%) || all=$$?; \
+		go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $$(go list ./... | grep -vE '/($(subst $(space),|,$(SEQUENTIAL)))$$') || all=$$?; \
+		go test -json $(WITHOUT_RACE) || all=$$?; \
+		exit $$all; } | go run ./internal/testsummary
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
 # A vLLM on loopback that nobody else uses, and the ID of the token that ends its outputs (0: do not test natural ends).
