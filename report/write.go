@@ -71,6 +71,7 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 	files := []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
 		{"results.json", func(w io.Writer) error { return writeResults(w, result) }},
+		{"report.html", func(w io.Writer) error { return writePage(w, result, run.GetPlanYaml()) }},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},

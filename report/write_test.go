@@ -43,7 +43,7 @@ func TestWriteIsReproducibleToTheByte(t *testing.T) {
 			if diff := cmp.Diff(want, written(t, copied(t, dir))); diff != "" {
 				t.Errorf("a copied ledger differs:\n%s", diff)
 			}
-			names := []string{"histograms.hlog", "plan.yaml", "report.md", "results.json", "vllm.txt"}
+			names := []string{"histograms.hlog", "plan.yaml", "report.html", "report.md", "results.json", "vllm.txt"}
 			if records != "" {
 				names = append(names, "requests."+records)
 			}

@@ -17,8 +17,9 @@ func NewReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Write a run directory's files again, from its ledger",
-		Long: `Write all derived files of a run directory again, from its ledger alone (results.json, report.md,
-vllm.txt, histograms.hlog, request rows), byte for byte the same as before, and print the tables.
+		Long: `Write all derived files of a run directory again, from its ledger alone (results.json,
+report.html, report.md, vllm.txt, histograms.hlog, request rows), byte for byte the same as before,
+and print the tables.
 
 All of the ledger is checked first. If it is damaged, nothing is written, and the error says what
 is lost: by stage, agent and window if possible. --salvage makes a ledger and files from what is

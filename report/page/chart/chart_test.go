@@ -1,0 +1,111 @@
+package chart
+
+import (
+	"encoding/xml"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestNumberHasThreeDigitsOrCommas(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.30000000000000004: "0.3", 1234567: "1,234,567", -4321: "-4,321", 999.6: "1000", 12.34: "12.3",
+		1000: "1,000",
+	} {
+		if got := Number(v); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+}
+
+// Whatever the values are, the ticks of an axis are in its range, and the range holds the values.
+func TestAxesHoldTheirValues(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := Axis{Log: rapid.Bool().Draw(t, "log"), Zero: rapid.Bool().Draw(t, "zero")}
+		least := -1e9
+		if a.Log {
+			least = 1e-6
+		}
+		low := rapid.Float64Range(least, 1e9).Draw(t, "low")
+		high := rapid.Float64Range(low, 2e9).Draw(t, "high")
+		low1, high1 := a.span(low, high)
+		from, to, ticks := a.round(low1, high1)
+		if slack := math.Abs(high1-low1) * 1e-6; from > low+slack || to < high-slack || len(ticks) < 2 ||
+			len(ticks) > 60 {
+			t.Fatalf("from %v to %v: axis from %v to %v, ticks %v", low, high, from, to, ticks)
+		}
+	})
+}
+
+func TestLogTicksAre125(t *testing.T) {
+	from, to, ticks := logTicks(3, 90)
+	want := []Tick{{2, "2"}, {5, "5"}, {10, "10"}, {20, "20"}, {50, "50"}, {100, "100"}}
+	if diff := cmp.Diff(want, ticks); diff != "" || from != 2 || to != 100 {
+		t.Errorf("from %v to %v:\n%s", from, to, diff)
+	}
+}
+
+// chartOf returns a chart with all kinds of points.
+func chartOf(text string) Chart {
+	return Chart{
+		Label: text, Description: text, Width: 440, Height: 270, X: Axis{Label: text, Log: true}, Y: Axis{Log: true},
+		Series: []Series{{Lines: [][]Point{{
+			{X: 1, Y: 5, Title: text, Label: text}, {X: 10, Y: 0, Title: "0 has no logarithm"},
+			{X: 20, Y: 50, Title: "suspect", Doubt: Suspect}, {X: 20, Y: 500, Title: "invalid", Doubt: Invalid},
+		}}, Style: Style{Dashed: true}, Area: true}},
+	}
+}
+
+func TestSVGIsWellFormedWhateverTheTexts(t *testing.T) {
+	text := `<script>"&'`
+	svg := string(chartOf(text).SVG())
+	d := xml.NewDecoder(strings.NewReader(svg))
+	seen := 0
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err, svg)
+		}
+		if data, ok := token.(xml.CharData); ok && string(data) == text {
+			seen++
+		}
+	}
+	if seen != 4 { // description, axis, title and label of a point
+		t.Errorf("the text is there %d times:\n%s", seen, svg)
+	}
+	if strings.Contains(svg, "no logarithm") {
+		t.Error("a value of 0 is on a logarithmic axis")
+	}
+	if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+		t.Error("a coordinate is not a number:\n" + svg)
+	}
+}
+
+func TestEqualChartsAreEqualToTheByte(t *testing.T) {
+	if diff := cmp.Diff(chartOf("a").SVG(), chartOf("a").SVG()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNoValuesDrawAnEmptyChart(t *testing.T) {
+	if svg := string((Chart{Width: 100, Height: 100, Y: Axis{Log: true}}).SVG()); !strings.Contains(svg, "</svg>") ||
+		strings.Contains(svg, "NaN") {
+		t.Error(svg)
+	}
+}
+
+// The colours of an ordered scale end with the last one of the style sheet.
+func TestRampEndsAtItsLastColour(t *testing.T) {
+	for of := 1; of < 30; of++ {
+		if last := (Style{Number: of - 1, Of: of}).ink(); of > 1 && last != "q7" {
+			t.Errorf("the last of %d has colour %s", of, last)
+		}
+	}
+}

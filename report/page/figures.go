@@ -1,0 +1,229 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"slices"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/report/page/chart"
+)
+
+// workload is a section of the page: all targets under one workload and one kind of load.
+type workload struct {
+	Name     string
+	ID       string // of its heading
+	OpenLoop bool
+	Groups   []Group
+	// Legend and Hints explain the charts.
+	Legend []legend
+	Hints  []string
+	// Knees and Latencies are the charts. Empty: there are fewer than two stages, so that tables say all.
+	Knees, Latencies []figure
+}
+
+// figure is a chart with its caption.
+type figure struct {
+	Caption, Unit string
+	SVG           template.HTML
+}
+
+// legend is an entry of a legend.
+type legend struct {
+	Number int // of the series, see chart.Style
+	Swatch template.HTML
+	Name   string
+}
+
+// workloadsOf gathers the groups of the same workload and kind of load, so that targets stand side by side.
+func workloadsOf(groups []Group) (list []workload) {
+	for _, g := range groups {
+		name := g.Rows[0].Stage.Workload
+		i := slices.IndexFunc(list, func(w workload) bool { return w.Name == name && w.OpenLoop == g.OpenLoop })
+		if i < 0 {
+			i = len(list)
+			list = append(list, workload{Name: name, OpenLoop: g.OpenLoop, ID: fmt.Sprintf("workload-%d", i+1)})
+		}
+		list[i].Groups = append(list[i].Groups, g)
+	}
+	for i := range list {
+		list[i].draw()
+	}
+	return list
+}
+
+// latency is a metric with charts.
+type latency struct {
+	name, words string
+	of          func(results.StageResult) *histogram.Summary
+}
+
+// latencies are the metrics with charts.
+var latencies = []latency{
+	{"TTFT", "time to first token", func(s results.StageResult) *histogram.Summary { return s.TTFT }},
+	{"TPOT", "time per output token after the first", func(s results.StageResult) *histogram.Summary { return s.TPOT }},
+	{"ITL", "gaps between token frames", func(s results.StageResult) *histogram.Summary { return s.ITL }},
+	{"E2E", "time to last token", func(s results.StageResult) *histogram.Summary { return s.E2E }},
+}
+
+// Size of charts in CSS pixels: small enough to be read on a phone without scaling down much.
+const (
+	chartWidth  = 440
+	chartHeight = 270
+)
+
+// quantiles are the two of which charts show lines.
+var quantiles = []struct {
+	name   string
+	dashed bool
+	of     func(*histogram.Summary) *float64
+}{{"p99", true, p99}, {"median", false, p50}}
+
+// draw draws the charts of a workload, if there are two stages to compare.
+func (w *workload) draw() {
+	doubts := map[chart.Doubt]bool{}
+	stages := 0
+	for i, g := range w.Groups {
+		w.Legend = append(w.Legend, legend{i, chart.Style{Number: i}.Swatch(), g.Rows[0].Stage.Target})
+		for _, r := range g.Rows {
+			doubts[doubtIn(r.Stage)] = true
+			stages++
+		}
+	}
+	if stages < 2 {
+		return
+	}
+	w.Hints = []string{"solid: median, dashed: p99"}
+	if doubts[chart.Suspect] {
+		w.Hints = append(w.Hints, "ring: SUSPECT")
+	}
+	if doubts[chart.Invalid] {
+		w.Hints = append(w.Hints, "cross: INVALID or incomplete")
+	}
+	for _, l := range latencies[:2] {
+		w.Knees = append(w.Knees, w.figure(l, "Throughput against "+l.name, throughputs))
+	}
+	for _, l := range latencies {
+		w.Latencies = append(w.Latencies, w.figure(l, l.name+" by load", loads))
+	}
+}
+
+// abscissa is what a chart of latencies has below it.
+type abscissa struct {
+	of       func(Row) *float64
+	axis     func(*workload) chart.Axis
+	labelled bool // points of the first target show their loads
+}
+
+var (
+	throughputs = abscissa{
+		of: func(r Row) *float64 { return r.Stage.OutputTokenThroughput },
+		axis: func(*workload) chart.Axis {
+			return chart.Axis{Label: "output tokens per second; numbers at points: load", Zero: true}
+		},
+		labelled: true,
+	}
+	loads = abscissa{of: func(r Row) *float64 { return &r.Value }, axis: (*workload).loadAxis}
+)
+
+// loadAxis returns an axis with a tick for each load.
+func (w *workload) loadAxis() chart.Axis {
+	a := chart.Axis{Label: "requests in flight"}
+	if w.OpenLoop {
+		a.Label = "requests per second"
+	}
+	var values []float64
+	for _, g := range w.Groups {
+		for _, r := range g.Rows {
+			values = append(values, r.Value)
+		}
+	}
+	slices.Sort(values)
+	values = slices.Compact(values)
+	low, high := values[0], values[len(values)-1]
+	a.Log = low > 0 && high >= 8*low
+	if len(values) < 2 || len(values) > 9 {
+		return a
+	}
+	for _, v := range values {
+		a.Ticks = append(a.Ticks, chart.Tick{Value: v, Label: chart.Number(v)})
+	}
+	return a
+}
+
+// figure draws a latency of all targets: its median and its 99th percentile.
+func (w *workload) figure(l latency, caption string, x abscissa) figure {
+	f := figure{Caption: caption, Unit: l.name + ": " + l.words + ", ms"}
+	c := chart.Chart{
+		Width: chartWidth, Height: chartHeight, X: x.axis(w), Y: chart.Axis{Zero: true},
+		Label:       fmt.Sprintf("%s, workload %s: median and p99", caption, w.Name),
+		Description: "The numbers are in the tables of the workload.",
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for i, g := range w.Groups {
+		for _, q := range quantiles {
+			line := pointsOf(g.Rows, l.name+" "+q.name, x.of, func(s results.StageResult) *float64 {
+				return q.of(l.of(s))
+			})
+			for j, p := range line {
+				low, high = min(low, p.Y), max(high, p.Y)
+				if !x.labelled || i > 0 || q.dashed {
+					line[j].Label = ""
+				}
+			}
+			c.Series = append(c.Series, chart.Series{
+				Style: chart.Style{Number: i, Dashed: q.dashed}, Lines: [][]chart.Point{line}})
+		}
+	}
+	if low > 0 && high > 20*low {
+		c.Y.Log = true
+		f.Unit += ", logarithmic"
+	}
+	f.SVG = c.SVG()
+	return f
+}
+
+// pointsOf returns the points of those rows that have both values, in the order of their loads.
+func pointsOf(
+	rows []Row, name string, x func(Row) *float64, y func(results.StageResult) *float64,
+) (points []chart.Point) {
+	for _, r := range byValue(rows) {
+		at, value := x(r), y(r.Stage)
+		if at == nil || value == nil {
+			continue
+		}
+		points = append(points, chart.Point{X: *at, Y: *value, Doubt: doubtIn(r.Stage), Label: r.Load,
+			Title: pointTitle(r, fmt.Sprintf("%s %s ms", name, num(value)))})
+	}
+	return points
+}
+
+// byValue returns the rows in the order of their loads.
+func byValue(rows []Row) []Row {
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b Row) int { return cmp.Compare(a.Value, b.Value) })
+}
+
+// doubtIn returns how a stage's points are marked.
+func doubtIn(s results.StageResult) chart.Doubt {
+	switch {
+	case s.Trust.Verdict == trust.Invalid || !s.Complete:
+		return chart.Invalid
+	case s.Trust.Verdict == trust.Suspect:
+		return chart.Suspect
+	}
+	return chart.Sound
+}
+
+// pointTitle describes a point: "simulated, concurrency 8: TTFT p99 10.40 ms, 2,279 tok/s".
+func pointTitle(r Row, value string) string {
+	words := fmt.Sprintf("%s, %s: %s, %s tok/s", r.Stage.Target, r.Stage.Load, value,
+		num(r.Stage.OutputTokenThroughput))
+	for _, mark := range marksOf(r.Stage) {
+		words += ", " + mark
+	}
+	return words
+}

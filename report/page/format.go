@@ -1,0 +1,69 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+
+	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/report/page/chart"
+)
+
+// unknown stands for a number that is not known.
+const unknown = "n/a"
+
+// functions are those of the template.
+var functions = template.FuncMap{
+	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
+	"marks": marksOf, "share": share, "add": func(a, b int) int { return a + b },
+}
+
+// num formats a number for a reader.
+func num(v *float64) string {
+	if v == nil {
+		return unknown
+	}
+	if *v < 1000 && *v > -1000 {
+		return fmt.Sprintf("%.2f", *v)
+	}
+	return chart.Number(*v)
+}
+
+// share formats a share in percent.
+func share(v *float64) string {
+	if v == nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.2f %%", 100**v)
+}
+
+// text returns a word, or n/a.
+func text(v *string) string {
+	if v == nil {
+		return unknown
+	}
+	return *v
+}
+
+// mean returns the mean of a distribution. It returns nil for nil.
+func mean(d *histogram.Summary) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.Mean
+}
+
+// p50 returns the median of a distribution. It returns nil for nil.
+func p50(d *histogram.Summary) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.P50
+}
+
+// p99 returns the 99th percentile of a distribution. It returns nil for nil.
+func p99(d *histogram.Summary) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.P99
+}

@@ -1,0 +1,93 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"io"
+	"unicode"
+
+	"github.com/spate-load/spate/aggregate/results"
+)
+
+// Input is what a page shows.
+type Input struct {
+	// Result is the result of the run.
+	Result *results.Result
+	// Plan is the plan as submitted, in YAML.
+	Plan []byte
+	// Simulation says that the run was a simulation. Empty: it was not.
+	Simulation string
+	// Groups are the tables of results, each of one target and workload.
+	Groups []Group
+	// Judged says how many stages have which verdict. Remedies are what to do about the failed checks.
+	Judged   string
+	Remedies []string
+}
+
+// Group is the table of one target and workload.
+type Group struct {
+	// Title names both.
+	Title string
+	// LoadHeader is the header of the column of loads.
+	LoadHeader string
+	// OpenLoop reports whether the loads are rates.
+	OpenLoop bool
+	// Rows are the stages, in the order of the table.
+	Rows []Row
+	// Conclusions are what the searches of the group found, in words.
+	Conclusions []string
+}
+
+// Goodput reports whether the plan has an SLO, so that the table has a column for it.
+func (g Group) Goodput() bool { return g.Rows[0].Stage.Goodput != nil }
+
+// Row is a stage in its table.
+type Row struct {
+	// Stage is the stage's result.
+	Stage results.StageResult
+	// Load is its load in the table. Value is the load as a number, or 0 if it has none.
+	Load  string
+	Value float64
+	// Note is what a reader must know about the row. Empty: nothing.
+	Note string
+}
+
+// The parts of the page.
+var (
+	//go:embed page.html.tmpl
+	pageText string
+	//go:embed style.css
+	style string
+	//go:embed script.js
+	script string
+
+	pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(pageText))
+)
+
+// Write writes the page.
+func Write(w io.Writer, in Input) error {
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, viewOf(in)); err != nil {
+		return err
+	}
+	_, err := w.Write(bytes.Map(printable, b.Bytes()))
+	return err
+}
+
+// printable drops control characters, and those that change the direction of text, which could make a text look like
+// another one.
+func printable(r rune) rune {
+	if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
+		return -1
+	}
+	return r
+}
+
+// hash returns the source expression with which a Content-Security-Policy permits an inline text.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
