@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/calibratecmd"
 	"github.com/spate-load/spate/internal/cli/clustercmd"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/comparecmd"
 	"github.com/spate-load/spate/internal/cli/coordinatorcmd"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/plancmd"
@@ -75,7 +76,7 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 	root.AddCommand(
 		runcmd.NewRun(version), runcmd.NewResume(version), runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
 		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(),
-		resultscmd.NewReport(), resultscmd.NewExport(),
+		resultscmd.NewReport(), comparecmd.New(), resultscmd.NewExport(),
 		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
 		simulatecmd.New(), calibratecmd.New(version), command.NewExitCodes(), newVersion(version),
 		agentcmd.New("spate agent", version), coordinatorcmd.New("spate coordinator", version),

@@ -1,0 +1,268 @@
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spate-load/spate/compare/chance"
+)
+
+// Options of a comparison.
+type Options struct {
+	// Tolerance is the largest relative change that does not matter, 0 to 1; for shares in points.
+	Tolerance float64
+	// Confidence of the intervals, and 1 - the chance of any false alarm. 0: 95 %.
+	Confidence float64
+	// AllowInvalid also compares stages that are INVALID or incomplete.
+	AllowInvalid bool
+	// Targets has the name in the other sides for targets of the baseline whose names differ.
+	Targets map[string]string
+}
+
+func (o Options) confidence() float64 {
+	if o.Confidence == 0 {
+		return 0.95
+	}
+	return o.Confidence
+}
+
+// fewestRepeats is the number of repeats from which on they are the units that vary by chance.
+const fewestRepeats = 3
+
+// ErrNothingInCommon means that no stage of a side has a counterpart in the baseline.
+var ErrNothingInCommon = errors.New("no stage has a counterpart: target, workload and load must be equal")
+
+// Of compares sides with the first one, the baseline. There must be two or more. The error is that of reading requests,
+// or of Options.Targets, or wraps ErrNothingInCommon.
+func Of(sides []Side, o Options) (*Comparison, error) {
+	c := &Comparison{Tolerance: o.Tolerance, Confidence: o.confidence(), Baseline: sides[0].Name, Sides: []Against{}}
+	for i := range sides[1:] {
+		against, err := versus(&sides[0], &sides[1+i], o)
+		if err != nil {
+			return nil, err
+		}
+		c.Sides = append(c.Sides, *against)
+	}
+	c.conclude(o)
+	return c, nil
+}
+
+// versus compares a side with the baseline.
+func versus(baseline, side *Side, o Options) (*Against, error) {
+	rename, err := renaming(baseline, side, o.Targets)
+	if err != nil {
+		return nil, err
+	}
+	a := &Against{Name: side.Name, Warnings: []string{}, Stages: []Stage{}, Refused: []Left{}, Unmatched: []Left{}}
+	for _, run := range side.Runs {
+		a.Warnings = append(a.Warnings, runWarnings(&baseline.Runs[0].Result.Run, &run.Result.Run)...)
+	}
+	theirs := make(map[key]*group)
+	groups := side.groups(rename)
+	for _, g := range groups {
+		theirs[g.key] = g
+	}
+	for _, g := range baseline.groups(func(name string) string { return name }) {
+		other := theirs[g.key]
+		delete(theirs, g.key)
+		if other == nil {
+			a.Unmatched = append(a.Unmatched, Left{g.key.String(), "only in " + baseline.Name})
+		} else if err := a.group(g, other, o); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range groups {
+		if theirs[g.key] != nil {
+			a.Unmatched = append(a.Unmatched, Left{g.key.String(), "only in " + side.Name})
+		}
+	}
+	if len(a.Stages)+len(a.Refused) == 0 {
+		return nil, fmt.Errorf("%s and %s: %w", baseline.Name, side.Name, ErrNothingInCommon)
+	}
+	return a, nil
+}
+
+// group compares the stages of which the same was asked: as repeats if there are enough, else one by one.
+func (a *Against) group(ours, theirs *group, o Options) error {
+	good, goodTheirs := a.usable(ours, o), a.usable(theirs, o)
+	if len(good) >= fewestRepeats && len(goodTheirs) >= fewestRepeats {
+		a.Stages = append(a.Stages, repeats(ours.key, good, goodTheirs, o))
+		return nil
+	}
+	for i := range good {
+		other := find(goodTheirs, good[i].place)
+		if other == nil {
+			if theirs.at(good[i].place) == nil {
+				a.Unmatched = append(a.Unmatched, Left{ours.key.String() + good[i].place.String(), "only in the baseline"})
+			}
+			continue
+		}
+		s, err := pair(ours.key, &good[i], other, o)
+		if err != nil {
+			return err
+		}
+		a.Stages = append(a.Stages, s)
+	}
+	for i := range goodTheirs {
+		if p := goodTheirs[i].place; ours.at(p) == nil {
+			a.Unmatched = append(a.Unmatched, Left{ours.key.String() + p.String(), "not in the baseline"})
+		}
+	}
+	return nil
+}
+
+// usable returns the stages of a group whose numbers can be believed, and records the others.
+func (a *Against) usable(g *group, o Options) (good []stage) {
+	for i := range g.stages {
+		s := g.stages[i]
+		if why := s.refusal(); why != "" && !o.AllowInvalid {
+			a.Refused = append(a.Refused, Left{g.key.String() + s.place.String(), s.run.Name + ": " + why})
+			continue
+		}
+		good = append(good, s)
+	}
+	return good
+}
+
+func find(stages []stage, p place) *stage { return (&group{stages: stages}).at(p) }
+
+// String returns a place in words, after what was asked.
+func (p place) String() string {
+	if p == (place{}) {
+		return ""
+	}
+	return fmt.Sprintf(", repeat %d", int(p.repeat+p.number)+p.run+1)
+}
+
+// newStage returns the comparison of stages before its metrics.
+func newStage(k key, ours, theirs []stage) Stage {
+	s := Stage{Target: k.target, Workload: k.workload, Load: k.load, Marks: []string{}, Method: None,
+		Metrics: []Difference{}}
+	for i := range ours {
+		s.BaselineStages = append(s.BaselineStages, ours[i].result.Index)
+		s.mark("baseline", &ours[i])
+	}
+	for i := range theirs {
+		s.Stages = append(s.Stages, theirs[i].result.Index)
+		s.mark(theirs[i].run.Name, &theirs[i])
+	}
+	s.Marks = append(s.Marks, stageWarnings(ours[0].result, theirs[0].result)...)
+	return s
+}
+
+// mark adds what a reader must know of a stage.
+func (s *Stage) mark(side string, of *stage) {
+	if why := of.refusal(); why != "" {
+		s.Marks = append(s.Marks, side+" is "+why)
+	} else if verdict := of.result.Trust.Verdict; verdict != "" && failed(of.result.Trust) != "" && verdict != "VALID" {
+		s.Marks = append(s.Marks, fmt.Sprintf("%s is %s: %s", side, verdict, failed(of.result.Trust)))
+	}
+}
+
+// repeats compares repeats: each is one value.
+func repeats(k key, ours, theirs []stage, o Options) Stage {
+	s := newStage(k, ours, theirs)
+	s.Method = Repeats
+	s.Requests = Sameness{Why: "repeats are compared as a whole"}
+	for i := range Metrics {
+		m := &Metrics[i]
+		a, b := valuesOf(m, ours), valuesOf(m, theirs)
+		if len(a) < fewestRepeats || len(b) < fewestRepeats {
+			continue
+		}
+		d := m.compare(mean(a), mean(b))
+		if !m.Share {
+			a, b = divided(a, d.Baseline), divided(b, d.Value)
+		}
+		s.Metrics = append(s.Metrics, d.tested(m, chance.Repeats(a, b), o))
+	}
+	return s
+}
+
+func valuesOf(m *Metric, stages []stage) (values []float64) {
+	for i := range stages {
+		if v := m.value(stages[i].result); v != nil {
+			values = append(values, *v)
+		}
+	}
+	return values
+}
+
+func mean(values []float64) float64 { return total(values) / float64(len(values)) }
+
+func divided(values []float64, by float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = v / by
+	}
+	return out
+}
+
+// pair compares two stages.
+func pair(k key, ours, theirs *stage, o Options) (Stage, error) {
+	a, err := ours.requests()
+	if err != nil {
+		return Stage{}, err
+	}
+	b, err := theirs.requests()
+	if err != nil {
+		return Stage{}, err
+	}
+	s := newStage(k, []stage{*ours}, []stage{*theirs})
+	s.Repeat = &ours.result.Load.Repeat
+	s.Requests = sameness(ours, theirs, a, b)
+	s.compare(ours, theirs, newSeries(ours.result, a), newSeries(theirs.result, b), o)
+	return s, nil
+}
+
+// requests returns the stage's measured requests, or none if the run has no rows.
+func (s *stage) requests() ([]Request, error) {
+	if s.run.Requests == nil {
+		return nil, nil
+	}
+	return s.run.Requests(s.result.Index)
+}
+
+// compare adds the metrics that both stages have. a and b may be nil: there are no rows.
+func (s *Stage) compare(ours, theirs *stage, a, b *series, o Options) {
+	if a != nil && b != nil {
+		s.Method, s.BlockS = Blocks, new(0.0)
+	}
+	for i := range Metrics {
+		m := &Metrics[i]
+		x, y := m.value(ours.result), m.value(theirs.result)
+		if x == nil || y == nil {
+			continue
+		}
+		d := m.compare(*x, *y)
+		if s.Method == None {
+			d = d.untested("there are no request rows to tell chance from")
+		} else {
+			d = s.test(d, m, a, b, o)
+		}
+		s.Metrics = append(s.Metrics, d)
+	}
+}
+
+// test tests a difference by the parts of both stages.
+func (s *Stage) test(d Difference, m *Metric, a, b *series, o Options) Difference {
+	least := max(a.residence, b.residence)
+	if longest := bins / chance.FewestBlocks; least > longest {
+		return d.untested(fmt.Sprintf("the stage is too short: it lasts %.1f times as long as a request, want %d or more",
+			float64(bins)/float64(least), chance.FewestBlocks))
+	}
+	x, y := m.series(a, d.Baseline), m.series(b, d.Value)
+	if x == nil || y == nil {
+		return d.untested("there are too few requests")
+	}
+	for i := range y {
+		y[i] -= x[i]
+	}
+	spread, ok := chance.Series(y, least)
+	*s.BlockS = max(*s.BlockS, float64(spread.Block)*math.Max(a.widthNs, b.widthNs)/nanosPerSecond)
+	if !ok {
+		return d.untested("the stage is too short: its numbers drift over all of its time")
+	}
+	return d.tested(m, spread, o)
+}

@@ -1,0 +1,140 @@
+package compare
+
+// Comparison is the outcome of comparing sides with the first of them, the baseline.
+type Comparison struct {
+	// Largest relative difference that does not matter, 0 to 1.
+	Tolerance float64 `json:"tolerance"`
+	// Confidence of the intervals, and 1 - the chance of any false alarm.
+	Confidence float64 `json:"confidence"`
+	// Name of the baseline.
+	Baseline string `json:"baseline"`
+	// Each other side against the baseline.
+	Sides []Against `json:"sides"`
+}
+
+// Against is one side against the baseline.
+type Against struct {
+	// Name of the side.
+	Name string `json:"name"`
+	// What makes the numbers of the two mean different things, in words.
+	Warnings []string `json:"warnings"`
+	// Stages of both that were compared.
+	Stages []Stage `json:"stages"`
+	// Stages of both that were not compared because their numbers cannot be believed, with the reason.
+	Refused []Left `json:"refused"`
+	// Stages of one without a counterpart in the other.
+	Unmatched []Left `json:"unmatched"`
+}
+
+// Left is a stage that was left out.
+type Left struct {
+	// What was asked of the stage, in words.
+	Stage string `json:"stage"`
+	// Why it was left out.
+	Why string `json:"why"`
+}
+
+// Method is how chance was judged.
+type Method string
+
+// Methods.
+const (
+	// Blocks: by how much the two stages vary over their time.
+	Blocks Method = "blocks"
+	// Repeats: by how much three or more repeats of a stage differ from one another.
+	Repeats Method = "repeats"
+	// None: there are no request rows and no repeats.
+	None Method = "none"
+)
+
+// Stage compares one stage, or its repeats, with the baseline's.
+type Stage struct {
+	// Target as the baseline names it; empty if sides are targets. Workload and load as in the plan.
+	Target   string `json:"target"`
+	Workload string `json:"workload"`
+	Load     string `json:"load"`
+	// Number of the repeat, from 0; null: repeats were compared as a whole.
+	Repeat *uint32 `json:"repeat"`
+	// Stages compared, of the baseline and of the side: indices in their results.
+	BaselineStages []uint32 `json:"baseline_stages"`
+	Stages         []uint32 `json:"stages"`
+	// Marks that a reader must see: verdicts that are not VALID, missing parts, different lengths.
+	Marks []string `json:"marks"`
+	// Whether both were sent the same requests.
+	Requests Sameness `json:"requests"`
+	// How chance was judged.
+	Method Method `json:"method"`
+	// Mean time of a request relative to the stage, and length of the longest block, in seconds; null: other method.
+	BlockS *float64 `json:"block_s"`
+	// Metrics that both have.
+	Metrics []Difference `json:"metrics"`
+}
+
+// Outcome says what a difference means.
+type Outcome string
+
+// Outcomes.
+const (
+	// Worse: beyond the tolerance, and not by chance.
+	Worse Outcome = "worse"
+	// Better: beyond the tolerance, and not by chance.
+	Better Outcome = "better"
+	// Same: the interval lies within the tolerance.
+	Same Outcome = "same"
+	// Unclear: chance may have made the difference, or hidden one.
+	Unclear Outcome = "unclear"
+	// Untested: there is too little data to tell.
+	Untested Outcome = "untested"
+)
+
+// Difference is one number of a stage against the baseline's. Changes are relative to the baseline (0.03: 3 % more), or
+// in points for shares.
+type Difference struct {
+	// Name of the metric as in results.json.
+	Metric string `json:"metric"`
+	// Unit of the values; empty: a share.
+	Unit string `json:"unit"`
+	// Baseline and Value are the two numbers; means over the repeats, if repeats were compared.
+	Baseline float64 `json:"baseline"`
+	Value    float64 `json:"value"`
+	// Change from the baseline. Null: the baseline is 0.
+	Change *float64 `json:"change"`
+	// Low and High are the ends of the change's confidence interval, for this metric alone. Null: untested.
+	Low  *float64 `json:"low"`
+	High *float64 `json:"high"`
+	// P is the probability that chance makes such a change if the true one is within the tolerance; PAdjusted the same
+	// among all metrics and stages of the comparison (Holm). Null: untested.
+	P         *float64 `json:"p"`
+	PAdjusted *float64 `json:"p_adjusted"`
+	// Outcome says what the change means.
+	Outcome Outcome `json:"outcome"`
+	// Why the metric is untested; empty: it was tested.
+	Why string `json:"why,omitempty"`
+	// Detectable is the smallest change that these stages would have shown four times in five. Null: untested.
+	Detectable *float64 `json:"detectable"`
+	// LengthFactor is how many times as long the stages must be to show a change of this size. Null: the change is
+	// within the tolerance, or is already shown, or is untested.
+	LengthFactor *float64 `json:"length_factor"`
+
+	test *test
+}
+
+// Count returns how many differences of all stages have an outcome.
+func (a *Against) Count(o Outcome) (n int) {
+	for i := range a.Stages {
+		for j := range a.Stages[i].Metrics {
+			if a.Stages[i].Metrics[j].Outcome == o {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Count returns how many differences of all sides have an outcome.
+func (c *Comparison) Count(o Outcome) (n int) {
+	for i := range c.Sides {
+		n += c.Sides[i].Count(o)
+	}
+	return n
+}

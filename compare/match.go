@@ -1,0 +1,166 @@
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+)
+
+// Side is one side of a comparison: one or more runs of one setting, or one target of them.
+type Side struct {
+	// Name for people.
+	Name string
+	// Runs of the setting. Several runs are repeats of one another.
+	Runs []*Run
+	// Target to which the side is limited. Empty: all targets.
+	Target string
+}
+
+// ByTarget divides runs into a side for each of their targets, in the order of their first stages.
+func ByTarget(runs []*Run) []Side {
+	var sides []Side
+	for _, run := range runs {
+		for i := range run.Result.Stages {
+			name := run.Result.Stages[i].Target
+			if !slices.ContainsFunc(sides, func(s Side) bool { return s.Target == name }) {
+				sides = append(sides, Side{Name: name, Runs: runs, Target: name})
+			}
+		}
+	}
+	return sides
+}
+
+// key is what was asked of a stage.
+type key struct{ target, workload, load string }
+
+// String returns the key in words.
+func (k key) String() string {
+	return strings.Join(slices.DeleteFunc([]string{k.target, k.workload, k.load},
+		func(s string) bool { return s == "" }), ", ")
+}
+
+// place tells stages with the same key apart.
+type place struct {
+	run            int
+	repeat, number uint32
+}
+
+// stage is a stage of a side.
+type stage struct {
+	run    *Run
+	result *results.StageResult
+	place  place
+}
+
+// group is the stages of a side of which the same was asked, in their order.
+type group struct {
+	key    key
+	stages []stage
+}
+
+// groups returns the side's stages by what was asked of them. rename gives a target another name.
+func (s *Side) groups(rename func(string) string) []*group {
+	var all []*group
+	byKey := make(map[key]*group)
+	for number, run := range s.Runs {
+		for i := range run.Result.Stages {
+			r := &run.Result.Stages[i]
+			k := key{rename(r.Target), r.Workload, r.Load.Words}
+			if s.Target != "" {
+				if r.Target != s.Target {
+					continue
+				}
+				k.target = ""
+			}
+			g := byKey[k]
+			if g == nil {
+				g = &group{key: k}
+				byKey[k] = g
+				all = append(all, g)
+			}
+			g.add(stage{run: run, result: r, place: place{run: number, repeat: r.Load.Repeat}})
+		}
+	}
+	return all
+}
+
+// add adds a stage with a place that no other stage of the group has.
+func (g *group) add(s stage) {
+	for g.at(s.place) != nil {
+		s.place.number++
+	}
+	g.stages = append(g.stages, s)
+}
+
+// at returns the stage at a place, or nil.
+func (g *group) at(p place) *stage {
+	for i := range g.stages {
+		if g.stages[i].place == p {
+			return &g.stages[i]
+		}
+	}
+	return nil
+}
+
+// refusal returns why a stage must not be compared, or "".
+func (s *stage) refusal() string {
+	switch {
+	case s.result.Trust.Verdict == trust.Invalid:
+		return "INVALID: " + failed(s.result.Trust)
+	case !s.result.Complete:
+		return "incomplete: " + strings.Join(s.result.Missing, "; ")
+	}
+	return ""
+}
+
+// failed returns the words of the checks behind a verdict.
+func failed(t trust.Trust) string {
+	var words []string
+	for _, c := range t.Checks {
+		if c.Verdict == t.Verdict {
+			words = append(words, c.Words)
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// targets returns the names of a side's targets.
+func (s *Side) targets() []string {
+	var names []string
+	for _, run := range s.Runs {
+		for i := range run.Result.Stages {
+			if name := run.Result.Stages[i].Target; !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// renaming returns the baseline's name for each target of the other side: as pairs says (the baseline's name first), or
+// the only target of both, or the same name.
+func renaming(baseline, other *Side, pairs map[string]string) (func(string) string, error) {
+	ours, theirs := baseline.targets(), other.targets()
+	back := make(map[string]string)
+	for from, to := range pairs {
+		switch {
+		case !slices.Contains(ours, from):
+			return nil, fmt.Errorf("%s has no target %q: it has %s", baseline.Name, from, strings.Join(ours, ", "))
+		case !slices.Contains(theirs, to):
+			return nil, fmt.Errorf("%s has no target %q: it has %s", other.Name, to, strings.Join(theirs, ", "))
+		}
+		back[to] = from
+	}
+	if len(ours) == 1 && len(theirs) == 1 {
+		back[theirs[0]] = ours[0]
+	}
+	return func(name string) string {
+		if to, ok := back[name]; ok {
+			return to
+		}
+		return name
+	}, nil
+}

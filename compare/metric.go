@@ -1,0 +1,125 @@
+package compare
+
+import (
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
+)
+
+// Metric is a number of a stage that is compared.
+type Metric struct {
+	// Name is its path in a stage of results.json: "ttft_ms.p99".
+	Name string
+	// Title is its name in tables: "TTFT p99".
+	Title string
+	// Unit is its unit: "ms", "req/s", "tok/s", or "" for a share.
+	Unit string
+	// Higher reports whether a larger value is better.
+	Higher bool
+	// Share reports whether it is a share from 0 to 1, whose change is counted in points instead of percent of the
+	// baseline.
+	Share bool
+
+	value func(*results.StageResult) *float64
+	// series returns by how much each bin of a stage moves the value, given the value: relative to it, or in points if
+	// it is a share. It returns nil if there are too few requests.
+	series func(s *series, value float64) []float64
+	// resolution is the standard error of a relative change by the width of the histograms' bins.
+	resolution float64
+}
+
+// histogramResolution is that of two percentiles with 3 significant digits: two errors that are uniform over 0.1 %.
+const histogramResolution = 0.001 / 2.449489742783178 // the square root of 12 / 2
+
+// Metrics are the numbers that are compared, in the order of tables.
+var Metrics = allMetrics()
+
+func allMetrics() []Metric {
+	all := []Metric{
+		{Name: "request_throughput", Title: "req/s", Unit: "req/s", Higher: true,
+			value:  func(s *results.StageResult) *float64 { return s.RequestThroughput },
+			series: func(s *series, _ float64) []float64 { return relative(s.requests) }},
+		{Name: "output_token_throughput", Title: "tok/s", Unit: "tok/s", Higher: true,
+			value:  func(s *results.StageResult) *float64 { return s.OutputTokenThroughput },
+			series: func(s *series, _ float64) []float64 { return relative(s.tokens) }},
+		{Name: "goodput.share", Title: "goodput", Higher: true, Share: true,
+			value: func(s *results.StageResult) *float64 {
+				if s.Goodput == nil {
+					return nil
+				}
+				return s.Goodput.Share
+			},
+			series: func(s *series, _ float64) []float64 { return s.good.mean() }},
+		{Name: "error_share", Title: "errors", Share: true, value: errorShare,
+			series: func(s *series, _ float64) []float64 { return s.failed.mean() }},
+	}
+	for which, l := range latencies {
+		all = append(all, l.metrics(which)...)
+	}
+	return all
+}
+
+// errorShare returns the share of failed requests in those that ended, or nil if none did.
+func errorShare(s *results.StageResult) *float64 {
+	ended := s.Requests.Completed + s.Requests.Failed
+	if ended == 0 {
+		return nil
+	}
+	return new(float64(s.Requests.Failed) / float64(ended))
+}
+
+// latency is a distribution of times.
+type latency struct {
+	name, title string
+	summary     func(*results.StageResult) *histogram.Summary
+}
+
+// latencies are the distributions that are compared, in the order of the values of a series.
+var latencies = [...]latency{
+	{"ttft_ms", "TTFT", func(s *results.StageResult) *histogram.Summary { return s.TTFT }},
+	{"tpot_ms", "TPOT", func(s *results.StageResult) *histogram.Summary { return s.TPOT }},
+	{"itl_ms", "ITL", func(s *results.StageResult) *histogram.Summary { return s.ITL }},
+	{"e2e_ms", "E2E", func(s *results.StageResult) *histogram.Summary { return s.E2E }},
+}
+
+// Places of the latencies.
+const (
+	ttft = iota
+	tpot
+	itl
+	e2e
+)
+
+// percentiles are the percentiles that are compared.
+var percentiles = [...]struct {
+	name  string
+	share float64
+	value func(*histogram.Summary) float64
+}{
+	{"p50", 0.50, func(s *histogram.Summary) float64 { return s.P50 }},
+	{"p90", 0.90, func(s *histogram.Summary) float64 { return s.P90 }},
+	{"p99", 0.99, func(s *histogram.Summary) float64 { return s.P99 }},
+}
+
+// metrics returns the mean and the percentiles of the latency at a place in latencies.
+func (l latency) metrics(which int) []Metric {
+	metric := func(name string, value func(*histogram.Summary) float64,
+		series func(*series, float64) []float64) Metric {
+		return Metric{Name: l.name + "." + name, Title: l.title + " " + name, Unit: "ms",
+			value: func(s *results.StageResult) *float64 {
+				if d := l.summary(s); d != nil {
+					return new(value(d))
+				}
+				return nil
+			}, series: series}
+	}
+	all := []Metric{metric("mean", func(s *histogram.Summary) float64 { return s.Mean },
+		func(s *series, mean float64) []float64 { return scaled(s.latencies[which].mean(), 1/(mean*nanosPerMs)) })}
+	for i, p := range percentiles {
+		m := metric(p.name, p.value, func(s *series, value float64) []float64 {
+			return s.latencies[which].percentile(i, value*nanosPerMs, s.residence)
+		})
+		m.resolution = histogramResolution
+		all = append(all, m)
+	}
+	return all
+}

@@ -1,0 +1,78 @@
+package runfiles
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// ofLedger returns the run of a ledger.
+func ofLedger(name string, l *ledger.Ledger) (*File, error) {
+	result, err := results.Of(l)
+	if err != nil {
+		return nil, err
+	}
+	stages, err := l.Stages()
+	if err != nil {
+		return nil, err
+	}
+	file := &File{Run: compare.Run{Name: name, Result: result, Definitions: map[uint32]string{}}, close: l.Close}
+	records := make(map[uint32]*spatev1.StageRecord)
+	for _, rec := range stages {
+		index := rec.GetStage().GetIndex()
+		records[index] = rec
+		if file.Definitions[index], err = definition(rec.GetStage()); err != nil {
+			return nil, err
+		}
+	}
+	if result.Run.Records != nil {
+		file.Requests = func(stage uint32) ([]compare.Request, error) { return requestsOf(l, records[stage]) }
+	}
+	return file, nil
+}
+
+// definition returns a hash of what a stage asks for: all but its target, its index and how long it is waited for.
+func definition(s *spatev1.Stage) (string, error) {
+	asked := &spatev1.Stage{Workload: s.GetWorkload(), Load: s.GetLoad(), Seed: s.GetSeed(), Dataset: s.GetDataset()}
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(asked)
+	if err != nil {
+		return "", fmt.Errorf("hash stage %d: %w", s.GetIndex()+1, err)
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// requestsOf returns the measured requests of a stage's result.
+func requestsOf(l *ledger.Ledger, rec *spatev1.StageRecord) (requests []compare.Request, err error) {
+	err = l.Snapshots(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+		if !merge.InResult(rec, s) || merge.Assigned(rec, s.GetKey()).GetObserver() {
+			return nil
+		}
+		for _, r := range s.GetRecords() {
+			if !r.GetUnmeasured() {
+				requests = append(requests, requestOf(r))
+			}
+		}
+		return nil
+	})
+	return requests, err
+}
+
+// requestOf converts a record of the ledger.
+func requestOf(r *spatev1.RequestRecord) compare.Request {
+	return compare.Request{
+		Index: r.GetIndex(), Turn: r.GetTurn(),
+		ISLAsked: r.GetIslAsked(), OSLAsked: r.GetOslAsked(), BodyHash: r.GetBodyHash(),
+		StartNs: r.GetStartNs(), EndNs: r.GetEndNs(), FirstTokenNs: r.FirstTokenNs, LastTokenNs: r.LastTokenNs,
+		OutputTokens: r.GetOutputTokens(), ITLNs: r.GetItlNs(), Cancelled: r.GetCancelled(),
+		Completed: !r.GetCancelled() && r.GetErrorClass() == spatev1.ErrorClass_ERROR_CLASS_UNSPECIFIED,
+	}
+}

@@ -1,0 +1,120 @@
+package runfiles
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/report"
+)
+
+// row has the columns of a request row that a comparison needs.
+type row struct {
+	Stage        uint32  `json:"stage" parquet:"stage"`
+	Index        uint64  `json:"index" parquet:"index"`
+	Turn         uint32  `json:"turn" parquet:"turn"`
+	Observer     bool    `json:"observer" parquet:"observer"`
+	Unmeasured   bool    `json:"unmeasured" parquet:"unmeasured"`
+	StartNs      int64   `json:"start_ns" parquet:"start_ns"`
+	FirstTokenNs *int64  `json:"first_token_ns" parquet:"first_token_ns,optional"`
+	LastTokenNs  *int64  `json:"last_token_ns" parquet:"last_token_ns,optional"`
+	EndNs        int64   `json:"end_ns" parquet:"end_ns"`
+	ITLNs        []int64 `json:"itl_ns" parquet:"itl_ns,list"`
+	ISLAsked     uint32  `json:"isl_asked" parquet:"isl_asked"`
+	OSLAsked     uint32  `json:"osl_asked" parquet:"osl_asked"`
+	OutputTokens *uint64 `json:"output_tokens" parquet:"output_tokens,optional"`
+	ErrorClass   *string `json:"error_class" parquet:"error_class,optional,dict"`
+	Cancelled    bool    `json:"cancelled" parquet:"cancelled"`
+	BodyHash     string  `json:"body_hash" parquet:"body_hash"`
+}
+
+// rowsIn returns a function that reads a stage's rows from the file of request rows in a directory, or nil if there is
+// none.
+func rowsIn(dir string) (func(uint32) ([]compare.Request, error), error) {
+	for _, of := range []struct {
+		format string
+		read   func(io.ReaderAt, int64) ([]row, error)
+	}{{report.Parquet, readParquet}, {report.JSONL, readJSONL}} {
+		path := filepath.Join(dir, "requests."+of.format)
+		rows, err := readFile(path, of.read)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read request rows from %s: %w", path, err)
+		}
+		return byStage(rows)
+	}
+	return nil, nil //nolint:nilnil // nil is the answer: there are no rows
+}
+
+// readFile reads all rows of a file.
+func readFile(path string, read func(io.ReaderAt, int64) ([]row, error)) ([]row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // opened for reading only
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return read(f, info.Size())
+}
+
+func readJSONL(f io.ReaderAt, size int64) (rows []row, err error) {
+	d := json.NewDecoder(bufio.NewReader(io.NewSectionReader(f, 0, size)))
+	for {
+		var r row
+		switch err := d.Decode(&r); {
+		case errors.Is(err, io.EOF):
+			return rows, nil
+		case err != nil:
+			return nil, fmt.Errorf("row %d: %w", len(rows)+1, err)
+		}
+		rows = append(rows, r)
+	}
+}
+
+// readParquet reads the rows of a Parquet file. The reader panics on some damaged files: that is an error, too.
+func readParquet(f io.ReaderAt, size int64) (rows []row, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			rows, err = nil, fmt.Errorf("the file is damaged: %v", reason)
+		}
+	}()
+	return parquet.Read[row](f, size)
+}
+
+// byStage returns a function that has the measured requests of each stage.
+func byStage(rows []row) (func(uint32) ([]compare.Request, error), error) {
+	stages := make(map[uint32][]compare.Request)
+	for i := range rows {
+		r := &rows[i]
+		if r.Observer || r.Unmeasured {
+			continue
+		}
+		hash, err := strconv.ParseUint(r.BodyHash, 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("row %d: body_hash %q is not a hash", i+1, r.BodyHash)
+		}
+		request := compare.Request{Index: r.Index, Turn: r.Turn, ISLAsked: r.ISLAsked, OSLAsked: r.OSLAsked,
+			BodyHash: hash, StartNs: r.StartNs, EndNs: r.EndNs, FirstTokenNs: r.FirstTokenNs,
+			LastTokenNs: r.LastTokenNs, ITLNs: r.ITLNs, Cancelled: r.Cancelled,
+			Completed: !r.Cancelled && r.ErrorClass == nil}
+		if r.OutputTokens != nil {
+			request.OutputTokens = *r.OutputTokens
+		}
+		stages[r.Stage] = append(stages[r.Stage], request)
+	}
+	return func(stage uint32) ([]compare.Request, error) { return stages[stage], nil }, nil
+}

@@ -1,0 +1,107 @@
+// Package runfiles reads runs for a comparison from run directories and files of results.
+package runfiles
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/report"
+)
+
+// resultsFile is the name of a file of results in a run directory.
+const resultsFile = "results.json"
+
+// File is a run that was opened.
+type File struct {
+	compare.Run
+	close func() error
+}
+
+// Close closes the run's ledger, if it has one. The run's requests cannot be read afterwards.
+func (f *File) Close() error {
+	if f.close == nil {
+		return nil
+	}
+	return f.close()
+}
+
+// Open reads a run from a run directory, or from a file of results. The ledger comes first: its numbers and its request
+// rows. Without a ledger the numbers are those of results.json, and the rows those of requests.jsonl or
+// requests.parquet beside it, if one is there. The caller closes the file.
+func Open(path string) (*File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist: give a run directory (runs/ID) or a results.json", path)
+	case err != nil:
+		return nil, err
+	}
+	dir := path
+	if !info.IsDir() {
+		dir = filepath.Dir(path)
+		if filepath.Base(path) == report.LedgerFile {
+			return openLedger(path, path)
+		}
+		if filepath.Base(path) != resultsFile {
+			return openResults(path, path, "")
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, report.LedgerFile)); err == nil {
+		return openLedger(path, filepath.Join(dir, report.LedgerFile))
+	}
+	file, err := openResults(path, filepath.Join(dir, resultsFile), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is not a run directory: there is no %s and no %s in it", path, report.LedgerFile,
+			resultsFile)
+	}
+	return file, err
+}
+
+// openLedger opens a run by its ledger.
+func openLedger(name, path string) (*File, error) {
+	l, err := ledger.OpenReadOnly(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := ofLedger(name, l)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return file, nil
+}
+
+// openResults reads a file of results. dir is where its request rows may be; empty: there are none.
+func openResults(name, path, dir string) (*File, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	result, err := decode(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a file of results: %w", path, err)
+	}
+	file := &File{Run: compare.Run{Name: name, Result: result}}
+	if dir != "" {
+		file.Requests, err = rowsIn(dir)
+	}
+	return file, err
+}
+
+// decode reads the content of results.json.
+func decode(content []byte) (*results.Result, error) {
+	var result results.Result
+	if err := json.Unmarshal(content, &result); err != nil {
+		return nil, err
+	}
+	if result.Run.ID == "" || result.Run.Definitions == 0 {
+		return nil, errors.New("it has no run.id or no run.definitions")
+	}
+	return &result, nil
+}

@@ -1,0 +1,140 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spate-load/spate/aggregate/results"
+)
+
+// Sameness says whether two stages were sent the same requests.
+type Sameness struct {
+	// Same: proved by the hashes of the requests' bodies, yes or no. Null: not known, because there are no request rows.
+	Same *bool `json:"same"`
+	// Requests that both stages sent, by index; null: not known.
+	Common *int `json:"common"`
+	// Why, in words.
+	Why string `json:"why"`
+}
+
+// requestID is what tells requests of a stage apart.
+type requestID struct {
+	index uint64
+	turn  uint32
+}
+
+// sameness compares what two stages sent.
+func sameness(a, b *stage, ours, theirs []Request) Sameness {
+	if a.result.Seed != b.result.Seed {
+		return Sameness{Same: new(false), Why: "the stages' seeds differ: the plans differ in seed, workload or load"}
+	}
+	if len(ours) == 0 || len(theirs) == 0 {
+		return Sameness{Why: "no request rows: " + definitions(a, b)}
+	}
+	sent := make(map[requestID]*Request, len(ours))
+	for i := range ours {
+		sent[requestID{ours[i].Index, ours[i].Turn}] = &ours[i]
+	}
+	common, bodies, lengths := 0, 0, 0
+	for i := range theirs {
+		r := &theirs[i]
+		o := sent[requestID{r.Index, r.Turn}]
+		if o == nil {
+			continue
+		}
+		common++
+		if o.BodyHash == r.BodyHash {
+			bodies++
+		}
+		if o.ISLAsked == r.ISLAsked && o.OSLAsked == r.OSLAsked {
+			lengths++
+		}
+	}
+	s := Sameness{Same: new(common > 0 && bodies == common), Common: &common}
+	switch {
+	case common == 0:
+		s.Why = "no request has a counterpart"
+	case bodies == common:
+		s.Why = fmt.Sprintf("%d requests are in both (%d and %d sent), with equal bodies", common, len(ours), len(theirs))
+	case lengths == common:
+		s.Why = fmt.Sprintf("%d of %d bodies differ (%s), the lengths asked for are equal", common-bodies, common,
+			bodyCause(a.result, b.result))
+	default:
+		s.Why = fmt.Sprintf("%d of %d requests ask for other lengths", common-lengths, common)
+	}
+	return s
+}
+
+// definitions compares the definitions of two stages with equal seeds.
+func definitions(a, b *stage) string {
+	ours, theirs := a.run.Definitions[a.result.Index], b.run.Definitions[b.result.Index]
+	switch {
+	case ours == "" || theirs == "":
+		return "seed, names and load are equal, the workload's definition is not known"
+	case ours == theirs:
+		return "the definitions of workload and load are equal"
+	}
+	return "the definitions of workload or load differ"
+}
+
+// bodyCause returns why bodies of equal requests may differ.
+func bodyCause(a, b *results.StageResult) string {
+	switch {
+	case a.API != b.API:
+		return fmt.Sprintf("API %s against %s", a.API, b.API)
+	case a.Model != b.Model:
+		return fmt.Sprintf("model %q against %q", a.Model, b.Model)
+	}
+	return "prompts or fields of the body"
+}
+
+// lengthLimit is the relative difference of mean output lengths from which on a comparison says so first.
+const lengthLimit = 0.01
+
+// runWarnings returns what makes numbers of two runs mean different things.
+func runWarnings(a, b *results.RunResult) (warnings []string) {
+	if a.Definitions != b.Definitions {
+		warnings = append(warnings, fmt.Sprintf("the numbers have different definitions (versions %d and %d): "+
+			"see docs/versions.md for what changed", a.Definitions, b.Definitions))
+	}
+	if compression(a) != compression(b) {
+		warnings = append(warnings, fmt.Sprintf("time was compressed differently: %s against %s", compression(a),
+			compression(b)))
+	}
+	return warnings
+}
+
+// compression returns in words how a run's time was compressed.
+func compression(r *results.RunResult) string {
+	if r.TimeCompression == nil {
+		return "no simulation"
+	}
+	return fmt.Sprintf("simulation x%g", *r.TimeCompression)
+}
+
+// stageWarnings returns what makes two stages differ in what was asked or answered.
+func stageWarnings(a, b *results.StageResult) (warnings []string) {
+	if x, y := a.OSL.Seen, b.OSL.Seen; x != nil && y != nil && math.Abs(y.Mean/x.Mean-1) > lengthLimit {
+		warnings = append(warnings, fmt.Sprintf("outputs have different lengths: %.1f against %.1f tokens on average",
+			x.Mean, y.Mean))
+	}
+	if x, y := ends(a.Load), ends(b.Load); x != y {
+		warnings = append(warnings, fmt.Sprintf("the loads end differently: after %s against %s", x, y))
+	}
+	return warnings
+}
+
+// ends returns in words when a load ends.
+func ends(l results.Load) string {
+	words := "n/a"
+	if l.DurationS != nil {
+		words = fmt.Sprintf("%g s", *l.DurationS)
+	}
+	if l.Requests != nil {
+		words = fmt.Sprintf("%d requests", *l.Requests)
+		if l.DurationS != nil {
+			words += fmt.Sprintf(" or %g s", *l.DurationS)
+		}
+	}
+	return words
+}

@@ -1,0 +1,242 @@
+package compare
+
+import (
+	"math"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/compare/chance"
+	"github.com/spate-load/spate/histogram"
+)
+
+const (
+	nanosPerMs     = 1e6
+	nanosPerSecond = 1e9
+)
+
+// bins is the number of parts of equal length into which a stage's time is divided. Two runs are compared part by part:
+// by time if the stages are equally long, else by progress.
+const bins = 240
+
+// series is a stage, part by part.
+type series struct {
+	fromNs, widthNs float64
+	// residence is the mean number of parts that a request lasts, rounded up.
+	residence int
+	// requests and tokens completed in each part; those of a request are spread evenly over its time.
+	requests, tokens []float64
+	// Requests that met the SLO and those that failed, among those that ended by themselves.
+	good, failed sums
+	latencies    [len(latencies)]distribution
+}
+
+// sums has for each part a number of values and their sum.
+type sums struct{ n, sum []float64 }
+
+// distribution has for each part the number and the sum of values, and how many are not above each percentile.
+type distribution struct {
+	sums
+	limits [len(percentiles)]float64 // values of the percentiles in the stage's result, in nanoseconds
+	below  [len(percentiles)][]float64
+	all    *histogram.Histogram
+}
+
+// newSeries divides the requests of a stage into parts. It returns nil if no request completed.
+func newSeries(result *results.StageResult, requests []Request) *series {
+	from, to, residence, completed := span(requests)
+	if completed == 0 || to <= from {
+		return nil
+	}
+	s := &series{fromNs: from, widthNs: (to - from) / bins,
+		requests: make([]float64, bins), tokens: make([]float64, bins), good: newSums(), failed: newSums()}
+	s.residence = int(math.Ceil(residence / completed / s.widthNs))
+	for which := range s.latencies {
+		s.latencies[which] = newDistribution(latencies[which].summary(result))
+	}
+	for i := range requests {
+		s.add(&requests[i], result.Goodput)
+	}
+	return s
+}
+
+// span returns the first start and the last end of requests, and the time that the completed ones took in all.
+func span(requests []Request) (from, to, residence, completed float64) {
+	from = math.Inf(1)
+	for i := range requests {
+		r := &requests[i]
+		from, to = min(from, float64(r.StartNs)), max(to, float64(r.EndNs))
+		if r.Completed {
+			residence += float64(r.EndNs - r.StartNs)
+			completed++
+		}
+	}
+	return from, to, residence, completed
+}
+
+func newSums() sums { return sums{make([]float64, bins), make([]float64, bins)} }
+
+func newDistribution(d *histogram.Summary) distribution {
+	of := distribution{sums: newSums(), all: histogram.New(histogram.Times)}
+	for i, p := range percentiles {
+		of.below[i] = make([]float64, bins)
+		if d != nil {
+			of.limits[i] = p.value(d) * nanosPerMs
+		}
+	}
+	return of
+}
+
+// add adds a request. Its latencies count in the part in which it started, its gaps where they ended.
+func (s *series) add(r *Request, slo *results.Goodput) {
+	at := s.bin(float64(r.StartNs))
+	if !r.Cancelled {
+		s.failed.add(at, oneIf(!r.Completed))
+		s.good.add(at, oneIf(r.Completed && good(r, slo)))
+	}
+	if !r.Completed {
+		return
+	}
+	s.spread(s.requests, 1, r.StartNs, r.EndNs)
+	if r.FirstTokenNs == nil || r.LastTokenNs == nil {
+		s.spread(s.tokens, float64(r.OutputTokens), r.StartNs, r.EndNs)
+		if r.LastTokenNs != nil {
+			s.latencies[e2e].add(at, *r.LastTokenNs-r.StartNs)
+		}
+		return
+	}
+	first, last := *r.FirstTokenNs, *r.LastTokenNs
+	s.spread(s.tokens, float64(r.OutputTokens), first, last)
+	s.latencies[ttft].add(at, first-r.StartNs)
+	s.latencies[e2e].add(at, last-r.StartNs)
+	if r.OutputTokens > 1 {
+		s.latencies[tpot].add(at, tokenTime(r))
+	}
+	arrived := first
+	for _, gap := range r.ITLNs {
+		arrived += gap
+		s.latencies[itl].add(s.bin(float64(arrived)), gap)
+	}
+}
+
+// tokenTime returns a request's TPOT in nanoseconds.
+func tokenTime(r *Request) int64 {
+	return int64(math.Round(float64(*r.LastTokenNs-*r.FirstTokenNs) / float64(r.OutputTokens-1)))
+}
+
+// good reports whether a completed request met the limits of the SLO.
+func good(r *Request, slo *results.Goodput) bool {
+	if slo == nil || r.LastTokenNs == nil {
+		return slo != nil
+	}
+	first := *r.LastTokenNs // an answer in one body: its first token comes with its last
+	if r.FirstTokenNs != nil {
+		first = *r.FirstTokenNs
+	}
+	within := func(ns float64, limit *float64) bool { return limit == nil || ns <= *limit*nanosPerMs }
+	return within(float64(first-r.StartNs), slo.TTFTMs) && within(float64(*r.LastTokenNs-r.StartNs), slo.E2EMs) &&
+		(r.OutputTokens < 2 || r.FirstTokenNs == nil || within(float64(tokenTime(r)), slo.TPOTMs))
+}
+
+// bin returns the part that contains a time.
+func (s *series) bin(ns float64) int {
+	return max(0, min(bins-1, int((ns-s.fromNs)/s.widthNs)))
+}
+
+// spread adds an amount evenly over a time.
+func (s *series) spread(parts []float64, amount float64, fromNs, toNs int64) {
+	first, last := s.bin(float64(fromNs)), s.bin(float64(toNs))
+	if first == last || toNs <= fromNs {
+		parts[last] += amount
+		return
+	}
+	rate := amount / float64(toNs-fromNs)
+	for k := first; k <= last; k++ {
+		begin, end := s.fromNs+float64(k)*s.widthNs, s.fromNs+float64(k+1)*s.widthNs
+		parts[k] += rate * (min(end, float64(toNs)) - max(begin, float64(fromNs)))
+	}
+}
+
+func (s *sums) add(at int, v float64) {
+	s.n[at]++
+	s.sum[at] += v
+}
+
+func (d *distribution) add(at int, ns int64) {
+	d.sums.add(at, float64(ns))
+	d.all.Record(ns)
+	for i, limit := range d.limits {
+		d.below[i][at] += oneIf(float64(ns) <= limit)
+	}
+}
+
+// mean returns by how much each part moves the mean of all values, or nil if there are none.
+func (s *sums) mean() []float64 {
+	n, sum := total(s.n), total(s.sum)
+	if n == 0 {
+		return nil
+	}
+	moved := make([]float64, bins)
+	for k := range moved {
+		moved[k] = (s.sum[k] - sum/n*s.n[k]) * bins / n
+	}
+	return moved
+}
+
+// percentile returns by how much each part moves a percentile, relative to its value in nanoseconds: by the share of
+// values below it, over the density there (Bahadur 1966). The density is the smaller one of those up to the percentiles
+// two standard errors of the share below and above (Woodruff 1952). It returns nil if one of them is beyond all values:
+// there are too few.
+func (d *distribution) percentile(i int, value float64, residence int) []float64 {
+	n, below := total(d.n), total(d.below[i])
+	if n == 0 || value <= 0 {
+		return nil
+	}
+	moved := make([]float64, bins)
+	for k := range moved {
+		moved[k] = (below/n*d.n[k] - d.below[i][k]) * bins / n
+	}
+	const errors = 2
+	spread, ok := chance.Series(moved, residence)
+	around := max(errors*spread.Error, 1/n)
+	low, high := percentiles[i].share-around, percentiles[i].share+around
+	if !ok || low <= 0 || high >= 1 {
+		return nil
+	}
+	above := float64(d.all.Percentile(100*high)) - value
+	under := value - float64(d.all.Percentile(100*low))
+	return scaled(moved, max(above, under)/around/value)
+}
+
+// relative returns by how much each part moves the sum of all parts, relative to it, or nil if that is 0.
+func relative(parts []float64) []float64 {
+	mean := total(parts) / bins
+	if mean == 0 {
+		return nil
+	}
+	moved := make([]float64, len(parts))
+	for k, v := range parts {
+		moved[k] = v/mean - 1
+	}
+	return moved
+}
+
+// scaled multiplies values in place and returns them. It returns nil for nil.
+func scaled(values []float64, factor float64) []float64 {
+	for k := range values {
+		values[k] *= factor
+	}
+	return values
+}
+
+func total(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

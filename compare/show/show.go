@@ -1,0 +1,195 @@
+// Package show writes comparisons for people and programs: as text, Markdown and JSON. It calculates nothing.
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/spate-load/spate/compare"
+)
+
+// Formats are the names of the formats.
+var Formats = []string{"text", "markdown", "json"}
+
+// Write writes a comparison in a format of Formats. width is that of the terminal in columns; 0: any. all also shows
+// metrics that do not differ.
+func Write(w io.Writer, c *compare.Comparison, format string, width int, all bool) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(c)
+	case "markdown":
+		return markdown(w, c, all)
+	}
+	return text(w, c, width, all)
+}
+
+// headline are the metrics of the tables with one row for each stage.
+var headline = []string{"request_throughput", "output_token_throughput", "ttft_ms.mean", "ttft_ms.p99", "tpot_ms.mean",
+	"tpot_ms.p99", "e2e_ms.mean"}
+
+// legend explains the marks of the tables.
+func legend(c *compare.Comparison) string {
+	return fmt.Sprintf("Change against the baseline. W worse, B better: by more than %s and not by chance. = the same "+
+		"within %s. ? unclear. No mark: not tested.", percentage(c.Tolerance), percentage(c.Tolerance))
+}
+
+// marks of outcomes in tables.
+var marks = map[compare.Outcome]string{compare.Worse: " W", compare.Better: " B", compare.Same: " =",
+	compare.Unclear: " ?", compare.Untested: "  "}
+
+// find returns the metric of a stage, or nil.
+func find(s *compare.Stage, name string) *compare.Difference {
+	for i := range s.Metrics {
+		if s.Metrics[i].Metric == name {
+			return &s.Metrics[i]
+		}
+	}
+	return nil
+}
+
+// titleOf returns a metric's name in tables.
+func titleOf(name string) string {
+	for i := range compare.Metrics {
+		if compare.Metrics[i].Name == name {
+			return compare.Metrics[i].Title
+		}
+	}
+	return name
+}
+
+// cell is a change with its mark.
+func cell(d *compare.Difference) string {
+	if d == nil || d.Change == nil {
+		return "n/a  "
+	}
+	return change(d, d.Change) + marks[d.Outcome]
+}
+
+// change formats a change: in percent of the baseline, or in points.
+func change(d *compare.Difference, v *float64) string {
+	unit := " %"
+	if d.Unit == "" {
+		unit = " points"
+	}
+	if v == nil {
+		return "n/a"
+	}
+	return fmt.Sprintf("%+.2f%s", 100**v, unit)
+}
+
+// value formats a value of a metric.
+func value(d *compare.Difference, v float64) string {
+	if d.Unit == "" {
+		return fmt.Sprintf("%.2f %%", 100*v)
+	}
+	return fmt.Sprintf("%.2f %s", v, d.Unit)
+}
+
+// percentage formats a share in percent with as few digits as possible.
+func percentage(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + " %" }
+
+// sentence describes a tested or untested difference.
+func sentence(d *compare.Difference) string {
+	s := fmt.Sprintf("%s: %s, baseline %s, %s", titleOf(d.Metric), value(d, d.Value), value(d, d.Baseline),
+		change(d, d.Change))
+	if d.Low != nil {
+		s += fmt.Sprintf(" (%s to %s), p = %s", change(d, d.Low), change(d, d.High), probability(*d.PAdjusted))
+	}
+	if d.Why != "" {
+		s += ": " + d.Why
+	}
+	return s
+}
+
+// probability formats a p value.
+func probability(p float64) string {
+	if p < 0.0001 {
+		return "below 0.0001"
+	}
+	return strconv.FormatFloat(p, 'f', 4, 64)
+}
+
+// stageName names a stage.
+func stageName(s *compare.Stage) string {
+	var parts []string
+	for _, part := range []string{s.Target, s.Workload, s.Load} {
+		if part != "" {
+			parts = append(parts, clean(part))
+		}
+	}
+	name := strings.Join(parts, ", ")
+	if s.Repeat != nil && *s.Repeat > 0 {
+		name += fmt.Sprintf(", repeat %d", *s.Repeat+1)
+	}
+	if s.Method == compare.Repeats {
+		name += fmt.Sprintf(", %d and %d repeats", len(s.BaselineStages), len(s.Stages))
+	}
+	return name
+}
+
+// clean replaces what could control a terminal in words that come from plans and servers.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// summary counts the outcomes of a side.
+func summary(a *compare.Against) string {
+	total := 0
+	for i := range a.Stages {
+		total += len(a.Stages[i].Metrics)
+	}
+	return fmt.Sprintf("of %[2]d numbers %[1]d are worse, %[3]d better, %[4]d the same, %[5]d unclear, %[6]d not tested",
+		a.Count(compare.Worse), total, a.Count(compare.Better), a.Count(compare.Same), a.Count(compare.Unclear),
+		a.Count(compare.Untested))
+}
+
+// requests says whether all stages of a side were sent the same requests as the baseline's.
+func requests(a *compare.Against) []string {
+	var lines []string
+	same := 0
+	for i := range a.Stages {
+		s := &a.Stages[i]
+		if s.Requests.Same != nil && *s.Requests.Same {
+			same++
+			continue
+		}
+		answer := "not known"
+		if s.Requests.Same != nil {
+			answer = "no"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", stageName(s), answer, s.Requests.Why))
+	}
+	if same == len(a.Stages) {
+		return []string{fmt.Sprintf("yes, in all %d stages: the bodies of the requests that both sent are equal", same)}
+	}
+	return append([]string{fmt.Sprintf("proved for %d of %d stages", same, len(a.Stages))}, lines...)
+}
+
+// unclear says what would make the unclear numbers clear, or "".
+func unclear(a *compare.Against) string {
+	longest, times := "", 0.0
+	for i := range a.Stages {
+		s := &a.Stages[i]
+		for _, name := range headline {
+			if d := find(s, name); d != nil && d.LengthFactor != nil && *d.LengthFactor > times {
+				longest, times = stageName(s)+", "+titleOf(name), *d.LengthFactor
+			}
+		}
+	}
+	if longest == "" {
+		return ""
+	}
+	return fmt.Sprintf("To tell a change as large as the one seen from chance, stages must be longer, most of all %s: "+
+		"%.1f times as long; three or more runs of each setting are better still.", longest, max(times, 1.1))
+}

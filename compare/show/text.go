@@ -1,0 +1,134 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/layout"
+)
+
+// text writes a comparison for a terminal.
+func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Baseline: %s\n", clean(c.Baseline))
+	for i := range c.Sides {
+		a := &c.Sides[i]
+		fmt.Fprintf(&b, "\nCompared: %s\n", clean(a.Name))
+		wrapped(&b, "! ", a.Warnings, width)
+		wrapped(&b, "Same requests: ", []string{strings.Join(requests(a), "; ")}, width)
+		tables(&b, a, width)
+		wrapped(&b, "", []string{legend(c)}, width)
+		details(&b, a, width, all)
+		wrapped(&b, "! not compared: ", left(a.Refused), width)
+		wrapped(&b, "no counterpart: ", left(a.Unmatched), width)
+		if advice := unclear(a); advice != "" {
+			wrapped(&b, "", []string{advice}, width)
+		}
+		wrapped(&b, "", []string{"", summary(a) + "."}, width)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// wrapped writes lines, each after a mark, wrapped to width columns.
+func wrapped(b *strings.Builder, mark string, lines []string, width int) {
+	room := 0
+	if width > 0 {
+		room = max(1, width-len(mark))
+	}
+	for _, line := range lines {
+		before := mark
+		for _, part := range layout.Wrap(clean(line), room) {
+			b.WriteString(before + part + "\n")
+			before = strings.Repeat(" ", len(mark))
+		}
+	}
+}
+
+// left describes stages that were left out.
+func left(stages []compare.Left) (lines []string) {
+	for _, s := range stages {
+		lines = append(lines, s.Stage+": "+s.Why)
+	}
+	return lines
+}
+
+// tables writes a table for each target and workload, with a row for each stage.
+func tables(b *strings.Builder, a *compare.Against, width int) {
+	for from := 0; from < len(a.Stages); {
+		to := from
+		for to < len(a.Stages) && grid(&a.Stages[to]) == grid(&a.Stages[from]) {
+			to++
+		}
+		fmt.Fprintf(b, "\n%s\n", grid(&a.Stages[from]))
+		t := &layout.Table{Right: []bool{false, true, true, true, true, true, true, true}}
+		header := []string{"Load"}
+		for _, name := range headline {
+			header = append(header, titleOf(name)+"  ")
+		}
+		t.Row(header...)
+		for i := from; i < to; i++ {
+			t.Row(row(&a.Stages[i])...)
+		}
+		t.Narrow(width)
+		_ = t.Write(b) // a strings.Builder takes everything
+		for i := from; i < to; i++ {
+			wrapped(b, "! ", prefixed(a.Stages[i].Load+": ", a.Stages[i].Marks), width)
+		}
+		from = to
+	}
+}
+
+// grid is the title of the table that a stage is in.
+func grid(s *compare.Stage) string {
+	if s.Target == "" {
+		return clean(s.Workload)
+	}
+	return clean(s.Target) + ", " + clean(s.Workload)
+}
+
+// row is the row of a stage.
+func row(s *compare.Stage) []string {
+	name := clean(s.Load)
+	if s.Repeat != nil && *s.Repeat > 0 {
+		name += fmt.Sprintf(" #%d", *s.Repeat+1)
+	}
+	cells := []string{name}
+	for _, metric := range headline {
+		cells = append(cells, cell(find(s, metric)))
+	}
+	return cells
+}
+
+func prefixed(prefix string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = prefix + line
+	}
+	return out
+}
+
+// details lists the numbers that are worse and better, or with all every number.
+func details(b *strings.Builder, a *compare.Against, width int, all bool) {
+	for _, of := range []struct {
+		outcome compare.Outcome
+		title   string
+		always  bool
+	}{{compare.Worse, "Worse", true}, {compare.Better, "Better", true}, {compare.Same, "The same", all},
+		{compare.Unclear, "Unclear", all}, {compare.Untested, "Not tested", all}} {
+		if n := a.Count(of.outcome); n == 0 || !of.always {
+			continue
+		}
+		fmt.Fprintf(b, "\n%s (changes with the interval of each alone, p among all):\n", of.title)
+		for i := range a.Stages {
+			s := &a.Stages[i]
+			for j := range s.Metrics {
+				if s.Metrics[j].Outcome == of.outcome {
+					wrapped(b, "  ", []string{stageName(s) + ": " + sentence(&s.Metrics[j])}, width)
+				}
+			}
+		}
+	}
+}

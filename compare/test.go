@@ -1,0 +1,114 @@
+package compare
+
+import (
+	"math"
+
+	"github.com/spate-load/spate/compare/chance"
+)
+
+// test is the test of one difference: on the logarithm of the ratio, or on the points of a share.
+type test struct {
+	metric     *Metric
+	difference float64
+	spread     chance.Spread
+}
+
+// scale returns a change (relative, or in points) on the scale of the test.
+func (m *Metric) scale(change float64) float64 {
+	if m.Share {
+		return change
+	}
+	return math.Log1p(change)
+}
+
+// change returns a difference on the scale of the test as a change.
+func (m *Metric) change(difference float64) float64 {
+	if m.Share {
+		return difference
+	}
+	return math.Expm1(difference)
+}
+
+// differ returns the difference of two values on the scale of the test, or false if it is not known.
+func (m *Metric) differ(baseline, value float64) (float64, bool) {
+	switch {
+	case m.Share:
+		return value - baseline, true
+	case baseline > 0 && value > 0:
+		return math.Log(value / baseline), true
+	}
+	return 0, false
+}
+
+// difference returns the difference of a metric without a test.
+func (m *Metric) compare(baseline, value float64) Difference {
+	d := Difference{Metric: m.Name, Unit: m.Unit, Baseline: baseline, Value: value, Outcome: Untested}
+	switch {
+	case m.Share:
+		d.Change = new(value - baseline)
+	case baseline != 0:
+		d.Change = new(value/baseline - 1)
+	}
+	return d
+}
+
+// untested says why a difference was not tested.
+func (d Difference) untested(why string) Difference {
+	d.Why = why
+	return d
+}
+
+// tested adds a test to a difference. The outcome follows when all tests are known.
+func (d Difference) tested(m *Metric, spread chance.Spread, o Options) Difference {
+	difference, ok := m.differ(d.Baseline, d.Value)
+	if !ok {
+		return d.untested("one of the values is 0")
+	}
+	spread.Error = math.Hypot(spread.Error, m.resolution)
+	d.test = &test{m, difference, spread}
+	margin := spread.Margin(o.confidence())
+	d.Low, d.High = new(m.change(difference-margin)), new(m.change(difference+margin))
+	d.P = new(spread.Beyond(difference, m.scale(o.Tolerance)))
+	return d
+}
+
+// conclude judges all tests of a comparison together.
+func (c *Comparison) conclude(o Options) {
+	var all []*Difference
+	var ps []float64
+	for i := range c.Sides {
+		for j := range c.Sides[i].Stages {
+			metrics := c.Sides[i].Stages[j].Metrics
+			for k := range metrics {
+				if metrics[k].test != nil {
+					all, ps = append(all, &metrics[k]), append(ps, *metrics[k].P)
+				}
+			}
+		}
+	}
+	for i, p := range chance.Holm(ps) {
+		all[i].PAdjusted = &p
+		all[i].conclude(o, (1-o.confidence())/float64(len(ps)))
+	}
+}
+
+// conclude sets the outcome of a difference. level is that of one of all tests.
+func (d *Difference) conclude(o Options, level float64) {
+	t, within := d.test, d.test.metric.scale(o.Tolerance)
+	reach := t.spread.Reach(level) * t.spread.Error
+	d.Detectable = new(t.metric.change(within + reach))
+	switch {
+	case *d.PAdjusted <= 1-o.confidence():
+		d.Outcome = Worse
+		if (t.difference > 0) == t.metric.Higher {
+			d.Outcome = Better
+		}
+	case -o.Tolerance <= *d.Low && *d.High <= o.Tolerance:
+		d.Outcome = Same
+	default:
+		d.Outcome = Unclear
+		if beyond := math.Abs(t.difference) - within; beyond > 0 {
+			d.LengthFactor = new(math.Pow(reach/beyond, 2))
+		}
+	}
+}

@@ -1,0 +1,190 @@
+// Package comparecmd has the command that compares runs.
+package comparecmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/runfiles"
+	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+)
+
+// Values of --fail-on.
+const (
+	failNever     = "never"
+	failWorse     = "worse"
+	failDifferent = "different"
+)
+
+// defaultTolerance is the largest change that does not matter unless --tolerance says otherwise: two runs on one
+// machine differ by some tenths of a percent for reasons that one run each cannot show.
+const defaultTolerance = "1%"
+
+// flags of the command.
+type flags struct {
+	tolerance string
+	format    string
+	failOn    string
+	by        string
+	targets   []string
+	invalid   bool
+	all       bool
+}
+
+// New makes `spate compare`.
+func New() *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:   "compare BASELINE RUN...",
+		Short: "Compare runs: what differs, by how much, and whether by chance",
+		Long: `Compare runs with the first one, the baseline. Each is a run directory or a results.json. Several
+runs of one setting are given with commas between them (a1,a2,a3); three or more of each setting are
+the best comparison, because only they show how much runs differ from one another.
+
+Stages are compared if their target, workload and load are equal. For each number the command shows
+the change, its 95 % interval, and whether it is worse, better, the same within --tolerance, or
+unclear. The chance of even one false alarm among all numbers is 5 %. Stages that are INVALID or
+incomplete are not compared. More: docs/compare.md
+
+` + command.ExitHint,
+		Example: `  spate compare runs/before runs/after
+  spate compare runs/before1,runs/before2,runs/before3 runs/after1,runs/after2,runs/after3
+  spate compare --by target runs/today
+  spate compare baseline/results.json runs/today --fail-on worse
+  spate compare runs/a runs/b --format markdown --all`,
+		Args: command.Arguments(cobra.MinimumNArgs(1)),
+		RunE: f.run,
+	}
+	cmd.Flags().StringVar(&f.tolerance, "tolerance", defaultTolerance,
+		"largest change that does not matter, in percent of the baseline (of shares: in points)")
+	settings.AddChoice(cmd.Flags(), &f.format, "format", show.Formats[0], "format: "+strings.Join(show.Formats, ", "), show.Formats...)
+	settings.AddChoice(cmd.Flags(), &f.failOn, "fail-on", failNever,
+		"exit with 3 if a number is worse, or different: never, worse, different", failNever, failWorse, failDifferent)
+	settings.AddChoice(cmd.Flags(), &f.by, "by", "run", "what to compare: run, or target for the targets of runs",
+		"run", "target")
+	cmd.Flags().StringSliceVar(&f.targets, "targets", nil, "targets whose names differ: `BASELINE=OTHER`")
+	cmd.Flags().BoolVar(&f.invalid, "allow-invalid", false, "also compare stages that are INVALID or incomplete")
+	cmd.Flags().BoolVar(&f.all, "all", false, "list all numbers, not only those that differ")
+	settings.TypedOnly(cmd.Flags(), "tolerance", "format", "fail-on", "by", "targets", "allow-invalid", "all")
+	return cmd
+}
+
+// run compares the runs and prints the comparison.
+func (f *flags) run(cmd *cobra.Command, args []string) error {
+	options, err := f.options()
+	if err != nil {
+		return command.BadInput(err)
+	}
+	if len(args) < 2 && f.by == "run" {
+		return command.BadInputf("only one run is given: give another one, or --by target to compare its targets")
+	}
+	sides, closeAll, err := f.sides(args)
+	defer closeAll()
+	if err != nil {
+		return command.BadInput(err)
+	}
+	c, err := compare.Of(sides, options)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	out := cmd.OutOrStdout()
+	if err := show.Write(out, c, f.format, terminal.Width(out), f.all); err != nil {
+		return err
+	}
+	return f.conclude(c)
+}
+
+// options checks the flags.
+func (f *flags) options() (compare.Options, error) {
+	o := compare.Options{AllowInvalid: f.invalid, Targets: map[string]string{}}
+	number, percent := strings.CutSuffix(strings.TrimSpace(f.tolerance), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v < 1) {
+		return o, fmt.Errorf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%", f.tolerance)
+	}
+	o.Tolerance = v
+	for _, pair := range f.targets {
+		from, to, ok := strings.Cut(pair, "=")
+		if !ok || from == "" || to == "" {
+			return o, fmt.Errorf("--targets %q: want BASELINE=OTHER, two names of targets", pair)
+		}
+		o.Targets[from] = to
+	}
+	return o, nil
+}
+
+// sides opens the runs. The caller calls the function that is returned, which closes them, whatever the error is.
+func (f *flags) sides(args []string) ([]compare.Side, func(), error) {
+	var files []*runfiles.File
+	closeAll := func() {
+		for _, file := range files {
+			_ = file.Close() // opened for reading only
+		}
+	}
+	var sides []compare.Side
+	for _, arg := range args {
+		side := compare.Side{Name: arg}
+		for _, path := range paths(arg) {
+			file, err := runfiles.Open(path)
+			if err != nil {
+				return nil, closeAll, err
+			}
+			files, side.Runs = append(files, file), append(side.Runs, &file.Run)
+		}
+		sides = append(sides, side)
+	}
+	if f.by == "run" {
+		return sides, closeAll, nil
+	}
+	var all []*compare.Run
+	for _, s := range sides {
+		all = append(all, s.Runs...)
+	}
+	targets := compare.ByTarget(all)
+	if len(targets) < 2 {
+		return nil, closeAll, errors.New("--by target: there is only one target; give a run with two or more")
+	}
+	return targets, closeAll, nil
+}
+
+// paths returns the runs of an argument: one that exists, or several with commas between them.
+func paths(arg string) []string {
+	if _, err := os.Stat(arg); err == nil {
+		return []string{arg}
+	}
+	return strings.Split(arg, ",")
+}
+
+// conclude returns the error that a comparison ends with.
+func (f *flags) conclude(c *compare.Comparison) error {
+	compared, refused := 0, 0
+	for i := range c.Sides {
+		compared += len(c.Sides[i].Stages)
+		refused += len(c.Sides[i].Refused)
+	}
+	worse, better := c.Count(compare.Worse), c.Count(compare.Better)
+	switch {
+	case compared == 0 || refused > 0 && f.failOn != failNever:
+		return command.Exit(command.ExitFailed, fmt.Errorf("%s INVALID or incomplete and not compared: "+
+			"measure again, or compare with --allow-invalid", terminal.Count(uint64(refused), "stage")))
+	case f.failOn != failNever && worse > 0:
+		return command.Exit(command.ExitFailed, fmt.Errorf("%s worse than the baseline",
+			terminal.Count(uint64(worse), "number")))
+	case f.failOn == failDifferent && better > 0:
+		return command.Exit(command.ExitFailed, fmt.Errorf("%s better than the baseline",
+			terminal.Count(uint64(better), "number")))
+	}
+	return nil
+}
