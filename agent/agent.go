@@ -15,13 +15,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
 
-	"github.com/spate-load/spate/agent/allow"
 	"github.com/spate-load/spate/agent/outbox"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
@@ -47,39 +45,25 @@ type Agent struct {
 	datasets    *ready.Datasets
 	limits      ready.Limits
 
-	heartbeats atomic.Uint64            // sent so far
-	welcomed   atomic.Uint64            // sessions so far
-	clock      atomic.Pointer[clockNow] // of the current session; nil: there is none
+	heartbeats atomic.Uint64               // sent so far
+	welcomed   atomic.Uint64               // sessions so far
+	clock      atomic.Pointer[offsetClock] // of the current session; nil: there is none
 }
 
 // New returns an agent that does nothing until Run is called. The error says what is wrong with the configuration.
 func New(c Config) (*Agent, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("agent configuration: %w", err)
-	}
-	allowed, err := allow.Parse(c.AllowedTargets)
-	if err != nil {
-		return nil, err
-	}
-	sources, err := ready.SourceAddresses(c.SourceAddresses)
+	limits, err := c.limits()
 	if err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
 	a := &Agent{
 		config:      c,
 		incarnation: rand.Uint64(),
+		limits:      limits,
 		datasets: &ready.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
 			Log: c.Logger},
 	}
 	a.outbox = outbox.New(c.Name, a.incarnation, outbox.DefaultLimit)
-	a.limits = ready.Limits{
-		MaxStreams:      c.MaxStreams,
-		MaxRate:         c.MaxRate,
-		AgentsInProcess: c.AgentsInProcess,
-		Targets:         allowed,
-		Resolver:        net.DefaultResolver,
-		Sources:         sources,
-	}
 	a.supervisor = supervisor.New(&ready.Resources{
 		Limits:   a.limits,
 		Datasets: a.datasets,
@@ -122,9 +106,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) deliver() int {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
-	if a.outbox.AwaitEmpty(ctx) {
-		return 0
-	}
+	a.outbox.AwaitEmpty(ctx)
 	return a.outbox.Waiting()
 }
 

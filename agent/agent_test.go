@@ -174,6 +174,7 @@ func TestShutdownDeliversTotals(t *testing.T) {
 }
 
 func TestRefusedSnapshotEndsTheStage(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.answer = func(s *spatev1.Snapshot) (string, bool) {
 		if s.GetTotals() == nil {

@@ -64,10 +64,8 @@ func (s *session) sendAnswers() error {
 		}
 		for _, m := range s.answers.take() {
 			if a := m.GetApplied(); a != nil {
-				select {
-				case <-s.clock.settled:
-				case <-s.ctx.Done():
-					return s.ctx.Err()
+				if err := s.awaitClock(); err != nil {
+					return err
 				}
 				o, _ := s.clock.now()
 				a.ClockOffsetNs, a.ClockUncertaintyNs = o.Nanos, o.Uncertainty.Nanoseconds()

@@ -37,6 +37,7 @@ func TestArmedForAnImpossibleTime(t *testing.T) {
 	for name, start := range map[string]int64{"before all": math.MinInt64, "after all": math.MaxInt64,
 		"long ago": -1 << 60} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCoordinator(t)
 			c.start(Config{})
 			c.next()
@@ -59,6 +60,7 @@ func TestArmedForAnImpossibleTime(t *testing.T) {
 
 // A machine that slept would continue in windows that are over: its measurements would be counted in the wrong place.
 func TestClockThatStoodStillEndsTheLoad(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

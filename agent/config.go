@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 
 	"google.golang.org/grpc"
 
@@ -71,8 +72,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate returns everything that is wrong with the configuration, as one joined error.
-func (c *Config) Validate() error {
+// limits returns what the agent may do, or everything that is wrong with the configuration, as one joined error.
+func (c *Config) limits() (ready.Limits, error) {
 	var wrong []error
 	if c.Name == "" {
 		wrong = append(wrong, errors.New("name: is empty; give each agent its own name"))
@@ -88,11 +89,20 @@ func (c *Config) Validate() error {
 	if c.Logger == nil {
 		wrong = append(wrong, errors.New("logger: is missing"))
 	}
-	if _, err := ready.SourceAddresses(c.SourceAddresses); err != nil {
+	sources, err := ready.SourceAddresses(c.SourceAddresses)
+	if err != nil {
 		wrong = append(wrong, err)
 	}
-	if _, err := allow.Parse(c.AllowedTargets); err != nil {
+	allowed, err := allow.Parse(c.AllowedTargets)
+	if err != nil {
 		wrong = append(wrong, fmt.Errorf("allowed targets: %w", err))
 	}
-	return errors.Join(wrong...)
+	return ready.Limits{
+		MaxStreams:      c.MaxStreams,
+		MaxRate:         c.MaxRate,
+		AgentsInProcess: c.AgentsInProcess,
+		Targets:         allowed,
+		Resolver:        net.DefaultResolver,
+		Sources:         sources,
+	}, errors.Join(wrong...)
 }

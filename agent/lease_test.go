@@ -34,6 +34,7 @@ func TestLeaseRunsWhileConnected(t *testing.T) {
 
 // A session in which nothing is heard ends, and the load survives that.
 func TestSilentSessionIsClosed(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

@@ -141,6 +141,7 @@ func TestArmedBeforeTheClockIsKnown(t *testing.T) {
 
 // The next assignment waits for one that was told to end and is still draining.
 func TestNextAssignmentWaitsForTheEnd(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()

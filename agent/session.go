@@ -115,8 +115,7 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 	welcomed(terms)
 	a.supervisor.SetTerms(greeted, cmp.Or(max(0, terms.GetLease().AsDuration()), defaultLease))
 	a.welcomed.Add(1)
-	now := clockNow(s.clock.now)
-	a.clock.Store(&now)
+	a.clock.Store(&s.clock)
 	defer a.clock.Store(nil)
 	a.outbox.Rewind()
 	a.datasets.SetService(spatev1.NewControlServiceClient(bulk))
@@ -243,9 +242,7 @@ func (s *session) handle(m *spatev1.ConnectResponse) {
 // arm converts the start to this machine's clock. It blocks until the coordinator's clock is known, which after a
 // reconnect takes a moment, or until the session ends: the coordinator then repeats the message over the next one.
 func (s *session) arm(m *spatev1.Arm) {
-	select {
-	case <-s.clock.settled:
-	case <-s.ctx.Done():
+	if s.awaitClock() != nil {
 		return
 	}
 	start, uncertainty, known := s.clock.toLocal(clock.Instant(m.GetStartClockNs()))
@@ -258,6 +255,16 @@ func (s *session) arm(m *spatev1.Arm) {
 		"uncertainty", uncertainty)
 	if err := s.agent.supervisor.Arm(m.GetRef(), start, uncertainty); err != nil {
 		s.disconnect(err)
+	}
+}
+
+// awaitClock blocks until the coordinator's clock is known, and returns an error if the session ends before.
+func (s *session) awaitClock() error {
+	select {
+	case <-s.clock.settled:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,21 +25,24 @@ func (brokenStream) Send(*spatev1.ConnectRequest) error { return io.EOF }
 
 // A heartbeat that cannot be sent ends the session, but the stream's own reason is reported.
 func TestHeartbeatsLeaveTheReasonToTheStream(t *testing.T) {
-	ctx, end := context.WithCancelCause(t.Context())
-	s := &session{
-		agent:   &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil), outbox: outbox.New("a", 1, 1<<20)},
-		ctx:     ctx,
-		control: brokenStream{},
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.heartbeats(time.Millisecond) }()
-	select {
-	case err := <-ended:
-		t.Fatalf("ended by %v before the stream said why", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	end(errors.New("cut"))
-	if err := <-ended; errors.Is(err, io.EOF) {
-		t.Errorf("ended by %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancelCause(t.Context())
+		s := &session{
+			agent:   &Agent{supervisor: supervisor.New(&ready.Resources{}, nil, nil), outbox: outbox.New("a", 1, 1<<20)},
+			ctx:     ctx,
+			control: brokenStream{},
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- s.heartbeats(time.Millisecond) }()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Fatalf("ended by %v before the stream said why", err)
+		default:
+		}
+		end(errors.New("cut"))
+		if err := <-ended; errors.Is(err, io.EOF) {
+			t.Errorf("ended by %v", err)
+		}
+	})
 }

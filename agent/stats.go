@@ -1,10 +1,6 @@
 package agent
 
-import (
-	"time"
-
-	"github.com/spate-load/spate/clock"
-)
+import "time"
 
 // Stats is the state of an agent, for monitoring.
 type Stats struct {
@@ -33,14 +29,11 @@ func (a *Agent) Stats() Stats {
 		Unacked: a.outbox.Waiting(), UnackedBytes: a.outbox.Size(),
 	}
 	s.Merges, s.DroppedRows = a.outbox.Losses()
-	if offset := a.clock.Load(); offset != nil {
+	if c := a.clock.Load(); c != nil {
 		s.Connected = true
-		if o, known := (*offset)(); known {
+		if o, known := c.now(); known {
 			s.ClockOffset, s.ClockUncertainty, s.ClockKnown = time.Duration(o.Nanos), o.Uncertainty, true
 		}
 	}
 	return s
 }
-
-// clockNow returns the current estimate of the clock's offset.
-type clockNow func() (clock.Offset, bool)

@@ -13,6 +13,7 @@ import (
 // An agent that is told over the control stream to take over another's arrivals sends those as well, although a
 // connection breaks in between. A revision that is sent twice counts once.
 func TestTakeoverUnderWay(t *testing.T) {
+	t.Parallel()
 	c := newCoordinator(t)
 	c.start(Config{})
 	c.next()
