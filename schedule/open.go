@@ -86,7 +86,7 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 			return nil, err
 		}
 	}
-	source, err := newSource(load, phases, seed, &l)
+	p, err := newProcess(load, phases, seed, &l)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newWalk(source, l, s, d), nil
+	return newWalk(p, l, s, d), nil
 }
 
 // maxRate is the rate at which arrivals are a nanosecond apart.
@@ -112,17 +112,14 @@ type process interface {
 // errOver marks the regular end of a process.
 var errOver = errors.New("schedule: over")
 
-// source makes a process at its start.
-type source func() process
-
-// newSource returns the load's arrival process.
-func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (source, error) {
+// newProcess returns the load's arrival process, at its start.
+func newProcess(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (process, error) {
 	g, err := newGaps(load, seed)
 	if err != nil {
 		return nil, err
 	}
 	if len(phases) > 0 {
-		return func() process { return &ramp{base: base{gaps: g}, cursor: cursor{phases: phases}} }, nil
+		return &ramp{base: base{gaps: g}, cursor: cursor{phases: phases}}, nil
 	}
 	rate := load.GetRate()
 	if !(rate > 0 && rate <= maxRate) {
@@ -130,12 +127,12 @@ func newSource(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) 
 			float64(maxRate))
 	}
 	if g == nil {
-		return func() process { return newConstant(rate) }, nil
+		return newConstant(rate), nil
 	}
 	if !load.GetUnconditioned() {
 		if stretches := condition(g, rate, l); stretches != nil {
-			return func() process { return &conditioned{base: base{gaps: g}, stretches: stretches} }, nil
+			return &conditioned{base: base{gaps: g}, stretches: stretches}, nil
 		}
 	}
-	return func() process { return &renewal{gaps: g, rate: rate} }, nil
+	return &renewal{gaps: g, rate: rate}, nil
 }

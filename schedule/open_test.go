@@ -365,11 +365,10 @@ func offered(t *rapid.T, load *spatev1.LoadPoint, seed uint64) (offers []Arrival
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := newSource(load, phases, seed, &l)
+	p, err := newProcess(load, phases, seed, &l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := src()
 	for i := range uint64(20_000) {
 		at, err := p.next()
 		if err != nil {

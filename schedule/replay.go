@@ -37,7 +37,7 @@ func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open
 	if err != nil {
 		return nil, err
 	}
-	r := replay{times: times, rows: times.Len(), speed: speed}
+	r := &replay{times: times, rows: times.Len(), speed: speed}
 	last, err := r.at(r.rows - 1)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func NewReplay(load *spatev1.LoadPoint, seed uint64, times Times, s Share) (Open
 	if err != nil {
 		return nil, err
 	}
-	return newWalk(func() process { return &replay{times: times, rows: r.rows, speed: speed} }, l, s, d), nil
+	return newWalk(r, l, s, d), nil
 }
 
 // replay generates arrivals at the times of a trace's rows.

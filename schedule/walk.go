@@ -10,7 +10,7 @@ import (
 // walk goes through the whole stage's schedule and returns the arrivals at the share's indices. Its memory does not
 // depend on their number.
 type walk struct {
-	source   source
+	start    process // at its start
 	process  process
 	progress progress
 	share    *Share
@@ -35,9 +35,9 @@ type walk struct {
 const unheard = -1
 
 // newWalk returns a walk at the first arrival.
-func newWalk(src source, l limits, s Share, d *draws) *walk {
+func newWalk(start process, l limits, s Share, d *draws) *walk {
 	s.draws = d
-	w := &walk{source: src, share: &s, draws: d}
+	w := &walk{start: start, share: &s, draws: d}
 	w.newest.Store(&s)
 	w.from.Store(unheard)
 	w.begin(l)
@@ -48,7 +48,7 @@ func newWalk(src source, l limits, s Share, d *draws) *walk {
 
 // begin goes to the first arrival.
 func (w *walk) begin(l limits) {
-	w.process, w.progress = w.source(), progress{limits: l, quota: l.requests}
+	w.process, w.progress = w.start.copyTo(w.process), progress{limits: l, quota: l.requests}
 	w.index, w.latest = 0, 0
 }
 
