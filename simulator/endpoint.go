@@ -69,9 +69,9 @@ func newEndpoint(c config.Config, number int, truth *truthLog) (*Endpoint, error
 		ep.mux.HandleFunc(route, ep.generate(a))
 	}
 	if !c.Dialect.NoTokenize {
-		ep.mux.HandleFunc("POST /tokenize", ep.requireKey(ep.tokenize))
+		ep.mux.HandleFunc("POST /tokenize", ep.count(api.Tokenizer))
 	}
-	ep.mux.HandleFunc("GET /v1/models", ep.requireKey(ep.models))
+	ep.mux.HandleFunc("GET /v1/models", ep.models)
 	ep.mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	ep.mux.HandleFunc("GET /metrics", ep.metrics)
 	ep.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -106,18 +106,12 @@ func (ep *Endpoint) Close() {
 	ep.closed = true
 }
 
-func (ep *Endpoint) requireKey(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !api.HasKey(r, &ep.config) {
-			api.Unauthorized().WriteTo(w)
-			return
-		}
-		h(w, r)
-	}
-}
-
 // models answers with the single model.
-func (ep *Endpoint) models(w http.ResponseWriter, _ *http.Request) {
+func (ep *Endpoint) models(w http.ResponseWriter, r *http.Request) {
+	if !api.HasKey(r, &ep.config) {
+		api.Unauthorized().WriteTo(w)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"object":"list","data":[`+
 		`{"id":%s,"object":"model","created":%d,"owned_by":%s,"max_model_len":%s}]}`,
@@ -258,20 +252,6 @@ func (ep *Endpoint) read(w http.ResponseWriter, r *http.Request) ([]byte, *api.E
 func writeGarbage(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html")
 	_, _ = io.WriteString(w, "<html><body><h1>It works!</h1>{\"choices\": \x00\xff</body></html>\n")
-}
-
-// tokenize answers with the tokens of a text or a conversation, counted as in a prompt.
-func (ep *Endpoint) tokenize(w http.ResponseWriter, r *http.Request) {
-	body, problem := ep.read(w, r)
-	if problem == nil {
-		body, problem = api.Tokenize(body, &ep.config)
-	}
-	if problem != nil {
-		problem.WriteTo(w)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body)
 }
 
 // count returns the handler of an API's path that counts the tokens of a prompt.

@@ -14,8 +14,13 @@ type tokenization struct {
 	Messages []message       `json:"messages"`
 }
 
-// Tokenize answers a request to /tokenize: with the tokens of a text or a conversation, counted as in a prompt.
-func Tokenize(body []byte, c *config.Config) ([]byte, *Error) {
+// Tokenizer is /tokenize. It answers with the tokens of a text or a conversation, counted as in a prompt.
+var Tokenizer Counter = tokenizer{}
+
+type tokenizer struct{ openAI }
+
+// Count implements Counter.
+func (tokenizer) Count(body []byte, c *config.Config) ([]byte, *Error) {
 	t, problem := parseTokenization(body, c)
 	if problem != nil {
 		return nil, problem

@@ -10,9 +10,7 @@ import (
 // duration that the plan sets to zero is zero. A nil target gives Default.
 func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c := Default()
-	if n := t.GetEndpoints(); n > 0 {
-		c.Endpoints = int(n)
-	}
+	c.Endpoints = cmp.Or(int(t.GetEndpoints()), c.Endpoints)
 	if r := t.GetPrefillTokensPerSecond(); r > 0 {
 		c.Model.PrefillTokensPerSecond = r
 	}
@@ -22,15 +20,9 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	if d := t.GetDecodeStepPerRequest(); d != nil {
 		c.Model.DecodeStepPerRequest = d.AsDuration()
 	}
-	if n := t.GetMaxRunning(); n > 0 {
-		c.Model.MaxRunning = int(n)
-	}
-	if n := t.GetReplicas(); n > 0 {
-		c.Replicas = int(n)
-	}
-	if n := t.GetTokensPerFrame(); n > 0 {
-		c.Frames.TokensPerFrame = int(n)
-	}
+	c.Model.MaxRunning = cmp.Or(int(t.GetMaxRunning()), c.Model.MaxRunning)
+	c.Replicas = cmp.Or(int(t.GetReplicas()), c.Replicas)
+	c.Frames.TokensPerFrame = cmp.Or(int(t.GetTokensPerFrame()), c.Frames.TokensPerFrame)
 	if p := t.GetErrorShare(); p > 0 {
 		c.Faults = []Fault{{Kind: FaultServerError, Probability: p}}
 	}
@@ -47,9 +39,7 @@ func FromPlan(t *spatev1.SimulatedTarget) Config {
 	c.Model.PrefillJitter, c.Model.StepJitter = t.GetPrefillJitter(), t.GetStepJitter()
 	c.Model.StallShare, c.Model.Stall = t.GetStallShare(), t.GetStall().AsDuration()
 	c.Model.CacheBlocks = int(t.GetCacheBlocks())
-	if n := t.GetCacheBlockTokens(); n > 0 {
-		c.Model.CacheBlockTokens = int(n)
-	}
+	c.Model.CacheBlockTokens = cmp.Or(int(t.GetCacheBlockTokens()), c.Model.CacheBlockTokens)
 	c.answersFromPlan(t)
 	c.dialectFromPlan(t)
 	if k := t.GetSpeed(); k > 0 {

@@ -38,7 +38,7 @@ func (d *decoder) hold(s *Sequence) {
 
 // join gives a sequence its first token. The sequence decodes from the next step on.
 func (d *decoder) join(s *Sequence, at clock.Instant, dst []Emission) []Emission {
-	dst = d.emit(s, at, dst)
+	dst = s.emit(at, dst)
 	if s.phase == running {
 		d.joining = append(d.joining, s)
 	}
@@ -110,7 +110,7 @@ func (d *decoder) serve(at clock.Instant, dst []Emission) []Emission {
 	d.done, d.asOf = d.target(), at
 	for _, s := range d.batch[d.place:until] {
 		if s.phase == running {
-			dst = d.emit(s, at, dst)
+			dst = s.emit(at, dst)
 		}
 	}
 	d.place = until
@@ -126,14 +126,6 @@ func (d *decoder) end() {
 	d.batch = appendRunning(d.batch[:0], d.batch)
 	d.batch = append(d.batch, d.joining...)
 	d.batch, d.joining = d.joining[:0], d.batch
-}
-
-func (d *decoder) emit(s *Sequence, at clock.Instant, dst []Emission) []Emission {
-	s.produced++
-	if s.produced == s.Output {
-		s.depart()
-	}
-	return append(dst, Emission{Seq: s, At: at, Produced: s.produced})
 }
 
 func appendRunning(dst, from []*Sequence) []*Sequence {

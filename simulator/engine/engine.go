@@ -394,6 +394,15 @@ func (e *engine) leastLoaded() int {
 	return least
 }
 
+// emit gives a sequence its next token. After the last one the sequence departs.
+func (s *Sequence) emit(at clock.Instant, dst []Emission) []Emission {
+	s.produced++
+	if s.produced == s.Output {
+		s.depart()
+	}
+	return append(dst, Emission{Seq: s, At: at, Produced: s.produced})
+}
+
 // depart ends a running sequence and frees its slot.
 func (s *Sequence) depart() {
 	s.phase = departed

@@ -113,7 +113,7 @@ func (m *metronome) serveOne(at clock.Instant, dst []Emission) []Emission {
 		from = &m.first
 	}
 	s := from.pop()
-	dst = emit(s, at, dst)
+	dst = s.emit(at, dst)
 	if s.phase != departed {
 		s.ready = at.Add(m.pace.BetweenTokens)
 		m.later.push(s, running)
@@ -133,7 +133,7 @@ func (m *metronome) serveTick(at clock.Instant, dst []Emission) []Emission {
 		if s.phase != running {
 			continue
 		}
-		if dst = emit(s, at, dst); s.phase == departed {
+		if dst = s.emit(at, dst); s.phase == departed {
 			m.live--
 		}
 	}
@@ -141,13 +141,4 @@ func (m *metronome) serveTick(at clock.Instant, dst []Emission) []Emission {
 	clear(m.batch[len(kept):])
 	m.batch = kept
 	return dst
-}
-
-// emit gives a sequence its next token. After the last one the sequence departs.
-func emit(s *Sequence, at clock.Instant, dst []Emission) []Emission {
-	s.produced++
-	if s.produced == s.Output {
-		s.phase = departed
-	}
-	return append(dst, Emission{Seq: s, At: at, Produced: s.produced})
 }
