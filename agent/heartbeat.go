@@ -86,7 +86,7 @@ func (s *session) heartbeat() *spatev1.Heartbeat {
 		UnackedSnapshots: uint32(s.agent.outbox.Waiting()),
 		Ended:            s.agent.supervisor.EndedRef(),
 	}
-	cpu, at := cpuTime(), clock.Now()
+	cpu, at := clock.CPU(), clock.Now()
 	if passed := at.Sub(s.lastAt); passed > 0 {
 		h.CpuCores = (cpu - s.lastCPU).Seconds() / passed.Seconds()
 	}

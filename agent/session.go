@@ -98,7 +98,7 @@ func (a *Agent) serveSession(ctx context.Context, conn, bulk *grpc.ClientConn, w
 		return err
 	}
 	s := &session{
-		agent: a, ctx: ctx, control: control, lastCPU: cpuTime(), lastAt: clock.Now(),
+		agent: a, ctx: ctx, control: control, lastCPU: clock.CPU(), lastAt: clock.Now(),
 		messages: make(chan *spatev1.ConnectResponse, maxMessages), disconnecting: make(chan error, 1),
 		answers: answers{added: make(chan struct{}, 1)},
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -138,3 +139,6 @@ func answerAll(questions *json.Decoder, out io.Writer, made any, answer func() a
 		}
 	}
 }
+
+// ownUsage returns what this process has used so far.
+func ownUsage() Usage { return Usage{At: clock.Now(), CPU: clock.CPU()} }

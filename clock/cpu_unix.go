@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package clock
 
 import (
 	"time"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime returns the CPU time of the process on all cores, or 0 if it is not known.
-func cpuTime() time.Duration {
+// CPU returns the CPU time that this process has used so far on all cores, or 0 if it is not known.
+func CPU() time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
 		return 0
