@@ -44,23 +44,15 @@ func newDialer(timeout time.Duration, config *tls.Config, s *Settings, p *proxy)
 	return d
 }
 
-// nextHop returns where to dial for a connection to an address, and whether to open a tunnel there by CONNECT. HTTP/1.1
-// without TLS needs no tunnel: addr is the proxy's already, and requests name their endpoint in absolute form.
-func (d *dialer) nextHop(addr string, secure bool) (hop string, tunnel bool) {
-	if d.proxy == nil || !secure && !d.http2 {
-		return addr, false
-	}
-	return d.proxy.address, true
-}
+// forwarded reports whether requests to a URL go to the proxy in absolute form: HTTP/1.1 without TLS needs no tunnel.
+func (d *dialer) forwarded(u *url.URL) bool { return d.proxy != nil && u.Scheme == "http" && !d.http2 }
 
-// addressFor returns the address for requests to a URL, and whether TLS is used. It is the proxy's address for HTTP/1.1
-// without TLS, which a proxy takes without a tunnel.
-func (d *dialer) addressFor(u *url.URL) (address string, secure bool) {
-	secure = u.Scheme == "https"
-	if d.proxy != nil && !secure && !d.http2 {
-		return d.proxy.address, false
+// addressFor returns the address for requests to a URL: its host's, or that of the proxy that forwards them.
+func (d *dialer) addressFor(u *url.URL) string {
+	if d.forwarded(u) {
+		return d.proxy.address
 	}
-	return dialAddress(u), secure
+	return dialAddress(u)
 }
 
 // dialAddress returns the host and port to dial for an endpoint.
@@ -84,9 +76,9 @@ type DialError struct {
 func (e *DialError) Error() string { return e.err.Error() }
 func (e *DialError) Unwrap() error { return e.err }
 
-// dial connects within the connect timeout, DNS and TLS included. It fails with a DialError, or with within's error if
-// that context ended first.
-func (d *dialer) dial(within context.Context, addr string, secure bool) (*Conn, error) {
+// dial connects to a URL's host, or to the proxy that forwards its requests, within the connect timeout, DNS and TLS
+// included. It fails with a DialError, or with within's error if that context ended first.
+func (d *dialer) dial(within context.Context, u *url.URL) (*Conn, error) {
 	if !d.enter() {
 		return nil, &DialError{spatev1.ErrorClass_ERROR_CLASS_CONNECT, socket.ErrClosed}
 	}
@@ -95,7 +87,8 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*Conn, 
 	ctx, cancel := context.WithTimeout(within, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.lifetime, cancel)()
-	c, err := d.connect(ctx, addr, secure, p)
+	addr := d.addressFor(u)
+	c, err := d.connect(ctx, addr, u, p)
 	if at, ok := within.Deadline(); err != nil && ok && time.Until(at) <= 0 {
 		// net compares with the deadline itself and can be ahead of the context's timer; only the context tells which
 		// of the two timeouts ended the dial
@@ -115,9 +108,13 @@ func (d *dialer) dial(within context.Context, addr string, secure bool) (*Conn, 
 	return c, nil
 }
 
-// connect opens the socket, through a proxy if there is one, and TLS over it if secure.
-func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phases) (*Conn, error) {
-	hop, tunnel := d.nextHop(addr, secure)
+// connect opens the socket to addr, through a tunnel of the proxy if that does not forward requests, and TLS over it for
+// an https URL.
+func (d *dialer) connect(ctx context.Context, addr string, u *url.URL, p *phases) (*Conn, error) {
+	hop, tunnel := addr, d.proxy != nil && !d.forwarded(u)
+	if tunnel {
+		hop = d.proxy.address
+	}
 	tcp, err := d.dialTCP(p.watch(ctx), hop)
 	if err != nil {
 		return nil, err
@@ -138,7 +135,7 @@ func (d *dialer) connect(ctx context.Context, addr string, secure bool, p *phase
 	if d.http2 {
 		c.frames, c.readEnded = newHTTP2Frames(), make(chan struct{})
 	}
-	if !secure {
+	if u.Scheme != "https" {
 		return c, nil
 	}
 	secured, err := d.handshake(ctx, s, addr)

@@ -27,11 +27,8 @@ import (
 type http1Pool struct {
 	dialer    *dialer
 	alwaysNew bool // each request opens a connection
-	idle      idle[origin, *http1Conn]
+	idle      idle[*http1Conn]
 }
-
-// origin is where a connection leads.
-type origin struct{ scheme, host string }
 
 // http1Conn is a connection of the pool. Between requests nothing reads it.
 type http1Conn struct {
@@ -94,7 +91,7 @@ func (c *http1Conn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
 
 // get returns an idle connection that is still open, or opens one.
 func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, reused bool, err error) {
-	at := origin{u.Scheme, u.Host}
+	at := originOf(u)
 	for range maxStale {
 		c, ok := p.idle.take(at)
 		if !ok {
@@ -111,12 +108,11 @@ func (p *http1Pool) get(ctx context.Context, u *url.URL) (c *http1Conn, reused b
 
 // open dials a new connection.
 func (p *http1Pool) open(ctx context.Context, u *url.URL) (*http1Conn, error) {
-	address, secure := p.dialer.addressFor(u)
-	w, err := p.dialer.dial(ctx, address, secure)
+	w, err := p.dialer.dial(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	c := &http1Conn{Conn: w, origin: origin{u.Scheme, u.Host}}
+	c := &http1Conn{Conn: w, origin: originOf(u)}
 	c.interrupted, c.reader = c.interrupt, bufio.NewReaderSize(c, readBuffer)
 	return c, nil
 }
@@ -194,7 +190,7 @@ func writeParts(to io.Writer, body io.Reader, part *[]byte) error {
 func (p *http1Pool) appendHead(dst []byte, q *Outgoing) []byte {
 	dst = append(append(dst, q.Method...), ' ')
 	proxy := p.dialer.proxy
-	absolute := proxy != nil && q.URL.Scheme == "http"
+	absolute := p.dialer.forwarded(q.URL)
 	if absolute {
 		dst = append(append(dst, "http://"...), q.URL.Host...)
 	}

@@ -16,16 +16,16 @@ import (
 // timestamps and its packet losses. Idle connections are reused, the last used first.
 type http2Pool struct {
 	dialer    *dialer
-	transport http2.Transport          //nolint:staticcheck // net/http's own makes the connections itself
-	alwaysNew bool                     // each request opens a connection
-	idle      idle[string, *http2Conn] // by address
+	transport http2.Transport //nolint:staticcheck // net/http's own makes the connections itself
+	alwaysNew bool            // each request opens a connection
+	idle      idle[*http2Conn]
 }
 
 // http2Conn is a connection of the pool.
 type http2Conn struct {
 	*http2.ClientConn
-	conn    *Conn
-	address string
+	conn   *Conn
+	origin origin
 }
 
 func newHTTP2Pool(d *dialer, alwaysNew bool) *http2Pool {
@@ -72,20 +72,20 @@ func (q *Outgoing) request(ctx context.Context) *http.Request {
 
 // get returns an idle connection that is still open, or opens one.
 func (p *http2Pool) get(ctx context.Context, u *url.URL) (c *http2Conn, reused bool, err error) {
-	address := dialAddress(u)
-	for c, ok := p.idle.take(address); ok; c, ok = p.idle.take(address) {
+	at := originOf(u)
+	for c, ok := p.idle.take(at); ok; c, ok = p.idle.take(at) {
 		if c.CanTakeNewRequest() {
 			return c, true, nil
 		}
 		c.Close()
 	}
-	c, err = p.open(ctx, address, u.Scheme == "https")
+	c, err = p.open(ctx, u)
 	return c, false, err
 }
 
 // open dials a new connection.
-func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*http2Conn, error) {
-	w, err := p.dialer.dial(ctx, address, secure)
+func (p *http2Pool) open(ctx context.Context, u *url.URL) (*http2Conn, error) {
+	w, err := p.dialer.dial(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +94,12 @@ func (p *http2Pool) open(ctx context.Context, address string, secure bool) (*htt
 		w.Close()
 		return nil, err
 	}
-	return &http2Conn{ClientConn: c, conn: w, address: address}, nil
+	return &http2Conn{ClientConn: c, conn: w, origin: originOf(u)}, nil
 }
 
 // check implements version: it also checks that the endpoint speaks HTTP/2.
 func (p *http2Pool) check(ctx context.Context, u *url.URL) error {
-	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")
+	c, err := p.open(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (b *http2Body) Close() error {
 		return err
 	}
 	if b.whole && !b.pool.alwaysNew && b.conn.conn.sentAll() {
-		b.pool.idle.put(b.conn.address, b.conn)
+		b.pool.idle.put(b.conn.origin, b.conn)
 	} else {
 		b.conn.Close()
 	}

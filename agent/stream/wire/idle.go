@@ -1,16 +1,24 @@
 package wire
 
-import "sync"
+import (
+	"net/url"
+	"sync"
+)
+
+// origin is where a connection leads.
+type origin struct{ scheme, host string }
+
+func originOf(u *url.URL) origin { return origin{u.Scheme, u.Host} }
 
 // idle holds the idle connections of a pool by where they lead. The one used last is taken first. It is safe for
 // concurrent use. The zero value is ready for use.
-type idle[K comparable, C any] struct {
+type idle[C any] struct {
 	mu    sync.Mutex
-	conns map[K][]C
+	conns map[origin][]C
 }
 
 // take removes and returns an idle connection. False: there is none.
-func (i *idle[K, C]) take(to K) (c C, ok bool) {
+func (i *idle[C]) take(to origin) (c C, ok bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	conns := i.conns[to]
@@ -23,11 +31,11 @@ func (i *idle[K, C]) take(to K) (c C, ok bool) {
 }
 
 // put adds an idle connection.
-func (i *idle[K, C]) put(to K, c C) {
+func (i *idle[C]) put(to origin, c C) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.conns == nil {
-		i.conns = make(map[K][]C)
+		i.conns = make(map[origin][]C)
 	}
 	i.conns[to] = append(i.conns[to], c)
 }

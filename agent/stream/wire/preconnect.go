@@ -59,10 +59,10 @@ func (p *http2Pool) preconnect(ctx context.Context, u *url.URL) error {
 	if p.alwaysNew {
 		return nil
 	}
-	c, err := p.open(ctx, dialAddress(u), u.Scheme == "https")
+	c, err := p.open(ctx, u)
 	if err != nil {
 		return err
 	}
-	p.idle.put(c.address, c)
+	p.idle.put(c.origin, c)
 	return nil
 }

@@ -31,7 +31,7 @@ func (p *Pool) idleConns() int {
 	return 0
 }
 
-func (i *idle[K, C]) count() (n int) {
+func (i *idle[C]) count() (n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, conns := range i.conns {
