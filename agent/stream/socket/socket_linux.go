@@ -179,7 +179,7 @@ func (s *Socket) tryWrite(p []byte) (int, error) {
 		return n, nil
 	}
 	if err == unix.EAGAIN {
-		if failed := s.sweeper.awaitWritable(s); failed != nil {
+		if failed := s.sweeper.rearm(s); failed != nil {
 			return 0, failed
 		}
 	}
@@ -354,7 +354,7 @@ func (s *Socket) SetDeadline(t time.Time) error {
 	return errors.Join(s.SetReadDeadline(t), s.SetWriteDeadline(t))
 }
 
-// SetReadDeadline implements net.Conn. It does not affect push, which its context ends.
+// SetReadDeadline implements net.Conn. It does not affect Push, which its context ends.
 func (s *Socket) SetReadDeadline(t time.Time) error {
 	s.reads.set(t)
 	return nil

@@ -30,6 +30,9 @@ func HoldStamping() {}
 
 func askForStamps(syscall.RawConn) error { return nil }
 
+// portAtConnect does nothing on this system.
+func portAtConnect(syscall.RawConn) {}
+
 // Wrap returns a socket for a connection.
 func Wrap(c net.Conn, _ *Sweepers) (*Socket, error) { return &Socket{Conn: c}, nil }
 
@@ -46,7 +49,7 @@ func (s *Socket) Read(p []byte) (int, error) {
 // otherBuffer is the buffer size of Push.
 const otherBuffer = 4 << 10
 
-// Push passes received bytes to a consumer, and blocks until the consumer wants no more, Reading fails or ctx ends. It
+// Push passes received bytes to a consumer, and blocks until the consumer wants no more, reading fails or ctx ends. It
 // returns the read error, io.EOF when the peer has closed, or the context's error.
 func (s *Socket) Push(ctx context.Context, to Consumer) error {
 	defer context.AfterFunc(ctx, func() { _ = s.SetReadDeadline(time.Unix(1, 0)) })()

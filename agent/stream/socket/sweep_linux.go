@@ -170,13 +170,8 @@ func (s *sweeper) add(k *Socket) error {
 	return nil
 }
 
-// awaitWritable makes epoll report when the kernel accepts more to send on a socket.
-func (s *sweeper) awaitWritable(k *Socket) error {
-	return s.control(unix.EPOLL_CTL_MOD, k, sweepEvents|unix.EPOLLOUT)
-}
-
-// rearm makes epoll report a socket again, after the others, for what is still unread. The flags include EPOLLOUT
-// because a write may wait; if none does, the report has no effect.
+// rearm makes epoll report a socket again: after the others, for what is still unread, and when the kernel accepts more
+// to send. If no write waits for that, the report has no effect.
 func (s *sweeper) rearm(k *Socket) error {
 	return s.control(unix.EPOLL_CTL_MOD, k, sweepEvents|unix.EPOLLOUT)
 }
@@ -202,7 +197,7 @@ func (s *sweeper) release(k *Socket) {
 	s.free = append(s.free, k.slot)
 }
 
-// Close stops the sweeper's goroutine and waits for it.
+// close stops the sweeper's goroutine and waits for it.
 func (s *sweeper) close() {
 	_ = s.file.Close()
 	<-s.done

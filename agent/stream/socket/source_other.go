@@ -1,8 +1,0 @@
-//go:build !linux
-
-package socket
-
-import "syscall"
-
-// portAtConnect does nothing on this system.
-func portAtConnect(syscall.RawConn) {}
