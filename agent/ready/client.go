@@ -100,7 +100,7 @@ type deadTargetError struct{ error }
 
 func (e *deadTargetError) Unwrap() error { return e.error }
 
-// FailureKindOf returns the failure kind of an error of prepare.
+// FailureKindOf returns the failure kind of an error of Prepare.
 func FailureKindOf(err error) spatev1.FailureKind {
 	if errors.As(err, new(*deadTargetError)) {
 		return spatev1.FailureKind_FAILURE_KIND_TARGET_DEAD

@@ -93,7 +93,7 @@ func Prepare(ctx context.Context, a *spatev1.Assign, res *Resources) (*Stage, er
 	return s, nil
 }
 
-// makeReady takes the steps of prepare, the cheapest first.
+// makeReady takes the steps of Prepare, the cheapest first.
 func (s *Stage) makeReady(ctx context.Context, a *spatev1.Assign, res *Resources) (err error) {
 	if s.pins, err = res.Limits.checkTargets(ctx, s.Target()); err != nil {
 		return err

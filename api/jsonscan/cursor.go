@@ -8,7 +8,7 @@ import (
 )
 
 // Cursor scans one JSON text without decoding it. At the first thing that is invalid or that it does not support, it
-// sets bad for good: from then on it returns only empty values, and the caller uses encoding/json instead.
+// sets Bad for good: from then on it returns only empty values, and the caller uses encoding/json instead.
 type Cursor struct {
 	B   []byte
 	I   int
@@ -26,7 +26,7 @@ func (c *Cursor) Peek() byte {
 	return c.peekFar()
 }
 
-// peekFar implements peek where there may be white space.
+// peekFar implements Peek where there may be white space.
 func (c *Cursor) peekFar() byte {
 	for ; c.I < len(c.B); c.I++ {
 		switch b := c.B[c.I]; b {

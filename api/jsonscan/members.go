@@ -21,7 +21,7 @@ func Members(data []byte, names []string, values [][]byte) error {
 	return decodeMembers(data, names, values)
 }
 
-// NestedMembers is members for the value of a member. If the value is absent or not an object, all values become nil.
+// NestedMembers is Members for the value of a member. If the value is absent or not an object, all values become nil.
 func NestedMembers(data []byte, names []string, values [][]byte) {
 	if len(data) == 0 || data[0] != '{' || Members(data, names, values) != nil {
 		clear(values)

@@ -67,7 +67,7 @@ func (e *Reader) keep() int {
 	return e.line
 }
 
-// Space returns the buffer for the next read. It invalidates the data that next has returned.
+// Space returns the buffer for the next read. It invalidates the data that Next has returned.
 func (e *Reader) Space() []byte {
 	keep := e.keep()
 	if keep == e.end {
@@ -100,7 +100,7 @@ func (e *Reader) SingleEvent(p []byte) ([]byte, bool) {
 	return p, true
 }
 
-// Attach makes next read events in place from p until detach is called. If an earlier event is incomplete, p is copied.
+// Attach makes Next read events in place from p until Detach is called. If an earlier event is incomplete, p is copied.
 func (e *Reader) Attach(p []byte) {
 	if keep := e.keep(); keep == e.end {
 		e.own, e.attached = e.buf, true
@@ -114,7 +114,7 @@ func (e *Reader) Attach(p []byte) {
 	}
 }
 
-// Detach ends the effect of attach and copies the part of p that is still needed.
+// Detach ends the effect of Attach and copies the part of p that is still needed.
 func (e *Reader) Detach() {
 	if !e.attached {
 		return
@@ -143,11 +143,11 @@ func (e *Reader) move(to []byte, keep int) {
 // Held returns how many bytes of memory the reader holds.
 func (e *Reader) Held() int { return len(e.buf) + cap(e.joined) }
 
-// Filled adds the first n bytes of space.
+// Filled adds the first n bytes of Space.
 func (e *Reader) Filled(n int) { e.end += n }
 
-// Next returns the data of the next complete event. The data is valid until space is called. False: more must be read,
-// or err is set.
+// Next returns the data of the next complete event. The data is valid until Space is called. False: more must be read,
+// or Err is set.
 func (e *Reader) Next() ([]byte, bool) {
 	if e.binary {
 		return e.nextMessage()

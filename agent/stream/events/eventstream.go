@@ -24,7 +24,7 @@ var (
 	errHalf     = errors.New("the event stream ended within a message")
 )
 
-// nextMessage implements next for a binary stream. It sets event and failed by the message's headers.
+// nextMessage implements Next for a binary stream. It sets Name and Failed by the message's headers.
 func (e *Reader) nextMessage() ([]byte, bool) {
 	b := e.buf[e.line:e.end]
 	if e.Err != nil || len(b) < preludeSize {
@@ -101,7 +101,7 @@ func cutHeader(b []byte) (name, value, rest []byte, ok bool) {
 	return name, b[:size], b[size:], true
 }
 
-// lastMessage implements last for a binary stream: the end of the stream completes no message.
+// lastMessage implements Last for a binary stream: the end of the stream completes no message.
 func (e *Reader) lastMessage() ([]byte, bool) {
 	if e.Err == nil && e.line < e.end {
 		e.Err = errHalf

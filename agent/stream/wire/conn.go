@@ -16,7 +16,7 @@ type Conn struct {
 	Socket        *socket.Socket // what Conn reads from
 	frames        *http2Frames   // nil: it speaks HTTP/1.1
 	openTimes     OpenTimes
-	rtt           time.Duration // see socket
+	rtt           time.Duration // see socket.Socket
 	remove        func(*Conn)
 	closeOnce     sync.Once
 	mu            sync.Mutex
@@ -221,7 +221,7 @@ func (c *Conn) Unread() bool {
 }
 
 // push passes the bytes of a connection without TLS to a consumer, and blocks until the consumer wants no more. See
-// socket.push.
+// socket.Socket.Push.
 func (c *Conn) push(ctx context.Context, w *RequestIO, t socket.Consumer) error {
 	err := c.Socket.Push(ctx, t)
 	c.mu.Lock()

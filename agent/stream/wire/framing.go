@@ -115,7 +115,7 @@ func (f *framing) step(b byte) bool {
 	}
 }
 
-// moveIf moves to a place if time is true.
+// moveIf moves to a place if the condition is true.
 func (f *framing) moveIf(condition bool, place chunkPlace) {
 	if condition {
 		f.place = place
