@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"github.com/spate-load/spate/api"
@@ -82,7 +81,7 @@ func (c *Client) Version(ctx context.Context, endpoint int) (string, error) {
 	}
 	s := c.server(endpoint)
 	err := s.Get(ctx, "/version", &answer)
-	if refused, ok := errors.AsType[*Error](err); ok && refused.HTTPStatus == http.StatusNotFound {
+	if statusOf(err) == http.StatusNotFound {
 		err = s.Get(ctx, "/get_server_info", &answer)
 	}
 	return answer.Version, err
@@ -209,4 +208,4 @@ func (c *Client) unusable(path, message string) *Error {
 }
 
 // refused reports whether a server answered with an error, such as for an unknown path.
-func refused(err error) bool { return StatusOf(err) != 0 }
+func refused(err error) bool { return statusOf(err) != 0 }

@@ -121,7 +121,7 @@ func BenchmarkFrame(b *testing.B) {
 	c := newTestClient(b, Config{Endpoints: []string{"http://h"}})
 	o := Observation{Frames: make([]Frame, 0, b.N+1), Lags: make([]int64, 0, b.N+1)}
 	x := new(exchange)
-	x.reset(c, &o)
+	x.reset(c, Request{}, &o)
 	x.room = room{frames: math.MaxInt, bytes: math.MaxInt64, free: math.MaxInt}
 	frame := []byte(tokenFrame("hello"))
 	b.ReportAllocs()

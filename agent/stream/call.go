@@ -47,7 +47,9 @@ func (c *Client) at(endpoint int, path string) *url.URL {
 
 // call sends a POST with a body, or a GET if body is nil, and decodes the answer.
 func (c *Client) call(ctx context.Context, u *url.URL, body []byte, answer any) error {
-	q := c.callRequest(u, body)
+	headers := c.headers.Clone()
+	headers.Set("Accept", "application/json")
+	q := c.callRequest(u, headers, body)
 	if err := c.signed(q, body); err != nil {
 		return c.callFailed(q, spatev1.ErrorClass_ERROR_CLASS_CONNECT, err)
 	}
@@ -110,13 +112,8 @@ func bodyExcerpt(data []byte) string {
 	return fmt.Sprintf(": %.*s", 8*messageLimit, bytes.TrimSpace(data))
 }
 
-// asError returns the *Error that an error is, or holds.
-func asError(err error) (*Error, bool) { return errors.AsType[*Error](err) }
-
 // callRequest returns the request of a call.
-func (c *Client) callRequest(u *url.URL, body []byte) *wire.Outgoing {
-	headers := c.headers.Clone()
-	headers.Set("Accept", "application/json")
+func (c *Client) callRequest(u *url.URL, headers http.Header, body []byte) *wire.Outgoing {
 	q := &wire.Outgoing{Method: http.MethodGet, URL: u, Host: c.host, Headers: headers, Lines: wire.LinesOf(headers)}
 	if body != nil {
 		q.Method, q.Body, q.Length = http.MethodPost, io.NopCloser(bytes.NewReader(body)), len(body)

@@ -44,7 +44,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{dialect: d, secrets: secretsOf(config),
+	c := &Client{dialect: d, model: modelOf(config), extra: config.Body, secrets: secretsOf(config),
 		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
 		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
 	c.maxOutput, c.memory = config.MaxOutput, config.Memory
@@ -52,7 +52,7 @@ func New(config Config) (*Client, error) {
 		return nil, errors.New("no endpoint: give at least one URL")
 	}
 	for i, base := range config.Endpoints {
-		u, err := endpointOf(base, d.API, modelOf(config))
+		u, err := endpointOf(base, d.API, c.model)
 		if err != nil {
 			return nil, fmt.Errorf("endpoint %d: %w", i, err)
 		}
@@ -78,7 +78,6 @@ func New(config Config) (*Client, error) {
 
 // writeBodies encodes the parts that all bodies share.
 func (c *Client) writeBodies(config Config) (err error) {
-	c.model, c.extra = modelOf(config), config.Body
 	if c.body, err = newTemplate(c.dialect, config.Model, config.Body,
 		bodyOptions{config.ExactOutput, config.RunningUsage}); err != nil {
 		return err

@@ -96,7 +96,7 @@ func (f form) client(t testing.TB, apiName, url string) *Client {
 func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	o := new(Observation)
 	x := new(exchange)
-	x.reset(c, o)
+	x.reset(c, Request{}, o)
 	x.keepAnswer, x.timer = true, time.NewTimer(time.Hour)
 	from, at := 0, clock.Now()
 	for n, to := range append(cuts, len(body)) {
@@ -376,7 +376,7 @@ func TestRunningTokens(t *testing.T) {
 	c := f.client(t, "sglang", "http://h")
 	var tokens []int
 	x := new(exchange)
-	x.reset(c, new(Observation))
+	x.reset(c, Request{}, new(Observation))
 	x.onToken = func(_ clock.Instant, n int) { tokens = append(tokens, n) }
 	for _, words := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "b", "c", ""}, {"a", "b", "c", "", "d"}} {
 		x.frame([]byte(sglangChunk(words, "null").data), socket.Reading{})

@@ -23,7 +23,7 @@ func playTimed(t *testing.T, api string, events []timed) (o *Observation, live [
 	c := newTestClient(t, Config{API: api, Endpoints: []string{"http://h"}})
 	o = new(Observation)
 	x := new(exchange)
-	x.reset(c, o)
+	x.reset(c, Request{}, o)
 	x.timer = time.NewTimer(time.Hour)
 	x.onToken = func(_ clock.Instant, n int) { live = append(live, n) }
 	for i, e := range events {

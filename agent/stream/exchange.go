@@ -85,9 +85,8 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 	o.Start = clock.Now()
 	x := exchanges.Get().(*exchange) //nolint:forcetypeassert // the pool holds nothing else
 	defer x.release()
-	x.reset(c, o)
-	x.caller, x.onToken, x.onFrame, x.keepAnswer = ctx, r.OnToken, r.OnFrame, r.KeepAnswer
-	x.room = c.roomFor(r.Tokens)
+	x.reset(c, r, o)
+	x.caller = ctx
 	if c.patience != (patience{}) {
 		x.watch = c.patience.watch(ctx, o.Start)
 		defer x.watch.stop()
@@ -109,8 +108,9 @@ func (c *Client) Do(ctx context.Context, r Request, o *Observation) {
 }
 
 // reset prepares the exchange for a request.
-func (x *exchange) reset(c *Client, o *Observation) {
-	*x = exchange{client: c, api: c.dialect.API, o: o, events: x.events, room: c.roomFor(0)}
+func (x *exchange) reset(c *Client, r Request, o *Observation) {
+	*x = exchange{client: c, api: c.dialect.API, o: o, events: x.events, room: c.roomFor(r.Tokens),
+		onToken: r.OnToken, onFrame: r.OnFrame, keepAnswer: r.KeepAnswer}
 	x.events.Reset(c.dialect.Framing)
 }
 

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -43,7 +44,7 @@ func body(c *Client) []byte {
 func checkError(t testing.TB, c *Client) *Error {
 	t.Helper()
 	err := c.Check(t.Context(), 0)
-	e, ok := asError(err)
+	e, ok := errors.AsType[*Error](err)
 	if ok != (err != nil) {
 		t.Fatalf("the check's error is no *Error: %v", err)
 	}

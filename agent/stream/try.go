@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -39,18 +40,15 @@ type TrialResult struct {
 }
 
 // Try sends a trial request to an endpoint, with those of the plan's fields that affect neither the length nor the end
-// of the output. It is for APIs with Trials. If the server refuses, the error is an
-// *Error with its HTTPStatus. Try blocks for at most 10 s.
+// of the output. It is for APIs with Trials. If the server refuses, the error is an *Error with its HTTPStatus. Try
+// blocks for at most 10 s.
 func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialResult, error) {
 	u := c.endpoints[endpoint]
 	body, err := c.trialBody(a)
 	if err != nil {
 		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
-	q := c.callRequest(u, body)
-	q.Headers = c.headers
-	q.Lines = c.lines
-	header, data, err := c.fetch(ctx, q)
+	header, data, err := c.fetch(ctx, c.callRequest(u, c.headers, body))
 	if err != nil {
 		return TrialResult{}, err
 	}
@@ -174,13 +172,13 @@ func webPageHint(data []byte) string {
 
 // Refused reports whether an error is a server's refusal of a request's content: status 400 or 422.
 func Refused(err error) bool {
-	status := StatusOf(err)
+	status := statusOf(err)
 	return status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
 }
 
-// StatusOf returns the HTTP status of the answer behind a call's error. 0: there was no answer, or its status was 200.
-func StatusOf(err error) int {
-	if e, ok := asError(err); ok {
+// statusOf returns the HTTP status of the answer behind a call's error. 0: there was no answer, or its status was 200.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.HTTPStatus
 	}
 	return 0
@@ -188,7 +186,7 @@ func StatusOf(err error) int {
 
 // Unreachable reports whether a call failed because the endpoint did not answer at all, or because the context ended.
 func Unreachable(err error) bool {
-	e, ok := asError(err)
+	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return true
 	}

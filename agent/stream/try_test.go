@@ -116,7 +116,7 @@ func TestTryTheSimulator(t *testing.T) {
 			t.Errorf("%s: %+v, %v", api, got, err)
 		}
 		a.BadField = "ignore_eos"
-		if _, err := c.Try(t.Context(), 0, a); !Refused(err) || Unreachable(err) || StatusOf(err) != 400 {
+		if _, err := c.Try(t.Context(), 0, a); !Refused(err) || Unreachable(err) || statusOf(err) != 400 {
 			t.Errorf("%s: a wrong type was taken: %v", api, err)
 		}
 	}
