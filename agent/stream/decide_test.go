@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/socket"
+	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/clock"
 )
 
@@ -28,7 +29,10 @@ func playTimed(t *testing.T, api string, events []timed) (o *Observation, live [
 	x.onToken = func(_ clock.Instant, n int) { live = append(live, n) }
 	for i, e := range events {
 		at := clock.Instant(e.at) * clock.Instant(time.Millisecond)
-		x.Consume([]byte("data: "+e.data+"\n\n"), socket.Reading{At: at, Seen: at, Number: uint64(i + 1), Stamped: true})
+		x.Consume(
+			[]byte("data: "+e.data+"\n\n"),
+			socket.Reading{At: at, Seen: at, Number: uint64(i + 1), Stamped: true},
+		)
 	}
 	switch {
 	case o.Err != nil:
@@ -413,5 +417,27 @@ func TestAnswersInOneRead(t *testing.T) {
 	}
 	if o := play(c, []byte("data: "+chatText("a")+"\n\ndata: [DONE]\n\n"), io.EOF); o.InOneRead {
 		t.Error("one frame is not news")
+	}
+}
+
+func TestFramesOfOneReadAreCounted(t *testing.T) {
+	x := &exchange{o: &Observation{}}
+	reads := []socket.Reading{
+		{At: 100, Seen: 110, Number: 1, Stamped: true},
+		{At: 200, Seen: 230, Number: 2, Stamped: true}, {At: 200, Seen: 230, Number: 2, Stamped: true},
+		{At: 200, Seen: 230, Number: 2, Stamped: true},
+		{At: 300, Seen: 300, Number: 3},
+		{At: 350, Seen: 400, Number: 4, Stamped: true}, {At: 350, Seen: 400, Number: 4, Stamped: true},
+	}
+	for _, r := range reads {
+		x.token(&api.Frame{Token: true}, r, TokensUnknown)
+	}
+	o := x.o
+	if o.CoalescedReads != 2 || o.UnstampedFrames != 1 || o.TokenFrames != 7 || len(o.Lags) != 3 ||
+		len(o.Gaps(nil)) != 6 {
+		t.Errorf("%+v", o)
+	}
+	if o.FirstToken != 100 || o.LastToken != 350 || o.Gaps(nil)[0] != 100 || o.Gaps(nil)[1] != 0 || o.Lags[1] != 30 {
+		t.Errorf("%+v", o)
 	}
 }

@@ -1,13 +1,9 @@
 package stream
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -51,53 +47,24 @@ func checkError(t testing.TB, c *Client) *Error {
 	return e
 }
 
+// Short names of what the tests here use all the time.
 const (
-	chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-	roleFrame   = `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}` +
-		"\n\n"
-	finishFrame = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
-	usageFrame  = `data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}` + "\n\n"
-	doneFrame   = "data: [DONE]\n\n"
+	chunkedHead = testserver.ChunkedHead
+	roleFrame   = testserver.RoleFrame
+	finishFrame = testserver.FinishFrame
+	usageFrame  = testserver.UsageFrame
+	doneFrame   = testserver.DoneFrame
+	lastChunk   = testserver.LastChunk
 )
 
-// tokenFrame returns a frame with a word.
-func tokenFrame(word string) string {
-	return fmt.Sprintf(`data: {"id":"cmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":%q},"logprobs":null,"finish_reason":null}]}`, word) + "\n\n"
-}
+var (
+	tokenFrame  = testserver.TokenFrame
+	chunk       = testserver.Chunk
+	answer      = testserver.Answer
+	respondOnce = testserver.RespondOnce
+	reply       = testserver.Reply
+	later       = testserver.Later
+)
 
-// chunk returns one chunk of a chunked body.
-func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
-
-const lastChunk = "0\r\n\r\n"
-
-// answer sends the same bytes for every request on a connection.
-func answer(parts ...string) func(net.Conn, *bufio.Reader) {
-	return func(c net.Conn, r *bufio.Reader) {
-		for testserver.TakeRequest(r) {
-			for _, p := range parts {
-				if _, err := io.WriteString(c, p); err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-// respondOnce sends the bytes for the first request of a connection, and closes it.
-func respondOnce(response string) func(net.Conn, *bufio.Reader) {
-	return func(c net.Conn, r *bufio.Reader) {
-		if testserver.TakeRequest(r) {
-			_, _ = io.WriteString(c, response)
-		}
-	}
-}
-
-// reply answers with two tokens.
-func reply(w http.ResponseWriter, r *http.Request) {
-	io.Copy(io.Discard, r.Body)
-	w.Header().Set("Content-Type", "text/event-stream")
-	for _, frame := range []string{roleFrame, tokenFrame("a"), tokenFrame("b"), finishFrame, doneFrame} {
-		io.WriteString(w, frame)
-		w.(http.Flusher).Flush()
-	}
-}
+// hold is how long the program does not read; a correct time is off by far less.
+const hold = 80 * time.Millisecond

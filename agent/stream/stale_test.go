@@ -120,3 +120,16 @@ func TestBodyOfAnAbandonedAttempt(t *testing.T) {
 		}
 	}
 }
+
+// A connection that was closed while idle fails no request.
+func TestKeptConnectionThatEndedByHTTP2(t *testing.T) {
+	p := testserver.NewPeer(t, "127.0.0.1:0", false, true, nil, reply)
+	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true}})
+	last := watchConns(c)
+	for i := range 100 {
+		if o := ask(t, c); o.Err != nil {
+			t.Fatalf("request %d: %v", i, o.Err)
+		}
+		last.conn.Socket.Close()
+	}
+}

@@ -51,6 +51,9 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
+// Later returns the expiry of certificates that have not expired.
+func Later() time.Time { return time.Now().Add(time.Hour) }
+
 // Sign returns a certificate for a host, and its key, both in PEM.
 func (a *Authority) Sign(host string, until time.Time) (certificate, key string) {
 	a.t.Helper()

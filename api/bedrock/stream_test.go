@@ -1,4 +1,4 @@
-package stream
+package bedrock_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
 )
 
@@ -20,9 +22,15 @@ func TestErrorMessages(t *testing.T) {
 		{Name: ":error-message", Value: eventstream.StringValue("it broke")}}}); err != nil {
 		t.Fatal(err)
 	}
-	s := testserver.NewRaw(t, respondOnce("HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n\r\n"+
-		m.String()))
-	o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}, API: "bedrock", Model: "m"}))
+	s := testserver.NewRaw(
+		t,
+		testserver.RespondOnce("HTTP/1.1 200 OK\r\nContent-Type: application/vnd.amazon.eventstream\r\n\r\n"+
+			m.String()),
+	)
+	o := streamtest.Ask(
+		t,
+		streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}, API: "bedrock", Model: "m"}),
+	)
 	if o.Err == nil || o.Err.Message != "InternalError: it broke" {
 		t.Errorf("%v", o.Err)
 	}
@@ -40,7 +48,10 @@ func TestSignedRequests(t *testing.T) {
 	for key, want := range map[string]string{
 		"AKIDEXAMPLE:wJalrXUtnFEMI": "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/", "token123": "Bearer token123",
 	} {
-		o := ask(t, newTestClient(t, Config{Endpoints: []string{p.URL}, API: "bedrock", Model: "m", APIKey: key}))
+		o := streamtest.Ask(
+			t,
+			streamtest.NewClient(t, stream.Config{Endpoints: []string{p.URL}, API: "bedrock", Model: "m", APIKey: key}),
+		)
 		head := <-heads
 		if !bytes.HasPrefix([]byte(head.Get("Authorization")), []byte(want)) {
 			t.Errorf("%s: Authorization: %s", key, head.Get("Authorization"))

@@ -1,4 +1,4 @@
-package stream
+package socket_test
 
 import (
 	"bufio"
@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/clock"
 )
@@ -16,11 +18,11 @@ func TestManyStreamsAtATime(t *testing.T) {
 	const streams, requests = 100, 5
 	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
 		for i := 1; testserver.TakeRequest(r); i++ {
-			wire := chunkedHead
+			wire := testserver.ChunkedHead
 			for range 10 * i {
-				wire += chunk(tokenFrame("word"))
+				wire += testserver.Chunk(testserver.TokenFrame("word"))
 			}
-			wire += chunk(doneFrame) + lastChunk
+			wire += testserver.Chunk(testserver.DoneFrame) + testserver.LastChunk
 			for len(wire) > 0 {
 				n := min(len(wire), 700*i)
 				io.WriteString(c, wire[:n])
@@ -28,13 +30,13 @@ func TestManyStreamsAtATime(t *testing.T) {
 			}
 		}
 	})
-	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}})
 	var all sync.WaitGroup
 	for range streams {
 		all.Go(func() {
 			for range requests {
-				var o Observation
-				c.Do(t.Context(), Request{Body: body(c)}, &o)
+				var o stream.Observation
+				c.Do(t.Context(), stream.Request{Body: streamtest.Body(c)}, &o)
 				if o.Err != nil || o.TokenFrames == 0 || o.TokenFrames%10 != 0 ||
 					len(o.Gaps(nil)) != int(o.TokenFrames)-1 || o.End < o.LastToken {
 					t.Errorf("%v, %d frames, %d gaps", o.Err, o.TokenFrames, len(o.Gaps(nil)))
@@ -49,16 +51,20 @@ func TestManyStreamsAtATime(t *testing.T) {
 func TestCloseDuringRequests(t *testing.T) {
 	s := testserver.NewRaw(t, func(c net.Conn, r *bufio.Reader) {
 		testserver.TakeRequest(r)
-		io.WriteString(c, chunkedHead+chunk(tokenFrame("a")))
+		io.WriteString(c, testserver.ChunkedHead+testserver.Chunk(testserver.TokenFrame("a")))
 		io.Copy(io.Discard, c)
 	})
-	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}})
 	var all, begun sync.WaitGroup
 	for range 20 {
 		begun.Add(1)
 		all.Go(func() {
-			var o Observation
-			c.Do(t.Context(), Request{Body: body(c), OnToken: func(clock.Instant, int) { begun.Done() }}, &o)
+			var o stream.Observation
+			c.Do(
+				t.Context(),
+				stream.Request{Body: streamtest.Body(c), OnToken: func(clock.Instant, int) { begun.Done() }},
+				&o,
+			)
 			if o.Err == nil || o.TokenFrames != 1 {
 				t.Errorf("%v, %d frames", o.Err, o.TokenFrames)
 			}

@@ -1,4 +1,4 @@
-package stream
+package socket_test
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/clock"
 )
@@ -18,13 +20,13 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no receive stamps here")
 	}
-	one, two := tokenFrame("a"), tokenFrame("b")
+	one, two := testserver.TokenFrame("a"), testserver.TokenFrame("b")
 	for name, parts := range map[string][2]string{
-		"in the next one's size":   {chunk(one) + chunk(two)[:1], chunk(two)[1:]},
-		"behind the next one's":    {chunk(one) + chunk(two)[:4], chunk(two)[4:]},
-		"in the next one's data":   {chunk(one) + chunk(two)[:20], chunk(two)[20:]},
-		"in one with both frames":  {chunk(one + two)[:len(one)+20], chunk(one + two)[len(one)+20:]},
-		"before the end of a line": {chunk(one)[:len(chunk(one))-1], "\n" + chunk(two)},
+		"in the next one's size":   {testserver.Chunk(one) + testserver.Chunk(two)[:1], testserver.Chunk(two)[1:]},
+		"behind the next one's":    {testserver.Chunk(one) + testserver.Chunk(two)[:4], testserver.Chunk(two)[4:]},
+		"in the next one's data":   {testserver.Chunk(one) + testserver.Chunk(two)[:20], testserver.Chunk(two)[20:]},
+		"in one with both frames":  {testserver.Chunk(one + two)[:len(one)+20], testserver.Chunk(one + two)[len(one)+20:]},
+		"before the end of a line": {testserver.Chunk(one)[:len(testserver.Chunk(one))-1], "\n" + testserver.Chunk(two)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := make(chan clock.Instant, 1)
@@ -32,18 +34,22 @@ func TestFrameBeforeASplitChunk(t *testing.T) {
 				if !testserver.TakeRequest(r) {
 					return
 				}
-				_, _ = io.WriteString(c, "HTTP/1.1 103 Early Hints\r\n\r\n"+chunkedHead+chunk(roleFrame))
-				<-time.After(hold / 4)
+				_, _ = io.WriteString(
+					c,
+					"HTTP/1.1 103 Early Hints\r\n\r\n"+testserver.ChunkedHead+testserver.Chunk(testserver.RoleFrame),
+				)
+				<-time.After(streamtest.Hold / 4)
 				sent <- clock.Now()
 				_, _ = io.WriteString(c, parts[0])
-				<-time.After(hold)
-				_, _ = io.WriteString(c, parts[1]+chunk(doneFrame)+lastChunk)
+				<-time.After(streamtest.Hold)
+				_, _ = io.WriteString(c, parts[1]+testserver.Chunk(testserver.DoneFrame)+testserver.LastChunk)
 			})
-			o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
+			o := streamtest.Ask(t, streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}}))
 			if o.Err != nil || o.TokenFrames != 2 {
 				t.Fatalf("%v, %d frames", o.Err, o.TokenFrames)
 			}
-			if late, gap := o.FirstToken.Sub(<-sent), time.Duration(o.Gaps(nil)[0]); late > gap/2 || gap < hold {
+			if late, gap := o.FirstToken.Sub(<-sent), time.Duration(o.Gaps(nil)[0]); late > gap/2 ||
+				gap < streamtest.Hold {
 				t.Errorf("the first token was reported as arriving %v late, the second %v later", late, gap)
 			}
 		})
@@ -61,11 +67,16 @@ func TestFirstByteIsNotOfAnInterimResponse(t *testing.T) {
 					return
 				}
 				_, _ = io.WriteString(c, between)
-				<-time.After(hold)
+				<-time.After(streamtest.Hold)
 				sent <- clock.Now()
-				_, _ = io.WriteString(c, chunkedHead+chunk(tokenFrame("a")+doneFrame)+lastChunk)
+				_, _ = io.WriteString(
+					c,
+					testserver.ChunkedHead+testserver.Chunk(
+						testserver.TokenFrame("a")+testserver.DoneFrame,
+					)+testserver.LastChunk,
+				)
 			})
-			o := ask(t, newTestClient(t, Config{Endpoints: []string{s.URL}}))
+			o := streamtest.Ask(t, streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}}))
 			if o.Err != nil {
 				t.Fatal(o.Err)
 			}

@@ -1,4 +1,4 @@
-package stream
+package wire_test
 
 import (
 	"crypto/tls"
@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/agent/stream/wire"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -95,21 +97,21 @@ func TestProxies(t *testing.T) {
 		http2  bool
 		seen   string
 	}{
-		{"plain", nil, false, "POST http://"}, {"TLS", a.Serves("127.0.0.1", later()), false, "CONNECT 127.0.0.1:"},
-		{"HTTP/2", nil, true, "CONNECT 127.0.0.1:"}, {"HTTP/2 over TLS", a.Serves("127.0.0.1", later()), true,
+		{"plain", nil, false, "POST http://"}, {"TLS", a.Serves("127.0.0.1", testserver.Later()), false, "CONNECT 127.0.0.1:"},
+		{"HTTP/2", nil, true, "CONNECT 127.0.0.1:"}, {"HTTP/2 over TLS", a.Serves("127.0.0.1", testserver.Later()), true,
 			"CONNECT 127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			server := testserver.NewPeer(t, "127.0.0.1:0", true, true, tt.secure, reply)
+			server := testserver.NewPeer(t, "127.0.0.1:0", true, true, tt.secure, testserver.Reply)
 			for _, auth := range []string{"", "user:hunter2 & more"} {
 				p := newTestProxy(t, auth)
-				c := newTestClient(t, Config{Endpoints: []string{server.URL},
+				c := streamtest.NewClient(t, stream.Config{Endpoints: []string{server.URL},
 					Connection: wire.Settings{CA: a.PEM, HTTP2: tt.http2, Proxy: p.URL, ProxyAuth: auth}})
 				if err := c.Check(t.Context(), 0); err != nil {
 					t.Errorf("the check says %v", err)
 				}
 				for i := range 2 {
-					if o := ask(t, c); o.Err != nil || o.TokenFrames != 2 || o.Connected != (i == 0) ||
+					if o := streamtest.Ask(t, c); o.Err != nil || o.TokenFrames != 2 || o.Connected != (i == 0) ||
 						(o.TCP > 0) != (i == 0) {
 						t.Errorf("request %d: %v; %d frames, connected %t, TCP %v", i, o.Err, o.TokenFrames,
 							o.Connected, o.TCP)
@@ -133,12 +135,19 @@ func TestProxies(t *testing.T) {
 func TestProxyErrors(t *testing.T) {
 	a := testserver.NewAuthority(t)
 	const status, connect = spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS, spatev1.ErrorClass_ERROR_CLASS_CONNECT
-	plain := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, reply)
-	secure := testserver.NewPeer(t, "127.0.0.1:0", true, true, a.Serves("127.0.0.1", later()), reply)
+	plain := testserver.NewPeer(t, "127.0.0.1:0", true, true, nil, testserver.Reply)
+	secure := testserver.NewPeer(
+		t,
+		"127.0.0.1:0",
+		true,
+		true,
+		a.Serves("127.0.0.1", testserver.Later()),
+		testserver.Reply,
+	)
 	p := newTestProxy(t, "user:right")
 	gone := newTestProxy(t, "")
 	gone.Close()
-	silent := testserver.NewRaw(t, answer("nonsense\r\n\r\n"))
+	silent := testserver.NewRaw(t, testserver.Answer("nonsense\r\n\r\n"))
 	for i, tt := range []struct {
 		endpoint, proxy, auth string
 		class                 spatev1.ErrorClass
@@ -154,10 +163,10 @@ func TestProxyErrors(t *testing.T) {
 		{"https://127.0.0.1:1", newTestProxy(t, "").URL, "", connect, "refused a tunnel to 127.0.0.1:1: 502"},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			c := newTestClient(t, Config{Endpoints: []string{tt.endpoint},
+			c := streamtest.NewClient(t, stream.Config{Endpoints: []string{tt.endpoint},
 				Connection: wire.Settings{CA: a.PEM, Proxy: tt.proxy, ProxyAuth: tt.auth}})
-			o := ask(t, c)
-			checkRefusal(t, o, tt.class, tt.want)
+			o := streamtest.Ask(t, c)
+			streamtest.CheckRefusal(t, o, tt.class, tt.want)
 			secret := base64.StdEncoding.EncodeToString([]byte(tt.auth))
 			if o.Err != nil && tt.auth != "" &&
 				(strings.Contains(o.Err.Message, "hunter2") || strings.Contains(o.Err.Message, secret)) {
@@ -174,8 +183,8 @@ func TestSilentProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c := newTestClient(t, Config{Endpoints: []string{"https://h"}, ConnectTimeout: hold,
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{"https://h"}, ConnectTimeout: streamtest.Hold,
 		Connection: wire.Settings{Proxy: "http://" + l.Addr().String()}})
-	checkRefusal(t, ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT,
+	streamtest.CheckRefusal(t, streamtest.Ask(t, c), spatev1.ErrorClass_ERROR_CLASS_CONNECT,
 		"connect timeout after 80ms, during the proxy's CONNECT")
 }

@@ -1,4 +1,4 @@
-package stream
+package wire_test
 
 import (
 	"bufio"
@@ -8,16 +8,24 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
 )
 
 // The next request gets its own response, however the previous one was framed and whatever came before and after it. It
 // uses the same connection only if nothing was left there.
 func TestNextRequestAfterAnyResponse(t *testing.T) {
-	stream := tokenFrame("a") + tokenFrame("b") + doneFrame
+	events := testserver.TokenFrame("a") + testserver.TokenFrame("b") + testserver.DoneFrame
 	sized := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s",
-		len(stream), stream)
-	chunked := chunkedHead + chunk(tokenFrame("a")) + chunk(tokenFrame("b")) + chunk(doneFrame)
+		len(events), events)
+	chunked := testserver.ChunkedHead + testserver.Chunk(
+		testserver.TokenFrame("a"),
+	) + testserver.Chunk(
+		testserver.TokenFrame("b"),
+	) + testserver.Chunk(
+		testserver.DoneFrame,
+	)
 	refused := "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy"
 	for name, tt := range map[string]struct {
 		response string
@@ -27,16 +35,16 @@ func TestNextRequestAfterAnyResponse(t *testing.T) {
 	}{
 		"sized":              {sized, 2, true, false},
 		"sized, surplus":     {sized + "x", 2, false, false},
-		"chunked":            {chunked + lastChunk, 2, true, false},
+		"chunked":            {chunked + testserver.LastChunk, 2, true, false},
 		"chunked, extension": {chunked + "0;a=b\r\n\r\n", 2, true, false},
 		"chunked, trailers":  {chunked + "0\r\nA: b\r\nC: d\r\n\r\n", 2, true, false},
-		"chunked, surplus":   {chunked + lastChunk + "HTTP/1.1 200 OK\r\n", 2, false, false},
+		"chunked, surplus":   {chunked + testserver.LastChunk + "HTTP/1.1 200 OK\r\n", 2, false, false},
 		"chunked, no chunk":  {chunked + "-1\r\n", 2, false, false},
 		"refused":            {refused, 0, true, false},
 		"refused, surplus":   {refused + "x", 0, false, false},
-		"100 Continue":       {"HTTP/1.1 100 Continue\r\n\r\n" + chunked + lastChunk, 2, true, false},
+		"100 Continue":       {"HTTP/1.1 100 Continue\r\n\r\n" + chunked + testserver.LastChunk, 2, true, false},
 		"hints":              {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + sized, 2, true, false},
-		"old":                {"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + stream, 2, false, true},
+		"old":                {"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + events, 2, false, true},
 		"Connection: close": {"HTTP/1.1 200 OK\r\nConnection: close\r\n" + sized[len("HTTP/1.1 200 OK\r\n"):], 2,
 			false, false},
 		"done, end cut short": {chunked, 2, false, true},
@@ -58,9 +66,9 @@ func TestNextRequestAfterAnyResponse(t *testing.T) {
 						}
 					}
 				})
-				c := newTestClient(t, Config{Endpoints: []string{s.URL}})
+				c := streamtest.NewClient(t, stream.Config{Endpoints: []string{s.URL}})
 				for i := range 4 {
-					o := ask(t, c)
+					o := streamtest.Ask(t, c)
 					if o.TokenFrames != tt.frames || (o.Err == nil) != (tt.frames > 0) || o.HTTPStatus == 0 {
 						t.Fatalf("request %d: %v, status %d, %d frames", i, o.Err, o.HTTPStatus, o.TokenFrames)
 					}

@@ -1,10 +1,12 @@
-package stream
+package simulator_test
 
 import (
 	"math"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/api/registry"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
@@ -13,7 +15,7 @@ import (
 )
 
 // simulated asks a simulator for 7 tokens by an API.
-func simulated(t *testing.T, api string, change func(*config.Config)) *Observation {
+func simulated(t *testing.T, api string, change func(*config.Config)) *stream.Observation {
 	t.Helper()
 	config := config.Default()
 	config.Model.PrefillTokensPerSecond, config.Model.DecodeStep, config.Model.DecodeStepPerRequest = math.Inf(1), 0, 0
@@ -25,15 +27,19 @@ func simulated(t *testing.T, api string, change func(*config.Config)) *Observati
 	t.Cleanup(func() { ep.Close() })
 	server := httptest.NewServer(ep)
 	t.Cleanup(server.Close)
-	c := newTestClient(t, Config{Endpoints: []string{server.URL}, API: api, Prompts: "text", Model: "m",
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{server.URL}, API: api, Prompts: "text", Model: "m",
 		ExactOutput: true, Body: askForThoughts[api]})
 	prompt := `"one two three"`
 	if c.Form() == workload.Messages {
 		prompt = `[{"role":"system","content":"one"},{"role":"user","content":"two three"}]`
 	}
-	var o Observation
-	c.Do(t.Context(), Request{Body: c.AppendBody(nil, 7, func(dst []byte) []byte { return append(dst, prompt...) }),
-		KeepAnswer: true}, &o)
+	var o stream.Observation
+	c.Do(
+		t.Context(),
+		stream.Request{Body: c.AppendBody(nil, 7, func(dst []byte) []byte { return append(dst, prompt...) }),
+			KeepAnswer: true},
+		&o,
+	)
 	return &o
 }
 

@@ -1,4 +1,4 @@
-package stream
+package wire_test
 
 import (
 	"crypto/tls"
@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/agent/stream/streamtest"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
@@ -23,29 +25,32 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 		t.Skip("no receive stamps here")
 	}
 	a := testserver.NewAuthority(t)
-	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.Serves("127.0.0.1", later())} {
+	for name, secure := range map[string]*tls.Config{"plain": nil, "TLS": a.Serves("127.0.0.1", testserver.Later())} {
 		t.Run(name, func(t *testing.T) {
 			const frames = 6
 			read := make(chan struct{}, 1)
 			sent := make(chan clock.Instant, frames)
 			p := testserver.NewPeer(t, "127.0.0.1:0", true, true, secure, func(w http.ResponseWriter, r *http.Request) {
-				io.WriteString(w, tokenFrame("a"))
+				io.WriteString(w, testserver.TokenFrame("a"))
 				w.(http.Flusher).Flush()
 				<-read
 				for range frames {
 					sent <- clock.Now()
-					io.WriteString(w, tokenFrame("b"))
+					io.WriteString(w, testserver.TokenFrame("b"))
 					w.(http.Flusher).Flush()
-					<-time.After(hold / frames)
+					<-time.After(streamtest.Hold / frames)
 				}
-				io.WriteString(w, doneFrame)
+				io.WriteString(w, testserver.DoneFrame)
 			})
-			c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true, CA: a.PEM}})
+			c := streamtest.NewClient(
+				t,
+				stream.Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true, CA: a.PEM}},
+			)
 			for range 50 {
-				var o Observation
+				var o stream.Observation
 				var arrivals, seen []clock.Instant
-				c.Do(t.Context(), Request{
-					Body: body(c),
+				c.Do(t.Context(), stream.Request{
+					Body: streamtest.Body(c),
 					OnFrame: func(_ []byte, at, read clock.Instant) {
 						arrivals, seen = append(arrivals, at),
 							append(seen, read)
@@ -53,7 +58,7 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 					OnToken: func(clock.Instant, int) {
 						if len(arrivals) == 1 {
 							read <- struct{}{}
-							<-time.After(2 * hold)
+							<-time.After(2 * streamtest.Hold)
 						}
 					},
 				}, &o)
@@ -71,7 +76,7 @@ func TestFrameTimesByHTTP2(t *testing.T) {
 				if o.UnstampedFrames > 0 {
 					continue // the kernel switches timestamps on with a delay
 				}
-				if worst > hold/frames/2 || o.CoalescedReads > 0 {
+				if worst > streamtest.Hold/frames/2 || o.CoalescedReads > 0 {
 					t.Errorf("a frame's time is off by %v, %d reads with several frames", worst, o.CoalescedReads)
 				}
 				t.Logf("times are off by %v at most", worst)
@@ -96,45 +101,35 @@ func TestBodiesByHTTP2(t *testing.T) {
 		case "refused":
 			http.Error(w, "no", http.StatusTooManyRequests)
 		case "cut":
-			io.WriteString(w, tokenFrame("a"))
+			io.WriteString(w, testserver.TokenFrame("a"))
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		default:
-			io.WriteString(w, tokenFrame(long)+tokenFrame("b")+finishFrame+usageFrame)
+			io.WriteString(
+				w,
+				testserver.TokenFrame(long)+testserver.TokenFrame("b")+testserver.FinishFrame+testserver.UsageFrame,
+			)
 		}
 	})
-	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true}})
+	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true}})
 	request := c.AppendBody(nil, 8, func(dst []byte) []byte { return append(append(append(dst, '"'), long...), '"') })
 	for range 3 {
-		for id, check := range map[string]func(o *Observation) bool{
-			"stream": func(o *Observation) bool { return o.Err == nil && o.TokenFrames == 2 && o.InputTokens == 11 },
-			"whole": func(o *Observation) bool {
+		for id, check := range map[string]func(o *stream.Observation) bool{
+			"stream": func(o *stream.Observation) bool { return o.Err == nil && o.TokenFrames == 2 && o.InputTokens == 11 },
+			"whole": func(o *stream.Observation) bool {
 				return o.Err == nil && o.WholeAnswer &&
 					o.OutputTokens == uint64(len(request))
 			},
-			"refused": func(o *Observation) bool { return o.Err != nil && o.HTTPStatus == http.StatusTooManyRequests },
-			"cut": func(o *Observation) bool {
+			"refused": func(o *stream.Observation) bool { return o.Err != nil && o.HTTPStatus == http.StatusTooManyRequests },
+			"cut": func(o *stream.Observation) bool {
 				return o.Err != nil && o.Err.Class == spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM && o.TokenFrames == 1
 			},
 		} {
-			var o Observation
-			c.Do(t.Context(), Request{ID: id, Body: request}, &o)
+			var o stream.Observation
+			c.Do(t.Context(), stream.Request{ID: id, Body: request}, &o)
 			if !check(&o) || o.Sent == 0 || o.FirstByte == 0 || o.End == 0 {
 				t.Errorf("%s: %v, %+v", id, o.Err, o)
 			}
 		}
-	}
-}
-
-// A connection that was closed while idle fails no request.
-func TestKeptConnectionThatEndedByHTTP2(t *testing.T) {
-	p := testserver.NewPeer(t, "127.0.0.1:0", false, true, nil, reply)
-	c := newTestClient(t, Config{Endpoints: []string{p.URL}, Connection: wire.Settings{HTTP2: true}})
-	last := watchConns(c)
-	for i := range 100 {
-		if o := ask(t, c); o.Err != nil {
-			t.Fatalf("request %d: %v", i, o.Err)
-		}
-		last.conn.Socket.Close()
 	}
 }
