@@ -88,12 +88,12 @@ for assignments and generates their load. It dials the coordinator, so it works 
 		"",
 		"`file` written by spate calibrate, or none (default: the one that calibrate keeps, if it is of this machine)",
 	)
-	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "most requests in flight (default: what the descriptor limit allows)")
+	fs.Uint32Var(&f.maxStreams, "max-streams", 0, "largest number of requests in flight (default: what the descriptor limit allows)")
 	fs.Float64Var(
 		&f.maxRate,
 		"max-rate",
 		0,
-		"most requests per second that this agent starts: it rejects more of an open loop, and ends a closed loop or replay that exceeds it (0: not limited)",
+		"largest number of requests per second that this agent starts: it rejects its part of an open loop if that is more, and ends a closed loop or replay that exceeds it (0: not limited)",
 	)
 	fs.StringVar(
 		&f.datasetDir,

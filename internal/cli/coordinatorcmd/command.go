@@ -73,9 +73,9 @@ what was measured is kept.`,
 		&f.handover,
 		"reassign-lease",
 		10*time.Second,
-		"the same in stages with on_agent_loss: reassign, after which others take over; at most --lease, at least "+leastLease.String(),
+		"the lease in stages with on_agent_loss: reassign, after which other agents take over; at most --lease, at least "+leastLease.String(),
 	)
-	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "most runs that may wait in the queue; more are refused")
+	fs.IntVar(&f.maxWaiting, "max-waiting", 64, "largest number of runs in the queue; more are refused")
 	f.keepRuns.AddFlags(fs, "runs", "runs that have ended")
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 64 << 30}
 	f.keepDatasets.AddFlags(fs, "datasets", "datasets")

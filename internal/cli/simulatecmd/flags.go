@@ -49,7 +49,7 @@ func (f *simulateFlags) served() command.FlagGroup {
 		"`addresses` to listen on, one endpoint each")
 	g.Flags.StringVar(&c.ModelName, "model", c.ModelName, "model `name` to serve (default: every name)")
 	g.Flags.IntVar(&c.MaxModelTokens, "max-model-tokens", c.MaxModelTokens,
-		"longest prompt and output together, told by /v1/models (default: no limit)")
+		"longest prompt and output together, as reported by /v1/models (default: no limit)")
 	g.Flags.StringVar(&c.Protocol.HTTP, "http", "1.1",
 		"HTTP `version`: 1.1, 2, or any; HTTP/2 without --tls is by prior knowledge")
 	g.Flags.BoolVar(&f.tls, "tls", false,
@@ -105,7 +105,7 @@ func (f *simulateFlags) engines() command.FlagGroup {
 	flags.BoolVar(&m.SpreadStep, "spread-step", m.SpreadStep,
 		"send the tokens of a decode step evenly over it (default: all at its end, as engines that batch do)")
 	flags.IntVar(&m.MaxRunning, "max-running", m.MaxRunning,
-		"most requests that one engine runs; the rest queue")
+		"largest number of requests that one engine runs; the rest queue")
 	flags.Float64Var(&m.PrefillInterference, "prefill-interference", m.PrefillInterference,
 		"`share` of its decoding pace that an engine loses while it prefills, from 0 to 1 (default 0)")
 	flags.DurationVar(&m.TransferPerThousandTokens, "transfer-per-thousand-tokens", m.TransferPerThousandTokens,
@@ -124,7 +124,7 @@ func (f *simulateFlags) engines() command.FlagGroup {
 	)
 	flags.Float64Var(&m.PrefillJitter, "prefill-jitter", 0,
 		"`coefficient of variation` of a lognormal factor on the time of each prefill")
-	flags.Float64Var(&m.StepJitter, "step-jitter", 0, "the same of each decode `step`")
+	flags.Float64Var(&m.StepJitter, "step-jitter", 0, "`coefficient of variation` of a lognormal factor on the time of each decode step")
 	flags.Float64Var(&m.StallShare, "stall-share", 0, "`share` of the decode steps that take --stall longer")
 	flags.DurationVar(&m.Stall, "stall", 0, "with --stall-share: how much longer")
 	flags.DurationVar(&m.Overhead, "overhead", m.Overhead,
@@ -159,9 +159,9 @@ func (f *simulateFlags) answers() command.FlagGroup {
 	g.Flags.BoolVar(&c.EarlyEOS, "early-eos", c.EarlyEOS,
 		"end outputs at random lengths, all equally likely, unless a request says ignore_eos")
 	g.Flags.Float64Var(&c.OutputLength.MeanShare, "output-share", 0,
-		"the same with a mean `share` of max_tokens: each token is the last with the same chance")
+		"like --early-eos, but with this mean `share` of max_tokens: each token is the last with the same chance")
 	g.Flags.Float64Var(&c.OutputLength.Mean, "output-mean", 0,
-		"the same after a lognormal number of `tokens` with this mean, or at max_tokens")
+		"like --early-eos, but after a lognormal number of `tokens` with this mean, or at max_tokens")
 	g.Flags.Float64Var(&c.OutputLength.Stddev, "output-stddev", 0,
 		"with --output-mean: its standard deviation in `tokens`")
 	g.Flags.Float64Var(&c.Textless.Share, "textless-share", 0,
