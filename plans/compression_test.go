@@ -38,6 +38,7 @@ var uncompressed = map[string]string{
 	"target.simulator.output_mean":                  "a number of tokens",
 	"target.simulator.output_stddev":                "a number of tokens",
 	"target.simulator.textless_share":               "a share",
+	"target.cost_per_hour":                          "a price; reports relate it to the plan's time",
 	"dataset.span":                                  "the replay's speed scales it",
 	"load.burstiness":                               "a shape",
 	"load.abort.error_share":                        "a share",

@@ -48,6 +48,8 @@ type RunResult struct {
 	Restarts uint32 `json:"restarts"`
 	// Agents that took part in any stage, sorted by name.
 	Agents []RunAgent `json:"agents"`
+	// Targets of the plan, in its order. Empty: the plan cannot be read.
+	Targets []RunTarget `json:"targets"`
 	// True if nothing is missing: every planned stage is present and complete.
 	Complete bool `json:"complete"`
 	// What is missing, in words. Empty if the run is complete.
@@ -103,6 +105,22 @@ type RunAgent struct {
 	Version string `json:"version"`
 	// Cores that the agent may use. Null: not known.
 	Cores *uint32 `json:"cores"`
+}
+
+// RunTarget is what the plan says about a target that results are compared by.
+type RunTarget struct {
+	// Name of the target.
+	Name string `json:"name"`
+	// Number of GPUs of all endpoints together. Null: not known.
+	GPUs *uint32 `json:"gpus"`
+	// What the target runs on, in words. Null: not known.
+	Hardware *string `json:"hardware"`
+	// What the target costs for an hour, in dollars. Null: not known.
+	CostPerHour *float64 `json:"cost_per_hour"`
+	// What else the plan says about the target.
+	Labels map[string]string `json:"labels"`
+	// True of the target that the others are compared with: the one that the plan marks, or the first.
+	Baseline bool `json:"baseline"`
 }
 
 // StageResult is the result of one stage. Requests of warm-up and cool-down are in no number, except in those that name

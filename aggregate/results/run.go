@@ -64,6 +64,7 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 		Searches:      searchesOf(run.GetSearches()),
 		Restarts:      run.GetRestarts(),
 		Agents:        runAgents(records),
+		Targets:       []RunTarget{},
 
 		TimeCompression: unlessZero(run.GetTimeCompression()),
 
@@ -74,8 +75,26 @@ func runResult(run *spatev1.RunRecord, records []*spatev1.StageRecord, stages []
 	if plan := planOf(run); plan != nil {
 		seed := plan.GetSeed()
 		r.Plan, r.Seed = unlessZero(plan.GetName()), &seed
+		r.Targets = targetsOf(plan.GetTargets())
 	}
 	return r
+}
+
+// targetsOf returns what a plan says about its targets.
+func targetsOf(targets []*spatev1.Target) []RunTarget {
+	results := make([]RunTarget, len(targets))
+	for i, t := range targets {
+		results[i] = RunTarget{Name: t.GetName(), GPUs: unlessZero(t.GetGpus()), Hardware: unlessZero(t.GetHardware()),
+			CostPerHour: unlessZero(t.GetCostPerHour()), Labels: t.GetLabels(), Baseline: t.GetBaseline()}
+		if results[i].Labels == nil {
+			results[i].Labels = map[string]string{}
+		}
+	}
+	marked := slices.ContainsFunc(results, func(t RunTarget) bool { return t.Baseline })
+	if !marked && len(results) > 0 {
+		results[0].Baseline = true
+	}
+	return results
 }
 
 // planOf returns the plan of a run, or nil if it cannot be parsed.

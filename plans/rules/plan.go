@@ -13,10 +13,16 @@ import (
 // plan checks what rules of single fields cannot express.
 func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	targets, workloads := make(map[string]int), make(map[string]int)
+	baseline := -1
 	for i, t := range p.GetTargets() {
 		path := fmt.Sprintf("targets[%d]", i)
 		c.unique(targets, "target", path, i, t.GetName())
 		c.target(path, t, opts.AskModels)
+		if t.GetBaseline() && baseline >= 0 {
+			c.wrong(path+".baseline", fmt.Sprintf("targets[%d] is the baseline already: mark only one target", baseline))
+		} else if t.GetBaseline() {
+			baseline = i
+		}
 	}
 	for i, w := range p.GetWorkloads() {
 		path := fmt.Sprintf("workloads[%d]", i)

@@ -421,7 +421,17 @@ type Target struct {
 	RunningUsage string `protobuf:"bytes,19,opt,name=running_usage,json=runningUsage,proto3" json:"running_usage,omitempty"`
 	// Maximum number of frames in one answer. A longer stream is cut and counted as "runaway". Default: 8 times the
 	// tokens requested, at least 4096.
-	MaxOutput     uint32 `protobuf:"varint,20,opt,name=max_output,json=maxOutput,proto3" json:"max_output,omitempty"`
+	MaxOutput uint32 `protobuf:"varint,20,opt,name=max_output,json=maxOutput,proto3" json:"max_output,omitempty"`
+	// Number of GPUs that serve the target. Reports divide its throughput by it. 0 (default): not known.
+	Gpus uint32 `protobuf:"varint,21,opt,name=gpus,proto3" json:"gpus,omitempty"`
+	// What the target runs on, in words: "8x H100 SXM". For reports only.
+	Hardware string `protobuf:"bytes,22,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	// What else reports should say about the target: {image: "vllm:0.10", quantization: fp8}.
+	Labels map[string]string `protobuf:"bytes,23,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Reports compare the other targets with this one. Default: with the first target.
+	Baseline bool `protobuf:"varint,25,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	// What the target costs for an hour, in dollars, all of its endpoints together. 0 (default): not known.
+	CostPerHour   float64 `protobuf:"fixed64,24,opt,name=cost_per_hour,json=costPerHour,proto3" json:"cost_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +602,41 @@ func (x *Target) GetRunningUsage() string {
 func (x *Target) GetMaxOutput() uint32 {
 	if x != nil {
 		return x.MaxOutput
+	}
+	return 0
+}
+
+func (x *Target) GetGpus() uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *Target) GetHardware() string {
+	if x != nil {
+		return x.Hardware
+	}
+	return ""
+}
+
+func (x *Target) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Target) GetBaseline() bool {
+	if x != nil {
+		return x.Baseline
+	}
+	return false
+}
+
+func (x *Target) GetCostPerHour() float64 {
+	if x != nil {
+		return x.CostPerHour
 	}
 	return 0
 }
@@ -3977,8 +4022,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xe0\n" +
-	"\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\x8a\r\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
 	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
@@ -4008,8 +4052,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x0eserver_metrics\x18\x12 \x01(\v2\x17.spate.v1.ServerMetricsR\rserverMetrics\x12B\n" +
 	"\rrunning_usage\x18\x13 \x01(\tB\x1d\xbaH\x1a\xd8\x01\x01r\x15R\x04autoR\x06alwaysR\x05neverR\frunningUsage\x12(\n" +
 	"\n" +
-	"max_output\x18\x14 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\tmaxOutput\x1a:\n" +
+	"max_output\x18\x14 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\tmaxOutput\x12\x1d\n" +
+	"\x04gpus\x18\x15 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x04gpus\x12$\n" +
+	"\bhardware\x18\x16 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\bhardware\x12M\n" +
+	"\x06labels\x18\x17 \x03(\v2\x1c.spate.v1.Target.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10@\"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x02R\x06labels\x12\x1a\n" +
+	"\bbaseline\x18\x19 \x01(\bR\bbaseline\x12=\n" +
+	"\rcost_per_hour\x18\x18 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\vcostPerHour\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x04\n" +
 	"\n" +
@@ -4348,7 +4400,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*Observers)(nil),           // 1: spate.v1.Observers
@@ -4390,111 +4442,113 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*LoadPoint)(nil),           // 37: spate.v1.LoadPoint
 	nil,                         // 38: spate.v1.Plan.RegionsEntry
 	nil,                         // 39: spate.v1.Target.HeadersEntry
-	nil,                         // 40: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 41: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 42: google.protobuf.Struct
+	nil,                         // 40: spate.v1.Target.LabelsEntry
+	nil,                         // 41: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 42: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 43: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	4,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
 	8,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
 	21, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	41, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	42, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	2,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	41, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	42, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	3,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
 	38, // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	1,  // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
-	41, // 9: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	41, // 10: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	41, // 11: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	42, // 9: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	42, // 10: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	42, // 11: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
 	7,  // 12: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
 	39, // 13: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	42, // 14: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	41, // 15: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	41, // 16: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	41, // 17: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	41, // 18: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	43, // 14: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	42, // 15: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	42, // 16: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	42, // 17: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	42, // 18: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
 	5,  // 19: spate.v1.Target.connection:type_name -> spate.v1.Connection
 	6,  // 20: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	41, // 21: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	41, // 22: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	41, // 23: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	41, // 24: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	41, // 25: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	41, // 26: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	9,  // 27: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	15, // 28: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	16, // 29: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	16, // 30: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	17, // 31: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	17, // 32: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	17, // 33: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	18, // 34: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	10, // 35: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	10, // 36: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	14, // 37: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	11, // 38: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	12, // 39: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	12, // 40: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	13, // 41: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	19, // 42: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	10, // 43: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	10, // 44: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	10, // 45: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	19, // 46: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	20, // 47: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	41, // 48: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	41, // 49: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	22, // 50: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	23, // 51: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	23, // 52: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	20, // 53: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	24, // 54: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	24, // 55: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	25, // 56: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	26, // 57: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	27, // 58: spate.v1.Load.search:type_name -> spate.v1.Search
-	41, // 59: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	31, // 60: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	32, // 61: spate.v1.Load.until:type_name -> spate.v1.Precision
-	41, // 62: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	41, // 63: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	41, // 64: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	41, // 65: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	28, // 66: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	28, // 67: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	29, // 68: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	30, // 69: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	41, // 70: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	41, // 71: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	4,  // 72: spate.v1.Stage.target:type_name -> spate.v1.Target
-	8,  // 73: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	37, // 74: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	41, // 75: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	2,  // 76: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	41, // 77: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	34, // 78: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	35, // 79: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	36, // 80: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	40, // 81: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	1,  // 82: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	41, // 83: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	41, // 84: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	41, // 85: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	20, // 86: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	24, // 87: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	41, // 88: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	41, // 89: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	31, // 90: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	32, // 91: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	27, // 92: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	26, // 93: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	41, // 94: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	95, // [95:95] is the sub-list for method output_type
-	95, // [95:95] is the sub-list for method input_type
-	95, // [95:95] is the sub-list for extension type_name
-	95, // [95:95] is the sub-list for extension extendee
-	0,  // [0:95] is the sub-list for field type_name
+	40, // 21: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	42, // 22: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	42, // 23: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	42, // 24: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	42, // 25: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	42, // 26: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	42, // 27: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	9,  // 28: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	15, // 29: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	16, // 30: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	16, // 31: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	17, // 32: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	17, // 33: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	17, // 34: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	18, // 35: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	10, // 36: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	10, // 37: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	14, // 38: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	11, // 39: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	12, // 40: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	12, // 41: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	13, // 42: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	19, // 43: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	10, // 44: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	10, // 45: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	10, // 46: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	19, // 47: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	20, // 48: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	42, // 49: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	42, // 50: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	22, // 51: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	23, // 52: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	23, // 53: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	20, // 54: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	24, // 55: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	24, // 56: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	25, // 57: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	26, // 58: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	27, // 59: spate.v1.Load.search:type_name -> spate.v1.Search
+	42, // 60: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	31, // 61: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	32, // 62: spate.v1.Load.until:type_name -> spate.v1.Precision
+	42, // 63: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	42, // 64: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	42, // 65: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	42, // 66: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	28, // 67: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	28, // 68: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	29, // 69: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	30, // 70: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	42, // 71: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	42, // 72: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	4,  // 73: spate.v1.Stage.target:type_name -> spate.v1.Target
+	8,  // 74: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	37, // 75: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	42, // 76: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	2,  // 77: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	42, // 78: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	34, // 79: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	35, // 80: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	36, // 81: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	41, // 82: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	1,  // 83: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	42, // 84: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	42, // 85: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	42, // 86: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	20, // 87: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	24, // 88: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	42, // 89: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	42, // 90: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	31, // 91: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	32, // 92: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	27, // 93: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	26, // 94: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	42, // 95: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	96, // [96:96] is the sub-list for method output_type
+	96, // [96:96] is the sub-list for method input_type
+	96, // [96:96] is the sub-list for extension type_name
+	96, // [96:96] is the sub-list for extension extendee
+	0,  // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -4531,7 +4585,7 @@ func file_spate_v1_plan_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
