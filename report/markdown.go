@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/report/tables"
 )
 
 // writeMarkdown writes report.md.
@@ -16,6 +17,9 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 	writeHead(&b, r.Run)
 	for _, g := range gridsOf(r) {
 		writeGrid(&b, g)
+	}
+	if err := writeTargets(&b, r); err != nil {
+		return err
 	}
 	writeTrust(&b, r.Stages)
 	writeStages(&b, r.Stages)
@@ -32,6 +36,19 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 	writeAgents(&b, r)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeTargets writes the targets side by side, if there are several.
+func writeTargets(b *strings.Builder, r *results.Result) error {
+	if len(targetsOf(r.Stages)) < 2 {
+		return nil
+	}
+	t, err := tables.Targets(r, "")
+	if err != nil {
+		return err
+	}
+	b.WriteString("\n## Targets side by side\n\n")
+	return t.Markdown(b)
 }
 
 // writeHead writes which run it is, and before that whether the result is partial.

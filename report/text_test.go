@@ -289,3 +289,17 @@ func TestProbesStandInTheOrderOfTheirLoads(t *testing.T) {
 		t.Errorf("no note in\n%s", b.String())
 	}
 }
+
+// report.md puts targets side by side if there are several.
+func TestTargetsSideBySide(t *testing.T) {
+	r := &results.Result{Stages: []results.StageResult{{Target: "a", Workload: "w"}, {Target: "b", Workload: "w"}}}
+	for several, stages := range map[bool][]results.StageResult{true: r.Stages, false: r.Stages[:1]} {
+		var b strings.Builder
+		if err := writeMarkdown(&b, &results.Result{Stages: stages}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(b.String(), "\n## Targets side by side\n\n### w\n\n| Load | Target |"); got != several {
+			t.Errorf("%v, want %v: %s", got, several, b.String())
+		}
+	}
+}

@@ -28,26 +28,26 @@ func unreadable(dir string, err error) error {
 
 // salvage makes the files from the intact part of a damaged ledger. If the ledger is whole, it makes the files as
 // usual.
-func salvage(out, notes io.Writer, dir string, options report.Options) error {
+func salvage(out, notes io.Writer, dir string, options report.Options, p *printing) error {
 	result, damage, err := report.Salvage(dir, options)
 	switch {
 	case damage == nil && err == nil:
 		fmt.Fprintf(notes, "spate: %s is intact, there is nothing to salvage\n", filepath.Join(dir, report.LedgerFile))
-		return writeReport(out, notes, dir, options)
+		return writeReport(out, notes, dir, options, p)
 	case result == nil:
 		return unreadable(dir, err)
 	case err != nil:
 		return err
 	}
 	dir = filepath.Join(dir, report.SalvageDir)
-	if err := showReport(out, dir, result); err != nil {
+	if err := p.print(out, dir, result); err != nil {
 		return err
 	}
 	return command.Exit(command.ExitFailed, fmt.Errorf("what was intact is in %s: %w", dir, damage))
 }
 
-// writeReport makes a run directory's files and prints the tables.
-func writeReport(out, notes io.Writer, dir string, options report.Options) error {
+// writeReport makes a run directory's files and prints what is asked for.
+func writeReport(out, notes io.Writer, dir string, options report.Options, p *printing) error {
 	result, err := report.Write(dir, options)
 	if result == nil {
 		return unreadable(dir, err)
@@ -55,7 +55,7 @@ func writeReport(out, notes io.Writer, dir string, options report.Options) error
 	if err != nil {
 		return err
 	}
-	if err := showReport(out, dir, result); err != nil {
+	if err := p.print(out, dir, result); err != nil {
 		return err
 	}
 	if result.Run.Outcome == nil {

@@ -1,0 +1,104 @@
+package resultscmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/report/tables"
+)
+
+// printing is what `spate report` prints. Zero: the tables and the run directory.
+type printing struct {
+	format, table  string
+	baselineTarget string
+}
+
+// whole are the files that have the whole report in a format.
+var whole = map[string]string{"markdown": "report.md", "json": "results.json", "html": "report.html"}
+
+// addFlags adds the flags of what to print.
+func (p *printing) addFlags(flags *pflag.FlagSet) {
+	settings.AddChoice(flags, &p.format, "format", "text",
+		"`form` of what is printed: text; markdown, json, html (report.md, results.json, report.html); or csv (a row "+
+			"for each stage)",
+		"text", "markdown", "csv", "json", "html")
+	settings.AddChoice(flags, &p.table, "table", "",
+		"print one `table`: stages, targets (side by side, with ratios to a baseline), or vllm, guidellm, aiperf "+
+			"(what these tools print, by their definitions)",
+		"stages", "targets", "vllm", "guidellm", "aiperf")
+	flags.StringVar(&p.baselineTarget, "baseline-target", "",
+		"with --table targets: `name` of the target to compare with (default: the plan's baseline, or its first target)")
+}
+
+// check refuses flags that do not go together.
+func (p *printing) check() error {
+	if p.baselineTarget != "" && p.table != "targets" {
+		return command.BadInputf("--baseline-target has no effect: give --table targets, too")
+	}
+	if p.format == "html" && p.table != "" {
+		return command.BadInputf("--format html is the whole report: leave out --table, or use another format")
+	}
+	return nil
+}
+
+// print prints a result, whose files are in dir.
+func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
+	switch {
+	case p.table == "" && p.format == "text":
+		return showReport(out, dir, r)
+	case p.table == "" && whole[p.format] != "":
+		return copyFile(out, filepath.Join(dir, whole[p.format]))
+	case p.table == "vllm" && p.format == "text":
+		return copyFile(out, filepath.Join(dir, "vllm.txt"))
+	}
+	t, err := p.tableOf(r)
+	if err != nil {
+		return command.BadInput(err)
+	}
+	switch p.format {
+	case "markdown":
+		return t.Markdown(out)
+	case "csv":
+		return t.CSV(out)
+	case "json":
+		return t.JSON(out)
+	}
+	return t.Text(out, terminal.Width(out))
+}
+
+// tableOf makes the table that is asked for.
+func (p *printing) tableOf(r *results.Result) (*tables.Table, error) {
+	switch p.table {
+	case "targets":
+		t, err := tables.Targets(r, p.baselineTarget)
+		if err != nil {
+			return nil, fmt.Errorf("--baseline-target: %w", err)
+		}
+		return t, nil
+	case "vllm":
+		return tables.VLLM(r), nil
+	case "guidellm":
+		return tables.GuideLLM(r), nil
+	case "aiperf":
+		return tables.AIPerf(r), nil
+	}
+	return tables.Stages(r), nil
+}
+
+func copyFile(out io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	defer f.Close() // opened for reading only
+	_, err = io.Copy(out, f)
+	return err
+}

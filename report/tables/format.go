@@ -1,0 +1,291 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spate-load/spate/internal/layout"
+)
+
+// unknown stands for a number that is not known.
+const unknown = "n/a"
+
+// Text writes a table for a terminal that is width columns wide; 0 means any width. Columns that do not fit are left
+// out, the last ones first, and a note says so.
+func (t *Table) Text(w io.Writer, width int) error {
+	var b strings.Builder
+	dropped := 0
+	t.blocks(func(title string, columns []int, rows []Row) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		if title != "" {
+			b.WriteString(title + "\n")
+		}
+		columns, cells := t.fit(columns, rows, width, &dropped)
+		table := &layout.Table{}
+		for _, c := range columns {
+			table.Right = append(table.Right, !t.Columns[c].Words)
+		}
+		for _, line := range cells {
+			table.Row(line...)
+		}
+		_ = table.Write(&b) // a strings.Builder takes everything
+	})
+	for _, note := range t.notes() {
+		writeLines(&b, note, width)
+	}
+	if dropped > 0 {
+		writeLines(&b, fmt.Sprintf("%d columns do not fit: use --format markdown or csv, or a wider terminal", dropped),
+			width)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// fit returns the columns that fit into a width, and their lines: header and rows.
+func (t *Table) fit(columns []int, rows []Row, width int, dropped *int) (fitting []int, lines [][]string) {
+	for {
+		lines = t.lines(columns, rows)
+		table := &layout.Table{}
+		for _, line := range lines {
+			table.Row(line...)
+		}
+		if width <= 0 || table.Width() <= width || t.Columns[columns[len(columns)-1]].Label {
+			return columns, lines
+		}
+		columns = columns[:len(columns)-1]
+		*dropped++
+	}
+}
+
+// lines returns the header, wrapped to the width of the values, and the values.
+func (t *Table) lines(columns []int, rows []Row) [][]string {
+	headers := make([][]string, len(columns))
+	cells := make([][]string, len(rows))
+	for i, c := range columns {
+		widest := 10
+		for n, r := range rows {
+			text := t.cell(r, c)
+			if i == 0 && r.Mark != "" {
+				text += " !"
+			}
+			cells[n] = append(cells[n], text)
+			widest = max(widest, len(text))
+		}
+		headers[i] = layout.Wrap(t.Columns[c].Header, widest)
+	}
+	height := 0
+	for _, h := range headers {
+		height = max(height, len(h))
+	}
+	lines := make([][]string, height, height+len(rows))
+	for n := range height {
+		for _, h := range headers {
+			text := ""
+			if above := height - len(h); n >= above {
+				text = h[n-above]
+			}
+			lines[n] = append(lines[n], text)
+		}
+	}
+	return append(lines, cells...)
+}
+
+// Markdown writes a table in Markdown.
+func (t *Table) Markdown(w io.Writer) error {
+	var b strings.Builder
+	t.blocks(func(title string, columns []int, rows []Row) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		if title != "" {
+			fmt.Fprintf(&b, "### %s\n\n", escape(title))
+		}
+		var headers, rule []string
+		for _, c := range columns {
+			headers = append(headers, escape(t.Columns[c].Header))
+			rule = append(rule, map[bool]string{true: ":-", false: "-:"}[t.Columns[c].Words])
+		}
+		fmt.Fprintf(&b, "| %s |\n|%s|\n", strings.Join(headers, " | "), strings.Join(rule, "|"))
+		for _, r := range rows {
+			var cells []string
+			for i, c := range columns {
+				text := escape(t.cell(r, c))
+				if i == 0 && r.Mark != "" {
+					text += " !"
+				}
+				cells = append(cells, text)
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		}
+	})
+	for _, note := range t.notes() {
+		fmt.Fprintf(&b, "\n%s\n", escape(note))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// escape keeps a text within its cell, and from being read as markup.
+func escape(text string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "[", `\[`, "`", "\\`", "*", `\*`).Replace(text)
+}
+
+// blocks calls do for each heading and each group of columns, with the columns for people.
+func (t *Table) blocks(do func(title string, columns []int, rows []Row)) {
+	var headings, groups []string
+	for _, r := range t.Rows {
+		headings = appendOnce(headings, r.Heading)
+	}
+	for _, c := range t.Columns {
+		if c.Header != "" && !c.Label {
+			groups = appendOnce(groups, c.Group)
+		}
+	}
+	for _, heading := range headings {
+		rows := slices.DeleteFunc(slices.Clone(t.Rows), func(r Row) bool { return r.Heading != heading })
+		for _, group := range groups {
+			var columns []int
+			for i, c := range t.Columns {
+				if c.Header != "" && (c.Label || c.Group == group) {
+					columns = append(columns, i)
+				}
+			}
+			do(strings.TrimPrefix(strings.TrimSuffix(heading+": "+group, ": "), ": "), columns, rows)
+		}
+	}
+}
+
+func appendOnce(list []string, item string) []string {
+	if slices.Contains(list, item) {
+		return list
+	}
+	return append(list, item)
+}
+
+// notes returns the notes: why rows are marked, then the table's own.
+func (t *Table) notes() []string {
+	var notes []string
+	for _, r := range t.Rows {
+		if r.Mark != "" {
+			notes = appendOnce(notes, fmt.Sprintf("! %s: %s", r.Name, r.Mark))
+		}
+	}
+	return append(notes, t.Notes...)
+}
+
+// cell formats a cell for people.
+func (t *Table) cell(r Row, column int) string {
+	c, col := r.Cells[column], t.Columns[column]
+	switch {
+	case col.Words:
+		return c.Text
+	case c.Number == nil:
+		return unknown
+	}
+	text := strconv.FormatFloat(*c.Number, 'f', col.Digits, 64)
+	if c.Ratio != nil {
+		text += fmt.Sprintf(" (%+.2f %%)", 100*(*c.Ratio-1))
+	}
+	return text
+}
+
+// CSV writes a table with a header of keys, a row for each row, and n/a for numbers that are not known.
+func (t *Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	var keys []string
+	t.values(nil, func(key string, _ any) { keys = append(keys, key) })
+	if err := out.Write(keys); err != nil {
+		return err
+	}
+	for i := range t.Rows {
+		var line []string
+		t.values(&t.Rows[i], func(_ string, value any) { line = append(line, field(value)) })
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// field formats a value for CSV. A text that a spreadsheet would take for a formula starts with an apostrophe.
+func field(value any) string {
+	switch v := value.(type) {
+	case string:
+		if v != "" && strings.ContainsRune("=+-@", rune(v[0])) {
+			return "'" + v
+		}
+		return v
+	case *float64:
+		if v != nil {
+			return strconv.FormatFloat(*v, 'f', -1, 64)
+		}
+	}
+	return unknown
+}
+
+// JSON writes a table as a list of objects, with null for numbers that are not known.
+func (t *Table) JSON(w io.Writer) error {
+	var b bytes.Buffer
+	b.WriteByte('[')
+	for i := range t.Rows {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		sep := byte('{')
+		var failed error
+		t.values(&t.Rows[i], func(key string, value any) {
+			text, err := json.Marshal(value)
+			if err != nil {
+				failed = fmt.Errorf("%s of row %d: %w", key, i+1, err)
+			}
+			fmt.Fprintf(&b, "%c%q:%s", sep, key, text)
+			sep = ','
+		})
+		if failed != nil {
+			return failed
+		}
+		b.WriteByte('}')
+	}
+	b.WriteByte(']')
+	var out bytes.Buffer
+	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err := w.Write(out.Bytes())
+	return err
+}
+
+// values calls do for each value of a row, by key: a string or a *float64. Without a row it passes only the keys.
+func (t *Table) values(r *Row, do func(key string, value any)) {
+	for i, c := range t.Columns {
+		var cell Cell
+		if r != nil {
+			cell = r.Cells[i]
+		}
+		if c.Words {
+			do(c.Key, cell.Text)
+			continue
+		}
+		do(c.Key, cell.Number)
+		if c.Compared {
+			do(c.Key+"_ratio", cell.Ratio)
+		}
+	}
+}
+
+// writeLines writes a text, wrapped to a width.
+func writeLines(b *strings.Builder, text string, width int) {
+	for _, line := range layout.Wrap(text, width) {
+		b.WriteString(line + "\n")
+	}
+}

@@ -1,0 +1,70 @@
+package tables
+
+import (
+	"slices"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/histogram"
+)
+
+// Stages returns a table with a row for each stage, and its main numbers.
+func Stages(r *results.Result) *Table {
+	columns := slices.Concat(stageColumns("Load", "Target"), []Column{
+		{Key: "concurrency"}, {Key: "rate"},
+		{Key: "requests_completed", Header: "Completed"}, {Key: "requests_failed", Header: "Failed"},
+		{Key: "requests_cancelled"}, {Key: "requests_never_sent"},
+		{Key: "duration_s", Header: "Duration (s)", Digits: 2},
+		{Key: "input_tokens"}, {Key: "output_tokens"},
+		{Key: "request_throughput", Header: "Requests/s", Digits: 2},
+		{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2},
+		{Key: "total_token_throughput", Digits: 2},
+		{Key: "goodput_share"},
+	})
+	for _, m := range latencies {
+		columns = append(columns,
+			Column{Key: "mean_" + m.key, Header: "Mean " + m.header, Digits: 2},
+			Column{Key: "median_" + m.key, Header: "Median " + m.header, Digits: 2},
+			Column{Key: "p90_" + m.key}, Column{Key: "p95_" + m.key},
+			Column{Key: "p99_" + m.key, Header: "P99 " + m.header, Digits: 2})
+	}
+	t := &Table{Columns: columns}
+	for i := range r.Stages {
+		t.Rows = append(t.Rows, stageRow(&r.Stages[i]))
+	}
+	return t
+}
+
+// latencies are the latencies of a stage's row.
+var latencies = []struct {
+	key, header string
+	of          func(*results.StageResult) *histogram.Summary
+}{
+	{"ttft_ms", "TTFT (ms)", func(s *results.StageResult) *histogram.Summary { return s.TTFT }},
+	{"tpot_ms", "TPOT (ms)", func(s *results.StageResult) *histogram.Summary { return s.TPOT }},
+	{"itl_ms", "ITL (ms)", func(s *results.StageResult) *histogram.Summary { return s.ITL }},
+	{"e2e_ms", "E2E (ms)", func(s *results.StageResult) *histogram.Summary { return s.E2E }},
+}
+
+func stageRow(s *results.StageResult) Row {
+	var share *float64
+	if s.Goodput != nil {
+		share = s.Goodput.Share
+	}
+	cells := []Cell{
+		knownCount(s.Load.Concurrency), number(s.Load.Rate),
+		count(s.Requests.Completed), count(s.Requests.Failed), count(s.Requests.Cancelled),
+		knownCount(s.Requests.NeverSent), number(s.DurationS), knownCount(s.InputTokens), count(s.OutputTokens),
+		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput), number(share),
+	}
+	for _, m := range latencies {
+		d := m.of(s)
+		if d == nil {
+			cells = append(cells, make([]Cell, 5)...)
+			continue
+		}
+		for _, v := range []float64{d.Mean, d.P50, d.P90, d.P95, d.P99} {
+			cells = append(cells, number(&v))
+		}
+	}
+	return newRow(s, s.Workload, cells...)
+}

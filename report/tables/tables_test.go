@@ -1,0 +1,232 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/histogram"
+)
+
+var update = flag.Bool("update", false, "write the expected files again")
+
+// all are the tables under the names of their expected files.
+func all(t *testing.T, r *results.Result) map[string]*Table {
+	targets, err := Targets(r, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*Table{"targets": targets, "stages": Stages(r), "vllm": VLLM(r), "guidellm": GuideLLM(r),
+		"aiperf": AIPerf(r)}
+}
+
+// TestTables compares all tables in all formats with the files in testdata. go test ./report/tables -update writes them
+// again.
+func TestTables(t *testing.T) {
+	for name, table := range all(t, twoTargets()) {
+		for suffix, write := range map[string]func(*bytes.Buffer) error{
+			"txt":  func(b *bytes.Buffer) error { return table.Text(b, 0) },
+			"md":   func(b *bytes.Buffer) error { return table.Markdown(b) },
+			"csv":  func(b *bytes.Buffer) error { return table.CSV(b) },
+			"json": func(b *bytes.Buffer) error { return table.JSON(b) },
+		} {
+			var got bytes.Buffer
+			if err := write(&got); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", name+"."+suffix)
+			if *update {
+				if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatalf("%v: go test ./report/tables -update writes it", err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("%s (go test ./report/tables -update writes it again):\n%s", path, diff)
+			}
+		}
+	}
+}
+
+// Programs read the same rows from CSV and JSON: as many values as keys, and no key twice.
+func TestFormatsAgree(t *testing.T) {
+	for name, table := range all(t, twoTargets()) {
+		var asCSV, asJSON bytes.Buffer
+		if err := table.CSV(&asCSV); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.JSON(&asJSON); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := csv.NewReader(&asCSV).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var objects []map[string]any
+		if err := json.Unmarshal(asJSON.Bytes(), &objects); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(lines) != len(objects)+1 || len(objects) == 0 {
+			t.Fatalf("%s: %d lines, %d objects", name, len(lines), len(objects))
+		}
+		for i, o := range objects {
+			if len(o) != len(lines[0]) {
+				t.Errorf("%s: object %d has %d keys, the header %d", name, i, len(o), len(lines[0]))
+			}
+		}
+	}
+}
+
+// Seed 002's table: these columns, in this order.
+func TestVLLMHasThePublishedColumns(t *testing.T) {
+	const published = "Backend/Setting | Successful Requests | Duration (s) | Total Input Tokens | " +
+		"Total Generated Tokens | Req Throughput (req/s) | Output Token Throughput (tok/s) | " +
+		"Total Token Throughput (tok/s) | Mean TTFT (ms) | Median TTFT (ms) | P99 TTFT (ms) | Mean TPOT (ms) | " +
+		"Median TPOT (ms) | P99 TPOT (ms) | Mean ITL (ms) | Median ITL (ms) | P99 ITL (ms)"
+	var headers []string
+	for _, c := range VLLM(twoTargets()).Columns {
+		if c.Header != "" {
+			headers = append(headers, c.Header)
+		}
+	}
+	if got := strings.Join(headers[1:], " | "); got != published {
+		t.Error(cmp.Diff(published, got))
+	}
+}
+
+// A baseline whose numbers mean nothing, or that is missing, leaves the ratios unknown.
+func TestRatios(t *testing.T) {
+	ratios := func(r *results.Result, baseline string) (known int) {
+		table, err := Targets(r, baseline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range table.Rows {
+			for _, c := range row.Cells {
+				if c.Ratio != nil {
+					known++
+				}
+			}
+		}
+		return known
+	}
+	for name, c := range map[string]struct {
+		change func(*results.Result)
+		known  bool
+	}{
+		"as they are":            {func(*results.Result) {}, true},
+		"an INVALID baseline":    {func(r *results.Result) { r.Stages[0].Trust.Verdict = trust.Invalid }, false},
+		"an INVALID other":       {func(r *results.Result) { r.Stages[1].Trust.Verdict = trust.Invalid }, false},
+		"an incomplete baseline": {func(r *results.Result) { r.Stages[0].Complete = false }, false},
+		"another load":           {func(r *results.Result) { r.Stages[1].Load.Words = "rate 3" }, false},
+	} {
+		r := twoTargets()
+		if c.change(r); (ratios(r, "") > 0) != c.known {
+			t.Errorf("%s: %d ratios", name, ratios(r, ""))
+		}
+	}
+	if ratios(twoTargets(), "fast") == 0 {
+		t.Error("no ratios to the other target")
+	}
+	if _, err := Targets(twoTargets(), "fats"); err == nil || !strings.Contains(err.Error(), "the run has slow, fast") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Dollars are those of the plan's time, however much a simulation compresses it.
+func TestCompressionKeepsPrices(t *testing.T) {
+	r := twoTargets()
+	before := EconomyOf(r, &r.Stages[0], r.Run.Targets[0])
+	r.Run.TimeCompression = ptr(10)
+	*r.Stages[0].OutputTokenThroughput *= 10
+	if after := EconomyOf(r, &r.Stages[0], r.Run.Targets[0]); *after.DollarsPerMillion != *before.DollarsPerMillion {
+		t.Errorf("%v, want %v", *after.DollarsPerMillion, *before.DollarsPerMillion)
+	}
+}
+
+// Text of plans and servers cannot leave its cell, start a formula or control a terminal.
+func TestTextIsData(t *testing.T) {
+	r := twoTargets()
+	r.Stages[0].Workload = "a|b\x1b[31m\n<script>"
+	r.Stages[0].Load.Words = "=1+1"
+	var text, markdown, values bytes.Buffer
+	table := Stages(r)
+	for _, err := range []error{table.Text(&text, 0), table.Markdown(&markdown), table.CSV(&values)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.ContainsRune(text.String(), 0x1b) || strings.Contains(markdown.String(), "<script>") ||
+		!strings.Contains(values.String(), "'=1+1") {
+		t.Errorf("%s\n%s\n%s", text.String(), markdown.String(), values.String())
+	}
+}
+
+// A narrow terminal gets fewer columns, and is told so.
+func TestNarrow(t *testing.T) {
+	var b bytes.Buffer
+	if err := Stages(twoTargets()).Text(&b, 60); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if len([]rune(line)) > 60 {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+	if !strings.Contains(b.String(), "columns do not fit") {
+		t.Error(b.String())
+	}
+}
+
+// twoTargets returns a run of two targets at one load. The second one's numbers are partly unknown, and doubtful.
+func twoTargets() *results.Result {
+	gpus, cost, tokens := uint32(8), 19.2, uint64(50_000)
+	concurrency := uint32(16)
+	stage := func(index uint32, target string, scale float64, verdict trust.Verdict) results.StageResult {
+		d := func(p50 float64) *histogram.Summary {
+			return &histogram.Summary{Mean: 1.1 * p50, Std: p50 / 10, Min: p50 / 2, Max: 3 * p50, P50: p50, P90: 2 * p50,
+				P95: 2.2 * p50, P99: 2.5 * p50, P99_9: 2.9 * p50, Count: 100}
+		}
+		v := func(p50 float64) *results.VLLMMetric {
+			return &results.VLLMMetric{Mean: 1.1 * p50, Median: p50, P99: 2.5 * p50}
+		}
+		lengths := func(n float64) *histogram.Summary {
+			return &histogram.Summary{Mean: n, Min: n, Max: n, P50: n, P90: n, P95: n, P99: n, P99_9: n, Count: 100}
+		}
+		return results.StageResult{
+			Index: index, Target: target, Workload: "500:100",
+			Load:     results.Load{Words: "concurrency 16", Concurrency: &concurrency},
+			Complete: true, Trust: trust.Trust{Verdict: verdict},
+			Requests:  results.Requests{Started: 100, Completed: 100},
+			DurationS: ptr(10 * scale), InputTokens: &tokens, OutputTokens: 10_000,
+			RequestThroughput: ptr(10 / scale), OutputTokenThroughput: ptr(1000 / scale),
+			TotalTokenThroughput: ptr(6000 / scale),
+			Latencies: results.Latencies{TTFT: d(20 * scale), TPOT: d(5 * scale), ITL: d(5 * scale),
+				E2E: d(515 * scale)},
+			ISL: results.SequenceLength{Seen: lengths(500)}, OSL: results.SequenceLength{Seen: lengths(100)},
+			TokensPerFrame: lengths(1),
+			VLLM:           results.VLLM{TTFT: v(20 * scale), TPOT: v(5 * scale), ITL: v(5 * scale)},
+		}
+	}
+	fast := stage(1, "fast", 0.8, trust.Suspect)
+	fast.InputTokens, fast.TotalTokenThroughput, fast.VLLM.ITL = nil, nil, nil
+	return &results.Result{
+		Run: results.RunResult{Targets: []results.RunTarget{
+			{Name: "slow", GPUs: &gpus, CostPerHour: &cost, Baseline: true},
+			{Name: "fast", Labels: map[string]string{"image": "x", "a": "b"}},
+		}},
+		Stages: []results.StageResult{stage(0, "slow", 1, trust.Valid), fast},
+	}
+}

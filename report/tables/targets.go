@@ -1,0 +1,273 @@
+package tables
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/histogram"
+)
+
+// Targets returns a table of the targets side by side: for each workload and load a row for each target, with ratios to
+// the baseline target. baseline is the baseline's name; empty: the one that the plan marks, or the first. The error
+// names a baseline that the run does not have.
+//
+// A ratio is known if both stages are complete, their verdicts are not INVALID and neither number is 0.
+func Targets(r *results.Result, baseline string) (*Table, error) {
+	name, err := baselineOf(r, baseline)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{Columns: targetColumns(r), Notes: targetNotes(r, name)}
+	for _, group := range sameLoads(r) {
+		var base []*float64
+		for _, s := range group {
+			if s.Target == name && believable(s) {
+				base = targetNumbers(r, s)
+			}
+		}
+		for _, s := range group {
+			var cells []Cell
+			for i, v := range targetNumbers(r, s) {
+				c := number(v)
+				if base != nil && s.Target != name && believable(s) {
+					c.Ratio = ratio(v, base[i])
+				}
+				cells = append(cells, c)
+			}
+			t.Rows = append(t.Rows, newRow(s, s.Workload, cells...))
+		}
+	}
+	return t, nil
+}
+
+// baselineOf returns the name of the baseline target.
+func baselineOf(r *results.Result, asked string) (string, error) {
+	var names []string
+	marked := ""
+	for _, t := range r.Run.Targets {
+		names = appendOnce(names, t.Name)
+		if t.Baseline {
+			marked = t.Name
+		}
+	}
+	for _, s := range r.Stages {
+		names = appendOnce(names, s.Target)
+	}
+	switch {
+	case asked != "" && !slices.Contains(names, asked):
+		return "", fmt.Errorf("there is no target %q; the run has %s", asked, strings.Join(names, ", "))
+	case len(names) == 0:
+		return "", nil
+	}
+	return cmp.Or(asked, marked, names[0]), nil
+}
+
+// Economy is a stage's throughput divided by what its target has and costs. Nil: not known.
+type Economy struct {
+	// Output tokens per second for each GPU.
+	TokensPerGPU *float64
+	// Output tokens for a dollar.
+	TokensPerDollar *float64
+	// Dollars for a million output tokens.
+	DollarsPerMillion *float64
+}
+
+// EconomyOf returns what a stage's output tokens cost on its target. An hour of a simulation that compresses time is an
+// hour of the plan's time.
+func EconomyOf(r *results.Result, s *results.StageResult, t results.RunTarget) (e Economy) {
+	rate := s.OutputTokenThroughput
+	if rate == nil || *rate <= 0 {
+		return e
+	}
+	if t.GPUs != nil {
+		e.TokensPerGPU = ptr(*rate / float64(*t.GPUs))
+	}
+	if t.CostPerHour != nil {
+		const secondsPerHour = 3600
+		compression := 1.0
+		if k := r.Run.TimeCompression; k != nil {
+			compression = *k
+		}
+		e.TokensPerDollar = ptr(*rate / compression * secondsPerHour / *t.CostPerHour)
+		e.DollarsPerMillion = ptr(1e6 / *e.TokensPerDollar)
+	}
+	return e
+}
+
+func ptr(v float64) *float64 { return &v }
+
+// targetValues are the numbers of the table and where they come from.
+var targetValues = []struct {
+	column Column
+	value  func(*results.StageResult, Economy) *float64
+}{
+	{Column{Key: "output_token_throughput", Header: "Output tok/s", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return s.OutputTokenThroughput }},
+	{Column{Key: "output_tokens_per_gpu", Header: "Output tok/s per GPU", Digits: 2, Compared: true},
+		func(_ *results.StageResult, e Economy) *float64 { return e.TokensPerGPU }},
+	{Column{Key: "output_tokens_per_dollar", Header: "Output tokens per $", Compared: true},
+		func(_ *results.StageResult, e Economy) *float64 { return e.TokensPerDollar }},
+	{Column{Key: "dollars_per_million_output_tokens", Header: "$ per million output tokens", Digits: 3, Compared: true},
+		func(_ *results.StageResult, e Economy) *float64 { return e.DollarsPerMillion }},
+	{Column{Key: "median_ttft_ms", Header: "Median TTFT (ms)", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return median(s.TTFT) }},
+	{Column{Key: "median_tpot_ms", Header: "Median TPOT (ms)", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return median(s.TPOT) }},
+	{Column{Key: "mean_ttft_ms", Header: "Mean TTFT (ms)", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return mean(s.TTFT) }},
+	{Column{Key: "mean_tpot_ms", Header: "Mean TPOT (ms)", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return mean(s.TPOT) }},
+	{Column{Key: "p99_ttft_ms", Header: "P99 TTFT (ms)", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return p99(s.TTFT) }},
+	{Column{Key: "p99_tpot_ms", Header: "P99 TPOT (ms)", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return p99(s.TPOT) }},
+	{Column{Key: "median_e2e_ms", Header: "Median E2E (ms)", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return median(s.E2E) }},
+	{Column{Key: "request_throughput", Header: "Requests/s", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return s.RequestThroughput }},
+	{Column{Key: "total_token_throughput", Header: "Total tok/s", Digits: 2, Compared: true},
+		func(s *results.StageResult, _ Economy) *float64 { return s.TotalTokenThroughput }},
+}
+
+// targetColumns returns the columns of the table. Those of GPUs and costs are for people only if a target has them.
+func targetColumns(r *results.Result) []Column {
+	hasGPUs := slices.ContainsFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.GPUs != nil })
+	hasCosts := slices.ContainsFunc(r.Run.Targets, func(t results.RunTarget) bool { return t.CostPerHour != nil })
+	columns := stageColumns("Load", "Target")
+	for _, v := range targetValues {
+		c := v.column
+		if c.Key == "output_tokens_per_gpu" && !hasGPUs || strings.Contains(c.Key, "dollar") && !hasCosts {
+			c.Header = ""
+		}
+		columns = append(columns, c)
+	}
+	return columns
+}
+
+// targetNumbers returns a stage's numbers, in the order of targetValues.
+func targetNumbers(r *results.Result, s *results.StageResult) []*float64 {
+	var e Economy
+	for _, t := range r.Run.Targets {
+		if t.Name == s.Target {
+			e = EconomyOf(r, s, t)
+		}
+	}
+	var values []*float64
+	for _, v := range targetValues {
+		values = append(values, v.value(s, e))
+	}
+	return values
+}
+
+// believable reports whether a stage's numbers mean what they say.
+func believable(s *results.StageResult) bool { return s.Complete && s.Trust.Verdict != trust.Invalid }
+
+// ratio returns a / b, or nil if it is not known.
+func ratio(a, b *float64) *float64 {
+	if a == nil || b == nil || *a == 0 || *b == 0 {
+		return nil
+	}
+	return ptr(*a / *b)
+}
+
+// sameLoads returns the stages in groups that had the same workload and load: in the order of their first stages, the
+// probes of searches and sweeps last, by their load. Within a group, targets are in the plan's order.
+func sameLoads(r *results.Result) [][]*results.StageResult {
+	type key struct{ workload, load string }
+	groups := make(map[key][]*results.StageResult)
+	var keys []key
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		k := key{s.Workload, s.Load.Words}
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], s)
+	}
+	slices.SortStableFunc(keys, func(a, b key) int {
+		first, second := groups[a][0], groups[b][0]
+		if (first.Probe == nil) != (second.Probe == nil) {
+			return cmp.Compare(btoi(first.Probe != nil), btoi(second.Probe != nil))
+		}
+		if first.Probe == nil {
+			return 0
+		}
+		return cmp.Compare(loadOf(first), loadOf(second))
+	})
+	var sorted [][]*results.StageResult
+	for _, k := range keys {
+		sorted = append(sorted, groups[k])
+	}
+	return sorted
+}
+
+func btoi(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// loadOf returns a stage's concurrency or rate.
+func loadOf(s *results.StageResult) float64 {
+	switch {
+	case s.Load.Concurrency != nil:
+		return float64(*s.Load.Concurrency)
+	case s.Load.Rate != nil:
+		return *s.Load.Rate
+	}
+	return 0
+}
+
+// targetNotes describes the targets, and says what the ratios mean.
+func targetNotes(r *results.Result, baseline string) []string {
+	var notes []string
+	for _, t := range r.Run.Targets {
+		var facts []string
+		if t.Hardware != nil {
+			facts = append(facts, *t.Hardware)
+		}
+		if t.GPUs != nil {
+			facts = append(facts, fmt.Sprintf("%d GPUs", *t.GPUs))
+		}
+		if t.CostPerHour != nil {
+			facts = append(facts, fmt.Sprintf("%g $/h", *t.CostPerHour))
+		}
+		for _, label := range slices.Sorted(maps.Keys(t.Labels)) {
+			facts = append(facts, label+"="+t.Labels[label])
+		}
+		if len(facts) > 0 {
+			notes = append(notes, clean(t.Name+": "+strings.Join(facts, ", ")))
+		}
+	}
+	if len(r.Run.Targets) > 1 {
+		notes = append(notes, "Percentages: the difference from "+clean(baseline)+" under the same load")
+	}
+	return notes
+}
+
+func mean(d *histogram.Summary) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.Mean
+}
+
+func median(d *histogram.Summary) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.P50
+}
+
+func p99(d *histogram.Summary) *float64 {
+	if d == nil {
+		return nil
+	}
+	return &d.P99
+}
