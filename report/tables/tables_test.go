@@ -39,6 +39,9 @@ func TestTables(t *testing.T) {
 			"csv":  func(b *bytes.Buffer) error { return table.CSV(b) },
 			"json": func(b *bytes.Buffer) error { return table.JSON(b) },
 		} {
+			if suffix == "json" && name != "targets" {
+				continue // TestFormatsAgree compares it with the CSV
+			}
 			var got bytes.Buffer
 			if err := write(&got); err != nil {
 				t.Fatal(err)
