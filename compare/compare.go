@@ -1,9 +1,11 @@
 package compare
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/spate-load/spate/compare/chance"
 )
@@ -216,12 +218,17 @@ func pair(k key, ours, theirs *stage, o Options) (Stage, error) {
 	return s, nil
 }
 
-// requests returns the stage's measured requests, or none if the run has no rows.
+// requests returns the stage's measured requests, or none if the run has no rows. They are sorted, because sums of
+// floating point numbers depend on the order, and the same run must always give the same comparison.
 func (s *stage) requests() ([]Request, error) {
 	if s.run.Requests == nil {
 		return nil, nil
 	}
-	return s.run.Requests(s.result.Index)
+	requests, err := s.run.Requests(s.result.Index)
+	slices.SortStableFunc(requests, func(a, b Request) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.StartNs, b.StartNs))
+	})
+	return requests, err
 }
 
 // compare adds the metrics that both stages have. a and b may be nil: there are no rows.
@@ -254,7 +261,7 @@ func (s *Stage) test(d Difference, m *Metric, a, b *series, o Options) Differenc
 	}
 	x, y := m.series(a, d.Baseline), m.series(b, d.Value)
 	if x == nil || y == nil {
-		return d.untested("there are too few requests")
+		return d.untested("there are too few requests for this number")
 	}
 	for i := range y {
 		y[i] -= x[i]

@@ -9,7 +9,7 @@ import (
 
 // Sameness says whether two stages were sent the same requests.
 type Sameness struct {
-	// Same: proved by the hashes of the requests' bodies, yes or no. Null: not known, because there are no request rows.
+	// Same: proved by the hashes of the requests' bodies, yes or no. Null: not known, there are no request rows.
 	Same *bool `json:"same"`
 	// Requests that both stages sent, by index; null: not known.
 	Common *int `json:"common"`

@@ -183,8 +183,8 @@ func (s *sums) mean() []float64 {
 
 // percentile returns by how much each part moves a percentile, relative to its value in nanoseconds: by the share of
 // values below it, over the density there (Bahadur 1966). The density is the smaller one of those up to the percentiles
-// two standard errors of the share below and above (Woodruff 1952). It returns nil if one of them is beyond all values:
-// there are too few.
+// two standard errors of the share below and above (Woodruff 1952). It returns nil if there are too few values: if the
+// share above or below is less than three times its standard error.
 func (d *distribution) percentile(i int, value float64, residence int) []float64 {
 	n, below := total(d.n), total(d.below[i])
 	if n == 0 || value <= 0 {
@@ -194,13 +194,12 @@ func (d *distribution) percentile(i int, value float64, residence int) []float64
 	for k := range moved {
 		moved[k] = (below/n*d.n[k] - d.below[i][k]) * bins / n
 	}
-	const errors = 2
 	spread, ok := chance.Series(moved, residence)
-	around := max(errors*spread.Error, 1/n)
-	low, high := percentiles[i].share-around, percentiles[i].share+around
-	if !ok || low <= 0 || high >= 1 {
+	if share := below / n; !ok || min(share, 1-share, 1-percentiles[i].share) <= max(3*spread.Error, 1/n) {
 		return nil
 	}
+	around := max(2*spread.Error, 1/n)
+	low, high := percentiles[i].share-around, percentiles[i].share+around
 	above := float64(d.all.Percentile(100*high)) - value
 	under := value - float64(d.all.Percentile(100*low))
 	return scaled(moved, max(above, under)/around/value)

@@ -108,7 +108,8 @@ func (d *Difference) conclude(o Options, level float64) {
 	default:
 		d.Outcome = Unclear
 		if beyond := math.Abs(t.difference) - within; beyond > 0 {
-			d.LengthFactor = new(math.Pow(reach/beyond, 2))
+			missing := reach / beyond
+			d.LengthFactor = new(missing * missing)
 		}
 	}
 }

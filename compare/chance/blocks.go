@@ -7,12 +7,12 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// FewestBlocks is the least number of blocks that a series must hold: with fewer, the spread of the blocks is itself too
-// uncertain to say anything.
+// FewestBlocks is the least number of blocks that a series must hold: with fewer, the spread of the blocks is itself
+// too uncertain to say anything.
 const FewestBlocks = 5
 
-// caution multiplies the length of blocks. BlockLength makes the error of the variance least, at the price of a variance
-// that is too small on average; a test wants one that is not too small. See TestSeriesKnowsNeighbours.
+// caution multiplies the length of blocks. BlockLength makes the error of the variance least, at the price of one
+// that is too small on average, which a test cannot afford. See TestSeriesKnowsNeighbours.
 const caution = 2
 
 // Series returns the spread of the mean of a series in time, whose values depend on their neighbours. It returns false

@@ -75,11 +75,9 @@ func Holm(ps []float64) []float64 {
 // Welch's method (Welch 1947): the groups may vary differently. Both need two values or more.
 func Repeats(a, b []float64) Spread {
 	va, vb := stat.Variance(a, nil)/float64(len(a)), stat.Variance(b, nil)/float64(len(b))
-	freedom := math.Inf(1)
+	freedom := float64(len(a) + len(b) - 2)
 	if va+vb > 0 {
 		freedom = (va + vb) * (va + vb) / (va*va/float64(len(a)-1) + vb*vb/float64(len(b)-1))
-	} else {
-		freedom = float64(len(a) + len(b) - 2)
 	}
 	return Spread{Error: math.Sqrt(va + vb), Freedom: freedom}
 }

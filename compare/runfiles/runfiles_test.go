@@ -1,0 +1,102 @@
+package runfiles
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// minimal is the least content of a file of results.
+const minimal = `{"run": {"id": "r", "definitions": 1}, "stages": []}`
+
+// write writes a file in a new folder and returns the folder.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// parquetOf returns a Parquet file of rows.
+func parquetOf(t *testing.T, rows []row) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := parquet.Write(&b, rows); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Rows are read from both formats, without observers and unmeasured requests.
+func TestRows(t *testing.T) {
+	const line = `{"stage":1,"index":4,"start_ns":5,"end_ns":9,"itl_ns":[2,3],"osl_asked":7,"output_tokens":6,` +
+		`"body_hash":"00000000000000ff"}` + "\n"
+	jsonl := line + strings.Replace(line, `"stage"`, `"observer":true,"stage"`, 1) +
+		strings.Replace(line, `"stage"`, `"unmeasured":true,"stage"`, 1) +
+		strings.Replace(line, `"stage"`, `"error_class":"timeout","stage"`, 1)
+	rows, err := readJSONL(strings.NewReader(jsonl), int64(len(jsonl)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"requests.jsonl": jsonl, "requests.parquet": parquetOf(t, rows)} {
+		f, err := Open(write(t, map[string]string{"results.json": minimal, name: content}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Requests(1)
+		if err != nil || len(got) != 2 {
+			t.Fatalf("%s: %d requests, %v", name, len(got), err)
+		}
+		r := got[0]
+		if r.Index != 4 || r.BodyHash != 255 || r.OutputTokens != 6 || r.OSLAsked != 7 || len(r.ITLNs) != 2 ||
+			!r.Completed || r.FirstTokenNs != nil || got[1].Completed {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A file that cannot be read is named, with what is wrong.
+func TestUnreadable(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"is not a run directory":     {},
+		"is not a file of results":   {"results.json": "{"},
+		"it has no run.id":           {"results.json": "{}"},
+		"not a ledger":               {"ledger.db": strings.Repeat("x", 9000)},
+		`body_hash "" is not a hash`: {"results.json": minimal, "requests.jsonl": "{}"},
+		"requests.jsonl: row 1: ":    {"results.json": minimal, "requests.jsonl": "{"},
+		"read request rows from ":    {"results.json": minimal, "requests.parquet": "PAR1PAR1"},
+		"requests.parquet: ":         {"results.json": minimal, "requests.parquet": ""},
+	} {
+		if f, err := Open(write(t, files)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
+	}
+	if _, err := Open("nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere does not exist") {
+		t.Errorf("nowhere: %v", err)
+	}
+}
+
+// Files of results and rows may hold anything.
+func FuzzFiles(f *testing.F) {
+	f.Add([]byte(minimal), []byte(`{"body_hash":"0"}`))
+	f.Add([]byte("null"), []byte("PAR1"))
+	f.Fuzz(func(_ *testing.T, results, rows []byte) {
+		_, _ = decode(results)
+		size := int64(len(rows))
+		if read, err := readJSONL(bytes.NewReader(rows), size); err == nil {
+			_, _ = byStage(read)
+		}
+		_, _ = readParquet(bytes.NewReader(rows), size)
+	})
+}
