@@ -14,8 +14,8 @@ func markdown(w io.Writer, c *compare.Comparison, all bool) error {
 	for i := range c.Sides {
 		a := &c.Sides[i]
 		fmt.Fprintf(&b, "## %s against %s\n\n%s.\n\n", quoted(a.Name), quoted(c.Baseline), summary(a))
-		list(&b, "**%s**", a.Warnings)
 		fmt.Fprintf(&b, "Same requests: %s.\n", quoted(strings.Join(requests(a), "; ")))
+		list(&b, "**%s**", a.Warnings)
 		if len(a.Stages) > 0 {
 			markdownTable(&b, a, c)
 		}
@@ -57,14 +57,15 @@ func markdownDetails(b *strings.Builder, a *compare.Against, all bool) {
 	if !all && a.Count(compare.Worse)+a.Count(compare.Better) == 0 {
 		return
 	}
-	b.WriteString("\n| Stage | Number | Baseline | Value | Change | 95 % interval | p | Outcome |\n")
+	b.WriteString("\n| Stage | Number | Baseline | Value | Change | Interval | p | Outcome |\n")
 	b.WriteString("|:--|:--|--:|--:|--:|--:|--:|:--|\n")
 	for i := range a.Stages {
 		s := &a.Stages[i]
 		for j := range s.Metrics {
 			if d := &s.Metrics[j]; all || d.Outcome == compare.Worse || d.Outcome == compare.Better {
 				fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", quoted(stageName(s)), titleOf(d.Metric),
-					value(d, d.Baseline), value(d, d.Value), change(d, d.Change), interval(d), adjusted(d), d.Outcome)
+					value(d, d.Baseline), value(d, d.Value), change(d, d.Change), interval(d), quoted(chanceOf(d)),
+					d.Outcome)
 			}
 		}
 	}
@@ -78,8 +79,8 @@ func interval(d *compare.Difference) string {
 	return change(d, d.Low) + " to " + change(d, d.High)
 }
 
-// adjusted formats the probability of a difference.
-func adjusted(d *compare.Difference) string {
+// chanceOf formats the probability that chance makes a difference.
+func chanceOf(d *compare.Difference) string {
 	if d.PAdjusted == nil {
 		return "n/a"
 	}

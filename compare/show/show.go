@@ -1,4 +1,4 @@
-// Package show writes comparisons for people and programs: as text, Markdown and JSON. It calculates nothing.
+// Package show writes comparisons for people and programs: as text, Markdown, JSON and HTML. It calculates nothing.
 package show
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 // Formats are the names of the formats.
-var Formats = []string{"text", "markdown", "json"}
+var Formats = []string{"text", "markdown", "json", "html"}
 
 // Write writes a comparison in a format of Formats. width is that of the terminal in columns; 0: any. all also shows
 // metrics that do not differ.
@@ -25,6 +25,8 @@ func Write(w io.Writer, c *compare.Comparison, format string, width int, all boo
 		return e.Encode(c)
 	case "markdown":
 		return markdown(w, c, all)
+	case "html":
+		return htmlPage(w, c)
 	}
 	return text(w, c, width, all)
 }
@@ -96,10 +98,10 @@ func percentage(share float64) string { return strconv.FormatFloat(100*share, 'g
 
 // sentence describes a tested or untested difference.
 func sentence(d *compare.Difference) string {
-	s := fmt.Sprintf("%s: %s, baseline %s, %s", titleOf(d.Metric), value(d, d.Value), value(d, d.Baseline),
+	s := fmt.Sprintf("%s: from %s to %s: %s", titleOf(d.Metric), value(d, d.Baseline), value(d, d.Value),
 		change(d, d.Change))
 	if d.Low != nil {
-		s += fmt.Sprintf(" (%s to %s), p = %s", change(d, d.Low), change(d, d.High), probability(*d.PAdjusted))
+		s += fmt.Sprintf(" (%s to %s), p %s", change(d, d.Low), change(d, d.High), probability(*d.PAdjusted))
 	}
 	if d.Why != "" {
 		s += ": " + d.Why
@@ -110,9 +112,9 @@ func sentence(d *compare.Difference) string {
 // probability formats a p value.
 func probability(p float64) string {
 	if p < 0.0001 {
-		return "below 0.0001"
+		return "< 0.0001"
 	}
-	return strconv.FormatFloat(p, 'f', 4, 64)
+	return "= " + strconv.FormatFloat(p, 'f', 4, 64)
 }
 
 // stageName names a stage.
@@ -149,8 +151,8 @@ func summary(a *compare.Against) string {
 	for i := range a.Stages {
 		total += len(a.Stages[i].Metrics)
 	}
-	return fmt.Sprintf("of %[2]d numbers %[1]d are worse, %[3]d better, %[4]d the same, %[5]d unclear, %[6]d not tested",
-		a.Count(compare.Worse), total, a.Count(compare.Better), a.Count(compare.Same), a.Count(compare.Unclear),
+	return fmt.Sprintf("Of %d numbers %d are worse, %d better, %d the same, %d unclear, %d not tested",
+		total, a.Count(compare.Worse), a.Count(compare.Better), a.Count(compare.Same), a.Count(compare.Unclear),
 		a.Count(compare.Untested))
 }
 
@@ -171,7 +173,7 @@ func requests(a *compare.Against) []string {
 		lines = append(lines, fmt.Sprintf("%s: %s: %s", stageName(s), answer, s.Requests.Why))
 	}
 	if same == len(a.Stages) {
-		return []string{fmt.Sprintf("yes, in all %d stages: the bodies of the requests that both sent are equal", same)}
+		return []string{"yes, in all stages: the bodies of the requests that both sent are equal"}
 	}
 	return append([]string{fmt.Sprintf("proved for %d of %d stages", same, len(a.Stages))}, lines...)
 }

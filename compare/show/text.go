@@ -16,17 +16,18 @@ func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
 	for i := range c.Sides {
 		a := &c.Sides[i]
 		fmt.Fprintf(&b, "\nCompared: %s\n", clean(a.Name))
+		wrapped(&b, "", []string{summary(a) + "."}, width)
 		wrapped(&b, "! ", a.Warnings, width)
 		wrapped(&b, "Same requests: ", []string{strings.Join(requests(a), "; ")}, width)
 		tables(&b, a, width)
 		wrapped(&b, "", []string{legend(c)}, width)
 		details(&b, a, width, all)
+		b.WriteByte('\n')
 		wrapped(&b, "! not compared: ", left(a.Refused), width)
 		wrapped(&b, "no counterpart: ", left(a.Unmatched), width)
 		if advice := unclear(a); advice != "" {
 			wrapped(&b, "", []string{advice}, width)
 		}
-		wrapped(&b, "", []string{"", summary(a) + "."}, width)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -75,7 +76,7 @@ func tables(b *strings.Builder, a *compare.Against, width int) {
 		t.Narrow(width)
 		_ = t.Write(b) // a strings.Builder takes everything
 		for i := from; i < to; i++ {
-			wrapped(b, "! ", prefixed(a.Stages[i].Load+": ", a.Stages[i].Marks), width)
+			wrapped(b, "! ", prefixed(loadName(&a.Stages[i])+": ", a.Stages[i].Marks), width)
 		}
 		from = to
 	}
@@ -91,17 +92,22 @@ func grid(s *compare.Stage) string {
 
 // row is the row of a stage.
 func row(s *compare.Stage) []string {
-	name := clean(s.Load)
-	if s.Repeat != nil && *s.Repeat > 0 {
-		name += fmt.Sprintf(" #%d", *s.Repeat+1)
-	}
-	cells := []string{name}
+	cells := []string{loadName(s)}
 	for _, metric := range headline {
 		cells = append(cells, cell(find(s, metric)))
 	}
 	return cells
 }
 
+// loadName names a stage within its table.
+func loadName(s *compare.Stage) string {
+	if s.Repeat != nil && *s.Repeat > 0 {
+		return fmt.Sprintf("%s #%d", clean(s.Load), *s.Repeat+1)
+	}
+	return clean(s.Load)
+}
+
+// prefixed puts a prefix before each line.
 func prefixed(prefix string, lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -121,7 +127,7 @@ func details(b *strings.Builder, a *compare.Against, width int, all bool) {
 		if n := a.Count(of.outcome); n == 0 || !of.always {
 			continue
 		}
-		fmt.Fprintf(b, "\n%s (changes with the interval of each alone, p among all):\n", of.title)
+		fmt.Fprintf(b, "\n%s (interval of each number alone, p among all):\n", of.title)
 		for i := range a.Stages {
 			s := &a.Stages[i]
 			for j := range s.Metrics {

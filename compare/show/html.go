@@ -1,0 +1,122 @@
+package show
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/report/page"
+	"github.com/spate-load/spate/report/page/chart"
+)
+
+var (
+	//go:embed page.html.tmpl
+	pageText string
+
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+		"summary": summary, "requests": requests, "stageName": stageName, "marks": stageMarks, "title": titleOf,
+		"cell": func(d *compare.Difference) string { return strings.TrimSpace(cell(d)) }, "find": find, "value": value,
+		"change": change, "interval": interval, "p": chanceOf, "advice": unclear, "curves": curves,
+		"legend": legend,
+	}).Parse(pageText))
+)
+
+// htmlPage writes a comparison as a page without scripts that needs no network.
+func htmlPage(w io.Writer, c *compare.Comparison) error {
+	var b bytes.Buffer
+	err := pageTemplate.Execute(&b, struct {
+		*compare.Comparison
+		Policy   string
+		Sheet    template.CSS
+		Headline []string
+		Class    string
+	}{c, page.SheetPolicy(), page.Sheet(), headline, banner(c)})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(page.Printable(b.Bytes()))
+	return err
+}
+
+// banner returns the class of the page's banner.
+func banner(c *compare.Comparison) string {
+	refused := 0
+	for i := range c.Sides {
+		refused += len(c.Sides[i].Refused)
+	}
+	switch {
+	case c.Count(compare.Worse) > 0:
+		return "invalid"
+	case refused > 0 || c.Count(compare.Unclear) > 0:
+		return "suspect"
+	}
+	return "valid"
+}
+
+// stageMarks returns what a reader must know of stages, with their names.
+func stageMarks(a *compare.Against) (lines []string) {
+	for i := range a.Stages {
+		lines = append(lines, prefixed(stageName(&a.Stages[i])+": ", a.Stages[i].Marks)...)
+	}
+	return lines
+}
+
+// figure is a chart with its caption.
+type figure struct {
+	Caption string
+	Swatch  [2]template.HTML
+	SVG     template.HTML
+}
+
+// curves returns a chart of latency against throughput for each target and workload with two stages or more: one line
+// for the baseline, one for the side.
+func curves(a *compare.Against) (figures []figure) {
+	for from := 0; from < len(a.Stages); {
+		to := from
+		for to < len(a.Stages) && grid(&a.Stages[to]) == grid(&a.Stages[from]) {
+			to++
+		}
+		for _, metric := range []string{"ttft_ms.p50", "tpot_ms.mean"} {
+			if f, ok := curve(a.Stages[from:to], metric); ok {
+				figures = append(figures, f)
+			}
+		}
+		from = to
+	}
+	return figures
+}
+
+// curve returns the chart of a latency against the output token throughput, or false if there are fewer than two
+// points.
+func curve(stages []compare.Stage, metric string) (figure, bool) {
+	styles := [2]chart.Style{{Number: 0, Dashed: true}, {Number: 1}}
+	var lines [2][]chart.Point
+	for i := range stages {
+		s := &stages[i]
+		x, y := find(s, "output_token_throughput"), find(s, metric)
+		if x == nil || y == nil {
+			continue
+		}
+		for side, at := range [2][2]float64{{x.Baseline, y.Baseline}, {x.Value, y.Value}} {
+			lines[side] = append(lines[side], chart.Point{X: at[0], Y: at[1], Title: fmt.Sprintf("%s: %s, %s %s",
+				clean(s.Load), value(x, at[0]), titleOf(metric), value(y, at[1]))})
+		}
+	}
+	if len(lines[0]) < 2 {
+		return figure{}, false
+	}
+	f := figure{Caption: fmt.Sprintf("%s: %s in ms", grid(&stages[0]), titleOf(metric)),
+		Swatch: [2]template.HTML{styles[0].Swatch(), styles[1].Swatch()}}
+	c := chart.Chart{Label: f.Caption, Width: 440, Height: 270, Y: chart.Axis{Zero: true},
+		Description: "The baseline is dashed, what is compared with it is solid. The table has the changes.",
+		X:           chart.Axis{Label: "output tokens per second", Zero: true}}
+	for side, points := range lines {
+		c.Series = append(c.Series, chart.Series{Style: styles[side], Lines: [][]chart.Point{points}})
+	}
+	f.SVG = c.SVG()
+	return f, true
+}

@@ -1,0 +1,126 @@
+package show
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/compare"
+)
+
+var update = flag.Bool("update", false, "write the expected files again")
+
+// difference returns a tested difference.
+func difference(metric, unit string, baseline, value float64, o compare.Outcome) compare.Difference {
+	change := value/baseline - 1
+	if unit == "" {
+		change = value - baseline
+	}
+	return compare.Difference{Metric: metric, Unit: unit, Baseline: baseline, Value: value, Change: &change,
+		Low: new(change - 0.005), High: new(change + 0.005), P: new(0.00001), PAdjusted: new(0.00002), Outcome: o,
+		Detectable: new(0.02)}
+}
+
+// comparison is a comparison with everything in it, and with words that try to control a terminal or to be Markdown.
+func comparison() *compare.Comparison {
+	unclear := difference("ttft_ms.mean", "ms", 100, 104, compare.Unclear)
+	unclear.LengthFactor = new(3.2)
+	untested := compare.Difference{Metric: "ttft_ms.p99", Unit: "ms", Value: 3, Outcome: compare.Untested,
+		Why: "one of the values is 0"}
+	return &compare.Comparison{Tolerance: 0.01, Confidence: 0.95, Baseline: "runs/a", Sides: []compare.Against{{
+		Name:     "runs/b\x1b[31m",
+		Warnings: []string{"time was compressed differently: no simulation against simulation x10"},
+		Stages: []compare.Stage{{
+			Target: "vllm | <b>", Workload: "300:15", Load: "concurrency 8", Repeat: new(uint32(1)),
+			BaselineStages: []uint32{0}, Stages: []uint32{0}, Marks: []string{"runs/b is SUSPECT: read late"},
+			Requests: compare.Sameness{Same: new(false), Why: "the stages' seeds differ"}, Method: compare.Blocks,
+			Metrics: []compare.Difference{difference("tpot_ms.mean", "ms", 20, 20.6, compare.Worse),
+				difference("goodput.share", "", 0.90, 0.95, compare.Better), unclear, untested,
+				difference("request_throughput", "req/s", 10, 10, compare.Same)},
+		}},
+		Refused:   []compare.Left{{Stage: "vllm, 300:15, concurrency 64", Why: "runs/b: INVALID: late"}},
+		Unmatched: []compare.Left{{Stage: "vllm, 300:15, concurrency 128", Why: "only in runs/a"}},
+	}}}
+}
+
+// The formats for people are those of testdata.
+func TestFormats(t *testing.T) {
+	for _, c := range []struct {
+		file, format string
+		width        int
+		all          bool
+	}{{"text.txt", "text", 100, false}, {"all.txt", "text", 0, true}, {"table.md", "markdown", 0, false},
+		{"all.md", "markdown", 0, true}} {
+		var b strings.Builder
+		if err := Write(&b, comparison(), c.format, c.width, c.all); err != nil {
+			t.Fatal(err)
+		}
+		path := "testdata/" + c.file
+		if *update {
+			if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != string(want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.file, b.String(), want)
+		}
+		if strings.ContainsRune(b.String(), '\x1b') {
+			t.Errorf("%s holds a control character", c.file)
+		}
+	}
+}
+
+// JSON has every field, and null for what is not known.
+func TestJSON(t *testing.T) {
+	var b strings.Builder
+	if err := Write(&b, comparison(), "json", 0, false); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Sides []struct {
+			Stages []struct {
+				Metrics []map[string]any `json:"metrics"`
+			} `json:"stages"`
+		} `json:"sides"`
+	}
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	untested := got.Sides[0].Stages[0].Metrics[3]
+	for _, field := range []string{"change", "low", "high", "p", "p_adjusted", "detectable", "length_factor"} {
+		if v, is := untested[field]; !is || v != nil {
+			t.Errorf("%s of an untested metric is %v (%v), want null", field, v, is)
+		}
+	}
+}
+
+// The page has the verdict, the curves of both sides, and no word of a plan as markup.
+func TestPage(t *testing.T) {
+	c := comparison()
+	stages := &c.Sides[0].Stages
+	(*stages)[0].Metrics = append((*stages)[0].Metrics,
+		difference("output_token_throughput", "tok/s", 1000, 990, compare.Same))
+	*stages = append(*stages, (*stages)[0])
+	var b strings.Builder
+	if err := Write(&b, c, "html", 0, false); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, want := range []string{`<h2 id="verdict">WORSE</h2>`, `vllm | &lt;b&gt;`, "&#43;3.00 % W", "<svg ", `class="k1"`,
+		"Not compared:", "No counterpart:", "one of the values is 0"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	for _, unwanted := range []string{"<b>", "\x1b", "<script", "http://", "https://"} {
+		if strings.Contains(page, unwanted) {
+			t.Errorf("%q is in the page", unwanted)
+		}
+	}
+}
