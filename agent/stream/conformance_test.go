@@ -126,7 +126,7 @@ func play(c *Client, body []byte, err error, cuts ...int) *Observation {
 	if !o.Usage {
 		o.OutputTokens = o.TokenFrames
 	}
-	o.Answer = repairText(o.Answer)
+	o.Answer = jsonscan.Repair(o.Answer)
 	return o
 }
 

@@ -504,10 +504,10 @@ func isFilled(v any) bool {
 	return false
 }
 
-// checkSameAnswer checks the text between the quotes of a JSON string, before and after repairText.
+// checkSameAnswer checks the text between the quotes of a JSON string, before and after jsonscan.Repair.
 func checkSameAnswer(t *testing.T, answer []byte, want string) {
 	t.Helper()
-	for _, a := range [][]byte{answer, repairText(bytes.Clone(answer))} {
+	for _, a := range [][]byte{answer, jsonscan.Repair(bytes.Clone(answer))} {
 		var got string
 		if err := json.Unmarshal(slices.Concat([]byte{'"'}, a, []byte{'"'}), &got); err != nil || got != want {
 			t.Fatalf("answer %q: %q, want %q: %v", a, got, want, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -138,7 +139,7 @@ func (x *exchange) finish() {
 	if !o.Usage {
 		o.OutputTokens = o.TokenFrames
 	}
-	o.Answer = repairText(o.Answer)
+	o.Answer = jsonscan.Repair(o.Answer)
 	if o.End == 0 {
 		o.End = clock.Now()
 	}

@@ -1,4 +1,4 @@
-package stream
+package jsonscan
 
 import (
 	"bytes"
@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// repairText makes the joined text of several JSON strings valid as the text of one JSON string. The cursor or
-// encoding/json has parsed each string, so escapes are complete and quotes are escaped. What can still be broken is
-// what frames split and never completed: UTF-8 characters and pairs of escaped surrogates, both of which servers refuse
-// in requests. repairText changes text in place and allocates only for invalid UTF-8.
-func repairText(text []byte) []byte {
+// Repair makes the joined text of several JSON strings valid as the text of one JSON string. Each string was valid JSON,
+// so escapes are complete and quotes are escaped. What can still be broken is what the strings split and never
+// completed: UTF-8 characters and pairs of escaped surrogates, both of which servers refuse in requests. Repair changes
+// text in place and allocates only for invalid UTF-8.
+func Repair(text []byte) []byte {
 	repairSurrogates(text)
 	if utf8.Valid(text) {
 		return text
