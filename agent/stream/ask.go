@@ -148,7 +148,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 	if err != nil {
 		return 0, c.unusable(path, err.Error())
 	}
-	body := c.countBody.append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.dialect.Rewrite)
+	body := c.countBody.Append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.dialect.Rewrite)
 	if c.dialect.StreamOnly {
 		return c.measureStream(ctx, endpoint, body)
 	}
@@ -168,7 +168,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 
 // promptOf returns a text as the prompt of a request: the only message of a chat, or the text itself.
 func (c *Client) promptOf(text string) ([]byte, error) {
-	if c.dialect.prompt.Form == workload.Messages {
+	if c.dialect.Prompt.Form == workload.Messages {
 		return json.Marshal(api.ChatOf(text))
 	}
 	return json.Marshal(text)

@@ -11,21 +11,22 @@ import (
 
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/bodies"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
 
 // Client sends requests to one target. It is safe for concurrent use.
 type Client struct {
-	dialect   *dialect
+	dialect   *bodies.Dialect
 	endpoints []*url.URL
 	headers   http.Header
 	lines     []byte // the headers in HTTP/1.1's wire form
 	host      string
 	sign      api.Sign // nil: requests are not signed
-	body      template
-	countBody template // body of a request whose tokens are counted; it is not timed
-	model     string   // model name in bodies, after the plan's fields
+	body      bodies.Body
+	countBody bodies.Body // body of a request whose tokens are counted; it is not timed
+	model     string      // model name in bodies, after the plan's fields
 	extra     map[string]any
 	secrets   secrets
 	timeout   time.Duration
@@ -40,7 +41,7 @@ type Client struct {
 // New returns a client for a target. It opens no connection. Errors name what is wrong with the Config. The caller
 // closes the client.
 func New(config Config) (*Client, error) {
-	d, err := dialectOf(config.API, config.Prompts)
+	d, err := bodies.DialectOf(config.API, config.Prompts)
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +79,11 @@ func New(config Config) (*Client, error) {
 
 // writeBodies encodes the parts that all bodies share.
 func (c *Client) writeBodies(config Config) (err error) {
-	if c.body, err = newTemplate(c.dialect, config.Model, config.Body,
-		bodyOptions{config.ExactOutput, config.RunningUsage}); err != nil {
+	if c.body, err = bodies.New(c.dialect, config.Model, config.Body,
+		bodies.Options{Exact: config.ExactOutput, Running: config.RunningUsage}); err != nil {
 		return err
 	}
-	c.countBody, err = newTemplate(c.dialect, config.Model, c.dialect.countFields(config.Body), bodyOptions{})
+	c.countBody, err = bodies.New(c.dialect, config.Model, c.dialect.CountFields(config.Body), bodies.Options{})
 	return err
 }
 
@@ -118,12 +119,12 @@ func (c *Client) Preconnect(ctx context.Context, endpoint int) error {
 }
 
 // Form returns the form of prompts: Messages for chats, TokenIDs or Text for the other APIs.
-func (c *Client) Form() workload.Form { return c.dialect.prompt.Form }
+func (c *Client) Form() workload.Form { return c.dialect.Prompt.Form }
 
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in
 // the client's Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {
-	return c.body.append(dst, osl, prompt, c.dialect.Rewrite)
+	return c.body.Append(dst, osl, prompt, c.dialect.Rewrite)
 }
 
 // Check connects to an endpoint, TLS included, and disconnects. Nil: the endpoint accepts connections, and speaks

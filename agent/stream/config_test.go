@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/api/openai"
-	"github.com/spate-load/spate/workload"
 )
 
 func TestEndpointURLs(t *testing.T) {
@@ -54,70 +52,6 @@ func TestInvalidConfigs(t *testing.T) {
 		_, err := New(c)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("want %q, got %v", want, err)
-		}
-	}
-}
-
-func TestBodies(t *testing.T) {
-	text := func(dst []byte) []byte { return append(dst, `"one two"`...) }
-	for name, tt := range map[string]struct {
-		config Config
-		want   string
-	}{
-		"chat": {Config{Model: "m"},
-			`{"max_tokens":8,"messages":"one two","model":"m","stream":true,"stream_options":{"include_usage":true}}`},
-		"completions": {Config{Model: "a<b", API: "completions"},
-			`{"max_tokens":8,"model":"a<b","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
-		"extra fields": {Config{Body: map[string]any{"ignore_eos": true, "temperature": 0.0, "a": []any{1.0, "x", nil},
-			"stream_options": map[string]any{"z": 1, "b": "&"}}},
-			`{"a":[1,"x",null],"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"b":"&","include_usage":true,"z":1},"temperature":0}`},
-		"other length": {Config{Body: map[string]any{"max_completion_tokens": 5, "model": "other"}},
-			`{"max_completion_tokens":5,"messages":"one two","model":"other","stream":true,"stream_options":{"include_usage":true}}`},
-		"fixed length": {Config{API: "completions", Body: map[string]any{"max_tokens": 3}},
-			`{"max_tokens":3,"model":"","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
-		"exact output": {Config{API: "completions", Prompts: "text", ExactOutput: true},
-			`{"ignore_eos":true,"max_tokens":8,"min_tokens":8,"model":"","prompt":"one two","stream":true,"stream_options":{"include_usage":true}}`},
-		"exact output, other minimum": {Config{ExactOutput: true, Body: map[string]any{"min_tokens": 1.0}},
-			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","min_tokens":1,"model":"","stream":true,"stream_options":{"include_usage":true}}`},
-		"exact output, fixed length": {Config{ExactOutput: true, Body: map[string]any{"max_completion_tokens": 3.0}},
-			`{"ignore_eos":true,"max_completion_tokens":3,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
-		"exact output, but the body lets outputs end": {Config{ExactOutput: true,
-			Body: map[string]any{"ignore_eos": false}},
-			`{"ignore_eos":false,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
-		"exact output, body says so too": {Config{ExactOutput: true, Body: map[string]any{"ignore_eos": true}},
-			`{"ignore_eos":true,"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"include_usage":true}}`},
-		"running usage": {Config{RunningUsage: true},
-			`{"max_tokens":8,"messages":"one two","model":"","stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true}}`},
-		"running usage of completions, but the body says none": {
-			Config{API: "completions", RunningUsage: true,
-				Body: map[string]any{"stream_options": map[string]any{"continuous_usage_stats": false}}},
-			`{"max_tokens":8,"model":"","prompt":"one two","stream":true,"stream_options":{"continuous_usage_stats":false,"include_usage":true}}`},
-		"running usage where there is none": {Config{API: "tgi", RunningUsage: true},
-			`{"inputs":"one two","parameters":{"details":true,"max_new_tokens":8}}`},
-		"no stream": {Config{Body: map[string]any{"stream": false}},
-			`{"max_tokens":8,"messages":"one two","model":"","stream":false}`},
-	} {
-		tt.config.Endpoints = []string{"http://h"}
-		c := newTestClient(t, tt.config)
-		got := c.AppendBody([]byte("x"), 8, text)
-		if string(got) != "x"+tt.want || !json.Valid(got[1:]) {
-			t.Errorf("%s:\n got %s\nwant x%s", name, got, tt.want)
-		}
-	}
-}
-
-func TestForms(t *testing.T) {
-	for _, tt := range []struct {
-		api, prompts string
-		want         workload.Form
-	}{
-		{"", "", workload.Messages}, {"chat", "token_ids", workload.Messages}, {"chat", "text", workload.Messages},
-		{"completions", "", workload.TokenIDs}, {"completions", "token_ids", workload.TokenIDs},
-		{"completions", "text", workload.Text},
-	} {
-		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts})
-		if got := c.Form(); got != tt.want {
-			t.Errorf("%s, %s: form %d, want %d", tt.api, tt.prompts, got, tt.want)
 		}
 	}
 }

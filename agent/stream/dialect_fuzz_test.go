@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/bodies"
 	"github.com/spate-load/spate/api/jsonscan"
 )
 
@@ -277,7 +278,7 @@ func (m *meaning) spent(v jsonValue) {
 }
 
 // checkMeaning compares a dialect's parse of a frame with the slow one.
-func checkMeaning(t *testing.T, d *dialect, read func(v jsonValue, m *meaning), e event) {
+func checkMeaning(t *testing.T, d *bodies.Dialect, read func(v jsonValue, m *meaning), e event) {
 	t.Helper()
 	data := []byte(e.data)
 	decoder := json.NewDecoder(strings.NewReader(string(data)))
@@ -308,7 +309,7 @@ func checkMeaning(t *testing.T, d *dialect, read func(v jsonValue, m *meaning), 
 
 // fuzzFrames compares a dialect's parse of an API's frames with one by encoding/json.
 func fuzzFrames(f *testing.F, apiName string) {
-	d, err := dialectOf(apiName, "")
+	d, err := bodies.DialectOf(apiName, "")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -418,7 +419,7 @@ var oddFrames = map[string][]string{
 // TestUnusualFrames checks unusual frames, whole and truncated at each byte.
 func TestUnusualFrames(t *testing.T) {
 	for apiName, read := range meanings {
-		d, err := dialectOf(apiName, "")
+		d, err := bodies.DialectOf(apiName, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -519,7 +520,7 @@ func checkSameAnswer(t *testing.T, answer []byte, want string) {
 func BenchmarkDialects(b *testing.B) {
 	for apiName, f := range forms {
 		b.Run(apiName, func(b *testing.B) {
-			d, err := dialectOf(apiName, "")
+			d, err := bodies.DialectOf(apiName, "")
 			if err != nil {
 				b.Fatal(err)
 			}

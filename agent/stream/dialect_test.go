@@ -1,19 +1,15 @@
 package stream
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/registry"
-	"github.com/spate-load/spate/workload"
 )
 
 // TestEveryDialectHasAForm checks that the conformance suite covers every dialect.
@@ -75,28 +71,6 @@ func TestCloudURLs(t *testing.T) {
 		Model: "m", APIKey: "k"}
 	if h := newTestClient(t, vertex).headers; h.Get("Authorization") != "Bearer k" || h.Get("X-Goog-Api-Key") != "" {
 		t.Errorf("a key for Vertex AI is sent as %v", h)
-	}
-}
-
-func TestDialectForms(t *testing.T) {
-	for _, tt := range []struct {
-		api, prompts string
-		want         workload.Form
-	}{
-		{"responses", "", workload.Messages}, {"anthropic", "text", workload.Messages},
-		{"sglang", "", workload.TokenIDs},
-		{"sglang", "text", workload.Text}, {"tgi", "", workload.Text}, {"triton", "text", workload.Text},
-	} {
-		c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts})
-		if c.Form() != tt.want {
-			t.Errorf("%s, %s: form %d", tt.api, tt.prompts, c.Form())
-		}
-	}
-	for _, apiName := range []string{"tgi", "triton"} {
-		if _, err := New(Config{Endpoints: []string{"http://h"}, API: apiName, Prompts: "token_ids"}); err == nil ||
-			!strings.Contains(err.Error(), "takes only text") {
-			t.Errorf("%s: %v", apiName, err)
-		}
 	}
 }
 
@@ -185,88 +159,6 @@ func TestDialectBodies(t *testing.T) {
 			t.Errorf("%s, probe: %v\n got %s\nwant %s", tt.api, err, calls()[0].body, tt.probe)
 		}
 	}
-}
-
-// TestFieldsOfOptions checks fields that a plan adds to the object that holds an API's options.
-func TestFieldsOfOptions(t *testing.T) {
-	for _, tt := range []struct {
-		exact bool
-		given map[string]any
-		want  string
-	}{
-		{true, map[string]any{"temperature": 0.0},
-			`{"sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8,"temperature":0},"stream":true,"text":"x"}`},
-		{true, map[string]any{"ignore_eos": false},
-			`{"sampling_params":{"ignore_eos":false,"max_new_tokens":8},"stream":true,"text":"x"}`},
-		{true, map[string]any{"max_new_tokens": 3.0},
-			`{"sampling_params":{"ignore_eos":true,"max_new_tokens":3},"stream":true,"text":"x"}`},
-		{false, map[string]any{"stop": []any{"a"}},
-			`{"sampling_params":{"max_new_tokens":8,"stop":["a"]},"stream":true,"text":"x"}`},
-	} {
-		c := newTestClient(t, Config{
-			Endpoints: []string{"http://h"}, API: "sglang", Prompts: "text", ExactOutput: tt.exact,
-			Body: map[string]any{"sampling_params": tt.given},
-		})
-		if got := c.AppendBody(nil, 8,
-			func(dst []byte) []byte { return append(dst, `"x"`...) }); string(got) != tt.want {
-			t.Errorf("%v:\n got %s\nwant %s", tt.given, got, tt.want)
-		}
-	}
-	for apiName, body := range map[string]map[string]any{
-		"sglang": {"sampling_params": 7}, "tgi": {"inputs": "x"}, "triton": {"text_input": "x"},
-		"responses": {"input": "x"}, "anthropic": {"system": "x"},
-	} {
-		if _, err := New(Config{Endpoints: []string{"http://h"}, API: apiName, Body: body}); err == nil ||
-			!strings.Contains(err.Error(), "body field") {
-			t.Errorf("%s: %v", apiName, err)
-		}
-	}
-}
-
-// TestSystemPrompts checks that a system prompt of any content becomes a separate field, and that the rest is
-// unchanged.
-func TestSystemPrompts(t *testing.T) {
-	c := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: "anthropic"})
-	type message struct {
-		Role    string `json:"role"`
-		Content any    `json:"content"`
-	}
-	type parsed struct {
-		System   any       `json:"system"`
-		Messages []message `json:"messages"`
-	}
-	text := rapid.StringOf(rapid.SampledFrom([]rune(`ab"\,:[]{} é😀` + "\n")))
-	rapid.Check(t, func(t *rapid.T) {
-		var all []message
-		system := rapid.Bool().Draw(t, "system")
-		if system {
-			all = append(all, message{"system", text.Draw(t, "content")})
-		}
-		for i := range rapid.IntRange(0, 3).Draw(t, "turns") {
-			all = append(all, message{[]string{"user", "assistant"}[i%2], text.Draw(t, "content")})
-		}
-		written, err := json.Marshal(all)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all == nil {
-			written = []byte("[]")
-		}
-		var got parsed
-		body := c.AppendBody([]byte(nil), 8, func(dst []byte) []byte { return append(dst, written...) })
-		if err := json.Unmarshal(body, &got); err != nil {
-			t.Fatalf("%s: %v", body, err)
-		}
-		if system {
-			if got.System != all[0].Content {
-				t.Fatalf("%s: system %v", body, got.System)
-			}
-			all = all[1:]
-		}
-		if !slices.Equal(got.Messages, all) {
-			t.Fatalf("%s: messages %v, want %v", body, got.Messages, all)
-		}
-	})
 }
 
 // TestDescriptions checks the calls for models, version and tokens of the other APIs.

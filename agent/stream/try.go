@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/bodies"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -77,7 +78,7 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	if a.BadField != "" {
 		fields[a.BadField] = "spate"
 	}
-	body, err := newTemplate(c.dialect, c.model, fields, bodyOptions{exact: a.Exact, running: a.Running})
+	body, err := bodies.New(c.dialect, c.model, fields, bodies.Options{Exact: a.Exact, Running: a.Running})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (c *Client) trialBody(a TrialRequest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return body.append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.dialect.Rewrite), nil
+	return body.Append(nil, a.Tokens, func(dst []byte) []byte { return append(dst, prompt...) }, c.dialect.Rewrite), nil
 }
 
 // softwareOf returns the name and version that a gateway puts into the head of an answer.

@@ -1,4 +1,4 @@
-package stream
+package bodies
 
 import (
 	"fmt"
@@ -9,20 +9,21 @@ import (
 	"github.com/spate-load/spate/workload"
 )
 
-// dialect is an API with the form that a target's prompts have.
-type dialect struct {
+// Dialect is an API with the form that a target's prompts have.
+type Dialect struct {
 	*api.API
-	prompt api.Prompt
+	Prompt api.Prompt
 }
 
-// dialectOf returns the dialect of an API for a form of prompts. APIs that take messages ignore the form.
-func dialectOf(name, prompts string) (*dialect, error) {
+// DialectOf returns the dialect of an API for a form of prompts: "token_ids", "text", or empty for the API's default. APIs
+// that take messages ignore the form. It fails for names that it does not know.
+func DialectOf(name, prompts string) (*Dialect, error) {
 	a, known := registry.Find(name)
 	if !known {
 		return nil, fmt.Errorf("unknown api %q: use one of %s", name, strings.Join(registry.Names(), ", "))
 	}
-	d := &dialect{a, a.Prompts[0]}
-	form := d.prompt.Form
+	d := &Dialect{a, a.Prompts[0]}
+	form := d.Prompt.Form
 	switch prompts {
 	case "":
 	case "token_ids":
@@ -36,7 +37,7 @@ func dialectOf(name, prompts string) (*dialect, error) {
 		return d, nil
 	}
 	var takes bool
-	if d.prompt, takes = a.Prompt(form); !takes {
+	if d.Prompt, takes = a.Prompt(form); !takes {
 		return nil, fmt.Errorf("prompts %q are not supported by api %q, which takes only text", prompts, name)
 	}
 	return d, nil

@@ -1,4 +1,6 @@
-package stream
+// Package bodies writes the bodies of requests: what an API needs, overridden by the fields of a plan, with the prompt and
+// the length of each request.
+package bodies
 
 import (
 	"bytes"
@@ -26,19 +28,21 @@ type piece struct {
 	slot slot
 }
 
-// template is a body encoded once, with its slots open. Keys are sorted, so equal requests are equal byte for byte.
-type template []piece
+// Body is a body encoded once, with its slots open. Keys are sorted, so equal requests are equal byte for byte. It is
+// safe for concurrent use.
+type Body []piece
 
-// bodyOptions are what a body asks for in addition to what its API needs.
-type bodyOptions struct {
-	exact   bool // exactly the output tokens asked for
-	running bool // running usage
+// Options are what a body asks for in addition to what its API needs.
+type Options struct {
+	Exact   bool // exactly the output tokens asked for
+	Running bool // running usage
 }
 
-// newTemplate encodes the default body of an API, overridden by the plan's fields.
-func newTemplate(t *dialect, model string, fields map[string]any, options bodyOptions) (template, error) {
-	body := t.body(model, fields, options.exact)
-	requestRunningUsage(body, options.running)
+// New encodes the default body of an API, overridden by the plan's fields. It fails if the plan gives the prompt itself,
+// or a value that is not JSON.
+func New(t *Dialect, model string, fields map[string]any, options Options) (Body, error) {
+	body := t.body(model, fields, options.Exact)
+	requestRunningUsage(body, options.Running)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if slices.Contains(t.PromptFields(), name) || name == "messages" || name == "prompt" {
 			return nil, fmt.Errorf("body field %q: the workload generates the prompt: remove the field", name)
@@ -62,7 +66,7 @@ func newTemplate(t *dialect, model string, fields map[string]any, options bodyOp
 	if _, named := fields[api.StreamOptions]; !named && body["stream"] == false {
 		delete(body, api.StreamOptions) // servers refuse the two together
 	}
-	var encoded template
+	var encoded Body
 	if err := encoded.add(body); err != nil {
 		return nil, err
 	}
@@ -83,13 +87,13 @@ func requestRunningUsage(body map[string]any, running bool) {
 }
 
 // body returns the default body, before the plan's fields override it.
-func (t *dialect) body(model string, fields map[string]any, exact bool) map[string]any {
+func (t *Dialect) body(model string, fields map[string]any, exact bool) map[string]any {
 	body := make(map[string]any)
 	maps.Copy(body, t.Defaults)
 	if t.Model != "" {
 		body[t.Model] = model
 	}
-	body[t.prompt.Field] = promptSlot
+	body[t.Prompt.Field] = promptSlot
 	options := body
 	if t.Options != "" {
 		options = maps.Clone(t.optionsOf(t.Defaults))
@@ -104,7 +108,7 @@ func (t *dialect) body(model string, fields map[string]any, exact bool) map[stri
 
 // optionsOf returns the object of a body that holds the length and related options. If the body has no such object, it
 // returns an empty one that is not part of the body.
-func (t *dialect) optionsOf(body map[string]any) map[string]any {
+func (t *Dialect) optionsOf(body map[string]any) map[string]any {
 	if t.Options == "" {
 		return body
 	}
@@ -115,7 +119,7 @@ func (t *dialect) optionsOf(body map[string]any) map[string]any {
 }
 
 // dropOwnLength removes the client's own length if the plan gives the length under another name.
-func (t *dialect) dropOwnLength(options, given map[string]any) {
+func (t *Dialect) dropOwnLength(options, given map[string]any) {
 	if _, same := given[t.MaxFields[0]]; same {
 		return
 	}
@@ -128,7 +132,7 @@ func (t *dialect) dropOwnLength(options, given map[string]any) {
 
 // requestExact asks for as many output tokens as the length says, and not fewer. The plan's fields override that. If
 // they set the length or the end-of-output field, no minimum is set: servers refuse a minimum above the maximum.
-func (t *dialect) requestExact(options, given map[string]any) {
+func (t *Dialect) requestExact(options, given map[string]any) {
 	if t.IgnoreEOS != "" {
 		options[t.IgnoreEOS] = true
 	}
@@ -142,9 +146,9 @@ func (t *dialect) requestExact(options, given map[string]any) {
 	}
 }
 
-// countFields returns the plan's fields for a request that counts the prompt's tokens: one output token, in one piece
+// CountFields returns the plan's fields for a request that counts the prompt's tokens: one output token, in one piece
 // if the API can. It keeps the fields that can change the prompt.
-func (t *dialect) countFields(fields map[string]any) map[string]any {
+func (t *Dialect) CountFields(fields map[string]any) map[string]any {
 	body := maps.Clone(fields)
 	if body == nil {
 		body = make(map[string]any)
@@ -176,7 +180,7 @@ func (t *dialect) countFields(fields map[string]any) map[string]any {
 }
 
 // write appends constant text.
-func (t *template) write(text []byte) {
+func (t *Body) write(text []byte) {
 	if n := len(*t); n == 0 || (*t)[n-1].slot != noSlot {
 		*t = append(*t, piece{})
 	}
@@ -185,7 +189,7 @@ func (t *template) write(text []byte) {
 }
 
 // add encodes a value. It descends into values that can hold a slot, and leaves the others to encoding/json.
-func (t *template) add(value any) error {
+func (t *Body) add(value any) error {
 	switch v := value.(type) {
 	case slot:
 		t.write(nil)
@@ -206,7 +210,7 @@ func (t *template) add(value any) error {
 	return nil
 }
 
-func (t *template) addObject(o map[string]any) error {
+func (t *Body) addObject(o map[string]any) error {
 	t.write([]byte("{"))
 	for i, name := range slices.Sorted(maps.Keys(o)) {
 		if i > 0 {
@@ -224,7 +228,7 @@ func (t *template) addObject(o map[string]any) error {
 	return nil
 }
 
-func (t *template) addArray(a []any) error {
+func (t *Body) addArray(a []any) error {
 	t.write([]byte("["))
 	for i, v := range a {
 		if i > 0 {
@@ -238,8 +242,9 @@ func (t *template) addArray(a []any) error {
 	return nil
 }
 
-// append writes one body. rewrite is API.Rewrite.
-func (t template) append(
+// Append appends the body of a request for osl output tokens. prompt appends the prompt's JSON value. rewrite is
+// API.Rewrite.
+func (t Body) Append(
 	dst []byte, osl uint32, prompt func(dst []byte) []byte, rewrite func(dst []byte, from int) []byte,
 ) []byte {
 	for _, p := range t {
