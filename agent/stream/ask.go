@@ -204,7 +204,7 @@ func (c *Client) promptCount(tokens uint64) (uint64, error) {
 // unusable returns the error for an answer that lacks what was asked for.
 func (c *Client) unusable(path, message string) *Error {
 	return &Error{Class: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
-		Message: c.secrets.clean("POST " + path + ": " + message)}
+		Message: c.secrets.Clean("POST " + path + ": " + message)}
 }
 
 // refused reports whether a server answered with an error, such as for an unknown path.

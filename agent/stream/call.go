@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/wire"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -109,7 +110,7 @@ func bodyExcerpt(data []byte) string {
 	if webPageHint(data) != "" {
 		return " (a web page)"
 	}
-	return fmt.Sprintf(": %.*s", 8*messageLimit, bytes.TrimSpace(data))
+	return fmt.Sprintf(": %.*s", 8*secrets.MessageLimit, bytes.TrimSpace(data))
 }
 
 // callRequest returns the request of a call.
@@ -149,5 +150,5 @@ func (c *Client) callFailed(q *wire.Outgoing, class spatev1.ErrorClass, err erro
 	if known, ok := errors.AsType[*wire.DialError](err); ok {
 		class = known.Class
 	}
-	return &Error{Class: class, Message: c.secrets.clean(fmt.Sprintf("%s %s: %v", q.Method, q.URL.Path, err))}
+	return &Error{Class: class, Message: c.secrets.Clean(fmt.Sprintf("%s %s: %v", q.Method, q.URL.Path, err))}
 }

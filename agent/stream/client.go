@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
@@ -28,7 +29,7 @@ type Client struct {
 	countBody bodies.Body // body of a request whose tokens are counted; it is not timed
 	model     string      // model name in bodies, after the plan's fields
 	extra     map[string]any
-	secrets   secrets
+	secrets   secrets.Secrets
 	timeout   time.Duration
 	patience  patience
 	maxOutput int     // frames; 0: derived from the tokens asked for
@@ -45,7 +46,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{dialect: d, model: modelOf(config), extra: config.Body, secrets: secretsOf(config),
+	c := &Client{dialect: d, model: modelOf(config), extra: config.Body, secrets: secrets.Of(config.APIKey, config.Connection.ProxyAuth, config.Headers),
 		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
 		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
 	c.maxOutput, c.memory = config.MaxOutput, config.Memory
@@ -127,6 +128,10 @@ func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []by
 	return c.body.Append(dst, osl, prompt, c.dialect.Rewrite)
 }
 
+// HoldsSecret reports whether a text contains one of the client's secrets, or a piece that would be masked in a
+// message. It is safe for concurrent use. A nil Client has no secrets.
+func (c *Client) HoldsSecret(text string) bool { return c != nil && c.secrets.Held(text) }
+
 // Check connects to an endpoint, TLS included, and disconnects. Nil: the endpoint accepts connections, and speaks
 // HTTP/2 if Config asks for it. For requests that go to a proxy in absolute form, nil means that the proxy accepts
 // connections. Otherwise the error is an *Error, or ctx's error if ctx has ended. Check blocks for at most the connect
@@ -139,7 +144,7 @@ func (c *Client) Check(ctx context.Context, endpoint int) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	e := &Error{Class: spatev1.ErrorClass_ERROR_CLASS_CONNECT, Message: c.secrets.clean(err.Error())}
+	e := &Error{Class: spatev1.ErrorClass_ERROR_CLASS_CONNECT, Message: c.secrets.Clean(err.Error())}
 	if known, ok := errors.AsType[*wire.DialError](err); ok {
 		e.Class = known.Class
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/events"
+	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/clock"
@@ -146,7 +147,7 @@ func TestOutcomesOfResponses(t *testing.T) {
 				o.Cancelled {
 				t.Errorf("%v %q, %d frames", class, message, o.TokenFrames)
 			}
-			if o.End == 0 || o.Sent == 0 || len(message) > messageLimit {
+			if o.End == 0 || o.Sent == 0 || len(message) > secrets.MessageLimit {
 				t.Errorf("%+v", o)
 			}
 			if class == status && o.Err.HTTPStatus != o.HTTPStatus {
@@ -306,7 +307,7 @@ func TestRefusalKeepsTheConnection(t *testing.T) {
 		len(long), long)))
 	c := newTestClient(t, Config{Endpoints: []string{s.URL}})
 	for i := range 3 {
-		if o := ask(t, c); o.Connected != (i == 0) || o.Err == nil || len(o.Err.Message) != messageLimit {
+		if o := ask(t, c); o.Connected != (i == 0) || o.Err == nil || len(o.Err.Message) != secrets.MessageLimit {
 			t.Fatalf("request %d: %+v", i, o)
 		}
 	}

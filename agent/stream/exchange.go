@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/events"
+	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
@@ -169,7 +170,7 @@ func (x *exchange) receive(r *http.Response) {
 
 // refusal handles a response with a status other than 200.
 func (x *exchange) refusal(r *http.Response) {
-	message := make([]byte, 8*messageLimit) // more than is kept: a secret cut in half would not be found
+	message := make([]byte, 8*secrets.MessageLimit) // more than is kept: a secret cut in half would not be found
 	n, err := io.ReadFull(r.Body, message)
 	x.o.End = x.conn.Arrival(x.io).At
 	if x.caller.Err() != nil {

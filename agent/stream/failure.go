@@ -16,7 +16,7 @@ import (
 
 // setError records that the request has failed.
 func (x *exchange) setError(class spatev1.ErrorClass, message string) {
-	x.o.Err = &Error{Class: class, Message: x.client.secrets.clean(message)}
+	x.o.Err = &Error{Class: class, Message: x.client.secrets.Clean(message)}
 	if x.o.End == 0 {
 		x.o.End = clock.Now()
 	}

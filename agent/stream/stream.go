@@ -261,6 +261,3 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
-
-// messageLimit is the longest message of an Error, in bytes.
-const messageLimit = 512

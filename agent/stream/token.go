@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/agent/stream/socket"
 	"github.com/spate-load/spate/api"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -25,7 +26,7 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 		f.TrimAnswer(&x.growth)
 	}
 	if f.Failed || x.events.Failed {
-		if x.client.secrets.clean(f.Fault) == "" { // no readable message
+		if x.client.secrets.Clean(f.Fault) == "" { // no readable message
 			f.Fault = excerpt(data)
 		}
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR, f.Fault)
@@ -52,7 +53,7 @@ func (x *exchange) frame(data []byte, read socket.Reading) bool {
 // setFinishReason records a finish reason that is not empty.
 func (x *exchange) setFinishReason(reason []byte) {
 	if len(reason) > 0 && x.o.FinishReason != string(reason) {
-		x.o.FinishReason = x.client.secrets.clean(string(reason))
+		x.o.FinishReason = x.client.secrets.Clean(string(reason))
 	}
 }
 
@@ -91,7 +92,7 @@ func (x *exchange) setUsage(f *api.Frame) {
 }
 
 // excerpt returns the start of a frame, for an error message.
-func excerpt(data []byte) string { return string(data[:min(len(data), messageLimit)]) }
+func excerpt(data []byte) string { return string(data[:min(len(data), secrets.MessageLimit)]) }
 
 // recordFrame classifies a frame, and records its time if it carries or may carry a token.
 func (x *exchange) recordFrame(f *api.Frame, read socket.Reading) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spate-load/spate/agent/stream/secrets"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/bodies"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -58,7 +59,7 @@ func (c *Client) Try(ctx context.Context, endpoint int, a TrialRequest) (TrialRe
 		return TrialResult{}, c.unusable(u.Path, err.Error())
 	}
 	for i, name := range t.Software {
-		t.Software[i] = c.secrets.clean(name)
+		t.Software[i] = c.secrets.Clean(name)
 	}
 	return t, nil
 }
@@ -149,7 +150,7 @@ func (t *TrialResult) read(data []byte) error {
 // addFrame records what one frame reports.
 func (t *TrialResult) addFrame(f *trialFrame) error {
 	if len(f.Error) > 0 && string(f.Error) != "null" {
-		return fmt.Errorf("the answer is an error: %.*s", messageLimit, f.Error)
+		return fmt.Errorf("the answer is an error: %.*s", secrets.MessageLimit, f.Error)
 	}
 	for _, u := range []trialUsage{f.Usage, f.Response.Usage} {
 		t.Output = max(t.Output, u.CompletionTokens, u.OutputTokens)

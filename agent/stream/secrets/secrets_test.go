@@ -1,4 +1,4 @@
-package stream
+package secrets
 
 import (
 	"encoding/base64"
@@ -15,7 +15,7 @@ import (
 func TestEchoedKeysAreMasked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.StringMatching(`[A-Za-z0-9+/=_"<&%-]{12,60}`).Draw(t, "key")
-		s := secretsOf(Config{APIKey: key})
+		s := Of(key, "", nil)
 		echo := rapid.SampledFrom([]func(string) string{
 			func(k string) string { return k },
 			func(k string) string { return k[1:] },
@@ -26,7 +26,7 @@ func TestEchoedKeysAreMasked(t *testing.T) {
 			func(k string) string { return hex.EncodeToString([]byte(k)) },
 			func(k string) string { return base64.StdEncoding.EncodeToString([]byte(k)) },
 		}).Draw(t, "echo")
-		message := s.clean("invalid key: " + echo(key) + ", sorry")
+		message := s.Clean("invalid key: " + echo(key) + ", sorry")
 		for i := 0; i+shortestPiece <= len(key); i++ {
 			plain, _ := visible(message)
 			if strings.Contains(plain, key[i:i+shortestPiece]) {
@@ -46,11 +46,27 @@ func TestEchoedKeysAreMasked(t *testing.T) {
 // A key in base64 with text before it, as in Basic authorization, is masked at each offset within a base64 group.
 func TestKeysInBase64AreMaskedAtEachPlace(t *testing.T) {
 	const key = "sk-0123456789abcdef"
-	s := secretsOf(Config{APIKey: key})
+	s := Of(key, "", nil)
 	for _, before := range []string{"", "u", "us", "use", "user:"} {
-		message := s.clean("authorization: " + base64.StdEncoding.EncodeToString([]byte(before+key+":x")))
+		message := s.Clean("authorization: " + base64.StdEncoding.EncodeToString([]byte(before+key+":x")))
 		if !strings.Contains(message, masked) {
 			t.Errorf("%q: %q", before, message)
+		}
+	}
+}
+
+func TestMessagesAreClean(t *testing.T) {
+	s := Of("sk-1234", "", map[string]string{"Authorization": "Basic abcdef", "X-Auth": "sk-1234-long", "Host": "example",
+		"X-Key": "1"})
+	for message, want := range map[string]string{
+		"bad sk-1234-long and sk-1234.": "bad *** and ***.",
+		"Basic abcdef, abcdef":          "***, ***",
+		"example 1\r\n\t\xff":           "example 1 \ufffd",
+		strings.Repeat("é", 400):        strings.Repeat("é", 256),
+		"x" + strings.Repeat("é", 400):  "x" + strings.Repeat("é", 255),
+	} {
+		if got := s.Clean(message); got != want {
+			t.Errorf("%q: %q, want %q", message, got, want)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-package stream
+// Package secrets masks secrets in what servers send, which often echo them, before it gets into messages and results.
+package secrets
 
 import (
 	"encoding/base64"
@@ -11,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// secrets are values that must not appear in messages, though servers often echo them: keys, and values of headers
-// whose names suggest a secret.
-type secrets struct {
+// Secrets are values that must not appear in messages: keys, and values of headers whose names suggest a secret. It is
+// safe for concurrent use.
+type Secrets struct {
 	values []string // longest first: masking a value that is part of another would hide the other
 	forms  string   // all encodings of the values, separated by zero bytes
 	pairs  []uint64 // bitmap of the two-byte sequences in forms; nil: there are no secrets
@@ -23,14 +24,18 @@ type secrets struct {
 // would be masked all over a message.
 const shortestSecret = 4
 
-func secretsOf(c Config) secrets {
-	values := withSecret(nil, c.APIKey)
-	if c.Connection.ProxyAuth != "" {
-		_, password, _ := strings.Cut(c.Connection.ProxyAuth, ":")
-		values = withSecret(withSecret(values, c.Connection.ProxyAuth), password)
-		values = withSecret(values, base64.StdEncoding.EncodeToString([]byte(c.Connection.ProxyAuth)))
+// MessageLimit is the longest message that Clean returns, in bytes.
+const MessageLimit = 512
+
+// Of returns the secrets of a target: its key, the proxy's "user:password", and those in headers. Each may be empty.
+func Of(key, proxyAuth string, headers map[string]string) Secrets {
+	values := withSecret(nil, key)
+	if proxyAuth != "" {
+		_, password, _ := strings.Cut(proxyAuth, ":")
+		values = withSecret(withSecret(values, proxyAuth), password)
+		values = withSecret(values, base64.StdEncoding.EncodeToString([]byte(proxyAuth)))
 	}
-	for name, value := range c.Headers {
+	for name, value := range headers {
 		if isSecretHeader(name) {
 			values = withSecret(values, value)
 			_, credential, _ := strings.Cut(value, " ") // after "Bearer" or "Basic"
@@ -38,7 +43,7 @@ func secretsOf(c Config) secrets {
 		}
 	}
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
-	s := secrets{values: values}
+	s := Secrets{values: values}
 	if len(values) > 0 {
 		s.index()
 	}
@@ -54,7 +59,7 @@ func withSecret(values []string, value string) []string {
 
 // index collects all forms of the secrets, and the pairs of bytes in them, so that most positions of a message need
 // only one look-up.
-func (s *secrets) index() {
+func (s *Secrets) index() {
 	var all []string
 	for _, value := range s.values {
 		all = append(all, formsOf(value)...)
@@ -78,15 +83,12 @@ func isSecretHeader(name string) bool {
 // be a common word, and a shorter one does not help an attacker.
 const shortestPiece = 8
 
-// HoldsSecret reports whether a text contains one of the client's secrets, or a piece that would be masked in a
-// message. It is safe for concurrent use. A nil Client has no secrets.
-func (c *Client) HoldsSecret(text string) bool {
-	return c != nil && len(c.secrets.values) > 0 && c.secrets.mask(text) != text
-}
+// Held reports whether a text contains one of the secrets, or a piece that would be masked in a message.
+func (s Secrets) Held(text string) bool { return len(s.values) > 0 && s.mask(text) != text }
 
 // mask masks secrets in a text: verbatim, encoded as an echo may have encoded them, and in pieces, also with invisible
 // characters in between.
-func (s secrets) mask(text string) string {
+func (s Secrets) mask(text string) string {
 	for _, secret := range s.values {
 		text = strings.ReplaceAll(text, secret, masked)
 	}
@@ -116,7 +118,7 @@ func formsOf(secret string) []string {
 }
 
 // maskPieces masks the pieces of secrets, even with white space or control characters within them.
-func (s secrets) maskPieces(text string) string {
+func (s Secrets) maskPieces(text string) string {
 	plain, places := visible(text)
 	minimum := shortestPiece
 	if shortest := s.values[len(s.values)-1]; len(shortest) <= minimum {
@@ -143,7 +145,7 @@ func (s secrets) maskPieces(text string) string {
 }
 
 // mayBegin reports whether a text of two bytes or more may start with a piece of a secret.
-func (s secrets) mayBegin(text string) bool {
+func (s Secrets) mayBegin(text string) bool {
 	pair := uint16(text[0])<<8 | uint16(text[1])
 	return s.pairs[pair/64]&(1<<(pair%64)) != 0
 }
@@ -159,16 +161,16 @@ func visible(text string) (plain string, places []int) {
 	return string(b), places
 }
 
-// clean makes a message fit for display: no secrets, valid UTF-8 in one line, at most messageLimit bytes.
-func (s secrets) clean(message string) string {
+// Clean makes a message fit for display: no secrets, valid UTF-8 in one line, at most MessageLimit bytes.
+func (s Secrets) Clean(message string) string {
 	if len(s.values) > 0 {
 		message = s.mask(message)
 	}
 	message = strings.Join(strings.Fields(strings.ToValidUTF8(message, "\ufffd")), " ")
-	if len(message) <= messageLimit {
+	if len(message) <= MessageLimit {
 		return message
 	}
-	cut := messageLimit
+	cut := MessageLimit
 	for !utf8.RuneStart(message[cut]) {
 		cut--
 	}
