@@ -64,7 +64,7 @@ func TestQuickGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("if the new plan is right, go test ./plans/draft -update (-want +got):\n%s", diff)
 			}
 			load(t, string(got))
 		})

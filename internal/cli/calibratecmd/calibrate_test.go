@@ -90,7 +90,8 @@ func TestCalibrationSheet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+		t.Errorf("if the new text is right, go test ./internal/cli/calibratecmd -update; got:\n%s\nwant:\n%s", b.String(),
+			want)
 	}
 }
 
