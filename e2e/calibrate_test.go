@@ -52,6 +52,40 @@ func awaitNone(t *testing.T, left func() int) {
 	}
 }
 
+// calibratedLoad is what a calibration says of one load.
+type calibratedLoad struct {
+	Asked    float64  `json:"asked_per_second"`
+	Achieved float64  `json:"achieved_per_second"`
+	AgentCPU float64  `json:"agent_cpu_cores"`
+	OtherCPU *float64 `json:"other_cpu_cores"`
+	Frames   uint64   `json:"frames"`
+	Broken   []string `json:"broken_rules"`
+	ITL      struct {
+		Stamp, Program struct {
+			Count uint64 `json:"count"`
+			P50   int64  `json:"p50_ns"`
+		}
+	} `json:"itl"`
+}
+
+// check checks that the i-th load was measured.
+func (l calibratedLoad) check(t *testing.T, i int) {
+	t.Helper()
+	if l.Frames == 0 || l.ITL.Stamp.Count == 0 || l.ITL.Stamp.Count != l.ITL.Program.Count || l.AgentCPU <= 0 ||
+		l.AgentCPU > 2 {
+		t.Errorf("load %d: %+v", i, l)
+	}
+	// Other programs make a machine inexact. A quiet machine is exact at such small loads.
+	quiet := l.OtherCPU != nil && *l.OtherCPU < 0.1
+	if p50 := time.Duration(l.ITL.Stamp.P50); quiet && (p50 > 100*time.Microsecond || l.Achieved < l.Asked/2) {
+		t.Errorf("load %d on a quiet machine: stamps are off by %v at the median, %v of %v per second", i, p50,
+			l.Achieved, l.Asked)
+	}
+	if l.Achieved <= 0 || l.Achieved > 4*l.Asked {
+		t.Errorf("load %d: %v of %v per second", i, l.Achieved, l.Asked)
+	}
+}
+
 // A calibration measures everything that it is asked for, keeps the limits that were safe, and leaves nothing behind.
 // On a machine that is too busy to be exact even at these loads, it says so and keeps nothing.
 func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
@@ -61,41 +95,14 @@ func TestCalibrateKeepsWhatIsSafe(t *testing.T) {
 	if n := left(); n > 0 {
 		t.Errorf("%d processes are left", n)
 	}
-	var all struct {
-		Loads []struct {
-			Asked    float64  `json:"asked_per_second"`
-			Achieved float64  `json:"achieved_per_second"`
-			AgentCPU float64  `json:"agent_cpu_cores"`
-			OtherCPU *float64 `json:"other_cpu_cores"`
-			Frames   uint64   `json:"frames"`
-			Broken   []string `json:"broken_rules"`
-			ITL      struct {
-				Stamp, Program struct {
-					Count uint64 `json:"count"`
-					P50   int64  `json:"p50_ns"`
-				}
-			} `json:"itl"`
-		} `json:"loads"`
-	}
+	var all struct{ Loads []calibratedLoad }
 	readInto(t, filepath.Join(p.Dir, "all.json"), &all)
 	if len(all.Loads) != 3 {
 		t.Fatalf("%d loads were measured, want 3", len(all.Loads))
 	}
 	safe := 0
 	for i, l := range all.Loads {
-		if l.Frames == 0 || l.ITL.Stamp.Count == 0 || l.ITL.Stamp.Count != l.ITL.Program.Count || l.AgentCPU <= 0 ||
-			l.AgentCPU > 2 {
-			t.Errorf("load %d: %+v", i, l)
-		}
-		// Other programs make a machine inexact. A quiet machine is exact at such small loads.
-		quiet := l.OtherCPU != nil && *l.OtherCPU < 0.1
-		if p50 := time.Duration(l.ITL.Stamp.P50); quiet && (p50 > 100*time.Microsecond || l.Achieved < l.Asked/2) {
-			t.Errorf("load %d on a quiet machine: stamps are off by %v at the median, %v of %v per second", i, p50,
-				l.Achieved, l.Asked)
-		}
-		if l.Achieved <= 0 || l.Achieved > 4*l.Asked {
-			t.Errorf("load %d: %v of %v per second", i, l.Achieved, l.Asked)
-		}
+		l.check(t, i)
 		if len(l.Broken) == 0 {
 			safe++
 		}

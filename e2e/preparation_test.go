@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/e2e/programs"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
@@ -87,31 +88,37 @@ func TestPromptsHaveTheLengthThatTheServerCounts(t *testing.T) {
 			t.Errorf("%s, %s: %d of %d prompts missed their length", stage.Target, stage.Workload,
 				stage.ISL.Missed, checked)
 		}
-		p := stage.Preparations
-		if len(p) != 1 || p[0].Agents != 2 || p[0].MaxModelTokens == nil || *p[0].MaxModelTokens != 4000 ||
-			p[0].Server != "Spate simulator" || !p[0].ExactOutput {
-			t.Fatalf("%s: preparations %+v", stage.Target, p)
-		}
-		wantLengths, wantTemplate := stage.Target, "7"
-		switch stage.Target {
-		case "text":
-			wantLengths, wantTemplate = "server", "0"
-		case "auto":
-			wantLengths = "server"
-		case "words":
-			wantTemplate = "not known"
-		}
-		gotTemplate := "not known"
-		if tokens := p[0].TemplateTokens; tokens != nil {
-			gotTemplate = fmt.Sprint(*tokens)
-		}
-		if p[0].Lengths != wantLengths || gotTemplate != wantTemplate {
-			t.Errorf("%s: lengths by %s, template of %s tokens; want %s, %s", stage.Target, p[0].Lengths, gotTemplate,
-				wantLengths, wantTemplate)
-		}
+		checkPreparation(t, stage)
 	}
 	if want := "of the prompts did not have the requested length"; !strings.Contains(r.Stdout.String(), want) {
 		t.Errorf("nothing says %q", want)
+	}
+}
+
+// checkPreparation checks what the agents found out about the server before a stage.
+func checkPreparation(t *testing.T, stage results.StageResult) {
+	t.Helper()
+	p := stage.Preparations
+	if len(p) != 1 || p[0].Agents != 2 || p[0].MaxModelTokens == nil || *p[0].MaxModelTokens != 4000 ||
+		p[0].Server != "Spate simulator" || !p[0].ExactOutput {
+		t.Fatalf("%s: preparations %+v", stage.Target, p)
+	}
+	wantLengths, wantTemplate := stage.Target, "7"
+	switch stage.Target {
+	case "text":
+		wantLengths, wantTemplate = "server", "0"
+	case "auto":
+		wantLengths = "server"
+	case "words":
+		wantTemplate = "not known"
+	}
+	gotTemplate := "not known"
+	if tokens := p[0].TemplateTokens; tokens != nil {
+		gotTemplate = fmt.Sprint(*tokens)
+	}
+	if p[0].Lengths != wantLengths || gotTemplate != wantTemplate {
+		t.Errorf("%s: lengths by %s, template of %s tokens; want %s, %s", stage.Target, p[0].Lengths, gotTemplate,
+			wantLengths, wantTemplate)
 	}
 }
 

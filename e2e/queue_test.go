@@ -78,6 +78,13 @@ func queueOfRuns(t *testing.T, c *programs.Cluster, certified bool) {
 	}
 	mustFollowOneAnother(t, first, follower, third)
 
+	mustFetch(t, c, first)
+}
+
+// mustFetch fails the test unless the first run can be fetched again, and the fourth, which never started, has no
+// results.
+func mustFetch(t *testing.T, c *programs.Cluster, first programs.Running) {
+	t.Helper()
 	again := filepath.Join(t.TempDir(), "again")
 	c.Says(0, "fetch", "first", "--out", again)
 	for _, file := range []string{"results.json", "report.md", "vllm.txt", "histograms.hlog"} {

@@ -44,8 +44,8 @@ func editorSays(t interface{ Fatal(...any) }, text string) error {
 	return s.Validate(tree)
 }
 
-func TestSchemaRefusesTypicalMistakes(t *testing.T) {
-	const right = `
+// rightPlan is a plan without mistakes.
+const rightPlan = `
 name: right
 slo: {ttft: 2s}
 on_agent_loss: degrade
@@ -62,54 +62,59 @@ loads:
   - {rate_phases: [{to: 5, duration: 10s, shape: steps, steps: 3}]}
   - {search: {rate: {from: 1, to: 9}, keep: {latencies: [{metric: ttft, percentile: 99, at_most: 2s}]}}, duration: 30s}
 `
-	load(t, right)
-	for _, change := range []string{
-		"name: right -> nme: right",
-		"name: right -> name: wrong name",
-		"{ttft: 2s} -> {}",
-		"ttft: 2s -> ttft: 2",
-		"ttft: 2s -> ttft: 2 s",
-		"degrade -> Degrade",
-		"eu: 0.6 -> eu: 0",
-		"eu: 0.6 -> eu: much",
-		"eu: 0.6 -> eu: 1000001",
-		"rate: 0.5} -> rate: 0.5, concurrency: 1}",
-		"rate: 0.5} -> rate: -1}",
-		"rate: 0.5} -> concurrency: 65}",
-		"https://h -> h",
-		"insecure_skip_verify: true -> insecure_skip_verify: 1",
-		"conditioned: false -> conditioned: 0",
-		"split: in_turn -> split: evenly",
-		"stagger: 2s -> stagger: 2",
-		"endpoints: [\"https://h\"], -> ",
-		"api: completions -> api: completion",
-		"isl: 10 -> isl: -1",
-		"isl: 10 -> isl: 4k",
-		"isl: 10, -> ",
-		"isl: 10, -> isl: 10, isl_lengths: {empirical: {values: [1]}}, ",
-		"min: 1 -> min: 0",
-		"uniform: {min: 1, max: 5} -> uniform: {min: 1, max: 5}, normal: {mean: 1, stddev: 1}",
-		"random: -> name: x, randm:",
-		"step: 1 -> step: 1, factor: 2",
-		", step: 1 -> ",
-		"arrival: gamma, -> ",
-		"arrival: gamma -> arrival: Gamma",
-		"rate_range: -> concurrency: [1], rate_range:",
-		"- {rate_range: {from: 1, to: 4, step: 1}, -> - {",
-		"from: 1, to: 4 -> from: 0, to: 4",
-		"duration: 10s, shape: steps -> shape: steps",
-		"to: 5, -> ",
-		"metric: ttft -> metric: latency",
-		", at_most: 2s -> ",
-		"{latencies: [{metric: ttft, percentile: 99, at_most: 2s}]} -> {}",
-		"search: {rate: {from: 1, to: 9}, -> search: {",
-		"[{to: 5, -> [[], {to: 5, ",
-	} {
+
+// typicalMistakes are changes of rightPlan that make it wrong.
+var typicalMistakes = []string{
+	"name: right -> nme: right",
+	"name: right -> name: wrong name",
+	"{ttft: 2s} -> {}",
+	"ttft: 2s -> ttft: 2",
+	"ttft: 2s -> ttft: 2 s",
+	"degrade -> Degrade",
+	"eu: 0.6 -> eu: 0",
+	"eu: 0.6 -> eu: much",
+	"eu: 0.6 -> eu: 1000001",
+	"rate: 0.5} -> rate: 0.5, concurrency: 1}",
+	"rate: 0.5} -> rate: -1}",
+	"rate: 0.5} -> concurrency: 65}",
+	"https://h -> h",
+	"insecure_skip_verify: true -> insecure_skip_verify: 1",
+	"conditioned: false -> conditioned: 0",
+	"split: in_turn -> split: evenly",
+	"stagger: 2s -> stagger: 2",
+	"endpoints: [\"https://h\"], -> ",
+	"api: completions -> api: completion",
+	"isl: 10 -> isl: -1",
+	"isl: 10 -> isl: 4k",
+	"isl: 10, -> ",
+	"isl: 10, -> isl: 10, isl_lengths: {empirical: {values: [1]}}, ",
+	"min: 1 -> min: 0",
+	"uniform: {min: 1, max: 5} -> uniform: {min: 1, max: 5}, normal: {mean: 1, stddev: 1}",
+	"random: -> name: x, randm:",
+	"step: 1 -> step: 1, factor: 2",
+	", step: 1 -> ",
+	"arrival: gamma, -> ",
+	"arrival: gamma -> arrival: Gamma",
+	"rate_range: -> concurrency: [1], rate_range:",
+	"- {rate_range: {from: 1, to: 4, step: 1}, -> - {",
+	"from: 1, to: 4 -> from: 0, to: 4",
+	"duration: 10s, shape: steps -> shape: steps",
+	"to: 5, -> ",
+	"metric: ttft -> metric: latency",
+	", at_most: 2s -> ",
+	"{latencies: [{metric: ttft, percentile: 99, at_most: 2s}]} -> {}",
+	"search: {rate: {from: 1, to: 9}, -> search: {",
+	"[{to: 5, -> [[], {to: 5, ",
+}
+
+func TestSchemaRefusesTypicalMistakes(t *testing.T) {
+	load(t, rightPlan)
+	for _, change := range typicalMistakes {
 		from, to, _ := strings.Cut(change, " -> ")
-		if !strings.Contains(right, from) {
+		if !strings.Contains(rightPlan, from) {
 			t.Fatalf("%s: not in the plan", from)
 		}
-		wrong := strings.Replace(right, from, to, 1)
+		wrong := strings.Replace(rightPlan, from, to, 1)
 		if err := editorSays(t, wrong); err == nil {
 			t.Errorf("%s: the schema lets it pass", change)
 		}

@@ -140,72 +140,74 @@ loads:
 	}
 }
 
+// loadPoints are loads of plans and the load points that they become.
+var loadPoints = map[string]struct {
+	load string
+	want []string
+}{
+	"lists and repeats": {
+		`concurrency: [4, 2], requests_per_concurrency: 10, repeats: 2`,
+		[]string{`concurrency: 4 requests: 40`, `concurrency: 4 requests: 40 repeat: 1`,
+			`concurrency: 2 requests: 20`, `concurrency: 2 requests: 20 repeat: 1`},
+	},
+	"concurrency_range": {
+		`concurrency_range: {from: 1, to: 3, points: 9}, duration: 5s`,
+		[]string{`concurrency: 1 duration {seconds: 5}`, `concurrency: 2 duration {seconds: 5}`,
+			`concurrency: 3 duration {seconds: 5}`},
+	},
+	"rate_range, gamma": {
+		`rate_range: {from: 2, to: 4, step: 2}, requests: 7, arrival: gamma, burstiness: 0.5`,
+		[]string{`rate: 2 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`,
+			`rate: 4 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`},
+	},
+	"think time, warm-up, cool-down, abort, until": {
+		`concurrency: [1], duration: 9s, think_time: {mean: 2s}, warmup: {until_steady: 8s}, cooldown: 7s, abort: {error_share: 0}, until: {metric: ttft, percentile: 99}`,
+		[]string{`concurrency: 1 duration {seconds: 9} think_time {mean {seconds: 2} distribution: "constant"} warmup_until_steady {seconds: 8}
+			cooldown {seconds: 7} abort {error_share: 0 after_requests: 20} until {metric: "ttft" percentile: 99 within: 0.05 confidence: 0.95}`},
+	},
+	"abort by time alone": {
+		`rate: [1], duration: 9s, abort: {duration: 1m}`,
+		[]string{`rate: 1 arrival: "poisson" split: "random" duration {seconds: 9} abort {duration {seconds: 60}}`},
+	},
+	"concurrency_phases": {
+		`concurrency_phases: [{to: 2.5, duration: 1s}, {from: 2, duration: 3s}]`,
+		[]string{`concurrency: 3 phases {from: 0 to: 2.5 duration {seconds: 1} shape: "linear"} phases {from: 2 to: 2 duration {seconds: 3} shape: "linear"}`},
+	},
+	"rate_phases": {
+		`rate_phases: [{from: 9, to: 0, duration: 1s, shape: steps, steps: 4}], arrival: constant`,
+		[]string{`rate: 9 arrival: "constant" split: "in_turn" phases {from: 9 to: 0 duration {seconds: 1} shape: "steps" steps: 4}`},
+	},
+	"replay": {`replay: {speed: 10}, duration: 1s`,
+		[]string{`arrival: "trace" split: "in_turn" replay_speed: 10 duration {seconds: 1}`}},
+	"plain replay": {`replay: {}`, []string{`arrival: "trace" split: "in_turn" replay_speed: 1`}},
+	"not conditioned, dealt out": {
+		`rate: [1], requests: 9, conditioned: false, split: in_turn`,
+		[]string{`rate: 1 arrival: "poisson" split: "in_turn" requests: 9 unconditioned: true`},
+	},
+	"conditioned, thinned": {
+		`rate: [1], requests: 9, arrival: gamma, burstiness: 2, conditioned: true, split: random`,
+		[]string{`rate: 1 arrival: "gamma" burstiness: 2 split: "random" requests: 9`},
+	},
+	"stagger": {
+		`concurrency: [4], requests: 40, stagger: 3s`, []string{`concurrency: 4 requests: 40 stagger {seconds: 3}`},
+	},
+	"sweep": {
+		`sweep: {}, duration: 1s, warmup: {requests: 5}`,
+		[]string{`arrival: "poisson" split: "random" sweep {points: 8 saturation: 512} duration {seconds: 1} warmup_requests: 5`},
+	},
+	"search for a rate": {
+		`search: {rate: {from: 1, to: 9}, keep: {error_share: 0.01}}, requests: 50`,
+		[]string{`arrival: "poisson" split: "random" requests: 50 search {rate {from: 1 to: 9} keep {error_share: 0.01} precision: 0.03 probes: 15 repeats: 1}`},
+	},
+	"search for a concurrency": {
+		`search: {concurrency: {from: 1, to: 9}, keep: {error_share: 0.01}, precision: 0.1, probes: 3, repeats: 2}, sessions: 50`,
+		[]string{`requests: 50 search {concurrency {from: 1 to: 9} keep {error_share: 0.01} precision: 0.1 probes: 3 repeats: 2}`},
+	},
+}
+
 // TestLoadPoints has one load of each kind, with its defaults.
 func TestLoadPoints(t *testing.T) {
-	tests := map[string]struct {
-		load string
-		want []string
-	}{
-		"lists and repeats": {
-			`concurrency: [4, 2], requests_per_concurrency: 10, repeats: 2`,
-			[]string{`concurrency: 4 requests: 40`, `concurrency: 4 requests: 40 repeat: 1`,
-				`concurrency: 2 requests: 20`, `concurrency: 2 requests: 20 repeat: 1`},
-		},
-		"concurrency_range": {
-			`concurrency_range: {from: 1, to: 3, points: 9}, duration: 5s`,
-			[]string{`concurrency: 1 duration {seconds: 5}`, `concurrency: 2 duration {seconds: 5}`,
-				`concurrency: 3 duration {seconds: 5}`},
-		},
-		"rate_range, gamma": {
-			`rate_range: {from: 2, to: 4, step: 2}, requests: 7, arrival: gamma, burstiness: 0.5`,
-			[]string{`rate: 2 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`,
-				`rate: 4 arrival: "gamma" burstiness: 0.5 requests: 7 split: "in_turn"`},
-		},
-		"think time, warm-up, cool-down, abort, until": {
-			`concurrency: [1], duration: 9s, think_time: {mean: 2s}, warmup: {until_steady: 8s}, cooldown: 7s, abort: {error_share: 0}, until: {metric: ttft, percentile: 99}`,
-			[]string{`concurrency: 1 duration {seconds: 9} think_time {mean {seconds: 2} distribution: "constant"} warmup_until_steady {seconds: 8}
-				cooldown {seconds: 7} abort {error_share: 0 after_requests: 20} until {metric: "ttft" percentile: 99 within: 0.05 confidence: 0.95}`},
-		},
-		"abort by time alone": {
-			`rate: [1], duration: 9s, abort: {duration: 1m}`,
-			[]string{`rate: 1 arrival: "poisson" split: "random" duration {seconds: 9} abort {duration {seconds: 60}}`},
-		},
-		"concurrency_phases": {
-			`concurrency_phases: [{to: 2.5, duration: 1s}, {from: 2, duration: 3s}]`,
-			[]string{`concurrency: 3 phases {from: 0 to: 2.5 duration {seconds: 1} shape: "linear"} phases {from: 2 to: 2 duration {seconds: 3} shape: "linear"}`},
-		},
-		"rate_phases": {
-			`rate_phases: [{from: 9, to: 0, duration: 1s, shape: steps, steps: 4}], arrival: constant`,
-			[]string{`rate: 9 arrival: "constant" split: "in_turn" phases {from: 9 to: 0 duration {seconds: 1} shape: "steps" steps: 4}`},
-		},
-		"replay": {`replay: {speed: 10}, duration: 1s`,
-			[]string{`arrival: "trace" split: "in_turn" replay_speed: 10 duration {seconds: 1}`}},
-		"plain replay": {`replay: {}`, []string{`arrival: "trace" split: "in_turn" replay_speed: 1`}},
-		"not conditioned, dealt out": {
-			`rate: [1], requests: 9, conditioned: false, split: in_turn`,
-			[]string{`rate: 1 arrival: "poisson" split: "in_turn" requests: 9 unconditioned: true`},
-		},
-		"conditioned, thinned": {
-			`rate: [1], requests: 9, arrival: gamma, burstiness: 2, conditioned: true, split: random`,
-			[]string{`rate: 1 arrival: "gamma" burstiness: 2 split: "random" requests: 9`},
-		},
-		"stagger": {
-			`concurrency: [4], requests: 40, stagger: 3s`, []string{`concurrency: 4 requests: 40 stagger {seconds: 3}`},
-		},
-		"sweep": {
-			`sweep: {}, duration: 1s, warmup: {requests: 5}`,
-			[]string{`arrival: "poisson" split: "random" sweep {points: 8 saturation: 512} duration {seconds: 1} warmup_requests: 5`},
-		},
-		"search for a rate": {
-			`search: {rate: {from: 1, to: 9}, keep: {error_share: 0.01}}, requests: 50`,
-			[]string{`arrival: "poisson" split: "random" requests: 50 search {rate {from: 1 to: 9} keep {error_share: 0.01} precision: 0.03 probes: 15 repeats: 1}`},
-		},
-		"search for a concurrency": {
-			`search: {concurrency: {from: 1, to: 9}, keep: {error_share: 0.01}, precision: 0.1, probes: 3, repeats: 2}, sessions: 50`,
-			[]string{`requests: 50 search {concurrency {from: 1 to: 9} keep {error_share: 0.01} precision: 0.1 probes: 3 repeats: 2}`},
-		},
-	}
-	for name, test := range tests {
+	for name, test := range loadPoints {
 		t.Run(name, func(t *testing.T) {
 			workload := "random: {isl: 1, osl: 1}"
 			switch {
