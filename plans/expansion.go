@@ -26,17 +26,6 @@ type Resources struct {
 	Lexicons map[string]*spatev1.Lexicon
 }
 
-// expand returns the stages of a plan without mistakes, and the resources that are missing.
-func expand(plan *spatev1.Plan, r Resources) ([]*spatev1.Stage, []document.Finding) {
-	e := &expansion{plan: plan, resources: r}
-	return e.stages(), e.found
-}
-
-// outline expands a plan as far as possible without resources.
-func outline(plan *spatev1.Plan) []*spatev1.Stage {
-	return (&expansion{plan: plan, outline: true}).stages()
-}
-
 // speedOf returns how many times faster than planned time passes, and whether the plan is a simulation.
 func speedOf(plan *spatev1.Plan) (speed float64, simulation bool) {
 	if s := plan.GetSimulation(); s != nil {

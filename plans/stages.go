@@ -23,9 +23,10 @@ func (p *Plan) Simulated() []*spatev1.Target {
 // sent. The error is Mistakes: a missing resource, or a trace that is too short for a replay's end. Stages of one
 // target share its message, and stages of one workload share the workload's; the caller must not change them.
 func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
-	stages, missing := expand(p.msg, r)
+	e := &expansion{plan: p.msg, resources: r}
+	stages := e.stages()
 	var ms Mistakes
-	for _, f := range missing {
+	for _, f := range e.found {
 		ms = append(ms, p.document.At(f.Path, f.Message))
 	}
 	return stages, ms.OrNil()
@@ -35,7 +36,7 @@ func (p *Plan) Stages(r Resources) ([]*spatev1.Stage, error) {
 // files have no dataset, and replays that end with their trace have no number of requests. Use it to show a plan, not
 // to run it.
 func (p *Plan) Outline() []*spatev1.Stage {
-	return outline(p.msg)
+	return (&expansion{plan: p.msg, outline: true}).stages()
 }
 
 // Compression returns how many times faster than planned time passes, and whether the plan is a simulation.

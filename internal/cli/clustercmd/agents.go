@@ -2,6 +2,7 @@
 package clustercmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -80,7 +81,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 		}
 		t.Row(
 			a.GetName(),
-			terminal.Known(a.GetRegion()),
+			cmp.Or(a.GetRegion(), "n/a"),
 			healthWords(s),
 			positive(a.GetWeight()),
 			positive(a.GetCores()),
@@ -89,8 +90,8 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 			cpu,
 			clock,
 			exactTo(a.GetCapacity()),
-			terminal.Known(a.GetHost()),
-			terminal.Known(a.GetVersion()),
+			cmp.Or(a.GetHost(), "n/a"),
+			cmp.Or(a.GetVersion(), "n/a"),
 		)
 	}
 	t.Narrow(terminal.Width(w))

@@ -1,6 +1,7 @@
 package clustercmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -75,8 +76,8 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
 			beganWords(r),
 			lasted(r, now),
 			stagesDone(r),
-			terminal.Known(r.GetVerdict()),
-			terminal.Known(r.GetSubmitter()),
+			cmp.Or(r.GetVerdict(), "n/a"),
+			cmp.Or(r.GetSubmitter(), "n/a"),
 		)
 	}
 	t.Narrow(terminal.Width(w))

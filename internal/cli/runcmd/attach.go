@@ -196,8 +196,8 @@ func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 			run.GetRunId(),
 		)
 	}
-	if run.GetBeginTime() == nil && run.GetState() == spatev1.RunState_RUN_STATE_ENDED {
-		return summaryEnding(run).conclude(cmd, "", f.results.failOn) // it never began, and has no results
+	if e := summaryEnding(run); e.unbegun {
+		return e.conclude(cmd, "", f.results.failOn) // it has no results
 	}
 	dir, result, err := f.results.keep(cmd.Context(), follower)
 	if err != nil {

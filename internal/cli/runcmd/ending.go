@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -97,12 +98,12 @@ func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 func (e ending) judge(fail failOn) (code int, why string) {
 	switch outcome := e.GetOutcome(); {
 	case outcome == spatev1.Outcome_OUTCOME_STOPPED:
-		return command.ExitStopped, e.early() + e.reasonOr("it was stopped")
+		return command.ExitStopped, e.early() + cmp.Or(e.GetReason(), "it was stopped")
 	case outcome == spatev1.Outcome_OUTCOME_UNSPECIFIED:
 		return command.ExitFailed, "the run ended early: " +
-			e.reasonOr("its coordinator was lost, and no other coordinator continued it")
+			cmp.Or(e.GetReason(), "its coordinator was lost, and no other coordinator continued it")
 	case outcome != spatev1.Outcome_OUTCOME_DONE:
-		return command.ExitFailed, e.early() + e.reasonOr("the reason is not known")
+		return command.ExitFailed, e.early() + cmp.Or(e.GetReason(), "the reason is not known")
 	case !e.GetComplete():
 		return command.ExitFailed, "the run reached its end, but its result is incomplete" + e.missing()
 	case fail.fails(trust.Verdict(e.GetVerdict())):
@@ -119,13 +120,6 @@ func (e ending) early() string {
 		return "the run never started, and has no results: "
 	}
 	return "the run ended early: "
-}
-
-func (e ending) reasonOr(other string) string {
-	if r := e.GetReason(); r != "" {
-		return r
-	}
-	return other
 }
 
 // missing says what the results lack, as far as it is known here.

@@ -26,7 +26,7 @@ var (
 const stopTimeout = 5 * time.Second
 
 // passOnSignals stops the run at the first interrupt and cancels requests in flight at the second. The third stops
-// waiting waiting, because the coordinator may no longer answer. A follower that only watches a run, or that cannot
+// waiting, because the coordinator may no longer answer. A follower that only watches a run, or that cannot
 // reach its coordinator, leaves the run at the first interrupt. The returned function ends the handling of signals.
 func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCauseFunc) func() {
 	signals := make(chan os.Signal, 2)

@@ -115,11 +115,10 @@ func (q *quickFlags) yaml() ([]byte, error) {
 
 // missing says which flags are needed to make a plan.
 func (q *quickFlags) missing() error {
-	var errs []error
 	if len(q.concurrency)+len(q.rate) == 0 {
-		errs = append(errs, errors.New("--target needs --concurrency or --rate, for example --concurrency 1,2,4"))
+		return errors.New("--target needs --concurrency or --rate, for example --concurrency 1,2,4")
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // slots returns the values of --concurrency in the type that plans use.

@@ -120,28 +120,10 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 			"--agents: the run is on this machine; the coordinator in the environment or the configuration file is ignored",
 		)
 	}
-	plan, err := f.plan(cmd, args)
-	if err := errors.Join(err, f.check(cmd)); err != nil {
-		return command.BadInput(err)
-	}
-	if err := f.fits(plan); err != nil {
-		return command.BadInput(err)
-	}
-	progress.Caution(cmd.ErrOrStderr(), plan)
-	secrets, err := plan.Secrets(secret.System)
-	if err != nil {
-		return command.BadInput(err)
-	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	if plan, err = withModels(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
-		return command.BadInput(err)
-	}
-	resources, err := plancmd.Gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.results.quiet)
+	plan, secrets, resources, err := f.prepare(ctx, cmd, args)
 	if err != nil {
-		return command.BadInput(err)
-	}
-	if err := preflight(ctx, plan, plancmd.WithRows(plan, resources), secrets); err != nil {
 		return command.BadInput(err)
 	}
 
@@ -179,6 +161,33 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	follower := newFollower(client, submitted.GetRunId(), f.coordinator, f.patience, v)
 	follower.waiting.Store(submitted.GetWaiting() > 0)
 	return f.results.take(ctx, cmd, follower)
+}
+
+// prepare checks everything that can be checked before anything starts. It returns the plan with the models of its
+// targets, its secrets and its files.
+func (f *runFlags) prepare(
+	ctx context.Context, cmd *cobra.Command, args []string,
+) (*plans.Plan, map[string]string, plans.Resources, error) {
+	plan, err := f.plan(cmd, args)
+	if err := errors.Join(err, f.check(cmd)); err != nil {
+		return nil, nil, plans.Resources{}, err
+	}
+	if err := f.fits(plan); err != nil {
+		return nil, nil, plans.Resources{}, err
+	}
+	progress.Caution(cmd.ErrOrStderr(), plan)
+	secrets, err := plan.Secrets(secret.System)
+	if err != nil {
+		return nil, nil, plans.Resources{}, err
+	}
+	if plan, err = withModels(ctx, plan, secrets, cmd.ErrOrStderr()); err != nil {
+		return nil, nil, plans.Resources{}, err
+	}
+	resources, err := plancmd.Gather(ctx, plan, settings.DatasetDir(), cmd.ErrOrStderr(), f.results.quiet)
+	if err != nil {
+		return nil, nil, plans.Resources{}, err
+	}
+	return plan, secrets, resources, preflight(ctx, plan, plancmd.WithRows(plan, resources), secrets)
 }
 
 // fits finds plans that cannot run where the flags say.

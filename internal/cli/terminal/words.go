@@ -51,13 +51,5 @@ func Span(seconds float64) string {
 	return text
 }
 
-// Known returns text, or n/a if it is empty.
-func Known(s string) string {
-	if s == "" {
-		return "n/a"
-	}
-	return s
-}
-
 // Whole formats a number rounded to an integer.
 func Whole(v float64) string { return Thousands(uint64(v + 0.5)) }
