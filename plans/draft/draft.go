@@ -118,10 +118,13 @@ func fileForm(workload string) string {
 var newTemplate string
 
 // page is the template of a plan. A tab separates a line from its comment.
-var page = template.Must(template.New("").Funcs(template.FuncMap{
+var page = template.Must(template.New("").Funcs(words).Parse(newTemplate))
+
+// words are the functions of templates.
+var words = template.FuncMap{
 	"yaml": scalar, "reference": withoutKey, "endpoint": func(e string) string { return scalar(withoutPassword(e)) },
 	"numbers": numbers, "duration": durationWords, "apis": func() string { return strings.Join(registry.Names(), ", ") },
-}).Parse(newTemplate))
+}
 
 // YAML returns the plan as a person would write it, with comments. It returns an error if the kind of workload or load
 // is unknown. plans.Load checks the plan itself.
@@ -198,4 +201,10 @@ func aligned(text string) []byte {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-func numbers(values []float64) string { return list(values, number) }
+func numbers(values []float64) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = number(v)
+	}
+	return strings.Join(words, ", ")
+}

@@ -5,13 +5,13 @@ package draft
 import (
 	"bytes"
 	"cmp"
+	_ "embed" // for the template
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -71,44 +71,91 @@ const (
 	quickDuration               = time.Minute
 )
 
+//go:embed quick.yaml.tmpl
+var quickTemplate string
+
+// quickPage is the template of a quick plan.
+var quickPage = template.Must(template.New("").Funcs(words).Funcs(template.FuncMap{
+	"header": headerValue, "field": fieldValue,
+}).Parse(quickTemplate))
+
+// quickTarget is one target of a quick plan.
+type quickTarget struct {
+	Name      string
+	Endpoints []string
+}
+
 // YAML returns the plan as a person would write it. The same Quick gives the same bytes. YAML checks nothing: Load
 // reports the mistakes.
 func (q Quick) YAML() []byte {
-	w := &writer{}
-	w.line(0, "# Made from command line flags. Save it to a file, change it, and run it with: spate run FILE")
-	w.line(0, "name: %s", scalar(cmp.Or(q.Name, "quick")))
-	w.line(0, "seed: %d", q.Seed)
-	w.line(0, "")
-	q.targets(w)
-	w.line(0, "workloads:")
-	w.line(1, "- random: {isl: %d, osl: %d}", q.ISL, q.OSL)
-	w.line(0, "")
-	w.line(0, "loads:")
-	if len(q.Concurrency) > 0 || len(q.Rate) == 0 {
-		q.closed(w)
+	q.Name, q.API = cmp.Or(q.Name, "quick"), cmp.Or(q.API, registry.All[0].Name)
+	q.Arrival, q.Body = cmp.Or(q.Arrival, defaults.Arrival), q.fields()
+	var b bytes.Buffer
+	err := quickPage.Execute(&b, struct {
+		Quick
+		Targets []quickTarget
+		Loads   []Quick
+	}{q, q.targets(), q.loads()})
+	if err != nil {
+		panic("draft: the template does not fit: " + err.Error())
 	}
-	if len(q.Rate) > 0 {
-		q.open(w)
-	}
-	return w.Bytes()
+	return b.Bytes()
 }
 
-func (q Quick) targets(w *writer) {
-	w.line(0, "targets:")
+func (q Quick) targets() (targets []quickTarget) {
 	seen := make(map[string]int)
 	for i, target := range q.Targets {
 		var endpoints []string
 		for part := range strings.SplitSeq(target, ",") {
 			endpoints = append(endpoints, withoutPassword(endpoint.BaseURL(strings.TrimSpace(part))))
 		}
-		w.line(1, "- name: %s", scalar(targetName(seen, endpoints[0], i)))
-		w.line(2, "endpoints:")
-		for _, e := range endpoints {
-			w.line(3, "- %s", scalar(e))
-		}
-		q.requests(w)
+		targets = append(targets, quickTarget{targetName(seen, endpoints[0], i), endpoints})
 	}
-	w.line(0, "")
+	return targets
+}
+
+// loads returns the plan for each of its loads: without Rate for a closed loop.
+func (q Quick) loads() (loads []Quick) {
+	closed, open := q, q
+	closed.Rate = nil
+	if q.Requests == 0 && q.Duration == 0 {
+		open.Duration = quickDuration
+		closed.RequestsPerConcurrency = cmp.Or(q.RequestsPerConcurrency, quickRequestsPerConcurrency)
+	}
+	if len(q.Concurrency) > 0 || len(q.Rate) == 0 {
+		loads = append(loads, closed)
+	}
+	if len(q.Rate) > 0 {
+		loads = append(loads, open)
+	}
+	return loads
+}
+
+// fields returns the extra fields of each request body.
+func (q Quick) fields() map[string]any {
+	fields := map[string]any{"ignore_eos": true}
+	maps.Copy(fields, q.Body)
+	maps.DeleteFunc(fields, func(_ string, value any) bool { return value == nil })
+	return fields
+}
+
+// headerValue returns the value of a header as it may be printed.
+func headerValue(name, value string) string {
+	if secret.HeaderName(name) {
+		return withoutKey(value)
+	}
+	return value
+}
+
+// fieldValue returns the value of a body field as it may be printed.
+func fieldValue(name string, value any) string {
+	switch {
+	case secret.FieldName(name):
+		return jsonText(withoutKey(""))
+	case name == "ignore_eos" && value == true:
+		return "true  # Generate osl tokens in any case, so that every answer has the requested length."
+	}
+	return jsonText(value)
 }
 
 // targetName returns the endpoint's host and port, made unique, or the target's number if those are not a valid name.
@@ -132,28 +179,6 @@ func hostName(host string) bool {
 		!strings.ContainsFunc(host, func(r rune) bool { return !usable(r) })
 }
 
-// requests writes what the requests of a target contain.
-func (q Quick) requests(w *writer) {
-	w.line(2, "api: %s", scalar(cmp.Or(q.API, registry.All[0].Name)))
-	if q.Model != "" {
-		w.line(2, "model: %s", scalar(q.Model))
-	}
-	if q.APIKey != "" {
-		w.line(2, "api_key: %s", scalar(withoutKey(q.APIKey)))
-	}
-	if len(q.Headers) > 0 {
-		w.line(2, "headers:")
-		for _, name := range slices.Sorted(maps.Keys(q.Headers)) {
-			value := q.Headers[name]
-			if secret.HeaderName(name) {
-				value = withoutKey(value)
-			}
-			w.line(3, "%s: %s", scalar(name), scalar(value))
-		}
-	}
-	q.body(w)
-}
-
 // withoutKey and withoutPassword keep literal secrets out of a text that is printed. What they return is still a
 // mistake, so that Load says what to do instead.
 func withoutKey(value string) string {
@@ -173,79 +198,6 @@ func withoutPassword(endpoint string) string {
 	return endpoint
 }
 
-func (q Quick) body(w *writer) {
-	fields := map[string]any{"ignore_eos": true}
-	maps.Copy(fields, q.Body)
-	maps.DeleteFunc(fields, func(_ string, value any) bool { return value == nil })
-	if len(fields) == 0 {
-		return
-	}
-	w.line(2, "body:")
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		note := ""
-		if name == "ignore_eos" && fields[name] == true {
-			note = "  # Generate osl tokens in any case, so that every answer has the requested length."
-		}
-		value := fields[name]
-		if secret.FieldName(name) {
-			value = withoutKey("")
-		}
-		w.line(3, "%s: %s%s", scalar(name), jsonText(value), note)
-	}
-}
-
-func (q Quick) closed(w *writer) {
-	w.line(1, "- concurrency: [%s]",
-		list(q.Concurrency, func(n uint32) string { return strconv.FormatUint(uint64(n), 10) }))
-	per := q.RequestsPerConcurrency
-	if q.Requests == 0 && per == 0 && q.Duration == 0 {
-		per = quickRequestsPerConcurrency
-	}
-	if per > 0 {
-		w.line(2, "requests_per_concurrency: %d", per)
-	}
-	if q.Stagger != 0 {
-		w.line(2, "stagger: %s", durationWords(q.Stagger))
-	}
-	q.ends(w, q.Duration)
-}
-
-func (q Quick) open(w *writer) {
-	w.line(1, "- rate: [%s]", list(q.Rate, func(r float64) string { return strconv.FormatFloat(r, 'f', -1, 64) }))
-	w.line(2, "arrival: %s", scalar(cmp.Or(q.Arrival, defaults.Arrival)))
-	if q.Unconditioned {
-		w.line(2, "conditioned: false")
-	}
-	if q.Split != "" {
-		w.line(2, "split: %s", scalar(q.Split))
-	}
-	duration := q.Duration
-	if q.Requests == 0 && duration == 0 {
-		duration = quickDuration
-	}
-	q.ends(w, duration)
-}
-
-// ends writes the ends that both kinds of loops have, and the warm-up.
-func (q Quick) ends(w *writer, duration time.Duration) {
-	if q.Requests > 0 {
-		w.line(2, "requests: %d", q.Requests)
-	}
-	if duration != 0 {
-		w.line(2, "duration: %s", durationWords(duration))
-	}
-	if q.WarmupRequests == 0 && q.WarmupDuration == 0 {
-		return
-	}
-	w.line(2, "warmup:")
-	if q.WarmupRequests > 0 {
-		w.line(3, "requests: %d", q.WarmupRequests)
-	}
-	if q.WarmupDuration != 0 {
-		w.line(3, "duration: %s", durationWords(q.WarmupDuration))
-	}
-}
-
 // durationWords formats a duration as 1m rather than 1m0s.
 func durationWords(d time.Duration) string {
 	text := d.String()
@@ -255,25 +207,6 @@ func durationWords(d time.Duration) string {
 		}
 	}
 	return text
-}
-
-// writer builds indented lines.
-type writer struct{ bytes.Buffer }
-
-func (w *writer) line(indent int, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if text != "" {
-		w.WriteString(strings.Repeat("  ", indent))
-	}
-	w.WriteString(text + "\n")
-}
-
-func list[T any](values []T, word func(T) string) string {
-	var words []string
-	for _, v := range slices.All(values) {
-		words = append(words, word(v))
-	}
-	return strings.Join(words, ", ")
 }
 
 // scalar formats text so that YAML reads the same text: bare if possible, otherwise in quotes.
