@@ -57,20 +57,26 @@ func regions() Board {
 	)
 }
 
+// tally shows the rate of a counter by agent.
+func tally(title, description, field, unit string) Panel {
+	return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)),
+		of("agent")}).legendList()
+}
+
+// p99ByAgent shows the p99 of a metric by agent.
+func p99ByAgent(title, field string) Panel {
+	return lines(title+" p99 by agent",
+		"By window of a second. An agent that differs from the others has a problem of its own.", milliseconds,
+		query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).legendRight()
+}
+
+// heartbeat shows a value of the agents' heartbeats.
+func heartbeat(title, description, unit string, selection string) Panel {
+	return lines(title, description, unit, query{beats(selection), of("agent")}).legendList()
+}
+
 // agents shows whether the agents keep up.
 func agents() Board {
-	tally := func(title, description, field, unit string) Panel {
-		return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)),
-			of("agent")}).legendList()
-	}
-	p99 := func(title, field string) Panel {
-		return lines(title+" p99 by agent",
-			"By window of a second. An agent that differs from the others has a problem of its own.", milliseconds,
-			query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).legendRight()
-	}
-	own := func(title, description, unit string, selection string) Panel {
-		return lines(title, description, unit, query{beats(selection), of("agent")}).legendList()
-	}
 	return board("spate-agents", "Spate: agents",
 		"Whether agents are connected, take their part of the load, and keep up.",
 		"now-15m", "5s",
@@ -85,12 +91,12 @@ func agents() Board {
 			tally("Frames per second by agent", "", "frames", perSecondOf),
 			tally("Failed per second by agent", "", "failed", perSecondOf),
 		},
-		[]Panel{p99("TTFT", "ttft_ms"), p99("TPOT", "tpot_ms")},
+		[]Panel{p99ByAgent("TTFT", "ttft_ms"), p99ByAgent("TPOT", "tpot_ms")},
 		[]Panel{
-			own("CPU cores used", "Used by the agent's process. Close to the machine's number of cores, timing suffers.", count,
+			heartbeat("CPU cores used", "Used by the agent's process. Close to the machine's number of cores, timing suffers.", count,
 				last("cpu_cores", "cores")),
-			own("Requests in flight", "", count, last("in_flight", "in flight")),
-			own("Snapshots that wait",
+			heartbeat("Requests in flight", "", count, last("in_flight", "in flight")),
+			heartbeat("Snapshots that wait",
 				"Sent and not yet accepted by the coordinator: they grow while it cannot be reached.", count,
 				last("unacked_snapshots", "waiting")),
 		},
@@ -98,9 +104,9 @@ func agents() Board {
 			lines("Clock", "Offset from the coordinator's clock, and its uncertainty.", milliseconds,
 				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")),
 					ofEach("agent")}).legendList().signed(),
-			own("Silent for", "Time since the last message from an agent. At 3.5 s the agent is lost.", seconds,
+			heartbeat("Silent for", "Time since the last message from an agent. At 3.5 s the agent is lost.", seconds,
 				last("silent_s", "silent")),
-			own("Start error", "Start of an agent's load minus the armed start, once per stage.", milliseconds,
+			heartbeat("Start error", "Start of an agent's load minus the armed start, once per stage.", milliseconds,
 				last("start_error_ms", "start error")).signed(),
 		},
 		[]Panel{
