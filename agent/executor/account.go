@@ -17,11 +17,10 @@ type account struct {
 	ctx              context.Context // of all readings but the last
 	cancel           context.CancelFunc
 	readings         sync.WaitGroup
-	warm             sync.Once     // the reading at the end of the warm-up
 	waiting          atomic.Bool   // the load has ended and waits for the loads of the other agents
 	othersEnded      chan struct{} // closed when the wait is over
 	end              sync.Once     // closes othersEnded
-	requestHeartbeat func()        // requests a heartbeat now; nil: there is no session
+	requestHeartbeat func()        // requests a heartbeat now; nil: none is requested
 	result           []*spatev1.ServerAccount
 }
 
@@ -82,16 +81,11 @@ func (l *Load) failed() bool {
 }
 
 // rereadServers reads the servers again at the first measured request, so that the account excludes the warm-up,
-// except for requests in flight at that time. It does not block.
+// except for requests in flight at that time. It does not block. It is called once.
 func (l *Load) rereadServers() {
-	if l.Servers == nil || !warmsUp(l.Assigned.GetLoad()) {
-		return
+	if l.Servers != nil && warmsUp(l.Assigned.GetLoad()) && l.account.ctx.Err() == nil {
+		l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
 	}
-	l.account.warm.Do(func() {
-		if l.account.ctx.Err() == nil {
-			l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
-		}
-	})
 }
 
 // awaitOthers blocks until the coordinator says that the load of all agents has ended, the load is stopped, or the wait

@@ -89,7 +89,8 @@ type Config struct {
 	Emit func(*spatev1.Snapshot)
 	// Expire ends the load when it finds that its lease has ended. Nil: the load has no fence.
 	Expire func()
-	// RequestHeartbeat requests a heartbeat now. Nil: the load waits for no other agents.
+	// RequestHeartbeat requests a heartbeat now, by which the coordinator learns that the load waits for the loads of
+	// the other agents. Nil: none is requested.
 	RequestHeartbeat func()
 }
 

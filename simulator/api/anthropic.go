@@ -14,7 +14,7 @@ type anthropic struct{}
 var anthropicRoutes = map[string]API{"POST /v1/messages": anthropic{}}
 
 type anthropicBody struct {
-	Model     *string         `json:"model"`
+	Model     string          `json:"model"`
 	System    json.RawMessage `json:"system"`
 	Messages  []message       `json:"messages"`
 	MaxTokens *int            `json:"max_tokens"`

@@ -31,8 +31,7 @@ func (a bedrock) Parse(r *http.Request, body []byte, c *config.Config) (*Request
 	if problem := decode(body, &w); problem != nil {
 		return nil, problem
 	}
-	name := r.PathValue("model")
-	model, problem := modelNamed(c, &name)
+	model, problem := modelNamed(c, r.PathValue("model"))
 	if problem != nil {
 		return nil, problem
 	}

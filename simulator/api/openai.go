@@ -24,7 +24,7 @@ var openAIRoutes = map[string]API{"POST /v1/chat/completions": chat, "POST /v1/c
 // openAIBody is the part of a request's body that is used. Everything else is accepted and ignored, as servers do with
 // sampling parameters.
 type openAIBody struct {
-	Model               *string         `json:"model"`
+	Model               string          `json:"model"`
 	Prompt              json.RawMessage `json:"prompt"`
 	Messages            []message       `json:"messages"`
 	MaxTokens           *int            `json:"max_tokens"`

@@ -48,14 +48,14 @@ func decode(body []byte, into any) *Error {
 }
 
 // modelNamed returns the model that a request names.
-func modelNamed(c *config.Config, name *string) (string, *Error) {
+func modelNamed(c *config.Config, name string) (string, *Error) {
 	switch {
-	case name == nil || *name == "":
+	case name == "":
 		return "", BadRequest("model is missing: name one of /v1/models")
-	case c.ModelName != "" && *name != c.ModelName:
-		return "", unknownModel(*name)
+	case c.ModelName != "" && name != c.ModelName:
+		return "", unknownModel(name)
 	}
-	return *name, nil
+	return name, nil
 }
 
 // limit sets the maximum output from the first given value, or the default, and checks the lengths. field is the API's

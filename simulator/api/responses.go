@@ -15,7 +15,7 @@ type responses struct{}
 var responsesRoutes = map[string]API{"POST /v1/responses": responses{}}
 
 type responsesBody struct {
-	Model           *string         `json:"model"`
+	Model           string          `json:"model"`
 	Input           json.RawMessage `json:"input"`
 	Instructions    json.RawMessage `json:"instructions"`
 	MaxOutputTokens *int            `json:"max_output_tokens"`
