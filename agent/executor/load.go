@@ -71,9 +71,8 @@ type Load struct {
 	failureKind          spatev1.FailureKind
 	stopped              bool
 	enough               bool
-	neverStarted         unstarted   // measured arrivals that were never started
-	firstUnsent          firstUnsent // the first of neverStarted that was due
-	rest                 uint64      // measured arrivals left in an open loop's schedule, if restUnknown
+	neverStarted         unstarted
+	rest                 uint64 // measured arrivals left in an open loop's schedule, if restUnknown
 }
 
 // Config is what a load needs besides its stage.

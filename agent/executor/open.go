@@ -338,7 +338,7 @@ func (o *openLoop) noteRest() {
 	o.Load.mu.Lock()
 	defer o.Load.mu.Unlock()
 	if o.more && o.Counted {
-		o.firstUnsent.add(o.next)
+		o.neverStarted.noteDue(o.next)
 	}
 }
 

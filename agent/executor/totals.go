@@ -2,7 +2,6 @@ package executor
 
 import (
 	"strings"
-	"time"
 
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
@@ -61,36 +60,27 @@ func (l *Load) notStarted() uint64 {
 // unsentFrom returns when the first request that was never sent was due, or nil if there is none or it is not known.
 // The caller holds l.mu.
 func (l *Load) unsentFrom(neverSent uint64) *int64 {
-	if neverSent == 0 || !l.firstUnsent.known {
+	if neverSent == 0 {
 		return nil
 	}
-	ns := l.firstUnsent.from.Nanoseconds()
-	return &ns
+	return l.neverStarted.from
 }
 
-// firstUnsent is when the first measured arrival of an open loop that was never started was due. The zero value means
-// that there is none.
-type firstUnsent struct {
-	from  time.Duration
-	known bool
+// unstarted are measured arrivals that were never started, and their requests.
+type unstarted struct {
+	arrivals, requests uint64
+	from               *int64 // ns after the start when the first of an open loop's was due; nil: none, or not known
 }
 
-// add adds an arrival that was not started, if it is a measured one.
-func (u *firstUnsent) add(a schedule.Arrival) {
-	switch {
-	case a.Unmeasured:
-	case !u.known:
-		u.from, u.known = a.Offset, true
-	default:
-		u.from = min(u.from, a.Offset)
+// noteDue notes when an arrival that was not started was due, if it is a measured one.
+func (u *unstarted) noteDue(a schedule.Arrival) {
+	if !a.Unmeasured && (u.from == nil || a.Offset.Nanoseconds() < *u.from) {
+		u.from = new(a.Offset.Nanoseconds())
 	}
 }
 
-// unstarted counts arrivals that were never started, and their requests.
-type unstarted struct{ arrivals, requests uint64 }
-
 // each returns the average number of requests of an arrival, or 1 if it is not known.
-func (u unstarted) each() uint64 { return max(u.requests/max(u.arrivals, 1), 1) }
+func (u *unstarted) each() uint64 { return max(u.requests/max(u.arrivals, 1), 1) }
 
 // countNeverSent counts an arrival that will never be started, if it is a measured one.
 func (l *Load) countNeverSent(a schedule.Arrival) {
@@ -103,7 +93,7 @@ func (l *Load) countNeverSent(a schedule.Arrival) {
 	l.neverStarted.arrivals++
 	l.neverStarted.requests += requests
 	if l.Closed == nil {
-		l.firstUnsent.add(a)
+		l.neverStarted.noteDue(a)
 	}
 }
 
@@ -159,6 +149,5 @@ func (l *Load) offset(at clock.Instant) *int64 {
 	if at < l.start {
 		return nil
 	}
-	ns := at.Sub(l.start).Nanoseconds()
-	return &ns
+	return new(at.Sub(l.start).Nanoseconds())
 }

@@ -80,7 +80,7 @@ func (s *timeSorter) flush() error {
 
 // pop emits the earliest row.
 func (s *timeSorter) pop() error {
-	t := *heap.Pop(&s.rows).(*timedRow)
+	t, _ := heap.Pop(&s.rows).(*timedRow)
 	s.held -= t.bytes()
 	if !s.started {
 		s.first, s.started = t.at, true
@@ -92,7 +92,7 @@ func (s *timeSorter) pop() error {
 	if t.at-s.first < 0 {
 		return fmt.Errorf("%s %d is more than 292 years after the first: check the times", s.unit, t.number)
 	}
-	err := s.emit(t, time.Duration(t.at-s.first))
+	err := s.emit(*t, time.Duration(t.at-s.first))
 	if t.blocks != nil && len(s.spare) < 1024 {
 		s.spare = append(s.spare, t.blocks)
 	}
@@ -109,7 +109,10 @@ func (h timedHeap) Less(i, j int) bool {
 }
 
 // Push implements heap.Interface.
-func (h *timedHeap) Push(row any) { *h = append(*h, row.(*timedRow)) }
+func (h *timedHeap) Push(row any) {
+	t, _ := row.(*timedRow)
+	*h = append(*h, t)
+}
 
 // Pop implements heap.Interface.
 func (h *timedHeap) Pop() any {
