@@ -86,7 +86,8 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 	}
 	result, err := report.Write(dir, report.Options{})
 	if err != nil {
-		return "", nil, fmt.Errorf("the ledger is in %s, but its report failed: %w; to try again: spate report DIR", dir, err)
+		return "", nil, fmt.Errorf("the ledger is in %s, but its report failed: %w; to try again: spate report %s",
+			dir, err, dir)
 	}
 	return dir, result, nil
 }
