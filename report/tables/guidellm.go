@@ -117,7 +117,8 @@ func guideThroughputValues(s *results.StageResult) []*float64 {
 	if s.Requests.Completed == 0 || s.Requests.Completed != s.Requests.Started {
 		return make([]*float64, 6)
 	}
-	return []*float64{nil, nil, s.RequestThroughput, inputThroughput(s), s.OutputTokenThroughput, s.TotalTokenThroughput}
+	return []*float64{nil, nil, s.RequestThroughput, inputThroughput(s), s.OutputTokenThroughput,
+		s.TotalTokenThroughput}
 }
 
 func p95(d *histogram.Summary) *float64 {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,8 +200,8 @@ func twoTargets() *results.Result {
 	concurrency := uint32(16)
 	stage := func(index uint32, target string, scale float64, verdict trust.Verdict) results.StageResult {
 		d := func(p50 float64) *histogram.Summary {
-			return &histogram.Summary{Mean: 1.1 * p50, Std: p50 / 10, Min: p50 / 2, Max: 3 * p50, P50: p50, P90: 2 * p50,
-				P95: 2.2 * p50, P99: 2.5 * p50, P99_9: 2.9 * p50, Count: 100}
+			return &histogram.Summary{Mean: 1.1 * p50, Std: p50 / 10, Min: p50 / 2, Max: 3 * p50, P50: p50,
+				P90: 2 * p50, P95: 2.2 * p50, P99: 2.5 * p50, P99_9: 2.9 * p50, Count: 100}
 		}
 		v := func(p50 float64) *results.VLLMMetric {
 			return &results.VLLMMetric{Mean: 1.1 * p50, Median: p50, P99: 2.5 * p50}
@@ -231,5 +232,22 @@ func twoTargets() *results.Result {
 			{Name: "fast", Labels: map[string]string{"image": "x", "a": "b"}},
 		}},
 		Stages: []results.StageResult{stage(0, "slow", 1, trust.Valid), fast},
+	}
+}
+
+// The stages of searches come last, by their load, whatever the order in which they ran.
+func TestProbesAreInTheOrderOfTheirLoad(t *testing.T) {
+	r := &results.Result{}
+	for _, rate := range []float64{8, 2, 4} {
+		r.Stages = append(r.Stages, results.StageResult{Target: "t", Probe: &results.Probe{},
+			Load: results.Load{Words: strings.Repeat("i", int(rate)), Rate: ptr(rate)}})
+	}
+	r.Stages = append(r.Stages, results.StageResult{Target: "t", Load: results.Load{Words: "plain", Rate: ptr(16)}})
+	var got []string
+	for _, group := range sameLoads(r) {
+		got = append(got, group[0].Load.Words)
+	}
+	if want := []string{"plain", "ii", "iiii", "iiiiiiii"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

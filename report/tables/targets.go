@@ -190,14 +190,7 @@ func sameLoads(r *results.Result) [][]*results.StageResult {
 		groups[k] = append(groups[k], s)
 	}
 	slices.SortStableFunc(keys, func(a, b key) int {
-		first, second := groups[a][0], groups[b][0]
-		if (first.Probe == nil) != (second.Probe == nil) {
-			return cmp.Compare(btoi(first.Probe != nil), btoi(second.Probe != nil))
-		}
-		if first.Probe == nil {
-			return 0
-		}
-		return cmp.Compare(loadOf(first), loadOf(second))
+		return cmp.Compare(probedLoad(groups[a][0]), probedLoad(groups[b][0]))
 	})
 	var sorted [][]*results.StageResult
 	for _, k := range keys {
@@ -206,16 +199,10 @@ func sameLoads(r *results.Result) [][]*results.StageResult {
 	return sorted
 }
 
-func btoi(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// loadOf returns a stage's concurrency or rate.
-func loadOf(s *results.StageResult) float64 {
+// probedLoad returns the concurrency or rate of a probe, and 0 of another stage.
+func probedLoad(s *results.StageResult) float64 {
 	switch {
+	case s.Probe == nil:
 	case s.Load.Concurrency != nil:
 		return float64(*s.Load.Concurrency)
 	case s.Load.Rate != nil:
