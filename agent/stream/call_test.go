@@ -268,3 +268,164 @@ func TestFirstRequestAfterACall(t *testing.T) {
 		t.Errorf("connected %v, %d frames, %v", o.Connected, o.TokenFrames, o.Err)
 	}
 }
+
+// bodyTests are default bodies, bodies with exact output, and bodies of requests that count a prompt.
+var bodyTests = []struct{ api, prompts, plain, exact, probe string }{
+	{
+		"responses", "", `{"input":"x","max_output_tokens":8,"model":"m","store":false,"stream":true}`,
+		`{"ignore_eos":true,"input":"x","max_output_tokens":8,"model":"m","store":false,"stream":true}`,
+		`{"input":[{"role":"user","content":"x"}],"max_output_tokens":1,"model":"m","store":false,"stream":false}`,
+	},
+	{
+		"sglang", "text", `{"sampling_params":{"max_new_tokens":8},"stream":true,"text":"x"}`,
+		`{"sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8},"stream":true,"text":"x"}`,
+		`{"sampling_params":{"max_new_tokens":1},"stream":false,"text":"x"}`,
+	},
+	{
+		"sglang", "token_ids", `{"input_ids":"x","sampling_params":{"max_new_tokens":8},"stream":true}`,
+		`{"input_ids":"x","sampling_params":{"ignore_eos":true,"max_new_tokens":8,"min_new_tokens":8},"stream":true}`,
+		`{"input_ids":"x","sampling_params":{"max_new_tokens":1},"stream":false}`,
+	},
+	{
+		"tgi", "", `{"inputs":"x","parameters":{"details":true,"max_new_tokens":8}}`,
+		`{"inputs":"x","parameters":{"details":true,"ignore_eos_token":true,"max_new_tokens":8}}`,
+		`{"inputs":"x","parameters":{"details":true,"max_new_tokens":1}}`,
+	},
+	{
+		"triton", "", `{"bad_words":"","max_tokens":8,"stop_words":"","stream":true,"text_input":"x"}`,
+		`{"bad_words":"","max_tokens":8,"min_length":8,"min_tokens":8,"stop_words":"","stream":true,"text_input":"x"}`,
+		`{"bad_words":"","max_tokens":1,"stop_words":"","stream":true,"text_input":"x"}`,
+	},
+	{
+		"anthropic", "", `{"max_tokens":8,"messages":"x","model":"m","stream":true}`,
+		`{"ignore_eos":true,"max_tokens":8,"messages":"x","min_tokens":8,"model":"m","stream":true}`,
+		`{"max_tokens":1,"messages":[{"role":"user","content":"x"}],"model":"m","stream":false}`,
+	},
+	{
+		"gemini", "", `{"contents":"x","generationConfig":{"maxOutputTokens":8}}`,
+		`{"contents":"x","generationConfig":{"maxOutputTokens":8}}`,
+		`{"contents":[{"role":"user","parts":[{"text":"x"}]}],"generationConfig":{"maxOutputTokens":1}}`,
+	},
+	{
+		"bedrock", "", `{"inferenceConfig":{"maxTokens":8},"messages":"x"}`,
+		`{"inferenceConfig":{"maxTokens":8},"messages":"x"}`,
+		`{"inferenceConfig":{"maxTokens":1},"messages":[{"role":"user","content":[{"text":"x"}]}]}`,
+	},
+}
+
+func TestDialectBodies(t *testing.T) {
+	prompt := func(dst []byte) []byte { return append(dst, `"x"`...) }
+	for _, tt := range bodyTests {
+		config := Config{Endpoints: []string{"http://h"}, API: tt.api, Prompts: tt.prompts, Model: "m"}
+		if got := newTestClient(t, config).AppendBody(nil, 8, prompt); string(got) != tt.plain {
+			t.Errorf("%s:\n got %s\nwant %s", tt.api, got, tt.plain)
+		}
+		config.ExactOutput = true
+		if got := newTestClient(t, config).AppendBody(nil, 8, prompt); string(got) != tt.exact {
+			t.Errorf("%s, exact:\n got %s\nwant %s", tt.api, got, tt.exact)
+		}
+		base, calls := callServer(t, 200, "{}")
+		config.Endpoints = []string{base}
+		_, err := newTestClient(t, config).Measure(t.Context(), 0, "x")
+		if err == nil || !sameJSON(t, calls()[0].body, tt.probe) {
+			t.Errorf("%s, probe: %v\n got %s\nwant %s", tt.api, err, calls()[0].body, tt.probe)
+		}
+	}
+}
+
+// TestDescriptions checks the calls for models, version and tokens of the other APIs.
+func TestDescriptions(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answers := map[string]string{
+			"GET /p/info":                         `{"model_id":"m","max_total_tokens":4096,"version":"3.0.1","docker_label":"x"}`,
+			"POST /p/tokenize":                    `[{"id":1,"text":"a","start":0,"stop":1},{"id":2,"text":"b","start":1,"stop":2}]`,
+			"GET /p/v2/models/m":                  `{"name":"m","versions":["1"],"platform":"ensemble"}`,
+			"GET /p/v2":                           `{"name":"triton","version":"2.50.0"}`,
+			"POST /p/v1/messages/count_tokens":    `{"input_tokens":9}`,
+			"GET /p/v1beta/models/m":              `{"name":"models/m","inputTokenLimit":1000,"outputTokenLimit":24}`,
+			"POST /p/v1beta/models/m:countTokens": `{"totalTokens":7}`,
+			"POST /p/model/m/count-tokens":        `{"inputTokens":8}`,
+		}
+		answer, known := answers[r.Method+" "+r.URL.Path]
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	defer s.Close()
+	for apiName, want := range map[string]struct {
+		model   api.Model
+		version string
+		tokens  uint64
+	}{
+		"tgi":       {api.Model{ID: "m", Owner: "tgi", MaxModelTokens: 4096}, "3.0.1", 2},
+		"triton":    {api.Model{ID: "m", Owner: "triton"}, "2.50.0", 0},
+		"anthropic": {api.Model{}, "", 9},
+		"gemini":    {api.Model{ID: "m", MaxModelTokens: 1024}, "", 7},
+		"bedrock":   {api.Model{}, "", 8},
+	} {
+		c := newTestClient(t, Config{Endpoints: []string{s.URL + "/p"}, API: apiName, Model: "m"})
+		models, err := c.Models(t.Context(), 0)
+		if want.model.ID != "" && (err != nil || !slices.Equal(models, []api.Model{want.model})) {
+			t.Errorf("%s: %v, %v", apiName, models, err)
+		}
+		if version, err := c.Version(t.Context(), 0); version != want.version ||
+			(err == nil) != (version != "" || apiName == "gemini") { // which has no version to tell
+			t.Errorf("%s: version %q, %v", apiName, version, err)
+		}
+		for _, count := range []func() (api.Tokens, error){
+			func() (api.Tokens, error) { return c.Tokenize(t.Context(), 0, "a b") },
+			func() (api.Tokens, error) { return c.TokenizeChat(t.Context(), 0, "a b") },
+		} {
+			if got, err := count(); got.Count != want.tokens || (err == nil) != (want.tokens > 0) {
+				t.Errorf("%s: %v, %v", apiName, got, err)
+			}
+		}
+	}
+}
+
+// TestDescriptionsByOtherRoutes checks servers that have only another API's routes.
+func TestDescriptionsByOtherRoutes(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/models":
+			_, _ = w.Write([]byte(`{"data":[{"id":"m","owned_by":"vllm"}]}`))
+		case "/tokenize":
+			_, _ = w.Write([]byte(`{"count":5}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer s.Close()
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, API: "anthropic", Model: "m"})
+	models, err := c.Models(t.Context(), 0)
+	if err != nil || len(models) != 1 || models[0].Owner != "vllm" {
+		t.Errorf("%v, %v", models, err)
+	}
+	if got, err := c.TokenizeChat(t.Context(), 0, "a"); err != nil || got.Count != 5 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestMeasureByAStream checks how a prompt's tokens are counted with an API that can only stream.
+func TestMeasureByAStream(t *testing.T) {
+	special := tgiChunk(1, `"</s>"`, "true", `""`,
+		`{"finish_reason":"length","generated_tokens":1,"input_length":11,"seed":null}`)
+	for name, tt := range map[string]struct {
+		events []event
+		want   uint64
+		err    string
+	}{
+		"token":            {forms["tgi"].stream(), promptTokens, ""},
+		"token of no text": {[]event{special}, promptTokens, ""},
+		"older server": {[]event{tgiChunk(1, `"a"`, "false", `"a"`,
+			`{"finish_reason":"length","generated_tokens":1}`)}, 0, "no usage with prompt tokens"},
+		"error": {[]event{forms["tgi"].failure}, 0, "out of memory"},
+	} {
+		s := testserver.NewRaw(t, answer(chunkedHead, chunk(sse(tt.events, "\n", "")), lastChunk))
+		got, err := newTestClient(t, Config{Endpoints: []string{s.URL}, API: "tgi"}).Measure(t.Context(), 0, "a")
+		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/agent/stream/testserver"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/api/registry"
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -490,6 +491,15 @@ func TestTokensDoNotAllocate(t *testing.T) {
 			}
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", apiName, n)
+		}
+	}
+}
+
+// TestEveryDialectHasAForm checks that the conformance suite covers every dialect.
+func TestEveryDialectHasAForm(t *testing.T) {
+	for _, apiName := range registry.Names() {
+		if _, ok := forms[apiName]; !ok {
+			t.Errorf("forms_test.go has no form of %s", apiName)
 		}
 	}
 }

@@ -1,0 +1,164 @@
+package stream
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/api/openai"
+	"github.com/spate-load/spate/api/registry"
+)
+
+func TestEndpointURLs(t *testing.T) {
+	for base, want := range map[string]string{
+		"http://h":                        "http://h/v1/chat/completions",
+		"http://h/":                       "http://h/v1/chat/completions",
+		"http://h:8000/v1":                "http://h:8000/v1/chat/completions",
+		"http://h/v1/":                    "http://h/v1/chat/completions",
+		"https://h/prefix":                "https://h/prefix/v1/chat/completions",
+		"https://h/prefix/v1/":            "https://h/prefix/v1/chat/completions",
+		"http://h/v1/chat/completions":    "http://h/v1/chat/completions",
+		"http://h/v1/chat/completions/":   "http://h/v1/chat/completions",
+		"http://[::1]:8000/v1?version=2#": "http://[::1]:8000/v1/chat/completions?version=2",
+	} {
+		u, err := endpointOf(base, &openai.Chat, "m")
+		if err != nil || u.String() != want {
+			t.Errorf("%s: %v, %v, want %s", base, u, err, want)
+		}
+	}
+	if u, err := endpointOf("http://h/v1", &openai.Completions, "m"); err != nil ||
+		u.String() != "http://h/v1/completions" {
+		t.Errorf("completions: %v, %v", u, err)
+	}
+}
+
+func TestInvalidConfigs(t *testing.T) {
+	ok := "http://h"
+	for want, c := range map[string]Config{
+		"no endpoint":              {},
+		"endpoint 1: ftp://h":      {Endpoints: []string{ok, "ftp://h"}},
+		"has no host":              {Endpoints: []string{"http://:80"}},
+		"not a valid URL":          {Endpoints: []string{"http://u:hunter2@h:port"}},
+		"contains a password":      {Endpoints: []string{"http://u:hunter2@h"}},
+		`api "grpc"`:               {Endpoints: []string{ok}, API: "grpc"},
+		`prompts "ids"`:            {Endpoints: []string{ok}, API: "completions", Prompts: "ids"},
+		"the API key contains":     {Endpoints: []string{ok}, APIKey: "hunter2\n"},
+		`header "a b"`:             {Endpoints: []string{ok}, Headers: map[string]string{"a b": "hunter2"}},
+		`header "X"`:               {Endpoints: []string{ok}, Headers: map[string]string{"X": "hunter2\r\n"}},
+		`body field "messages"`:    {Endpoints: []string{ok}, Body: map[string]any{"messages": 1}},
+		`body field "temperature"`: {Endpoints: []string{ok}, Body: map[string]any{"temperature": make(chan int)}},
+	} {
+		_, err := New(c)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestRequestOnTheWire(t *testing.T) {
+	got := make(chan *http.Request, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		r.Header.Set("Body", string(b))
+		got <- r
+	}))
+	defer s.Close()
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	c := newTestClient(t, Config{Endpoints: []string{s.URL}, APIKey: "k1",
+		Headers: map[string]string{"host": "elsewhere", "x-team": "a", "user-agent": "other", "Idempotency-Key": "1"}})
+	ask(t, c)
+	r := <-got
+	if r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" || r.Host != "elsewhere" {
+		t.Errorf("%s %s of %s", r.Method, r.URL, r.Host)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/json", "Accept": "text/event-stream", "Authorization": "Bearer k1",
+		"User-Agent": "other", "X-Team": "a",
+		"X-Request-Id": "r1", "Accept-Encoding": "", "Body": string(body(c)),
+	} {
+		if v := r.Header.Get(name); v != want {
+			t.Errorf("%s: %q, want %q", name, v, want)
+		}
+	}
+	if c.headers.Get("X-Request-Id") != "" {
+		t.Error("one request's id is in all")
+	}
+}
+
+func TestDialectURLs(t *testing.T) {
+	for apiName, path := range map[string]string{
+		"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses",
+		"anthropic": "/v1/messages",
+		"sglang":    "/generate", "tgi": "/generate_stream", "triton": "/v2/models/en%2Fs%20emble/generate_stream",
+	} {
+		for _, base := range []string{"", "/", "/v1", "/v1/", path, "/v2"} {
+			for _, prefix := range []string{"", "/a", "/a%2Fb"} {
+				c := newTestClient(t, Config{Endpoints: []string{"http://h:1" + prefix + base}, API: apiName,
+					Model: "en/s emble"})
+				if got := c.endpoints[0].String(); got != "http://h:1"+prefix+path {
+					t.Errorf("%s, %s%s: %s", apiName, prefix, base, got)
+				}
+				if got := c.at(0, "/v1/models").String(); got != "http://h:1"+prefix+"/v1/models" {
+					t.Errorf("%s, %s%s: models at %s", apiName, prefix, base, got)
+				}
+				if got := c.at(0, "/tokenize").String(); got != "http://h:1"+prefix+"/tokenize" {
+					t.Errorf("%s, %s%s: tokenize at %s", apiName, prefix, base, got)
+				}
+			}
+		}
+	}
+}
+
+// Bedrock's models have colons in their names. Gemini's path has a version, unless the endpoint's URL has one.
+func TestCloudURLs(t *testing.T) {
+	for _, tt := range []struct{ api, base, model, want, asked string }{
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "anthropic.claude-v1:0",
+			"https://bedrock-runtime.eu-west-1.amazonaws.com/model/anthropic.claude-v1%3A0/converse-stream", "/x"},
+		{"bedrock", "http://h/a/model/m/converse-stream", "m", "http://h/a/model/m/converse-stream", "/a/x"},
+		{"gemini", "https://h", "gemini-2.5-pro",
+			"https://h/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", "/v1beta/x"},
+		{"gemini", "https://h/v1beta/models/m:streamGenerateContent", "m",
+			"https://h/v1beta/models/m:streamGenerateContent?alt=sse", "/v1beta/x"},
+		{"gemini", "https://h/v1/projects/p/locations/l/publishers/google", "m",
+			"https://h/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent?alt=sse",
+			"/v1/projects/p/locations/l/publishers/google/x"},
+	} {
+		c := newTestClient(t, Config{Endpoints: []string{tt.base}, API: tt.api, Model: tt.model})
+		if got := c.endpoints[0].String(); got != tt.want {
+			t.Errorf("%s, %s: %s, want %s", tt.api, tt.base, got, tt.want)
+		}
+		if got := c.at(0, c.dialect.Version+"/x").RequestURI(); got != tt.asked {
+			t.Errorf("%s, %s: a question goes to %s, want %s", tt.api, tt.base, got, tt.asked)
+		}
+	}
+	vertex := Config{Endpoints: []string{"https://h/v1/projects/p/locations/l/publishers/google"}, API: "gemini",
+		Model: "m", APIKey: "k"}
+	if h := newTestClient(t, vertex).headers; h.Get("Authorization") != "Bearer k" || h.Get("X-Goog-Api-Key") != "" {
+		t.Errorf("a key for Vertex AI is sent as %v", h)
+	}
+}
+
+func TestDialectHeaders(t *testing.T) {
+	for _, apiName := range registry.Names() {
+		h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: apiName, APIKey: "k"}).headers
+		want := http.Header{"Authorization": {"Bearer k"}}
+		switch apiName {
+		case "anthropic":
+			want = http.Header{"X-Api-Key": {"k"}, "Anthropic-Version": {"2023-06-01"}}
+		case "gemini":
+			want = http.Header{"X-Goog-Api-Key": {"k"}}
+		}
+		for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Anthropic-Version"} {
+			if h.Get(name) != want.Get(name) {
+				t.Errorf("%s: %s is %q", apiName, name, h.Get(name))
+			}
+		}
+	}
+	h := newTestClient(t, Config{Endpoints: []string{"http://h"}, API: "anthropic",
+		Headers: map[string]string{"anthropic-version": "2099-01-01"}}).headers
+	if h.Get("Anthropic-Version") != "2099-01-01" || h.Get("X-Api-Key") != "" {
+		t.Errorf("%v", h)
+	}
+}
