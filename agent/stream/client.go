@@ -46,7 +46,8 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{dialect: d, model: modelOf(config), extra: config.Body, secrets: secrets.Of(config.APIKey, config.Connection.ProxyAuth, config.Headers),
+	c := &Client{dialect: d, model: modelOf(config), extra: config.Body,
+		secrets:  secrets.Of(config.APIKey, config.Connection.ProxyAuth, config.Headers),
 		timeout:  orDefault(config.RequestTimeout, defaultRequestTimeout),
 		patience: patience{first: config.FirstTokenTimeout, gap: config.GapTimeout}}
 	c.maxOutput, c.memory = config.MaxOutput, config.Memory
@@ -70,8 +71,8 @@ func New(config Config) (*Client, error) {
 	if err := c.writeBodies(config); err != nil {
 		return nil, err
 	}
-	c.pool, err = wire.NewPool(&config.Connection, orDefault(config.ConnectTimeout, defaultConnectTimeout), &tls.Config{})
-	if err != nil {
+	connectTimeout := orDefault(config.ConnectTimeout, defaultConnectTimeout)
+	if c.pool, err = wire.NewPool(&config.Connection, connectTimeout, &tls.Config{}); err != nil {
 		return nil, err
 	}
 	c.send = c.pool.RoundTrip

@@ -1,5 +1,5 @@
-// Package bodies writes the bodies of requests: what an API needs, overridden by the fields of a plan, with the prompt and
-// the length of each request.
+// Package bodies writes the bodies of requests: what an API needs, overridden by the fields of a plan, with the prompt
+// and the length of each request.
 package bodies
 
 import (
@@ -38,8 +38,8 @@ type Options struct {
 	Running bool // running usage
 }
 
-// New encodes the default body of an API, overridden by the plan's fields. It fails if the plan gives the prompt itself,
-// or a value that is not JSON.
+// New encodes the default body of an API, overridden by the plan's fields. It fails if the plan gives the prompt, or a
+// value that is not JSON.
 func New(t *Dialect, model string, fields map[string]any, options Options) (Body, error) {
 	body := t.body(model, fields, options.Exact)
 	requestRunningUsage(body, options.Running)

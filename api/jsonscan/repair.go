@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Repair makes the joined text of several JSON strings valid as the text of one JSON string. Each string was valid JSON,
-// so escapes are complete and quotes are escaped. What can still be broken is what the strings split and never
+// Repair makes the joined text of several JSON strings valid as the text of one JSON string. Each string was valid
+// JSON, so escapes are complete and quotes are escaped. What can still be broken is what the strings split and never
 // completed: UTF-8 characters and pairs of escaped surrogates, both of which servers refuse in requests. Repair changes
 // text in place and allocates only for invalid UTF-8.
 func Repair(text []byte) []byte {

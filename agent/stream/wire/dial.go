@@ -108,8 +108,8 @@ func (d *dialer) dial(within context.Context, u *url.URL) (*Conn, error) {
 	return c, nil
 }
 
-// connect opens the socket to addr, through a tunnel of the proxy if that does not forward requests, and TLS over it for
-// an https URL.
+// connect opens the socket to addr, through a tunnel of the proxy if that does not forward requests, and TLS over it
+// for an https URL.
 func (d *dialer) connect(ctx context.Context, addr string, u *url.URL, p *phases) (*Conn, error) {
 	hop, tunnel := addr, d.proxy != nil && !d.forwarded(u)
 	if tunnel {
