@@ -19,7 +19,7 @@ import (
 func serverFields(r results.StageResult, v merge.View) string {
 	rec := &spatev1.StageRecord{Stage: &spatev1.Stage{}, StartTime: timestamppb.Now()}
 	var fields []string
-	for _, f := range Stage(sink.Scope{}, rec, r, v)[0].Rows()[0].Fields {
+	for _, f := range stage(sink.Scope{}, rec, r, v)[0].Rows()[0].Fields {
 		if strings.HasPrefix(f.Key, "server_") {
 			fields = append(fields, fmt.Sprint(f.Key, "=", float64(f.Int)+f.Float))
 		}

@@ -79,10 +79,10 @@ func (s shape) points() (rows []sink.Row, second int) {
 		view, _ := merged.Window(0)
 		toDate, scope := merged.ToDate(), run.Scope(rec.GetStage())
 		before := len(rows)
-		for _, p := range Windows(scope, rec, view, &toDate) {
+		for _, p := range windows(scope, rec, view, &toDate) {
 			rows = append(rows, p.Rows()...)
 		}
-		for _, p := range Servers(scope, rec, view) {
+		for _, p := range servers(scope, rec, view) {
 			rows = append(rows, p.Rows()...)
 		}
 		for _, a := range rec.GetAgents()[:s.agents] {
@@ -90,7 +90,7 @@ func (s shape) points() (rows []sink.Row, second int) {
 				SilentSeconds: new(0.5)}.Rows()...)
 		}
 		second = len(rows) - before
-		for _, p := range Stage(scope, rec, results.OfStage(merged, rec), toDate) {
+		for _, p := range stage(scope, rec, results.OfStage(merged, rec), toDate) {
 			rows = append(rows, p.Rows()...)
 		}
 		var b Bursts

@@ -56,10 +56,10 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 	toDate, result := merged.ToDate(), results.OfStage(merged, rec)
 	want := "observer_to_date eu, observer_window eu, to_date, to_date a0 eu, to_date a1 us, to_date eu, to_date http://e, to_date us, " +
 		"window, window a0 eu, window a1 us, window eu, window http://e, window us"
-	if got := places(Windows(sink.Scope{}, rec, view, &toDate)); got != want {
+	if got := places(windows(sink.Scope{}, rec, view, &toDate)); got != want {
 		t.Errorf("windows: %s", got)
 	}
-	if got := places(Stage(sink.Scope{}, rec, result,
+	if got := places(stage(sink.Scope{}, rec, result,
 		toDate)); got != "observer_stage eu, stage, stage eu, stage http://e, stage us" {
 		t.Errorf("stages: %s", got)
 	}

@@ -83,12 +83,13 @@ func (r *replay) events(records []*spatev1.StageRecord) error {
 	})
 }
 
-// stage merges a stage window by window, and emits each window. A stage that never started has no points.
+// stage merges a stage window by window, emits each window, and then the result if the stage has ended. A stage that
+// never started has no points.
 func (r *replay) stage(rec *spatev1.StageRecord) error {
 	if rec.GetStartTime() == nil {
 		return nil
 	}
-	s := stageReplay{replay: r, rec: rec, scope: r.run.Scope(rec.GetStage()), merged: merge.NewStage(rec)}
+	s := stageReplay{replay: r, rec: rec, merged: merge.NewStage(rec)}
 	last := uint32(0)
 	err := r.ledger.ByWindow(rec.GetStage().GetIndex(), func(snapshot *spatev1.Snapshot) error {
 		last = snapshot.GetWindow()
@@ -100,17 +101,26 @@ func (r *replay) stage(rec *spatev1.StageRecord) error {
 	if err != nil {
 		return err
 	}
-	if err := s.before(last + 1); err != nil {
+	if err := s.before(last + 1); err != nil || !rec.GetEnded() {
 		return err
 	}
-	return s.end()
+	return r.emitAll(EndOfStage(r.run, rec, results.OfStage(s.merged, rec), s.merged))
+}
+
+// emitAll emits points.
+func (r *replay) emitAll(points []sink.Point) error {
+	for _, p := range points {
+		if err := r.emit(p.Rows()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // stageReplay emits the windows of a stage.
 type stageReplay struct {
 	*replay
 	rec    *spatev1.StageRecord
-	scope  sink.Scope
 	merged *merge.Stage
 	next   uint32 // first window that was not emitted yet
 	bursts Bursts
@@ -119,57 +129,12 @@ type stageReplay struct {
 // before emits the windows before window, which are completely merged.
 func (s *stageReplay) before(window uint32) error {
 	for ; s.next < window; s.next++ {
-		if err := s.window(s.next); err != nil {
+		if err := s.emitAll(Window(s.run, s.rec, s.merged, s.next, &s.bursts)); err != nil {
 			return err
 		}
 		s.merged.Forget(s.next)
 		s.progress.Window = s.next
 		if err := s.show(s.progress); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// window emits one window, if it has measurements.
-func (s *stageReplay) window(number uint32) error {
-	view, ok := s.merged.Window(number)
-	if !ok {
-		return nil
-	}
-	var toDate *merge.View
-	if v, ok := s.merged.ToDateOf(number); ok {
-		toDate = &v
-	}
-	for _, p := range Windows(s.scope, s.rec, view, toDate) {
-		if err := s.emit(p.Rows()); err != nil {
-			return err
-		}
-	}
-	for _, p := range Servers(s.scope, s.rec, view) {
-		if err := s.emit(p.Rows()); err != nil {
-			return err
-		}
-	}
-	if p, ok := s.bursts.See(s.run, s.scope, s.rec, view); ok {
-		return s.emit(p.Rows())
-	}
-	return nil
-}
-
-// end emits the result of the stage, if the stage has ended.
-func (s *stageReplay) end() error {
-	if !s.rec.GetEnded() {
-		return nil
-	}
-	result := results.OfStage(s.merged, s.rec)
-	for _, p := range Stage(s.scope, s.rec, result, s.merged.ToDate()) {
-		if err := s.emit(p.Rows()); err != nil {
-			return err
-		}
-	}
-	for _, p := range Starts(s.run, s.rec, result) {
-		if err := s.emit(p.Rows()); err != nil {
 			return err
 		}
 	}

@@ -7,13 +7,19 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Stage returns the points of a stage's results: as a whole, by region, by endpoint, and of its observers. v is the
-// view of the whole stage. A stage that never started has no points, because they would have no time.
-func Stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v merge.View) []sink.StagePoint {
+// EndOfStage returns all points of a stage that has ended, with the result of what was merged. A stage that never
+// started has no points, because they would have no time.
+func EndOfStage(run Run, rec *spatev1.StageRecord, r results.StageResult, merged *merge.Stage) []sink.Point {
 	if rec.GetStartTime() == nil {
 		return nil
 	}
-	out := []sink.StagePoint{whole(scope, rec, r, v.Total)}
+	return append(stage(run.Scope(rec.GetStage()), rec, r, merged.ToDate()), starts(run, rec, r)...)
+}
+
+// stage returns the points of a stage's results: as a whole, by region, by endpoint, and of its observers. v is the
+// view of the whole stage.
+func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v merge.View) []sink.Point {
+	out := []sink.Point{whole(scope, rec, r, v.Total)}
 	for _, region := range r.Regions {
 		m := find(v.Regions, region.Name)
 		if region.Name == "" || m == nil {
@@ -21,12 +27,12 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v 
 		}
 		s := scope
 		s.Region = region.Name
-		out = append(out, part(s, rec, *m, region.Contribution, r.DurationS, r.Complete))
+		out = append(out, part(s, rec, *m, r.DurationS, r.Complete))
 	}
 	for _, e := range v.Endpoints {
 		s := scope
 		s.Endpoint = e.Name
-		out = append(out, endpoint(s, rec, e.Measured, r))
+		out = append(out, part(s, rec, e.Measured, r.DurationS, r.Complete))
 	}
 	for _, o := range r.Observers {
 		m := find(v.Observers, o.Region)
@@ -35,7 +41,7 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v 
 		}
 		s := scope
 		s.Region, s.Observer = o.Region, true
-		out = append(out, part(s, rec, *m, o.Contribution, o.DurationS, len(o.Missing) == 0))
+		out = append(out, part(s, rec, *m, o.DurationS, len(o.Missing) == 0))
 	}
 	return out
 }
@@ -44,16 +50,8 @@ func Stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v 
 func whole(
 	scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, total merge.Measured,
 ) sink.StagePoint {
-	verdict := r.Trust.Verdict.Number()
-	p := sink.StagePoint{
-		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: r.Complete, Verdict: &verdict,
-		Failure:  rec.GetFailure(),
-		Measures: measures(total, rec.GetStage().GetSlo() != nil), NeverSent: r.Requests.NeverSent,
-		Whole: sink.Throughput{
-			Seconds: r.DurationS, Requests: r.RequestThroughput,
-			OutputTokens: r.OutputTokenThroughput, TotalTokens: r.TotalTokenThroughput,
-		},
-	}
+	p := part(scope, rec, total, r.DurationS, r.Complete)
+	p.Verdict, p.NeverSent = new(r.Trust.Verdict.Number()), r.Requests.NeverSent
 	p.Measures.Distributions = withServerLatencies(p.Measures.Distributions, r.ServerAccount)
 	if s := r.Steady; s != nil {
 		p.Steady = sink.Throughput{Seconds: &s.DurationS, Requests: &s.RequestThroughput,
@@ -62,36 +60,21 @@ func whole(
 	return p
 }
 
-// part returns the point of a region, of its observer, or of an endpoint. seconds is the time of its rates.
+// part returns the point of a stage, of a region, of its observer, or of an endpoint. seconds is the time of its rates.
 func part(
-	scope sink.Scope, rec *spatev1.StageRecord, m merge.Measured, c results.Contribution, seconds *float64,
-	complete bool,
+	scope sink.Scope, rec *spatev1.StageRecord, m merge.Measured, seconds *float64, complete bool,
 ) sink.StagePoint {
+	rates := sink.Throughput{Seconds: seconds}
+	rates.Requests, rates.OutputTokens, rates.TotalTokens = merge.Throughputs(m.Counters, seconds)
 	return sink.StagePoint{
 		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: complete, Failure: rec.GetFailure(),
-		Measures: measures(m, rec.GetStage().GetSlo() != nil),
-		Whole: sink.Throughput{
-			Seconds: seconds, Requests: c.RequestThroughput, OutputTokens: c.OutputTokenThroughput,
-			TotalTokens: c.TotalTokenThroughput,
-		},
+		Measures: measures(m, rec.GetStage().GetSlo() != nil), Whole: rates,
 	}
 }
 
-// endpoint returns the point of an endpoint. Its throughput is over the duration of the whole stage.
-func endpoint(
-	scope sink.Scope, rec *spatev1.StageRecord, m merge.Measured, r results.StageResult,
-) sink.StagePoint {
-	var c results.Contribution
-	c.RequestThroughput, c.OutputTokenThroughput, c.TotalTokenThroughput = merge.Throughputs(m.Counters, r.DurationS)
-	return part(scope, rec, m, c, r.DurationS, r.Complete)
-}
-
-// Starts returns points of how far from the armed start agents started their load. If a name has several processes,
+// starts returns points of how far from the armed start agents started their load. If a name has several processes,
 // only the first one counts, because the others joined after the start.
-func Starts(run Run, rec *spatev1.StageRecord, r results.StageResult) (out []sink.AgentPoint) {
-	if rec.GetStartTime() == nil {
-		return nil
-	}
+func starts(run Run, rec *spatev1.StageRecord, r results.StageResult) (out []sink.Point) {
 	for _, a := range r.Agents {
 		if a.StartErrorMs == nil {
 			continue

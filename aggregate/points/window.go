@@ -10,53 +10,83 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Windows returns the points of one window of a stage: of all agents, and of each region, agent, endpoint and observer.
-// toDate is nil if the view to date is not known for this window.
-func Windows(
-	scope sink.Scope, rec *spatev1.StageRecord, view merge.View, toDate *merge.View,
-) []sink.WindowPoint {
-	w := window{rec: rec, number: view.Window, toDate: toDate, slo: rec.GetStage().GetSlo() != nil}
-	whole := w.point(scope, view.Total, func(v merge.View) *merge.Measured { return &v.Total })
-	peak := uint32(min(view.PeakInFlight, math.MaxUint32))
-	whole.PeakInFlight = &peak
-	if toDate != nil {
-		verdict := results.JudgeToDate(toDate.Total, rec).Verdict.Number()
-		whole.Verdict = &verdict
+// Window returns all points of one window of a stage, with the views to date where they are known. It returns none if
+// the window was forgotten or has no measurements. bursts has seen the windows before.
+func Window(run Run, rec *spatev1.StageRecord, merged *merge.Stage, number uint32, bursts *Bursts) []sink.Point {
+	view, ok := merged.Window(number)
+	if !ok {
+		return nil
 	}
-	out := []sink.WindowPoint{whole}
-	for _, part := range view.Regions {
-		if part.Name == "" {
-			continue // agents without a region are only in the whole
-		}
-		s := scope
-		s.Region = part.Name
-		out = append(out, w.point(s, part.Measured,
-			func(v merge.View) *merge.Measured { return find(v.Regions, part.Name) }))
+	var toDate *merge.View
+	if v, ok := merged.ToDateOf(number); ok {
+		toDate = &v
 	}
-	for _, part := range view.Agents {
-		s := scope
-		s.Region, s.Agent = part.Region, part.Name
-		out = append(out, w.point(s, part.Measured,
-			func(v merge.View) *merge.Measured { return find(v.Agents, part.Name) }))
-	}
-	for _, part := range view.Endpoints {
-		s := scope
-		s.Endpoint = part.Name
-		out = append(out, w.point(s, part.Measured,
-			func(v merge.View) *merge.Measured { return find(v.Endpoints, part.Name) }))
-	}
-	for _, part := range view.Observers {
-		s := scope
-		s.Region, s.Observer = part.Name, true
-		out = append(out, w.point(s, part.Measured,
-			func(v merge.View) *merge.Measured { return find(v.Observers, part.Name) }))
+	scope := run.Scope(rec.GetStage())
+	out := append(windows(scope, rec, view, toDate), servers(scope, rec, view)...)
+	if burst, ok := bursts.See(run, scope, rec, view); ok {
+		out = append(out, burst)
 	}
 	return out
 }
 
-// Servers returns the points of the server metrics of one window of a stage.
-func Servers(scope sink.Scope, rec *spatev1.StageRecord, view merge.View) []sink.ServerPoint {
-	out := make([]sink.ServerPoint, 0, len(view.Servers))
+// division is a way to divide a stage into parts that have points of their own.
+type division struct {
+	parts func(merge.View) []merge.Part
+	limit func(*sink.Scope, merge.Part) // limits a scope to a part
+}
+
+var divisions = []division{
+	{func(v merge.View) []merge.Part { return v.Regions }, func(s *sink.Scope, p merge.Part) { s.Region = p.Name }},
+	{func(v merge.View) []merge.Part { return v.Agents },
+		func(s *sink.Scope, p merge.Part) { s.Region, s.Agent = p.Region, p.Name }},
+	{func(v merge.View) []merge.Part { return v.Endpoints }, func(s *sink.Scope, p merge.Part) { s.Endpoint = p.Name }},
+	{func(v merge.View) []merge.Part { return v.Observers },
+		func(s *sink.Scope, p merge.Part) { s.Region, s.Observer = p.Name, true }},
+}
+
+// windows returns the points of one window of a stage: of all agents, and of each region, agent, endpoint and observer.
+// toDate is nil if the view to date is not known for this window.
+func windows(scope sink.Scope, rec *spatev1.StageRecord, view merge.View, toDate *merge.View) []sink.Point {
+	var total *merge.Measured
+	if toDate != nil {
+		total = &toDate.Total
+	} else {
+		toDate = &merge.View{}
+	}
+	whole := windowPoint(scope, rec, view.Window, view.Total, total)
+	whole.PeakInFlight = new(uint32(min(view.PeakInFlight, math.MaxUint32)))
+	if total != nil {
+		whole.Verdict = new(results.JudgeToDate(*total, rec).Verdict.Number())
+	}
+	out := []sink.Point{whole}
+	for _, d := range divisions {
+		for _, part := range d.parts(view) {
+			s := scope
+			if d.limit(&s, part); s == scope {
+				continue // agents without a region are only in the whole
+			}
+			out = append(out, windowPoint(s, rec, view.Window, part.Measured, find(d.parts(*toDate), part.Name)))
+		}
+	}
+	return out
+}
+
+// windowPoint returns the point of a part of a window. toDate is nil if what the part measured to date is not known.
+func windowPoint(
+	scope sink.Scope, rec *spatev1.StageRecord, number uint32, m merge.Measured, toDate *merge.Measured,
+) sink.WindowPoint {
+	slo := rec.GetStage().GetSlo() != nil
+	p := sink.WindowPoint{Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: number,
+		Measures: measures(m, slo)}
+	if toDate != nil {
+		p.ToDate = new(measures(*toDate, slo))
+	}
+	return p
+}
+
+// servers returns the points of the server metrics of one window of a stage.
+func servers(scope sink.Scope, rec *spatev1.StageRecord, view merge.View) []sink.Point {
+	out := make([]sink.Point, 0, len(view.Servers))
 	for _, v := range view.Servers {
 		out = append(out, sink.ServerPoint{
 			Scope: scope, StageStart: rec.GetStartTime().AsTime(), Window: view.Window,
@@ -64,29 +94,6 @@ func Servers(scope sink.Scope, rec *spatev1.StageRecord, view merge.View) []sink
 		})
 	}
 	return out
-}
-
-// window is what the points of one window share.
-type window struct {
-	rec    *spatev1.StageRecord
-	number uint32
-	toDate *merge.View // nil: not known
-	slo    bool
-}
-
-// point returns the point of a part of the window. find returns the same part of the view to date.
-func (w window) point(
-	scope sink.Scope, m merge.Measured, find func(merge.View) *merge.Measured,
-) sink.WindowPoint {
-	p := sink.WindowPoint{Scope: scope, StageStart: w.rec.GetStartTime().AsTime(), Window: w.number,
-		Measures: measures(m, w.slo)}
-	if w.toDate != nil {
-		if d := find(*w.toDate); d != nil {
-			sums := measures(*d, w.slo)
-			p.ToDate = &sums
-		}
-	}
-	return p
 }
 
 // find returns the part with a name, or nil if there is none.

@@ -87,23 +87,13 @@ func (p *Publisher) window(m Stage, number uint32) {
 	if p.sink == sink.Discard {
 		return
 	}
-	view, ok := m.merged.Window(number)
-	if !ok {
-		return
-	}
-	var toDate *merge.View
-	if v, ok := m.merged.ToDateOf(number); ok {
-		toDate = &v
-	}
-	scope := p.run.Scope(m.Record.GetStage())
-	for _, point := range points.Windows(scope, m.Record, view, toDate) {
+	p.put(points.Window(p.run, m.Record, m.merged, number, &p.bursts))
+}
+
+// put passes points on to the sink.
+func (p *Publisher) put(all []sink.Point) {
+	for _, point := range all {
 		p.sink.Put(point)
-	}
-	for _, point := range points.Servers(scope, m.Record, view) {
-		p.sink.Put(point)
-	}
-	if burst, ok := p.bursts.See(p.run, scope, m.Record, view); ok {
-		p.sink.Put(burst)
 	}
 }
 
@@ -130,23 +120,12 @@ func (p *Publisher) EndStage(e lifecycle.CloseStage) (last *spatev1.StageProgres
 	}
 	p.correct(&m, rec)
 	result, total := results.OfStage(m.merged, rec), m.merged.Total()
-	p.publishResult(rec, result, m.merged)
+	if p.sink != sink.Discard {
+		p.put(points.EndOfStage(p.run, rec, result, m.merged))
+	}
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	p.stages.forget(index)
 	return whole(index, result, total), result.Complete, o
-}
-
-// publishResult publishes the result of a stage.
-func (p *Publisher) publishResult(rec *spatev1.StageRecord, result results.StageResult, merged *merge.Stage) {
-	if p.sink == sink.Discard {
-		return
-	}
-	for _, point := range points.Stage(p.run.Scope(rec.GetStage()), rec, result, merged.ToDate()) {
-		p.sink.Put(point)
-	}
-	for _, point := range points.Starts(p.run, rec, result) {
-		p.sink.Put(point)
-	}
 }
 
 // Progress completes the machine's progress with what was merged.
