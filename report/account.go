@@ -36,12 +36,7 @@ func writeAccounts(b *strings.Builder, stages []results.StageResult) {
 			"Server P99", "Values (client, server)",
 		}, rows)
 	}
-	for _, text := range words {
-		fmt.Fprintf(b, "\n- %s", cell(text))
-	}
-	if len(words) > 0 {
-		b.WriteByte('\n')
-	}
+	writeList(b, words)
 	b.WriteString("\n### Where the time goes\n\nMeans in ms. Connect to prefill add up to the TTFT.\n\n")
 	writeRows(b, []string{
 		"Stage", "Requests (measured, counted)", "Send delay", "Connect", "Network", "Frontend", "Router", "Engine",

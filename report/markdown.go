@@ -206,13 +206,15 @@ func writePreparations(b *strings.Builder, stages []results.StageResult) {
 	var notes []string
 	for _, s := range stages {
 		for _, p := range s.Preparations {
-			rows = appendOnce(rows, []string{
+			row := []string{
 				s.Target, s.Workload, cmp.Or(p.Server, unknown), p.Lengths, whole(p.TemplateTokens), exactness(p),
-				yes(p.RunningUsage),
-				whole(p.MaxModelTokens), fmt.Sprint(p.Requests),
-			}, slices.Equal)
+				yes(p.RunningUsage), whole(p.MaxModelTokens), fmt.Sprint(p.Requests),
+			}
+			if !slices.ContainsFunc(rows, func(other []string) bool { return slices.Equal(other, row) }) {
+				rows = append(rows, row)
+			}
 			for _, note := range p.Notes {
-				notes = appendOnce(notes, s.Target+": "+note, equalText)
+				notes = appendOnce(notes, s.Target+": "+note)
 			}
 		}
 	}
@@ -220,12 +222,7 @@ func writePreparations(b *strings.Builder, stages []results.StageResult) {
 		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Running usage",
 		"Model's limit (tokens)", "Preparation requests",
 	}, rows)
-	for _, note := range notes {
-		fmt.Fprintf(b, "\n- %s", cell(note))
-	}
-	if len(notes) > 0 {
-		b.WriteByte('\n')
-	}
+	writeList(b, notes)
 }
 
 // exactness returns whether requests asked for outputs of exact length, and how it was found out whether the server
@@ -238,8 +235,8 @@ func exactness(p results.Preparation) string {
 }
 
 // appendOnce appends an item if the list does not have it.
-func appendOnce[T any](list []T, item T, equal func(a, b T) bool) []T {
-	if slices.ContainsFunc(list, func(t T) bool { return equal(t, item) }) {
+func appendOnce(list []string, item string) []string {
+	if slices.Contains(list, item) {
 		return list
 	}
 	return append(list, item)

@@ -79,12 +79,7 @@ func writeObservers(b *strings.Builder, stages []results.StageResult) {
 	}
 	b.WriteString("\n## Observers: what a light load saw beside the load\n\nWhat an observer sent is in no other number of this report.\n\n")
 	writeRows(b, append([]string{"Stage", "Region", "Who", "Load"}, contributionHeaders...), rows)
-	for _, reason := range missing {
-		fmt.Fprintf(b, "\n- %s", cell(reason))
-	}
-	if len(missing) > 0 {
-		b.WriteByte('\n')
-	}
+	writeList(b, missing)
 }
 
 // pathColumns are the tables about the network path from a region to an endpoint.
@@ -127,7 +122,7 @@ func writePaths(b *strings.Builder, stages []results.StageResult) {
 // targetsOf returns the targets of stages, in the order of their first stages.
 func targetsOf(stages []results.StageResult) (targets []string) {
 	for _, s := range stages {
-		targets = appendOnce(targets, s.Target, func(a, b string) bool { return a == b })
+		targets = appendOnce(targets, s.Target)
 	}
 	return targets
 }

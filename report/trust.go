@@ -64,8 +64,7 @@ func remedies(stages []results.StageResult) (lines []string) {
 		for _, s := range stages {
 			for _, c := range s.Trust.Checks {
 				if c.Verdict == verdict && c.Remedy != nil {
-					lines = appendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name),
-						equalText)
+					lines = appendOnce(lines, fmt.Sprintf("%s: %s (%s#%s)", c.Name, *c.Remedy, verdictsPage, c.Name))
 				}
 			}
 		}
@@ -73,15 +72,13 @@ func remedies(stages []results.StageResult) (lines []string) {
 	return lines
 }
 
-func equalText(a, b string) bool { return a == b }
-
 // loadNotes returns what is worth knowing about the stages' loads. Stages with the same note are named together.
 func loadNotes(stages []results.StageResult) (lines []string) {
 	var notes []string
 	about := make(map[string][]results.StageResult)
 	for _, s := range stages {
 		for _, note := range s.Trust.Notes {
-			notes = appendOnce(notes, note, equalText)
+			notes = appendOnce(notes, note)
 			about[note] = append(about[note], s)
 		}
 	}
@@ -119,17 +116,20 @@ func writeTrust(b *strings.Builder, stages []results.StageResult) {
 	if len(rows) > 0 {
 		b.WriteByte('\n')
 		writeRows(b, []string{"Stage", "Verdict", "Check", "Reason"}, rows)
-		b.WriteString("\nWhat to do:\n\n")
+		b.WriteString("\nWhat to do:\n")
 		writeList(b, remedies(stages))
 	}
 	if notes := loadNotes(stages); len(notes) > 0 {
-		b.WriteString("\nNotes on the load:\n\n")
+		b.WriteString("\nNotes on the load:\n")
 		writeList(b, notes)
 	}
 }
 
-// writeList writes a Markdown list.
+// writeList writes an empty line and a Markdown list, or nothing if there are no items.
 func writeList(b *strings.Builder, items []string) {
+	if len(items) > 0 {
+		b.WriteByte('\n')
+	}
 	for _, item := range items {
 		fmt.Fprintf(b, "- %s\n", cell(item))
 	}
