@@ -227,13 +227,7 @@ const exampleLimit = 160
 
 // firstExample returns the start of the example message of the most frequent error class.
 func firstExample(s results.StageResult) string {
-	most := ""
-	for _, class := range slices.Sorted(maps.Keys(s.Errors)) {
-		if most == "" || s.Errors[class] > s.Errors[most] {
-			most = class
-		}
-	}
-	text := []rune(strings.Join(strings.Fields(s.ErrorExamples[most]), " "))
+	text := []rune(strings.Join(strings.Fields(s.ErrorExamples[s.MostFrequentError()]), " "))
 	if len(text) > exampleLimit {
 		text = append(text[:exampleLimit], '…')
 	}

@@ -1,6 +1,8 @@
 package results
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -20,6 +22,17 @@ type sums struct{ *merge.Sums }
 func OfStage(merged *merge.Stage, rec *spatev1.StageRecord) (r StageResult) {
 	merged.Read(rec, func(s *merge.Sums) { r = sums{s}.result(rec) })
 	return r
+}
+
+// MostFrequentError returns the class of most of the stage's errors, the first by name if several have as many, or "" if
+// there are none.
+func (r *StageResult) MostFrequentError() (most string) {
+	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
+		if r.Errors[class] > r.Errors[most] {
+			most = class
+		}
+	}
+	return most
 }
 
 // result returns the stage's result.

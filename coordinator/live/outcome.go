@@ -1,8 +1,6 @@
 package live
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -94,12 +92,7 @@ func Outcome(l *ledger.Ledger, rec *spatev1.StageRecord, keep *spatev1.Objective
 
 // faultOf returns the most frequent error class of a stage's requests, with an example if there is one.
 func faultOf(r results.StageResult) string {
-	most := ""
-	for _, class := range slices.Sorted(maps.Keys(r.Errors)) {
-		if most == "" || r.Errors[class] > r.Errors[most] {
-			most = class
-		}
-	}
+	most := r.MostFrequentError()
 	if example := r.ErrorExamples[most]; example != "" {
 		return most + ": " + example
 	}
