@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/spate-load/spate/coordinator/storage"
+	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -24,7 +24,7 @@ func TestDamagedLedgersEndNoCoordinator(t *testing.T) {
 	if _, err := r.followAll(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(r.cfg.DataDir, id, storage.LedgerFile)
+	path := filepath.Join(r.cfg.DataDir, id, ledger.File)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

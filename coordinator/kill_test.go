@@ -21,7 +21,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -400,7 +399,7 @@ func (r *rig) checkTold(m *spatev1.ConnectResponse, ack *spatev1.PushResponse) {
 // checkWhole checks that nothing is missing and nothing is counted twice.
 func checkWhole(t *testing.T, dir string, events []*spatev1.RunEvent, agents []*actor) {
 	t.Helper()
-	l, err := ledger.OpenReadOnly(filepath.Join(dir, storage.LedgerFile))
+	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
 	if err != nil {
 		t.Fatal(err)
 	}

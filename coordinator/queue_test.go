@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -197,7 +196,7 @@ func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(dir, "directory", storage.LedgerFile), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "directory", ledger.File), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	used := inUse(t, dir)
@@ -220,7 +219,7 @@ func TestForeignAndDamagedFilesAreNoObstacle(t *testing.T) {
 // inUse returns a ledger that another process has open.
 func inUse(t *testing.T, dir string) *ledger.Ledger {
 	t.Helper()
-	path := filepath.Join(dir, "used", storage.LedgerFile)
+	path := filepath.Join(dir, "used", ledger.File)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}

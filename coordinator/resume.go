@@ -9,7 +9,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/storage"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -34,7 +33,7 @@ type Interrupted struct {
 // says why if the run cannot be resumed.
 func ReadInterrupted(dir string) (*Interrupted, error) {
 	var out *Interrupted
-	err := ledger.Peek(filepath.Join(dir, storage.LedgerFile), func(ledger *ledger.Ledger) error {
+	err := ledger.Peek(filepath.Join(dir, ledger.File), func(ledger *ledger.Ledger) error {
 		l, err := readRecords(ledger)
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ type damaged struct {
 func damagedRun(t testing.TB) *damaged {
 	t.Helper()
 	dir := runDir(t, JSONL, inOrder)
-	whole, err := os.ReadFile(filepath.Join(dir, LedgerFile))
+	whole, err := os.ReadFile(filepath.Join(dir, ledger.File))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +63,10 @@ func filesAt(path string) (*results.Result, map[string]string, error) {
 func (d *damaged) try(t testing.TB, what string, data []byte) {
 	t.Helper()
 	d.tried++
-	if err := os.WriteFile(filepath.Join(d.dir, LedgerFile), data, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(d.dir, ledger.File), data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, got, err := filesAt(filepath.Join(d.dir, LedgerFile))
+	_, got, err := filesAt(filepath.Join(d.dir, ledger.File))
 	if err == nil {
 		if !maps.Equal(got, d.files) {
 			t.Errorf("%s: other files, and no word of it", what)
@@ -88,7 +88,7 @@ func (d *damaged) salvage(t testing.TB, what string) {
 	t.Helper()
 	to := filepath.Join(d.dir, "salvaged.db")
 	defer os.Remove(to)
-	damage, err := ledger.Salvage(filepath.Join(d.dir, LedgerFile), to, nil)
+	damage, err := ledger.Salvage(filepath.Join(d.dir, ledger.File), to, nil)
 	if errors.Is(err, ledger.ErrForeign) {
 		return // nothing can be found in it
 	}

@@ -206,7 +206,7 @@ func runDir(t testing.TB, records string, arrange func([]*spatev1.Snapshot)) str
 	t.Helper()
 	dir := t.TempDir()
 	run := runRecord(records)
-	l, err := ledger.Create(filepath.Join(dir, LedgerFile), ledger.Change{Run: run})
+	l, err := ledger.Create(filepath.Join(dir, ledger.File), ledger.Change{Run: run})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func readAll(t testing.TB, dir string) map[string]string {
 	}
 	files := make(map[string]string)
 	for _, e := range entries {
-		if e.Name() == LedgerFile {
+		if e.Name() == ledger.File {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))

@@ -30,7 +30,7 @@ func distributedDir(t *testing.T) string {
 		own.Key.Agent = "c"
 		all = append(all, own)
 	}
-	l, err := ledger.Create(filepath.Join(dir, LedgerFile), ledger.Change{Run: run})
+	l, err := ledger.Create(filepath.Join(dir, ledger.File), ledger.Change{Run: run})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,6 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// LedgerFile is the name of the ledger's file in a run directory.
-const LedgerFile = "ledger.db"
-
 // Options configure how files are written.
 type Options struct {
 	// VLLMLayout is the layout of vllm.txt. Empty: VLLM026.
@@ -30,7 +27,7 @@ type Options struct {
 // the ledger is damaged, Write writes nothing, and the error wraps a ledger.DamageError. The result is that of
 // results.json. It is nil if the ledger could not be read or merged; an error with a result is about writing.
 func Write(dir string, o Options) (result *results.Result, err error) {
-	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}

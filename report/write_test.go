@@ -58,12 +58,12 @@ func TestWriteIsReproducibleToTheByte(t *testing.T) {
 // copied creates a run directory with a copy of a ledger.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
-	l, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
 	if err != nil {
 		t.Fatal(err)
 	}
 	to := t.TempDir()
-	f, err := os.Create(filepath.Join(to, LedgerFile))
+	f, err := os.Create(filepath.Join(to, ledger.File))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestResultsAreStrictJSONOfTheResult(t *testing.T) {
 	if err := d.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	l, err := ledger.OpenReadOnly(filepath.Join(dir, LedgerFile))
+	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func jsonRows(t *testing.T, data string) (rows []requestRow) {
 
 func TestUnknownFormOfRowsIsAnError(t *testing.T) {
 	dir := runDir(t, "", inOrder)
-	l, err := ledger.Open(filepath.Join(dir, LedgerFile))
+	l, err := ledger.Open(filepath.Join(dir, ledger.File))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,9 @@ var (
 	ErrDamaged = errors.New("the ledger is damaged")
 )
 
+// File is the name of the ledger's file in a run directory.
+const File = "ledger.db"
+
 // ledgerVersion is the version of the file's layout. Values are messages of the protocol. The versions:
 //
 //	1  buckets meta (format, version, run), stages (index) and snapshots (stage, agent, incarnation, sequence)

@@ -12,7 +12,6 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/report"
 )
 
 // resultsFile is the name of a file of results in a run directory.
@@ -46,19 +45,19 @@ func Open(path string) (*File, error) {
 	dir := path
 	if !info.IsDir() {
 		dir = filepath.Dir(path)
-		if filepath.Base(path) == report.LedgerFile {
+		if filepath.Base(path) == ledger.File {
 			return openLedger(path, path)
 		}
 		if filepath.Base(path) != resultsFile {
 			return openResults(path, path, "")
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, report.LedgerFile)); err == nil {
-		return openLedger(path, filepath.Join(dir, report.LedgerFile))
+	if _, err := os.Stat(filepath.Join(dir, ledger.File)); err == nil {
+		return openLedger(path, filepath.Join(dir, ledger.File))
 	}
 	file, err := openResults(path, filepath.Join(dir, resultsFile), dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not a run directory: there is no %s and no %s in it", path, report.LedgerFile,
+		return nil, fmt.Errorf("%s is not a run directory: there is no %s and no %s in it", path, ledger.File,
 			resultsFile)
 	}
 	return file, err

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+
+	"github.com/spate-load/spate/aggregate/ledger"
 )
 
 // Runs are the runs on disk. It is safe for concurrent use.
@@ -33,11 +35,8 @@ func (s *Runs) Dir(id string) string {
 	return cmp.Or(s.single, filepath.Join(s.data, id))
 }
 
-// LedgerFile is a ledger's name in its run's directory.
-const LedgerFile = "ledger.db"
-
 // Ledger returns the path of a run's ledger.
-func (s *Runs) Ledger(id string) string { return filepath.Join(s.Dir(id), LedgerFile) }
+func (s *Runs) Ledger(id string) string { return filepath.Join(s.Dir(id), ledger.File) }
 
 // Reserve returns the disk space that a run holds back for its end.
 func (s *Runs) Reserve(id string) Reserve {
@@ -60,7 +59,7 @@ func (s *Runs) IDs() ([]string, error) {
 	}
 	var ids []string
 	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(s.data, e.Name(), LedgerFile))
+		info, err := os.Stat(filepath.Join(s.data, e.Name(), ledger.File))
 		if err == nil && info.Mode().IsRegular() && Valid(e.Name()) {
 			ids = append(ids, e.Name())
 		}

@@ -36,7 +36,7 @@ func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
 	r.MustExit(0)
-	path := filepath.Join(r.Dir, report.LedgerFile)
+	path := filepath.Join(r.Dir, ledger.File)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestDamageOfARealLedgerIsToldOrHarmless(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(13, 13))
-	damaged, told := filepath.Join(t.TempDir(), report.LedgerFile), 0
+	damaged, told := filepath.Join(t.TempDir(), ledger.File), 0
 	try := func(what string, at int, data []byte) {
 		if err := os.WriteFile(damaged, data, 0o600); err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestDamagedLedgerIsSalvaged(t *testing.T) {
 	t.Parallel()
 	r := programs.RunPlan(t, damagedPlan, "--simulate=4", "--agents", "2")
 	r.MustExit(0)
-	path := filepath.Join(r.Dir, report.LedgerFile)
+	path := filepath.Join(r.Dir, ledger.File)
 	damageAgent(t, path, "embedded-2")
 	p := process.Start(t, programs.Built.Spate, "report", r.Dir)
 	p.MustExit(1)

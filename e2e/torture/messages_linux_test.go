@@ -152,7 +152,7 @@ func (m *midst) read(of string, notes *judge.Notes) {
 		m.wrongf("%v", err)
 		return
 	}
-	held, err := snapshotsOf(filepath.Join(dir, reports.LedgerFile))
+	held, err := snapshotsOf(filepath.Join(dir, ledger.File))
 	if err != nil {
 		m.wrongf("%v", err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/report"
 )
 
 // removeFlags are the flags of `spate runs rm`.
@@ -131,10 +130,10 @@ func (f *removeFlags) here(out io.Writer, dirs []string) error {
 
 // removable refuses a directory that is not a run directory, or that a process is writing.
 func removable(dir string) error {
-	switch err := ledger.Peek(filepath.Join(dir, report.LedgerFile), func(*ledger.Ledger) error { return nil }); {
+	switch err := ledger.Peek(filepath.Join(dir, ledger.File), func(*ledger.Ledger) error { return nil }); {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s is not a run directory: there is no %s in it; nothing was removed", dir,
-			report.LedgerFile)
+			ledger.File)
 	case errors.Is(err, ledger.ErrLocked):
 		return fmt.Errorf("the run in %s has not ended: nothing was removed", dir)
 	}
@@ -163,7 +162,7 @@ func (f *removeFlags) beyond(limits retention.Limits, now time.Time) (dirs []str
 
 // runItem returns a run directory as an item, or false if dir is not a run directory.
 func runItem(dir string) (retention.Item, bool) {
-	path := filepath.Join(dir, report.LedgerFile)
+	path := filepath.Join(dir, ledger.File)
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return retention.Item{}, false

@@ -22,7 +22,6 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/report"
 )
 
 // NewExport makes `spate export`.
@@ -133,11 +132,11 @@ func (f *exportFlags) open(logger *slog.Logger) (delivery.Database, error) {
 
 // openRun opens the ledger in a run directory.
 func openRun(dir string) (*ledger.Ledger, error) {
-	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, report.LedgerFile))
+	l, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not a run directory: there is no %s in it", dir, report.LedgerFile)
+		return nil, fmt.Errorf("%s is not a run directory: there is no %s in it", dir, ledger.File)
 	}
-	return ledger, err
+	return l, err
 }
 
 // stopped adds to an error what to do next.

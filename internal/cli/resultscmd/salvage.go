@@ -18,10 +18,10 @@ import (
 func unreadable(dir string, err error) error {
 	if errors.Is(err, ledger.ErrDamaged) {
 		return fmt.Errorf("%w\nno file was written; restore %s from a copy, or use what is intact: "+
-			"spate report --salvage %s", err, filepath.Join(dir, report.LedgerFile), dir)
+			"spate report --salvage %s", err, filepath.Join(dir, ledger.File), dir)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, report.LedgerFile)
+		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, ledger.File)
 	}
 	return command.BadInputf("%s is not a run directory: %w", dir, err)
 }
@@ -32,7 +32,7 @@ func salvage(out, notes io.Writer, dir string, options report.Options, p *printi
 	result, damage, err := report.Salvage(dir, options)
 	switch {
 	case damage == nil && err == nil:
-		fmt.Fprintf(notes, "spate: %s is intact, there is nothing to salvage\n", filepath.Join(dir, report.LedgerFile))
+		fmt.Fprintf(notes, "spate: %s is intact, there is nothing to salvage\n", filepath.Join(dir, ledger.File))
 		return writeReport(out, notes, dir, options, p)
 	case result == nil:
 		return unreadable(dir, err)

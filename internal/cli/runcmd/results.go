@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
@@ -79,7 +80,7 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 		return "", nil, fmt.Errorf("run directory: %w", err)
 	}
 	err := from.persist.do(ctx, func(ctx context.Context) error {
-		return fetchLedger(ctx, from.client, from.id, filepath.Join(dir, report.LedgerFile))
+		return fetchLedger(ctx, from.client, from.id, filepath.Join(dir, ledger.File))
 	})
 	if err != nil {
 		return "", nil, from.notFetched(err)

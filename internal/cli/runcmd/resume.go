@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/estimate"
@@ -23,7 +24,6 @@ import (
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/workload/store"
 )
 
@@ -71,7 +71,7 @@ same --data-dir.
 func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
 	found, err := coordinator.ReadInterrupted(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, report.LedgerFile)
+		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, ledger.File)
 	}
 	if err != nil {
 		return command.BadInputf("%s cannot be resumed: %w", dir, err)

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/aggregate/sink/delivery"
-	"github.com/spate-load/spate/report"
 )
 
 // Database are the settings of one kind of database.
@@ -89,7 +89,7 @@ func (s *Sinks) Opener(ctx context.Context, logger *slog.Logger) (func(runDir st
 	}
 	return func(runDir string) (sink.Sink, error) {
 		replay := func(emit func([]sink.Row) error) (bool, error) {
-			return points.ReplayEnded(filepath.Join(runDir, report.LedgerFile), emit)
+			return points.ReplayEnded(filepath.Join(runDir, ledger.File), emit)
 		}
 		return delivery.Open(delivery.Config{RunDir: runDir, Replay: replay, Log: logger}, databases...)
 	}, nil
