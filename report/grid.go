@@ -164,8 +164,7 @@ func percent(g *results.Goodput) *float64 {
 	if g == nil || g.Share == nil {
 		return nil
 	}
-	p := 100 * *g.Share
-	return &p
+	return new(100 * *g.Share)
 }
 
 // conclusions returns what the table's searches found, one line each.

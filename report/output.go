@@ -44,8 +44,7 @@ func writeReasoning(b *strings.Builder, stages []results.StageResult) {
 		if r := s.Reasoning; r != nil {
 			tokens, hidden = fmt.Sprint(r.Tokens), fmt.Sprint(r.Hidden)
 			if s.OutputTokens > 0 {
-				part := float64(r.Tokens) / float64(s.OutputTokens)
-				share = fixedPercent(&part)
+				share = fixedPercent(new(float64(r.Tokens) / float64(s.OutputTokens)))
 			}
 		}
 		rows = append(rows, []string{

@@ -75,8 +75,7 @@ func (s *Sums) WindowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, e
 		}
 		ownFrom, ownTo := span(a.Totals)
 		if a.Loss != nil {
-			lost := int64(a.Loss.GetFromWindow()) * nanosPerSecond
-			ownTo = &lost
+			ownTo = new(int64(a.Loss.GetFromWindow()) * nanosPerSecond)
 		}
 		if ownFrom == nil || ownTo == nil {
 			return 0, 0, false

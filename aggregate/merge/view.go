@@ -84,8 +84,7 @@ func InputTokens(c *spatev1.Counters) *uint64 {
 	if c.GetWithoutUsage() > 0 {
 		return nil
 	}
-	tokens := c.GetInputTokens()
-	return &tokens
+	return new(c.GetInputTokens())
 }
 
 // Throughputs returns the rates over a time in seconds of completed requests, their output tokens, and their input and
@@ -232,8 +231,7 @@ func (s *Stage) Arrivals(window uint32) Arrivals {
 	case w.uncountedFrames > 0:
 		return Arrivals{Frames: w.framesPerSecond}
 	}
-	tokens := w.tokensPerSecond
-	return Arrivals{Frames: w.framesPerSecond, Tokens: &tokens}
+	return Arrivals{Frames: w.framesPerSecond, Tokens: new(w.tokensPerSecond)}
 }
 
 // HideWindows saves the work for views of single windows that are not read. From now on Window returns false.

@@ -17,8 +17,7 @@ func Event(run Run, e *spatev1.RunEvent, stage func(index uint32) *spatev1.Stage
 		if st == nil {
 			return nil
 		}
-		s := run.Scope(st)
-		return &s
+		return new(run.Scope(st))
 	}
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunStarted:

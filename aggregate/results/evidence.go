@@ -111,8 +111,7 @@ func exactOutput(rec *spatev1.StageRecord) *bool {
 	var exact *bool
 	for _, a := range rec.GetAgents() {
 		if p := a.GetPreparation(); p != nil {
-			all := p.GetExactOutput() && (exact == nil || *exact)
-			exact = &all
+			exact = new(p.GetExactOutput() && (exact == nil || *exact))
 		}
 	}
 	return exact

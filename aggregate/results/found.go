@@ -22,8 +22,7 @@ func goodputOf(slo *spatev1.SLO, c *spatev1.Counters, duration *float64) *Goodpu
 		Requests: c.GetGood(), Share: share(c.GetGood(), c.GetCompleted()+c.GetFailed()),
 	}
 	if duration != nil && *duration > 0 {
-		rate := float64(c.GetGood()) / *duration
-		g.RequestThroughput = &rate
+		g.RequestThroughput = new(float64(c.GetGood()) / *duration)
 	}
 	return g
 }
@@ -33,8 +32,7 @@ func limit(d *durationpb.Duration) *float64 {
 	if d == nil {
 		return nil
 	}
-	ms := millis(d.AsDuration().Nanoseconds())
-	return &ms
+	return new(millis(d.AsDuration().Nanoseconds()))
 }
 
 // prefixCacheOf compares shared and cached tokens. A share of the input tokens is known only if the tokens of all
@@ -107,8 +105,7 @@ func searchesOf(records []*spatev1.SearchRecord) []SearchResult {
 			s.Unit = "concurrency"
 		}
 		if r.Kept != nil {
-			index := r.GetStageIndex()
-			s.Stage = &index
+			s.Stage = new(r.GetStageIndex())
 		}
 		out = append(out, s)
 	}

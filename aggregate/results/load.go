@@ -55,8 +55,7 @@ func loadOf(p *spatev1.LoadPoint) Load {
 			phase.GetDuration().AsDuration().Seconds()})
 	}
 	if p.GetThinkTime() != nil {
-		mean := millis(p.GetThinkTime().GetMean().AsDuration().Nanoseconds())
-		l.ThinkTimeMs = &mean
+		l.ThinkTimeMs = new(millis(p.GetThinkTime().GetMean().AsDuration().Nanoseconds()))
 	}
 	if p.GetConcurrency() > 0 {
 		l.Concurrency = unlessZero(p.GetConcurrency())

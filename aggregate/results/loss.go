@@ -39,8 +39,7 @@ func (s sums) lossOf(a *merge.Agent) *Loss {
 	}
 	l := &Loss{Share: a.Loss.GetShare(), FromS: float64(a.Loss.GetFromWindow())}
 	if a.Loss.UnsentFromWindow != nil {
-		from := float64(a.Loss.GetUnsentFromWindow())
-		l.UnsentFromS = &from
+		l.UnsentFromS = new(float64(a.Loss.GetUnsentFromWindow()))
 	}
 	if a.Loss.TakenOverNs != nil {
 		taken := float64(a.Loss.GetTakenOverNs()) / nanosPerSecond
@@ -48,8 +47,7 @@ func (s sums) lossOf(a *merge.Agent) *Loss {
 		return l
 	}
 	if _, end, ok := s.Span(); ok {
-		to := max(math.Ceil(float64(end)/nanosPerSecond), l.FromS)
-		l.ToS = &to
+		l.ToS = new(max(math.Ceil(float64(end)/nanosPerSecond), l.FromS))
 	}
 	return l
 }

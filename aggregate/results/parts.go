@@ -61,15 +61,12 @@ func (s sums) agentResult(assigned *spatev1.AssignedAgent, a *merge.Agent) Agent
 		Breakdown: breakdown(a.Whole()),
 	}
 	if a.Joined > 0 {
-		joined := float64(a.Joined) / nanosPerSecond
-		r.JoinedS = &joined
+		r.JoinedS = new(float64(a.Joined) / nanosPerSecond)
 	}
 	if t := a.Totals; t != nil {
-		uncertainty, neverSent := millis(t.GetClockUncertaintyNs()), t.GetNeverSent()
-		r.ClockUncertaintyMs, r.NeverSent = &uncertainty, &neverSent
+		r.ClockUncertaintyMs, r.NeverSent = new(millis(t.GetClockUncertaintyNs())), new(t.GetNeverSent())
 		if started(a) {
-			startError := millis(t.GetStartErrorNs())
-			r.StartErrorMs = &startError
+			r.StartErrorMs = new(millis(t.GetStartErrorNs()))
 		}
 	}
 	return r
@@ -160,8 +157,7 @@ func (s sums) observerResults(rec *spatev1.StageRecord) []ObserverResult {
 			}
 		}
 		if from, to, ok := merge.SpanOf(slices.Values(of), (*spatev1.Totals).GetLastEndNs); ok {
-			duration := float64(to-from) / nanosPerSecond
-			r.DurationS = &duration
+			r.DurationS = new(float64(to-from) / nanosPerSecond)
 		}
 		r.Contribution = contribution(s.ObserverRegions[name], rec.GetStage().GetTarget(), r.DurationS)
 		results = append(results, r)

@@ -192,8 +192,7 @@ func outcomeName(o spatev1.Outcome) *string {
 	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
 		return nil
 	}
-	name := strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
-	return &name
+	return new(strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_")))
 }
 
 // runAgents returns the agents of all stages, each once, sorted by name.

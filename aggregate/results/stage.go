@@ -152,8 +152,7 @@ func streamsOf(c *spatev1.Counters) Streams {
 		Undecided:       c.GetUndecided(),
 	}
 	if c.GetUncountedFrames() == 0 {
-		tokens := c.GetTokensArrived()
-		s.TokensArrived = &tokens
+		s.TokensArrived = new(c.GetTokensArrived())
 	}
 	return s
 }
@@ -262,8 +261,7 @@ func (s sums) steadyBetween(first, end int64) *Steady {
 		RequestThroughput: float64(requests) / microPerRequest / duration,
 	}
 	if allKnown {
-		rate := float64(tokens) / duration
-		steady.OutputTokenThroughput = &rate
+		steady.OutputTokenThroughput = new(float64(tokens) / duration)
 	}
 	return steady
 }
@@ -311,8 +309,7 @@ func seconds(d *durationpb.Duration) *float64 {
 	if d == nil {
 		return nil
 	}
-	s := d.AsDuration().Seconds()
-	return &s
+	return new(d.AsDuration().Seconds())
 }
 
 // timeText formats a time as RFC 3339 in UTC. It returns nil for nil.
@@ -320,8 +317,7 @@ func timeText(t *timestamppb.Timestamp) *string {
 	if t == nil {
 		return nil
 	}
-	text := t.AsTime().UTC().Format(time.RFC3339Nano)
-	return &text
+	return new(t.AsTime().UTC().Format(time.RFC3339Nano))
 }
 
 // share returns part / whole, or nil if whole is 0.
@@ -329,8 +325,7 @@ func share(part, whole uint64) *float64 {
 	if whole == 0 {
 		return nil
 	}
-	s := float64(part) / float64(whole)
-	return &s
+	return new(float64(part) / float64(whole))
 }
 
 // unlessZero returns nil for a zero value, which means "not given" in the protocol's messages, and a pointer to v

@@ -176,8 +176,7 @@ func inMs(q *ServerQuantile) *ServerQuantile {
 		if v == nil {
 			return nil
 		}
-		ms := msPerSecond * *v
-		return &ms
+		return new(msPerSecond * *v)
 	}
 	return &ServerQuantile{Value: scaled(q.Value), Low: scaled(q.Low), High: scaled(q.High)}
 }
@@ -187,14 +186,7 @@ func beyond(client float64, server *ServerQuantile) *Bounds {
 	if server == nil {
 		return nil
 	}
-	minus := func(v *float64) *float64 {
-		if v == nil {
-			return nil
-		}
-		difference := client - *v
-		return &difference
-	}
-	return &Bounds{Low: minus(server.High), High: minus(server.Low)}
+	return &Bounds{Low: minus(&client, server.High), High: minus(&client, server.Low)}
 }
 
 // accountParts returns where the time of a request goes, as far as that is known.

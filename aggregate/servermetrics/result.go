@@ -74,12 +74,10 @@ func (v *Metrics) accountResult(url string, source uint32) ServerResult {
 	from, to := float64(a.GetFromNs())/nanosPerSecond, float64(a.GetToNs())/nanosPerSecond
 	r.FromS, r.ToS = &from, &to
 	for _, c := range a.GetCounters() {
-		m := ServerMetric{Name: c.GetName(), Labels: c.GetLabels(), Kind: "counter", Samples: 2}
-		increase := c.GetIncrease()
-		m.Increase = &increase
+		m := ServerMetric{Name: c.GetName(), Labels: c.GetLabels(), Kind: "counter", Samples: 2,
+			Increase: new(c.GetIncrease())}
 		if to > from {
-			rate := increase / (to - from)
-			m.PerSecond = &rate
+			m.PerSecond = new(c.GetIncrease() / (to - from))
 		}
 		r.Metrics = append(r.Metrics, m)
 	}
@@ -91,11 +89,9 @@ func (v *Metrics) accountResult(url string, source uint32) ServerResult {
 
 // histogramResult summarizes the growth of a histogram.
 func histogramResult(h *spatev1.ServerHistogram) ServerMetric {
-	count := h.GetCount()
-	m := ServerMetric{Name: h.GetName(), Kind: "histogram", Samples: 2, Count: &count}
-	if count > 0 {
-		mean := h.GetSum() / float64(count)
-		m.Mean = &mean
+	m := ServerMetric{Name: h.GetName(), Kind: "histogram", Samples: 2, Count: new(h.GetCount())}
+	if count := h.GetCount(); count > 0 {
+		m.Mean = new(h.GetSum() / float64(count))
 	}
 	m.P50, m.P90, m.P99 = bucketQuantile(h, 0.5), bucketQuantile(h, 0.9), bucketQuantile(h, 0.99)
 	return m
@@ -136,9 +132,7 @@ func bucketQuantile(h *spatev1.ServerHistogram, q float64) *ServerQuantile {
 		value := bounds[i-1] + (high-bounds[i-1])*(rank-below)/float64(h.GetCounts()[i])
 		return &ServerQuantile{Value: &value, Low: &bounds[i-1], High: &high}
 	case high > 0:
-		low := 0.0
-		value := high * rank / float64(h.GetCounts()[0])
-		return &ServerQuantile{Value: &value, Low: &low, High: &high}
+		return &ServerQuantile{Value: new(high * rank / float64(h.GetCounts()[0])), Low: new(0.0), High: &high}
 	default:
 		return &ServerQuantile{Value: &high, High: &high}
 	}

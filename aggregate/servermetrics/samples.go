@@ -153,8 +153,7 @@ func (s *serverSeries) at(window uint32) (value float64, perSecond *float64, ok 
 	}
 	if s.counter && i > 0 {
 		before, after := s.samples[i-1], s.samples[i]
-		rate := growth(before, after) / float64(after.window-before.window)
-		perSecond = &rate
+		perSecond = new(growth(before, after) / float64(after.window-before.window))
 	}
 	return s.samples[i].value, perSecond, true
 }
@@ -259,9 +258,8 @@ func (s *serverSeries) mean() float64 {
 func (s *serverSeries) result(key serverKey) ServerMetric {
 	m := ServerMetric{Name: key.name, Labels: key.labels, Kind: "gauge", Samples: uint64(len(s.samples))}
 	if !s.counter {
-		mean := s.mean()
 		least, most := s.extremes()
-		m.Mean, m.Min, m.Max = &mean, &least, &most
+		m.Mean, m.Min, m.Max = new(s.mean()), &least, &most
 		return m
 	}
 	m.Kind = "counter"

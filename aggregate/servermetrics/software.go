@@ -212,14 +212,12 @@ func (d side) cachedShare() *float64 {
 	}
 	cached, prompts := d.histograms[d.cachedPerRequest], d.histograms[d.promptsPerRequest]
 	if cached.GetCount() > 0 && cached.GetCount() == prompts.GetCount() && prompts.GetSum() > 0 {
-		share := cached.GetSum() / prompts.GetSum()
-		return &share
+		return new(cached.GetSum() / prompts.GetSum())
 	}
 	hits, told := d.counter(d.cached)
 	if queries, ok := d.counter(d.prompts); ok && queries > 0 &&
 		(told || d.name == "sglang") { // SGLang's counter does not exist before the first hit
-		share := hits / queries
-		return &share
+		return new(hits / queries)
 	}
 	return nil
 }
@@ -254,6 +252,5 @@ func (d side) mean(names []string) *float64 {
 	if h.GetCount() == 0 {
 		return nil
 	}
-	mean := msPerSecond * h.GetSum() / float64(h.GetCount())
-	return &mean
+	return new(msPerSecond * h.GetSum() / float64(h.GetCount()))
 }
