@@ -87,7 +87,7 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 // Replay merges all snapshots that the ledger has of a stage. The returned stage has no views of single windows.
 func Replay(l *ledger.Ledger, rec *spatev1.StageRecord) (*Stage, error) {
 	stage := NewStage(rec)
-	stage.Forget(measure.MaxWindow)
+	stage.HideWindows()
 	if err := l.Snapshots(rec.GetStage().GetIndex(), stage.Add); err != nil {
 		return nil, err
 	}

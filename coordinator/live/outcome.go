@@ -80,9 +80,8 @@ func outcomeOf(
 // Outcome merges a stage that an earlier coordinator ended again, from the ledger, and returns the outcome by which
 // sweeps and searches decide.
 func Outcome(l *ledger.Ledger, rec *spatev1.StageRecord, keep *spatev1.Objectives) (series.Outcome, error) {
-	merged := merge.NewStage(rec)
-	merged.HideWindows()
-	if err := l.Snapshots(rec.GetStage().GetIndex(), merged.Add); err != nil {
+	merged, err := merge.Replay(l, rec)
+	if err != nil {
 		return series.Outcome{}, err
 	}
 	o := outcomeOf(merged, results.OfStage(merged, rec), rec, keep)
