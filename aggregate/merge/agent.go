@@ -49,9 +49,7 @@ func (a *Agent) add(series *spatev1.Series, parts []part, at place, by packers) 
 		if a.packed[p.metric] == nil {
 			a.packed[p.metric] = &histogram.Packed{}
 		}
-		if err := a.packed[p.metric].Add(p.values, by[p.values.Layout()]); err != nil {
-			panic("merge: " + err.Error()) // merge checked before that it cannot become full
-		}
+		mustFit(a.packed[p.metric].Add(p.values, by[p.values.Layout()]))
 	}
 }
 

@@ -75,7 +75,7 @@ func (t *Tally) add(s *spatev1.Series, parts []part, at place) {
 	}
 	for _, p := range parts {
 		if t.keep.Has(p.metric) {
-			mustAdd(t.histogram(p.metric), p.values)
+			mustFit(t.histogram(p.metric).Add(p.values))
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (t *Tally) include(o *Tally) {
 	}
 	for m, values := range o.Values {
 		if values != nil {
-			t.addValues(spatev1.Metric(m), values)
+			mustFit(t.histogram(spatev1.Metric(m)).Merge(values))
 		}
 	}
 }
@@ -113,11 +113,6 @@ func (t *Tally) histogram(m spatev1.Metric) *histogram.Histogram {
 		t.Values[m] = histogram.New(histogram.LayoutOf(m))
 	}
 	return t.Values[m]
-}
-
-// addValues merges the values of one metric.
-func (t *Tally) addValues(m spatev1.Metric, values *histogram.Histogram) {
-	mustMerge(t.histogram(m), values)
 }
 
 // Summary summarizes the values of a metric in the unit of results. It returns nil if there are none.
@@ -148,16 +143,10 @@ func (t *Tally) ErrorExamples() map[string]string {
 	return examples
 }
 
-// mustAdd adds values to a histogram of the same layout. The caller has checked that the histogram cannot become full.
-func mustAdd(to *histogram.Histogram, values histogram.Encoded) {
-	if err := to.Add(values); err != nil {
-		panic("merge: " + err.Error())
-	}
-}
-
-// mustMerge is mustAdd for histograms.
-func mustMerge(to, from *histogram.Histogram) {
-	if err := to.Merge(from); err != nil {
+// mustFit panics if values were not added to a histogram. The layouts are the same, and Stage.merge has checked that the
+// histogram cannot become full.
+func mustFit(err error) {
+	if err != nil {
 		panic("merge: " + err.Error())
 	}
 }

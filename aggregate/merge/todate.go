@@ -27,7 +27,7 @@ func (s *Stage) advance(window uint32) {
 	}
 	before := s.highest
 	s.highest = window
-	if before < s.forgotten || s.hidden || s.sums.Windows[before] == nil || s.incomplete(before) {
+	if before < s.forgotten || s.hidden || s.sums.Windows[before] == nil || len(s.behind(before)) > 0 {
 		return
 	}
 	s.toDates[before] = s.toDate()

@@ -273,7 +273,11 @@ func (s *Stage) Waiting(window uint32) []string {
 	if s.sums.delivered() > int(window)+patience {
 		return nil
 	}
-	var names []string
+	return s.behind(window)
+}
+
+// behind returns the names of the agents and observers that have still to deliver a window, sorted.
+func (s *Stage) behind(window uint32) (names []string) {
 	for _, agents := range []map[AgentKey]*Agent{s.sums.Agents, s.sums.Observers} {
 		for key, a := range agents {
 			if a.lacks(window) {
@@ -283,18 +287,6 @@ func (s *Stage) Waiting(window uint32) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// incomplete reports whether an agent or observer has still to deliver a window.
-func (s *Stage) incomplete(window uint32) bool {
-	for _, agents := range []map[AgentKey]*Agent{s.sums.Agents, s.sums.Observers} {
-		for _, a := range agents {
-			if a.lacks(window) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // delivered returns how many windows the foremost agent has delivered.
