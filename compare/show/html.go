@@ -20,7 +20,8 @@ var (
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"summary": summary, "requests": requests, "stageName": stageName, "marks": stageMarks, "title": titleOf,
 		"cell": func(d *compare.Difference) string { return strings.TrimSpace(cell(d)) }, "find": find, "value": value,
-		"change": change, "interval": interval, "p": chanceOf, "advice": unclear, "curves": curves,
+		"change": change, "interval": interval, "p": chanceOf, "advice": advice, "curves": curves,
+		"swatch": func(side int) template.HTML { return styles[side].Swatch() },
 		"legend": legend,
 	}).Parse(pageText))
 )
@@ -68,9 +69,11 @@ func stageMarks(a *compare.Against) (lines []string) {
 // figure is a chart with its caption.
 type figure struct {
 	Caption string
-	Swatch  [2]template.HTML
 	SVG     template.HTML
 }
+
+// styles are those of the baseline and of what is compared with it.
+var styles = [2]chart.Style{{Number: 0, Dashed: true}, {Number: 1}}
 
 // curves returns a chart of latency against throughput for each target and workload with two stages or more: one line
 // for the baseline, one for the side.
@@ -93,7 +96,6 @@ func curves(a *compare.Against) (figures []figure) {
 // curve returns the chart of a latency against the output token throughput, or false if there are fewer than two
 // points.
 func curve(stages []compare.Stage, metric string) (figure, bool) {
-	styles := [2]chart.Style{{Number: 0, Dashed: true}, {Number: 1}}
 	var lines [2][]chart.Point
 	for i := range stages {
 		s := &stages[i]
@@ -109,8 +111,7 @@ func curve(stages []compare.Stage, metric string) (figure, bool) {
 	if len(lines[0]) < 2 {
 		return figure{}, false
 	}
-	f := figure{Caption: fmt.Sprintf("%s: %s in ms", grid(&stages[0]), titleOf(metric)),
-		Swatch: [2]template.HTML{styles[0].Swatch(), styles[1].Swatch()}}
+	f := figure{Caption: fmt.Sprintf("%s: %s in ms", grid(&stages[0]), titleOf(metric))}
 	c := chart.Chart{Label: f.Caption, Width: 440, Height: 270, Y: chart.Axis{Zero: true},
 		Description: "The baseline is dashed, what is compared with it is solid. The table has the changes.",
 		X:           chart.Axis{Label: "output tokens per second", Zero: true}}

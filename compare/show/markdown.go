@@ -22,8 +22,8 @@ func markdown(w io.Writer, c *compare.Comparison, all bool) error {
 		markdownDetails(&b, a, all)
 		list(&b, "**not compared:** %s", left(a.Refused))
 		list(&b, "no counterpart: %s", left(a.Unmatched))
-		if advice := unclear(a); advice != "" {
-			fmt.Fprintf(&b, "\n%s\n", quoted(advice))
+		if words := advice(a); words != "" {
+			fmt.Fprintf(&b, "\n%s\n", quoted(words))
 		}
 		b.WriteByte('\n')
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -178,20 +179,20 @@ func requests(a *compare.Against) []string {
 	return append([]string{fmt.Sprintf("proved for %d of %d stages", same, len(a.Stages))}, lines...)
 }
 
-// unclear says what would make the unclear numbers clear, or "".
-func unclear(a *compare.Against) string {
-	longest, times := "", 0.0
+// advice says what would make unclear changes clear, or "" if none is larger than the tolerance.
+func advice(a *compare.Against) string {
+	var times []float64
 	for i := range a.Stages {
-		s := &a.Stages[i]
-		for _, name := range headline {
-			if d := find(s, name); d != nil && d.LengthFactor != nil && *d.LengthFactor > times {
-				longest, times = stageName(s)+", "+titleOf(name), *d.LengthFactor
+		for _, d := range a.Stages[i].Metrics {
+			if d.LengthFactor != nil {
+				times = append(times, *d.LengthFactor)
 			}
 		}
 	}
-	if longest == "" {
+	if len(times) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("To tell a change as large as the one seen from chance, stages must be longer, most of all %s: "+
-		"%.1f times as long; three or more runs of each setting are better still.", longest, max(times, 1.1))
+	slices.Sort(times)
+	return fmt.Sprintf("Unclear changes beyond the tolerance: %d. Stages %.1f times as long would tell half of them from "+
+		"chance; three or more runs of each setting show more.", len(times), max(times[(len(times)-1)/2], 1.1))
 }

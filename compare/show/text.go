@@ -1,8 +1,11 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/compare"
@@ -25,8 +28,8 @@ func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
 		b.WriteByte('\n')
 		wrapped(&b, "! not compared: ", left(a.Refused), width)
 		wrapped(&b, "no counterpart: ", left(a.Unmatched), width)
-		if advice := unclear(a); advice != "" {
-			wrapped(&b, "", []string{advice}, width)
+		if words := advice(a); words != "" {
+			wrapped(&b, "", []string{words}, width)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -116,7 +119,11 @@ func prefixed(prefix string, lines []string) []string {
 	return out
 }
 
-// details lists the numbers that are worse and better, or with all every number.
+// detailLimit is how many numbers of one outcome are listed, unless all are wanted.
+const detailLimit = 10
+
+// details lists the numbers that are worse and better, those that changed most first; or with all every number, in the
+// order of the stages.
 func details(b *strings.Builder, a *compare.Against, width int, all bool) {
 	for _, of := range []struct {
 		outcome compare.Outcome
@@ -124,17 +131,46 @@ func details(b *strings.Builder, a *compare.Against, width int, all bool) {
 		always  bool
 	}{{compare.Worse, "Worse", true}, {compare.Better, "Better", true}, {compare.Same, "The same", all},
 		{compare.Unclear, "Unclear", all}, {compare.Untested, "Not tested", all}} {
-		if n := a.Count(of.outcome); n == 0 || !of.always {
+		n := a.Count(of.outcome)
+		if n == 0 || !of.always {
 			continue
 		}
 		fmt.Fprintf(b, "\n%s (interval of each number alone, p among all):\n", of.title)
-		for i := range a.Stages {
-			s := &a.Stages[i]
-			for j := range s.Metrics {
-				if s.Metrics[j].Outcome == of.outcome {
-					wrapped(b, "  ", []string{stageName(s) + ": " + sentence(&s.Metrics[j])}, width)
-				}
-			}
+		lines := linesOf(a, of.outcome)
+		if !all {
+			slices.SortStableFunc(lines, func(x, y line) int { return cmp.Compare(y.size, x.size) })
+			lines = lines[:min(n, detailLimit)]
+		}
+		for _, l := range lines {
+			wrapped(b, "  ", []string{l.words}, width)
+		}
+		if n > len(lines) {
+			fmt.Fprintf(b, "  and %d more: --all\n", n-len(lines))
 		}
 	}
+}
+
+// line is a number in words, and the size of its change.
+type line struct {
+	words string
+	size  float64
+}
+
+// linesOf returns the numbers with an outcome.
+func linesOf(a *compare.Against, o compare.Outcome) (lines []line) {
+	for i := range a.Stages {
+		s := &a.Stages[i]
+		for j := range s.Metrics {
+			d := &s.Metrics[j]
+			if d.Outcome != o {
+				continue
+			}
+			l := line{words: stageName(s) + ": " + sentence(d)}
+			if d.Change != nil {
+				l.size = math.Abs(*d.Change)
+			}
+			lines = append(lines, l)
+		}
+	}
+	return lines
 }
