@@ -1,11 +1,9 @@
 package compare
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/spate-load/spate/compare/chance"
 )
@@ -203,32 +201,30 @@ func divided(values []float64, by float64) []float64 {
 
 // pair compares two stages.
 func pair(k key, ours, theirs *stage, o Options) (Stage, error) {
-	a, err := ours.requests()
-	if err != nil {
-		return Stage{}, err
-	}
-	b, err := theirs.requests()
-	if err != nil {
-		return Stage{}, err
-	}
 	s := newStage(k, []stage{*ours}, []stage{*theirs})
 	s.Repeat = &ours.result.Load.Repeat
-	s.Requests = sameness(ours, theirs, a, b)
-	s.compare(ours, theirs, newSeries(ours.result, a), newSeries(theirs.result, b), o)
+	var err error
+	if s.Requests, err = sameness(ours, theirs); err != nil {
+		return s, err
+	}
+	a, err := newSeries(ours)
+	if err != nil {
+		return s, err
+	}
+	b, err := newSeries(theirs)
+	if err != nil {
+		return s, err
+	}
+	s.compare(ours, theirs, a, b, o)
 	return s, nil
 }
 
-// requests returns the stage's measured requests, or none if the run has no rows. They are sorted, because sums of
-// floating point numbers depend on the order, and the same run must always give the same comparison.
-func (s *stage) requests() ([]Request, error) {
+// requests calls each with the stage's measured requests; with none if the run has no rows.
+func (s *stage) requests(each func(*Request) error) error {
 	if s.run.Requests == nil {
-		return nil, nil
+		return nil
 	}
-	requests, err := s.run.Requests(s.result.Index)
-	slices.SortStableFunc(requests, func(a, b Request) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.StartNs, b.StartNs))
-	})
-	return requests, err
+	return s.run.Requests(s.result.Index, each)
 }
 
 // compare adds the metrics that both stages have. a and b may be nil: there are no rows.

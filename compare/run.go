@@ -8,14 +8,15 @@ type Run struct {
 	Name string
 	// Result of the run.
 	Result *results.Result
-	// Requests returns the measured requests of a stage by its index, without those of observers. Nil: the run has no
-	// request rows.
-	Requests func(stage uint32) ([]Request, error)
+	// Requests calls each with the measured requests of a stage by its index, without those of observers, in any order,
+	// and stops at the first error. It may be called several times. Nil: the run has no request rows.
+	Requests func(stage uint32, each func(*Request) error) error
 	// Definitions has a hash of each stage's workload, load and seed, by the stage's index. Nil: not known.
 	Definitions map[uint32]string
 }
 
-// Request is what a comparison needs of one request. Times are nanoseconds since the stage's start.
+// Request is what a comparison needs of one request. Times are nanoseconds since the stage's start. It is valid only
+// during the call that it is passed to.
 type Request struct {
 	// Index of the request or its session in the stage, and its turn in the session.
 	Index uint64

@@ -23,46 +23,65 @@ type requestID struct {
 	turn  uint32
 }
 
+// asked is what was asked of a request.
+type asked struct {
+	body     uint64
+	isl, osl uint32
+}
+
+// tally counts the requests of two stages.
+type tally struct {
+	ours, theirs            int
+	common, bodies, lengths int // in both, with equal bodies, asking for equal lengths
+}
+
 // sameness compares what two stages sent.
-func sameness(a, b *stage, ours, theirs []Request) Sameness {
+func sameness(a, b *stage) (Sameness, error) {
 	if a.result.Seed != b.result.Seed {
-		return Sameness{Same: new(false), Why: "the stages' seeds differ: the plans differ in seed, workload or load"}
+		return Sameness{Same: new(false),
+			Why: "the stages' seeds differ: the plans differ in seed, workload or load"}, nil
 	}
-	if len(ours) == 0 || len(theirs) == 0 {
-		return Sameness{Why: "no request rows: " + definitions(a, b)}
+	n, err := count(a, b)
+	if err != nil {
+		return Sameness{}, err
 	}
-	sent := make(map[requestID]*Request, len(ours))
-	for i := range ours {
-		sent[requestID{ours[i].Index, ours[i].Turn}] = &ours[i]
+	if n.ours == 0 || n.theirs == 0 {
+		return Sameness{Why: "no request rows: " + definitions(a, b)}, nil
 	}
-	common, bodies, lengths := 0, 0, 0
-	for i := range theirs {
-		r := &theirs[i]
-		o := sent[requestID{r.Index, r.Turn}]
-		if o == nil {
-			continue
-		}
-		common++
-		if o.BodyHash == r.BodyHash {
-			bodies++
-		}
-		if o.ISLAsked == r.ISLAsked && o.OSLAsked == r.OSLAsked {
-			lengths++
-		}
-	}
-	s := Sameness{Same: new(common > 0 && bodies == common), Common: &common}
-	switch {
-	case common == 0:
+	s := Sameness{Same: new(n.common > 0 && n.bodies == n.common), Common: &n.common}
+	switch n.common {
+	case 0:
 		s.Why = "no request has a counterpart"
-	case bodies == common:
-		s.Why = fmt.Sprintf("%d requests are in both (%d and %d sent), with equal bodies", common, len(ours), len(theirs))
-	case lengths == common:
-		s.Why = fmt.Sprintf("%d of %d bodies differ (%s), the lengths asked for are equal", common-bodies, common,
+	case n.bodies:
+		s.Why = fmt.Sprintf("%d requests are in both (%d and %d sent), with equal bodies", n.common, n.ours, n.theirs)
+	case n.lengths:
+		s.Why = fmt.Sprintf("%d of %d bodies differ (%s), the lengths asked for are equal", n.common-n.bodies, n.common,
 			bodyCause(a.result, b.result))
 	default:
-		s.Why = fmt.Sprintf("%d of %d requests ask for other lengths", common-lengths, common)
+		s.Why = fmt.Sprintf("%d of %d requests ask for other lengths", n.common-n.lengths, n.common)
 	}
-	return s
+	return s, nil
+}
+
+// count counts the requests of two stages.
+func count(a, b *stage) (n tally, err error) {
+	sent := make(map[requestID]asked)
+	err = a.requests(func(r *Request) error {
+		sent[requestID{r.Index, r.Turn}] = asked{r.BodyHash, r.ISLAsked, r.OSLAsked}
+		return nil
+	})
+	if n.ours = len(sent); n.ours == 0 || err != nil {
+		return n, err
+	}
+	return n, b.requests(func(r *Request) error {
+		n.theirs++
+		if o, is := sent[requestID{r.Index, r.Turn}]; is {
+			n.common++
+			n.bodies += int(oneIf(o.body == r.BodyHash))
+			n.lengths += int(oneIf(o.isl == r.ISLAsked && o.osl == r.OSLAsked))
+		}
+		return nil
+	})
 }
 
 // definitions compares the definitions of two stages with equal seeds.

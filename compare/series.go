@@ -40,36 +40,45 @@ type distribution struct {
 	all    *histogram.Histogram
 }
 
-// newSeries divides the requests of a stage into parts. It returns nil if no request completed.
-func newSeries(result *results.StageResult, requests []Request) *series {
-	from, to, residence, completed := span(requests)
-	if completed == 0 || to <= from {
-		return nil
+// newSeries divides the requests of a stage into parts. It returns nil if there are no rows, or no request completed.
+// The order of the requests does not matter: all sums are exact.
+func newSeries(of *stage) (*series, error) {
+	var whole span
+	if err := of.requests(whole.add); err != nil || whole.completed == 0 || whole.to <= whole.from {
+		return nil, err
 	}
+	from, to, result := float64(whole.from), float64(whole.to), of.result
 	s := &series{fromNs: from, widthNs: (to - from) / bins,
 		requests: make([]float64, bins), tokens: make([]float64, bins), good: newSums(), failed: newSums()}
-	s.residence = int(math.Ceil(residence / completed / s.widthNs))
+	s.residence = int(math.Ceil(whole.residence / whole.completed / s.widthNs))
 	for which := range s.latencies {
 		s.latencies[which] = newDistribution(latencies[which].summary(result))
 	}
-	for i := range requests {
-		s.add(&requests[i], result.Goodput)
-	}
-	return s
+	err := of.requests(func(r *Request) error {
+		s.add(r, result.Goodput)
+		return nil
+	})
+	return s, err
 }
 
-// span returns the first start and the last end of requests, and the time that the completed ones took in all.
-func span(requests []Request) (from, to, residence, completed float64) {
-	from = math.Inf(1)
-	for i := range requests {
-		r := &requests[i]
-		from, to = min(from, float64(r.StartNs)), max(to, float64(r.EndNs))
-		if r.Completed {
-			residence += float64(r.EndNs - r.StartNs)
-			completed++
-		}
+// span is the time from the first start of requests to their last end.
+type span struct {
+	any                  bool
+	from, to             int64
+	residence, completed float64 // time that the completed requests took in all, and their number
+}
+
+// add adds a request.
+func (s *span) add(r *Request) error {
+	if !s.any {
+		s.any, s.from, s.to = true, r.StartNs, r.EndNs
 	}
-	return from, to, residence, completed
+	s.from, s.to = min(s.from, r.StartNs), max(s.to, r.EndNs)
+	if r.Completed {
+		s.residence += float64(r.EndNs - r.StartNs)
+		s.completed++
+	}
+	return nil
 }
 
 func newSums() sums { return sums{make([]float64, bins), make([]float64, bins)} }
@@ -141,6 +150,10 @@ func (s *series) bin(ns float64) int {
 	return max(0, min(bins-1, int((ns-s.fromNs)/s.widthNs)))
 }
 
+// grain is the smallest part of a request or token that spread adds. Sums of multiples of a power of two are exact, in
+// whatever order they are added.
+const grain = 1.0 / (1 << 20)
+
 // spread adds an amount evenly over a time.
 func (s *series) spread(parts []float64, amount float64, fromNs, toNs int64) {
 	first, last := s.bin(float64(fromNs)), s.bin(float64(toNs))
@@ -151,7 +164,7 @@ func (s *series) spread(parts []float64, amount float64, fromNs, toNs int64) {
 	rate := amount / float64(toNs-fromNs)
 	for k := first; k <= last; k++ {
 		begin, end := s.fromNs+float64(k)*s.widthNs, s.fromNs+float64(k+1)*s.widthNs
-		parts[k] += rate * (min(end, float64(toNs)) - max(begin, float64(fromNs)))
+		parts[k] += math.Round(rate*(min(end, float64(toNs))-max(begin, float64(fromNs)))/grain) * grain
 	}
 }
 

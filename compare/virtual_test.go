@@ -58,8 +58,20 @@ func (s setting) run(seed uint64, by float64) *Run {
 	for w.step() {
 	}
 	stage := w.result()
-	return &Run{Name: s.name, Result: &results.Result{Stages: []results.StageResult{stage}},
-		Requests: func(uint32) ([]Request, error) { return w.requests, nil }}
+	return &Run{Name: s.name, Requests: those(w.requests),
+		Result: &results.Result{Stages: []results.StageResult{stage}}}
+}
+
+// those passes on requests.
+func those(requests []Request) func(uint32, func(*Request) error) error {
+	return func(_ uint32, each func(*Request) error) error {
+		for i := range requests {
+			if err := each(&requests[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // step moves the engine to its next event, or to the next arrival if that is sooner. It returns false at the end.

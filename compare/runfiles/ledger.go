@@ -34,7 +34,9 @@ func ofLedger(name string, l *ledger.Ledger) (*File, error) {
 		}
 	}
 	if result.Run.Records != nil {
-		file.Requests = func(stage uint32) ([]compare.Request, error) { return requestsOf(l, records[stage]) }
+		file.Requests = func(stage uint32, each func(*compare.Request) error) error {
+			return eachRequest(l, records[stage], each)
+		}
 	}
 	return file, nil
 }
@@ -50,20 +52,23 @@ func definition(s *spatev1.Stage) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// requestsOf returns the measured requests of a stage's result.
-func requestsOf(l *ledger.Ledger, rec *spatev1.StageRecord) (requests []compare.Request, err error) {
-	err = l.Snapshots(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
+// eachRequest calls each with the measured requests of a stage's result. It holds those of one snapshot in memory.
+func eachRequest(l *ledger.Ledger, rec *spatev1.StageRecord, each func(*compare.Request) error) error {
+	return l.Snapshots(rec.GetStage().GetIndex(), func(s *spatev1.Snapshot) error {
 		if !merge.InResult(rec, s) || merge.Assigned(rec, s.GetKey()).GetObserver() {
 			return nil
 		}
 		for _, r := range s.GetRecords() {
-			if !r.GetUnmeasured() {
-				requests = append(requests, requestOf(r))
+			if r.GetUnmeasured() {
+				continue
+			}
+			request := requestOf(r)
+			if err := each(&request); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
-	return requests, err
 }
 
 // requestOf converts a record of the ledger.

@@ -39,7 +39,7 @@ type row struct {
 
 // rowsIn returns a function that reads a stage's rows from the file of request rows in a directory, or nil if there is
 // none.
-func rowsIn(dir string) (func(uint32) ([]compare.Request, error), error) {
+func rowsIn(dir string) (func(uint32, func(*compare.Request) error) error, error) {
 	for _, of := range []struct {
 		format string
 		read   func(io.ReaderAt, int64) ([]row, error)
@@ -95,8 +95,8 @@ func readParquet(f io.ReaderAt, size int64) (rows []row, err error) {
 	return parquet.Read[row](f, size)
 }
 
-// byStage returns a function that has the measured requests of each stage.
-func byStage(rows []row) (func(uint32) ([]compare.Request, error), error) {
+// byStage returns a function that passes on the measured requests of a stage.
+func byStage(rows []row) (func(uint32, func(*compare.Request) error) error, error) {
 	stages := make(map[uint32][]compare.Request)
 	for i := range rows {
 		r := &rows[i]
@@ -116,5 +116,12 @@ func byStage(rows []row) (func(uint32) ([]compare.Request, error), error) {
 		}
 		stages[r.Stage] = append(stages[r.Stage], request)
 	}
-	return func(stage uint32) ([]compare.Request, error) { return stages[stage], nil }, nil
+	return func(stage uint32, each func(*compare.Request) error) error {
+		for i := range stages[stage] {
+			if err := each(&stages[stage][i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
 }

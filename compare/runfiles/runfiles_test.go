@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/spate-load/spate/compare"
 )
 
 // minimal is the least content of a file of results.
@@ -51,7 +53,11 @@ func TestRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := f.Requests(1)
+		var got []compare.Request
+		err = f.Requests(1, func(r *compare.Request) error {
+			got = append(got, *r)
+			return nil
+		})
 		if err != nil || len(got) != 2 {
 			t.Fatalf("%s: %d requests, %v", name, len(got), err)
 		}
