@@ -28,7 +28,9 @@ func (t *Table) Text(w io.Writer, width int) error {
 		if title != "" {
 			b.WriteString(title + "\n")
 		}
-		columns, cells := t.fit(columns, rows, width, &dropped)
+		asked := len(columns)
+		columns, cells := t.fit(columns, rows, width)
+		dropped = max(dropped, asked-len(columns))
 		table := &layout.Table{}
 		for _, c := range columns {
 			table.Right = append(table.Right, !t.Columns[c].Words)
@@ -42,7 +44,7 @@ func (t *Table) Text(w io.Writer, width int) error {
 		writeLines(&b, note, width)
 	}
 	if dropped > 0 {
-		writeLines(&b, fmt.Sprintf("%d columns do not fit: use --format markdown or csv, or a wider terminal", dropped),
+		writeLines(&b, fmt.Sprintf("up to %d columns do not fit: use --format markdown or csv, or a wider terminal", dropped),
 			width)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -50,7 +52,7 @@ func (t *Table) Text(w io.Writer, width int) error {
 }
 
 // fit returns the columns that fit into a width, and their lines: header and rows.
-func (t *Table) fit(columns []int, rows []Row, width int, dropped *int) (fitting []int, lines [][]string) {
+func (t *Table) fit(columns []int, rows []Row, width int) (fitting []int, lines [][]string) {
 	for {
 		lines = t.lines(columns, rows)
 		table := &layout.Table{}
@@ -61,7 +63,6 @@ func (t *Table) fit(columns []int, rows []Row, width int, dropped *int) (fitting
 			return columns, lines
 		}
 		columns = columns[:len(columns)-1]
-		*dropped++
 	}
 }
 
