@@ -40,7 +40,7 @@ const Seed = "SPATE_NETLAB_SEED"
 // is skipped with a message; with SPATE_REQUIRE_NETNS=1 it fails.
 func New(tb testing.TB) *Lab {
 	tb.Helper()
-	if err := Possible(); err != nil {
+	if err := possible(); err != nil {
 		if os.Getenv(Require) == "1" {
 			tb.Fatalf("NO NETWORK NAMESPACES: %v, and under %s=1 they must be there: run as root with /dev/net/tun",
 				err, Require)
@@ -59,8 +59,8 @@ func New(tb testing.TB) *Lab {
 	return l
 }
 
-// Possible returns nil if this process may build networks, or else why not.
-func Possible() error {
+// possible returns nil if this process may build networks, or else why not.
+func possible() error {
 	ns, err := newNamespace(func() error {
 		tun, err := openDevice(address(1))
 		if err != nil {
