@@ -1,5 +1,5 @@
-// Package reason explains why a coordinator cannot be reached, why a connection to it broke, or why a target is skipped,
-// so that a person knows what to do. It must not decide whether to retry.
+// Package reason explains why a coordinator cannot be reached, why a connection to it broke, or why a target is
+// skipped, so that a person knows what to do. It must not decide whether to retry.
 package reason
 
 import (
