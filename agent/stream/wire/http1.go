@@ -136,7 +136,12 @@ func (c *http1Conn) quiet() bool {
 	if _, secure := c.Conn.Conn.(*tls.Conn); !secure {
 		return true
 	}
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // cannot fail
+	return c.silentUntil(time.Unix(1, 0))
+}
+
+// silentUntil reports whether no byte arrives until a deadline. It takes in what TLS sends for itself.
+func (c *http1Conn) silentUntil(at time.Time) bool {
+	_ = c.SetReadDeadline(at) // cannot fail
 	_, err := c.Conn.Conn.Read(make([]byte, 1))
 	_ = c.SetReadDeadline(time.Time{})
 	return errors.Is(err, os.ErrDeadlineExceeded)

@@ -3,9 +3,7 @@ package wire
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/spate-load/spate/agent/stream/socket"
@@ -30,7 +28,7 @@ func (p *http1Pool) preconnect(ctx context.Context, u *url.URL) error {
 	}
 	go func() {
 		defer p.dialer.dials.Done()
-		if c.takeTickets(t) {
+		if c.takeTickets() {
 			p.idle.put(c.origin, c)
 		} else {
 			c.Close()
@@ -47,12 +45,7 @@ const ticketTime = 60 * time.Millisecond
 // takeTickets reads the session tickets that a TLS 1.3 server sends unasked after the handshake. OpenSSL sends two.
 // Left unread, they would make the connection look unusable, like one with bytes that answer no request. takeTickets
 // reports whether nothing else came.
-func (c *http1Conn) takeTickets(t *tls.Conn) bool {
-	_ = c.SetReadDeadline(time.Now().Add(2*c.rtt + ticketTime)) // cannot fail
-	_, err := t.Read(make([]byte, 1))
-	_ = c.SetReadDeadline(time.Time{})
-	return errors.Is(err, os.ErrDeadlineExceeded)
-}
+func (c *http1Conn) takeTickets() bool { return c.silentUntil(time.Now().Add(2*c.rtt + ticketTime)) }
 
 // preconnect implements version.
 func (p *http2Pool) preconnect(ctx context.Context, u *url.URL) error {
