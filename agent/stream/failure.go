@@ -45,11 +45,11 @@ func (x *exchange) classify(err error) (spatev1.ErrorClass, string) {
 	}
 	var w wire.RequestIO
 	var alert, otherHTTP error
-	if x.conn != nil {
-		w, alert, otherHTTP = x.conn.StateOf(x.io), x.conn.TLSAlert(), x.conn.OtherHTTPError()
-	}
-	if x.conn != nil && x.conn.Silent() {
-		err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, set connection: {http: \"2\"}", err)
+	if c := x.conn; c != nil {
+		w, alert, otherHTTP = c.StateOf(x.io), c.TLSAlert(), c.OtherHTTPError()
+		if c.Silent() {
+			err = fmt.Errorf("%w; if the endpoint speaks only HTTP/2, set connection: {http: \"2\"}", err)
+		}
 	}
 	reset, wasReset := errors.AsType[http2.StreamError](err)
 	switch {

@@ -70,10 +70,7 @@ func (e *Reader) keep() int {
 // Space returns the buffer for the next read. It invalidates the data that Next has returned.
 func (e *Reader) Space() []byte {
 	keep := e.keep()
-	if keep == e.end {
-		e.move(e.buf, keep)
-	}
-	if len(e.buf)-e.end < minSpace && keep > 0 {
+	if keep == e.end || keep > 0 && len(e.buf)-e.end < minSpace {
 		e.move(e.buf, keep)
 	}
 	if len(e.buf)-e.end < minSpace {
