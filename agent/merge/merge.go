@@ -41,18 +41,10 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 	if len(sum.StartedItems) == 0 {
 		sum.StartedItems = older.GetStartedItems()
 	}
-	if first := FirstWindow(older); first < sum.Window {
+	if first := measure.FirstWindow(older); first < sum.Window {
 		sum.FirstWindow = &first
 	}
 	return sum, true
-}
-
-// FirstWindow returns the first window that a snapshot covers.
-func FirstWindow(s *spatev1.Snapshot) uint32 {
-	if s.FirstWindow != nil {
-		return s.GetFirstWindow()
-	}
-	return s.GetWindow()
 }
 
 // DropRecords removes a snapshot's rows, counts them as dropped, and returns their number.

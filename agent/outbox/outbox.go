@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/agent/merge"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -136,7 +137,7 @@ func (o *Outbox) closestPair() int {
 		if !a.mergeable(b) {
 			continue
 		}
-		if span := b.snapshot.GetWindow() - merge.FirstWindow(a.snapshot); at < 0 || span < least {
+		if span := b.snapshot.GetWindow() - measure.FirstWindow(a.snapshot); at < 0 || span < least {
 			at, least = i, span
 		}
 	}

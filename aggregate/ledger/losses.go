@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -88,10 +89,7 @@ func (c *intactRecords) arrival(content []byte, damage error, each func(*spatev1
 	if damage != nil || proto.Unmarshal(content, s) != nil || s.GetKey().GetAgent() == "" {
 		return
 	}
-	windows := covered{s.GetWindow(), s.GetWindow()}
-	if s.FirstWindow != nil {
-		windows.first = s.GetFirstWindow()
-	}
+	windows := covered{measure.FirstWindow(s), s.GetWindow()}
 	c.arrivals[string(snapshotKey(s.GetStageIndex(), s.GetKey()))] = windows
 	c.runID, c.rows = s.GetKey().GetRunId(), c.rows || len(s.GetRecords()) > 0
 	if each != nil {

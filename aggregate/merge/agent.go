@@ -88,7 +88,7 @@ func (a *Agent) deliver(s *spatev1.Snapshot) {
 	if windows := int(s.GetWindow()) + 1; windows > len(a.peaks) {
 		a.peaks = append(a.peaks, make([]uint32, windows-len(a.peaks))...)
 	}
-	for w := firstWindow(s); w <= s.GetWindow(); w++ {
+	for w := measure.FirstWindow(s); w <= s.GetWindow(); w++ {
 		a.peaks[w] = max(a.peaks[w], s.GetPeakInFlight())
 	}
 	a.snapshots++

@@ -212,12 +212,12 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 	s.advance(snapshot.GetWindow())
 	agent.deliver(snapshot)
 	s.sums.Servers.Add(snapshot)
-	if first := firstWindow(snapshot); first < snapshot.GetWindow() && !observes {
+	if first := measure.FirstWindow(snapshot); first < snapshot.GetWindow() && !observes {
 		s.sums.spans = append(s.sums.spans, span{first, snapshot.GetWindow()})
 	}
 	for i, series := range snapshot.GetSeries() {
 		at := place{
-			first: firstWindow(snapshot), window: snapshot.GetWindow(), agent: key.Name,
+			first: measure.FirstWindow(snapshot), window: snapshot.GetWindow(), agent: key.Name,
 			sequence: snapshot.GetKey().GetSequence(),
 			endpoint: series.GetEndpoint(),
 		}

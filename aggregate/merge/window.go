@@ -110,11 +110,3 @@ func addTo(tallies map[string]*Tally, name string, keep measure.Set) *Tally {
 	}
 	return tallies[name]
 }
-
-// firstWindow returns the first window that a snapshot holds: its only window, unless its agent merged several.
-func firstWindow(s *spatev1.Snapshot) uint32 {
-	if s.FirstWindow == nil {
-		return s.GetWindow()
-	}
-	return min(s.GetFirstWindow(), s.GetWindow())
-}

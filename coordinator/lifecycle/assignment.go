@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -64,11 +65,7 @@ func (p *assignment) isLost() bool { return p.lost != "" && !p.done() }
 // take records a merged snapshot.
 func (p *assignment) take(s *spatev1.Snapshot) {
 	p.snapshots++
-	first := s.GetWindow()
-	if s.FirstWindow != nil {
-		first = s.GetFirstWindow()
-	}
-	p.covered.add(first, s.GetWindow())
+	p.covered.add(measure.FirstWindow(s), s.GetWindow())
 	if sequence := s.GetKey().GetSequence(); sequence >= p.newest {
 		p.newest, p.begun = sequence, s.GetStartedItems()
 	}
