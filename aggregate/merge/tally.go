@@ -143,8 +143,8 @@ func (t *Tally) ErrorExamples() map[string]string {
 	return examples
 }
 
-// mustFit panics if values were not added to a histogram. The layouts are the same, and Stage.merge has checked that the
-// histogram cannot become full.
+// mustFit panics if values were not added to a histogram: the layouts are the same, and Stage.merge has checked that
+// the histogram cannot become full.
 func mustFit(err error) {
 	if err != nil {
 		panic("merge: " + err.Error())
