@@ -166,6 +166,16 @@ func (h *Histogram) bins(yield func(index int, count uint64) bool) {
 	}
 }
 
+// Counts yields the highest value of each bin that holds values, and how many it holds, in ascending order.
+func (h *Histogram) Counts(yield func(high int64, count uint64) bool) {
+	for index, n := range h.bins {
+		_, high := h.geometry.span(index)
+		if !yield(int64(min(high, h.totals.max)), n) {
+			return
+		}
+	}
+}
+
 // Reset removes all values and keeps the memory for new ones.
 func (h *Histogram) Reset() {
 	first, last := h.used()

@@ -3,23 +3,75 @@ package report
 import (
 	"io"
 	"strings"
+	"time"
 
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/points"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/sink"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page"
 )
 
+// recorder makes the recordings of a run's stages while they are merged.
+type recorder struct {
+	run *spatev1.RunRecord
+	all []*page.Recording
+}
+
+// start begins the recording of a stage.
+func (r *recorder) start(*spatev1.StageRecord) merge.Watch {
+	r.all = append(r.all, page.NewRecording())
+	return r.all[len(r.all)-1].Watch
+}
+
+// end ends the last recording. start is the time from the run's start to the stage's.
+func (r *recorder) end(s *merge.Stage, rec *spatev1.StageRecord, start time.Duration) {
+	r.all[len(r.all)-1].End(s, rec, max(start.Seconds(), 0))
+}
+
+// eventsOf returns what happened during a run other than the start and the end of stages: warnings, and agents that were
+// lost or joined.
+func eventsOf(l *ledger.Ledger, run *spatev1.RunRecord) (events []page.Event, err error) {
+	err = l.Events(0, func(e *spatev1.FollowRunResponse) error {
+		p, ok := points.Event(points.Run{ID: run.GetRunId()}, e.GetEvent(), func(uint32) *spatev1.Stage { return nil })
+		if !ok || p.Kind != sink.Warning && p.Kind != sink.AgentLost && p.Kind != sink.AgentJoined {
+			return nil
+		}
+		at := p.Time.Sub(run.GetBeginTime().AsTime()).Seconds()
+		events = append(events, page.Event{At: max(at, 0), Text: p.Text})
+		return nil
+	})
+	return events, err
+}
+
 // writePage writes report.html.
-func writePage(w io.Writer, r *results.Result, plan []byte) error {
-	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Remedies: remedies(r.Stages)}
+func writePage(
+	w io.Writer, r *results.Result, plan []byte, recordings []*page.Recording, events []page.Event,
+) error {
+	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Remedies: remedies(r.Stages),
+		Recordings: recordings, Events: events}
+	var markdown strings.Builder
+	if err := writeMarkdown(&markdown, r); err != nil {
+		return err
+	}
+	in.Markdown = markdown.String()
 	if k := r.Run.TimeCompression; k != nil {
 		in.Simulation = compressed(*k)
+	}
+	recorded := make(map[uint32]*page.Recording)
+	for i, s := range r.Stages {
+		recorded[s.Index] = recordings[i]
 	}
 	for _, g := range gridsOf(r) {
 		group := page.Group{Title: g.title(), LoadHeader: g.loadHeader(), OpenLoop: g.openLoop,
 			Conclusions: g.conclusions()}
 		notes := &once{}
 		for _, s := range g.stages {
-			group.Rows = append(group.Rows, pageRow(s, notes))
+			row := pageRow(s, notes)
+			row.Recording = recorded[s.Index]
+			group.Rows = append(group.Rows, row)
 		}
 		in.Groups = append(in.Groups, group)
 	}

@@ -57,18 +57,26 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 		return nil, nil, err
 	}
 	var log bytes.Buffer
-	result, err := results.Visit(ledger, func(s *merge.Stage, rec *spatev1.StageRecord,
-		r results.StageResult) error {
-		start := rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime())
-		return logStage(&log, s, r, start)
+	recordings := &recorder{run: run}
+	result, err := results.Visit(ledger, results.Visitor{
+		Start: recordings.start,
+		End: func(s *merge.Stage, rec *spatev1.StageRecord, r results.StageResult) error {
+			start := rec.GetStartTime().AsTime().Sub(run.GetBeginTime().AsTime())
+			recordings.end(s, rec, start)
+			return logStage(&log, s, r, start)
+		},
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err := eventsOf(ledger, run)
 	if err != nil {
 		return nil, nil, err
 	}
 	files := []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
 		{"results.json", func(w io.Writer) error { return writeResults(w, result) }},
-		{"report.html", func(w io.Writer) error { return writePage(w, result, run.GetPlanYaml()) }},
+		{"report.html", func(w io.Writer) error { return writePage(w, result, run.GetPlanYaml(), recordings.all, events) }},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},
 		{"histograms.hlog", contents(append(logHeader(run), log.Bytes()...))},

@@ -30,7 +30,13 @@ type Stage struct {
 	toDates   map[uint32]View // views to date at the ends of windows, see advance
 
 	observerWindows map[uint32]map[string]*Tally // observers' windows that can still be viewed, by region
+
+	watch Watch
 }
+
+// Watch is called with the values of one metric that an agent of the load measured in a window at one endpoint. It must
+// not call methods of the stage.
+type Watch func(window uint32, m spatev1.Metric, values histogram.Encoded)
 
 // Sums holds the merged measurements of a stage. See Stage.Read.
 type Sums struct {
@@ -84,10 +90,12 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 	return s
 }
 
-// Replay merges all snapshots that the ledger has of a stage. The returned stage has no views of single windows.
-func Replay(l *ledger.Ledger, rec *spatev1.StageRecord) (*Stage, error) {
+// Replay merges all snapshots that the ledger has of a stage, and calls watch, unless it is nil, with all values that it
+// merges. The returned stage has no views of single windows.
+func Replay(l *ledger.Ledger, rec *spatev1.StageRecord, watch Watch) (*Stage, error) {
 	stage := NewStage(rec)
 	stage.HideWindows()
+	stage.watch = watch
 	if err := l.Snapshots(rec.GetStage().GetIndex(), stage.Add); err != nil {
 		return nil, err
 	}
@@ -230,6 +238,11 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 		s.sums.Total.add(series, decoded[i], at)
 		s.sums.Endpoints[at.endpoint].add(series, decoded[i], at)
 		s.window(at.window).add(series, decoded[i], at, agent.RegionName)
+		if s.watch != nil {
+			for _, p := range decoded[i] {
+				s.watch(at.window, p.metric, p.values)
+			}
+		}
 	}
 	if !observes {
 		s.window(snapshot.GetWindow()) // a window without measurements counts as delivered, too

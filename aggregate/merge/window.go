@@ -25,6 +25,8 @@ type Window struct {
 	WindowShare
 	// Started and Ended are measured requests that started, and that ended in any way.
 	Started, Ended uint64
+	// Failed are those of Ended that failed.
+	Failed uint64
 	// TokensArrived are the tokens that arrived, by running usage.
 	TokensArrived uint64
 	// Frames are frames that may carry a token. Lags is the number of receive lags: one for each read of such frames
@@ -67,6 +69,7 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 	c := series.GetCounters()
 	w.Started += c.GetStarted()
 	w.Ended += c.GetCompleted() + c.GetFailed() + c.GetCancelled()
+	w.Failed += c.GetFailed()
 	w.TokensArrived += c.GetTokensArrived()
 	w.tokensPerSecond += float64(c.GetTokensArrived()) / float64(at.windows())
 	w.framesPerSecond += float64(c.GetFrames()) / float64(at.windows())

@@ -18,12 +18,19 @@ import (
 
 // Of makes the result of a run from its ledger.
 func Of(l *ledger.Ledger) (*Result, error) {
-	return Visit(l, func(*merge.Stage, *spatev1.StageRecord, StageResult) error { return nil })
+	return Visit(l, Visitor{})
 }
 
-// Visit is Of that also passes each merged stage to visit, in order, for files that need more than the
-// stage's result. It stops at the first error of visit.
-func Visit(l *ledger.Ledger, visit func(*merge.Stage, *spatev1.StageRecord, StageResult) error) (*Result, error) {
+// Visitor is for files that need more of a stage than its result. Both functions may be nil.
+type Visitor struct {
+	// Start is called before a stage is merged, and returns what to call with the values that are merged.
+	Start func(*spatev1.StageRecord) merge.Watch
+	// End is called with the merged stage. An error ends the visit.
+	End func(*merge.Stage, *spatev1.StageRecord, StageResult) error
+}
+
+// Visit is Of that also calls a visitor for each stage, in order. It stops at the first error of the visitor.
+func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 	run, err := l.Run()
 	if err != nil {
 		return nil, err
@@ -34,13 +41,20 @@ func Visit(l *ledger.Ledger, visit func(*merge.Stage, *spatev1.StageRecord, Stag
 	}
 	result := &Result{Stages: []StageResult{}}
 	for _, rec := range records {
-		stage, err := merge.Replay(l, rec)
+		var watch merge.Watch
+		if v.Start != nil {
+			watch = v.Start(rec)
+		}
+		stage, err := merge.Replay(l, rec, watch)
 		if err != nil {
 			return nil, err
 		}
 		stageResult := OfStage(stage, rec)
 		result.Stages = append(result.Stages, stageResult)
-		if err := visit(stage, rec, stageResult); err != nil {
+		if v.End == nil {
+			continue
+		}
+		if err := v.End(stage, rec, stageResult); err != nil {
 			return nil, err
 		}
 	}

@@ -104,7 +104,7 @@ func (p *Publisher) correct(m *Stage, rec *spatev1.StageRecord) {
 	if !slices.ContainsFunc(rec.GetAgents(), lost) {
 		return
 	}
-	if merged, err := merge.Replay(p.ledger, rec); err == nil {
+	if merged, err := merge.Replay(p.ledger, rec, nil); err == nil {
 		m.merged = merged
 	} // a ledger that cannot be read ends the run at the next write
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report/page/chart"
 )
 
@@ -24,6 +25,7 @@ type workload struct {
 	Hints  []string
 	// Knees and Latencies are the charts. Empty: there are fewer than two stages, so that tables say all.
 	Knees, Latencies []figure
+	Distributions    []*distributions
 }
 
 // figure is a chart with its caption.
@@ -50,8 +52,18 @@ func workloadsOf(groups []Group) (list []workload) {
 		}
 		list[i].Groups = append(list[i].Groups, g)
 	}
+	stages := 0
+	for _, g := range groups {
+		stages += len(g.Rows)
+	}
 	for i := range list {
 		list[i].draw()
+		for _, g := range list[i].Groups {
+			if d := distributionsOf(g, stages <= mostCurves); d != nil {
+				d.Open = len(groups) <= 2
+				list[i].Distributions = append(list[i].Distributions, d)
+			}
+		}
 	}
 	return list
 }
@@ -59,15 +71,20 @@ func workloadsOf(groups []Group) (list []workload) {
 // latency is a metric with charts.
 type latency struct {
 	name, words string
+	metric      spatev1.Metric
 	of          func(results.StageResult) *histogram.Summary
 }
 
 // latencies are the metrics with charts.
 var latencies = []latency{
-	{"TTFT", "time to first token", func(s results.StageResult) *histogram.Summary { return s.TTFT }},
-	{"TPOT", "time per output token after the first", func(s results.StageResult) *histogram.Summary { return s.TPOT }},
-	{"ITL", "gaps between token frames", func(s results.StageResult) *histogram.Summary { return s.ITL }},
-	{"E2E", "time to last token", func(s results.StageResult) *histogram.Summary { return s.E2E }},
+	{"TTFT", "time to first token", spatev1.Metric_METRIC_TTFT,
+		func(s results.StageResult) *histogram.Summary { return s.TTFT }},
+	{"TPOT", "time per output token after the first", spatev1.Metric_METRIC_TPOT,
+		func(s results.StageResult) *histogram.Summary { return s.TPOT }},
+	{"ITL", "gaps between token frames", spatev1.Metric_METRIC_ITL,
+		func(s results.StageResult) *histogram.Summary { return s.ITL }},
+	{"E2E", "time to last token", spatev1.Metric_METRIC_E2E,
+		func(s results.StageResult) *histogram.Summary { return s.E2E }},
 }
 
 // Size of charts in CSS pixels: small enough to be read on a phone without scaling down much.
@@ -149,9 +166,7 @@ func (w *workload) loadAxis() chart.Axis {
 	if len(values) < 2 || len(values) > 9 {
 		return a
 	}
-	for _, v := range values {
-		a.Ticks = append(a.Ticks, chart.Tick{Value: v, Label: chart.Number(v)})
-	}
+	a.Ticks = chart.TicksAt(values...)
 	return a
 }
 
@@ -218,10 +233,9 @@ func doubtIn(s results.StageResult) chart.Doubt {
 	return chart.Sound
 }
 
-// pointTitle describes a point: "simulated, concurrency 8: TTFT p99 10.40 ms, 2,279 tok/s".
+// pointTitle describes a point: "concurrency 8: TTFT p99 10.40 ms, 2,279 tok/s".
 func pointTitle(r Row, value string) string {
-	words := fmt.Sprintf("%s, %s: %s, %s tok/s", r.Stage.Target, r.Stage.Load, value,
-		num(r.Stage.OutputTokenThroughput))
+	words := fmt.Sprintf("%s: %s, %s tok/s", r.Stage.Load, value, num(r.Stage.OutputTokenThroughput))
 	for _, mark := range marksOf(r.Stage) {
 		words += ", " + mark
 	}

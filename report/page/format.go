@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/report/page/chart"
 )
@@ -14,11 +15,29 @@ const unknown = "n/a"
 // functions are those of the template.
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
-	"marks": marksOf, "share": share, "add": func(a, b int) int { return a + b },
+	"marks": marksOf, "share": share, "latencies": summaries,
 }
 
-// num formats a number for a reader.
-func num(v *float64) string {
+// named is a distribution with the name of its metric.
+type named struct {
+	Name    string
+	Summary *histogram.Summary
+}
+
+// summaries returns the distributions of a stage that have charts.
+func summaries(s results.StageResult) (list []named) {
+	for _, l := range latencies {
+		list = append(list, named{l.name, l.of(s)})
+	}
+	return list
+}
+
+// num formats a number for a reader: a float64, or a *float64 that is nil if the number is not known.
+func num(number any) string {
+	v, _ := number.(*float64)
+	if f, plain := number.(float64); plain {
+		v = &f
+	}
 	if v == nil {
 		return unknown
 	}

@@ -16,10 +16,15 @@ import (
 type Input struct {
 	// Result is the result of the run.
 	Result *results.Result
+	// Markdown is report.md, whose sections the page shows too.
+	Markdown string
 	// Plan is the plan as submitted, in YAML.
 	Plan []byte
 	// Simulation says that the run was a simulation. Empty: it was not.
 	Simulation string
+	// Recordings are those of the stages, in the order of the result. Events are what else happened.
+	Recordings []*Recording
+	Events     []Event
 	// Groups are the tables of results, each of one target and workload.
 	Groups []Group
 	// Judged says how many stages have which verdict. Remedies are what to do about the failed checks.
@@ -51,6 +56,8 @@ type Row struct {
 	// Load is its load in the table. Value is the load as a number, or 0 if it has none.
 	Load  string
 	Value float64
+	// Recording is the stage's recording. Nil: there is none.
+	Recording *Recording
 	// Note is what a reader must know about the row. Empty: nothing.
 	Note string
 }

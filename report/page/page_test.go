@@ -2,10 +2,13 @@ package page
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
 	"github.com/spate-load/spate/aggregate/results"
@@ -133,5 +136,132 @@ func TestChartsHaveNames(t *testing.T) {
 	}
 	if charts != 6 {
 		t.Errorf("%d charts, want 6", charts)
+	}
+}
+
+func TestSectionsAreThoseOfTheMarkdown(t *testing.T) {
+	got := sectionsOf("# Run\n\n- Plan: x\n\n## table\n\n| a |\n|:-:|\n| 1 |\n\n## Errors\n\nWords.\n\n| Stage | Error |\n|:-:|:-:|\n"+
+		"| 1 \\| 2 | &lt;b> |\n\n- one\n- two\n\n! note\n\n### Part\n", []string{"table"})
+	want := []section{{Title: "Errors", Open: true, Blocks: []block{
+		{Text: "Words."},
+		{Headers: []string{"Stage", "Error"}, Rows: [][]cell{{{Text: "1 | 2"}, {Text: "<b>"}}}},
+		{Items: []string{"one", "two"}}, {Note: "note"}, {Heading: "Part"},
+	}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// encoded returns values as a snapshot has them.
+func encoded(t testing.TB, ns ...int64) histogram.Encoded {
+	t.Helper()
+	h := histogram.New(histogram.LayoutOf(gapMetric))
+	for _, v := range ns {
+		h.Record(v)
+	}
+	e, err := histogram.Check(h.Proto(gapMetric))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// A map of gaps keeps every gap however long the stage is, in a bounded number of columns.
+func TestGapMapKeepsEveryGap(t *testing.T) {
+	r := NewRecording()
+	const windows = 36_000
+	for w := range uint32(windows) {
+		r.Watch(w, gapMetric, encoded(t, 5e6, 200e6))
+	}
+	columns := r.gaps.columns(50)
+	if len(columns) > 50 || len(columns) < 25 {
+		t.Errorf("%d columns", len(columns))
+	}
+	sum := uint64(0)
+	for _, c := range columns {
+		if len(c) != 2 {
+			t.Fatalf("a column has rows %v, want 2", c)
+		}
+		for _, n := range c {
+			sum += n
+		}
+	}
+	if sum != 2*windows || len(r.gaps.counts) > 2*maxColumns {
+		t.Errorf("%d gaps in %d cells", sum, len(r.gaps.counts))
+	}
+}
+
+// Joined seconds keep the highest one: a burst of errors in ten hours stays visible.
+func TestTimelineKeepsTheHighestSecond(t *testing.T) {
+	r := NewRecording()
+	tokens := uint64(7)
+	for w := range uint32(36_000) {
+		s := results.Second{Window: w, InFlight: 1, Tokens: &tokens}
+		if w == 20_001 {
+			s.Failed, s.InFlight = 9, 5
+		}
+		r.seconds = append(r.seconds, s)
+	}
+	columns := columnsOf(r, 50)
+	most := column{}
+	for _, c := range columns {
+		most.failed, most.inFlight = max(most.failed, c.failed), max(most.inFlight, c.inFlight)
+	}
+	if len(columns) != 720 || most.failed != 9 || most.inFlight != 5 {
+		t.Errorf("%d columns, highest %+v", len(columns), most)
+	}
+}
+
+// large returns a run of many stages of a number of windows.
+func large(t testing.TB, stages, windows int) Input {
+	in := Input{Result: &results.Result{Run: results.RunResult{ID: "r", Complete: true}}}
+	values := encoded(t, 5e6, 6e6, 7e6, 9e6, 20e6, 60e6)
+	curve := []quantile{}
+	for i, p := range percentiles {
+		curve = append(curve, quantile{5 + float64(i)*1.37, p})
+	}
+	for i := range stages {
+		s := stage(uint32(i), fmt.Sprintf("target %d", i/8%5), 1<<(i%8), trust.Valid)
+		s.Workload = fmt.Sprint("workload ", i/40)
+		r := NewRecording()
+		r.stageStart = float64(i * windows)
+		tokens := uint64(0)
+		for w := range windows {
+			r.Watch(uint32(w), gapMetric, values)
+			tokens += 13
+			r.seconds = append(r.seconds, results.Second{Window: uint32(w), InFlight: uint64(w % 64), Tokens: &tokens})
+		}
+		r.curves = [][]quantile{curve, curve, curve, curve}
+		in.Result.Stages, in.Recordings = append(in.Result.Stages, s), append(in.Recordings, r)
+		if i%8 == 0 {
+			in.Groups = append(in.Groups, Group{Title: fmt.Sprint(s.Target, s.Workload), LoadHeader: "Concurrency"})
+		}
+		g := &in.Groups[len(in.Groups)-1]
+		g.Rows = append(g.Rows, Row{Stage: s, Load: fmt.Sprint(1 << (i % 8)), Value: float64(int(1) << (i % 8)),
+			Recording: r})
+	}
+	return in
+}
+
+func TestLargeRunsMakeSmallPages(t *testing.T) {
+	for name, in := range map[string]Input{"1,000 stages": large(t, 1000, 60), "10 hours": large(t, 1, 36_000)} {
+		if n := len(written(t, in)); n > 5_000_000 {
+			t.Errorf("%s: %d bytes", name, n)
+		} else {
+			t.Logf("%s: %d bytes", name, n)
+		}
+	}
+}
+
+func BenchmarkPage(b *testing.B) {
+	for _, stages := range []int{160, 1000} {
+		b.Run(fmt.Sprint(stages), func(b *testing.B) {
+			in := large(b, stages, 60)
+			for b.Loop() {
+				if err := Write(io.Discard, in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

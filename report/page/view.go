@@ -22,6 +22,8 @@ type view struct {
 	Verdict   banner
 	Bests     []best
 	Workloads []workload
+	Timeline  *timeline
+	Sections  []section
 	PlanText  string
 }
 
@@ -32,14 +34,16 @@ func viewOf(in Input) view {
 		Policy: "default-src 'none'; style-src " + hash(style) + "; script-src " + hash(script) +
 			"; base-uri 'none'; form-action 'none'",
 		CSS: template.CSS(style), JS: template.JS(script), //nolint:gosec // both are ours
-		Verdict: bannerOf(in.Result), Workloads: workloadsOf(in.Groups),
+		Verdict: bannerOf(in.Result), Workloads: workloadsOf(in.Groups), Timeline: timelineOf(&in),
 	}
 	if plan := v.Run.Plan; plan != nil {
 		v.Title = *plan
 	}
+	var titles []string
 	for _, g := range in.Groups {
-		v.Bests = append(v.Bests, bestOf(g))
+		v.Bests, titles = append(v.Bests, bestOf(g)), append(titles, g.Title)
 	}
+	v.Sections = sectionsOf(in.Markdown, titles)
 	return v
 }
 

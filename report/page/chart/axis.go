@@ -65,16 +65,37 @@ func (a Axis) span(low, high float64) (float64, float64) {
 
 // round returns a range that ends at round numbers, and these numbers.
 func (a Axis) round(low, high float64) (float64, float64, []Tick) {
-	if a.Log {
+	if a.Log && high > 4*low {
 		return logTicks(low, high)
 	}
 	step := niceStep((high - low) / 5)
+	if a.Log && low < step { // there is no 0 on a logarithmic axis
+		return logTicks(low, high)
+	}
 	first, last := math.Floor(low/step+1e-9), math.Ceil(high/step-1e-9)
 	var ticks []Tick
 	for i := first; i <= last; i++ {
 		ticks = append(ticks, Tick{i * step, Number(i * step)})
 	}
 	return first * step, last * step, ticks
+}
+
+// TicksAt returns ticks at values, with their numbers.
+func TicksAt(values ...float64) (ticks []Tick) {
+	for _, v := range values {
+		ticks = append(ticks, Tick{v, Number(v)})
+	}
+	return ticks
+}
+
+// RoundTicks returns ticks at round numbers from 0 to end.
+func RoundTicks(end float64) []Tick {
+	step := niceStep(end / 10)
+	var ticks []Tick
+	for v := 0.0; v <= end; v += step {
+		ticks = append(ticks, Tick{v, Number(v)})
+	}
+	return ticks
 }
 
 // niceStep returns the smallest of 1, 2 and 5 times a power of ten that is at least v.

@@ -25,6 +25,7 @@ type canvas struct {
 	b             strings.Builder
 	width, height vg.Length
 	now           state
+	stroke        string // start of the element to which strokes are added. Empty: there is none
 	stack         []state
 }
 
@@ -43,6 +44,12 @@ func newCanvas(width, height vg.Length) *canvas {
 	c := &canvas{width: width, height: height}
 	vg.Initialize(c)
 	return c
+}
+
+// String returns what was drawn.
+func (c *canvas) String() string {
+	c.endStroke()
+	return c.b.String()
 }
 
 // Size implements vg.CanvasSizer.
@@ -79,7 +86,7 @@ func (c *canvas) Scale(x, y float64) {
 }
 
 func (c *canvas) transform(t string) {
-	c.b.WriteString(`<g transform="` + t + `">`)
+	c.write(`<g transform="` + t + `">`)
 	c.now.groups++
 }
 
@@ -91,87 +98,147 @@ func (c *canvas) Push() {
 
 // Pop implements vg.Canvas.
 func (c *canvas) Pop() {
-	c.b.WriteString(strings.Repeat("</g>", c.now.groups))
+	c.write(strings.Repeat("</g>", c.now.groups))
 	c.now, c.stack = c.stack[len(c.stack)-1], c.stack[:len(c.stack)-1]
 }
 
 // open starts a group of a CSS class, with a title for people who point at it, unless that is empty. close ends it.
 func (c *canvas) open(class, title string) {
-	c.b.WriteString(`<g class="` + class + `">`)
+	c.write(`<g class="` + class + `">`)
 	if title != "" {
 		c.b.WriteString("<title>" + html.EscapeString(title) + "</title>")
 	}
 }
 
-func (c *canvas) close() { c.b.WriteString("</g>") }
+func (c *canvas) close() { c.write("</g>") }
 
-// Stroke implements vg.Canvas.
+// Stroke implements vg.Canvas. Strokes of one style that follow each other become one element.
 func (c *canvas) Stroke(p vg.Path) {
 	if c.now.width <= 0 {
 		return
 	}
-	c.b.WriteString(`<path class="l ` + c.now.class + `"`)
+	var open strings.Builder
+	open.WriteString(`<path class="l ` + c.now.class + `"`)
 	if c.now.width != 1 {
-		c.b.WriteString(` stroke-width="` + number(float64(c.now.width)) + `"`)
+		open.WriteString(` stroke-width="` + number(float64(c.now.width)) + `"`)
 	}
 	if len(c.now.dashes) > 0 {
-		c.b.WriteString(` stroke-dasharray="`)
-		for _, d := range c.now.dashes {
-			c.b.WriteString(number(float64(d)) + " ")
+		open.WriteString(` stroke-dasharray="`)
+		for i, d := range c.now.dashes {
+			if i > 0 {
+				open.WriteByte(' ')
+			}
+			open.WriteString(number(float64(d)))
 		}
-		c.b.WriteByte('"')
+		open.WriteByte('"')
+	}
+	if open.String() != c.stroke {
+		c.endStroke()
+		c.stroke = open.String()
+		c.b.WriteString(c.stroke + ` d="`)
 	}
 	c.path(p)
+}
+
+// endStroke ends the element of strokes, if there is one.
+func (c *canvas) endStroke() {
+	if c.stroke != "" {
+		c.b.WriteString(`"/>`)
+		c.stroke = ""
+	}
+}
+
+// write writes an element.
+func (c *canvas) write(s string) {
+	c.endStroke()
+	c.b.WriteString(s)
 }
 
 // Fill implements vg.Canvas.
 func (c *canvas) Fill(p vg.Path) {
-	c.b.WriteString(`<path class="f ` + c.now.class + `"`)
+	c.write(`<path class="f ` + c.now.class + `" d="`)
 	c.path(p)
-}
-
-// path ends a path element with its points.
-func (c *canvas) path(p vg.Path) {
-	c.b.WriteString(` d="`)
-	for i, comp := range p {
-		switch comp.Type {
-		case vg.MoveComp:
-			c.b.WriteString("M" + c.at(comp.Pos))
-		case vg.LineComp:
-			c.b.WriteString("L" + c.at(comp.Pos))
-		case vg.ArcComp:
-			c.arc(comp, i == 0)
-		case vg.CurveComp:
-			c.b.WriteString("C")
-			for _, q := range comp.Control {
-				c.b.WriteString(c.at(q) + " ")
-			}
-			c.b.WriteString(c.at(comp.Pos))
-		case vg.CloseComp:
-			c.b.WriteByte('Z')
-		}
-	}
 	c.b.WriteString(`"/>`)
 }
 
+// path writes the commands of a path. Coordinates are relative to the point before, because that is shorter.
+func (c *canvas) path(p vg.Path) {
+	var at pen
+	for i, comp := range p {
+		switch comp.Type {
+		case vg.MoveComp:
+			at = c.tenths(comp.Pos)
+			c.b.WriteString("M" + at.String())
+		case vg.LineComp:
+			c.b.WriteString(at.line(c.tenths(comp.Pos)))
+		case vg.ArcComp:
+			c.arc(comp, i == 0, &at)
+		case vg.CurveComp:
+			c.b.WriteString("C")
+			for _, q := range comp.Control {
+				c.b.WriteString(c.tenths(q).String() + " ")
+			}
+			at = c.tenths(comp.Pos)
+			c.b.WriteString(at.String())
+		case vg.CloseComp:
+			c.b.WriteByte('z')
+		}
+	}
+}
+
 // arc writes an arc as two halves, because SVG cannot draw a whole circle as one arc. first: a path starts with it.
-func (c *canvas) arc(a vg.PathComp, first bool) {
-	at := func(angle float64) vg.Point {
+func (c *canvas) arc(a vg.PathComp, first bool, at *pen) {
+	on := func(angle float64) pen {
 		sin, cos := math.Sincos(angle)
-		return vg.Point{X: a.Pos.X + a.Radius*vg.Length(cos), Y: a.Pos.Y + a.Radius*vg.Length(sin)}
+		return c.tenths(vg.Point{X: a.Pos.X + a.Radius*vg.Length(cos), Y: a.Pos.Y + a.Radius*vg.Length(sin)})
 	}
-	sweep, r := "0", number(float64(a.Radius))
+	sweep, r := "0 ", number(float64(a.Radius))
 	if a.Angle < 0 {
-		sweep = "1"
+		sweep = "1 "
 	}
-	move := "L"
+	start := on(a.Start)
 	if first {
-		move = "M"
+		*at = start
+		c.b.WriteString("M" + at.String())
 	}
-	c.b.WriteString(move + c.at(at(a.Start)))
-	for _, end := range []float64{a.Start + a.Angle/2, a.Start + a.Angle} {
-		c.b.WriteString("A" + r + " " + r + " 0 0 " + sweep + " " + c.at(at(end)))
+	c.b.WriteString(at.line(start))
+	for _, angle := range []float64{a.Start + a.Angle/2, a.Start + a.Angle} {
+		end := on(angle)
+		c.b.WriteString("a" + r + " " + r + " 0 0 " + sweep + pen{end.x - at.x, end.y - at.y}.String())
+		*at = end
 	}
+}
+
+// pen is a point in tenths of a CSS pixel, with y growing downwards. Whole numbers add up without an error.
+type pen struct{ x, y int }
+
+// tenths returns a point of the canvas.
+func (c *canvas) tenths(p vg.Point) pen {
+	return pen{int(math.Round(float64(p.X) * 10)), int(math.Round(float64(c.height-p.Y) * 10))}
+}
+
+// String returns the coordinates, as a path has them.
+func (p pen) String() string {
+	y := number(float64(p.y) / 10)
+	if p.y < 0 {
+		return number(float64(p.x)/10) + y
+	}
+	return number(float64(p.x)/10) + " " + y
+}
+
+// line moves the pen and returns the command that draws the line.
+func (p *pen) line(to pen) string {
+	d := pen{to.x - p.x, to.y - p.y}
+	*p = to
+	switch {
+	case d.x == 0 && d.y == 0:
+		return ""
+	case d.x == 0:
+		return "v" + number(float64(d.y)/10)
+	case d.y == 0:
+		return "h" + number(float64(d.x)/10)
+	}
+	return "l" + d.String()
 }
 
 // FillString implements vg.Canvas.
@@ -179,7 +246,11 @@ func (c *canvas) FillString(_ font.Face, p vg.Point, s string) { c.text(p, "", s
 
 // text writes a text at its baseline. anchor is "middle", "end", or "" for its start.
 func (c *canvas) text(p vg.Point, anchor, s string) {
-	c.b.WriteString(`<text class="` + c.now.class + `" x="` + number(float64(p.X)) + `" y="` + c.y(p.Y) + `"`)
+	c.write("<text")
+	if c.now.class != "ink" { // which all texts have
+		c.b.WriteString(` class="` + c.now.class + `"`)
+	}
+	c.b.WriteString(` x="` + number(float64(p.X)) + `" y="` + c.y(p.Y) + `"`)
 	if anchor != "" {
 		c.b.WriteString(` text-anchor="` + anchor + `"`)
 	}
@@ -188,9 +259,6 @@ func (c *canvas) text(p vg.Point, anchor, s string) {
 
 // DrawImage implements vg.Canvas. Charts have no images.
 func (c *canvas) DrawImage(vg.Rectangle, image.Image) {}
-
-// at formats a point.
-func (c *canvas) at(p vg.Point) string { return number(float64(p.X)) + " " + c.y(p.Y) }
 
 // y converts an ordinate to SVG's, which grows downwards.
 func (c *canvas) y(y vg.Length) string { return number(float64(c.height - y)) }

@@ -106,10 +106,10 @@ const margin = 12
 func (c Chart) SVG() template.HTML {
 	to := newCanvas(vg.Length(c.Width), vg.Length(c.Height))
 	p := c.plot(to)
-	p.Draw(draw.Crop(draw.NewCanvas(to, to.width, to.height), margin/2, -2*margin, 2, -margin))
+	p.Draw(draw.Crop(draw.NewCanvas(to, to.width, to.height), margin, -2*margin, 2, -margin))
 	open := `<svg viewBox="0 0 ` + number(c.Width) + " " + number(c.Height) + `" role="img" aria-label="` +
 		html.EscapeString(c.Label) + `"><desc>` + html.EscapeString(c.Description) + `</desc>`
-	return template.HTML(open + to.b.String() + "</svg>") //nolint:gosec // every text in it was escaped
+	return template.HTML(open + to.String() + "</svg>") //nolint:gosec // every text in it was escaped
 }
 
 // plot returns the chart as the library's plot.

@@ -72,7 +72,13 @@ func (s Style) Swatch() template.HTML {
 		s.marker(&c, vg.Point{X: 14, Y: 6}, Sound)
 	}
 	return template.HTML( //nolint:gosec // it has no text
-		`<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" focusable="false">` + to.b.String() + "</svg>")
+		`<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" focusable="false">` + to.String() + "</svg>")
+}
+
+// Square returns the colour as a small svg element for a legend, without an accessible name.
+func (s Style) Square() template.HTML {
+	return template.HTML(`<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true" focusable="false">` + //nolint:gosec // it has no text
+		`<path class="f ` + string(s.ink()) + `" d="M8 0h12v12h-12z"/></svg>`)
 }
 
 // draw draws the series.

@@ -1,0 +1,129 @@
+package chart
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Bands divides the horizontal axis into parts, such as the stages of a run.
+type Bands []Band
+
+// Band is a part of the horizontal axis, from From to To. Its Label stands at its top if it is wide enough.
+type Band struct {
+	From, To     float64
+	Label, Title string
+}
+
+// narrowest is the width in CSS pixels below which a band is not drawn: nobody could point at it.
+const narrowest = 3
+
+// bounds implements Layer.
+func (b Bands) bounds() (x0, x1, y0, y1 float64, extends bool) { return 0, 0, 0, 0, false }
+
+// draw implements Layer.
+func (b Bands) draw(f frame) {
+	for i, band := range b {
+		x0, x1 := f.x(band.From), f.x(band.To)
+		if x1-x0 < narrowest {
+			continue
+		}
+		f.to.open("p", band.Title)
+		f.area.FillPolygon(ink("band"+strconv.Itoa(i%2)), []vg.Point{
+			{X: x0, Y: f.area.Min.Y}, {X: x0, Y: f.area.Max.Y}, {X: x1, Y: f.area.Max.Y}, {X: x1, Y: f.area.Min.Y},
+		})
+		f.to.close()
+		if x1-x0 > vg.Length(7*len(band.Label)) {
+			f.to.SetColor(ink("ink"))
+			f.to.text(vg.Point{X: (x0 + x1) / 2, Y: f.area.Max.Y + 3}, "middle", band.Label)
+		}
+	}
+}
+
+// Marks are events at points of the horizontal axis.
+type Marks []Mark
+
+// Mark is an event, with its words.
+type Mark struct {
+	X     float64
+	Title string
+}
+
+// bounds implements Layer.
+func (m Marks) bounds() (x0, x1, y0, y1 float64, extends bool) { return 0, 0, 0, 0, false }
+
+// draw implements Layer.
+func (m Marks) draw(f frame) {
+	for _, mark := range m {
+		x := f.x(mark.X)
+		f.to.open("p", mark.Title)
+		f.area.StrokeLine2(draw.LineStyle{Color: ink("event"), Width: 2, Dashes: dashes}, x, f.area.Min.Y, x,
+			f.area.Max.Y)
+		f.to.close()
+	}
+}
+
+// Heat is a map of cells in the colours of the ordered scale.
+type Heat struct {
+	// Cells are the cells that are not empty.
+	Cells []Cell
+	// Limits are the values up to which a cell has the first, second, ... colour. Greater values have the last one.
+	Limits []float64
+}
+
+// Cell is a rectangle of a Heat, with its value.
+type Cell struct{ X0, X1, Y0, Y1, Value float64 }
+
+// bounds implements Layer.
+func (h Heat) bounds() (x0, x1, y0, y1 float64, extends bool) {
+	x0, x1, y0, y1 = math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
+	for _, c := range h.Cells {
+		x0, x1, y0, y1 = min(x0, c.X0), max(x1, c.X1), min(y0, c.Y0), max(y1, c.Y1)
+	}
+	return x0, x1, y0, y1, len(h.Cells) > 0
+}
+
+// draw implements Layer. All cells of a colour are one path, and neighbours in a row one rectangle.
+func (h Heat) draw(f frame) {
+	paths := make([]vg.Path, len(h.Limits)+1)
+	cells := slices.Clone(h.Cells)
+	slices.SortStableFunc(cells, func(a, b Cell) int {
+		if a.Y0 != b.Y0 {
+			return int(math.Copysign(1, a.Y0-b.Y0))
+		}
+		return int(math.Copysign(1, a.X0-b.X0))
+	})
+	for i := 0; i < len(cells); i++ {
+		c := cells[i]
+		level := h.level(c.Value)
+		for i+1 < len(cells) && cells[i+1].Y0 == c.Y0 && cells[i+1].X0 == c.X1 && h.level(cells[i+1].Value) == level {
+			i++
+			c.X1 = cells[i].X1
+		}
+		p := &paths[level]
+		p.Move(f.at(c.X0, c.Y0))
+		p.Line(f.at(c.X1, c.Y0))
+		p.Line(f.at(c.X1, c.Y1))
+		p.Line(f.at(c.X0, c.Y1))
+		p.Close()
+	}
+	for level, p := range paths {
+		if len(p) > 0 {
+			f.to.SetColor(Style{Number: level, Of: len(paths)}.ink())
+			f.to.Fill(p)
+		}
+	}
+}
+
+// level returns the number of a value's colour.
+func (h Heat) level(v float64) int {
+	for i, limit := range h.Limits {
+		if v <= limit {
+			return i
+		}
+	}
+	return len(h.Limits)
+}

@@ -1,0 +1,150 @@
+package page
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spate-load/spate/report/page/chart"
+)
+
+// Event is something that happened during the run.
+type Event struct {
+	// At is when, in seconds since the start of the run.
+	At float64
+	// Text is what happened.
+	Text string
+}
+
+// timeline is the run over time.
+type timeline struct {
+	Figures []figure
+	Rows    []timelineRow
+}
+
+// timelineRow is a stage in the table of the timeline.
+type timelineRow struct {
+	Number           int
+	Name             string
+	From, To         float64
+	Tokens, InFlight string // of the highest second
+	Marks            []string
+}
+
+// timelineColumns is how many points a line over time has at most: one for each pixel or two.
+const timelineColumns = 720
+
+// column is what happened in some seconds of a stage.
+type column struct {
+	x                        float64
+	tokens, inFlight, failed float64 // of the highest second
+	unknown                  bool    // tokens are not known
+}
+
+// timelineOf draws the run over time. It returns nil if no second was measured.
+func timelineOf(in *Input) *timeline {
+	t := &timeline{}
+	var bands chart.Bands
+	var lines [][]column
+	end := 0.0
+	for _, r := range in.Recordings {
+		if n := len(r.seconds); n > 0 {
+			end = max(end, r.stageStart+float64(r.seconds[n-1].Window)+1)
+		}
+	}
+	if end == 0 {
+		return nil
+	}
+	step := math.Ceil(end / timelineColumns)
+	for i, r := range in.Recordings {
+		if len(r.seconds) == 0 {
+			continue
+		}
+		s := in.Result.Stages[i]
+		columns := columnsOf(r, step)
+		row := timelineRow{Number: int(s.Index) + 1, Name: fmt.Sprintf("%s, %s, %s", s.Target, s.Workload, s.Load),
+			From: r.stageStart, To: r.stageStart + float64(r.seconds[len(r.seconds)-1].Window) + 1, Marks: marksOf(s)}
+		row.sum(columns)
+		t.Rows, lines = append(t.Rows, row), append(lines, columns)
+		bands = append(bands, chart.Band{From: row.From, To: row.To, Label: fmt.Sprint(row.Number),
+			Title: fmt.Sprintf("stage %d: %s", row.Number, row.Name)})
+	}
+	t.draw(in, bands, lines, step, end)
+	return t
+}
+
+// panels are the charts of the timeline.
+var panels = []struct {
+	caption, unit string
+	of            func(column) (float64, bool)
+}{
+	{"Output tokens", "tokens per second", func(c column) (float64, bool) { return c.tokens, !c.unknown }},
+	{"Requests in flight", "requests", func(c column) (float64, bool) { return c.inFlight, true }},
+	{"Failed requests", "requests per second", func(c column) (float64, bool) { return c.failed, true }},
+}
+
+// draw draws the charts: of all stages' columns of step seconds, until the end of the run.
+func (t *timeline) draw(in *Input, bands chart.Bands, lines [][]column, step, end float64) {
+	each := "each second"
+	if step > 1 {
+		each = fmt.Sprintf("highest second in each %v s", step)
+	}
+	for i, p := range panels {
+		c := chart.Chart{
+			Width: wideWidth, Height: 170, Layers: []chart.Layer{bands, marksAt(in.Events)},
+			X: chart.Axis{Max: end, Ticks: chart.RoundTicks(end), Label: "seconds since the run's start"},
+			Y: chart.Axis{Zero: true}, Label: p.caption + " over time", Description: "A table by stage is below the charts.",
+			Series: []chart.Series{{Style: chart.Style{Number: i}, Area: true}},
+		}
+		for _, columns := range lines {
+			var line []chart.Point
+			for _, at := range columns {
+				if v, known := p.of(at); known {
+					line = append(line, chart.Point{X: at.x, Y: v})
+				}
+			}
+			c.Series[0].Lines = append(c.Series[0].Lines, line)
+		}
+		t.Figures = append(t.Figures, figure{Caption: p.caption, Unit: p.unit + ", " + each, SVG: c.SVG()})
+	}
+}
+
+// marksAt returns the events as marks.
+func marksAt(events []Event) (marks chart.Marks) {
+	for _, e := range events {
+		marks = append(marks, chart.Mark{X: e.At, Title: fmt.Sprintf("second %.0f: %s", e.At, e.Text)})
+	}
+	return marks
+}
+
+// columnsOf joins the seconds of a stage into columns of step seconds.
+func columnsOf(r *Recording, step float64) (columns []column) {
+	for _, s := range r.seconds {
+		x := math.Floor((r.stageStart+float64(s.Window))/step)*step + step/2
+		if len(columns) == 0 || columns[len(columns)-1].x != x {
+			columns = append(columns, column{x: x})
+		}
+		c := &columns[len(columns)-1]
+		c.inFlight = max(c.inFlight, float64(s.InFlight))
+		c.failed = max(c.failed, float64(s.Failed))
+		if s.Tokens == nil {
+			c.unknown = true
+			continue
+		}
+		c.tokens = max(c.tokens, float64(*s.Tokens))
+	}
+	return columns
+}
+
+// sum adds the highest values of a stage.
+func (row *timelineRow) sum(columns []column) {
+	tokens, inFlight := 0.0, 0.0
+	known := true
+	for _, c := range columns {
+		tokens, inFlight = max(tokens, c.tokens), max(inFlight, c.inFlight)
+		known = known && !c.unknown
+	}
+	row.Tokens, row.InFlight = unknown, chart.Number(inFlight)
+	if known {
+		row.Tokens = chart.Number(tokens)
+	}
+}
