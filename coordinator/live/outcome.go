@@ -80,7 +80,7 @@ func outcomeOf(
 // Outcome merges a stage that an earlier coordinator ended again, from the ledger, and returns the outcome by which
 // sweeps and searches decide.
 func Outcome(l *ledger.Ledger, rec *spatev1.StageRecord, keep *spatev1.Objectives) (series.Outcome, error) {
-	merged, err := merge.Replay(l, rec)
+	merged, err := merge.Replay(l, rec, nil)
 	if err != nil {
 		return series.Outcome{}, err
 	}

@@ -100,7 +100,7 @@ type frame struct {
 func (f frame) at(x, y float64) vg.Point { return vg.Point{X: f.x(x), Y: f.y(y)} }
 
 // margin is the space at the edges for labels that are wider in the reader's font than the library measures.
-const margin = 12
+const margin = 16
 
 // SVG returns the chart as an svg element.
 func (c Chart) SVG() template.HTML {

@@ -1,0 +1,48 @@
+// Checks pages of runs: node check.mjs PAGE.html... It opens each in headless Chromium, light and dark, on a desktop and
+// on a phone, and fails if axe finds anything, if the page asks for anything over the network, if its policy blocks
+// something of its own, or if it is wider than the window. `make check-page` runs it after html-validate.
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox"],
+});
+let findings = 0;
+const found = (...words) => {
+  findings++;
+  console.error(...words);
+};
+
+// open opens a page in a window, and reports what its policy blocks and what it asks for.
+async function open(file, options) {
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.on("console", (message) => found(file, "console:", message.text()));
+  page.on("request", (request) => request.url().startsWith("file:") || found(file, "request:", request.url()));
+  await page.goto("file://" + resolve(file));
+  return page;
+}
+
+for (const file of process.argv.slice(2)) {
+  const strict = await open(file, {});
+  const buttons = await strict.locator(".legend button").count();
+  if (buttons === 0) found(file, "the script did not run");
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [1280, 375]) {
+      // axe is a script that the page's policy would block.
+      const page = await open(file, { colorScheme, viewport: { width, height: 900 }, bypassCSP: true });
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => axe.run());
+      for (const v of violations) found(file, colorScheme, width, v.id, v.help, v.nodes[0].html);
+      const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      if (wider > 0) found(file, colorScheme, width, `the page is ${wider} px wider than the window`);
+    }
+  }
+}
+await browser.close();
+console.log(`${process.argv.length - 2} pages, ${findings} findings`);
+process.exit(findings > 0 ? 1 : 0);
