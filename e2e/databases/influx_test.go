@@ -20,12 +20,12 @@ import (
 const influxPlan = `
 name: written
 seed: 5
-slo: {e2e: 22ms}
+slo: {e2e: 80ms}
 targets:
   - name: server
     simulator: {endpoints: 2, decode_step: 2ms, decode_step_per_request: 1ms, cache_blocks: 1000}
 workloads:
-  - random: {isl: 60, osl_lengths: {uniform: {min: 4, max: 12}}, prefix: {length: 32, groups: 3}}
+  - random: {isl: 60, osl_lengths: {uniform: {min: 2, max: 40}}, prefix: {length: 32, groups: 3}}
 loads:
   - concurrency: [4]
     duration: 2500ms
