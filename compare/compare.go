@@ -132,8 +132,11 @@ func (p place) String() string {
 	if p == (place{}) {
 		return ""
 	}
-	return fmt.Sprintf(", repeat %d", int(p.repeat+p.number)+p.run+1)
+	return fmt.Sprintf(", repeat %d", p.count()+1)
 }
+
+// count returns the number of the repeat among those of all runs, from 0.
+func (p place) count() uint32 { return uint32(p.run) + p.repeat + p.number }
 
 // newStage returns the comparison of stages before its metrics.
 func newStage(k key, ours, theirs []stage) Stage {
@@ -202,7 +205,7 @@ func divided(values []float64, by float64) []float64 {
 // pair compares two stages.
 func pair(k key, ours, theirs *stage, o Options) (Stage, error) {
 	s := newStage(k, []stage{*ours}, []stage{*theirs})
-	s.Repeat = &ours.result.Load.Repeat
+	s.Repeat = new(ours.place.count())
 	var err error
 	if s.Requests, err = sameness(ours, theirs); err != nil {
 		return s, err

@@ -20,7 +20,10 @@ var (
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"summary": summary, "requests": requests, "stageName": stageName, "marks": stageMarks, "title": titleOf,
 		"cell": func(d *compare.Difference) string { return strings.TrimSpace(cell(d)) }, "find": find, "value": value,
-		"change": change, "interval": interval, "p": chanceOf, "advice": advice, "curves": curves,
+		"change": change, "interval": interval, "p": chanceOf, "advice": advice, "curves": curves, "attention": attention,
+		"called": func(d *compare.Difference) bool {
+			return d.Outcome == compare.Worse || d.Outcome == compare.Better
+		},
 		"swatch": func(side int) template.HTML { return styles[side].Swatch() },
 		"legend": legend,
 	}).Parse(pageText))

@@ -40,7 +40,7 @@ func markdownTable(b *strings.Builder, a *compare.Against, c *compare.Comparison
 	b.WriteString("\n|:--|" + strings.Repeat("--:|", len(headline)) + "\n")
 	for i := range a.Stages {
 		s := &a.Stages[i]
-		fmt.Fprintf(b, "| %s |", quoted(stageName(s)))
+		fmt.Fprintf(b, "| %s |", quoted(stageName(s))+attention(s))
 		for _, name := range headline {
 			fmt.Fprintf(b, " %s |", strings.TrimSpace(cell(find(s, name))))
 		}

@@ -39,7 +39,7 @@ var headline = []string{"request_throughput", "output_token_throughput", "ttft_m
 // legend explains the marks of the tables.
 func legend(c *compare.Comparison) string {
 	return fmt.Sprintf("Change against the baseline. W worse, B better: by more than %s and not by chance. = the same "+
-		"within %s. ? unclear. No mark: not tested.", percentage(c.Tolerance), percentage(c.Tolerance))
+		"within %s. ? unclear. No mark: not tested. !: see the notes.", percentage(c.Tolerance), percentage(c.Tolerance))
 }
 
 // marks of outcomes in tables.
@@ -134,6 +134,14 @@ func stageName(s *compare.Stage) string {
 		name += fmt.Sprintf(", %d and %d repeats", len(s.BaselineStages), len(s.Stages))
 	}
 	return name
+}
+
+// attention marks a stage about which a reader must know more.
+func attention(s *compare.Stage) string {
+	if len(s.Marks) > 0 {
+		return " !"
+	}
+	return ""
 }
 
 // clean replaces what could control a terminal in words that come from plans and servers.

@@ -95,7 +95,7 @@ func grid(s *compare.Stage) string {
 
 // row is the row of a stage.
 func row(s *compare.Stage) []string {
-	cells := []string{loadName(s)}
+	cells := []string{loadName(s) + attention(s)}
 	for _, metric := range headline {
 		cells = append(cells, cell(find(s, metric)))
 	}
