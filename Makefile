@@ -229,19 +229,20 @@ check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards again
 	node $(PICTURES)/check.mjs $(DASHBOARDS)
 	$(PICTURES)/node_modules/.bin/tsc -p $(PICTURES)
 
-# The check of report.html needs node 20, npm and Chromium. Its pages are those of two short simulated runs.
+# The check of pages needs node 20, npm and Chromium. Its pages are those of two short simulated runs and a comparison.
 PAGE := report/page/check
 $(PAGE)/node_modules: $(PAGE)/package-lock.json
 	cd $(PAGE) && $(call retry,npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 	@touch $@
 
 .PHONY: check-page
-check-page: bin/spate $(PAGE)/node_modules ## Check report.html by html-validate, and by axe in headless Chromium.
+check-page: bin/spate $(PAGE)/node_modules ## Check report.html and a comparison by html-validate, and by axe in headless Chromium.
 	@rm -rf $(TMP)/page
 	bin/spate run plans/slo-search.yaml --simulate=10 --fail-on never --out $(TMP)/page/search
 	bin/spate run plans/ramp.yaml --simulate=20 --fail-on never --out $(TMP)/page/ramp
-	cd $(PAGE) && node_modules/.bin/html-validate $(CURDIR)/$(TMP)/page/*/report.html
-	node $(PAGE)/check.mjs $(TMP)/page/*/report.html
+	bin/spate compare $(TMP)/page/search $(TMP)/page/search --allow-invalid --format html >$(TMP)/page/search/compare.html
+	cd $(PAGE) && node_modules/.bin/html-validate $(CURDIR)/$(TMP)/page/*/*.html
+	node $(PAGE)/check.mjs $(TMP)/page/*/*.html
 
 .PHONY: check-deployments
 check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go ## Check chart, compose file and units with Helm, Kubernetes' schemas, Compose's model and systemd.
