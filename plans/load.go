@@ -63,6 +63,8 @@ type Changes struct {
 	// Simulate runs the plan against the simulator, in time compressed by this factor, which is at least 1. It replaces
 	// a simulation that the plan has. 0: as the plan says.
 	Simulate float64
+	// Thresholds are conditions on all stages, besides those that the plan has.
+	Thresholds []string
 
 	with []string // Assignments of Plan.With, made after all others.
 }
@@ -76,6 +78,14 @@ func (c Changes) apply(d *document.Document) error {
 	}
 	if len(c.Only) > 0 {
 		if err := d.Keep("targets", c.Only); err != nil {
+			return err
+		}
+		if err := d.Drop("thresholds", "target", c.Only); err != nil {
+			return err
+		}
+	}
+	if len(c.Thresholds) > 0 {
+		if err := d.Append("thresholds", "that", c.Thresholds); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 func writeMarkdown(w io.Writer, r *results.Result) error {
 	var b strings.Builder
 	writeHead(&b, r.Run)
+	writeThresholds(&b, r)
 	for _, g := range gridsOf(r) {
 		writeGrid(&b, g)
 	}

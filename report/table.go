@@ -63,6 +63,12 @@ func Table(w io.Writer, r *results.Result, width int) error {
 	for _, note := range loadNotes(r.Stages) {
 		writeWrapped(&b, "Note: ", note, width)
 	}
+	if judged := ThresholdWords(r); judged != "" {
+		fmt.Fprintf(&b, "\n%s:\n", judged)
+		for _, line := range thresholdLines(r) {
+			writeWrapped(&b, "  ", line, width)
+		}
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

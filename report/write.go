@@ -20,10 +20,14 @@ import (
 type Options struct {
 	// VLLMLayout is the layout of vllm.txt. Empty: VLLM026.
 	VLLMLayout VLLMLayout
+	// Thresholds are conditions on all stages, besides those of the plan.
+	Thresholds []string
+
+	baseline *results.Result // that of BaselineFile; nil: there is none
 }
 
 // Write makes all derived files of a run directory from its ledger, and replaces the existing ones. Each file is
-// replaced as a whole. Write reads nothing but the ledger. The error may wrap ledger.ErrLocked or ledger.ErrForeign. If
+// replaced as a whole. Write reads nothing but the ledger and BaselineFile, if there is one. The error may wrap ledger.ErrLocked or ledger.ErrForeign. If
 // the ledger is damaged, Write writes nothing, and the error wraps a ledger.DamageError. The result is that of
 // results.json. It is nil if the ledger could not be read or merged; an error with a result is about writing.
 func Write(dir string, o Options) (result *results.Result, err error) {
@@ -32,6 +36,9 @@ func Write(dir string, o Options) (result *results.Result, err error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	defer func() { err = errors.Join(err, ledger.Close()) }()
+	if o.baseline, err = keptBaseline(dir); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
 	result, files, err := filesOf(ledger, o)
 	if err != nil {
 		return result, fmt.Errorf("report: %w", err)
@@ -69,13 +76,16 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := judged(result, run.GetPlanYaml(), o); err != nil {
+		return nil, nil, err
+	}
 	events, err := eventsOf(ledger, run)
 	if err != nil {
 		return nil, nil, err
 	}
 	files := []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
-		{"results.json", func(w io.Writer) error { return writeResults(w, result) }},
+		{resultsFile, func(w io.Writer) error { return writeResults(w, result) }},
 		{"report.html", func(w io.Writer) error { return writePage(w, result, run.GetPlanYaml(), recordings.all, events) }},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},

@@ -10,8 +10,51 @@ import (
 type Result struct {
 	// The run as a whole.
 	Run RunResult `json:"run"`
+	// Thresholds of the plan and of the command, and whether they passed.
+	Thresholds []Threshold `json:"thresholds"`
 	// Stages of the run, in the order in which they ran. Stages that never started are not listed.
 	Stages []StageResult `json:"stages"`
+}
+
+// Threshold is a condition on the numbers of stages, and its outcome.
+type Threshold struct {
+	// The condition, such as ttft_ms.p99 < 500.
+	That string `json:"that"`
+	// Where it comes from: "plan" or "flag".
+	From string `json:"from"`
+	// Name of the target that it is for. Null: all.
+	Target *string `json:"target"`
+	// Name of the workload that it is for. Null: all.
+	Workload *string `json:"workload"`
+	// Load that it is for, in words. Null: all.
+	Load *string `json:"load"`
+	// True if all stages that it is for passed, and there is at least one.
+	Passed bool `json:"passed"`
+	// Why it was not compared with any stage. Null: it was.
+	Reason *string `json:"reason"`
+	// Outcome for each stage that it is for. Of the probes of a search, only the stage at the load that was found is
+	// one.
+	Stages []ThresholdStage `json:"stages"`
+}
+
+// ThresholdStage is the outcome of a threshold for one stage.
+type ThresholdStage struct {
+	// Index of the stage.
+	Index uint32 `json:"index"`
+	// Name of the target.
+	Target string `json:"target"`
+	// Name of the workload.
+	Workload string `json:"workload"`
+	// Load in words.
+	Load string `json:"load"`
+	// Left side of the condition. Null: it is not known, or not a number.
+	Value *float64 `json:"value"`
+	// Right side of the condition. Null: it is not known, or not a number.
+	Limit *float64 `json:"limit"`
+	// True if the comparison holds and the stage is complete and not INVALID.
+	Passed bool `json:"passed"`
+	// The value, or why the stage did not pass, in words.
+	Words string `json:"words"`
 }
 
 // RunResult identifies the run and reports whether anything is missing.

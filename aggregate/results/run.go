@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Of makes the result of a run from its ledger.
+// Of makes the result of a run from its ledger, without thresholds: package thresholds compares them.
 func Of(l *ledger.Ledger) (*Result, error) {
 	return Visit(l, Visitor{})
 }
@@ -39,7 +39,7 @@ func Visit(l *ledger.Ledger, v Visitor) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Stages: []StageResult{}}
+	result := &Result{Thresholds: []Threshold{}, Stages: []StageResult{}}
 	for _, rec := range records {
 		var watch merge.Watch
 		if v.Start != nil {

@@ -335,7 +335,7 @@ func TestResultsConformToTheSchema(t *testing.T) {
 	requests := fixture.SteadyRequests(2, 50)
 	requests[4] = fixture.Request{Start: 1e9, Class: 4, Status: 500}
 	all := fixture.Recorded(full, requests, fixture.EndWindow)
-	r := Result{Stages: []StageResult{
+	r := Result{Thresholds: []Threshold{{From: "plan", Stages: []ThresholdStage{{}}}}, Stages: []StageResult{
 		OfStage(merged(t, full, all), full), OfStage(merged(t, full, all[:1]), full),
 		OfStage(merge.NewStage(empty), empty), OfStage(merge.NewStage(timely), timely),
 	}}

@@ -54,6 +54,44 @@ func (d *Document) Keep(field string, wanted []string) error {
 	return nil
 }
 
+// Drop removes those items of a list of the document's top node whose field has a value that is not among values. Items
+// without the field remain.
+func (d *Document) Drop(list, field string, values []string) error {
+	if err := d.editable(); err != nil {
+		return err
+	}
+	items := entry(d.tree.Content[0], list)
+	if items == nil || items.Kind != yaml.SequenceNode {
+		return nil
+	}
+	items.Content = slices.DeleteFunc(items.Content, func(item *yaml.Node) bool {
+		value := entry(item, field)
+		return value != nil && !slices.Contains(values, value.Value)
+	})
+	if len(items.Content) == 0 {
+		remove(d.tree.Content[0], list)
+	}
+	return nil
+}
+
+// Append adds an item with one field for each of texts to a list of the document's top node. The list is made if there
+// is none.
+func (d *Document) Append(list, field string, texts []string) error {
+	if err := d.editable(); err != nil {
+		return err
+	}
+	items := child(d.tree.Content[0], list, yaml.SequenceNode)
+	if items.Kind != yaml.SequenceNode {
+		return fmt.Errorf("%s: expected a list, but the plan has %s there", list, kindWord(items))
+	}
+	for _, text := range texts {
+		item := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
+		put(item, field, textNode(text))
+		items.Content = append(items.Content, item)
+	}
+	return nil
+}
+
 // editable refuses documents in which nothing can be changed, and notes that this one will be.
 func (d *Document) editable() error {
 	root := d.tree.Content[0]

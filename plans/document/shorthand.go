@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// shorthand writes out what a person may leave out: the brackets around a list of one value, and the field name of a
-// warm-up by time. It changes the tree, whose positions stay those of the original text. It also records the edits to
+// shorthand writes out what a person may leave out: the brackets around a list of one value, and the field names of a
+// warm-up by time and of a threshold's condition. It changes the tree, whose positions stay those of the original text. It also records the edits to
 // the text, because the decoder reads the text.
 type shorthand struct {
 	lines [][]byte
@@ -92,6 +92,9 @@ func (h *shorthand) field(node *yaml.Node, field protoreflect.FieldDescriptor) {
 		h.list(node)
 	case field.IsList() && node.Kind == yaml.SequenceNode:
 		for _, item := range node.Content {
+			if message.Name() == "Threshold" {
+				h.only(item, "that")
+			}
 			h.message(item, message)
 		}
 	case message != nil && message.Name() == "Warmup":
@@ -112,12 +115,16 @@ func (h *shorthand) list(node *yaml.Node) {
 
 // warmup turns a duration into a warm-up of that duration.
 func (h *shorthand) warmup(node *yaml.Node) {
-	if _, err := time.ParseDuration(node.Value); err != nil {
-		return
+	if _, err := time.ParseDuration(node.Value); err == nil {
+		h.only(node, "duration")
 	}
-	if h.wrap(node, "{duration: ", "}") {
+}
+
+// only turns a value into a message of which only one field is given.
+func (h *shorthand) only(node *yaml.Node, field string) {
+	if h.wrap(node, "{"+field+": ", "}") {
 		value := *node
-		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "duration", Line: node.Line, Column: node.Column}
+		key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: field, Line: node.Line, Column: node.Column}
 		*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle, Line: node.Line,
 			Column: node.Column, Content: []*yaml.Node{key, &value}}
 	}

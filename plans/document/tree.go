@@ -1,6 +1,10 @@
 package document
 
-import "go.yaml.in/yaml/v3"
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // entry returns the value of a mapping's key, or nil if there is none.
 func entry(node *yaml.Node, key string) *yaml.Node {
@@ -32,6 +36,16 @@ func put(node *yaml.Node, key string, value *yaml.Node) *yaml.Node {
 	}
 	node.Content = append(node.Content, textNode(key), value)
 	return value
+}
+
+// remove removes a key of a mapping and its value.
+func remove(node *yaml.Node, key string) {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == key {
+			node.Content = slices.Delete(node.Content, i, i+2)
+			return
+		}
+	}
 }
 
 // replace replaces a value and keeps the comments of the old one.

@@ -116,6 +116,7 @@ var words = map[string]string{
 	"name":                           "must be letters, digits, dots, dashes and underscores, and start with a letter or digit",
 	"targets":                        "must list 1 to 256 targets",
 	"workloads":                      "must list 1 to 256 workloads",
+	"thresholds.that":                "must be a condition like ttft_ms.p99 < 500",
 	"loads":                          "must list 1 to 256 loads",
 	"targets.name":                   "must be letters, digits, spaces and ._:()/-, and start with a letter or digit",
 	"targets.endpoints":              "must be a base URL like http://localhost:8000, or host:port",

@@ -18,6 +18,7 @@ const (
 	ExitInput   = 2 // the plan, a flag or a setting is wrong; nothing was started
 	ExitFailed  = 3 // a run failed, is incomplete, or has a verdict to fail on; what was measured is kept
 	ExitStopped = 4 // a person stopped it; what was measured is kept
+	ExitMissed  = 5 // a run is complete, and a threshold failed
 )
 
 // ExitHint says in --help where the exit codes are explained.
@@ -31,6 +32,7 @@ const ExitHelp = `Exit codes:
   3  a run failed, or is incomplete (a dead target, a lost agent, a search without an answer), or
      its verdict is one that --fail-on names (default: INVALID); what was measured is kept
   4  stopped by a person; what was measured is kept
+  5  a run is complete, and a threshold failed
 More: spate help exit-codes`
 
 // NewExitCodes is the help topic about exit codes.
@@ -55,9 +57,12 @@ fetch report the same end of a run with the same code.
         --fail-on suspect: a verdict is SUSPECT or INVALID
   4     a person stopped it; what was measured is kept, and           a person stopped it
         marked as partial
+  5     the run is complete, its verdict is not one that --fail-on      report: a threshold failed
+        names, and a threshold failed
 
 With "--fail-on never" verdicts do not count. SPATE_FAIL_ON and the configuration file set it, too.
-Of a search's probes only the one at the load that was found counts. spate-coordinator and
+Of a search's probes only the one at the load that was found counts,
+for verdicts and for thresholds. spate-coordinator and
 spate-agent exit with 0, 1 or 2.`,
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/nearest"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
+	"github.com/spate-load/spate/thresholds"
 )
 
 // SourceFlags change a plan before it is read.
@@ -24,6 +25,8 @@ type SourceFlags struct {
 	set      []string
 	only     []string
 	simulate string
+	// Conditions besides those of the plan.
+	thresholds []string
 	// Send the whole load even to targets whose requests all fail.
 	keepGoing bool
 }
@@ -42,7 +45,9 @@ func (s *SourceFlags) Add(flags *pflag.FlagSet) {
 		"run on simulated engines instead of the targets, time compressed by the `factor` after = ("+
 			simulateSpeed+" if there is none)")
 	flags.Lookup("simulate").NoOptDefVal = simulateSpeed
-	settings.TypedOnly(flags, "set", "only", "simulate")
+	flags.StringArrayVar(&s.thresholds, "threshold", nil,
+		"add a `condition` that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated")
+	settings.TypedOnly(flags, "set", "only", "simulate", "threshold")
 }
 
 // AddFailFast adds the flag for commands that run the plan.
@@ -64,7 +69,10 @@ func (s *SourceFlags) Read(stdin io.Reader, path string) (*plans.Plan, error) {
 
 // Load reads a plan with the changes that the flags ask for, and checks it.
 func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
-	changes := plans.Changes{Set: s.set, Only: s.only}
+	if err := CheckThresholds(s.thresholds); err != nil {
+		return nil, err
+	}
+	changes := plans.Changes{Set: s.set, Only: s.only, Thresholds: s.thresholds}
 	if s.keepGoing {
 		changes.Set = append(slices.Clone(s.set), "fail_fast=false")
 	}
@@ -75,6 +83,16 @@ func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
 		}
 	}
 	return plans.Load(name, data, plans.Options{Lookup: secret.System, AskModels: true, Changes: changes})
+}
+
+// CheckThresholds checks the conditions of --threshold.
+func CheckThresholds(conditions []string) error {
+	for _, that := range conditions {
+		if _, err := thresholds.Parse(that); err != nil {
+			return fmt.Errorf("--threshold %q: %w", that, err)
+		}
+	}
+	return nil
 }
 
 // planText returns the text of a plan and its name for messages.

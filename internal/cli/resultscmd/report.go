@@ -2,19 +2,21 @@
 package resultscmd
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/plancmd"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/report"
 )
 
 // NewReport makes `spate report`.
 func NewReport() *cobra.Command {
-	var layout string
-	var salvaging bool
-	printed := &printing{}
+	f := &reportFlags{}
 	cmd := &cobra.Command{
 		Use:   "report DIR",
 		Short: "Write a run directory's files again, from its ledger",
@@ -27,30 +29,73 @@ side by side, or what vLLM's, GuideLLM's or AIPerf's benchmark would print, by t
 
 All of the ledger is checked first. If it is damaged, nothing is written, and the error says what
 is lost: by stage, agent and window if possible. --salvage makes a ledger and files from what is
-intact, in DIR/salvaged; their result is incomplete and says what is lost.`,
+intact, in DIR/salvaged; their result is incomplete and says what is lost.
+
+The exit code is 5 if a threshold failed, of the plan or of --threshold. Conditions with the word
+"baseline" compare with --baseline, or with the baseline that the run was given.`,
 		Example: `  spate report runs/quickstart-20260329
   spate report runs/today --table targets
   spate report runs/today --table vllm --format markdown
-  spate report runs/today --format csv > stages.csv`,
+  spate report runs/today --format csv > stages.csv
+  spate report runs/today --threshold "ttft_ms.p99 < 500" --threshold "verdict = VALID"
+  spate report runs/today --baseline runs/yesterday --threshold "tpot_ms.mean <= baseline * 1.03"`,
 		Args: command.Arguments(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := printed.check(); err != nil {
-				return err
-			}
-			options := report.Options{VLLMLayout: report.VLLMLayout(layout)}
-			if !slices.Contains(report.VLLMLayouts, options.VLLMLayout) {
-				return command.BadInputf("--vllm-layout %q is not known: use one of %v", layout, report.VLLMLayouts)
-			}
-			if salvaging {
-				return salvage(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], options, printed)
-			}
-			return writeReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0], options, printed)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	cmd.Flags().StringVar(&layout, "vllm-layout", string(report.VLLM026),
+	flags := cmd.Flags()
+	flags.StringVar(&f.layout, "vllm-layout", string(report.VLLM026),
 		"layout of vllm.txt, by version of vLLM: 0.26, or 0.8 as older reports show it")
-	cmd.Flags().BoolVar(&salvaging, "salvage", false,
+	flags.BoolVar(&f.salvaging, "salvage", false,
 		"make files from the intact part of a damaged ledger, in DIR/salvaged")
-	printed.addFlags(cmd.Flags())
+	f.printed.addFlags(flags)
+	flags.StringArrayVar(&f.thresholds, "threshold", nil,
+		"add a `condition` that all stages must meet, such as \"ttft_ms.p99 < 500\"; may be repeated")
+	flags.StringVar(&f.baseline, "baseline", "",
+		"earlier `run` that thresholds compare with: its directory or its results.json")
+	settings.TypedOnly(flags, "threshold", "baseline")
 	return cmd
+}
+
+// reportFlags are the flags of `spate report`.
+type reportFlags struct {
+	layout, baseline string
+	thresholds       []string
+	salvaging        bool
+	printed          printing
+}
+
+// run checks the flags, makes the files and prints the tables.
+func (f *reportFlags) run(cmd *cobra.Command, dir string) error {
+	if err := f.printed.check(); err != nil {
+		return err
+	}
+	options := report.Options{VLLMLayout: report.VLLMLayout(f.layout), Thresholds: f.thresholds}
+	if !slices.Contains(report.VLLMLayouts, options.VLLMLayout) {
+		return command.BadInputf("--vllm-layout %q is not known: use one of %v", f.layout, report.VLLMLayouts)
+	}
+	if err := plancmd.CheckThresholds(f.thresholds); err != nil {
+		return command.BadInput(err)
+	}
+	if err := f.keepBaseline(dir); err != nil {
+		return err
+	}
+	if f.salvaging {
+		return salvage(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.printed)
+	}
+	return writeReport(cmd.OutOrStdout(), cmd.ErrOrStderr(), dir, options, &f.printed)
+}
+
+// keepBaseline copies the baseline, if one is given, to the run directory.
+func (f *reportFlags) keepBaseline(dir string) error {
+	if f.baseline == "" {
+		return nil
+	}
+	baseline, err := report.ReadBaseline(f.baseline)
+	if err != nil {
+		return command.BadInputf("--baseline: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, report.LedgerFile)); err != nil {
+		return unreadable(dir, err)
+	}
+	return baseline.Keep(dir)
 }

@@ -65,6 +65,9 @@ func writeReport(out, notes io.Writer, dir string, options report.Options, p *pr
 			dir,
 		)
 	}
+	if failed := report.ThresholdFailed(result); failed != "" {
+		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s", report.ThresholdWords(result), failed))
+	}
 	return nil
 }
 

@@ -133,7 +133,6 @@ func stop(
 func (f *attachFlags) add(cmd *cobra.Command) {
 	f.Add(cmd.Flags())
 	f.results.add(cmd.Flags())
-	f.results.failOn.add(cmd.Flags())
 	cmd.Flags().DurationVar(&f.patience, "patience", defaultPatience,
 		"how long to wait for the coordinator when it is gone")
 }

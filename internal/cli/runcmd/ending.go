@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report"
 )
 
 // failOn says which verdicts make a command exit with 3: "invalid", "suspect" (and invalid) or "never".
@@ -82,7 +83,12 @@ func (e ending) conclude(cmd *cobra.Command, dir string, fail failOn) error {
 	if v := e.GetVerdict(); v != "" {
 		state += ", " + v
 	}
-	fmt.Fprintf(out, "Run %s: %s\n", e.id, colourState(terminal.PaletteOf(out), state))
+	palette := terminal.PaletteOf(out)
+	state = colourState(palette, state)
+	if words := e.thresholds(); words != "" {
+		state += ", " + colourThresholds(palette, words)
+	}
+	fmt.Fprintf(out, "Run %s: %s\n", e.id, state)
 	if dir != "" {
 		fmt.Fprintf(out, "Run directory: %s\n", dir)
 	}
@@ -111,7 +117,20 @@ func (e ending) judge(fail failOn) (code int, why string) {
 			fail,
 		) + "; to exit with 0 anyway: --fail-on never"
 	}
+	if e.result != nil {
+		if failed := report.ThresholdFailed(e.result); failed != "" {
+			return command.ExitMissed, fmt.Sprintf("the run is complete, but %s: %s", e.thresholds(), failed)
+		}
+	}
 	return command.ExitDone, ""
+}
+
+// thresholds says how many thresholds passed or failed, as far as that is known here.
+func (e ending) thresholds() string {
+	if e.result == nil {
+		return ""
+	}
+	return report.ThresholdWords(e.result)
 }
 
 // early starts the reason of an early end.
@@ -161,4 +180,12 @@ func colourState(p terminal.Palette, state string) string {
 		return p.Paint(terminal.Yellow, state)
 	}
 	return p.Paint(terminal.Red, state)
+}
+
+// colourThresholds colours how many thresholds passed or failed.
+func colourThresholds(p terminal.Palette, words string) string {
+	if strings.HasSuffix(words, "failed") {
+		return p.Paint(terminal.Red, words)
+	}
+	return p.Paint(terminal.Green, words)
 }

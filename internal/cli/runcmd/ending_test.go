@@ -57,6 +57,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestThresholdsDecideLast: a failed threshold gives 5 if nothing else is wrong with the run.
+func TestThresholdsDecideLast(t *testing.T) {
+	for _, tc := range []struct {
+		outcome  string
+		complete bool
+		verdict  trust.Verdict
+		passed   bool
+		code     int
+	}{
+		{"done", true, "VALID", true, command.ExitDone},
+		{"done", true, "VALID", false, command.ExitMissed},
+		{"done", true, "INVALID", false, command.ExitFailed},
+		{"done", false, "VALID", false, command.ExitFailed},
+		{"stopped", false, "VALID", false, command.ExitStopped},
+	} {
+		e := resultEnding(&results.Result{
+			Run:        results.RunResult{Outcome: &tc.outcome, Complete: tc.complete, Verdict: &tc.verdict},
+			Thresholds: []results.Threshold{{That: "a < 1", Passed: true}, {That: "b < 1", Passed: tc.passed}},
+		})
+		code, why := e.judge("invalid")
+		if code != tc.code || strings.Contains(why, "1 of 2 thresholds failed: b < 1") != (code == command.ExitMissed) {
+			t.Errorf("%+v: code %d, %s", tc, code, why)
+		}
+	}
+}
+
 // TestOneRuleForTheEnd: following a run live, with or without its results, gives the same exit code, the same last line
 // and the same reason as fetching the run after its end.
 func TestOneRuleForTheEnd(t *testing.T) {

@@ -15,10 +15,13 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
+	"github.com/spate-load/spate/thresholds"
 )
 
 // resultFlags say where a run's results go, and what is printed.
@@ -26,14 +29,40 @@ type resultFlags struct {
 	out    string
 	quiet  bool // no tables
 	failOn failOn
+
+	baselinePath string
+	baseline     *report.Baseline // read from baselinePath; nil: none is given
 }
 
 func (f *resultFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.out, "out", "", "run `directory` to make (default: runs/RUN-ID)")
+	f.addJudging(flags)
 }
 
-// check refuses to overwrite anything.
+// addJudging adds the flags that decide on the exit code.
+func (f *resultFlags) addJudging(flags *pflag.FlagSet) {
+	f.failOn.add(flags)
+	flags.StringVar(&f.baselinePath, "baseline", "",
+		"earlier `run` that thresholds compare with: its directory or its results.json")
+	settings.TypedOnly(flags, "baseline")
+}
+
+// readBaseline reads the baseline, if one is given.
+func (f *resultFlags) readBaseline() (err error) {
+	if f.baselinePath == "" {
+		return nil
+	}
+	if f.baseline, err = report.ReadBaseline(f.baselinePath); err != nil {
+		return fmt.Errorf("--baseline: %w", err)
+	}
+	return nil
+}
+
+// check reads the baseline, and refuses to overwrite anything.
 func (f *resultFlags) check() error {
+	if err := f.readBaseline(); err != nil {
+		return err
+	}
 	entries, _ := os.ReadDir(f.out) // a directory that cannot be read cannot be created either, which is reported then
 	if len(entries) > 0 {
 		return fmt.Errorf("--out %s: the directory is not empty: name another one", f.out)
@@ -42,6 +71,17 @@ func (f *resultFlags) check() error {
 		return fmt.Errorf("--out %s: is a file: name a directory", f.out)
 	}
 	return nil
+}
+
+// caution warns of a threshold that will fail because it has no baseline.
+func (f *resultFlags) caution(w io.Writer, plan *plans.Plan) {
+	for _, t := range plan.Proto().GetThresholds() {
+		parsed, err := thresholds.Parse(t.GetThat())
+		if err == nil && parsed.UsesBaseline() && f.baseline == nil {
+			fmt.Fprintf(w, "spate: the threshold %q will fail: there is no baseline to compare with; give --baseline\n",
+				t.GetThat())
+		}
+	}
 }
 
 // take follows a run to its end, saves its results and shows them.
@@ -84,6 +124,11 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 	})
 	if err != nil {
 		return "", nil, from.notFetched(err)
+	}
+	if f.baseline != nil {
+		if err := f.baseline.Keep(dir); err != nil {
+			return "", nil, fmt.Errorf("run directory: %w", err)
+		}
 	}
 	result, err := report.Write(dir, report.Options{})
 	if err != nil {

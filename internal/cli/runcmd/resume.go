@@ -60,7 +60,7 @@ same --data-dir.
 	flags.Lookup("agents").DefValue = "as many as the run had"
 	flags.BoolVar(&f.results.quiet, "no-progress", false,
 		"print only the run directory and problems")
-	f.results.failOn.add(flags)
+	f.results.addJudging(flags)
 	f.local.addLogLevel(flags)
 	f.local.sinks.AddFlags(flags)
 	settings.TypedOnly(flags, "yes")
@@ -98,7 +98,7 @@ func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (m
 		f.local.agents = agentsOf(found.Agents)
 	}
 	secrets, err := plan.Secrets(secret.System)
-	return secrets, errors.Join(err, f.local.check(), f.local.agents.fits(plan), haveRows(found.Left))
+	return secrets, errors.Join(err, f.results.readBaseline(), f.local.check(), f.local.agents.fits(plan), haveRows(found.Left))
 }
 
 // agentsOf returns as many agents of each region as a run had, or the default of spate run.

@@ -89,7 +89,6 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 	flags.BoolVar(&f.detach, "detach", false, "with --coordinator: submit the run, print its id, and exit")
 	flags = results.Flags
 	f.results.add(flags)
-	f.results.failOn.add(flags)
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
 	flags.BoolVar(&f.results.quiet, "no-progress", false,
 		"print only the run directory and problems")
@@ -176,6 +175,7 @@ func (f *runFlags) prepare(
 		return nil, nil, plans.Resources{}, err
 	}
 	progress.Caution(cmd.ErrOrStderr(), plan)
+	f.results.caution(cmd.ErrOrStderr(), plan)
 	secrets, err := plan.Secrets(secret.System)
 	if err != nil {
 		return nil, nil, plans.Resources{}, err

@@ -136,7 +136,7 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 		return append(s, mapping(field, rules.GetMap())...)
 	case field.IsList():
 		list := rules.GetRepeated()
-		s = append(s, object{{"type", "array"}, {"items", value(field, list.GetItems())},
+		s = append(s, object{{"type", "array"}, {"items", items(field, list.GetItems())},
 			{"minItems", max(1, list.GetMinItems())}}...)
 		if list.HasMaxItems() {
 			s = append(s, member{"maxItems", list.GetMaxItems()})
@@ -154,6 +154,14 @@ func (g *generator) field(field protoreflect.FieldDescriptor) object {
 		return append(s, member{"anyOf", []object{value(field, rules), {{"$ref", "#/$defs/Duration"}}}})
 	}
 	return append(s, value(field, rules)...)
+}
+
+// items returns the schema of a list's items. A threshold may be only its condition.
+func items(field protoreflect.FieldDescriptor, rules *validate.FieldRules) object {
+	if field.Message() != nil && field.Message().Name() == "Threshold" {
+		return object{{"anyOf", []object{value(field, rules), {{"type", "string"}}}}}
+	}
+	return value(field, rules)
 }
 
 // orOne returns the schema of a list that may also be given as its only value, without brackets.

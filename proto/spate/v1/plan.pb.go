@@ -62,7 +62,10 @@ type Plan struct {
 	Observers *Observers `protobuf:"bytes,13,opt,name=observers,proto3" json:"observers,omitempty"`
 	// End a stage if its first requests all fail in the same way, or if nine of ten of its requests fail, and skip the
 	// other stages of its target. Default true.
-	FailFast      *bool `protobuf:"varint,14,opt,name=fail_fast,json=failFast,proto3,oneof" json:"fail_fast,omitempty"`
+	FailFast *bool `protobuf:"varint,14,opt,name=fail_fast,json=failFast,proto3,oneof" json:"fail_fast,omitempty"`
+	// Conditions that the stages must meet. The command fails if one does not. An item may be only its condition:
+	// "ttft_ms.p99 < 500".
+	Thresholds    []*Threshold `protobuf:"bytes,15,rep,name=thresholds,proto3" json:"thresholds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +198,87 @@ func (x *Plan) GetFailFast() bool {
 	return false
 }
 
+func (x *Plan) GetThresholds() []*Threshold {
+	if x != nil {
+		return x.Thresholds
+	}
+	return nil
+}
+
+// Threshold is a condition on the numbers of stages. If target, workload and load are not given, it is for all stages.
+type Threshold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The condition: a field of a stage in results.json, a comparison and a limit, such as "ttft_ms.p99 < 500",
+	// "verdict = VALID" or "tpot_ms.mean <= baseline * 1.03".
+	That string `protobuf:"bytes,1,opt,name=that,proto3" json:"that,omitempty"`
+	// Name of the target that it is for.
+	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
+	// Name of the workload that it is for.
+	Workload string `protobuf:"bytes,3,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Load that it is for, in the words of the tables, such as "concurrency 8" or "2 req/s poisson".
+	Load          string `protobuf:"bytes,4,opt,name=load,proto3" json:"load,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Threshold) Reset() {
+	*x = Threshold{}
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Threshold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Threshold) ProtoMessage() {}
+
+func (x *Threshold) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Threshold.ProtoReflect.Descriptor instead.
+func (*Threshold) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Threshold) GetThat() string {
+	if x != nil {
+		return x.That
+	}
+	return ""
+}
+
+func (x *Threshold) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Threshold) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *Threshold) GetLoad() string {
+	if x != nil {
+		return x.Load
+	}
+	return ""
+}
+
 // Observers are agents, one in each region, that send a light load of their own instead of a part of the load. The
 // light load is the same in each region. Its results are reported by region and are part of no other number. In a
 // region with more than one agent, the last agent by name becomes the observer.
@@ -210,7 +294,7 @@ type Observers struct {
 
 func (x *Observers) Reset() {
 	*x = Observers{}
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +306,7 @@ func (x *Observers) String() string {
 func (*Observers) ProtoMessage() {}
 
 func (x *Observers) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +319,7 @@ func (x *Observers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observers.ProtoReflect.Descriptor instead.
 func (*Observers) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Observers) GetRate() float64 {
@@ -267,7 +351,7 @@ type SLO struct {
 
 func (x *SLO) Reset() {
 	*x = SLO{}
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -279,7 +363,7 @@ func (x *SLO) String() string {
 func (*SLO) ProtoMessage() {}
 
 func (x *SLO) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -292,7 +376,7 @@ func (x *SLO) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SLO.ProtoReflect.Descriptor instead.
 func (*SLO) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SLO) GetTtft() *durationpb.Duration {
@@ -329,7 +413,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +425,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +438,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Simulation) GetSpeed() float64 {
@@ -438,7 +522,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +534,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +547,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Target) GetName() string {
@@ -671,7 +755,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +767,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +780,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Connection) GetReuse() string {
@@ -781,7 +865,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +877,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +890,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -926,7 +1010,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1022,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1035,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1247,7 +1331,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1343,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1356,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Workload) GetName() string {
@@ -1454,7 +1538,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1550,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1563,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -1556,7 +1640,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +1652,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +1665,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -1672,7 +1756,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1768,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1781,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -1732,7 +1816,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1828,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1841,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -1801,7 +1885,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1897,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1910,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -1858,7 +1942,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1954,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1967,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -1925,7 +2009,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2021,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2034,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2001,7 +2085,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2097,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2110,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2081,7 +2165,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2177,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2190,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -2156,7 +2240,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2252,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2265,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -2254,7 +2338,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2350,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2363,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -2309,7 +2393,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2405,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2418,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -2417,7 +2501,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2513,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2526,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -2636,7 +2720,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2732,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2745,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -2704,7 +2788,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2800,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2813,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -2786,7 +2870,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2798,7 +2882,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2811,7 +2895,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -2860,7 +2944,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +2956,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +2969,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -2908,7 +2992,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2920,7 +3004,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2933,7 +3017,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -2974,7 +3058,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3070,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3083,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3057,7 +3141,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3069,7 +3153,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3082,7 +3166,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -3115,7 +3199,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +3211,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +3224,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -3179,7 +3263,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3275,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3288,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Limit) GetMetric() string {
@@ -3243,7 +3327,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3255,7 +3339,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3268,7 +3352,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -3309,7 +3393,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3321,7 +3405,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3334,7 +3418,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Precision) GetMetric() string {
@@ -3406,7 +3490,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3502,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3515,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -3560,7 +3644,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3656,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3669,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -3643,7 +3727,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3655,7 +3739,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3668,7 +3752,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -3701,7 +3785,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3713,7 +3797,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3726,7 +3810,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -3807,7 +3891,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3819,7 +3903,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3832,7 +3916,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -3986,7 +4070,7 @@ var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xd9\x06\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x99\a\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -4004,12 +4088,21 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\ron_agent_loss\x18\v \x01(\tB!\xbaH\x1e\xd8\x01\x01r\x19R\x04failR\adegradeR\breassignR\vonAgentLoss\x12]\n" +
 	"\aregions\x18\f \x03(\v2\x1b.spate.v1.Plan.RegionsEntryB&\xbaH#\x9a\x01 \x10@\"\x06r\x04\x10\x01\x18@*\x14\x12\x12\x19\x00\x00\x00\x00\x80\x84.A!\x00\x00\x00\x00\x00\x00\x00\x00R\aregions\x121\n" +
 	"\tobservers\x18\r \x01(\v2\x13.spate.v1.ObserversR\tobservers\x12 \n" +
-	"\tfail_fast\x18\x0e \x01(\bH\x00R\bfailFast\x88\x01\x01\x1a:\n" +
+	"\tfail_fast\x18\x0e \x01(\bH\x00R\bfailFast\x88\x01\x01\x12>\n" +
+	"\n" +
+	"thresholds\x18\x0f \x03(\v2\x13.spate.v1.ThresholdB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\n" +
+	"thresholds\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_fail_fast\"e\n" +
+	"_fail_fast\"s\n" +
+	"\tThreshold\x12\x1e\n" +
+	"\x04that\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xe8\aR\x04that\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1a\n" +
+	"\bworkload\x18\x03 \x01(\tR\bworkload\x12\x12\n" +
+	"\x04load\x18\x04 \x01(\tR\x04load\"e\n" +
 	"\tObservers\x12-\n" +
 	"\x04rate\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00@\x8f@)\x00\x00\x00\x00\x00\x00\x00\x00R\x04rate\x12)\n" +
 	"\vconcurrency\x18\x02 \x01(\rB\a\xbaH\x04*\x02\x18@R\vconcurrency\"\xbd\x01\n" +
@@ -4400,155 +4493,157 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
-	(*Observers)(nil),           // 1: spate.v1.Observers
-	(*SLO)(nil),                 // 2: spate.v1.SLO
-	(*Simulation)(nil),          // 3: spate.v1.Simulation
-	(*Target)(nil),              // 4: spate.v1.Target
-	(*Connection)(nil),          // 5: spate.v1.Connection
-	(*ServerMetrics)(nil),       // 6: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),     // 7: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 8: spate.v1.Workload
-	(*RandomContent)(nil),       // 9: spate.v1.RandomContent
-	(*Lengths)(nil),             // 10: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 11: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 12: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 13: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 14: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 15: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 16: spate.v1.FileContent
-	(*TraceContent)(nil),        // 17: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 18: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 19: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 20: spate.v1.ThinkTime
-	(*Load)(nil),                // 21: spate.v1.Load
-	(*Warmup)(nil),              // 22: spate.v1.Warmup
-	(*Range)(nil),               // 23: spate.v1.Range
-	(*Phase)(nil),               // 24: spate.v1.Phase
-	(*Replay)(nil),              // 25: spate.v1.Replay
-	(*Sweep)(nil),               // 26: spate.v1.Sweep
-	(*Search)(nil),              // 27: spate.v1.Search
-	(*Bounds)(nil),              // 28: spate.v1.Bounds
-	(*Objectives)(nil),          // 29: spate.v1.Objectives
-	(*Limit)(nil),               // 30: spate.v1.Limit
-	(*Abort)(nil),               // 31: spate.v1.Abort
-	(*Precision)(nil),           // 32: spate.v1.Precision
-	(*Stage)(nil),               // 33: spate.v1.Stage
-	(*Dataset)(nil),             // 34: spate.v1.Dataset
-	(*Lexicon)(nil),             // 35: spate.v1.Lexicon
-	(*Probe)(nil),               // 36: spate.v1.Probe
-	(*LoadPoint)(nil),           // 37: spate.v1.LoadPoint
-	nil,                         // 38: spate.v1.Plan.RegionsEntry
-	nil,                         // 39: spate.v1.Target.HeadersEntry
-	nil,                         // 40: spate.v1.Target.LabelsEntry
-	nil,                         // 41: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 42: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 43: google.protobuf.Struct
+	(*Threshold)(nil),           // 1: spate.v1.Threshold
+	(*Observers)(nil),           // 2: spate.v1.Observers
+	(*SLO)(nil),                 // 3: spate.v1.SLO
+	(*Simulation)(nil),          // 4: spate.v1.Simulation
+	(*Target)(nil),              // 5: spate.v1.Target
+	(*Connection)(nil),          // 6: spate.v1.Connection
+	(*ServerMetrics)(nil),       // 7: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),     // 8: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 9: spate.v1.Workload
+	(*RandomContent)(nil),       // 10: spate.v1.RandomContent
+	(*Lengths)(nil),             // 11: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 12: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 13: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 14: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 15: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 16: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 17: spate.v1.FileContent
+	(*TraceContent)(nil),        // 18: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 19: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 20: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 21: spate.v1.ThinkTime
+	(*Load)(nil),                // 22: spate.v1.Load
+	(*Warmup)(nil),              // 23: spate.v1.Warmup
+	(*Range)(nil),               // 24: spate.v1.Range
+	(*Phase)(nil),               // 25: spate.v1.Phase
+	(*Replay)(nil),              // 26: spate.v1.Replay
+	(*Sweep)(nil),               // 27: spate.v1.Sweep
+	(*Search)(nil),              // 28: spate.v1.Search
+	(*Bounds)(nil),              // 29: spate.v1.Bounds
+	(*Objectives)(nil),          // 30: spate.v1.Objectives
+	(*Limit)(nil),               // 31: spate.v1.Limit
+	(*Abort)(nil),               // 32: spate.v1.Abort
+	(*Precision)(nil),           // 33: spate.v1.Precision
+	(*Stage)(nil),               // 34: spate.v1.Stage
+	(*Dataset)(nil),             // 35: spate.v1.Dataset
+	(*Lexicon)(nil),             // 36: spate.v1.Lexicon
+	(*Probe)(nil),               // 37: spate.v1.Probe
+	(*LoadPoint)(nil),           // 38: spate.v1.LoadPoint
+	nil,                         // 39: spate.v1.Plan.RegionsEntry
+	nil,                         // 40: spate.v1.Target.HeadersEntry
+	nil,                         // 41: spate.v1.Target.LabelsEntry
+	nil,                         // 42: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 43: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 44: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
-	4,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	8,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	21, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	42, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
-	2,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	42, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
-	3,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	38, // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
-	1,  // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
-	42, // 9: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	42, // 10: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	42, // 11: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	7,  // 12: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	39, // 13: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	43, // 14: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	42, // 15: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	42, // 16: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	42, // 17: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	42, // 18: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	5,  // 19: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	6,  // 20: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	40, // 21: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	42, // 22: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	42, // 23: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	42, // 24: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	42, // 25: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	42, // 26: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	42, // 27: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	9,  // 28: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	15, // 29: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	16, // 30: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	16, // 31: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	17, // 32: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	17, // 33: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	17, // 34: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	18, // 35: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	10, // 36: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	10, // 37: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	14, // 38: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	11, // 39: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	12, // 40: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	12, // 41: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	13, // 42: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	19, // 43: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	10, // 44: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	10, // 45: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	10, // 46: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	19, // 47: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	20, // 48: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	42, // 49: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	42, // 50: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	22, // 51: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	23, // 52: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	23, // 53: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	20, // 54: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	24, // 55: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	24, // 56: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	25, // 57: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	26, // 58: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	27, // 59: spate.v1.Load.search:type_name -> spate.v1.Search
-	42, // 60: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	31, // 61: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	32, // 62: spate.v1.Load.until:type_name -> spate.v1.Precision
-	42, // 63: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	42, // 64: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	42, // 65: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	42, // 66: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	28, // 67: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	28, // 68: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	29, // 69: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	30, // 70: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	42, // 71: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	42, // 72: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	4,  // 73: spate.v1.Stage.target:type_name -> spate.v1.Target
-	8,  // 74: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	37, // 75: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	42, // 76: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	2,  // 77: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	42, // 78: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	34, // 79: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	35, // 80: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	36, // 81: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	41, // 82: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	1,  // 83: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	42, // 84: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	42, // 85: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	42, // 86: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	20, // 87: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	24, // 88: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	42, // 89: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	42, // 90: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	31, // 91: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	32, // 92: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	27, // 93: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	26, // 94: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	42, // 95: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	96, // [96:96] is the sub-list for method output_type
-	96, // [96:96] is the sub-list for method input_type
-	96, // [96:96] is the sub-list for extension type_name
-	96, // [96:96] is the sub-list for extension extendee
-	0,  // [0:96] is the sub-list for field type_name
+	5,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
+	9,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	22, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	43, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	3,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
+	43, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	4,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
+	39, // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	2,  // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
+	1,  // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
+	43, // 10: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	43, // 11: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	43, // 12: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	8,  // 13: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	40, // 14: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	44, // 15: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	43, // 16: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	43, // 17: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	43, // 18: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	43, // 19: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	6,  // 20: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	7,  // 21: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	41, // 22: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	43, // 23: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	43, // 24: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	43, // 25: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	43, // 26: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	43, // 27: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	43, // 28: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	10, // 29: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	16, // 30: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	17, // 31: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	17, // 32: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	18, // 33: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	18, // 34: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	18, // 35: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	19, // 36: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	11, // 37: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	11, // 38: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	15, // 39: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	12, // 40: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	13, // 41: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	13, // 42: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	14, // 43: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	20, // 44: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	11, // 45: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	11, // 46: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	11, // 47: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	20, // 48: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	21, // 49: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	43, // 50: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	43, // 51: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	23, // 52: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	24, // 53: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	24, // 54: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	21, // 55: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	25, // 56: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	25, // 57: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	26, // 58: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	27, // 59: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	28, // 60: spate.v1.Load.search:type_name -> spate.v1.Search
+	43, // 61: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	32, // 62: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	33, // 63: spate.v1.Load.until:type_name -> spate.v1.Precision
+	43, // 64: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	43, // 65: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	43, // 66: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	43, // 67: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	29, // 68: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	29, // 69: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	30, // 70: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	31, // 71: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	43, // 72: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	43, // 73: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	5,  // 74: spate.v1.Stage.target:type_name -> spate.v1.Target
+	9,  // 75: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	38, // 76: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	43, // 77: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	3,  // 78: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	43, // 79: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	35, // 80: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	36, // 81: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	37, // 82: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	42, // 83: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	2,  // 84: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	43, // 85: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	43, // 86: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	43, // 87: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	21, // 88: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	25, // 89: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	43, // 90: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	43, // 91: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	32, // 92: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	33, // 93: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	28, // 94: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	27, // 95: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	43, // 96: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	97, // [97:97] is the sub-list for method output_type
+	97, // [97:97] is the sub-list for method input_type
+	97, // [97:97] is the sub-list for extension type_name
+	97, // [97:97] is the sub-list for extension extendee
+	0,  // [0:97] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -4557,7 +4652,7 @@ func file_spate_v1_plan_proto_init() {
 		return
 	}
 	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[8].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[9].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -4567,25 +4662,25 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Azure)(nil),
 		(*Workload_Sessions)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[11].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[16].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[21].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[24].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[29].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[18].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,59 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spate-load/spate/internal/nearest"
+	"github.com/spate-load/spate/plans/loadpoint"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/thresholds"
+	"github.com/spate-load/spate/workload/content"
+)
+
+// thresholds checks the conditions, and the names of what they are for.
+func (c *checker) thresholds(p *spatev1.Plan) {
+	var targets, workloads []string
+	for _, t := range p.GetTargets() {
+		targets = append(targets, t.GetName())
+	}
+	for _, w := range p.GetWorkloads() {
+		workloads = append(workloads, content.Name(w))
+	}
+	for i, t := range p.GetThresholds() {
+		path := fmt.Sprintf("thresholds[%d]", i)
+		if _, err := thresholds.Parse(t.GetThat()); err != nil && t.GetThat() != "" {
+			c.wrong(path+".that", err.Error())
+		}
+		c.named(path+".target", "target", t.GetTarget(), targets)
+		c.named(path+".workload", "workload", t.GetWorkload(), workloads)
+		if words := plannedLoads(p); words != nil {
+			c.named(path+".load", "load", t.GetLoad(), words)
+		}
+	}
+}
+
+// named checks that a name is one of the plan's. Empty: none is asked for.
+func (c *checker) named(path, what, name string, names []string) {
+	if !c.Has(path) || slices.Contains(names, name) {
+		return
+	}
+	hint := "the plan has " + nameList(names)
+	if near := nearest.To(name, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	c.wrong(path, fmt.Sprintf("there is no %s %q; %s", what, name, hint))
+}
+
+// plannedLoads returns the loads of the stages in words, or nil if a sweep or a search decides on loads during the run.
+func plannedLoads(p *spatev1.Plan) (words []string) {
+	for _, l := range p.GetLoads() {
+		if l.GetSearch() != nil || l.GetSweep() != nil {
+			return nil
+		}
+		for _, point := range loadpoint.WithoutRepeats(l) {
+			words = append(words, loadpoint.Words(point))
+		}
+	}
+	return words
+}

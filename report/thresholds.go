@@ -1,0 +1,206 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/thresholds"
+)
+
+// BaselineFile is the name of the copy of the baseline's results.json in a run directory, with which thresholds are
+// compared again whenever the directory's files are made again.
+const BaselineFile = "baseline.json"
+
+// resultsFile is the name of the result of a run in its directory.
+const resultsFile = "results.json"
+
+// Baseline is the result of an earlier run, which thresholds compare with.
+type Baseline struct {
+	data   []byte
+	result *results.Result
+}
+
+// ReadBaseline reads the result of a run from its directory, or from its results.json. The error says what is wrong with
+// path.
+func ReadBaseline(path string) (*Baseline, error) {
+	file := path
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		file = filepath.Join(path, resultsFile)
+	}
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && file != path:
+		return nil, fmt.Errorf("%s is not a run directory: there is no %s in it", path, resultsFile)
+	case err != nil:
+		return nil, err
+	}
+	b := &Baseline{data: data, result: &results.Result{}}
+	if err := json.Unmarshal(data, b.result); err != nil {
+		return nil, fmt.Errorf("%s is not the results.json of a run: %w", file, err)
+	}
+	if b.result.Run.ID == "" || b.result.Stages == nil {
+		return nil, fmt.Errorf("%s is not the results.json of a run: it has no run and stages", file)
+	}
+	return b, nil
+}
+
+// Keep writes a copy to a run directory, where Write finds it.
+func (b *Baseline) Keep(dir string) error {
+	return replace(filepath.Join(dir, BaselineFile), contents(b.data))
+}
+
+// keptBaseline returns the baseline that a run directory has, or nil if there is none.
+func keptBaseline(dir string) (*results.Result, error) {
+	kept, err := ReadBaseline(filepath.Join(dir, BaselineFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return kept.result, nil
+}
+
+// judged adds the outcomes of the thresholds of the plan and of flags to a result.
+func judged(r *results.Result, planYAML []byte, o Options) error {
+	ofPlan, err := plans.Thresholds(planYAML)
+	if err != nil {
+		return err
+	}
+	var ofFlags []*spatev1.Threshold
+	for _, that := range o.Thresholds {
+		ofFlags = append(ofFlags, &spatev1.Threshold{That: that})
+	}
+	r.Thresholds = append(thresholds.Evaluate(ofPlan, thresholds.FromPlan, r, o.baseline),
+		thresholds.Evaluate(ofFlags, thresholds.FromFlag, r, o.baseline)...)
+	return nil
+}
+
+// ThresholdWords returns how many thresholds passed or failed: "4 thresholds passed", "1 of 4 thresholds failed". It
+// returns "" if there are none.
+func ThresholdWords(r *results.Result) string {
+	all, failed := len(r.Thresholds), len(failedThresholds(r))
+	noun := "thresholds"
+	if all == 1 {
+		noun = "threshold"
+	}
+	switch {
+	case all == 0:
+		return ""
+	case failed == 0:
+		return fmt.Sprintf("%d %s passed", all, noun)
+	}
+	return fmt.Sprintf("%d of %d %s failed", failed, all, noun)
+}
+
+// failedThresholds returns the thresholds that did not pass.
+func failedThresholds(r *results.Result) (failed []results.Threshold) {
+	for _, t := range r.Thresholds {
+		if !t.Passed {
+			failed = append(failed, t)
+		}
+	}
+	return failed
+}
+
+// ThresholdFailed returns one line about the first threshold that failed, or "" if none did.
+func ThresholdFailed(r *results.Result) string {
+	if failed := failedThresholds(r); len(failed) > 0 {
+		return failed[0].That + ": " + thresholdWords(failed[0])
+	}
+	return ""
+}
+
+// thresholdWords returns the outcome of a threshold: the first stage that failed with its value, and how many failed.
+func thresholdWords(t results.Threshold) string {
+	if t.Reason != nil {
+		return *t.Reason
+	}
+	var first *results.ThresholdStage
+	failed := 0
+	for i, s := range t.Stages {
+		if s.Passed {
+			continue
+		}
+		if failed++; first == nil {
+			first = &t.Stages[i]
+		}
+	}
+	if first == nil {
+		return stages(uint64(len(t.Stages)))
+	}
+	words := fmt.Sprintf("stage %s: %s", thresholdStage(*first), first.Words)
+	if failed > 1 {
+		words += fmt.Sprintf("; and %d more of %s", failed-1, stages(uint64(len(t.Stages))))
+	}
+	return words
+}
+
+// thresholdStage names a stage as stageName does.
+func thresholdStage(s results.ThresholdStage) string {
+	return fmt.Sprintf("%d (%s, %s, %s)", s.Index+1, s.Target, s.Workload, s.Load)
+}
+
+// thresholdLines returns a line for each threshold, those that failed first.
+func thresholdLines(r *results.Result) (lines []string) {
+	for _, passed := range []bool{false, true} {
+		for _, t := range r.Thresholds {
+			if t.Passed == passed {
+				lines = append(lines, fmt.Sprintf("%s %s%s: %s", passedWord(passed), t.That, scopeWords(t),
+					thresholdWords(t)))
+			}
+		}
+	}
+	return lines
+}
+
+func passedWord(passed bool) string {
+	if passed {
+		return "passed"
+	}
+	return "FAILED"
+}
+
+// scopeWords returns what a threshold is for, in brackets, or "" if it is for all stages.
+func scopeWords(t results.Threshold) string {
+	var parts []string
+	for _, part := range []*string{t.Target, t.Workload, t.Load} {
+		if part != nil {
+			parts = append(parts, *part)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// writeThresholds writes the outcome of each threshold and stage, those that failed first.
+func writeThresholds(b *strings.Builder, r *results.Result) {
+	if len(r.Thresholds) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## Thresholds\n\n%s.\n\n", ThresholdWords(r))
+	var rows [][]string
+	for _, passed := range []bool{false, true} {
+		for _, t := range r.Thresholds {
+			if t.Reason != nil && !passed {
+				rows = append(rows, []string{passedWord(false), t.That + scopeWords(t), unknown, *t.Reason})
+			}
+			for _, s := range t.Stages {
+				if s.Passed == passed {
+					rows = append(rows, []string{passedWord(passed), t.That + scopeWords(t), thresholdStage(s), s.Words})
+				}
+			}
+		}
+	}
+	writeRows(b, []string{"Outcome", "Threshold", "Stage", "Value"}, rows)
+}

@@ -1,0 +1,127 @@
+package thresholds
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Origins of a threshold, as results.json has them.
+const (
+	FromPlan = "plan"
+	FromFlag = "flag"
+)
+
+// Evaluate returns the outcome of each threshold for the stages of a result. baseline is the result that conditions
+// with the word "baseline" compare with; nil: there is none. from is FromPlan or FromFlag.
+//
+// Of the probes of a search, only the stage at the load that the search found is compared, as for the verdict of the
+// run. A condition that cannot be read has failed, with the reason.
+func Evaluate(wanted []*spatev1.Threshold, from string, r, baseline *results.Result) []results.Threshold {
+	outcomes := []results.Threshold{}
+	for _, w := range wanted {
+		outcomes = append(outcomes, evaluate(w, from, r, baseline))
+	}
+	return outcomes
+}
+
+func evaluate(w *spatev1.Threshold, from string, r, baseline *results.Result) results.Threshold {
+	out := results.Threshold{That: w.GetThat(), From: from, Stages: []results.ThresholdStage{},
+		Target: given(w.GetTarget()), Workload: given(w.GetWorkload()), Load: given(w.GetLoad())}
+	t, err := Parse(w.GetThat())
+	if err != nil {
+		out.Reason = given("the condition cannot be read: " + err.Error())
+		return out
+	}
+	for i := range r.Stages {
+		if s := &r.Stages[i]; covers(w, s) && counts(r, s) {
+			out.Stages = append(out.Stages, t.outcome(r, s, baseline))
+		}
+	}
+	out.Passed = len(out.Stages) > 0
+	for _, s := range out.Stages {
+		out.Passed = out.Passed && s.Passed
+	}
+	if len(out.Stages) == 0 {
+		out.Reason = given("it was not compared with any stage: none that it is for has results")
+	}
+	return out
+}
+
+// given returns nil for an empty text.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// covers reports whether a threshold is for a stage.
+func covers(w *spatev1.Threshold, s *results.StageResult) bool {
+	is := func(want, got string) bool { return want == "" || want == got }
+	return is(w.GetTarget(), s.Target) && is(w.GetWorkload(), s.Workload) && is(w.GetLoad(), s.Load.Words)
+}
+
+// counts reports whether a stage counts: it is not a probe of a search, or it is the one at the load that was found.
+func counts(r *results.Result, s *results.StageResult) bool {
+	found := search(r, s)
+	return found == nil || found.Stage != nil && *found.Stage == s.Index
+}
+
+// search returns the search that a stage is a probe of, or nil.
+func search(r *results.Result, s *results.StageResult) *results.SearchResult {
+	for i := range r.Run.Searches {
+		if s.Probe != nil && r.Run.Searches[i].Series == s.Probe.Series {
+			return &r.Run.Searches[i]
+		}
+	}
+	return nil
+}
+
+// outcome compares a stage.
+func (t *Threshold) outcome(r *results.Result, s *results.StageResult, base *results.Result) results.ThresholdStage {
+	sides := t.of(recordOf(s), stageOf(base, r, s))
+	out := results.ThresholdStage{Index: s.Index, Target: s.Target, Workload: s.Workload, Load: s.Load.Words}
+	doubt := doubtOf(s)
+	if sides.unknown != "" {
+		out.Words = cmp.Or(doubt, sides.unknown)
+		return out
+	}
+	value, limit := t.written(sides.left), t.written(sides.right)
+	if !t.text {
+		out.Value, out.Limit = &sides.left.number, &sides.right.number
+	}
+	out.Passed = t.holds(sides) && doubt == ""
+	out.Words = value
+	if !out.Passed {
+		out.Words = fmt.Sprintf("%s, want %s", value, strings.TrimPrefix(t.compare+" "+limit, "= "))
+	}
+	if doubt != "" {
+		out.Words = doubt + ": " + value
+	}
+	return out
+}
+
+// written formats a side's value.
+func (t *Threshold) written(v value) string {
+	if t.text {
+		return v.text
+	}
+	return digits(v.number)
+}
+
+// doubtOf returns why a stage cannot pass, whatever its numbers are, or "".
+func doubtOf(s *results.StageResult) string {
+	var doubts []string
+	if s.Trust.Verdict == trust.Invalid {
+		doubts = append(doubts, "the stage is INVALID")
+	}
+	if !s.Complete {
+		doubts = append(doubts, "the stage is incomplete")
+	}
+	return strings.Join(doubts, ", ")
+}

@@ -1,0 +1,287 @@
+package thresholds
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/scanner"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spate-load/spate/internal/nearest"
+)
+
+// maxLength bounds a condition, so that a parser that calls itself for each bracket cannot run out of stack.
+const maxLength = 1000
+
+// Parse reads a condition: FIELD COMPARISON LIMIT, such as "ttft_ms.p99 < 500". Both sides may calculate with numbers,
+// fields, + - * / and brackets. The word "baseline" stands for the left side in the stage of the baseline. The error is
+// a *Mistake.
+func Parse(text string) (*Threshold, error) {
+	if n := utf8.RuneCountInString(text); n > maxLength {
+		return nil, &Mistake{1, fmt.Sprintf("a condition has at most %d characters, got %d", maxLength, n)}
+	}
+	p := newParser(text)
+	t := &Threshold{left: p.sum()}
+	t.compare = p.comparison()
+	t.right = p.sum()
+	if p.kind != scanner.EOF {
+		p.fail("%s", p.afterEnd())
+	}
+	if p.mistake == nil {
+		p.sides(t)
+		p.types(t)
+	}
+	if p.mistake != nil {
+		return nil, p.mistake
+	}
+	return t, nil
+}
+
+// parser reads a condition by recursive descent. After the first mistake it reads nothing more.
+type parser struct {
+	scanner.Scanner
+
+	kind    rune   // Of the token at hand.
+	token   string // Its text.
+	mistake *Mistake
+}
+
+func newParser(text string) *parser {
+	p := &parser{}
+	p.Init(strings.NewReader(text))
+	p.Mode = scanner.ScanIdents | scanner.ScanFloats | scanner.ScanStrings
+	p.Error = func(*scanner.Scanner, string) {} // The token at hand says where it is.
+	p.IsIdentRune = func(ch rune, i int) bool {
+		return ch == '_' || unicode.IsLetter(ch) || i > 0 && (ch == '.' || unicode.IsDigit(ch))
+	}
+	p.next()
+	return p
+}
+
+// next reads a token.
+func (p *parser) next() {
+	p.kind = p.Scan()
+	p.token = p.TokenText()
+}
+
+// fail records the first mistake, at the token at hand, and ends the reading.
+func (p *parser) fail(format string, args ...any) { p.failAt(p.Position.Column, format, args...) }
+
+func (p *parser) failAt(column int, format string, args ...any) {
+	if p.mistake == nil {
+		p.mistake = &Mistake{max(1, column), fmt.Sprintf(format, args...)}
+	}
+	p.kind = scanner.EOF
+}
+
+// take reads the next token if the one at hand is one of the given characters. It returns that character, or 0.
+func (p *parser) take(characters ...rune) rune {
+	if !slices.Contains(characters, p.kind) {
+		return 0
+	}
+	taken := p.kind
+	p.next()
+	return taken
+}
+
+// sum reads products with + and - between them.
+func (p *parser) sum() node {
+	left := p.product()
+	for {
+		op := p.take('+', '-')
+		if op == 0 {
+			return left
+		}
+		left = operation{op, left, p.product()}
+	}
+}
+
+// product reads values with * and / between them.
+func (p *parser) product() node {
+	left := p.value()
+	for {
+		op := p.take('*', '/')
+		if op == 0 {
+			return left
+		}
+		left = operation{op, left, p.value()}
+	}
+}
+
+// value reads a number, a name, a text, or a sum in brackets.
+func (p *parser) value() node {
+	column, token := p.Position.Column, p.token
+	switch p.kind {
+	case '-':
+		p.next()
+		return operation{'-', number(0), p.value()}
+	case '(':
+		p.next()
+		inner := p.sum()
+		if p.take(')') == 0 {
+			p.fail("a closing bracket is missing")
+		}
+		return inner
+	case scanner.Int, scanner.Float:
+		return p.number(token)
+	case scanner.String:
+		p.next()
+		text, err := strconv.Unquote(token)
+		if err != nil {
+			p.failAt(column, "the text %s does not end: close its quotes", token)
+		}
+		return word{text: text, column: column, quoted: true}
+	case scanner.Ident:
+		p.next()
+		return nameNode(token, column)
+	case scanner.EOF:
+		p.fail("a field or a number is missing")
+	default:
+		p.fail("expected a field or a number, got %s", token)
+	}
+	return number(0)
+}
+
+// number reads a number. A unit or a percent sign behind it is a mistake.
+func (p *parser) number(token string) node {
+	n, err := strconv.ParseFloat(token, 64)
+	if err != nil {
+		p.fail("%s is not a number", token)
+		return number(0)
+	}
+	column := p.Position.Column
+	p.next()
+	switch {
+	case p.kind == '%':
+		p.failAt(column, "give a share as a number from 0 to 1, such as %s instead of %s%%", digits(n/100), token)
+	case p.kind == scanner.Ident && p.Position.Column == column+len(token):
+		p.failAt(column, "give the number without a unit: it is in the unit of the field, got %s%s", token, p.token)
+	}
+	return number(n)
+}
+
+// comparison reads "<", "<=", ">", ">=", "=", "==" or "!=".
+func (p *parser) comparison() string {
+	first := p.take('<', '>', '=', '!')
+	second := first != 0 && p.take('=') != 0
+	switch {
+	case first == '=':
+		return "="
+	case first == '!' && second:
+		return "!="
+	case first == '<' || first == '>':
+		return string(first) + map[bool]string{true: "="}[second]
+	}
+	p.fail("%s", cmp.Or(p.unexpected(), "a comparison is missing")+
+		": want <, <=, >, >=, = or != and a limit, such as ttft_ms.p99 < 500")
+	return ""
+}
+
+// unexpected names the token at hand, or returns "" at the end.
+func (p *parser) unexpected() string {
+	if p.kind == scanner.EOF {
+		return ""
+	}
+	return "expected a comparison, got " + p.token
+}
+
+// afterEnd says what is wrong with text after a complete condition.
+func (p *parser) afterEnd() string {
+	switch strings.ToLower(p.token) {
+	case "and", "or", "&", "|":
+		return "a condition is one comparison: give a threshold for each"
+	case "<", ">", "=", "!":
+		return "a condition has one comparison, got a second one"
+	}
+	return "expected the end of the condition, got " + p.token
+}
+
+// sides checks that the left side has the field, and the word baseline is on the right.
+func (p *parser) sides(t *Threshold) {
+	switch {
+	case t.left.usesBaseline():
+		p.failAt(1, "baseline stands for the left side, so it can only be on the right")
+	case !hasName(t.left):
+		p.failAt(1, "the left side has no field: write it first, such as ttft_ms.p99 < 500")
+	}
+}
+
+// hasName reports whether a side has a field, or a name that is perhaps meant to be one.
+func hasName(n node) bool {
+	switch n := n.(type) {
+	case operation:
+		return hasName(n.left) || hasName(n.right)
+	case word:
+		return !n.quoted
+	case fieldNode:
+		return true
+	}
+	return false
+}
+
+// types checks that both sides can be compared, and makes words into texts where the other side is a text.
+func (p *parser) types(t *Threshold) {
+	t.text = isTextNode(t.left) || isTextNode(t.right)
+	if !t.text {
+		for _, side := range []node{t.left, t.right} {
+			p.numbers(side)
+		}
+		return
+	}
+	p.texts(t.left, t.right)
+	p.texts(t.right, t.left)
+	if t.compare != "=" && t.compare != "!=" {
+		p.failAt(1, "a text can only be compared by = or !=, got %s", t.compare)
+	}
+}
+
+// isTextNode reports whether a side is a field of text.
+func isTextNode(n node) bool {
+	f, is := n.(fieldNode)
+	return is && f.isText
+}
+
+// numbers checks that a side consists of numbers.
+func (p *parser) numbers(n node) {
+	switch n := n.(type) {
+	case word:
+		if n.quoted {
+			p.failAt(n.column, "a number cannot be compared with the text %q", n.text)
+			return
+		}
+		p.failAt(n.column, "%s", unknownField(n.text))
+	case fieldNode:
+		if n.isText {
+			p.failAt(n.column, "%s is a text: it cannot be calculated with", n.name)
+		}
+	case operation:
+		p.numbers(n.left)
+		p.numbers(n.right)
+	}
+}
+
+// texts checks that one side of a comparison is a text that the other can have.
+func (p *parser) texts(n, other node) {
+	switch n := n.(type) {
+	case baselineNode:
+	case fieldNode:
+		if !n.isText {
+			p.failAt(n.column, "%s is a number: it cannot be compared with a text", n.name)
+		}
+	case word:
+		f, _ := other.(fieldNode)
+		if f.choices == nil || slices.Contains(f.choices, n.text) {
+			return
+		}
+		hint := ""
+		if near := nearest.To(n.text, f.choices); near != "" {
+			hint = "; did you mean " + near + "?"
+		}
+		p.failAt(n.column, "%s is one of %s, got %s%s", f.name, strings.Join(f.choices, ", "), n.text, hint)
+	default:
+		p.failAt(1, "a text cannot be compared with a number, or calculated with")
+	}
+}
