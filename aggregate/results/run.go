@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"buf.build/go/protoyaml"
-
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -113,8 +112,9 @@ func targetsOf(targets []*spatev1.Target) []RunTarget {
 
 // planOf returns the plan of a run, or nil if it cannot be parsed.
 func planOf(run *spatev1.RunRecord) *spatev1.Plan {
-	plan := &spatev1.Plan{}
-	if (protoyaml.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(run.GetPlanYaml(), plan) != nil {
+	plan, text := &spatev1.Plan{}, run.GetPlanYaml()
+	d, err := document.Parse("plan.yaml", text, plan.ProtoReflect().Descriptor(), len(text))
+	if err != nil || d.Read(plan) != nil || !d.Complete() {
 		return nil
 	}
 	return plan
