@@ -87,7 +87,7 @@ func judged(r *results.Result, planYAML []byte, o Options) error {
 // ThresholdWords returns how many thresholds passed or failed: "4 thresholds passed", "1 of 4 thresholds failed". It
 // returns "" if there are none.
 func ThresholdWords(r *results.Result) string {
-	all, failed := len(r.Thresholds), len(failedThresholds(r))
+	all, failed := len(r.Thresholds), len(FailedThresholds(r))
 	noun := "thresholds"
 	if all == 1 {
 		noun = "threshold"
@@ -101,8 +101,8 @@ func ThresholdWords(r *results.Result) string {
 	return fmt.Sprintf("%d of %d %s failed", failed, all, noun)
 }
 
-// failedThresholds returns the thresholds that did not pass.
-func failedThresholds(r *results.Result) (failed []results.Threshold) {
+// FailedThresholds returns the thresholds that did not pass.
+func FailedThresholds(r *results.Result) (failed []results.Threshold) {
 	for _, t := range r.Thresholds {
 		if !t.Passed {
 			failed = append(failed, t)
@@ -111,16 +111,8 @@ func failedThresholds(r *results.Result) (failed []results.Threshold) {
 	return failed
 }
 
-// ThresholdFailed returns one line about the first threshold that failed, or "" if none did.
-func ThresholdFailed(r *results.Result) string {
-	if failed := failedThresholds(r); len(failed) > 0 {
-		return failed[0].That + ": " + thresholdWords(failed[0])
-	}
-	return ""
-}
-
-// thresholdWords returns the outcome of a threshold: the first stage that failed with its value, and how many failed.
-func thresholdWords(t results.Threshold) string {
+// ThresholdOutcome returns the outcome of a threshold in words: the first stage that failed with its value, and how many failed.
+func ThresholdOutcome(t results.Threshold) string {
 	if t.Reason != nil {
 		return *t.Reason
 	}
@@ -155,7 +147,7 @@ func thresholdLines(r *results.Result) (lines []string) {
 		for _, t := range r.Thresholds {
 			if t.Passed == passed {
 				lines = append(lines, fmt.Sprintf("%s %s%s: %s", passedWord(passed), t.That, scopeWords(t),
-					thresholdWords(t)))
+					ThresholdOutcome(t)))
 			}
 		}
 	}

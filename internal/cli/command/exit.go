@@ -32,7 +32,7 @@ const ExitHelp = `Exit codes:
   3  a run failed, or is incomplete (a dead target, a lost agent, a search without an answer), or
      its verdict is one that --fail-on names (default: INVALID); what was measured is kept
   4  stopped by a person; what was measured is kept
-  5  a run is complete, and a threshold failed
+  5  a run is complete, and a threshold failed, or it is worse than the baseline of spate gate
 More: spate help exit-codes`
 
 // NewExitCodes is the help topic about exit codes.
@@ -58,7 +58,8 @@ fetch report the same end of a run with the same code.
   4     a person stopped it; what was measured is kept, and           a person stopped it
         marked as partial
   5     the run is complete, its verdict is not one that --fail-on      report: a threshold failed
-        names, and a threshold failed
+        names, and a threshold failed, or, with gate, a number is
+        worse than the baseline's
 
 With "--fail-on never" verdicts do not count. SPATE_FAIL_ON and the configuration file set it, too.
 Of a search's probes only the one at the load that was found counts,

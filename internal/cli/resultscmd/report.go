@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -94,7 +95,7 @@ func (f *reportFlags) keepBaseline(dir string) error {
 	if err != nil {
 		return command.BadInputf("--baseline: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, report.LedgerFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, ledger.File)); err != nil {
 		return unreadable(dir, err)
 	}
 	return baseline.Keep(dir)

@@ -65,8 +65,9 @@ func writeReport(out, notes io.Writer, dir string, options report.Options, p *pr
 			dir,
 		)
 	}
-	if failed := report.ThresholdFailed(result); failed != "" {
-		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s", report.ThresholdWords(result), failed))
+	if failed := report.FailedThresholds(result); len(failed) > 0 {
+		return command.Exit(command.ExitMissed, fmt.Errorf("%s: %s: %s", report.ThresholdWords(result), failed[0].That,
+			report.ThresholdOutcome(failed[0])))
 	}
 	return nil
 }

@@ -39,6 +39,8 @@ type ending struct {
 	*spatev1.RunEnded
 	result  *results.Result // nil: the results are not here
 	unbegun bool            // it ended while it waited for other runs
+	worse   string          // what is worse than in the baseline, in words; empty: nothing, or it was not compared
+	accept  bool            // the run becomes the baseline: conditions that compare with the old one do not count
 }
 
 // summaryEnding returns the ending of a run that a coordinator lists.
@@ -117,12 +119,26 @@ func (e ending) judge(fail failOn) (code int, why string) {
 			fail,
 		) + "; to exit with 0 anyway: --fail-on never"
 	}
-	if e.result != nil {
-		if failed := report.ThresholdFailed(e.result); failed != "" {
-			return command.ExitMissed, fmt.Sprintf("the run is complete, but %s: %s", e.thresholds(), failed)
-		}
+	if failed := e.failedThreshold(); failed != "" {
+		return command.ExitMissed, fmt.Sprintf("the run is complete, but %s: %s", e.thresholds(), failed)
+	}
+	if e.worse != "" {
+		return command.ExitMissed, "the run is complete, but " + e.worse
 	}
 	return command.ExitDone, ""
+}
+
+// failedThreshold returns the first threshold that failed and counts, with its outcome, or "".
+func (e ending) failedThreshold() string {
+	if e.result == nil {
+		return ""
+	}
+	for _, t := range report.FailedThresholds(e.result) {
+		if !e.accept || !usesBaseline(t.That) {
+			return t.That + ": " + report.ThresholdOutcome(t)
+		}
+	}
+	return ""
 }
 
 // thresholds says how many thresholds passed or failed, as far as that is known here.

@@ -29,6 +29,8 @@ type resultFlags struct {
 	out    string
 	quiet  bool // no tables
 	failOn failOn
+	ci     ciFlags
+	gate   *gate // of spate gate; nil: another command
 
 	baselinePath string
 	baseline     *report.Baseline // read from baselinePath; nil: none is given
@@ -45,11 +47,12 @@ func (f *resultFlags) addJudging(flags *pflag.FlagSet) {
 	flags.StringVar(&f.baselinePath, "baseline", "",
 		"earlier `run` that thresholds compare with: its directory or its results.json")
 	settings.TypedOnly(flags, "baseline")
+	f.ci.add(flags)
 }
 
 // readBaseline reads the baseline, if one is given.
 func (f *resultFlags) readBaseline() (err error) {
-	if f.baselinePath == "" {
+	if f.baselinePath == "" || f.gate.mayBeMissing(f.baselinePath) {
 		return nil
 	}
 	if f.baseline, err = report.ReadBaseline(f.baselinePath); err != nil {
@@ -75,13 +78,21 @@ func (f *resultFlags) check() error {
 
 // caution warns of a threshold that will fail because it has no baseline.
 func (f *resultFlags) caution(w io.Writer, plan *plans.Plan) {
+	if f.baseline != nil || f.gate != nil {
+		return
+	}
 	for _, t := range plan.Proto().GetThresholds() {
-		parsed, err := thresholds.Parse(t.GetThat())
-		if err == nil && parsed.UsesBaseline() && f.baseline == nil {
+		if usesBaseline(t.GetThat()) {
 			fmt.Fprintf(w, "spate: the threshold %q will fail: there is no baseline to compare with; give --baseline\n",
 				t.GetThat())
 		}
 	}
+}
+
+// usesBaseline reports whether a condition compares with a baseline.
+func usesBaseline(condition string) bool {
+	t, err := thresholds.Parse(condition)
+	return err == nil && t.UsesBaseline()
 }
 
 // take follows a run to its end, saves its results and shows them.
@@ -187,7 +198,37 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 			return err
 		}
 	}
-	return e.conclude(cmd, dir, f.failOn)
+	if err := f.pass(out, dir, &e); err != nil {
+		return err
+	}
+	if err := f.ci.write(cmd.ErrOrStderr(), e.result, f.failOn); err != nil {
+		return err
+	}
+	err := e.conclude(cmd, dir, f.failOn)
+	if err != nil || !e.accept {
+		return err
+	}
+	if err := f.gate.store(f.baselinePath, dir); err != nil {
+		return fmt.Errorf("the run was not stored as the baseline: %w", err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "The run is now the baseline in %s.\n", f.baselinePath)
+	return nil
+}
+
+// pass compares the run with the baseline, if the command is a gate, and notes in e what that means for its end.
+func (f *resultFlags) pass(out io.Writer, dir string, e *ending) error {
+	if f.gate == nil {
+		return nil
+	}
+	e.accept = f.gate.accept
+	if f.baseline == nil {
+		return nil
+	}
+	worse, err := f.gate.compare(out, f.baselinePath, dir)
+	if !e.accept {
+		e.worse = worse
+	}
+	return err
 }
 
 // complain prints what is wrong with a run, wrapped to the terminal's width.

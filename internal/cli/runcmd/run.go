@@ -45,7 +45,11 @@ type runFlags struct {
 
 // NewRun makes `spate run`. version is the program's.
 func NewRun(version string) *cobra.Command {
-	f := &runFlags{local: newLocalFlags(version)}
+	return (&runFlags{local: newLocalFlags(version)}).command()
+}
+
+// command makes the command with all flags.
+func (f *runFlags) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [PLAN.yaml]",
 		Short: "Run a plan, or a test made from flags, and report its results",

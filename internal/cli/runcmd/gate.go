@@ -1,0 +1,142 @@
+package runcmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/compare/runfiles"
+	"github.com/spate-load/spate/compare/show"
+	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/terminal"
+)
+
+// gate compares a run with the baseline after its end, and stores it as the new baseline if that is wanted.
+type gate struct {
+	accept    bool
+	tolerance float64
+}
+
+// NewGate makes `spate gate`: `spate run` whose exit code also depends on a comparison with a baseline.
+func NewGate(version string) *cobra.Command {
+	f := &runFlags{local: newLocalFlags(version)}
+	g := &gate{}
+	f.results.gate = g
+	cmd := f.command()
+	cmd.Use = "gate [PLAN.yaml] --baseline DIR"
+	cmd.Short = "Run a plan, compare it with a baseline, and pass or fail"
+	cmd.Long = `Run a plan as "spate run" does, compare the run with a baseline as "spate compare" does, and exit
+with 5 if a threshold failed, or if a number is worse than the baseline's by more than --tolerance
+and not by chance. The exit code is 3 if the run itself cannot be relied on.
+
+DIR is the directory of an earlier run. With --accept the run becomes the baseline: its ledger,
+results.json and plan are copied to DIR if it can be relied on and its thresholds passed. What
+compares it with the old baseline, which need not exist, is then shown but does not count.
+More: docs/thresholds.md
+
+` + command.ExitHint
+	cmd.Example = `  spate gate plan.yaml --baseline baseline --accept
+  spate gate plan.yaml --baseline baseline
+  spate gate plan.yaml --baseline baseline --tolerance 3 --junit spate.xml --github`
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case f.results.baselinePath == "":
+			return command.BadInputf("--baseline is missing: give the directory of an earlier run, or one to make " +
+				"with --accept")
+		case !(g.tolerance >= 0 && g.tolerance < 100):
+			return command.BadInputf("--tolerance %v: want a percentage from 0 to below 100", g.tolerance)
+		case g.accept && isFile(f.results.baselinePath):
+			return command.BadInputf("--baseline %s is not a directory: --accept stores a run in a directory",
+				f.results.baselinePath)
+		case f.detach:
+			return command.BadInputf("--detach: a gate waits for the end of its run")
+		}
+		return f.run(cmd, args)
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&g.accept, "accept", false, "store the run in the directory of --baseline as the new baseline")
+	flags.Float64Var(&g.tolerance, "tolerance", 1, "largest worsening that does not matter, in `percent`")
+	settings.TypedOnly(flags, "accept", "tolerance")
+	return cmd
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
+}
+
+// mayBeMissing reports whether a baseline need not exist yet, because the run is to become it.
+func (g *gate) mayBeMissing(path string) bool {
+	_, err := os.Stat(path)
+	return g != nil && g.accept && errors.Is(err, os.ErrNotExist)
+}
+
+// compare prints how a run differs from the baseline. It returns in words what is worse, or "".
+func (g *gate) compare(out io.Writer, baseline, dir string) (worse string, err error) {
+	var sides []compare.Side
+	for _, path := range []string{baseline, dir} {
+		file, err := runfiles.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close() // opened for reading only
+		sides = append(sides, compare.Side{Name: path, Runs: []*compare.Run{&file.Run}})
+	}
+	c, err := compare.Of(sides, compare.Options{Tolerance: g.tolerance / 100})
+	if errors.Is(err, compare.ErrNothingInCommon) {
+		return "the run cannot be compared with the baseline: " + err.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintln(out)
+	if err := show.Write(out, c, "text", terminal.Width(out), false); err != nil {
+		return "", err
+	}
+	against := &c.Sides[0]
+	if n := len(against.Refused); n > 0 {
+		return terminal.Count(uint64(n), "stage") + " INVALID or incomplete and not compared with the baseline", nil
+	}
+	if n := against.Count(compare.Worse); n > 0 {
+		return terminal.Count(uint64(n), "number") + " worse than in the baseline", nil
+	}
+	return "", nil
+}
+
+// store copies the files of a run that a baseline needs to its directory.
+func (g *gate) store(baseline, dir string) error {
+	if err := os.MkdirAll(baseline, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{ledger.File, "plan.yaml", "results.json"} {
+		if err := copyFile(filepath.Join(dir, name), filepath.Join(baseline, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile copies a file, and replaces the existing one as a whole.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close() // opened for reading only
+	out, err := os.Create(to + ".part")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(to+".part"))
+	}
+	return os.Rename(to+".part", to)
+}

@@ -1,0 +1,140 @@
+// Package ci writes what CI systems read of a run: a JUnit file and GitHub's annotations. Nothing depends on a clock or
+// the environment: the same result gives the same bytes.
+package ci
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+)
+
+// suites is the root of a JUnit file.
+type suites struct {
+	XMLName  xml.Name `xml:"testsuites"`
+	Name     string   `xml:"name,attr"`
+	Tests    int      `xml:"tests,attr"`
+	Failures int      `xml:"failures,attr"`
+	Suites   []suite  `xml:"testsuite"`
+}
+
+type suite struct {
+	Name      string     `xml:"name,attr"`
+	Tests     int        `xml:"tests,attr"`
+	Failures  int        `xml:"failures,attr"`
+	Errors    int        `xml:"errors,attr"`
+	Skipped   int        `xml:"skipped,attr"`
+	Timestamp string     `xml:"timestamp,attr,omitempty"`
+	Cases     []testCase `xml:"testcase"`
+}
+
+type testCase struct {
+	Class   string   `xml:"classname,attr"`
+	Name    string   `xml:"name,attr"`
+	Time    string   `xml:"time,attr,omitempty"`
+	Failure *failure `xml:"failure"`
+	Output  string   `xml:"system-out,omitempty"`
+}
+
+type failure struct {
+	Type    string `xml:"type,attr"`
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// JUnit writes a test case for each threshold and stage, one for the trust in each stage, and one for the run. A stage
+// fails if it is incomplete or fails reports true for its verdict; of other stages the reasons for their verdict are in
+// the output of the case.
+func JUnit(w io.Writer, r *results.Result, fails func(trust.Verdict) bool) error {
+	root := suites{Name: r.Run.ID, Suites: []suite{trustSuite(r, fails)}}
+	if len(r.Thresholds) > 0 {
+		root.Suites = append(root.Suites, thresholdSuite(r))
+	}
+	for i := range root.Suites {
+		s := &root.Suites[i]
+		s.Tests = len(s.Cases)
+		if r.Run.BeginTime != nil {
+			s.Timestamp, _, _ = strings.Cut(*r.Run.BeginTime, ".") // whole seconds, as in JUnit's schema
+			s.Timestamp = strings.TrimSuffix(s.Timestamp, "Z")
+		}
+		for _, c := range s.Cases {
+			if c.Failure != nil {
+				s.Failures++
+			}
+		}
+		root.Tests, root.Failures = root.Tests+s.Tests, root.Failures+s.Failures
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(root); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// trustSuite has a case for the run and for each stage.
+func trustSuite(r *results.Result, fails func(trust.Verdict) bool) suite {
+	s := suite{Name: "trust", Cases: []testCase{{Class: "run", Name: "complete"}}}
+	if !r.Run.Complete {
+		s.Cases[0].Failure = failed("incomplete", "the run is incomplete", r.Run.Missing)
+	}
+	for i := range r.Stages {
+		stage := &r.Stages[i]
+		c := testCase{Class: "trust", Name: stageName(stage.Index, stage.Target, stage.Workload, stage.Load.Words),
+			Time: seconds(stage)}
+		switch reasons := stage.Trust.Reasons(); {
+		case !stage.Complete:
+			c.Failure = failed("incomplete", "the stage is incomplete", stage.Missing)
+		case fails(stage.Trust.Verdict):
+			c.Failure = failed(string(stage.Trust.Verdict), "the stage is "+string(stage.Trust.Verdict), reasons)
+		case len(reasons) > 0:
+			c.Output = string(stage.Trust.Verdict) + ": " + strings.Join(reasons, "\n")
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	return s
+}
+
+// thresholdSuite has a case for each threshold and stage. A threshold that was not compared with any stage is one case.
+func thresholdSuite(r *results.Result) suite {
+	s := suite{Name: "thresholds"}
+	for _, t := range r.Thresholds {
+		if t.Reason != nil {
+			s.Cases = append(s.Cases, testCase{Class: t.That, Name: "no stage",
+				Failure: failed("threshold", t.That+": "+*t.Reason, nil)})
+		}
+		for _, stage := range t.Stages {
+			c := testCase{Class: t.That, Name: stageName(stage.Index, stage.Target, stage.Workload, stage.Load),
+				Output: stage.Words}
+			if !stage.Passed {
+				c.Failure, c.Output = failed("threshold", t.That+": "+stage.Words, nil), ""
+			}
+			s.Cases = append(s.Cases, c)
+		}
+	}
+	return s
+}
+
+func failed(kind, message string, reasons []string) *failure {
+	return &failure{kind, message, strings.Join(reasons, "\n")}
+}
+
+// stageName names a stage as reports do. People count stages from 1.
+func stageName(index uint32, target, workload, load string) string {
+	return fmt.Sprintf("%d: %s, %s, %s", index+1, target, workload, load)
+}
+
+// seconds returns the duration of a stage, or "" if it is not known.
+func seconds(s *results.StageResult) string {
+	if s.DurationS == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.3f", *s.DurationS)
+}
