@@ -31,8 +31,8 @@ func (r *recorder) end(s *merge.Stage, rec *spatev1.StageRecord, start time.Dura
 	r.all[len(r.all)-1].End(s, rec, max(start.Seconds(), 0))
 }
 
-// eventsOf returns what happened during a run other than the start and the end of stages: warnings, and agents that were
-// lost or joined.
+// eventsOf returns what happened during a run other than the start and the end of stages: warnings, and agents that
+// were lost or joined.
 func eventsOf(l *ledger.Ledger, run *spatev1.RunRecord) (events []page.Event, err error) {
 	err = l.Events(0, func(e *spatev1.FollowRunResponse) error {
 		p, ok := points.Event(points.Run{ID: run.GetRunId()}, e.GetEvent(), func(uint32) *spatev1.Stage { return nil })

@@ -90,8 +90,8 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 	return s
 }
 
-// Replay merges all snapshots that the ledger has of a stage, and calls watch, unless it is nil, with all values that it
-// merges. The returned stage has no views of single windows.
+// Replay merges all snapshots that the ledger has of a stage, and calls watch, unless it is nil, with all values that
+// it merges. The returned stage has no views of single windows.
 func Replay(l *ledger.Ledger, rec *spatev1.StageRecord, watch Watch) (*Stage, error) {
 	stage := NewStage(rec)
 	stage.HideWindows()

@@ -37,7 +37,8 @@ func distributionsOf(g Group, curves bool) *distributions {
 		}
 	}
 	for i, words := range heatWords {
-		d.HeatLegend = append(d.HeatLegend, legend{Swatch: chart.Style{Number: i, Of: len(heatWords)}.Square(), Name: words})
+		swatch := chart.Style{Number: i, Of: len(heatWords)}.Square()
+		d.HeatLegend = append(d.HeatLegend, legend{Swatch: swatch, Name: words})
 	}
 	if len(d.Curves) == 0 && d.Heat == nil {
 		return nil

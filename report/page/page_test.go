@@ -105,7 +105,7 @@ func TestThePageNeedsNoNetwork(t *testing.T) {
 		t.Errorf("the page has %s", found)
 	}
 	policy := regexp.MustCompile(`Content-Security-Policy" content="([^"]*)"`).FindStringSubmatch(page)
-	if policy == nil || !strings.HasPrefix(policy[1], "default-src &#39;none&#39;") {
+	if len(policy) < 2 || !strings.HasPrefix(policy[1], "default-src &#39;none&#39;") {
 		t.Errorf("policy: %q", policy)
 	}
 }

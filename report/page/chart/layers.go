@@ -18,7 +18,7 @@ type Band struct {
 	Label, Title string
 }
 
-// narrowest is the width in CSS pixels below which a band is not drawn: nobody could point at it.
+// narrowest is the width in CSS pixels below which a band is not drawn: it could not be seen.
 const narrowest = 3
 
 // bounds implements Layer.

@@ -137,7 +137,8 @@ func (c Chart) notes(f frame) {
 				}
 				at := f.at(p.X, p.Y).Add(vg.Point{Y: 8})
 				if slices.ContainsFunc(written, func(q vg.Point) bool {
-					return math.Abs(float64(q.X-at.X)) < 7*float64(len(p.Label)) && math.Abs(float64(q.Y-at.Y)) < textSize
+					return math.Abs(float64(q.X-at.X)) < 7*float64(len(p.Label)) &&
+						math.Abs(float64(q.Y-at.Y)) < textSize
 				}) {
 					continue
 				}
