@@ -52,13 +52,13 @@ fetch report the same end of a run with the same code.
         nothing was started
   3     the run failed: a dead target, a lost agent                   calibrate: no load was safe
         the run is incomplete: its result lacks something, or a       export: points were refused
-        search has no answer
+        search has no answer                                          compare: stages are INVALID
         --fail-on invalid (default): a verdict is INVALID
         --fail-on suspect: a verdict is SUSPECT or INVALID
   4     a person stopped it; what was measured is kept, and           a person stopped it
         marked as partial
   5     the run is complete, its verdict is not one that --fail-on      report: a threshold failed
-        names, and a threshold failed, or, with gate, a number is
+        names, and a threshold failed, or, with gate, a number is     compare: --fail-on says so
         worse than the baseline's
 
 With "--fail-on never" verdicts do not count. SPATE_FAIL_ON and the configuration file set it, too.

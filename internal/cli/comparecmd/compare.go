@@ -68,7 +68,7 @@ incomplete are not compared. More: docs/compare.md
 		"largest change that does not matter, in percent of the baseline (of shares: in points)")
 	settings.AddChoice(cmd.Flags(), &f.format, "format", show.Formats[0], "format: "+strings.Join(show.Formats, ", "), show.Formats...)
 	settings.AddChoice(cmd.Flags(), &f.failOn, "fail-on", failNever,
-		"exit with 3 if a number is worse, or different: never, worse, different", failNever, failWorse, failDifferent)
+		"exit with 5 if a number is worse, or different: never, worse, different", failNever, failWorse, failDifferent)
 	settings.AddChoice(cmd.Flags(), &f.by, "by", "run", "what to compare: run, or target for the targets of runs",
 		"run", "target")
 	cmd.Flags().StringSliceVar(&f.targets, "targets", nil, "targets whose names differ: `BASELINE=OTHER`")
@@ -180,10 +180,10 @@ func (f *flags) conclude(c *compare.Comparison) error {
 		return command.Exit(command.ExitFailed, fmt.Errorf("%s INVALID or incomplete and not compared: "+
 			"measure again, or compare with --allow-invalid", terminal.Count(uint64(refused), "stage")))
 	case f.failOn != failNever && worse > 0:
-		return command.Exit(command.ExitFailed, fmt.Errorf("%s worse than the baseline",
+		return command.Exit(command.ExitMissed, fmt.Errorf("%s worse than the baseline",
 			terminal.Count(uint64(worse), "number")))
 	case f.failOn == failDifferent && better > 0:
-		return command.Exit(command.ExitFailed, fmt.Errorf("%s better than the baseline",
+		return command.Exit(command.ExitMissed, fmt.Errorf("%s better than the baseline",
 			terminal.Count(uint64(better), "number")))
 	}
 	return nil
