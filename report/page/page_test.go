@@ -152,6 +152,17 @@ func TestSectionsAreThoseOfTheMarkdown(t *testing.T) {
 	}
 }
 
+// Thresholds stand before the answer, not among the details.
+func TestThresholdsComeFirst(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
+	in.Markdown = "# Run\n\n## Trust\n\nfine\n\n## Thresholds\n\n- ttft_ms.p99 < 500\n"
+	page := written(t, in)
+	at := strings.Index(page, "<li>ttft_ms.p99 &lt; 500</li>")
+	if at < 0 || at > strings.Index(page, `id="answer"`) || strings.Count(page, "ttft_ms") != 1 {
+		t.Error("the threshold is not once before the answer:\n" + page)
+	}
+}
+
 // encoded returns values as a snapshot has them.
 func encoded(t testing.TB, ns ...int64) histogram.Encoded {
 	t.Helper()

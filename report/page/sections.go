@@ -26,8 +26,11 @@ type cell struct {
 	Words bool
 }
 
+// thresholdsTitle is the title of the section that the page has near its start.
+const thresholdsTitle = "Thresholds"
+
 // openSections are the titles of sections that are shown without a click.
-var openSections = []string{"Thresholds", "Trust", "Errors"}
+var openSections = []string{"Trust", "Errors"}
 
 // sectionsOf reads report.md, as Spate writes it, except the sections whose titles are in skip and what is before the
 // first section. It reads all lines as text: Markdown within a line has no meaning.

@@ -24,7 +24,9 @@ type view struct {
 	Workloads []workload
 	Timeline  *timeline
 	Sections  []section
-	PlanText  string
+	// Thresholds is the section that a reader wants first. Nil: the run has none.
+	Thresholds *section
+	PlanText   string
 }
 
 // viewOf prepares what the template shows.
@@ -43,7 +45,13 @@ func viewOf(in Input) view {
 	for _, g := range in.Groups {
 		v.Bests, titles = append(v.Bests, bestOf(g)), append(titles, g.Title)
 	}
-	v.Sections = sectionsOf(in.Markdown, titles)
+	for _, s := range sectionsOf(in.Markdown, titles) {
+		if s.Title == thresholdsTitle {
+			v.Thresholds = &s
+			continue
+		}
+		v.Sections = append(v.Sections, s)
+	}
 	return v
 }
 
