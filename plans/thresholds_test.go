@@ -44,8 +44,8 @@ func TestThresholdsOfPlans(t *testing.T) {
 	if got := conditions(t, p.Source()); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	only := changed(t, judgedPlan[:strings.Index(judgedPlan, "  - ttft_ms")],
-		Changes{Only: []string{"b"}})
+	short, _, _ := strings.Cut(judgedPlan, "  - ttft_ms")
+	only := changed(t, short, Changes{Only: []string{"b"}})
 	if got := conditions(t, only.Source()); got != nil {
 		t.Errorf("of no target that is left: %q", got)
 	}

@@ -68,7 +68,7 @@ func (p *parser) next() {
 }
 
 // fail records the first mistake, at the token at hand, and ends the reading.
-func (p *parser) fail(format string, args ...any) { p.failAt(p.Position.Column, format, args...) }
+func (p *parser) fail(format string, args ...any) { p.failAt(p.Column, format, args...) }
 
 func (p *parser) failAt(column int, format string, args ...any) {
 	if p.mistake == nil {
@@ -113,7 +113,7 @@ func (p *parser) product() node {
 
 // value reads a number, a name, a text, or a sum in brackets.
 func (p *parser) value() node {
-	column, token := p.Position.Column, p.token
+	column, token := p.Column, p.token
 	switch p.kind {
 	case '-':
 		p.next()
@@ -152,12 +152,12 @@ func (p *parser) number(token string) node {
 		p.fail("%s is not a number", token)
 		return number(0)
 	}
-	column := p.Position.Column
+	column := p.Column
 	p.next()
 	switch {
 	case p.kind == '%':
 		p.failAt(column, "give a share as a number from 0 to 1, such as %s instead of %s%%", digits(n/100), token)
-	case p.kind == scanner.Ident && p.Position.Column == column+len(token):
+	case p.kind == scanner.Ident && p.Column == column+len(token):
 		p.failAt(column, "give the number without a unit: it is in the unit of the field, got %s%s", token, p.token)
 	}
 	return number(n)

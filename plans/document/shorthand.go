@@ -12,8 +12,8 @@ import (
 )
 
 // shorthand writes out what a person may leave out: the brackets around a list of one value, and the field names of a
-// warm-up by time and of a threshold's condition. It changes the tree, whose positions stay those of the original text. It also records the edits to
-// the text, because the decoder reads the text.
+// warm-up by time and of a threshold's condition. It changes the tree, whose positions stay those of the original text.
+// It also records the edits to the text, because the decoder reads the text.
 type shorthand struct {
 	lines [][]byte
 	edits []edit

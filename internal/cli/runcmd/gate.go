@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/compare"
@@ -60,11 +61,13 @@ More: docs/thresholds.md
 		}
 		return f.run(cmd, args)
 	}
-	flags := cmd.Flags()
+	return cmd
+}
+
+func (g *gate) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.accept, "accept", false, "store the run in the directory of --baseline as the new baseline")
 	flags.Float64Var(&g.tolerance, "tolerance", 1, "largest worsening that does not matter, in `percent`")
 	settings.TypedOnly(flags, "accept", "tolerance")
-	return cmd
 }
 
 func isFile(path string) bool {
@@ -80,16 +83,19 @@ func (g *gate) mayBeMissing(path string) bool {
 
 // compare prints how a run differs from the baseline. It returns in words what is worse, or "".
 func (g *gate) compare(out io.Writer, baseline, dir string) (worse string, err error) {
-	var sides []compare.Side
-	for _, path := range []string{baseline, dir} {
-		file, err := runfiles.Open(path)
-		if err != nil {
-			return "", err
-		}
-		defer file.Close() // opened for reading only
-		sides = append(sides, compare.Side{Name: path, Runs: []*compare.Run{&file.Run}})
+	before, err := runfiles.Open(baseline)
+	if err != nil {
+		return "", err
 	}
-	c, err := compare.Of(sides, compare.Options{Tolerance: g.tolerance / 100})
+	defer before.Close() // opened for reading only, as the next one
+	after, err := runfiles.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	defer after.Close()
+	c, err := compare.Of([]compare.Side{
+		{Name: baseline, Runs: []*compare.Run{&before.Run}}, {Name: dir, Runs: []*compare.Run{&after.Run}},
+	}, compare.Options{Tolerance: g.tolerance / 100})
 	if errors.Is(err, compare.ErrNothingInCommon) {
 		return "the run cannot be compared with the baseline: " + err.Error(), nil
 	}

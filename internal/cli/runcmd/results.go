@@ -48,6 +48,9 @@ func (f *resultFlags) addJudging(flags *pflag.FlagSet) {
 		"earlier `run` that thresholds compare with: its directory or its results.json")
 	settings.TypedOnly(flags, "baseline")
 	f.ci.add(flags)
+	if f.gate != nil {
+		f.gate.addFlags(flags)
+	}
 }
 
 // readBaseline reads the baseline, if one is given.

@@ -98,7 +98,8 @@ func (f *resumeFlags) check(plan *plans.Plan, found *coordinator.Interrupted) (m
 		f.local.agents = agentsOf(found.Agents)
 	}
 	secrets, err := plan.Secrets(secret.System)
-	return secrets, errors.Join(err, f.results.readBaseline(), f.local.check(), f.local.agents.fits(plan), haveRows(found.Left))
+	return secrets, errors.Join(err, f.results.readBaseline(), f.local.check(), f.local.agents.fits(plan),
+		haveRows(found.Left))
 }
 
 // agentsOf returns as many agents of each region as a run had, or the default of spate run.

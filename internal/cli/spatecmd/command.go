@@ -74,7 +74,8 @@ the plans that ship with Spate; "spate plan new" writes one of your own.
 	command.WrapUsage(root)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
-		runcmd.NewRun(version), runcmd.NewGate(version), runcmd.NewResume(version), runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
+		runcmd.NewRun(version), runcmd.NewGate(version), runcmd.NewResume(version),
+		runcmd.NewFollow(), runcmd.NewFetch(), runcmd.NewStop(),
 		plancmd.NewPlans(), plancmd.NewPlan(), plancmd.NewValidate(),
 		resultscmd.NewReport(), comparecmd.New(), resultscmd.NewExport(),
 		clustercmd.NewAgents(), clustercmd.NewRuns(), clustercmd.NewDatasets(), clustercmd.NewCerts(),
