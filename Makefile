@@ -160,8 +160,7 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc .buf/
 		|| { echo 'The Grafana dashboards are not current: make generate' >&2; exit 1; }
 
 # The protocol as of the last release. `make lint` refuses changes that would break agents, coordinators and ledgers of
-# that release. Update the baseline at a release, and never to silence the check; until the first release it may be
-# updated with each change.
+# that release. Update the baseline at a release, and never to silence the check.
 .PHONY: proto-baseline
 proto-baseline: $(BIN)/buf .buf/buf/validate/validate.proto ## At a release: make the protocol the one that later changes must be compatible with.
 	$(BIN)/buf build proto --exclude-source-info --output proto/baseline.binpb
@@ -230,6 +229,7 @@ check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards again
 	$(PICTURES)/node_modules/.bin/tsc -p $(PICTURES)
 
 # The check of pages needs node 20, npm and Chromium. Its pages are those of two short simulated runs and a comparison.
+# A run that a busy machine leaves incomplete (3) has a page too.
 PAGE := report/page/check
 $(PAGE)/node_modules: $(PAGE)/package-lock.json
 	cd $(PAGE) && $(call retry,npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
@@ -238,8 +238,8 @@ $(PAGE)/node_modules: $(PAGE)/package-lock.json
 .PHONY: check-page
 check-page: bin/spate $(PAGE)/node_modules ## Check report.html and a comparison by html-validate, and by axe in headless Chromium.
 	@rm -rf $(TMP)/page
-	bin/spate run plans/slo-search.yaml --simulate=10 --fail-on never --out $(TMP)/page/search
-	bin/spate run plans/ramp.yaml --simulate=20 --fail-on never --out $(TMP)/page/ramp
+	bin/spate run plans/slo-search.yaml --simulate=10 --fail-on never --out $(TMP)/page/search || [ $$? = 3 ]
+	bin/spate run plans/ramp.yaml --simulate=20 --fail-on never --out $(TMP)/page/ramp || [ $$? = 3 ]
 	bin/spate compare $(TMP)/page/search $(TMP)/page/search --allow-invalid --format html >$(TMP)/page/search/compare.html
 	cd $(PAGE) && node_modules/.bin/html-validate $(CURDIR)/$(TMP)/page/*/*.html
 	node $(PAGE)/check.mjs $(TMP)/page/*/*.html
