@@ -41,7 +41,8 @@ func NewExitCodes() *cobra.Command {
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long: `The exit codes are the same for all commands. run, resume, follow (with and without --no-fetch) and
-fetch report the same end of a run with the same code.
+fetch report the same end of a run with the same code; thresholds are compared where the results
+are, so not with --no-fetch.
 
   CODE  RUN, RESUME, FOLLOW, FETCH                                    OTHER COMMANDS
   0     the run is complete, and its verdict is not one that          done
