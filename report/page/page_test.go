@@ -144,7 +144,7 @@ func TestSectionsAreThoseOfTheMarkdown(t *testing.T) {
 		"| 1 \\| 2 | &lt;b> |\n\n- one\n- two\n\n! note\n\n### Part\n", []string{"table"})
 	want := []section{{Title: "Errors", Open: true, Blocks: []block{
 		{Text: "Words."},
-		{Headers: []string{"Stage", "Error"}, Rows: [][]cell{{{Text: "1 | 2"}, {Text: "<b>"}}}},
+		{Headers: []string{"Stage", "Error"}, Rows: [][]string{{"1 | 2", "<b>"}}, Wordy: []bool{false, true}},
 		{Items: []string{"one", "two"}}, {Note: "note"}, {Heading: "Part"},
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -3,6 +3,7 @@ package page
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // section is a section of report.md, so that the page has every table that report.md has.
@@ -17,13 +18,22 @@ type block struct {
 	Heading, Text, Note string
 	Items               []string
 	Headers             []string
-	Rows                [][]cell
+	Rows                [][]string
+	Wordy               []bool // by column, see Words
 }
 
-// cell is a cell of a table. Words are many words, which may be wrapped.
-type cell struct {
-	Text  string
-	Words bool
+// Words reports whether a column of the table has words, which start at the left and may be wrapped, rather than
+// numbers.
+func (b block) Words(column int) bool { return column < len(b.Wordy) && b.Wordy[column] }
+
+// look finds out which columns have words.
+func (b *block) look() {
+	for _, row := range b.Rows {
+		b.Wordy = append(b.Wordy, make([]bool, max(len(row)-len(b.Wordy), 0))...)
+		for i, text := range row {
+			b.Wordy[i] = b.Wordy[i] || text != unknown && strings.ContainsFunc(text, unicode.IsLetter)
+		}
+	}
 }
 
 // thresholdsTitle is the title of the section that the page has near its start.
@@ -49,6 +59,11 @@ func sectionsOf(markdown string, skip []string) (list []section) {
 			list[len(list)-1].add(line)
 		}
 	}
+	for _, s := range list {
+		for i := range s.Blocks {
+			s.Blocks[i].look()
+		}
+	}
 	return list
 }
 
@@ -62,7 +77,7 @@ func (s *section) add(line string) {
 	switch {
 	case strings.HasPrefix(line, "|:-:|"): // the alignment of a table's columns
 	case kind == "|" && last.Headers != nil:
-		last.Rows = append(last.Rows, wordsIn(cellsIn(line)))
+		last.Rows = append(last.Rows, cellsIn(line))
 	case kind == "|":
 		s.Blocks = append(s.Blocks, block{Headers: cellsIn(line)})
 	case kind == "-" && last.Items != nil:
@@ -85,16 +100,6 @@ func cellsIn(line string) []string {
 	cells := strings.Split(line, " | ")
 	for i, c := range cells {
 		cells[i] = plain(strings.ReplaceAll(c, bar, "|"))
-	}
-	return cells
-}
-
-// wordyLength is the length in bytes above which a cell is wrapped.
-const wordyLength = 36
-
-func wordsIn(texts []string) (cells []cell) {
-	for _, t := range texts {
-		cells = append(cells, cell{t, len(t) > wordyLength})
 	}
 	return cells
 }
