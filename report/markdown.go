@@ -35,7 +35,7 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 	writeServers(&b, r.Stages)
 	writeStarts(&b, r.Stages)
 	writeAgents(&b, r)
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable(b.String()))
 	return err
 }
 

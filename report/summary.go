@@ -26,6 +26,6 @@ func Summary(w io.Writer, r *results.Result) error {
 		fmt.Fprintf(&tables, "\nThe tables of %s are too long for this page: see report.html.\n",
 			stages(uint64(len(r.Stages))))
 	}
-	_, err := io.WriteString(w, b.String()+tables.String()+"\n")
+	_, err := io.WriteString(w, printable(b.String()+tables.String()+"\n"))
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/internal/layout"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/report/page"
 )
 
 // Headers of the numbers for a wide and a narrow terminal, with one or two words per line. The last one is for goodput.
@@ -69,9 +70,12 @@ func Table(w io.Writer, r *results.Result, width int) error {
 			writeWrapped(&b, "  ", line, width)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, printable(b.String()))
 	return err
 }
+
+// printable drops from words of plans and servers what could control a terminal, or change the direction of text.
+func printable(text string) string { return string(page.Printable([]byte(text))) }
 
 // writeWrapped writes words after a mark, wrapped between words to width columns; 0 means any width.
 func writeWrapped(b *strings.Builder, mark, words string, width int) {

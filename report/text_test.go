@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -300,6 +301,30 @@ func TestTargetsSideBySide(t *testing.T) {
 		}
 		if got := strings.Contains(b.String(), "\n## Targets side by side\n\n### w\n\n| Load | Target |"); got != several {
 			t.Errorf("%v, want %v: %s", got, several, b.String())
+		}
+	}
+}
+
+// An error text of a server cannot control the terminal of who reads the tables or report.md.
+func TestServersCannotControlTerminals(t *testing.T) {
+	r := sweep()
+	r.Stages[0].Requests.Failed, r.Stages[0].Requests.Started = 1, 2
+	r.Stages[0].Errors = map[string]uint64{"http_500": 1}
+	r.Stages[0].ErrorExamples = map[string]string{"http_500": "boom\x1b[31m\x1b]0;title\x07\u009b1m\u202egpj"}
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"table":   func(b *bytes.Buffer) error { return Table(b, r, 80) },
+		"report":  func(b *bytes.Buffer) error { return writeMarkdown(b, r) },
+		"summary": func(b *bytes.Buffer) error { return Summary(b, r) },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if name != "summary" && !strings.Contains(b.String(), "boom") {
+			t.Errorf("%s lacks the example", name)
+		}
+		if strings.ContainsAny(b.String(), "\x1b\x07\u009b\u202e") {
+			t.Errorf("%s: control characters of a server", name)
 		}
 	}
 }
