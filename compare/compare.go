@@ -34,8 +34,13 @@ const fewestRepeats = 3
 var ErrNothingInCommon = errors.New("no stage has a counterpart: target, workload and load must be equal")
 
 // Of compares sides with the first one, the baseline. There must be two or more. The error is that of reading requests,
-// or of Options.Targets, or wraps ErrNothingInCommon.
+// or of Options.Targets, or that a side has one run twice, or wraps ErrNothingInCommon.
 func Of(sides []Side, o Options) (*Comparison, error) {
+	for i := range sides {
+		if err := sides[i].distinct(); err != nil {
+			return nil, err
+		}
+	}
 	c := &Comparison{Tolerance: o.Tolerance, Confidence: o.confidence(), Baseline: sides[0].Name, Sides: []Against{}}
 	for i := range sides[1:] {
 		against, err := versus(&sides[0], &sides[1+i], o)
@@ -67,14 +72,14 @@ func versus(baseline, side *Side, o Options) (*Against, error) {
 		other := theirs[g.key]
 		delete(theirs, g.key)
 		if other == nil {
-			a.Unmatched = append(a.Unmatched, Left{g.key.String(), "only in " + baseline.Name})
+			a.Unmatched = append(a.Unmatched, Left{Stage: g.key.String(), Why: "only in " + baseline.Name, inBaseline: true})
 		} else if err := a.group(g, other, o); err != nil {
 			return nil, err
 		}
 	}
 	for _, g := range groups {
 		if theirs[g.key] != nil {
-			a.Unmatched = append(a.Unmatched, Left{g.key.String(), "only in " + side.Name})
+			a.Unmatched = append(a.Unmatched, Left{Stage: g.key.String(), Why: "only in " + side.Name})
 		}
 	}
 	if len(a.Stages)+len(a.Refused) == 0 {
@@ -94,7 +99,8 @@ func (a *Against) group(ours, theirs *group, o Options) error {
 		other := find(goodTheirs, good[i].place)
 		if other == nil {
 			if theirs.at(good[i].place) == nil {
-				a.Unmatched = append(a.Unmatched, Left{ours.key.String() + good[i].place.String(), "only in the baseline"})
+				a.Unmatched = append(a.Unmatched, Left{Stage: ours.key.String() + good[i].place.String(),
+					Why: "only in the baseline", inBaseline: true})
 			}
 			continue
 		}
@@ -106,7 +112,7 @@ func (a *Against) group(ours, theirs *group, o Options) error {
 	}
 	for i := range goodTheirs {
 		if p := goodTheirs[i].place; ours.at(p) == nil {
-			a.Unmatched = append(a.Unmatched, Left{ours.key.String() + p.String(), "not in the baseline"})
+			a.Unmatched = append(a.Unmatched, Left{Stage: ours.key.String() + p.String(), Why: "not in the baseline"})
 		}
 	}
 	return nil
@@ -117,7 +123,7 @@ func (a *Against) usable(g *group, o Options) (good []stage) {
 	for i := range g.stages {
 		s := g.stages[i]
 		if why := s.refusal(); why != "" && !o.AllowInvalid {
-			a.Refused = append(a.Refused, Left{g.key.String() + s.place.String(), s.run.Name + ": " + why})
+			a.Refused = append(a.Refused, Left{Stage: g.key.String() + s.place.String(), Why: s.run.Name + ": " + why})
 			continue
 		}
 		good = append(good, s)

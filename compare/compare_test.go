@@ -322,3 +322,33 @@ func FuzzSeries(f *testing.F) {
 		}
 	})
 }
+
+// A copy of a run is not a repeat of it, and a run beside itself is named as such.
+func TestARunCountsOnce(t *testing.T) {
+	a, b := sideOf("a", stageOf("x", "1", 10)), sideOf("b", stageOf("x", "1", 11))
+	a.Runs[0].Result.Run.ID, b.Runs[0].Result.Run.ID = "one", "two"
+	if w := compared(t, a, b, Options{}).Warnings; len(w) > 0 {
+		t.Errorf("two runs: %q", w)
+	}
+	if w := compared(t, a, a, Options{}).Warnings; len(w) != 1 || !strings.Contains(w[0], "own run, one") {
+		t.Errorf("a run with itself: %q", w)
+	}
+	b.Runs = append(b.Runs, b.Runs[0])
+	if _, err := Of([]Side{a, b}, Options{}); err == nil || !strings.Contains(err.Error(), "are the same run, two") {
+		t.Errorf("a run twice: %v", err)
+	}
+}
+
+// What the baseline has and the other side lacks is a gap; what is new is none.
+func TestGaps(t *testing.T) {
+	one, two := sideOf("a", stageOf("x", "1", 10)), sideOf("b", stageOf("x", "1", 10), stageOf("x", "2", 10))
+	if gaps := compared(t, one, two, Options{}).Gaps(); gaps != "" {
+		t.Errorf("a new stage: %s", gaps)
+	}
+	if gaps := compared(t, two, one, Options{}).Gaps(); gaps != "stages of the baseline that a lacks: 1" {
+		t.Errorf("a lost stage: %q", gaps)
+	}
+	if compared(t, one, two, Options{}).Tested() {
+		t.Error("results without rows count as tested")
+	}
+}

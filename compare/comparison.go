@@ -1,5 +1,7 @@
 package compare
 
+import "fmt"
+
 // Comparison is the outcome of comparing sides with the first of them, the baseline.
 type Comparison struct {
 	// Largest relative difference that does not matter, 0 to 1.
@@ -32,6 +34,8 @@ type Left struct {
 	Stage string `json:"stage"`
 	// Why it was left out.
 	Why string `json:"why"`
+
+	inBaseline bool // only the baseline has it
 }
 
 // Method is how chance was judged.
@@ -129,6 +133,28 @@ func (a *Against) Count(o Outcome) (n int) {
 		}
 	}
 	return n
+}
+
+// Gaps returns in words which stages of the baseline were not compared, or "".
+func (a *Against) Gaps() string {
+	missing := 0
+	for _, l := range a.Unmatched {
+		if l.inBaseline {
+			missing++
+		}
+	}
+	switch {
+	case len(a.Refused) > 0:
+		return fmt.Sprintf("stages INVALID or incomplete and not compared: %d", len(a.Refused))
+	case missing > 0:
+		return fmt.Sprintf("stages of the baseline that %s lacks: %d", a.Name, missing)
+	}
+	return ""
+}
+
+// Tested reports whether any number was tested, so that the comparison can tell better from worse.
+func (a *Against) Tested() bool {
+	return a.Count(Worse)+a.Count(Better)+a.Count(Same)+a.Count(Unclear) > 0
 }
 
 // Count returns how many differences of all sides have an outcome.

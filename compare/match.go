@@ -19,6 +19,19 @@ type Side struct {
 	Target string
 }
 
+// distinct returns an error if two runs of the side are the same one: a copy is not a repeat, and shows no chance.
+func (s *Side) distinct() error {
+	names := make(map[string]string)
+	for _, run := range s.Runs {
+		id := run.Result.Run.ID
+		if name, twice := names[id]; twice && id != "" {
+			return fmt.Errorf("%s and %s are the same run, %s: give each run of a setting once", name, run.Name, id)
+		}
+		names[id] = run.Name
+	}
+	return nil
+}
+
 // ByTarget divides runs into a side for each of their targets, in the order of their first stages.
 func ByTarget(runs []*Run) []Side {
 	var sides []Side

@@ -112,6 +112,9 @@ const lengthLimit = 0.01
 
 // runWarnings returns what makes numbers of two runs mean different things.
 func runWarnings(a, b *results.RunResult) (warnings []string) {
+	if a.ID != "" && a.ID == b.ID {
+		warnings = append(warnings, fmt.Sprintf("this is the baseline's own run, %s", a.ID))
+	}
 	if a.Definitions != b.Definitions {
 		warnings = append(warnings, fmt.Sprintf("the numbers have different definitions (versions %d and %d): "+
 			"see docs/versions.md for what changed", a.Definitions, b.Definitions))

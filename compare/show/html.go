@@ -46,16 +46,17 @@ func htmlPage(w io.Writer, c *compare.Comparison) error {
 	return err
 }
 
-// banner returns the class of the page's banner.
+// banner returns the class of the page's banner. It is "valid" only if all stages of the baseline were compared and
+// each side has a number that was tested.
 func banner(c *compare.Comparison) string {
-	refused := 0
+	whole := true
 	for i := range c.Sides {
-		refused += len(c.Sides[i].Refused)
+		whole = whole && c.Sides[i].Gaps() == "" && c.Sides[i].Tested()
 	}
 	switch {
 	case c.Count(compare.Worse) > 0:
 		return "invalid"
-	case refused > 0 || c.Count(compare.Unclear) > 0:
+	case !whole || c.Count(compare.Unclear) > 0:
 		return "suspect"
 	}
 	return "valid"

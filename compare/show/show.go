@@ -144,10 +144,11 @@ func attention(s *compare.Stage) string {
 	return ""
 }
 
-// clean replaces what could control a terminal in words that come from plans and servers.
+// clean replaces what could control a terminal, or change the direction of text, in words that come from plans and
+// servers.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
@@ -165,9 +166,14 @@ func summary(a *compare.Against) string {
 		a.Count(compare.Untested))
 }
 
-// requests says whether all stages of a side were sent the same requests as the baseline's.
+// requests says whether all stages of a side were sent the same requests as the baseline's. Stages with the same answer
+// share a line, which names the first of them.
 func requests(a *compare.Against) []string {
+	if len(a.Stages) == 0 {
+		return []string{"n/a, no stage was compared"}
+	}
 	var lines []string
+	first, count := map[string]string{}, map[string]int{}
 	same := 0
 	for i := range a.Stages {
 		s := &a.Stages[i]
@@ -175,14 +181,24 @@ func requests(a *compare.Against) []string {
 			same++
 			continue
 		}
-		answer := "not known"
+		answer := "not known: " + s.Requests.Why
 		if s.Requests.Same != nil {
-			answer = "no"
+			answer = "no: " + s.Requests.Why
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s: %s", stageName(s), answer, s.Requests.Why))
+		if count[answer]++; count[answer] == 1 {
+			first[answer] = stageName(s)
+			lines = append(lines, answer)
+		}
 	}
 	if same == len(a.Stages) {
 		return []string{"yes, in all stages: the bodies of the requests that both sent are equal"}
+	}
+	for i, answer := range lines {
+		name := first[answer]
+		if count[answer] > 1 {
+			name += fmt.Sprintf(" and %d more", count[answer]-1)
+		}
+		lines[i] = name + ": " + answer
 	}
 	return append([]string{fmt.Sprintf("proved for %d of %d stages", same, len(a.Stages))}, lines...)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,5 +123,42 @@ func TestPage(t *testing.T) {
 		if strings.Contains(page, unwanted) {
 			t.Errorf("%q is in the page", unwanted)
 		}
+	}
+}
+
+// A thousand stages with one answer share a line, and no stage is no proof.
+func TestSameRequestsInShort(t *testing.T) {
+	a := &compare.Against{}
+	if lines := requests(a); !strings.HasPrefix(lines[0], "n/a") {
+		t.Errorf("no stage: %q", lines)
+	}
+	a.Stages = make([]compare.Stage, 1000)
+	for i := range a.Stages {
+		a.Stages[i].Load, a.Stages[i].Requests.Why = "rate 1", "no request rows"
+	}
+	a.Stages[7].Requests = compare.Sameness{Same: new(false), Why: "seeds"}
+	want := []string{"proved for 0 of 1000 stages", "rate 1 and 998 more: not known: no request rows", "rate 1: no: seeds"}
+	if lines := requests(a); !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
+	}
+}
+
+// A page whose numbers were not tested, or that lacks stages of the baseline, does not say that nothing is worse.
+func TestBannerOfNothingTested(t *testing.T) {
+	untested := compare.Difference{Outcome: compare.Untested}
+	same := compare.Difference{Outcome: compare.Same}
+	for want, d := range map[string]compare.Difference{"suspect": untested, "valid": same} {
+		c := &compare.Comparison{Sides: []compare.Against{{Stages: []compare.Stage{
+			{Metrics: []compare.Difference{d}}}}}}
+		if got := banner(c); got != want {
+			t.Errorf("%s: %s, want %s", d.Outcome, got, want)
+		}
+	}
+}
+
+// Words cannot turn the direction of the text after them.
+func TestCleanDirection(t *testing.T) {
+	if got := clean("a\u202eb\x1b"); got != "a b " {
+		t.Errorf("%q", got)
 	}
 }

@@ -2,6 +2,7 @@
 package comparecmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -106,15 +107,12 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 // options checks the flags.
 func (f *flags) options() (compare.Options, error) {
 	o := compare.Options{AllowInvalid: f.invalid, Targets: map[string]string{}}
-	number, percent := strings.CutSuffix(strings.TrimSpace(f.tolerance), "%")
+	number := strings.TrimSuffix(strings.TrimSpace(f.tolerance), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if percent {
-		v /= 100
-	}
-	if err != nil || !(v >= 0 && v < 1) {
+	if err != nil || !(v >= 0 && v < 100) {
 		return o, fmt.Errorf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%", f.tolerance)
 	}
-	o.Tolerance = v
+	o.Tolerance = v / 100
 	for _, pair := range f.targets {
 		from, to, ok := strings.Cut(pair, "=")
 		if !ok || from == "" || to == "" {
@@ -137,6 +135,9 @@ func (f *flags) sides(args []string) ([]compare.Side, func(), error) {
 	for _, arg := range args {
 		side := compare.Side{Name: arg}
 		for _, path := range paths(arg) {
+			if path == "" {
+				return nil, closeAll, fmt.Errorf("%q: a run is missing beside a comma", arg)
+			}
 			file, err := runfiles.Open(path)
 			if err != nil {
 				return nil, closeAll, err
@@ -169,22 +170,27 @@ func paths(arg string) []string {
 
 // conclude returns the error that a comparison ends with.
 func (f *flags) conclude(c *compare.Comparison) error {
-	compared, refused := 0, 0
+	compared, gaps := 0, ""
 	for i := range c.Sides {
 		compared += len(c.Sides[i].Stages)
-		refused += len(c.Sides[i].Refused)
+		gaps = cmp.Or(gaps, c.Sides[i].Gaps())
+		if !c.Sides[i].Tested() {
+			gaps = cmp.Or(gaps, "no number could be tested: there are no request rows, or too little data")
+		}
 	}
 	worse, better := c.Count(compare.Worse), c.Count(compare.Better)
+	failed := func(code int, words string) error { return command.Exit(code, errors.New(words)) }
 	switch {
-	case compared == 0 || refused > 0 && f.failOn != failNever:
-		return command.Exit(command.ExitFailed, fmt.Errorf("%s INVALID or incomplete and not compared: "+
-			"measure again, or compare with --allow-invalid", terminal.Count(uint64(refused), "stage")))
-	case f.failOn != failNever && worse > 0:
-		return command.Exit(command.ExitMissed, fmt.Errorf("%s worse than the baseline",
-			terminal.Count(uint64(worse), "number")))
+	case compared == 0:
+		return failed(command.ExitFailed, gaps+": measure again, or compare with --allow-invalid")
+	case f.failOn == failNever:
+		return nil
+	case gaps != "":
+		return failed(command.ExitFailed, gaps)
+	case worse > 0:
+		return failed(command.ExitMissed, terminal.Count(uint64(worse), "number")+" worse than the baseline")
 	case f.failOn == failDifferent && better > 0:
-		return command.Exit(command.ExitMissed, fmt.Errorf("%s better than the baseline",
-			terminal.Count(uint64(better), "number")))
+		return failed(command.ExitMissed, terminal.Count(uint64(better), "number")+" better than the baseline")
 	}
 	return nil
 }

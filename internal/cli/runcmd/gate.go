@@ -107,11 +107,11 @@ func (g *gate) compare(out io.Writer, baseline, dir string) (worse string, err e
 		return "", err
 	}
 	against := &c.Sides[0]
-	if n := len(against.Refused); n > 0 {
-		return terminal.Count(uint64(n), "stage") + " INVALID or incomplete and not compared with the baseline", nil
-	}
 	if n := against.Count(compare.Worse); n > 0 {
 		return terminal.Count(uint64(n), "number") + " worse than in the baseline", nil
+	}
+	if gaps := against.Gaps(); gaps != "" {
+		return "the comparison with the baseline has gaps: " + gaps, nil
 	}
 	return "", nil
 }
