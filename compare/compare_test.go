@@ -352,3 +352,11 @@ func TestGaps(t *testing.T) {
 		t.Error("results without rows count as tested")
 	}
 }
+
+// Absurd values of a foreign file do not make a change that JSON cannot hold.
+func TestChangesAreNumbers(t *testing.T) {
+	a := compared(t, sideOf("a", stageOf("x", "1", 5e-324)), sideOf("b", stageOf("x", "1", 1e308)), Options{})
+	if d := metric(t, &a.Stages[0], "ttft_ms.mean"); d.Change != nil {
+		t.Errorf("%v", *d.Change)
+	}
+}

@@ -101,7 +101,7 @@ type Difference struct {
 	// Baseline and Value are the two numbers; means over the repeats, if repeats were compared.
 	Baseline float64 `json:"baseline"`
 	Value    float64 `json:"value"`
-	// Change from the baseline. Null: the baseline is 0.
+	// Change from the baseline. Null: the baseline is 0, or so near to it that the change is not a number.
 	Change *float64 `json:"change"`
 	// Low and High are the ends of the change's confidence interval, for this metric alone. Null: untested.
 	Low  *float64 `json:"low"`

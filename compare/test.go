@@ -46,7 +46,7 @@ func (m *Metric) compare(baseline, value float64) Difference {
 	switch {
 	case m.Share:
 		d.Change = new(value - baseline)
-	case baseline != 0:
+	case baseline != 0 && !math.IsInf(value/baseline, 0): // values of a foreign file can be any
 		d.Change = new(value/baseline - 1)
 	}
 	return d
