@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -161,12 +162,16 @@ func visible(text string) (plain string, places []int) {
 	return string(b), places
 }
 
-// Clean makes a message fit for display: no secrets, valid UTF-8 in one line, at most MessageLimit bytes.
+// unprintable reports whether a character is a space, or could control a terminal or turn the direction of text.
+func unprintable(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }
+
+// Clean makes a message fit for display: no secrets, no control characters, valid UTF-8 in one line, at most
+// MessageLimit bytes.
 func (s Secrets) Clean(message string) string {
 	if len(s.values) > 0 {
 		message = s.mask(message)
 	}
-	message = strings.Join(strings.Fields(strings.ToValidUTF8(message, "\ufffd")), " ")
+	message = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(message, "\ufffd"), unprintable), " ")
 	if len(message) <= MessageLimit {
 		return message
 	}

@@ -70,3 +70,10 @@ func TestMessagesAreClean(t *testing.T) {
 		}
 	}
 }
+
+// A server's message cannot control the terminal of who reads it.
+func TestMessagesControlNothing(t *testing.T) {
+	if got := (Secrets{}).Clean("a\x1b[31mred\x1b]0;t\x07 \u009b\u202eb\n"); got != "a [31mred ]0;t b" {
+		t.Errorf("%q", got)
+	}
+}
