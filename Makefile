@@ -228,7 +228,7 @@ check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards again
 	node $(PICTURES)/check.mjs $(DASHBOARDS)
 	$(PICTURES)/node_modules/.bin/tsc -p $(PICTURES)
 
-# The check of pages needs node 20, npm and Chromium. Its pages are those of two short simulated runs and a comparison.
+# The check of pages needs node 18 or later, npm and Chromium. Its pages are those of two short simulated runs and a comparison.
 # A run that a busy machine leaves incomplete (3) has a page too.
 PAGE := report/page/check
 $(PAGE)/node_modules: $(PAGE)/package-lock.json
