@@ -7,7 +7,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 )
 
-// Sameness says whether two stages were sent the same requests.
+// Sameness is the answer to whether two stages were sent the same requests.
 type Sameness struct {
 	// Same: proved by the hashes of the requests' bodies, yes or no. Null: not known, there are no request rows.
 	Same *bool `json:"same"`

@@ -28,8 +28,8 @@ type Baseline struct {
 	result *results.Result
 }
 
-// ReadBaseline reads the result of a run from its directory, or from its results.json. The error says what is wrong with
-// path.
+// ReadBaseline reads the result of a run from its directory, or from its results.json. The error says what is wrong
+// with path.
 func ReadBaseline(path string) (*Baseline, error) {
 	file := path
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -111,7 +111,8 @@ func FailedThresholds(r *results.Result) (failed []results.Threshold) {
 	return failed
 }
 
-// ThresholdOutcome returns the outcome of a threshold in words: the first stage that failed with its value, and how many failed.
+// ThresholdOutcome returns the outcome of a threshold in words: the first stage that failed with its value, and how
+// many failed.
 func ThresholdOutcome(t results.Threshold) string {
 	if t.Reason != nil {
 		return *t.Reason
@@ -189,7 +190,8 @@ func writeThresholds(b *strings.Builder, r *results.Result) {
 			}
 			for _, s := range t.Stages {
 				if s.Passed == passed {
-					rows = append(rows, []string{passedWord(passed), t.That + scopeWords(t), thresholdStage(s), s.Words})
+					rows = append(rows,
+						[]string{passedWord(passed), t.That + scopeWords(t), thresholdStage(s), s.Words})
 				}
 			}
 		}

@@ -27,9 +27,10 @@ type Options struct {
 }
 
 // Write makes all derived files of a run directory from its ledger, and replaces the existing ones. Each file is
-// replaced as a whole. Write reads nothing but the ledger and BaselineFile, if there is one. The error may wrap ledger.ErrLocked or ledger.ErrForeign. If
-// the ledger is damaged, Write writes nothing, and the error wraps a ledger.DamageError. The result is that of
-// results.json. It is nil if the ledger could not be read or merged; an error with a result is about writing.
+// replaced as a whole. Write reads nothing but the ledger and BaselineFile, if there is one. The error may wrap
+// ledger.ErrLocked or ledger.ErrForeign. If the ledger is damaged, Write writes nothing, and the error wraps a
+// ledger.DamageError. The result is that of results.json. It is nil if the ledger could not be read or merged; an error
+// with a result is about writing.
 func Write(dir string, o Options) (result *results.Result, err error) {
 	ledger, err := ledger.OpenReadOnly(filepath.Join(dir, ledger.File))
 	if err != nil {

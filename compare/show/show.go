@@ -166,8 +166,8 @@ func summary(a *compare.Against) string {
 		a.Count(compare.Untested))
 }
 
-// requests says whether all stages of a side were sent the same requests as the baseline's. Stages with the same answer
-// share a line, which names the first of them.
+// requests reports whether all stages of a side were sent the same requests as the baseline's. Stages with the same
+// answer share a line, which names the first of them.
 func requests(a *compare.Against) []string {
 	if len(a.Stages) == 0 {
 		return []string{"n/a, no stage was compared"}

@@ -126,7 +126,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// A thousand stages with one answer share a line, and no stage is no proof.
+// A thousand stages with one answer share a line, and nothing compared is not proof.
 func TestSameRequestsInShort(t *testing.T) {
 	a := &compare.Against{}
 	if lines := requests(a); !strings.HasPrefix(lines[0], "n/a") {
