@@ -18,7 +18,7 @@ var API = api.API{
 	MaxFields: []string{"max_tokens"},
 	// Older versions call it min_length. Triton treats a field without a model input as a parameter and ignores it.
 	MinFields: []string{"min_tokens", "min_length"}, AlwaysExact: true, NoEndMark: true, StreamOnly: true,
-	Uncounted: true, Parse: parse, Describe: describe,
+	Uncounted: true, Parse: parse, Describe: describe, Count: count,
 }
 
 var frameFields = []string{"text_output", "error"}
@@ -47,4 +47,9 @@ func describe(ctx context.Context, s api.Server) ([]api.Model, string, error) {
 	var server struct{ Version string }
 	err := s.Get(ctx, "/v2", &server)
 	return []api.Model{{ID: model.Name, Owner: "triton"}}, server.Version, err
+}
+
+// count always fails: Triton counts no tokens.
+func count(_ context.Context, s api.Server, _ string, _ bool) (api.Tokens, error) {
+	return api.Tokens{}, s.Unusable("/tokenize", "this API cannot count tokens")
 }
