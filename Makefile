@@ -38,7 +38,8 @@ RACE       = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 SEQUENTIAL := coordinator/lifecycle coordinator/series e2e/torture/judge e2e/torture/script plans report simulator/engine \
 	simulator/fits workload/dataset workload/tokenizer
 # Tests of other packages that need to run without the race detector too; they say why.
-WITHOUT_RACE := -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution)' ./coordinator/membership ./schedule
+WITHOUT_RACE := -run '^(TestACrowd|TestIndexOfDispersion|TestGapDistribution|TestLongAnswers)' \
+	./coordinator/membership ./schedule ./agent/stream
 
 comma := ,
 space := $() $()
