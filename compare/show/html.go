@@ -18,7 +18,7 @@ var (
 	pageText string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"summary": summary, "requests": requests, "stageName": stageName, "marks": stageMarks, "title": titleOf,
+		"summary": summary, "requests": requests, "stageName": StageName, "marks": stageMarks, "title": titleOf,
 		"cell": func(d *compare.Difference) string { return strings.TrimSpace(cell(d)) }, "find": find, "value": value,
 		"change": change, "interval": interval, "p": chanceOf, "advice": advice, "curves": curves, "attention": attention,
 		"called": func(d *compare.Difference) bool {
@@ -65,7 +65,7 @@ func banner(c *compare.Comparison) string {
 // stageMarks returns what a reader must know of stages, with their names.
 func stageMarks(a *compare.Against) (lines []string) {
 	for i := range a.Stages {
-		lines = append(lines, prefixed(stageName(&a.Stages[i])+": ", a.Stages[i].Marks)...)
+		lines = append(lines, prefixed(StageName(&a.Stages[i])+": ", a.Stages[i].Marks)...)
 	}
 	return lines
 }

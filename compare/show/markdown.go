@@ -40,7 +40,7 @@ func markdownTable(b *strings.Builder, a *compare.Against, c *compare.Comparison
 	b.WriteString("\n|:--|" + strings.Repeat("--:|", len(headline)) + "\n")
 	for i := range a.Stages {
 		s := &a.Stages[i]
-		fmt.Fprintf(b, "| %s |", quoted(stageName(s))+attention(s))
+		fmt.Fprintf(b, "| %s |", quoted(StageName(s))+attention(s))
 		for _, name := range headline {
 			fmt.Fprintf(b, " %s |", strings.TrimSpace(cell(find(s, name))))
 		}
@@ -48,7 +48,7 @@ func markdownTable(b *strings.Builder, a *compare.Against, c *compare.Comparison
 	}
 	fmt.Fprintf(b, "\n%s\n", legend(c))
 	for i := range a.Stages {
-		list(b, "**%s**", prefixed(stageName(&a.Stages[i])+": ", a.Stages[i].Marks))
+		list(b, "**%s**", prefixed(StageName(&a.Stages[i])+": ", a.Stages[i].Marks))
 	}
 }
 
@@ -63,7 +63,7 @@ func markdownDetails(b *strings.Builder, a *compare.Against, all bool) {
 		s := &a.Stages[i]
 		for j := range s.Metrics {
 			if d := &s.Metrics[j]; all || d.Outcome == compare.Worse || d.Outcome == compare.Better {
-				fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", quoted(stageName(s)), titleOf(d.Metric),
+				fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", quoted(StageName(s)), titleOf(d.Metric),
 					value(d, d.Baseline), value(d, d.Value), change(d, d.Change), interval(d), quoted(chanceOf(d)),
 					d.Outcome)
 			}

@@ -110,6 +110,16 @@ func sentence(d *compare.Difference) string {
 	return s
 }
 
+// Worse describes the numbers of a stage that are worse than the baseline's, one a text.
+func Worse(s *compare.Stage) (sentences []string) {
+	for i := range s.Metrics {
+		if d := &s.Metrics[i]; d.Outcome == compare.Worse {
+			sentences = append(sentences, sentence(d))
+		}
+	}
+	return sentences
+}
+
 // probability formats a p value.
 func probability(p float64) string {
 	if p < 0.0001 {
@@ -118,8 +128,8 @@ func probability(p float64) string {
 	return "= " + strconv.FormatFloat(p, 'f', 4, 64)
 }
 
-// stageName names a stage.
-func stageName(s *compare.Stage) string {
+// StageName names a compared stage.
+func StageName(s *compare.Stage) string {
 	var parts []string
 	for _, part := range []string{s.Target, s.Workload, s.Load} {
 		if part != "" {
@@ -186,7 +196,7 @@ func requests(a *compare.Against) []string {
 			answer = "no: " + s.Requests.Why
 		}
 		if count[answer]++; count[answer] == 1 {
-			first[answer] = stageName(s)
+			first[answer] = StageName(s)
 			lines = append(lines, answer)
 		}
 	}

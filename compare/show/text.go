@@ -165,7 +165,7 @@ func linesOf(a *compare.Against, o compare.Outcome) (lines []line) {
 			if d.Outcome != o {
 				continue
 			}
-			l := line{words: stageName(s) + ": " + sentence(d)}
+			l := line{words: StageName(s) + ": " + sentence(d)}
 			if d.Change != nil {
 				l.size = math.Abs(*d.Change)
 			}

@@ -36,10 +36,18 @@ func example() *results.Result {
 	}
 }
 
+// worse returns a comparison in which one of two stages is worse.
+func worse() *Baseline {
+	return &Baseline{Fails: "1 number worse", Stages: []BaselineStage{
+		{Name: "t, w, 1"}, {"t, w, 2", []string{"E2E: +5 %"}},
+	}}
+}
+
 // TestJUnit reads the file again and compares it, case by case.
 func TestJUnit(t *testing.T) {
 	var b strings.Builder
-	if err := JUnit(&b, example(), invalid); err != nil {
+	base := worse()
+	if err := JUnit(&b, example(), base, invalid); err != nil {
 		t.Fatal(err)
 	}
 	var root suites
@@ -65,11 +73,14 @@ trust|trust|4: t<&>, w, concurrency 8||incomplete|the stage is incomplete
 thresholds|ttft_ms.p99 < 5|1: t, w, l|4
 thresholds|ttft_ms.p99 < 5|2: t, w, l||threshold|ttft_ms.p99 < 5: 6, want < 5
 thresholds|ttft_ms.p99 < 5|3: t, w, l||threshold|ttft_ms.p99 < 5: 7, want < 5
-thresholds|x|no stage||threshold|x: none`
+thresholds|x|no stage||threshold|x: none
+baseline|baseline|comparison||baseline|1 number worse
+baseline|baseline|t, w, 1|
+baseline|baseline|t, w, 2||worse|worse than the baseline`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
-	if root.Tests != 9 || root.Failures != 6 || root.Suites[0].Failures != 3 ||
+	if root.Tests != 12 || root.Failures != 8 || root.Suites[0].Failures != 3 ||
 		root.Suites[0].Timestamp != "2026-03-29T12:00:00" {
 		t.Errorf("%+v", root)
 	}
@@ -79,11 +90,14 @@ thresholds|x|no stage||threshold|x: none`
 func TestAnnotations(t *testing.T) {
 	var b strings.Builder
 	r := example()
-	if err := Annotations(&b, r, invalid); err != nil {
+	base := worse()
+	if err := Annotations(&b, r, base, invalid); err != nil {
 		t.Fatal(err)
 	}
 	want := `::error title=Threshold failed::ttft_ms.p99 < 5: stage 2: t, w, l: 6, want < 5
 ::error title=Threshold failed::x: none
+::error title=Comparison failed::1 number worse
+::error title=Worse than the baseline::t, w, 2: E2E: +5 %25
 ::error title=Stage INVALID::3: t<&>, w, concurrency 8: 100 %25 failed%0Aall
 ::error title=Stage incomplete::4: t<&>, w, concurrency 8: it was stopped
 `
@@ -94,7 +108,22 @@ func TestAnnotations(t *testing.T) {
 		r.Thresholds = append(r.Thresholds, r.Thresholds[1])
 	}
 	b.Reset()
-	if err := Annotations(&b, r, invalid); err != nil || strings.Count(b.String(), "\n") != mostAnnotations {
+	if err := Annotations(&b, r, nil, invalid); err != nil || strings.Count(b.String(), "\n") != mostAnnotations {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestJUnitOfAComparisonThatPasses: numbers that are worse do not fail a case if the comparison does not count.
+func TestJUnitOfAComparisonThatPasses(t *testing.T) {
+	base := worse()
+	base.Fails = ""
+	s := baselineSuite(base)
+	for _, c := range s.Cases {
+		if c.Failure != nil {
+			t.Errorf("%+v", c)
+		}
+	}
+	if s.Cases[2].Output != "E2E: +5 %" {
+		t.Errorf("%+v", s.Cases[2])
 	}
 }

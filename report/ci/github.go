@@ -12,9 +12,10 @@ import (
 // mostAnnotations is the most that GitHub shows of one step and kind.
 const mostAnnotations = 10
 
-// Annotations writes GitHub's workflow commands: an error for each threshold that failed, and for each stage that is
-// incomplete or whose verdict fails; at most as many as GitHub shows.
-func Annotations(w io.Writer, r *results.Result, fails func(trust.Verdict) bool) error {
+// Annotations writes GitHub's workflow commands: an error for each threshold that failed, for a failed comparison with
+// the baseline, which may be nil, and for each stage that is worse than there, incomplete, or whose verdict fails; at
+// most as many as GitHub shows.
+func Annotations(w io.Writer, r *results.Result, base *Baseline, fails func(trust.Verdict) bool) error {
 	var lines []string
 	add := func(title, text string) {
 		lines = append(lines, fmt.Sprintf("::error title=%s::%s\n", property.Replace(title), message.Replace(text)))
@@ -27,6 +28,14 @@ func Annotations(w io.Writer, r *results.Result, fails func(trust.Verdict) bool)
 			if !s.Passed {
 				add("Threshold failed", t.That+": stage "+stageName(s.Index, s.Target, s.Workload, s.Load)+": "+s.Words)
 				break // the tables have the others
+			}
+		}
+	}
+	if base != nil && base.Fails != "" {
+		add("Comparison failed", base.Fails)
+		for _, s := range base.Stages {
+			if len(s.Worse) > 0 {
+				add("Worse than the baseline", s.Name+": "+strings.Join(s.Worse, "; "))
 			}
 		}
 	}

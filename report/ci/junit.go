@@ -45,13 +45,33 @@ type failure struct {
 	Text    string `xml:",chardata"`
 }
 
+// Baseline is how a run compares with its baseline.
+type Baseline struct {
+	// Fails says why the run does not pass the comparison. Empty: it passes, or the comparison does not count.
+	Fails string
+	// Stages that were compared.
+	Stages []BaselineStage
+}
+
+// BaselineStage is how a stage compares with that of the baseline.
+type BaselineStage struct {
+	// Name of the stage.
+	Name string
+	// Worse has the numbers that are worse than the baseline's, in words.
+	Worse []string
+}
+
 // JUnit writes a test case for each threshold and stage, one for the trust in each stage, and one for the run. A stage
 // fails if it is incomplete or fails reports true for its verdict; of other stages the reasons for their verdict are in
-// the output of the case.
-func JUnit(w io.Writer, r *results.Result, fails func(trust.Verdict) bool) error {
+// the output of the case. With a baseline, which may be nil, there is a case for the comparison and for each of its
+// stages.
+func JUnit(w io.Writer, r *results.Result, base *Baseline, fails func(trust.Verdict) bool) error {
 	root := suites{Name: r.Run.ID, Suites: []suite{trustSuite(r, fails)}}
 	if len(r.Thresholds) > 0 {
 		root.Suites = append(root.Suites, thresholdSuite(r))
+	}
+	if base != nil {
+		root.Suites = append(root.Suites, baselineSuite(base))
 	}
 	for i := range root.Suites {
 		s := &root.Suites[i]
@@ -118,6 +138,26 @@ func thresholdSuite(r *results.Result) suite {
 			}
 			s.Cases = append(s.Cases, c)
 		}
+	}
+	return s
+}
+
+// baselineSuite has a case for the comparison with the baseline and for each of its stages.
+func baselineSuite(base *Baseline) suite {
+	s := suite{Name: "baseline", Cases: []testCase{{Class: "baseline", Name: "comparison"}}}
+	if base.Fails != "" {
+		s.Cases[0].Failure = failed("baseline", base.Fails, nil)
+	}
+	for _, stage := range base.Stages {
+		c := testCase{Class: "baseline", Name: stage.Name}
+		switch {
+		case len(stage.Worse) == 0:
+		case base.Fails != "":
+			c.Failure = failed("worse", "worse than the baseline", stage.Worse)
+		default:
+			c.Output = strings.Join(stage.Worse, "\n")
+		}
+		s.Cases = append(s.Cases, c)
 	}
 	return s
 }

@@ -31,17 +31,21 @@ func (f *ciFlags) add(flags *pflag.FlagSet) {
 }
 
 // write writes what was asked for. Annotations go to notes.
-func (f *ciFlags) write(notes io.Writer, r *results.Result, fail failOn) error {
+func (f *ciFlags) write(notes io.Writer, r *results.Result, base *baselineResult, fail failOn) error {
 	var errs []error
 	if f.junit != "" {
-		errs = append(errs, writeTo(f.junit, os.O_TRUNC, func(w io.Writer) error { return ci.JUnit(w, r, fail.fails) }))
+		errs = append(errs, writeTo(f.junit, os.O_TRUNC, func(w io.Writer) error {
+			return ci.JUnit(w, r, base.forCI(), fail.fails)
+		}))
 	}
 	if !f.github {
 		return errors.Join(errs...)
 	}
-	errs = append(errs, ci.Annotations(notes, r, fail.fails))
+	errs = append(errs, ci.Annotations(notes, r, base.forCI(), fail.fails))
 	if path := os.Getenv(summaryVariable); path != "" {
-		errs = append(errs, writeTo(path, os.O_APPEND, func(w io.Writer) error { return report.Summary(w, r) }))
+		errs = append(errs, writeTo(path, os.O_APPEND, func(w io.Writer) error {
+			return errors.Join(report.Summary(w, r), base.summary(w))
+		}))
 	} else {
 		fmt.Fprintf(notes, "spate: --github: %s is not set, so there is no summary\n", summaryVariable)
 	}

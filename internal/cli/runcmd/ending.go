@@ -39,8 +39,9 @@ type ending struct {
 	*spatev1.RunEnded
 	result  *results.Result // nil: the results are not here
 	unbegun bool            // it ended while it waited for other runs
-	worse   string          // what is worse than in the baseline, in words; empty: nothing, or it was not compared
 	accept  bool            // the run becomes the baseline: conditions that compare with the old one do not count
+
+	baseline *baselineResult // nil: it was not compared with a baseline
 }
 
 // summaryEnding returns the ending of a run that a coordinator lists.
@@ -122,8 +123,8 @@ func (e ending) judge(fail failOn) (code int, why string) {
 	if failed := e.failedThreshold(); failed != "" {
 		return command.ExitMissed, fmt.Sprintf("the run is complete, but %s: %s", e.thresholds(), failed)
 	}
-	if e.worse != "" {
-		return command.ExitMissed, "the run is complete, but " + e.worse
+	if b := e.baseline; b != nil && b.fails != "" {
+		return command.ExitMissed, "the run is complete, but " + b.fails
 	}
 	return command.ExitDone, ""
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/report/ci"
 )
 
 // gate compares a run with the baseline after its end, and stores it as the new baseline if that is wanted.
@@ -81,39 +82,74 @@ func (g *gate) mayBeMissing(path string) bool {
 	return g != nil && g.accept && errors.Is(err, os.ErrNotExist)
 }
 
-// compare prints how a run differs from the baseline. It returns in words what is worse, or "".
-func (g *gate) compare(out io.Writer, baseline, dir string) (worse string, err error) {
+// baselineResult is how a run compares with its baseline. Nil: they were not compared.
+type baselineResult struct {
+	comparison *compare.Comparison // nil: the two have nothing in common
+	fails      string              // why the run does not pass, in words; empty: it passes, or this does not count
+}
+
+// compare prints how a run differs from the baseline.
+func (g *gate) compare(out io.Writer, baseline, dir string) (*baselineResult, error) {
 	before, err := runfiles.Open(baseline)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer before.Close() // opened for reading only, as the next one
 	after, err := runfiles.Open(dir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer after.Close()
 	c, err := compare.Of([]compare.Side{
 		{Name: baseline, Runs: []*compare.Run{&before.Run}}, {Name: dir, Runs: []*compare.Run{&after.Run}},
 	}, compare.Options{Tolerance: g.tolerance / 100})
 	if errors.Is(err, compare.ErrNothingInCommon) {
-		return "the run cannot be compared with the baseline: " + err.Error(), nil
+		return &baselineResult{fails: "the run cannot be compared with the baseline: " + err.Error()}, nil
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	fmt.Fprintln(out)
 	if err := show.Write(out, c, "text", terminal.Width(out), false); err != nil {
-		return "", err
+		return nil, err
 	}
-	against := &c.Sides[0]
+	return &baselineResult{c, failure(&c.Sides[0])}, nil
+}
+
+// failure says why a run does not pass a comparison, or "".
+func failure(against *compare.Against) string {
 	if n := against.Count(compare.Worse); n > 0 {
-		return terminal.Count(uint64(n), "number") + " worse than in the baseline", nil
+		return terminal.Count(uint64(n), "number") + " worse than in the baseline"
 	}
 	if gaps := against.Gaps(); gaps != "" {
-		return "the comparison with the baseline has gaps: " + gaps, nil
+		return "the comparison with the baseline has gaps: " + gaps
 	}
-	return "", nil
+	return ""
+}
+
+// forCI returns what a CI system is told.
+func (b *baselineResult) forCI() *ci.Baseline {
+	if b == nil {
+		return nil
+	}
+	base := &ci.Baseline{Fails: b.fails}
+	if b.comparison == nil {
+		return base
+	}
+	stages := b.comparison.Sides[0].Stages
+	for i := range stages {
+		s := &stages[i]
+		base.Stages = append(base.Stages, ci.BaselineStage{Name: show.StageName(s), Worse: show.Worse(s)})
+	}
+	return base
+}
+
+// summary appends the comparison to the page of a CI job.
+func (b *baselineResult) summary(w io.Writer) error {
+	if b == nil || b.comparison == nil {
+		return nil
+	}
+	return show.Write(w, b.comparison, "markdown", 0, false)
 }
 
 // store copies the files of a run that a baseline needs to its directory.

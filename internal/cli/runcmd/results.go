@@ -204,7 +204,7 @@ func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
 	if err := f.pass(out, dir, &e); err != nil {
 		return err
 	}
-	if err := f.ci.write(cmd.ErrOrStderr(), e.result, f.failOn); err != nil {
+	if err := f.ci.write(cmd.ErrOrStderr(), e.result, e.baseline, f.failOn); err != nil {
 		return err
 	}
 	err := e.conclude(cmd, dir, f.failOn)
@@ -227,11 +227,15 @@ func (f *resultFlags) pass(out io.Writer, dir string, e *ending) error {
 	if f.baseline == nil {
 		return nil
 	}
-	worse, err := f.gate.compare(out, f.baselinePath, dir)
-	if !e.accept {
-		e.worse = worse
+	base, err := f.gate.compare(out, f.baselinePath, dir)
+	if err != nil {
+		return err
 	}
-	return err
+	if e.accept {
+		base.fails = ""
+	}
+	e.baseline = base
+	return nil
 }
 
 // complain prints what is wrong with a run, wrapped to the terminal's width.
