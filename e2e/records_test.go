@@ -312,7 +312,7 @@ func compareReport(t *testing.T, r programs.Running) {
 			t.Fatal(err)
 		}
 	}
-	if len(before) != 6 {
+	if len(before) != 7 {
 		t.Errorf("the run directory has %d files beside the ledger", len(before))
 	}
 	if code := process.Start(t, programs.Built.Spate, "report", r.Dir).Exit(); code != 0 {

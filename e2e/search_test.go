@@ -273,7 +273,13 @@ func mustBeOpen(t *testing.T, r programs.Running, outcome string) results.Search
 	t.Helper()
 	result := r.Results()
 	found := onlySearch(t, result)
-	if found.Kept == nil || *found.Kept != 20 || found.Converged || found.Broke != nil || found.Probes != 1 ||
+	probes := uint32(1)
+	for _, s := range result.Stages {
+		if *s.Load.Rate == 20 && s.Trust.Verdict == trust.Invalid { // a busy machine spoiled it, and it was repeated
+			probes++
+		}
+	}
+	if found.Kept == nil || *found.Kept != 20 || found.Converged || found.Broke != nil || found.Probes != probes ||
 		found.Reason == nil ||
 		!strings.Contains(*found.Reason, "ended early") {
 		t.Errorf("search: %s", words(found))

@@ -352,7 +352,8 @@ func (target *target) check(t *testing.T, stage results.StageResult, rows []rund
 		t.Errorf("%s: errors %v and %d requests of the endpoints, %v and %+v of the stage", target.name, sum, requests,
 			stage.Errors, stage.Requests)
 	}
-	if 10*off > timed || timed == 0 {
+	// A busy machine delays a stream now and then; of few streams one is already more than a tenth.
+	if off > 1 && 10*off > timed || timed == 0 {
 		t.Errorf("%s: of %d sound streams %d took another time than their servers say", target.name, timed, off)
 	}
 }
