@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,9 +18,6 @@ import (
 // compared again whenever the directory's files are made again.
 const BaselineFile = "baseline.json"
 
-// resultsFile is the name of the result of a run in its directory.
-const resultsFile = "results.json"
-
 // Baseline is the result of an earlier run, which thresholds compare with.
 type Baseline struct {
 	data   []byte
@@ -33,23 +29,23 @@ type Baseline struct {
 func ReadBaseline(path string) (*Baseline, error) {
 	file := path
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		file = filepath.Join(path, resultsFile)
+		file = filepath.Join(path, results.File)
 	}
 	data, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && file != path:
-		return nil, fmt.Errorf("%s is not a run directory: there is no %s in it", path, resultsFile)
+		return nil, fmt.Errorf("%s is not a run directory: there is no %s in it", path, results.File)
 	case err != nil:
 		return nil, err
 	}
-	b := &Baseline{data: data, result: &results.Result{}}
-	if err := json.Unmarshal(data, b.result); err != nil {
+	result, err := results.Read(data)
+	if err == nil && result.Stages == nil {
+		err = errors.New("it has no stages")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s is not the results.json of a run: %w", file, err)
 	}
-	if b.result.Run.ID == "" || b.result.Stages == nil {
-		return nil, fmt.Errorf("%s is not the results.json of a run: it has no run and stages", file)
-	}
-	return b, nil
+	return &Baseline{data, result}, nil
 }
 
 // Keep writes a copy to a run directory, where Write finds it.

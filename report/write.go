@@ -86,7 +86,7 @@ func filesOf(ledger *ledger.Ledger, o Options) (*results.Result, []file, error) 
 	}
 	files := []file{
 		{"plan.yaml", contents(run.GetPlanYaml())},
-		{resultsFile, func(w io.Writer) error { return writeResults(w, result) }},
+		{results.File, func(w io.Writer) error { return writeResults(w, result) }},
 		{"report.html", func(w io.Writer) error { return writePage(w, result, run.GetPlanYaml(), recordings.all, events) }},
 		{"report.md", func(w io.Writer) error { return writeMarkdown(w, result) }},
 		{"vllm.txt", func(w io.Writer) error { return writeVLLM(w, result, o.VLLMLayout) }},

@@ -2,6 +2,8 @@ package results
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +16,21 @@ import (
 	"github.com/spate-load/spate/plans/document"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// File is the name of the file of results in a run directory.
+const File = "results.json"
+
+// Read reads the content of results.json. It does not check the numbers. The error does not name the file.
+func Read(content []byte) (*Result, error) {
+	var result Result
+	if err := json.Unmarshal(content, &result); err != nil {
+		return nil, err
+	}
+	if result.Run.ID == "" || result.Run.Definitions == 0 {
+		return nil, errors.New("it has no run.id or no run.definitions")
+	}
+	return &result, nil
+}
 
 // Of makes the result of a run from its ledger, without thresholds: package thresholds compares them.
 func Of(l *ledger.Ledger) (*Result, error) {

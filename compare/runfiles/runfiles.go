@@ -2,7 +2,6 @@
 package runfiles
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,9 +12,6 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 )
-
-// resultsFile is the name of a file of results in a run directory.
-const resultsFile = "results.json"
 
 // File is a run that was opened.
 type File struct {
@@ -48,17 +44,17 @@ func Open(path string) (*File, error) {
 		if filepath.Base(path) == ledger.File {
 			return openLedger(path, path)
 		}
-		if filepath.Base(path) != resultsFile {
+		if filepath.Base(path) != results.File {
 			return openResults(path, path, "")
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, ledger.File)); err == nil {
 		return openLedger(path, filepath.Join(dir, ledger.File))
 	}
-	file, err := openResults(path, filepath.Join(dir, resultsFile), dir)
+	file, err := openResults(path, filepath.Join(dir, results.File), dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is not a run directory: there is no %s and no %s in it", path, ledger.File,
-			resultsFile)
+			results.File)
 	}
 	return file, err
 }
@@ -82,7 +78,7 @@ func openResults(name, path, dir string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := decode(content)
+	result, err := results.Read(content)
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a file of results: %w", path, err)
 	}
@@ -91,16 +87,4 @@ func openResults(name, path, dir string) (*File, error) {
 		file.Requests, err = rowsIn(dir)
 	}
 	return file, err
-}
-
-// decode reads the content of results.json.
-func decode(content []byte) (*results.Result, error) {
-	var result results.Result
-	if err := json.Unmarshal(content, &result); err != nil {
-		return nil, err
-	}
-	if result.Run.ID == "" || result.Run.Definitions == 0 {
-		return nil, errors.New("it has no run.id or no run.definitions")
-	}
-	return &result, nil
 }

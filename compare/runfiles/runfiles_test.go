@@ -9,6 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 )
 
@@ -97,8 +98,8 @@ func TestUnreadable(t *testing.T) {
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(minimal), []byte(`{"body_hash":"0"}`))
 	f.Add([]byte("null"), []byte("PAR1"))
-	f.Fuzz(func(_ *testing.T, results, rows []byte) {
-		_, _ = decode(results)
+	f.Fuzz(func(_ *testing.T, content, rows []byte) {
+		_, _ = results.Read(content)
 		size := int64(len(rows))
 		if read, err := readJSONL(bytes.NewReader(rows), size); err == nil {
 			_, _ = byStage(read)

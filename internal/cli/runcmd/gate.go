@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/compare"
 	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
@@ -157,7 +158,7 @@ func (g *gate) store(baseline, dir string) error {
 	if err := os.MkdirAll(baseline, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{ledger.File, "plan.yaml", "results.json"} {
+	for _, name := range []string{ledger.File, "plan.yaml", results.File} {
 		if err := copyFile(filepath.Join(dir, name), filepath.Join(baseline, name)); err != nil {
 			return err
 		}
