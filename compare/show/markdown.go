@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/layout"
 )
 
 // markdown writes a comparison as Markdown.
@@ -100,7 +101,7 @@ func list(b *strings.Builder, format string, lines []string) {
 // quoted takes the meaning that Markdown gives to characters from words of plans and servers.
 func quoted(s string) string {
 	var b strings.Builder
-	for _, r := range clean(s) {
+	for _, r := range layout.Printable(s) {
 		if strings.ContainsRune("\\`*_{}[]<>|#~", r) {
 			b.WriteByte('\\')
 		}

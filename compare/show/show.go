@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/spate-load/spate/compare"
+	"github.com/spate-load/spate/internal/layout"
 )
 
 // Formats are the names of the formats.
@@ -133,7 +133,7 @@ func StageName(s *compare.Stage) string {
 	var parts []string
 	for _, part := range []string{s.Target, s.Workload, s.Load} {
 		if part != "" {
-			parts = append(parts, clean(part))
+			parts = append(parts, layout.Printable(part))
 		}
 	}
 	name := strings.Join(parts, ", ")
@@ -152,17 +152,6 @@ func attention(s *compare.Stage) string {
 		return " !"
 	}
 	return ""
-}
-
-// clean replaces what could control a terminal, or change the direction of text, in words that come from plans and
-// servers.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // summary counts the outcomes of a side.

@@ -15,10 +15,10 @@ import (
 // text writes a comparison for a terminal.
 func text(w io.Writer, c *compare.Comparison, width int, all bool) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Baseline: %s\n", clean(c.Baseline))
+	fmt.Fprintf(&b, "Baseline: %s\n", layout.Printable(c.Baseline))
 	for i := range c.Sides {
 		a := &c.Sides[i]
-		fmt.Fprintf(&b, "\nCompared: %s\n", clean(a.Name))
+		fmt.Fprintf(&b, "\nCompared: %s\n", layout.Printable(a.Name))
 		wrapped(&b, "", []string{summary(a) + "."}, width)
 		wrapped(&b, "! ", a.Warnings, width)
 		wrapped(&b, "Same requests: ", []string{strings.Join(requests(a), "; ")}, width)
@@ -44,7 +44,7 @@ func wrapped(b *strings.Builder, mark string, lines []string, width int) {
 	}
 	for _, line := range lines {
 		before := mark
-		for _, part := range layout.Wrap(clean(line), room) {
+		for _, part := range layout.Wrap(layout.Printable(line), room) {
 			b.WriteString(before + part + "\n")
 			before = strings.Repeat(" ", len(mark))
 		}
@@ -88,9 +88,9 @@ func tables(b *strings.Builder, a *compare.Against, width int) {
 // grid is the title of the table that a stage is in.
 func grid(s *compare.Stage) string {
 	if s.Target == "" {
-		return clean(s.Workload)
+		return layout.Printable(s.Workload)
 	}
-	return clean(s.Target) + ", " + clean(s.Workload)
+	return layout.Printable(s.Target) + ", " + layout.Printable(s.Workload)
 }
 
 // row is the row of a stage.
@@ -105,9 +105,9 @@ func row(s *compare.Stage) []string {
 // loadName names a stage within its table.
 func loadName(s *compare.Stage) string {
 	if s.Repeat != nil && *s.Repeat > 0 {
-		return fmt.Sprintf("%s #%d", clean(s.Load), *s.Repeat+1)
+		return fmt.Sprintf("%s #%d", layout.Printable(s.Load), *s.Repeat+1)
 	}
-	return clean(s.Load)
+	return layout.Printable(s.Load)
 }
 
 // prefixed puts a prefix before each line.

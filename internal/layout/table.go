@@ -4,8 +4,20 @@ package layout
 import (
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
+
+// Printable replaces with blanks what could control a terminal, change the direction of text, or end a line, in words
+// that come from plans and servers.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
 
 // Table is text in aligned columns.
 type Table struct {

@@ -80,7 +80,7 @@ func Write(w io.Writer, in Input) error {
 	if err := pageTemplate.Execute(&b, viewOf(in)); err != nil {
 		return err
 	}
-	_, err := w.Write(bytes.Map(printable, b.Bytes()))
+	_, err := w.Write(Printable(b.Bytes()))
 	return err
 }
 

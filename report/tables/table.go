@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/layout"
 )
 
 // Table is rows that have the same columns.
@@ -66,7 +66,7 @@ type Cell struct {
 }
 
 // word returns a cell of a column of words.
-func word(text string) Cell { return Cell{Text: clean(text)} }
+func word(text string) Cell { return Cell{Text: layout.Printable(text)} }
 
 // number returns a cell of another column.
 func number(v *float64) Cell { return Cell{Number: v} }
@@ -83,16 +83,6 @@ func knownCount[T uint32 | uint64](v *T) Cell {
 		return Cell{}
 	}
 	return count(*v)
-}
-
-// clean replaces control characters, which could change what a terminal shows, and line ends.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // stageColumns returns the columns that say which stage a row is about. People see the load and the target if there
@@ -119,7 +109,8 @@ func yes(is bool) string {
 
 // newRow returns a row about a stage: its first cells are those of stageColumns.
 func newRow(s *results.StageResult, heading string, cells ...Cell) Row {
-	return Row{Heading: clean(heading), Mark: markOf(s), Name: clean(s.Target + ", " + s.Workload + ", " + s.Load.Words),
+	return Row{Heading: layout.Printable(heading), Mark: markOf(s),
+		Name:  layout.Printable(s.Target + ", " + s.Workload + ", " + s.Load.Words),
 		Cells: slices.Concat(stageCells(s), cells)}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/internal/layout"
 )
 
 // Targets returns a table of the targets side by side: for each workload and load a row for each target, with ratios to
@@ -229,11 +230,11 @@ func targetNotes(r *results.Result, baseline string) []string {
 			facts = append(facts, label+"="+t.Labels[label])
 		}
 		if len(facts) > 0 {
-			notes = append(notes, clean(t.Name+": "+strings.Join(facts, ", ")))
+			notes = append(notes, layout.Printable(t.Name+": "+strings.Join(facts, ", ")))
 		}
 	}
 	if len(r.Run.Targets) > 1 {
-		notes = append(notes, "Percentages: the difference from "+clean(baseline)+" under the same load")
+		notes = append(notes, "Percentages: the difference from "+layout.Printable(baseline)+" under the same load")
 	}
 	return notes
 }
