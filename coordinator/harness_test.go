@@ -118,12 +118,18 @@ func (h *harness) submitPlan(minAgents uint32, plan string) string {
 	return a.GetRunId()
 }
 
-// follow reads a run's events to their end.
+// follow reads a run's events to their end, without windows.
 func (h *harness) follow(id string) []*spatev1.RunEvent {
+	h.t.Helper()
+	return h.read(&spatev1.FollowRunRequest{RunId: id})
+}
+
+// read reads the events that a request asks for to their end.
+func (h *harness) read(q *spatev1.FollowRunRequest) []*spatev1.RunEvent {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), patience)
 	defer cancel()
-	stream, err := h.runs.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
+	stream, err := h.runs.FollowRun(ctx, q)
 	if err != nil {
 		h.t.Fatal(err)
 	}

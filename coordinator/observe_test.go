@@ -196,3 +196,39 @@ func TestPreparationIsKept(t *testing.T) {
 		t.Errorf("record %v, %v", recs, err)
 	}
 }
+
+// Followers that ask for windows get each window once, merged over its agents, and others get none.
+func TestFollowersThatAskGetWindows(t *testing.T) {
+	h := start(t)
+	a, b := h.agent("a"), h.agent("b")
+	id := h.submitPlan(2, planOf(`{concurrency: [2], requests: 8}`))
+	a.apply()
+	b.apply()
+	a.armed()
+	b.armed()
+	a.acked(closing(values(a.snapshot(0), 3, 10*time.Millisecond)))
+	b.acked(closing(values(b.snapshot(0), 5, 30*time.Millisecond)))
+	var windows []*spatev1.StageWindow
+	for _, e := range h.read(&spatev1.FollowRunRequest{RunId: id, Windows: true}) {
+		if w := e.GetStageWindow(); w != nil {
+			windows = append(windows, w)
+		}
+	}
+	if len(windows) != 1 {
+		t.Fatalf("%d windows: %v", len(windows), windows)
+	}
+	w := windows[0]
+	ttft := w.GetWhole().GetDistributions()[0]
+	if w.GetNumber() != 0 || w.GetWhole().GetCompleted() != 8 || ttft.GetMetric() != "ttft_ms" || ttft.GetCount() != 8 ||
+		ttft.GetMean() != 22.5 || w.GetVerdict() == "" {
+		t.Errorf("window %v", w)
+	}
+	if got := w.GetAgents(); len(got) != 2 || got[0].GetName() != "a" || got[1].GetCompleted() != 5 {
+		t.Errorf("agents %v", got)
+	}
+	for _, e := range h.follow(id) {
+		if e.GetStageWindow() != nil {
+			t.Errorf("a follower that did not ask got %v", e)
+		}
+	}
+}

@@ -232,7 +232,7 @@ func (c *Coordinator) openSink(r *run) {
 		c.log.Error("the sink cannot be opened: no live results are written", "run", r.id, "error", err)
 		return
 	}
-	r.sink, r.stages.KeepWindows = s, s != sink.Discard
+	r.sink, r.stages.KeepToDates = s, s != sink.Discard
 }
 
 // maxRecent is how many ended runs are kept in memory for followers. Older runs are read from their ledgers.

@@ -160,10 +160,13 @@ func (s runService) FollowRun(q *spatev1.FollowRunRequest, stream spatev1.RunSer
 	for number := q.GetAfter(); ; {
 		events, ended, more := r.events.After(number)
 		for _, e := range events {
+			number = e.GetNumber()
+			if e.GetEvent().GetStageWindow() != nil && !q.GetWindows() {
+				continue
+			}
 			if err := stream.Send(e); err != nil {
 				return err
 			}
-			number = e.GetNumber()
 		}
 		if ended {
 			return nil

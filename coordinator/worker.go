@@ -42,7 +42,8 @@ func (c *Coordinator) work(r *run) {
 
 // publisherOf returns the publisher of a run whose sink is open.
 func (c *Coordinator) publisherOf(r *run) *live.Publisher {
-	return live.NewPublisher(r.points(), r.stages, r.sink, r.ledger, &c.lag)
+	return live.NewPublisher(r.points(), r.stages, r.sink, r.ledger, &c.lag,
+		func(e *spatev1.RunEvent) { c.publish(r, e) })
 }
 
 // sinkDeadline is how long a run's sink may take to write its remaining points once the coordinator is being closed.
@@ -95,8 +96,8 @@ func (c *Coordinator) tick(r *run, publisher *live.Publisher) []lifecycle.Progre
 	return out
 }
 
-// publish tells followers and the sink of an event that is not written to the ledger: progress. The event is queued
-// after pending writes.
+// publish tells followers and the sink of an event that is not written to the ledger: progress, or a window. The event
+// is queued after pending writes.
 func (c *Coordinator) publish(r *run, e *spatev1.RunEvent) {
 	c.later(r, func() {
 		if n, ok := r.events.Number(e); ok {

@@ -25,6 +25,7 @@ type Stage struct {
 	sums      Sums
 	forgotten uint32 // lower windows have no histograms any more
 	hidden    bool   // no window has histograms
+	undated   bool   // no views to date are saved
 	packers   packers
 	highest   uint32          // highest window delivered, by agents or observers
 	toDates   map[uint32]View // views to date at the ends of windows, see advance

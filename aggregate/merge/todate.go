@@ -20,14 +20,14 @@ func (s *Stage) ToDateOf(window uint32) (View, bool) {
 
 // advance must be called before a snapshot is merged. If the snapshot is the first of a new window, and the window
 // before is fully delivered and not forgotten, advance saves the view to date for ToDateOf. It saves none if windows
-// are hidden.
+// or views to date are hidden.
 func (s *Stage) advance(window uint32) {
 	if window <= s.highest {
 		return
 	}
 	before := s.highest
 	s.highest = window
-	if before < s.forgotten || s.hidden || s.sums.Windows[before] == nil || len(s.behind(before)) > 0 {
+	if before < s.forgotten || s.hidden || s.undated || s.sums.Windows[before] == nil || len(s.behind(before)) > 0 {
 		return
 	}
 	s.toDates[before] = s.toDate()

@@ -112,18 +112,40 @@ func (s *Stage) Window(number uint32) (View, bool) {
 	if w == nil || w.live == nil {
 		return View{}, false
 	}
-	v := View{
+	return View{
 		Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
-		Regions: partsOf(w.live.regions), Observers: partsOf(s.observerWindows[number]),
+		Regions: partsOf(w.live.regions), Agents: w.live.agentParts(), Observers: partsOf(s.observerWindows[number]),
 		Endpoints: s.endpointParts(w.live.endpoints[:]),
 		Servers:   s.sums.Servers.Window(number, s.sums.Target),
+	}, true
+}
+
+// WindowWithin is Window without endpoints, observers and servers, and without agents if there are more than a number.
+func (s *Stage) WindowWithin(number uint32, agents int) (View, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.sums.Windows[number]
+	if w == nil || w.live == nil {
+		return View{}, false
 	}
-	scratch := newTally(keyMetrics)
-	for name, a := range w.live.agents {
-		v.Agents = append(v.Agents, Part{name, a.region, a.measured(scratch)})
+	v := View{
+		Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
+		Regions: partsOf(w.live.regions),
 	}
-	slices.SortFunc(v.Agents, byName)
+	if len(w.live.agents) <= agents {
+		v.Agents = w.live.agentParts()
+	}
 	return v, true
+}
+
+// agentParts returns what each agent measured in the window, sorted by name.
+func (w *liveWindow) agentParts() (parts []Part) {
+	scratch := newTally(keyMetrics)
+	for name, a := range w.agents {
+		parts = append(parts, Part{name, a.region, a.measured(scratch)})
+	}
+	slices.SortFunc(parts, byName)
+	return parts
 }
 
 // ToDate returns what was measured in the stage so far.
@@ -244,6 +266,13 @@ func (s *Stage) HideWindows() {
 	}
 	clear(s.observerWindows)
 	clear(s.toDates)
+}
+
+// HideToDates saves the work for views to date by window that are not read. Call it before the first snapshot is added.
+func (s *Stage) HideToDates() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.undated = true
 }
 
 // Forget discards the views of single windows up to and including through. Their measurements stay in the stage's sums.

@@ -13,15 +13,18 @@ import (
 const (
 	maxProgress = 512
 	maxNotices  = 1024
+	maxWindows  = 600
 )
 
 // Log holds a run's events from its start, for any number of followers. Its size is bounded: progress events are
-// thinned out, and notices beyond maxNotices are only in the coordinator's own log. It is safe for concurrent use.
+// thinned out, of windows there are the last maxWindows, and notices beyond maxNotices are only in the coordinator's own
+// log. It is safe for concurrent use.
 type Log struct {
 	mu       sync.Mutex
 	events   []*spatev1.FollowRunResponse
 	last     uint64 // number given last; its event may still have to be appended
 	progress int
+	windows  int
 	notices  int
 	ended    bool
 	more     chan struct{} // closed and replaced with each event
@@ -71,6 +74,10 @@ func (l *Log) admit(e *spatev1.RunEvent) bool {
 			l.thin()
 		}
 		l.progress++
+	case e.GetStageWindow() != nil:
+		if l.windows++; l.windows > maxWindows+maxWindows/4 {
+			l.forget(maxWindows / 4)
+		}
 	case e.GetNotice() != nil:
 		if l.notices >= maxNotices {
 			return false
@@ -93,6 +100,18 @@ func (l *Log) thin() {
 		return seen%2 == 1
 	})
 	l.progress -= (seen + 1) / 2
+}
+
+// forget drops the oldest windows.
+func (l *Log) forget(count int) {
+	l.windows -= count
+	l.events = slices.DeleteFunc(l.events, func(n *spatev1.FollowRunResponse) bool {
+		if count == 0 || n.GetEvent().GetStageWindow() == nil {
+			return false
+		}
+		count--
+		return true
+	})
 }
 
 // After returns the events after a number, whether the run's end is among the log's events, and a channel that is

@@ -99,6 +99,26 @@ func TestNoticesAreBoundedAndTheLastOneSaysSo(t *testing.T) {
 	}
 }
 
+// Of windows the log keeps the last ones, and no other event is lost for them.
+func TestTheLastWindowsAreKept(t *testing.T) {
+	l := New(nil, 0)
+	add(l, stageEvent(0))
+	const all = 3*maxWindows + 1
+	for n := range uint32(all) {
+		add(l, &spatev1.RunEvent{Event: &spatev1.RunEvent_StageWindow{StageWindow: &spatev1.StageWindow{Number: n}}})
+	}
+	events, _, _ := l.After(0)
+	windows := events[1:]
+	if len(windows) < maxWindows || len(windows) > 2*maxWindows || events[0].GetEvent().GetStageEnded() == nil {
+		t.Fatalf("%d events, the first %v", len(events), events[0])
+	}
+	for i, n := range windows {
+		if got, want := n.GetEvent().GetStageWindow().GetNumber(), uint32(all-len(windows)+i); got != want {
+			t.Fatalf("window %d, want %d", got, want)
+		}
+	}
+}
+
 func TestNothingFollowsTheEnd(t *testing.T) {
 	l := New(nil, 0)
 	_, _, more := l.After(0)

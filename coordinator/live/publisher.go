@@ -24,14 +24,15 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// Publisher publishes the results of a run in progress: windows and stages to the sinks, progress to followers. One
-// goroutine uses it.
+// Publisher publishes the results of a run in progress: windows and stages to the sinks, windows and progress to
+// followers. One goroutine uses it.
 type Publisher struct {
 	run    points.Run
 	stages *Stages
 	sink   sink.Sink
 	ledger *ledger.Ledger
 	lag    *Lag
+	tell   func(*spatev1.RunEvent)
 
 	stage    uint32         // stage in progress
 	begun    bool           // a stage has begun
@@ -42,9 +43,12 @@ type Publisher struct {
 	start    clock.Instant  // of the stage in progress; zero until its first window is published
 }
 
-// NewPublisher returns the publisher of a run's stages. The caller closes the sink and the ledger.
-func NewPublisher(run points.Run, stages *Stages, to sink.Sink, l *ledger.Ledger, lag *Lag) *Publisher {
-	return &Publisher{run: run, stages: stages, sink: to, ledger: l, lag: lag}
+// NewPublisher returns the publisher of a run's stages, which calls tell with the event of each window. The caller
+// closes the sink and the ledger.
+func NewPublisher(
+	run points.Run, stages *Stages, to sink.Sink, l *ledger.Ledger, lag *Lag, tell func(*spatev1.RunEvent),
+) *Publisher {
+	return &Publisher{run: run, stages: stages, sink: to, ledger: l, lag: lag, tell: tell}
 }
 
 // Windows publishes the windows that all agents have delivered. With all set, it publishes every window for
@@ -81,9 +85,12 @@ func (p *Publisher) count(m Stage) {
 	p.lag.count(p.start.Add(time.Duration(p.next+1) * time.Second))
 }
 
-// window publishes one window, with the results to date where they are known.
+// window publishes one window: to the sink with the results to date where they are known.
 func (p *Publisher) window(m Stage, number uint32) {
 	p.arrivals = m.merged.Arrivals(number)
+	if view, ok := m.merged.WindowWithin(number, mostAgents); ok {
+		p.tell(windowEvent(m.Record, view, m.merged.Total(), p.arrivals))
+	}
 	if p.sink == sink.Discard {
 		return
 	}

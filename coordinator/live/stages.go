@@ -12,8 +12,9 @@ import (
 // Stages holds the stages of one run that were assigned or skipped, and merges the snapshots of the stages in progress.
 // It is safe for concurrent use.
 type Stages struct {
-	// KeepWindows makes stages keep their single windows, which only sinks need. It is set before the first stage.
-	KeepWindows bool
+	// KeepToDates makes stages keep their views to date by window, which only sinks need. It is set before the first
+	// stage.
+	KeepToDates bool
 
 	mu     sync.RWMutex // held for look-ups, not for merges
 	stages map[uint32]*Stage
@@ -68,8 +69,8 @@ func (s *Stages) add(m *Stage) {
 // newMerge starts the merge of a stage.
 func (s *Stages) newMerge(rec *spatev1.StageRecord) *merge.Stage {
 	merged := merge.NewStage(rec)
-	if !s.KeepWindows {
-		merged.HideWindows()
+	if !s.KeepToDates {
+		merged.HideToDates()
 	}
 	return merged
 }

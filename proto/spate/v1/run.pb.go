@@ -698,7 +698,9 @@ type FollowRunRequest struct {
 	// ID of the run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Number of the last event that the client received. 0: none.
-	After         uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	After uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	// Send windows, too. Without windows there is an event about once a second, with them two.
+	Windows       bool `protobuf:"varint,3,opt,name=windows,proto3" json:"windows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -745,6 +747,13 @@ func (x *FollowRunRequest) GetAfter() uint64 {
 		return x.After
 	}
 	return 0
+}
+
+func (x *FollowRunRequest) GetWindows() bool {
+	if x != nil {
+		return x.Windows
+	}
+	return false
 }
 
 // FollowRunResponse is one event of a run.
@@ -818,6 +827,7 @@ type RunEvent struct {
 	//	*RunEvent_Notice
 	//	*RunEvent_RunEnded
 	//	*RunEvent_AgentChanged
+	//	*RunEvent_StageWindow
 	Event         isRunEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -930,6 +940,15 @@ func (x *RunEvent) GetAgentChanged() *AgentChanged {
 	return nil
 }
 
+func (x *RunEvent) GetStageWindow() *StageWindow {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_StageWindow); ok {
+			return x.StageWindow
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Event interface {
 	isRunEvent_Event()
 }
@@ -969,6 +988,11 @@ type RunEvent_AgentChanged struct {
 	AgentChanged *AgentChanged `protobuf:"bytes,8,opt,name=agent_changed,json=agentChanged,proto3,oneof"`
 }
 
+type RunEvent_StageWindow struct {
+	// What one second of the stage in progress measured. Only for followers that ask for windows.
+	StageWindow *StageWindow `protobuf:"bytes,9,opt,name=stage_window,json=stageWindow,proto3,oneof"`
+}
+
 func (*RunEvent_RunStarted) isRunEvent_Event() {}
 
 func (*RunEvent_StageStarted) isRunEvent_Event() {}
@@ -982,6 +1006,8 @@ func (*RunEvent_Notice) isRunEvent_Event() {}
 func (*RunEvent_RunEnded) isRunEvent_Event() {}
 
 func (*RunEvent_AgentChanged) isRunEvent_Event() {}
+
+func (*RunEvent_StageWindow) isRunEvent_Event() {}
 
 // RunStarted describes a run that starts.
 type RunStarted struct {
@@ -1330,6 +1356,409 @@ func (x *StageProgress) GetFramesPerSecond() float64 {
 	return 0
 }
 
+// StageWindow is what one second of the stage in progress measured, merged over its agents. The coordinator sends it
+// when all agents have delivered the window. It keeps the last 600 windows of a run for followers that come later, and
+// none of a run that it knows only from its ledger.
+type StageWindow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the stage.
+	StageIndex uint32 `protobuf:"varint,1,opt,name=stage_index,json=stageIndex,proto3" json:"stage_index,omitempty"`
+	// Number of the window: the whole seconds from the stage's start to the window's.
+	Number uint32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// Sum of the agents' peaks of requests in flight: exact for one agent, otherwise an upper bound.
+	PeakInFlight uint64 `protobuf:"varint,3,opt,name=peak_in_flight,json=peakInFlight,proto3" json:"peak_in_flight,omitempty"`
+	// What all agents measured.
+	Whole *WindowPart `protobuf:"bytes,4,opt,name=whole,proto3" json:"whole,omitempty"`
+	// What each region measured, by name. Empty if no agent has a region.
+	Regions []*WindowPart `protobuf:"bytes,5,rep,name=regions,proto3" json:"regions,omitempty"`
+	// What each agent measured, by name. Empty if more than 32 agents did.
+	Agents []*WindowPart `protobuf:"bytes,6,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Failures by their names in results.json.
+	Errors map[string]uint64 `protobuf:"bytes,7,rep,name=errors,proto3" json:"errors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Verdict on the stage so far: "VALID", "SUSPECT" or "INVALID".
+	Verdict string `protobuf:"bytes,8,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// Why the verdict is not VALID, and what to do about it.
+	Doubts        []*Doubt `protobuf:"bytes,9,rep,name=doubts,proto3" json:"doubts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StageWindow) Reset() {
+	*x = StageWindow{}
+	mi := &file_spate_v1_run_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StageWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StageWindow) ProtoMessage() {}
+
+func (x *StageWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
+func (*StageWindow) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *StageWindow) GetStageIndex() uint32 {
+	if x != nil {
+		return x.StageIndex
+	}
+	return 0
+}
+
+func (x *StageWindow) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *StageWindow) GetPeakInFlight() uint64 {
+	if x != nil {
+		return x.PeakInFlight
+	}
+	return 0
+}
+
+func (x *StageWindow) GetWhole() *WindowPart {
+	if x != nil {
+		return x.Whole
+	}
+	return nil
+}
+
+func (x *StageWindow) GetRegions() []*WindowPart {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *StageWindow) GetAgents() []*WindowPart {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *StageWindow) GetErrors() map[string]uint64 {
+	if x != nil {
+		return x.Errors
+	}
+	return nil
+}
+
+func (x *StageWindow) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *StageWindow) GetDoubts() []*Doubt {
+	if x != nil {
+		return x.Doubts
+	}
+	return nil
+}
+
+// Doubt is a reason not to trust the numbers of a stage.
+type Doubt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the check that did not pass. docs/verdicts.md has a section of that name.
+	Check string `protobuf:"bytes,1,opt,name=check,proto3" json:"check,omitempty"`
+	// What the check saw.
+	Words string `protobuf:"bytes,2,opt,name=words,proto3" json:"words,omitempty"`
+	// What to do about it.
+	Remedy        string `protobuf:"bytes,3,opt,name=remedy,proto3" json:"remedy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Doubt) Reset() {
+	*x = Doubt{}
+	mi := &file_spate_v1_run_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Doubt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Doubt) ProtoMessage() {}
+
+func (x *Doubt) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
+func (*Doubt) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Doubt) GetCheck() string {
+	if x != nil {
+		return x.Check
+	}
+	return ""
+}
+
+func (x *Doubt) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
+func (x *Doubt) GetRemedy() string {
+	if x != nil {
+		return x.Remedy
+	}
+	return ""
+}
+
+// WindowPart is what all agents, a region or an agent measured in a window.
+type WindowPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the region or agent. Empty for all agents.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Region of the agent.
+	Region string `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	// Seconds that the counts cover. More than 1 if an agent merged its windows while the coordinator was unreachable.
+	Seconds uint32 `protobuf:"varint,3,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	// Measured requests that started.
+	Started uint64 `protobuf:"varint,4,opt,name=started,proto3" json:"started,omitempty"`
+	// Measured requests that completed.
+	Completed uint64 `protobuf:"varint,5,opt,name=completed,proto3" json:"completed,omitempty"`
+	// Measured requests that failed.
+	Failed uint64 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Output tokens per second. Unset: the server does not report the tokens of a frame.
+	OutputTokensPerSecond *float64 `protobuf:"fixed64,7,opt,name=output_tokens_per_second,json=outputTokensPerSecond,proto3,oneof" json:"output_tokens_per_second,omitempty"`
+	// Frames per second that may carry a token.
+	FramesPerSecond float64 `protobuf:"fixed64,8,opt,name=frames_per_second,json=framesPerSecond,proto3" json:"frames_per_second,omitempty"`
+	// Distributions of the values of the window: ttft_ms, e2e_ms, tpot_ms, and itl_ms except for agents. One without
+	// values is left out.
+	Distributions []*WindowDistribution `protobuf:"bytes,9,rep,name=distributions,proto3" json:"distributions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WindowPart) Reset() {
+	*x = WindowPart{}
+	mi := &file_spate_v1_run_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WindowPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WindowPart) ProtoMessage() {}
+
+func (x *WindowPart) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
+func (*WindowPart) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *WindowPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WindowPart) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *WindowPart) GetSeconds() uint32 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *WindowPart) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *WindowPart) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *WindowPart) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *WindowPart) GetOutputTokensPerSecond() float64 {
+	if x != nil && x.OutputTokensPerSecond != nil {
+		return *x.OutputTokensPerSecond
+	}
+	return 0
+}
+
+func (x *WindowPart) GetFramesPerSecond() float64 {
+	if x != nil {
+		return x.FramesPerSecond
+	}
+	return 0
+}
+
+func (x *WindowPart) GetDistributions() []*WindowDistribution {
+	if x != nil {
+		return x.Distributions
+	}
+	return nil
+}
+
+// WindowDistribution summarizes the values of a metric in a window, from the merged histogram.
+type WindowDistribution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the metric in results.json. It ends with the unit.
+	Metric string `protobuf:"bytes,1,opt,name=metric,proto3" json:"metric,omitempty"`
+	// Number of values.
+	Count uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Arithmetic mean.
+	Mean float64 `protobuf:"fixed64,3,opt,name=mean,proto3" json:"mean,omitempty"`
+	// Median.
+	P50 float64 `protobuf:"fixed64,4,opt,name=p50,proto3" json:"p50,omitempty"`
+	// 90th percentile.
+	P90 float64 `protobuf:"fixed64,5,opt,name=p90,proto3" json:"p90,omitempty"`
+	// 99th percentile.
+	P99 float64 `protobuf:"fixed64,6,opt,name=p99,proto3" json:"p99,omitempty"`
+	// Largest value.
+	Max           float64 `protobuf:"fixed64,7,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WindowDistribution) Reset() {
+	*x = WindowDistribution{}
+	mi := &file_spate_v1_run_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WindowDistribution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WindowDistribution) ProtoMessage() {}
+
+func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
+func (*WindowDistribution) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WindowDistribution) GetMetric() string {
+	if x != nil {
+		return x.Metric
+	}
+	return ""
+}
+
+func (x *WindowDistribution) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *WindowDistribution) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *WindowDistribution) GetP50() float64 {
+	if x != nil {
+		return x.P50
+	}
+	return 0
+}
+
+func (x *WindowDistribution) GetP90() float64 {
+	if x != nil {
+		return x.P90
+	}
+	return 0
+}
+
+func (x *WindowDistribution) GetP99() float64 {
+	if x != nil {
+		return x.P99
+	}
+	return 0
+}
+
+func (x *WindowDistribution) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
 // Quantiles are a few values of a merged distribution, in milliseconds.
 type Quantiles struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1343,7 +1772,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1784,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1797,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -1402,7 +1831,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1843,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1856,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -1471,7 +1900,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1912,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1925,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -1530,7 +1959,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1971,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1984,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -1599,7 +2028,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +2040,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +2053,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -1650,7 +2079,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +2091,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +2104,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 // FetchLedgerRequest names the run.
@@ -1689,7 +2118,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1701,7 +2130,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1714,7 +2143,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -1735,7 +2164,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +2176,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +2189,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -1781,7 +2210,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +2222,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +2235,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -1827,7 +2256,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +2268,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +2281,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -1898,7 +2327,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2339,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2352,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -2026,7 +2455,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2467,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2480,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 // ListAgentsResponse lists the agents.
@@ -2065,7 +2494,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2506,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2519,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -2119,7 +2548,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2560,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2573,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -2193,7 +2622,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2634,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2647,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -2237,7 +2666,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2678,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2691,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -2309,13 +2738,14 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x04urls\x18\x01 \x03(\tR\x04urls\"D\n" +
 	"\x11SubmitRunResponse\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x18\n" +
-	"\awaiting\x18\x02 \x01(\rR\awaiting\"?\n" +
+	"\awaiting\x18\x02 \x01(\rR\awaiting\"Y\n" +
 	"\x10FollowRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
-	"\x05after\x18\x02 \x01(\x04R\x05after\"U\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x18\n" +
+	"\awindows\x18\x03 \x01(\bR\awindows\"U\n" +
 	"\x11FollowRunResponse\x12(\n" +
 	"\x05event\x18\x01 \x01(\v2\x12.spate.v1.RunEventR\x05event\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"\xd4\x03\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"\x90\x04\n" +
 	"\bRunEvent\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x127\n" +
 	"\vrun_started\x18\x02 \x01(\v2\x14.spate.v1.RunStartedH\x00R\n" +
@@ -2326,7 +2756,8 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"stageEnded\x12*\n" +
 	"\x06notice\x18\x06 \x01(\v2\x10.spate.v1.NoticeH\x00R\x06notice\x121\n" +
 	"\trun_ended\x18\a \x01(\v2\x12.spate.v1.RunEndedH\x00R\brunEnded\x12=\n" +
-	"\ragent_changed\x18\b \x01(\v2\x16.spate.v1.AgentChangedH\x00R\fagentChangedB\a\n" +
+	"\ragent_changed\x18\b \x01(\v2\x16.spate.v1.AgentChangedH\x00R\fagentChanged\x12:\n" +
+	"\fstage_window\x18\t \x01(\v2\x15.spate.v1.StageWindowH\x00R\vstageWindowB\a\n" +
 	"\x05event\"Q\n" +
 	"\n" +
 	"RunStarted\x12+\n" +
@@ -2358,7 +2789,45 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x04ttft\x18\a \x01(\v2\x13.spate.v1.QuantilesR\x04ttft\x12'\n" +
 	"\x04tpot\x18\b \x01(\v2\x13.spate.v1.QuantilesR\x04tpot\x12*\n" +
 	"\x11frames_per_second\x18\t \x01(\x01R\x0fframesPerSecondB\x1b\n" +
-	"\x19_output_tokens_per_second\"9\n" +
+	"\x19_output_tokens_per_second\"\xaf\x03\n" +
+	"\vStageWindow\x12\x1f\n" +
+	"\vstage_index\x18\x01 \x01(\rR\n" +
+	"stageIndex\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\rR\x06number\x12$\n" +
+	"\x0epeak_in_flight\x18\x03 \x01(\x04R\fpeakInFlight\x12*\n" +
+	"\x05whole\x18\x04 \x01(\v2\x14.spate.v1.WindowPartR\x05whole\x12.\n" +
+	"\aregions\x18\x05 \x03(\v2\x14.spate.v1.WindowPartR\aregions\x12,\n" +
+	"\x06agents\x18\x06 \x03(\v2\x14.spate.v1.WindowPartR\x06agents\x129\n" +
+	"\x06errors\x18\a \x03(\v2!.spate.v1.StageWindow.ErrorsEntryR\x06errors\x12\x18\n" +
+	"\averdict\x18\b \x01(\tR\averdict\x12'\n" +
+	"\x06doubts\x18\t \x03(\v2\x0f.spate.v1.DoubtR\x06doubts\x1a9\n" +
+	"\vErrorsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"K\n" +
+	"\x05Doubt\x12\x14\n" +
+	"\x05check\x18\x01 \x01(\tR\x05check\x12\x14\n" +
+	"\x05words\x18\x02 \x01(\tR\x05words\x12\x16\n" +
+	"\x06remedy\x18\x03 \x01(\tR\x06remedy\"\xed\x02\n" +
+	"\n" +
+	"WindowPart\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12\x18\n" +
+	"\aseconds\x18\x03 \x01(\rR\aseconds\x12\x18\n" +
+	"\astarted\x18\x04 \x01(\x04R\astarted\x12\x1c\n" +
+	"\tcompleted\x18\x05 \x01(\x04R\tcompleted\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\x04R\x06failed\x12<\n" +
+	"\x18output_tokens_per_second\x18\a \x01(\x01H\x00R\x15outputTokensPerSecond\x88\x01\x01\x12*\n" +
+	"\x11frames_per_second\x18\b \x01(\x01R\x0fframesPerSecond\x12B\n" +
+	"\rdistributions\x18\t \x03(\v2\x1c.spate.v1.WindowDistributionR\rdistributionsB\x1b\n" +
+	"\x19_output_tokens_per_second\"\x9e\x01\n" +
+	"\x12WindowDistribution\x12\x16\n" +
+	"\x06metric\x18\x01 \x01(\tR\x06metric\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\x12\x12\n" +
+	"\x04mean\x18\x03 \x01(\x01R\x04mean\x12\x10\n" +
+	"\x03p50\x18\x04 \x01(\x01R\x03p50\x12\x10\n" +
+	"\x03p90\x18\x05 \x01(\x01R\x03p90\x12\x10\n" +
+	"\x03p99\x18\x06 \x01(\x01R\x03p99\x12\x10\n" +
+	"\x03max\x18\a \x01(\x01R\x03max\"9\n" +
 	"\tQuantiles\x12\x15\n" +
 	"\x06p50_ms\x18\x01 \x01(\x01R\x05p50Ms\x12\x15\n" +
 	"\x06p99_ms\x18\x02 \x01(\x01R\x05p99Ms\"}\n" +
@@ -2469,7 +2938,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -2489,93 +2958,105 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(*AgentChanged)(nil),          // 15: spate.v1.AgentChanged
 	(*StageStarted)(nil),          // 16: spate.v1.StageStarted
 	(*StageProgress)(nil),         // 17: spate.v1.StageProgress
-	(*Quantiles)(nil),             // 18: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 19: spate.v1.StageEnded
-	(*Notice)(nil),                // 20: spate.v1.Notice
-	(*RunEnded)(nil),              // 21: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 22: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 23: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 24: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 25: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 26: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 27: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 28: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 29: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 30: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 31: spate.v1.AgentStatus
-	(*RemoveRunRequest)(nil),      // 32: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 33: spate.v1.RemoveRunResponse
-	nil,                           // 34: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 35: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 36: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 37: spate.v1.SubmitRunRequest.LexiconsEntry
-	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 40: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 41: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 42: spate.v1.Dataset
-	(*Lexicon)(nil),               // 43: spate.v1.Lexicon
+	(*StageWindow)(nil),           // 18: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 19: spate.v1.Doubt
+	(*WindowPart)(nil),            // 20: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 21: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 22: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 23: spate.v1.StageEnded
+	(*Notice)(nil),                // 24: spate.v1.Notice
+	(*RunEnded)(nil),              // 25: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 26: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 27: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 28: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 29: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 30: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 31: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 32: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 33: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 34: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 35: spate.v1.AgentStatus
+	(*RemoveRunRequest)(nil),      // 36: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 37: spate.v1.RemoveRunResponse
+	nil,                           // 38: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 39: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 40: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 41: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 42: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 45: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 46: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 47: spate.v1.Dataset
+	(*Lexicon)(nil),               // 48: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	34, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	35, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	38, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	36, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	37, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	38, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	39, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	43, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	40, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	41, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
 	13, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	39, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	44, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
 	14, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
 	16, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
 	17, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	19, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	20, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	21, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	23, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	24, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	25, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
 	15, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	40, // 14: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	40, // 15: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	38, // 16: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	38, // 17: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	18, // 18: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	18, // 19: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	0,  // 20: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 21: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	28, // 22: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 23: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	39, // 24: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	39, // 25: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	39, // 26: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 27: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	31, // 28: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	40, // 29: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	3,  // 30: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	41, // 31: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	38, // 32: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	9,  // 33: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	42, // 34: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	43, // 35: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	4,  // 36: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	11, // 37: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	22, // 38: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	24, // 39: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	5,  // 40: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	7,  // 41: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	26, // 42: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	32, // 43: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	29, // 44: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	10, // 45: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	12, // 46: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	23, // 47: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	25, // 48: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	6,  // 49: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	8,  // 50: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	27, // 51: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	33, // 52: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	30, // 53: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	45, // [45:54] is the sub-list for method output_type
-	36, // [36:45] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	18, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	45, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	45, // 16: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	43, // 17: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	43, // 18: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	22, // 19: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	22, // 20: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	20, // 21: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	20, // 22: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	20, // 23: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	42, // 24: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	19, // 25: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	21, // 26: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 27: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 28: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	32, // 29: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 30: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	44, // 31: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	44, // 32: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	44, // 33: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 34: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	35, // 35: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	45, // 36: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	3,  // 37: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	46, // 38: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	43, // 39: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	9,  // 40: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	47, // 41: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	48, // 42: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	4,  // 43: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	11, // 44: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	26, // 45: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	28, // 46: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	5,  // 47: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	7,  // 48: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	30, // 49: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	36, // 50: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	33, // 51: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	10, // 52: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	12, // 53: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	27, // 54: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	29, // 55: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	6,  // 56: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	8,  // 57: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	31, // 58: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	37, // 59: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	34, // 60: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	52, // [52:61] is the sub-list for method output_type
+	43, // [43:52] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -2593,15 +3074,17 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_Notice)(nil),
 		(*RunEvent_RunEnded)(nil),
 		(*RunEvent_AgentChanged)(nil),
+		(*RunEvent_StageWindow)(nil),
 	}
 	file_spate_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   34,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
