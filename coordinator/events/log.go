@@ -17,8 +17,8 @@ const (
 )
 
 // Log holds a run's events from its start, for any number of followers. Its size is bounded: progress events are
-// thinned out, of windows there are the last maxWindows, and notices beyond maxNotices are only in the coordinator's own
-// log. It is safe for concurrent use.
+// thinned out, windows are kept up to maxWindows, and notices beyond maxNotices are only in the coordinator's own log.
+// It is safe for concurrent use.
 type Log struct {
 	mu       sync.Mutex
 	events   []*spatev1.FollowRunResponse
