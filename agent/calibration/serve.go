@@ -117,6 +117,7 @@ func engineOf(step time.Duration, spread bool) config.Config {
 		CacheBlockTokens: c.Model.CacheBlockTokens, SpreadStep: spread,
 	}
 	c.Truth.Stamp = true
+	c.Processors = runtime.GOMAXPROCS(0) // those of the simulator's own cores
 	return c
 }
 

@@ -25,6 +25,9 @@ type Config struct {
 	Model Model
 	// Pace, if set, replaces the engines: each endpoint sends in a steady rhythm.
 	Pace Pace
+	// Processors is the number of processors that send the frames of one instant of an engine. The more there are, the
+	// closer together the frames are sent, and the more streams one engine can serve. Default 1.
+	Processors int
 	// Seed determines everything random: early ends, faults and jitter. Random numbers of a request depend on its
 	// X-Request-Id, so that the same IDs have the same fate in any order. Without an ID they depend on the request's
 	// number at the endpoint.
@@ -73,6 +76,7 @@ func Default() Config {
 	return Config{
 		Endpoints:           1,
 		Replicas:            1,
+		Processors:          1,
 		Model:               defaultModel(),
 		MaxBodyBytes:        64 << 20,
 		DefaultOutputTokens: 16,
@@ -87,6 +91,7 @@ func (c *Config) Validate() error {
 		checkAtLeast("Endpoints", c.Endpoints, 1),
 		checkAtLeast("Replicas", c.Replicas, 1),
 		checkAtLeast("PrefillEngines", c.PrefillEngines, 0),
+		checkAtLeast("Processors", c.Processors, 1),
 		checkFinite("ReplicaSpread", c.ReplicaSpread),
 		checkAtLeast("MaxBodyBytes", c.MaxBodyBytes, 1),
 		checkAtLeast("MaxModelTokens", c.MaxModelTokens, 0),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ func (f *simulateFlags) served() command.FlagGroup {
 	g.Flags.StringVar(&c.ModelName, "model", c.ModelName, "model `name` to serve (default: every name)")
 	g.Flags.IntVar(&c.MaxModelTokens, "max-model-tokens", c.MaxModelTokens,
 		"longest prompt and output together, as reported by /v1/models (default: no limit)")
+	g.Flags.IntVar(&c.Processors, "processors", max(1, runtime.GOMAXPROCS(0)-1),
+		"processors that send the frames of one instant (default: all but one, which reads requests)")
 	g.Flags.StringVar(&c.Protocol.HTTP, "http", "1.1",
 		"HTTP `version`: 1.1, 2, or any; HTTP/2 without --tls is by prior knowledge")
 	g.Flags.BoolVar(&f.tls, "tls", false,
