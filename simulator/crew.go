@@ -17,8 +17,8 @@ type crew struct {
 	working sync.WaitGroup // helpers that may still take items
 }
 
-// Items are taken in runs of takenAtOnce. A helper is woken for at least leastForHelper items: waking one costs about as
-// much as sending two frames, so it must send several to pay off.
+// Items are taken in runs of takenAtOnce. A helper is woken for at least leastForHelper items: fewer are sent
+// before it is awake.
 const (
 	takenAtOnce    = 8
 	leastForHelper = 32

@@ -16,7 +16,8 @@ import (
 type Config struct {
 	// Agent and Simulator are the commands of the two processes: programs that call ServeAgent and ServeSimulator.
 	Agent, Simulator []string
-	// Cores is the number of cores for the agent alone; the simulator gets the rest. 0: half of them.
+	// Cores is the number of cores for the agent alone; the simulator gets the rest. 0: half of them and, if the
+	// simulator is then at its limit first, fewer.
 	Cores int
 	// Step is the time between two tokens of a stream.
 	Step time.Duration
@@ -33,8 +34,9 @@ type Config struct {
 	MaxDuration time.Duration
 	// Rules say which load is safe.
 	Rules Rules
-	// OnStart is called when a load starts, with the time until its measurement starts, and OnMeasured when it has been
-	// measured. Neither may be nil.
+	// OnSplit is called when the processes start on their cores, OnStart when a load starts, with the time until its
+	// measurement starts, and OnMeasured when it has been measured. None may be nil.
+	OnSplit    func(Cores)
 	OnStart    func(Load, time.Duration)
 	OnMeasured func(Row)
 }
@@ -64,56 +66,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Cores says on which cores the two processes run.
-type Cores struct {
-	// Agent and Simulator are the core numbers to which each process is bound. Nil: not bound.
-	Agent     []int `json:"agent"`
-	Simulator []int `json:"simulator"`
-	// Total is the number of cores for both together.
-	Total int `json:"all"`
-}
-
-// Separate reports whether each process has its own cores.
-func (c *Cores) Separate() bool { return len(c.Agent) > 0 && len(c.Simulator) > 0 }
-
-// counts returns how many cores each process may use.
-func (c *Cores) counts() (agent, simulator int) {
-	if c.Separate() {
-		return len(c.Agent), len(c.Simulator)
-	}
-	return c.Total, c.Total
-}
-
-// splitCores gives the agent the requested number of cores, or half of them if that is 0, and the simulator the rest.
-// If there is only one core, or the cores are not known, neither process is bound.
-func splitCores(usable []int, forAgent, count int) (Cores, error) {
-	c := Cores{Total: count}
-	if len(usable) < 2 {
-		if forAgent > count {
-			return c, fmt.Errorf("cores: %d requested for the agent, but this process may use %d", forAgent, count)
-		}
-		return c, nil
-	}
-	if forAgent == 0 {
-		forAgent = len(usable) / 2
-	}
-	if forAgent >= len(usable) {
-		return c, fmt.Errorf("cores: %d requested for the agent, but the simulator needs one of the %d that this "+
-			"process may use", forAgent, len(usable))
-	}
-	c.Agent, c.Simulator = usable[:forAgent], usable[forAgent:]
-	return c, nil
-}
-
-// SplitCores returns where the processes of a configuration run.
-func (c *Config) SplitCores() (Cores, error) { return splitCores(usableCores(), c.Cores, countCores()) }
-
 // calibrator measures one load after another. Calibrate makes it.
 type calibrator struct {
 	config    Config
 	cores     Cores
 	agent     *process
 	simulator *process
+	dir       string // of the agent's socket
 	where     endpoints
 	conductor *conductor
 	stages    uint32
@@ -127,25 +86,57 @@ func Calibrate(ctx context.Context, config Config) (Limit, error) {
 	if err := config.Validate(); err != nil {
 		return Limit{}, err
 	}
-	c := &calibrator{config: config}
-	var err error
-	if c.cores, err = config.SplitCores(); err != nil {
+	splits, err := config.Splits()
+	if err != nil {
 		return Limit{}, err
 	}
+	c := &calibrator{config: config}
 	if config.MaxDuration > 0 {
 		c.deadline = clock.Now().Add(config.MaxDuration)
 	}
-	dir, err := os.MkdirTemp("", "spate-calibrate-")
-	if err != nil {
-		return Limit{}, fmt.Errorf("a directory for the agent's socket: %w", err)
-	}
-	defer os.RemoveAll(dir)
 	defer c.close()
-	if err := c.start(ctx, filepath.Join(dir, "coordinator.sock")); err != nil {
-		return Limit{}, stoppedOr(ctx, err)
+	var rows []Row
+	for _, cores := range splits {
+		rows, err = c.streams(ctx, cores)
+		if l := limitOf(rows); err != nil || !l.simulatorFirst() || c.late() {
+			break
+		}
 	}
-	rows, err := c.climb(ctx)
-	return limitOf(rows), stoppedOr(ctx, err)
+	if err == nil {
+		var starts []Row
+		starts, err = c.ladder(ctx, c.config.starts())
+		rows = append(rows, starts...)
+	}
+	l := limitOf(rows)
+	l.Cores = c.cores
+	return l, stoppedOr(ctx, err)
+}
+
+// streams starts the processes on their cores and measures the loads of streams.
+func (c *calibrator) streams(ctx context.Context, cores Cores) ([]Row, error) {
+	c.close()
+	c.cores = cores
+	c.config.OnSplit(cores)
+	if err := c.start(ctx); err != nil {
+		return nil, err
+	}
+	return c.ladder(ctx, c.config.streams())
+}
+
+// streams returns the loads of streams.
+func (c *Config) streams() (loads []Load) {
+	for _, n := range c.Streams {
+		loads = append(loads, Load{Streams: n})
+	}
+	return loads
+}
+
+// starts returns the loads of starts.
+func (c *Config) starts() (loads []Load) {
+	for _, n := range c.Starts {
+		loads = append(loads, Load{Starts: n})
+	}
+	return loads
 }
 
 // stoppedOr returns the cause of ctx if err is not nil and ctx has ended, and else err.
@@ -157,11 +148,18 @@ func stoppedOr(ctx context.Context, err error) error {
 }
 
 // start starts the processes and waits until the agent is connected.
-func (c *calibrator) start(ctx context.Context, socket string) (err error) {
-	setup := simulatorSetup{Step: c.config.Step, Spread: c.config.Spread}
+func (c *calibrator) start(ctx context.Context) (err error) {
+	if c.dir, err = os.MkdirTemp("", "spate-calibrate-"); err != nil {
+		return fmt.Errorf("a directory for the agent's socket: %w", err)
+	}
+	setup := simulatorSetup{Step: c.config.Step, Spread: c.config.Spread, Endpoints: 1}
+	if n := len(c.config.Streams); n > 0 {
+		setup.Endpoints = machineRoom().endpoints(c.config.Streams[n-1])
+	}
 	if c.simulator, err = launch(ctx, "simulator", c.config.Simulator, c.cores.Simulator, setup, &c.where); err != nil {
 		return err
 	}
+	socket := filepath.Join(c.dir, "coordinator.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return fmt.Errorf("the agent's socket: %w", err)
@@ -175,7 +173,7 @@ func (c *calibrator) start(ctx context.Context, socket string) (err error) {
 	return c.conductor.awaitAgent(ctx)
 }
 
-// close ends what start started.
+// close ends what start started. It may be called more than once.
 func (c *calibrator) close() {
 	if c.agent != nil {
 		c.agent.stop()
@@ -186,34 +184,21 @@ func (c *calibrator) close() {
 	if c.simulator != nil {
 		c.simulator.stop()
 	}
+	if c.dir != "" {
+		_ = os.RemoveAll(c.dir)
+	}
+	c.agent, c.conductor, c.simulator, c.dir = nil, nil, nil, ""
 }
 
-// climb measures the loads of streams, then those of starts.
-func (c *calibrator) climb(ctx context.Context) ([]Row, error) {
-	var streams, starts []Load
-	for _, n := range c.config.Streams {
-		streams = append(streams, Load{Streams: n})
-	}
-	for _, n := range c.config.Starts {
-		starts = append(starts, Load{Starts: n})
-	}
-	var rows []Row
-	for _, ladder := range [][]Load{streams, starts} {
-		some, err := c.ladder(ctx, ladder)
-		rows = append(rows, some...)
-		if err != nil {
-			return rows, err
-		}
-	}
-	return rows, nil
-}
+// late reports whether no further load may start.
+func (c *calibrator) late() bool { return c.deadline != 0 && clock.Now() > c.deadline }
 
 // ladder measures rising loads. It repeats a load that is not safe once, and ends if the load is not safe again.
 func (c *calibrator) ladder(ctx context.Context, loads []Load) ([]Row, error) {
 	var rows []Row
 	for _, load := range loads {
 		for try := 1; try <= 2; try++ {
-			if c.deadline != 0 && clock.Now() > c.deadline && len(rows) > 0 {
+			if c.late() && len(rows) > 0 {
 				return rows, nil
 			}
 			row, err := c.measure(ctx, load)
@@ -298,8 +283,8 @@ func (c *calibrator) window(ctx context.Context, load Load, from clock.Instant) 
 		events = reading.Completed
 	}
 	row.Achieved = float64(events) / row.Window.Seconds()
-	agentCores, simulatorCores := c.cores.counts()
-	c.config.Rules.judge(&row, agentCores, simulatorCores)
+	row.AgentCores, row.SimulatorCores = c.cores.counts()
+	c.config.Rules.judge(&row)
 	return row, nil
 }
 

@@ -16,6 +16,7 @@ func small(t *testing.T) Config {
 		Step: 20 * time.Millisecond, Streams: []int{5, 10}, Starts: []float64{50}, MeasureAll: true,
 		Window:  time.Second,
 		Rules:   rules,
+		OnSplit: func(Cores) {},
 		OnStart: func(Load, time.Duration) {}, OnMeasured: func(r Row) { t.Logf("%v: %+v", r.Load, r) },
 	}
 }

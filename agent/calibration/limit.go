@@ -48,14 +48,17 @@ type Row struct {
 	// AgentCPU and SimulatorCPU are what the two processes used, in cores.
 	AgentCPU     float64 `json:"agent_cpu_cores"`
 	SimulatorCPU float64 `json:"simulator_cpu_cores"`
+	// AgentCores and SimulatorCores are how many cores each of them had.
+	AgentCores     int `json:"agent_cores"`
+	SimulatorCores int `json:"simulator_cores"`
 	// OtherCPU is what everything else on the machine used, including what its host took from it, in cores. Nil: not
 	// known.
 	OtherCPU *float64 `json:"other_cpu_cores"`
 	Reading
 	// BrokenRules lists the rules that the load broke, for people. Empty: the load is safe.
 	BrokenRules []string `json:"broken_rules"`
-	// Bottleneck says what was at its limit if the load was not reached: "agent", "simulator", "agent and simulator",
-	// or "machine" if neither had used up its cores. Empty: the load was reached.
+	// Bottleneck says what was at its limit if the load was not reached, or broke a rule because of the simulator:
+	// "agent", "simulator", "agent and simulator", or "machine" if neither had used up its cores. Empty: neither.
 	Bottleneck string `json:"bound,omitempty"`
 }
 
@@ -82,9 +85,8 @@ func fraction(part, of uint64) float64 {
 	return float64(part) / float64(of)
 }
 
-// judge sets the rules that a load broke, and what was at its limit. agentCores and simulatorCores are the cores of
-// each process.
-func (r Rules) judge(row *Row, agentCores, simulatorCores int) {
+// judge sets the rules that a load broke, and what was at its limit.
+func (r Rules) judge(row *Row) {
 	broken := func(is bool, format string, args ...any) {
 		if is {
 			row.BrokenRules = append(row.BrokenRules, fmt.Sprintf(format, args...))
@@ -98,26 +100,28 @@ func (r Rules) judge(row *Row, agentCores, simulatorCores int) {
 		microseconds(row.Lateness.P99))
 	failed := fraction(row.Failed, row.Failed+row.Completed)
 	broken(failed > maxFailed, "%.2f %% of requests failed: %s", 100*failed, row.Failure)
-	if !row.reached() {
-		row.Bottleneck = bottleneck(row.AgentCPU, row.SimulatorCPU, agentCores, simulatorCores)
-	}
+	row.Bottleneck = row.bottleneck()
 }
 
 func microseconds(ns int64) time.Duration { return time.Duration(ns).Round(time.Microsecond) }
 
-// bottleneck returns whose cores were used up.
-func bottleneck(agentCPU, simulatorCPU float64, agentCores, simulatorCores int) string {
-	var full []string
-	if agentCPU >= fullCore*float64(agentCores) {
-		full = append(full, "agent")
-	}
-	if simulatorCPU >= fullCore*float64(simulatorCores) {
-		full = append(full, "simulator")
-	}
-	if len(full) == 0 {
+// bottleneck returns what was at its limit if the load was not reached. A simulator that had used up its cores is the
+// limit even if the load was reached: it may have sent the frames too late, and several at once.
+func (r *Row) bottleneck() string {
+	agent := r.AgentCPU >= fullCore*float64(r.AgentCores)
+	simulator := r.SimulatorCPU >= fullCore*float64(r.SimulatorCores)
+	switch {
+	case r.Safe() || r.reached() && !simulator:
+		return ""
+	case agent && simulator:
+		return "agent and simulator"
+	case simulator:
+		return "simulator"
+	case agent:
+		return "agent"
+	default:
 		return "machine"
 	}
-	return strings.Join(full, " and ")
 }
 
 // Limit is the highest load that this machine's agent holds safely.
@@ -130,6 +134,8 @@ type Limit struct {
 	// be higher.
 	StreamsLimitedBy string `json:"streams_by,omitempty"`
 	StartsLimitedBy  string `json:"starts_by,omitempty"`
+	// Cores are the cores on which the limit was found.
+	Cores Cores `json:"cores"`
 }
 
 // limitOf finds the limit: the highest safe load below which every load is safe. A load may have been measured more
@@ -186,7 +192,7 @@ func reasonOf(r *Row) string {
 	return why
 }
 
-// BottleneckText says for people what was at its limit. Empty: the load was reached.
+// BottleneckText says for people what was at its limit. Empty: nothing was.
 func (r *Row) BottleneckText() string {
 	switch {
 	case r.Bottleneck == "":
@@ -200,10 +206,16 @@ func (r *Row) BottleneckText() string {
 	}
 }
 
+// simulatorFirst reports whether the simulator was at its limit before the agent.
+func (l *Limit) simulatorFirst() bool { return strings.Contains(l.StreamsLimitedBy, simulatorLimit) }
+
+// simulatorLimit is how the reason of a limit ends that is not the agent's.
+const simulatorLimit = "(the simulator was at its limit)"
+
 // isLowerBound reports whether a limit's reason is not a limit of the agent: nothing broke, or the simulator reached
 // its limit first.
 func isLowerBound(why string) bool {
-	return why == "" || strings.Contains(why, "(the simulator was at its limit)")
+	return why == "" || strings.Contains(why, simulatorLimit)
 }
 
 // StreamsIsLowerBound reports whether the agent may hold more streams than were found.

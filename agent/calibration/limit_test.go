@@ -51,8 +51,10 @@ func TestJudge(t *testing.T) {
 		"others": {streams, func(r *Row) { r.Achieved, r.OtherCPU = 40_000, &other },
 			"80.0 % of the requested load", "the machine was at its limit: other programs used 1.3 cores"},
 		"full, but reached": {streams, func(r *Row) { r.AgentCPU = 1 }, "", ""},
-		"late":              {starts, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "send lateness p99 1.001ms", ""},
-		"late slots":        {streams, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "", ""},
+		"reached by a full simulator": {streams, func(r *Row) { r.Coalesced, r.SimulatorCPU = 1000, 1 },
+			"1.00 % of frames coalesced", "the simulator was at its limit"},
+		"late":       {starts, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "send lateness p99 1.001ms", ""},
+		"late slots": {streams, func(r *Row) { r.Lateness.P99 = 1_001_000 }, "", ""},
 		"failures": {streams, func(r *Row) { r.Failed, r.Failure = 10, "reset" },
 			"0.99 % of requests failed: reset", ""},
 		"one failure of all": {streams, func(r *Row) { r.Completed, r.Failed = 1000, 1 }, "", ""},
@@ -60,7 +62,8 @@ func TestJudge(t *testing.T) {
 			"0.0 % of the requested load", "the machine was at its limit"},
 	} {
 		r := row(c.load, c.change)
-		rules.judge(&r, 1, 1)
+		r.AgentCores, r.SimulatorCores = 1, 1
+		rules.judge(&r)
 		if got := strings.Join(r.BrokenRules, "; "); got != c.broken || r.Safe() != (c.broken == "") {
 			t.Errorf("%s: %q, want %q", name, got, c.broken)
 		}
@@ -108,29 +111,47 @@ func TestLimitOf(t *testing.T) {
 	}
 }
 
-func TestSplitCores(t *testing.T) {
+func TestSplits(t *testing.T) {
+	five := []int{0, 1, 4, 5, 6}
 	for name, c := range map[string]struct {
-		usable           []int
-		asked            int
-		agent, simulator []int
-		wrong            string
+		usable []int
+		asked  int
+		agent  [][]int // of each split
+		wrong  string
 	}{
-		"one":        {[]int{3}, 0, nil, nil, ""},
-		"not known":  {nil, 0, nil, nil, ""},
-		"two":        {[]int{0, 1}, 0, []int{0}, []int{1}, ""},
-		"five":       {[]int{0, 1, 4, 5, 6}, 0, []int{0, 1}, []int{4, 5, 6}, ""},
-		"asked":      {[]int{0, 1, 4, 5, 6}, 4, []int{0, 1, 4, 5}, []int{6}, ""},
-		"all of two": {[]int{0, 1}, 2, nil, nil, "the simulator needs one of the 2"},
-		"two of one": {[]int{0}, 2, nil, nil, "this process may use 1"},
+		"one":        {[]int{3}, 0, [][]int{nil}, ""},
+		"not known":  {nil, 0, [][]int{nil}, ""},
+		"two":        {[]int{0, 1}, 0, [][]int{{0}}, ""},
+		"five":       {five, 0, [][]int{{0, 1}, {0}}, ""},
+		"asked":      {five, 4, [][]int{{0, 1, 4, 5}}, ""},
+		"eight":      {[]int{0, 1, 2, 3, 4, 5, 6, 7}, 0, [][]int{{0, 1, 2, 3}, {0, 1}, {0}}, ""},
+		"all of two": {[]int{0, 1}, 2, nil, "the simulator needs one of the 2"},
+		"two of one": {[]int{0}, 2, nil, "this process may use 1"},
 	} {
-		got, err := splitCores(c.usable, c.asked, max(1, len(c.usable)))
-		if !slices.Equal(got.Agent, c.agent) || !slices.Equal(got.Simulator, c.simulator) ||
-			(err == nil) != (c.wrong == "") {
+		got, err := splits(c.usable, c.asked, max(1, len(c.usable)))
+		if len(got) != len(c.agent) || (err == nil) != (c.wrong == "") ||
+			err != nil && !strings.Contains(err.Error(), c.wrong) {
 			t.Errorf("%s: %+v, %v", name, got, err)
+			continue
 		}
-		if err != nil && !strings.Contains(err.Error(), c.wrong) {
-			t.Errorf("%s: %v, want %q", name, err, c.wrong)
+		for i, cores := range got {
+			both := slices.Concat(cores.Agent, cores.Simulator)
+			if !slices.Equal(cores.Agent, c.agent[i]) || cores.Separate() && !slices.Equal(both, c.usable) {
+				t.Errorf("%s: split %d is %+v", name, i, cores)
+			}
 		}
+	}
+}
+
+// More streams than half of the ports need more addresses.
+func TestEndpointsForStreams(t *testing.T) {
+	for streams, want := range map[int]int{0: 1, 1: 1, 14_000: 1, 14_001: 2, 95_000: 7} {
+		if got := (room{ports: 28_000}).endpoints(streams); got != want {
+			t.Errorf("%d streams: %d endpoints, want %d", streams, got, want)
+		}
+	}
+	if got := (room{}).endpoints(1 << 20); got != 1 {
+		t.Errorf("ports not known: %d endpoints", got)
 	}
 }
 
@@ -145,8 +166,6 @@ func TestRoom(t *testing.T) {
 		"too few files": {room{files: 20_000}, 19_873,
 			"19873 streams need 20001 open files in each of the two processes, but the hard limit is 20000"},
 		"hardly any file": {room{files: 64}, 1, "at most 0 streams"},
-		"ports":           {room{files: 1 << 20, ports: 28_232}, 28_104, ""},
-		"too few ports":   {room{files: 1 << 20, ports: 28_232}, 28_105, "this machine has 28232"},
 	} {
 		err := c.room.check(c.streams)
 		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {

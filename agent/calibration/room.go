@@ -1,8 +1,6 @@
 package calibration
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // spareFiles is how many files each process opens in addition to its streams.
 const spareFiles = 128
@@ -15,17 +13,27 @@ type room struct {
 
 // check returns an error if that many streams at once are impossible.
 func (r room) check(streams int) error {
-	switch {
-	case r.files > 0 && streams+spareFiles > r.files:
+	if r.files > 0 && streams+spareFiles > r.files {
 		return fmt.Errorf("%d streams need %d open files in each of the two processes, but the hard limit is %d: "+
 			"raise it (ulimit -Hn as root, LimitNOFILE= in a systemd unit) or measure at most %d streams", streams,
 			streams+spareFiles, r.files, max(0, r.files-spareFiles))
-	case r.ports > 0 && streams+spareFiles > r.ports:
-		return fmt.Errorf("%d streams to one address need as many source ports, but this machine has %d: widen "+
-			"net.ipv4.ip_local_port_range, or measure at most %d streams", streams, r.ports, max(0, r.ports-spareFiles))
 	}
 	return nil
 }
 
-// CheckRoom returns an error if this machine has no room for that many streams at once, regardless of its agent.
-func CheckRoom(streams int) error { return machineRoom().check(streams) }
+// endpoints returns how many addresses the simulator must have for that many streams. Each connection to one address
+// needs a source port of its own. Only half of the ports are counted on, because Linux searches long for the rest.
+func (r room) endpoints(streams int) int {
+	if r.ports == 0 {
+		return 1
+	}
+	each := max(1, r.ports/2)
+	return max(1, (streams+each-1)/each)
+}
+
+// MakeRoom raises the limit of open files as far as that many streams at once need and this process may. It returns an
+// error if the machine has no room for them, regardless of its agent.
+func MakeRoom(streams int) error {
+	raiseFiles(streams + spareFiles)
+	return machineRoom().check(streams)
+}

@@ -26,3 +26,14 @@ func machineRoom() room {
 	}
 	return r
 }
+
+// raiseFiles raises the hard limit of open files to a number if the limit is lower, which only root may. The two
+// processes inherit the limit.
+func raiseFiles(to int) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Max >= uint64(to) {
+		return
+	}
+	limit.Max = uint64(to)
+	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit) // what was not permitted, check reports
+}

@@ -31,6 +31,8 @@ type agentSetup struct {
 type simulatorSetup struct {
 	Step   time.Duration `json:"step_ns"` // between two tokens of a stream
 	Spread bool          `json:"spread"`  // streams tick one after another
+	// Endpoints is the number of endpoints for long streams.
+	Endpoints int `json:"endpoints"`
 }
 
 // endpoints are the simulator's endpoints: for long streams, and for short requests.
@@ -85,10 +87,11 @@ func ServeSimulator(in io.Reader, out io.Writer) error {
 	}
 	var where endpoints
 	for _, one := range []struct {
-		step time.Duration
-		urls *[]string
-	}{{setup.Step, &where.Streams}, {shortStep, &where.Short}} {
-		server, err := simulator.Start(engineOf(one.step, setup.Spread))
+		step      time.Duration
+		endpoints int
+		urls      *[]string
+	}{{setup.Step, setup.Endpoints, &where.Streams}, {shortStep, 1, &where.Short}} {
+		server, err := simulator.Start(engineOf(one.step, setup.Spread, one.endpoints))
 		if err != nil {
 			return err
 		}
@@ -108,10 +111,11 @@ func ended() context.Context {
 // maxRunning is how many requests a simulated engine may have in progress: more streams than a machine can have.
 const maxRunning = 1 << 20
 
-// engineOf returns an engine limited only by its pace: the first token at once, and then one each step. Its frames
-// contain the truth.
-func engineOf(step time.Duration, spread bool) config.Config {
+// engineOf returns engines limited only by their pace, one for each endpoint: the first token at once, and then one
+// each step. Their frames contain the truth.
+func engineOf(step time.Duration, spread bool, endpoints int) config.Config {
 	c := config.Default()
+	c.Endpoints = endpoints
 	c.Model = config.Model{
 		PrefillTokensPerSecond: math.Inf(1), DecodeStep: step, MaxRunning: maxRunning,
 		CacheBlockTokens: c.Model.CacheBlockTokens, SpreadStep: spread,

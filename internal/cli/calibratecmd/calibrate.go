@@ -38,14 +38,16 @@ type calibrateFlags struct {
 
 // Loads that are tried by default.
 var (
-	allStreams   = []int{100, 250, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12000, 16000, 19000}
+	allStreams = []int{100, 250, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12000, 16000, 19000, 24000, 32000,
+		48000, 64000}
 	quickStreams = []int{50, 250, 1000}
-	allStarts    = []float64{500, 1000, 2000, 4000, 6000, 8000, 10000, 15000, 20000, 30000}
+	allStarts    = []float64{500, 1000, 2000, 4000, 6000, 8000, 10000, 15000, 20000, 30000, 50000, 75000, 100000}
 	quickStarts  = []float64{500, 2000}
 )
 
-// mostTime is how long all loads but the last may take.
-const mostTime = 110 * time.Second
+// mostTime is how long all loads but the last may take. A machine with many cores takes more loads, on more than one
+// split of its cores.
+func mostTime(splits int) time.Duration { return time.Duration(splits) * 110 * time.Second }
 
 // New makes the command. version is the program's.
 func New(version string) *cobra.Command {
@@ -55,10 +57,12 @@ func New(version string) *cobra.Command {
 		Short: "Find out how exact this machine's agent is, and up to which load",
 		Long: `Run this machine's agent against the simulator, each in its own process and on its own cores, at
 rising load, and compare every time that the agent takes with the truth that the simulator puts
-into its frames. The command prints the errors of TTFT, ITL and E2E by the kernel's receive
+into its frames. The agent gets half of the cores; if the simulator is at its limit first, it gets
+more, and the agent fewer. The command prints the errors of TTFT, ITL and E2E by the kernel's receive
 timestamps, which results are made of, beside those by the program's own clock, and the highest
 load at which this machine is exact. This limit is stored, and agents with such a limit split loads
-by it. It takes about two minutes; nothing leaves loopback.
+by it. It takes about two minutes on two cores, and up to two more each time that the simulator
+gets more cores; nothing leaves loopback.
 
 A load is safe if the error of the timestamps is within --budget at p99, at most 0.1 % of frames
 were read together with the previous one, at least 99 % of the load was reached, and starts are late
@@ -83,7 +87,7 @@ code is 3.`,
 		"streams tick one after another (default: all at once, as engines that batch send)")
 	fs.BoolVar(&f.quick, "quick", false, "a few loads, 1.5 s each: a rough result in about 20 s")
 	fs.IntVar(&f.cores, "cores", 0,
-		"`cores` for the agent; the simulator gets the others (default: half)")
+		"`cores` for the agent; the simulator gets the others (default: half, or fewer if the simulator needs more)")
 	fs.DurationVar(&f.budget, "budget", calibration.DefaultError,
 		"largest p99 error of timestamps at which a load is safe")
 	fs.DurationVar(&f.late, "late", calibration.DefaultLateness,
@@ -120,19 +124,19 @@ func (f *calibrateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return command.BadInput(err)
 	}
-	cores, err := config.SplitCores()
-	if err != nil {
-		return command.BadInput(err)
-	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := newCalibrationProgress(cmd.ErrOrStderr(), len(config.Streams)+len(config.Starts), config.Window)
 	defer p.close()
-	sheet := &calibrationSheet{Machine: capacity.ThisMachine(f.version), Cores: cores, Step: config.Step,
+	sheet := &calibrationSheet{Machine: capacity.ThisMachine(f.version), Step: config.Step,
 		Spread: config.Spread, Rules: config.Rules}
+	config.OnSplit = func(cores calibration.Cores) {
+		again := sheet.Cores.Total > 0
+		sheet.Cores = cores
+		p.say(sheet.headline(again))
+	}
 	config.OnStart = p.began
 	config.OnMeasured = func(r calibration.Row) { p.measured(&r); sheet.Rows = append(sheet.Rows, r) }
-	fmt.Fprintln(cmd.ErrOrStderr(), sheet.headline())
 	began := time.Now()
 	limit, err := calibration.Calibrate(ctx, config)
 	p.close()
@@ -191,12 +195,16 @@ func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) 
 	switch {
 	case c.MeasureAll:
 	case f.quick:
-		c.Streams, c.Starts, c.MaxDuration = quickStreams, quickStarts, mostTime
+		c.Streams, c.Starts = quickStreams, quickStarts
 	default:
-		c.Streams, c.Starts, c.MaxDuration = allStreams, allStarts, mostTime
+		c.Streams, c.Starts = allStreams, allStarts
 	}
-	if err := c.Validate(); err != nil {
+	splits, err := c.Splits()
+	if err := errors.Join(err, c.Validate()); err != nil {
 		return c, err
+	}
+	if !c.MeasureAll {
+		c.MaxDuration = mostTime(len(splits))
 	}
 	return c, f.fit(cmd, &c)
 }
@@ -204,7 +212,7 @@ func (f *calibrateFlags) config(cmd *cobra.Command) (calibration.Config, error) 
 // fit drops loads that the machine has no room for, with a message. If the loads were given by flags, it fails instead.
 func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
 	for i, n := range c.Streams {
-		err := calibration.CheckRoom(n)
+		err := calibration.MakeRoom(n)
 		switch {
 		case err == nil:
 		case c.MeasureAll || i == 0:

@@ -36,10 +36,10 @@ func sampleSheet() *calibrationSheet {
 	other := 0.25
 	rows := []calibration.Row{
 		{Load: calibration.Load{Streams: 100}, Asked: 5000, Achieved: 4999.6, Window: 4 * time.Second, AgentCPU: 0.06,
-			SimulatorCPU: 0.05, OtherCPU: &other, Reading: reading(1)},
+			SimulatorCPU: 0.05, AgentCores: 4, SimulatorCores: 4, OtherCPU: &other, Reading: reading(1)},
 		{
 			Load: calibration.Load{Streams: 12000}, Asked: 600_000, Achieved: 412_345, Window: 4 * time.Second,
-			AgentCPU: 1, SimulatorCPU: 0.97, Reading: reading(19),
+			AgentCPU: 3.98, SimulatorCPU: 3.97, AgentCores: 4, SimulatorCores: 4, Reading: reading(19),
 			BrokenRules: []string{
 				"68.7 % of the requested load",
 				"stamp error p99 154µs",
@@ -48,8 +48,8 @@ func sampleSheet() *calibrationSheet {
 			Bottleneck: "agent and simulator",
 		},
 		{Load: calibration.Load{Starts: 30000}, Asked: 30000, Achieved: 29_990, Window: 4 * time.Second, AgentCPU: 0.91,
-			SimulatorCPU: 0.7, OtherCPU: &other, Reading: reading(2)},
-		{Load: calibration.Load{Starts: 40000}, Asked: 40000, Window: 4 * time.Second,
+			SimulatorCPU: 0.7, AgentCores: 4, SimulatorCores: 4, OtherCPU: &other, Reading: reading(2)},
+		{Load: calibration.Load{Starts: 40000}, Asked: 40000, Window: 4 * time.Second, AgentCores: 4, SimulatorCores: 4,
 			BrokenRules: []string{"0.0 % of the requested load"}, Bottleneck: "machine", OtherCPU: &other},
 	}
 	return &calibrationSheet{
@@ -67,7 +67,7 @@ func sampleSheet() *calibrationSheet {
 func TestCalibrationSheet(t *testing.T) {
 	var b bytes.Buffer
 	s := sampleSheet()
-	b.WriteString(s.headline() + "\n")
+	b.WriteString(s.headline(false) + "\n" + s.headline(true) + "\n")
 	if err := s.writeTables(&b); err != nil {
 		t.Fatal(err)
 	}

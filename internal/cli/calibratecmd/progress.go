@@ -30,6 +30,14 @@ func newCalibrationProgress(w io.Writer, most int, window time.Duration) *calibr
 	return &calibrationProgress{w: w, terminal: terminal.Width(w) > 0, window: window, most: most, tick: func() {}}
 }
 
+// say prints a line.
+func (p *calibrationProgress) say(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	fmt.Fprintln(p.w, text)
+}
+
 // began shows that a load starts. Its measurement starts after `before`.
 func (p *calibrationProgress) began(l calibration.Load, before time.Duration) {
 	p.mu.Lock()

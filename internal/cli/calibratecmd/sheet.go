@@ -29,8 +29,8 @@ type calibrationSheet struct {
 	Took    time.Duration     `json:"took_ns"`
 }
 
-// headline says what is measured, and on which cores.
-func (s *calibrationSheet) headline() string {
+// headline says what is measured, and on which cores. again is set if the simulator got more cores than before.
+func (s *calibrationSheet) headline(again bool) string {
 	ticks := "all streams tick at once"
 	if s.Spread {
 		ticks = "streams tick one after another"
@@ -38,6 +38,9 @@ func (s *calibrationSheet) headline() string {
 	where := "agent and simulator share " + terminal.Count(uint64(s.Cores.Total), "core")
 	if s.Cores.Separate() {
 		where = fmt.Sprintf("agent on %s, simulator on %s", coreNames(s.Cores.Agent), coreNames(s.Cores.Simulator))
+	}
+	if again {
+		return "The simulator was at its limit first. With more cores for it: " + where
 	}
 	return fmt.Sprintf("Calibrating %s: %s; a frame each %v, %s", s.Machine.Host, where, s.Step, ticks)
 }
@@ -68,7 +71,7 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 	if len(s.Rows) == 0 {
 		return nil
 	}
-	if _, err := fmt.Fprintln(w, "\nLoads: CPU in cores, times in microseconds"); err != nil {
+	if _, err := fmt.Fprintln(w, "\nLoads: cores used of those given, times in microseconds"); err != nil {
 		return err
 	}
 	if err := s.loads().Write(w); err != nil {
@@ -80,7 +83,7 @@ func (s *calibrationSheet) writeTables(w io.Writer) error {
 	return s.errors().Write(w)
 }
 
-// loads returns the table of loads: CPU use in cores, times in microseconds.
+// loads returns the table of loads: cores used of those given, times in microseconds.
 func (s *calibrationSheet) loads() *layout.Table {
 	t := &layout.Table{Right: []bool{true, true, true, true, true, true, true, true, true, true, true}}
 	t.Row("LOAD", "ASKED/S", "DONE/S", "AGENT", "SIM", "OTHERS", "LAG p99", "LATE p50/p99", "COALESCED",
@@ -97,8 +100,8 @@ func (s *calibrationSheet) loads() *layout.Table {
 		if !r.Safe() {
 			safe = "no"
 		}
-		t.Row(loadName(r.Load), terminal.Whole(r.Asked), terminal.Whole(r.Achieved), fmt.Sprintf("%.2f", r.AgentCPU),
-			fmt.Sprintf("%.2f", r.SimulatorCPU), others,
+		t.Row(loadName(r.Load), terminal.Whole(r.Asked), terminal.Whole(r.Achieved), used(r.AgentCPU, r.AgentCores),
+			used(r.SimulatorCPU, r.SimulatorCores), others,
 			spreadCell(r.Lag, r.Lag.P99), late, share(r.CoalescedShare()), share(r.UnstampedShare()), safe)
 	}
 	return t
@@ -124,6 +127,9 @@ func (s *calibrationSheet) errors() *layout.Table {
 	}
 	return t
 }
+
+// used formats the cores that a process used, of those that it had.
+func used(cores float64, of int) string { return fmt.Sprintf("%.2f/%d", cores, of) }
 
 func loadName(l calibration.Load) string {
 	if l.Streams > 0 {
@@ -188,7 +194,11 @@ func (s *calibrationSheet) writeLimit(w io.Writer) error {
 			"no load of starts", l.StartsLimitedBy)
 	}
 	if s.Cores.Separate() {
-		fmt.Fprintf(b, "with the agent on %s of %d.\n", coreNames(s.Cores.Agent), s.Cores.Total)
+		fmt.Fprintf(b, "with the agent on %s of %d", coreNames(s.Cores.Agent), s.Cores.Total)
+		if n := len(s.Cores.Agent); n > 1 && l.Streams > 0 {
+			fmt.Fprintf(b, ": %s frames/s for each of its cores", terminal.Whole(l.FramesPerSecond/float64(n)))
+		}
+		b.WriteString(".\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
