@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -54,9 +53,7 @@ func (l *Load) readServers() (end func()) {
 		return func() {}
 	}
 	l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
-	if servermetrics.EachSecond(l.Target()) {
-		l.account.readings.Go(func() { l.Servers.Run(l.account.ctx, l.start, 0) })
-	}
+	l.account.readings.Go(func() { l.Servers.Run(l.account.ctx, l.start, 0) })
 	return func() {
 		failed := l.failed()
 		if !failed {

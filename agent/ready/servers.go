@@ -36,9 +36,8 @@ func (s *Stage) watchServers(ctx context.Context, numbers []uint32, config strea
 	}
 	metrics := s.Target().GetServerMetrics()
 	s.Servers = scrape.New(scrape.Config{
-		Sources: sources, Optional: !servermetrics.Asked(s.Target()), Names: metrics.GetNames(),
-		Account: servermetrics.Account(s.Target()), Model: s.Target().GetModel(),
-		TLS: trust, Proxy: proxy, Pins: s.pins,
+		Sources: sources, Optional: !servermetrics.Asked(s.Target()), Account: servermetrics.Account(s.Target()),
+		Model: s.Target().GetModel(), TLS: trust, Proxy: proxy, Pins: s.pins,
 		OnFailure: failureLogger(res.Logger),
 		Secret:    s.Client.HoldsSecret,
 	})
@@ -66,7 +65,14 @@ func (s *Stage) sources(ctx context.Context, numbers []uint32, l Limits) (source
 				number, len(urls))
 		}
 		source := scrape.Source{Number: number, URL: urls[number]}
-		if len(s.Target().GetServerMetrics().GetUrls()) == 0 {
+		metrics := s.Target().GetServerMetrics()
+		switch {
+		case servermetrics.IsGPUSource(s.Target(), number):
+			source.SamplesOnly, source.Names = true, servermetrics.GPUMetrics()
+		case servermetrics.EachSecond(s.Target()):
+			source.Names = metrics.GetNames()
+		}
+		if len(metrics.GetUrls()) == 0 && !source.SamplesOnly {
 			source.FallbackURL = strings.TrimSuffix(source.URL, "/metrics") + tensorRTPath
 		}
 		if err := s.mayScrape(ctx, source.URL, l); err != nil {

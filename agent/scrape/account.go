@@ -42,18 +42,19 @@ type Missing struct {
 	Err error
 }
 
-// Find looks for the page of each source, also at Source.FallbackURL. It returns the sources without metrics in order,
-// and drops them if they are optional. It blocks for at most 2 Timeouts.
+// Find looks for the page of each source with an account, also at Source.FallbackURL. It returns the sources without
+// metrics in order, and drops them if they are optional. It blocks for at most 2 Timeouts.
 func (s *Scraper) Find(ctx context.Context) (missing []Missing) {
 	found := make([]*Source, len(s.config.Sources))
 	errs := make([]error, len(s.config.Sources))
-	s.each(func(source Source) {
+	s.eachAccount(func(source Source) {
 		i := slices.IndexFunc(s.config.Sources, func(o Source) bool { return o.Number == source.Number })
 		found[i], errs[i] = s.find(ctx, source)
 	})
 	var kept []Source
 	for i, source := range s.config.Sources {
 		switch {
+		case source.SamplesOnly:
 		case found[i] != nil:
 			source = *found[i]
 		default:
@@ -131,7 +132,7 @@ func (s *Scraper) readAndReport(ctx context.Context, source Source) (reading, bo
 // ReadBaseline takes the first readings of the account. If it is called again, as at the end of a warm-up, later
 // readings replace earlier ones. It blocks for at most one Timeout.
 func (s *Scraper) ReadBaseline(ctx context.Context) {
-	s.each(func(source Source) {
+	s.eachAccount(func(source Source) {
 		r, ok := s.readAndReport(ctx, source)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *Scraper) ReadBaseline(ctx context.Context) {
 // others, and for at most 5 Timeouts.
 func (s *Scraper) Accounts(ctx context.Context, start clock.Instant) []*spatev1.ServerAccount {
 	all := map[uint32]*spatev1.ServerAccount{}
-	s.each(func(source Source) {
+	s.eachAccount(func(source Source) {
 		last, ok := s.settle(ctx, source)
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -49,6 +49,11 @@ type Source struct {
 	URL string
 	// FallbackURL is another address to try if there are no metrics at URL. Empty: none.
 	FallbackURL string
+	// Names are the metrics that are sampled each second, the most important first; a "*" at the end stands for any
+	// rest. Empty: none.
+	Names []string
+	// SamplesOnly reports whether the source has no account: it does not count requests.
+	SamplesOnly bool
 	// Header is sent with each request. It must hold secrets only if they are meant for this source. It may be nil.
 	Header http.Header
 	// OnTargetHost reports whether the target's endpoints are on this host. The source is then reached as they are, by
@@ -62,10 +67,8 @@ type Config struct {
 	Sources []Source
 	// Optional makes Find drop sources without metrics.
 	Optional bool
-	// Names are the metrics that are sampled; a "*" at the end stands for any rest.
-	Names []string
 	// Account names the counters and histograms of the account, the most important first. If there are more series than
-	// the limits allow, this order decides, for samples, too.
+	// the limits allow, this order decides, for samples of a source with an account, too.
 	Account []string
 	// Model is the model that the target serves. Series of other models are excluded from the account.
 	Model string
@@ -88,7 +91,6 @@ type Config struct {
 // come first.
 type Scraper struct {
 	config  Config
-	names   names
 	account names
 	target  *http.Client // for the target's hosts
 	other   *http.Client // for all others
@@ -111,7 +113,7 @@ type batch struct {
 func New(c Config) *Scraper {
 	n := len(c.Sources)
 	return &Scraper{
-		config: c, names: newNames(c.Names), account: newNames(c.Account), maxPage: maxPage,
+		config: c, account: newNames(c.Account), maxPage: maxPage,
 		target: newClient(n, c.Pins, c.TLS, c.Proxy), other: newClient(n, c.Pins, nil, nil),
 		baselines: map[uint32]reading{}, attempts: map[uint32]attempts{}, failing: map[uint32]bool{},
 	}
@@ -164,10 +166,15 @@ func pinnedDial(pins allow.Pins) func(ctx context.Context, network, addr string)
 	}
 }
 
-// Run samples each source at the start of each window, from window `from` on, counted from the stage's start, until ctx
-// ends. It returns when no request is in progress any more. It must be called only once.
+// Run samples each source that has names, at the start of each window, from window `from` on, counted from the stage's
+// start, until ctx ends. It returns when no request is in progress any more, at once if no source has names. It must be
+// called only once.
 func (s *Scraper) Run(ctx context.Context, start clock.Instant, from uint32) {
-	s.each(func(source Source) { s.watch(ctx, source, start, from) })
+	s.each(func(source Source) {
+		if len(source.Names) > 0 {
+			s.watch(ctx, source, start, from)
+		}
+	})
 }
 
 // each calls f for all sources at once and waits for all calls.
@@ -177,6 +184,15 @@ func (s *Scraper) each(f func(Source)) {
 		sources.Go(func() { f(source) })
 	}
 	sources.Wait()
+}
+
+// eachAccount calls f for all sources with an account at once and waits for all calls.
+func (s *Scraper) eachAccount(f func(Source)) {
+	s.each(func(source Source) {
+		if !source.SamplesOnly {
+			f(source)
+		}
+	})
 }
 
 // clientOf returns the client that asks a source.
@@ -214,11 +230,15 @@ func wait(ctx context.Context, until clock.Instant) bool {
 
 // sampleOnce reads a source once. The samples are valid even with an error: they then report the failure.
 func (s *Scraper) sampleOnce(ctx context.Context, source Source) ([]*spatev1.ServerSample, error) {
+	wanted, order := newNames(source.Names), s.account
+	if source.SamplesOnly {
+		order = wanted
+	}
 	page, err := s.page(ctx, source)
 	var samples []*spatev1.ServerSample
 	var leftOut int
 	if err == nil {
-		samples, leftOut, err = parse(page, s.names, s.account)
+		samples, leftOut, err = parse(page, wanted, order)
 	}
 	up := &spatev1.ServerSample{Name: servermetrics.Up}
 	if err == nil {

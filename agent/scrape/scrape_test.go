@@ -65,11 +65,11 @@ func TestScrape(t *testing.T) {
 	defer long.Close()
 	said := &words{}
 	s := New(Config{
-		Names: []string{"a"}, OnFailure: said.complain,
+		OnFailure: said.complain,
 		Sources: []Source{
-			{Number: 3, URL: good.URL + "/metrics", Header: http.Header{"Authorization": {"Bearer k"},
+			{Number: 3, Names: []string{"a"}, URL: good.URL + "/metrics", Header: http.Header{"Authorization": {"Bearer k"},
 				"X-Team": {"a"}}},
-			{Number: 5, URL: bad.URL}, {Number: 6, URL: long.URL},
+			{Number: 5, Names: []string{"a"}, URL: bad.URL}, {Number: 6, Names: []string{"a"}, URL: long.URL},
 		},
 	})
 	s.maxPage = 4000
@@ -107,8 +107,8 @@ func TestSlowServer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hold }))
 	defer server.Close()
 	defer close(hold)
-	s := New(Config{Names: []string{"a"}, OnFailure: func(string, error) {}})
-	samples, err := s.sampleOnce(t.Context(), Source{URL: server.URL})
+	s := New(Config{OnFailure: func(string, error) {}})
+	samples, err := s.sampleOnce(t.Context(), Source{URL: server.URL, Names: []string{"a"}})
 	s.other.CloseIdleConnections()
 	if err == nil || err.Error() != "no answer within 900ms" || len(samples) != 1 || samples[0].GetValue() != 0 {
 		t.Errorf("%v, %v", samples, err)
@@ -133,9 +133,9 @@ func TestSourcesOfOneHostDoNotWaitForEachOther(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			config := Config{Names: []string{"a"}}
+			config := Config{}
 			for i := range uint32(n) {
-				source := Source{Number: i, URL: fmt.Sprintf("%s/metrics/%d", server.URL, i)}
+				source := Source{Number: i, Names: []string{"a"}, URL: fmt.Sprintf("%s/metrics/%d", server.URL, i)}
 				if behindProxy {
 					source.URL, source.OnTargetHost = fmt.Sprintf("http://engine-%d.example/metrics", i), true
 				}
@@ -177,8 +177,8 @@ func TestHangingHandshakesDelayNothing(t *testing.T) {
 	defer server.Close()
 	authorities := x509.NewCertPool()
 	authorities.AddCert(server.Certificate())
-	source := Source{URL: server.URL, OnTargetHost: true}
-	s := New(Config{Names: []string{"a"}, Sources: []Source{source}, TLS: &tls.Config{RootCAs: authorities}})
+	source := Source{URL: server.URL, Names: []string{"a"}, OnTargetHost: true}
+	s := New(Config{Sources: []Source{source}, TLS: &tls.Config{RootCAs: authorities}})
 	defer s.target.CloseIdleConnections()
 	for range 2 {
 		if _, err := s.sampleOnce(t.Context(), source); err == nil {

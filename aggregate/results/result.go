@@ -265,6 +265,8 @@ type StageResult struct {
 	Servers []servermetrics.ServerResult `json:"servers"`
 	// The servers' own latencies of the stage beside those that the agents measured. Null: the servers report none.
 	ServerAccount *servermetrics.ServerAccount `json:"server_account"`
+	// What exporters of GPU metrics told of the measured part. Null: the plan names none.
+	GPUs *servermetrics.GPUResult `json:"gpus"`
 	// How far apart the agents started. Null: the starts of fewer than two agents are known.
 	StartSpread *StartSpread `json:"start_spread"`
 	// Request rows that agents dropped because their memory for rows was full while the coordinator was unreachable.

@@ -78,7 +78,6 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 
 		Latencies:      latenciesOf(s.Total),
 		StartSpread:    s.startSpread(rec),
-		Servers:        s.serverResults(),
 		ServerAccount:  s.serverAccount(),
 		DroppedRecords: s.droppedRecords(),
 	}
@@ -91,20 +90,22 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput =
 		merge.Throughputs(s.Total.Counters, r.DurationS)
 	r.Goodput = goodputOf(stage.GetSlo(), s.Total.Counters, r.DurationS)
+	r.Servers, r.GPUs = s.serverResults(r.DurationS)
 	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)
 	s.addLengths(&r, stage.GetWorkload())
 	r.Trust = s.trustOf(rec, &r)
 	return r
 }
 
-// serverResults returns the server metrics of the measured part of the stage: between the first start and the last end,
-// or of the whole stage if these are not known.
-func (s sums) serverResults() []servermetrics.ServerResult {
+// serverResults returns the metrics of servers and GPUs of the measured part of the stage: between the first start and
+// the last end, or of the whole stage if these are not known. span is the length of the measured part in seconds.
+func (s sums) serverResults(span *float64) ([]servermetrics.ServerResult, *servermetrics.GPUResult) {
 	first, last := uint32(0), uint32(measure.MaxWindow)
 	if from, to, ok := s.Span(); ok {
 		first, last = uint32(max(from, 0)/nanosPerSecond), uint32(max(to, 0)/nanosPerSecond)
 	}
-	return s.Servers.Results(s.Target, first, last)
+	return s.Servers.Results(s.Target, first, last), s.Servers.GPUs(s.Target, first, last,
+		servermetrics.Work{Span: span, OutputTokens: s.Total.Counters.GetOutputTokens()})
 }
 
 // requests counts the stage's requests.

@@ -170,14 +170,18 @@ func (v *Metrics) Window(number uint32, target *spatev1.Target) (values []Value)
 	return values
 }
 
-// Results summarizes the server metrics of the windows [from, to]. Counters and histograms come from the accounts,
-// which cover the stage exactly, where there are accounts.
+// Results summarizes the server metrics of the windows [from, to], without those of GPUs. Counters and histograms come
+// from the accounts, which cover the stage exactly, where there are accounts.
 func (v *Metrics) Results(target *spatev1.Target, from, to uint32) []ServerResult {
 	results := []ServerResult{}
-	for i, url := range servermetrics.Sources(target) {
+	servers, _ := servermetrics.GPUSources(target)
+	for i, url := range servermetrics.Sources(target)[:servers] {
 		results = append(results, v.accountResult(endpoint.Redacted(url), uint32(i)))
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
+		if int(key.source) >= servers {
+			break
+		}
 		r, series := &results[key.source], v.series[key].between(from, to)
 		switch {
 		case len(series.samples) == 0:

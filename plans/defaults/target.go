@@ -59,7 +59,7 @@ func SimulatedTarget(t *spatev1.Target) *spatev1.Target {
 	fillSimulator(t.Simulator)
 	t.Model = cmp.Or(t.Model, simulatedModel)
 	if t.ServerMetrics != nil {
-		t.ServerMetrics.Urls = nil // The simulator has its own.
+		t.ServerMetrics.Urls, t.ServerMetrics.GpuUrls = nil, nil // The simulator has its own, and no GPUs.
 	}
 	fillTarget(t)
 	return t

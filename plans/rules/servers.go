@@ -23,17 +23,23 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 	if n := len(t.GetEndpoints()); len(m.GetUrls()) == 0 && n > servermetrics.MaxSources {
 		c.wrong(path, fmt.Sprintf("metrics are read from at most %d servers, and the target has %d endpoints: name the servers by urls", servermetrics.MaxSources, n))
 	}
-	for i, text := range m.GetUrls() {
+	c.metricsURLs(path+".urls", m.GetUrls())
+	c.metricsURLs(path+".gpu_urls", m.GetGpuUrls())
+}
+
+// metricsURLs checks addresses of metrics.
+func (c *checker) metricsURLs(path string, urls []string) {
+	for i, text := range urls {
 		if problem := metricsProblem(text); problem != "" {
-			c.wrong(fmt.Sprintf("%s.urls[%d]", path, i), problem)
+			c.wrong(fmt.Sprintf("%s[%d]", path, i), problem)
 		}
 	}
 }
 
 // readNever refuses names and addresses of metrics that are never read.
 func (c *checker) readNever(path string, m *spatev1.ServerMetrics) {
-	if len(m.GetUrls()) > 0 || len(m.GetNames()) > 0 {
-		c.wrong(path+".read", "never does not work with urls or names: leave them out, or read seconds or ends")
+	if len(m.GetUrls())+len(m.GetGpuUrls())+len(m.GetNames()) > 0 {
+		c.wrong(path+".read", "never does not work with urls, gpu_urls or names: leave them out, or read seconds or ends")
 	}
 }
 

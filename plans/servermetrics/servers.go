@@ -19,14 +19,20 @@ const (
 )
 
 // Sources returns the addresses at which a target's server metrics are scraped, in the order of their numbers: those
-// that the plan names, or /metrics at each of the first MaxSources endpoints. It returns nil if the plan says never.
+// that the plan names, or /metrics at each of the first MaxSources endpoints, and then the exporters of GPU metrics. It
+// returns nil if the plan says never.
 func Sources(t *spatev1.Target) []string {
 	m := t.GetServerMetrics()
-	switch {
-	case m.GetRead() == ReadNever:
+	if m.GetRead() == ReadNever {
 		return nil
-	case len(m.GetUrls()) > 0:
-		return m.GetUrls()
+	}
+	return slices.Concat(serverSources(t), m.GetGpuUrls())
+}
+
+// serverSources returns the addresses of the metrics of servers, without those of GPUs.
+func serverSources(t *spatev1.Target) []string {
+	if urls := t.GetServerMetrics().GetUrls(); len(urls) > 0 {
+		return urls
 	}
 	var sources []string
 	for _, e := range t.GetEndpoints()[:min(len(t.GetEndpoints()), MaxSources)] {

@@ -56,7 +56,7 @@ func TestServersAreReadUnlessAPlanSaysNever(t *testing.T) {
 	_, err := plans.Load("plan.yaml",
 		[]byte("name: p\ntargets: [{name: t, endpoints: ['http://h:1'], model: m, server_metrics: {read: never, names: [a]}}]\n"+
 			"workloads: [{random: {isl: 1, osl: 1}}]\nloads: [{rate: [1], duration: 1s}]\n"), plans.Options{})
-	if err == nil || !strings.Contains(err.Error(), "server_metrics.read: never does not work with urls or names") {
+	if err == nil || !strings.Contains(err.Error(), "server_metrics.read: never does not work with urls, gpu_urls or names") {
 		t.Errorf("never with names: %v", err)
 	}
 }

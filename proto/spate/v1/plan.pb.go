@@ -855,6 +855,9 @@ type ServerMetrics struct {
 	// TensorRT-LLM and Triton for requests running and waiting, KV cache in use, prefix cache hits, preemptions and
 	// tokens. The latency histograms and counters that the report compares with the client's numbers are always read.
 	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
+	// URLs of exporters of GPU metrics, read each second of a stage whatever read says, except never: NVIDIA's DCGM
+	// exporter, AMD's device metrics exporter. They tell the power that a stage took, by GPU.
+	GpuUrls []string `protobuf:"bytes,4,rep,name=gpu_urls,json=gpuUrls,proto3" json:"gpu_urls,omitempty"`
 	// When metrics are read. "seconds": each second of a stage, and at its start and end (default if the plan has
 	// server_metrics). "ends": only at the start and the end of a stage, and only counters and histograms (default if the
 	// plan has no server_metrics). "never".
@@ -903,6 +906,13 @@ func (x *ServerMetrics) GetUrls() []string {
 func (x *ServerMetrics) GetNames() []string {
 	if x != nil {
 		return x.Names
+	}
+	return nil
+}
+
+func (x *ServerMetrics) GetGpuUrls() []string {
+	if x != nil {
+		return x.GpuUrls
 	}
 	return nil
 }
@@ -4169,11 +4179,13 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03key\x18\a \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x03key\x12)\n" +
 	"\vserver_name\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\n" +
 	"serverName\x120\n" +
-	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xbc\x01\n" +
+	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xf6\x01\n" +
 	"\rServerMetrics\x121\n" +
 	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
 	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
-	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\x122\n" +
+	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\x128\n" +
+	"\bgpu_urls\x18\x04 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
+	"^https?://\x88\x01\x01R\agpuUrls\x122\n" +
 	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\"\xb8\x12\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
