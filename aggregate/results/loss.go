@@ -46,10 +46,21 @@ func (s sums) lossOf(a *merge.Agent) *Loss {
 		l.TakenOver, l.ToS = true, &taken
 		return l
 	}
-	if _, end, ok := s.Span(); ok {
+	if _, end, ok := s.Span(); ok && s.anyLasted() {
 		l.ToS = new(max(math.Ceil(float64(end)/nanosPerSecond), l.FromS))
 	}
 	return l
+}
+
+// anyLasted reports whether an agent had its part of the load up to the stage's end. Otherwise the last measurement is
+// not the end: the rest of the load was never sent.
+func (s sums) anyLasted() bool {
+	for _, a := range s.Agents {
+		if a.Loss == nil && a.Totals != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // words returns which seconds are missing.

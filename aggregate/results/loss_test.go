@@ -177,6 +177,25 @@ func TestALossThatWasNotTakenOverIsMissingToTheEnd(t *testing.T) {
 	})
 }
 
+// If every agent is lost and no one takes over, the rest of the load was never sent: the last measurement is not the
+// end of what is missing.
+func TestALossOfAllAgentsHasNoEnd(t *testing.T) {
+	rec := fixture.StageRecord(0, 2)
+	all := fixture.Recorded(rec, fixture.SteadyRequests(2, 50), fixture.EndWindow)
+	for i, a := range rec.GetAgents() {
+		a.Loss = &spatev1.Loss{FromWindow: uint32(2 + i), Share: 0.5}
+	}
+	all = slices.DeleteFunc(all, func(s *spatev1.Snapshot) bool { return !merge.InResult(rec, s) })
+	r := OfStage(merged(t, rec, all), rec)
+	want := []string{
+		"agent a (50 % of the load) lost: all is missing from second 2 on",
+		"agent b (50 % of the load) lost: all is missing from second 3 on",
+	}
+	if diff := cmp.Diff(want, r.Missing); diff != "" || r.Agents[0].Loss.ToS != nil || r.Agents[1].Loss.ToS != nil {
+		t.Errorf("losses %+v and %+v, missing:\n%s", r.Agents[0].Loss, r.Agents[1].Loss, diff)
+	}
+}
+
 func TestALossWithoutMeasurementsIsAll(t *testing.T) {
 	rec := fixture.StageRecord(0, 1)
 	rec.Agents[0].Loss = &spatev1.Loss{Share: 1}
