@@ -49,8 +49,7 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 		DecodeStepPerRequest: durationpb.New(100 * time.Microsecond), MaxRunning: 8,
 	})
 	capacity := engine.Capacity(&c, 100, 25)
-	r := programs.RunPlan(t, searchPlan)
-	r.MustExit(0)
+	r := runToItsEnd(t, searchPlan)
 	result := r.Results()
 	found := onlySearch(t, result)
 	if found.Kept == nil || math.Abs(*found.Kept/capacity-1) > 0.03 || found.Probes > 15 || !found.Converged {
@@ -68,6 +67,21 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 		if !strings.Contains(html.UnescapeString(text), line) {
 			t.Errorf("%s has no %q:\n%s", name, line, text)
 		}
+	}
+}
+
+// runToItsEnd runs a plan with one search. A machine that is too busy for a load twice ends the search early, which says
+// nothing about the search: the plan is run again, three times at most.
+func runToItsEnd(t *testing.T, plan string) programs.Running {
+	t.Helper()
+	for try := 1; ; try++ {
+		r := programs.RunPlan(t, plan)
+		if r.Exit() == 3 && try < 3 && strings.Contains(*onlySearch(t, r.Results()).Reason, "could not be measured twice") {
+			t.Logf("try %d: %s", try, *onlySearch(t, r.Results()).Reason)
+			continue
+		}
+		r.MustExit(0)
+		return r
 	}
 }
 

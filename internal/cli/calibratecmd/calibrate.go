@@ -58,11 +58,11 @@ func New(version string) *cobra.Command {
 		Long: `Run this machine's agent against the simulator, each in its own process and on its own cores, at
 rising load, and compare every time that the agent takes with the truth that the simulator puts
 into its frames. The agent gets half of the cores; if the simulator is at its limit first, it gets
-more, and the agent fewer. The command prints the errors of TTFT, ITL and E2E by the kernel's receive
-timestamps, which results are made of, beside those by the program's own clock, and the highest
-load at which this machine is exact. This limit is stored, and agents with such a limit split loads
-by it. It takes about two minutes on two cores, and up to two more each time that the simulator
-gets more cores; nothing leaves loopback.
+more, and the agent fewer. The command prints the errors of TTFT, ITL and E2E by the kernel's
+receive timestamps, which results are made of, beside those by the program's own clock, and the
+highest load at which this machine is exact. This limit is stored, and agents with such a limit
+split loads by it. It takes about two minutes on two cores, and up to two more each time that the
+simulator gets more cores; nothing leaves loopback.
 
 A load is safe if the error of the timestamps is within --budget at p99, at most 0.1 % of frames
 were read together with the previous one, at least 99 % of the load was reached, and starts are late
