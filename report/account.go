@@ -2,14 +2,14 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/report/section"
 )
 
-// writeAccounts compares the servers' own account of each stage, if there is one, with what clients measured.
-func writeAccounts(b *strings.Builder, stages []results.StageResult) {
+// accountsSection compares the servers' own account of each stage, if there is one, with what clients measured.
+func accountsSection(stages []results.StageResult) section.Section {
 	var rows, parts [][]string
 	var words []string
 	for _, s := range stages {
@@ -26,23 +26,20 @@ func writeAccounts(b *strings.Builder, stages []results.StageResult) {
 		}
 	}
 	if len(parts) == 0 {
-		return
+		return section.Section{}
 	}
-	b.WriteString("\n## Client minus server\n\nWhat clients measured beside the servers' own histograms of the same requests, in ms. Of a percentile, the servers' histograms show only the bucket " +
-		"that contains it.\n\n")
+	compared := section.Block{}
 	if len(rows) > 0 {
-		writeRows(b, []string{
-			"Stage", "Latency", "Client mean", "Server mean", "Difference", "Client P50", "Server P50", "Client P99",
-			"Server P99", "Values (client, server)",
-		}, rows)
+		compared = section.Table([]string{"Stage", "Latency", "Client mean", "Server mean", "Difference", "Client P50",
+			"Server P50", "Client P99", "Server P99", "Values (client, server)"}, rows)
 	}
-	writeList(b, words)
-	b.WriteString("\n### Where the time goes\n\nMeans in ms. Connect to prefill add up to the TTFT.\n\n")
-	writeRows(b, []string{
-		"Stage", "Requests (measured, counted)", "Send delay", "Connect", "Network", "Frontend", "Router", "Engine",
-		"Queue", "Prefill", "TTFT", "Decode",
-		"Receive lag", "Cached (%)",
-	}, parts)
+	return section.New("Client minus server",
+		section.Text("What clients measured beside the servers' own histograms of the same requests, in ms. Of a "+
+			"percentile, the servers' histograms show only the bucket that contains it."),
+		compared, section.List(words), section.Block{Heading: "Where the time goes"},
+		section.Text("Means in ms. Connect to prefill add up to the TTFT."),
+		section.Table([]string{"Stage", "Requests (measured, counted)", "Send delay", "Connect", "Network", "Frontend",
+			"Router", "Engine", "Queue", "Prefill", "TTFT", "Decode", "Receive lag", "Cached (%)"}, parts))
 }
 
 // accountRows returns rows for the latencies that both sides have.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/report/section"
 )
 
 // agentSummary summarizes an agent over all stages.
@@ -16,8 +17,8 @@ type agentSummary struct {
 	notes                     []string
 }
 
-// writeAgents writes what each agent did over all stages and how precisely it started.
-func writeAgents(b *strings.Builder, r *results.Result) {
+// agentsSection returns what each agent did over all stages and how precisely it started.
+func agentsSection(r *results.Result) section.Section {
 	summaries := make(map[string]*agentSummary)
 	for _, s := range r.Stages {
 		for _, a := range s.Agents {
@@ -44,9 +45,8 @@ func writeAgents(b *strings.Builder, r *results.Result) {
 			strings.Join(s.notes, "; "),
 		})
 	}
-	b.WriteString("\n## Agents\n\n")
-	writeRows(b, []string{"Agent", "Region", "Host", "Version", "Stages", "Completed", "Failed", "Worst start",
-		"Notes"}, rows)
+	return section.New("Agents", section.Table([]string{"Agent", "Region", "Host", "Version", "Stages", "Completed",
+		"Failed", "Worst start", "Notes"}, rows))
 }
 
 // add adds an agent's result of a stage.
@@ -109,8 +109,8 @@ func startWords(startError, uncertainty *float64) string {
 	return fmt.Sprintf("%.2f ms %s ± %s ms", math.Abs(*startError), side, fixed(uncertainty))
 }
 
-// writeStarts writes, for each stage with several agents, how far apart they started.
-func writeStarts(b *strings.Builder, stages []results.StageResult) {
+// startsSection returns, for each stage with several agents, how far apart they started.
+func startsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
 		if p := s.StartSpread; p != nil {
@@ -118,10 +118,11 @@ func writeStarts(b *strings.Builder, stages []results.StageResult) {
 				p.Earliest, p.Latest})
 		}
 	}
-	if len(rows) > 0 {
-		b.WriteString("\n## Start\n\n")
-		writeRows(b, []string{"Stage", "Last agent's start - first agent's (ms)", "First", "Last"}, rows)
+	if len(rows) == 0 {
+		return section.Section{}
 	}
+	return section.New("Start",
+		section.Table([]string{"Stage", "Last agent's start - first agent's (ms)", "First", "Last"}, rows))
 }
 
 // times returns how often something happened, in words.

@@ -50,13 +50,12 @@ func eventsOf(l *ledger.Ledger, run *spatev1.RunRecord) (events []page.Event, er
 func writePage(
 	w io.Writer, r *results.Result, plan []byte, recordings []*page.Recording, events []page.Event,
 ) error {
-	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Remedies: remedies(r.Stages),
-		Recordings: recordings, Events: events}
-	var markdown strings.Builder
-	if err := writeMarkdown(&markdown, r); err != nil {
+	details, err := detailsOf(r)
+	if err != nil {
 		return err
 	}
-	in.Markdown = markdown.String()
+	in := page.Input{Result: r, Plan: plan, Judged: verdicts(r.Stages), Remedies: remedies(r.Stages),
+		Recordings: recordings, Events: events, Thresholds: thresholdsSection(r), Details: details}
 	if k := r.Run.TimeCompression; k != nil {
 		in.Simulation = compressed(*k)
 	}

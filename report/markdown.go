@@ -8,48 +8,46 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/report/section"
 	"github.com/spate-load/spate/report/tables"
 )
 
 // writeMarkdown writes report.md.
 func writeMarkdown(w io.Writer, r *results.Result) error {
-	var b strings.Builder
-	writeHead(&b, r.Run)
-	writeThresholds(&b, r)
-	for _, g := range gridsOf(r) {
-		writeGrid(&b, g)
-	}
-	if err := writeTargets(&b, r); err != nil {
-		return err
-	}
-	writeTrust(&b, r.Stages)
-	writeStages(&b, r.Stages)
-	writeRates(&b, r.Stages)
-	writeReasoning(&b, r.Stages)
-	writeErrors(&b, r.Stages)
-	writeLengths(&b, r.Stages)
-	writePreparations(&b, r.Stages)
-	writeRegions(&b, r.Stages)
-	writePaths(&b, r.Stages)
-	writeObservers(&b, r.Stages)
-	writeServers(&b, r.Stages)
-	writeStarts(&b, r.Stages)
-	writeAgents(&b, r)
-	_, err := io.WriteString(w, printable(b.String()))
-	return err
-}
-
-// writeTargets writes the targets side by side, if there are several.
-func writeTargets(b *strings.Builder, r *results.Result) error {
-	if len(targetsOf(r.Stages)) < 2 {
-		return nil
-	}
-	t, err := tables.Targets(r, "")
+	details, err := detailsOf(r)
 	if err != nil {
 		return err
 	}
-	b.WriteString("\n## Targets side by side\n\n")
-	return t.Markdown(b)
+	var b strings.Builder
+	writeHead(&b, r.Run)
+	for _, s := range slices.Concat([]section.Section{thresholdsSection(r)}, gridSections(r), details) {
+		s.Markdown(&b)
+	}
+	_, err = io.WriteString(w, printable(b.String()))
+	return err
+}
+
+// detailsOf returns the sections after the thresholds and the tables of numbers.
+func detailsOf(r *results.Result) ([]section.Section, error) {
+	targets, err := targetsSection(r)
+	return []section.Section{
+		targets, trustSection(r.Stages), requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages),
+		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages), regionsSection(r.Stages),
+		pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages), serversSection(r.Stages),
+		startsSection(r.Stages), agentsSection(r),
+	}, err
+}
+
+// targetsSection returns the targets side by side, if there are several.
+func targetsSection(r *results.Result) (section.Section, error) {
+	if len(targetsOf(r.Stages)) < 2 {
+		return section.Section{}, nil
+	}
+	t, err := tables.Targets(r, "")
+	if err != nil {
+		return section.Section{}, err
+	}
+	return section.New("Targets side by side", t.Blocks()...), nil
 }
 
 // writeHead writes which run it is, and before that whether the result is partial.
@@ -58,16 +56,16 @@ func writeHead(b *strings.Builder, run results.RunResult) {
 	if !run.Complete {
 		b.WriteString("> **PARTIAL RESULT.** Something is missing:\n>\n")
 		for _, reason := range run.Missing {
-			fmt.Fprintf(b, "> - %s\n", cell(reason))
+			fmt.Fprintf(b, "> - %s\n", section.Escape(reason))
 		}
 		b.WriteByte('\n')
 	}
 	if k := run.TimeCompression; k != nil {
 		fmt.Fprintf(b, "> **%s**\n\n", compressed(*k))
 	}
-	fmt.Fprintf(b, "- Plan: %s, seed %s\n", text(run.Plan), whole(run.Seed))
+	fmt.Fprintf(b, "- Plan: %s, seed %s\n", section.Escape(text(run.Plan)), whole(run.Seed))
 	fmt.Fprintf(b, "- Start: %s, end: %s\n", text(run.BeginTime), text(run.EndTime))
-	fmt.Fprintf(b, "- Outcome: %s\n", text(run.Outcome))
+	fmt.Fprintf(b, "- Outcome: %s\n", section.Escape(text(run.Outcome)))
 	fmt.Fprintf(b, "- Stages planned: %d, agents: %d\n", run.StagesPlanned, len(run.Agents))
 	if run.Restarts > 0 {
 		fmt.Fprintf(b, "- The coordinator was restarted during the run: %s\n", times(run.Restarts))
@@ -81,48 +79,37 @@ var gridHeaders = []string{
 	"Mean TTFT (ms)", "P99 TTFT (ms)", "Mean TPOT (ms)", "P99 TPOT (ms)", "Good (%)",
 }
 
-// writeGrid writes the table of one target and workload.
-func writeGrid(b *strings.Builder, g *grid) {
-	fmt.Fprintf(b, "\n## %s\n\n", g.title())
+// gridSections returns the tables of numbers, each of one target and workload.
+func gridSections(r *results.Result) (list []section.Section) {
+	for _, g := range gridsOf(r) {
+		list = append(list, g.section())
+	}
+	return list
+}
+
+func (g *grid) section() section.Section {
 	var rows [][]string
+	var remarks []section.Block
+	notes := &once{}
 	for _, s := range g.stages {
 		row := []string{loadCell(s)}
 		for _, v := range g.valuesOf(s) {
 			row = append(row, fixed(v))
 		}
 		rows = append(rows, row)
+		if note := noteOf(s, notes); note != "" {
+			remarks = append(remarks, section.Block{Note: fmt.Sprintf("%s: %s", s.Load, note)})
+		}
+	}
+	for _, line := range g.conclusions() {
+		remarks = append(remarks, section.Text("Result of the %s", line))
 	}
 	headers := gridHeaders
 	if !g.hasGoodput() {
 		headers = headers[:len(headers)-1]
 	}
-	writeRows(b, append([]string{g.loadHeader()}, headers...), rows)
-	notes := &once{}
-	for _, s := range g.stages {
-		if note := noteOf(s, notes); note != "" {
-			fmt.Fprintf(b, "\n! %s: %s\n", s.Load, cell(note))
-		}
-	}
-	for _, line := range g.conclusions() {
-		fmt.Fprintf(b, "\nResult of the %s\n", cell(line))
-	}
-}
-
-// writeRows writes a Markdown table.
-func writeRows(b *strings.Builder, headers []string, rows [][]string) {
-	fmt.Fprintf(b, "| %s |\n", strings.Join(headers, " | "))
-	fmt.Fprintf(b, "|%s\n", strings.Repeat(":-:|", len(headers)))
-	for _, row := range rows {
-		for i := range row {
-			row[i] = cell(row[i])
-		}
-		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
-	}
-}
-
-// cell escapes a text so that it fits into one line and one cell.
-func cell(s string) string {
-	return strings.NewReplacer("|", `\|`, "\r", " ", "\n", " ", "<", "&lt;").Replace(s)
+	table := section.Table(append([]string{g.loadHeader()}, headers...), rows)
+	return section.New(g.title(), append([]section.Block{table}, remarks...)...)
 }
 
 // stageName returns the name of a stage in tables. People count stages from 1, as messages do.
@@ -130,9 +117,8 @@ func stageName(s results.StageResult) string {
 	return fmt.Sprintf("%d: %s, %s, %s", s.Index+1, s.Target, s.Workload, s.Load)
 }
 
-// writeStages writes the requests and the throughput of each stage.
-func writeStages(b *strings.Builder, stages []results.StageResult) {
-	b.WriteString("\n## Requests\n\n")
+// requestsSection returns the requests and the throughput of each stage.
+func requestsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
 		rows = append(rows, []string{
@@ -142,10 +128,10 @@ func writeStages(b *strings.Builder, stages []results.StageResult) {
 			concurrencyCell(s.PeakConcurrency),
 		})
 	}
-	writeRows(b, []string{
+	return section.New("Requests", section.Table([]string{
 		"Stage", "Planned", "Completed", "Failed", "Cancelled", "Never sent", "Unmeasured", "Duration (s)",
 		"Steady (req/s, tok/s, s)", "Peak tok/s", "Peak concurrency",
-	}, rows)
+	}, rows))
 }
 
 // steadyCell formats the steady part of a stage.
@@ -167,24 +153,23 @@ func concurrencyCell(p *results.PeakConcurrency) string {
 	return fmt.Sprintf("at most %d", p.Requests)
 }
 
-// writeErrors writes the errors of each stage, if there are any, with one example each.
-func writeErrors(b *strings.Builder, stages []results.StageResult) {
+// errorsSection returns the errors of each stage, if there are any, with one example each.
+func errorsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
 		for _, class := range sortedKeys(s.Errors) {
 			rows = append(rows, []string{stageName(s), class, fmt.Sprint(s.Errors[class]), s.ErrorExamples[class]})
 		}
 	}
-	if len(rows) > 0 {
-		b.WriteString("\n## Errors\n\n")
-		writeRows(b, []string{"Stage", "Error", "Requests", "First message"}, rows)
+	if len(rows) == 0 {
+		return section.Section{}
 	}
+	return section.New("Errors", section.Table([]string{"Stage", "Error", "Requests", "First message"}, rows))
 }
 
-// writeLengths compares requested sequence lengths with actual ones, and the tokens that prompts share with those that
+// lengthsSection compares requested sequence lengths with actual ones, and the tokens that prompts share with those that
 // came from a cache.
-func writeLengths(b *strings.Builder, stages []results.StageResult) {
-	b.WriteString("\n## Sequence lengths\n\n")
+func lengthsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
 		rows = append(rows, []string{
@@ -193,16 +178,15 @@ func writeLengths(b *strings.Builder, stages []results.StageResult) {
 			fixedPercent(s.PrefixCache.SharedShare), fixedPercent(s.PrefixCache.CachedShare),
 		})
 	}
-	writeRows(b, []string{
+	return section.New("Sequence lengths", section.Table([]string{
 		"Stage", "ISL asked", "ISL mean", "ISL missed", "OSL asked", "OSL mean", "OSL missed", "Output tokens by",
 		"Shared prompt tokens (%)", "Cached prompt tokens (%)",
-	}, rows)
+	}, rows))
 }
 
-// writePreparations writes what was found out about each target before load was sent. Equal findings of several stages,
-// and equal notes, appear once.
-func writePreparations(b *strings.Builder, stages []results.StageResult) {
-	b.WriteString("\n## Targets and prompts\n\n")
+// preparationsSection returns what was found out about each target before load was sent. Equal findings of several
+// stages, and equal notes, appear once.
+func preparationsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	var notes []string
 	for _, s := range stages {
@@ -219,11 +203,10 @@ func writePreparations(b *strings.Builder, stages []results.StageResult) {
 			}
 		}
 	}
-	writeRows(b, []string{
+	return section.New("Targets and prompts", section.Table([]string{
 		"Target", "Workload", "Server", "Prompt lengths by", "Template tokens", "Exact output asked", "Running usage",
 		"Model's limit (tokens)", "Preparation requests",
-	}, rows)
-	writeList(b, notes)
+	}, rows), section.List(notes))
 }
 
 // exactness returns whether requests asked for outputs of exact length, and how it was found out whether the server

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/report/section"
 )
 
 // unknown stands for a number that cannot be known.
-const unknown = "n/a"
+const unknown = section.Unknown
 
 // fixed formats a number with two decimals.
 func fixed(v *float64) string {

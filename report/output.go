@@ -2,15 +2,15 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/report/section"
 )
 
-// writeRates compares the rates of open loops with those of the plan, over the time in which requests started, and over
+// ratesSection compares the rates of open loops with those of the plan, over the time in which requests started, and over
 // the time until the last answer ended.
-func writeRates(b *strings.Builder, stages []results.StageResult) {
+func ratesSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
 		if a := s.Arrivals; a != nil && s.Load.Concurrency == nil {
@@ -22,19 +22,17 @@ func writeRates(b *strings.Builder, stages []results.StageResult) {
 		}
 	}
 	if len(rows) == 0 {
-		return
+		return section.Section{}
 	}
-	b.WriteString("\n## Rates of open loops\n\nOver arrivals: from the first start to the last. In all: to the last end, with the drain.\n\n")
-	writeRows(b, []string{
-		"Stage", "Asked (req/s)", "Sent (req/s)", "Completed over arrivals (req/s)", "Tokens over arrivals (tok/s)",
-		"Arrivals (s)",
-		"Completed in all (req/s)", "In all (s)",
-	}, rows)
+	return section.New("Rates of open loops",
+		section.Text("Over arrivals: from the first start to the last. In all: to the last end, with the drain."),
+		section.Table([]string{"Stage", "Asked (req/s)", "Sent (req/s)", "Completed over arrivals (req/s)",
+			"Tokens over arrivals (tok/s)", "Arrivals (s)", "Completed in all (req/s)", "In all (s)"}, rows))
 }
 
-// writeReasoning writes when text and answers arrived, if that was later than the first token, and how many tokens were
+// reasoningSection returns when text and answers arrived, if that was later than the first token, and how many tokens were
 // reasoning.
-func writeReasoning(b *strings.Builder, stages []results.StageResult) {
+func reasoningSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
 		if s.Reasoning == nil && s.TTFTText == nil && s.TTFTAnswer == nil {
@@ -53,14 +51,13 @@ func writeReasoning(b *strings.Builder, stages []results.StageResult) {
 		})
 	}
 	if len(rows) == 0 {
-		return
+		return section.Section{}
 	}
-	b.WriteString("\n## First text, reasoning and answers\n\nTimes are mean / p99 in ms. To text: of requests whose first token had no text. " +
-		"To the answer: of requests that streamed reasoning. Hidden: tokens that usage counts and no frame had.\n\n")
-	writeRows(b, []string{
-		"Stage", "TTFT", "To text (requests)", "To the answer (requests)", "Reasoning", "Reasoning tokens",
-		"Of output (%)", "Hidden",
-	}, rows)
+	return section.New("First text, reasoning and answers",
+		section.Text("Times are mean / p99 in ms. To text: of requests whose first token had no text. To the answer: of "+
+			"requests that streamed reasoning. Hidden: tokens that usage counts and no frame had."),
+		section.Table([]string{"Stage", "TTFT", "To text (requests)", "To the answer (requests)", "Reasoning",
+			"Reasoning tokens", "Of output (%)", "Hidden"}, rows))
 }
 
 // meanAndP99 formats mean and p99 of a distribution.

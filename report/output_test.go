@@ -11,8 +11,8 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 	var b strings.Builder
 	plain := results.StageResult{Load: results.Load{Concurrency: ptr(uint32(8))},
 		Arrivals: &results.ArrivalTime{Rate: 3}}
-	writeRates(&b, []results.StageResult{plain})
-	writeReasoning(&b, []results.StageResult{plain})
+	ratesSection([]results.StageResult{plain}).Markdown(&b)
+	reasoningSection([]results.StageResult{plain}).Markdown(&b)
 	if b.Len() > 0 {
 		t.Errorf("nothing is to be told:\n%s", b.String())
 	}
@@ -25,8 +25,8 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),
 			ReasoningTime: distribution(200, 199, 210)},
 	}
-	writeRates(&b, []results.StageResult{open})
-	writeReasoning(&b, []results.StageResult{open})
+	ratesSection([]results.StageResult{open}).Markdown(&b)
+	reasoningSection([]results.StageResult{open}).Markdown(&b)
 	for _, row := range []string{
 		"| 1: t, w, 8 req/s poisson | 8.00 | 8.00 | 7.90 | 158.00 | 25.00 | 7.10 | 28.20 |",
 		"| 1: t, w, 8 req/s poisson | 20.00 / 30.00 | n/a | 220.00 / 230.00 (1) | 200.00 / 210.00 | 100 | 25.00 | 10 |",

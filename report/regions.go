@@ -8,6 +8,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/report/section"
 )
 
 // contributionHeaders are the headers of a region's numbers.
@@ -37,10 +38,10 @@ func severalRegions(stages []results.StageResult) bool {
 	return slices.ContainsFunc(stages, func(s results.StageResult) bool { return len(s.Regions) > 1 })
 }
 
-// writeRegions writes each stage by region, if there are several regions.
-func writeRegions(b *strings.Builder, stages []results.StageResult) {
+// regionsSection returns each stage by region, if there are several regions.
+func regionsSection(stages []results.StageResult) section.Section {
 	if !severalRegions(stages) {
-		return
+		return section.Section{}
 	}
 	var rows [][]string
 	for _, s := range stages {
@@ -49,13 +50,13 @@ func writeRegions(b *strings.Builder, stages []results.StageResult) {
 				contributionCells(r.Contribution)...))
 		}
 	}
-	b.WriteString("\n## Regions\n\n")
-	writeRows(b, append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows)
+	return section.New("Regions",
+		section.Table(append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows))
 }
 
-// writeObservers writes what observers measured with a light load, each observer above the load of its region, so that
+// observersSection returns what observers measured with a light load, each observer above the load of its region, so that
 // the two can be compared.
-func writeObservers(b *strings.Builder, stages []results.StageResult) {
+func observersSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	var missing []string
 	for _, s := range stages {
@@ -75,11 +76,12 @@ func writeObservers(b *strings.Builder, stages []results.StageResult) {
 		}
 	}
 	if len(rows) == 0 {
-		return
+		return section.Section{}
 	}
-	b.WriteString("\n## Observers: what a light load saw beside the load\n\nWhat an observer sent is in no other number of this report.\n\n")
-	writeRows(b, append([]string{"Stage", "Region", "Who", "Load"}, contributionHeaders...), rows)
-	writeList(b, missing)
+	return section.New("Observers: what a light load saw beside the load",
+		section.Text("What an observer sent is in no other number of this report."),
+		section.Table(append([]string{"Stage", "Region", "Who", "Load"}, contributionHeaders...), rows),
+		section.List(missing))
 }
 
 // pathColumns are the tables about the network path from a region to an endpoint.
@@ -91,10 +93,10 @@ var pathColumns = []struct {
 	{"Round trip", func(p results.PathResult) *histogram.Summary { return p.RTT }},
 }
 
-// writePaths writes connect and round trip times by region and endpoint, in one table for each target and kind of time,
-// if the target has several endpoints or its stages several regions.
-func writePaths(b *strings.Builder, stages []results.StageResult) {
-	written := false
+// pathsSection returns connect and round trip times by region and endpoint, in one table for each target and kind of
+// time, if the target has several endpoints or its stages several regions.
+func pathsSection(stages []results.StageResult) section.Section {
+	var blocks []section.Block
 	for _, target := range targetsOf(stages) {
 		of := slices.DeleteFunc(slices.Clone(stages), func(s results.StageResult) bool { return s.Target != target })
 		if len(of[0].Endpoints) < 2 && !severalRegions(of) {
@@ -105,18 +107,18 @@ func writePaths(b *strings.Builder, stages []results.StageResult) {
 			if len(rows) == 0 {
 				continue
 			}
-			if !written {
-				b.WriteString("\n## Connections by region and endpoint\n\nMedian and p99 in ms.\n")
-				written = true
-			}
-			fmt.Fprintf(b, "\n%s to %s:\n\n", column.title, cell(target))
 			headers := []string{"Stage", "From region"}
 			for _, e := range of[0].Endpoints {
-				headers = append(headers, cell(e.URL))
+				headers = append(headers, e.URL)
 			}
-			writeRows(b, headers, rows)
+			blocks = append(blocks, section.Text("%s to %s:", column.title, target), section.Table(headers, rows))
 		}
 	}
+	if blocks == nil {
+		return section.Section{}
+	}
+	return section.New("Connections by region and endpoint",
+		append([]section.Block{section.Text("Median and p99 in ms.")}, blocks...)...)
 }
 
 // targetsOf returns the targets of stages, in the order of their first stages.

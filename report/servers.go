@@ -4,16 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/report/section"
 )
 
-// writeServers writes the servers' own numbers: their accounts beside what clients measured, and all their metrics if
-// gauges were read or there is no account.
-func writeServers(b *strings.Builder, stages []results.StageResult) {
-	writeAccounts(b, stages)
+// serversSection returns the servers' own metrics, if gauges were read or there is no account.
+func serversSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	var trouble []string
 	for _, s := range stages {
@@ -29,16 +27,15 @@ func writeServers(b *strings.Builder, stages []results.StageResult) {
 		}
 	}
 	if len(rows)+len(trouble) == 0 {
-		return
+		return section.Section{}
 	}
-	b.WriteString("\n## Servers: their metrics\n\nGauges each second from the first measured start to the last measured end; counters and histograms over the stage.\n\n")
+	blocks := []section.Block{section.Text("Gauges each second from the first measured start to the last measured end; " +
+		"counters and histograms over the stage.")}
 	if len(rows) > 0 {
-		writeRows(b, []string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max", "Increase", "Per second",
-			"Count", "P50", "P99"}, rows)
+		blocks = append(blocks, section.Table([]string{"Stage", "Asked at", "Metric", "Labels", "Mean", "Min", "Max",
+			"Increase", "Per second", "Count", "P50", "P99"}, rows))
 	}
-	for _, words := range trouble {
-		fmt.Fprintf(b, "\n! %s\n", cell(words))
-	}
+	return section.New("Servers: their metrics", append(blocks, section.Notes(trouble)...)...)
 }
 
 // hasGauges reports whether gauges were read.

@@ -16,10 +16,10 @@ const mostSummary = 900 << 10
 func Summary(w io.Writer, r *results.Result) error {
 	var b, tables strings.Builder
 	writeHead(&b, r.Run)
-	writeThresholds(&b, r)
-	writeTrust(&b, r.Stages)
-	for _, g := range gridsOf(r) {
-		writeGrid(&tables, g)
+	thresholdsSection(r).Markdown(&b)
+	trustSection(r.Stages).Markdown(&b)
+	for _, s := range gridSections(r) {
+		s.Markdown(&tables)
 	}
 	if b.Len()+tables.Len() > mostSummary {
 		tables.Reset()

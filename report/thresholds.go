@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/section"
 	"github.com/spate-load/spate/thresholds"
 )
 
@@ -172,12 +173,11 @@ func scopeWords(t results.Threshold) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// writeThresholds writes the outcome of each threshold and stage, those that failed first.
-func writeThresholds(b *strings.Builder, r *results.Result) {
+// thresholdsSection returns the outcome of each threshold and stage, those that failed first.
+func thresholdsSection(r *results.Result) section.Section {
 	if len(r.Thresholds) == 0 {
-		return
+		return section.Section{}
 	}
-	fmt.Fprintf(b, "\n## Thresholds\n\n%s.\n\n", ThresholdWords(r))
 	var rows [][]string
 	for _, passed := range []bool{false, true} {
 		for _, t := range r.Thresholds {
@@ -192,5 +192,6 @@ func writeThresholds(b *strings.Builder, r *results.Result) {
 			}
 		}
 	}
-	writeRows(b, []string{"Outcome", "Threshold", "Stage", "Value"}, rows)
+	return section.New("Thresholds", section.Text("%s.", ThresholdWords(r)),
+		section.Table([]string{"Outcome", "Threshold", "Stage", "Value"}, rows))
 }

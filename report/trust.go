@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/report/section"
 )
 
 // noted are the checks whose result noteOf says in its own words.
@@ -100,13 +101,13 @@ func stageNames(stages []results.StageResult) string {
 	return "stages " + strings.Join(numbers, ", ")
 }
 
-// writeTrust writes how many stages can be believed, why others cannot, and what to do about it.
-func writeTrust(b *strings.Builder, stages []results.StageResult) {
+// trustSection returns how many stages can be believed, why others cannot, and what to do about it.
+func trustSection(stages []results.StageResult) section.Section {
 	judged := verdicts(stages)
 	if judged == "" {
-		return
+		return section.Section{}
 	}
-	fmt.Fprintf(b, "\n## Trust\n\nStages: %s.\n", judged)
+	blocks := []section.Block{section.Text("Stages: %s.", judged)}
 	var rows [][]string
 	for _, s := range stages {
 		for _, c := range s.Trust.Failed() {
@@ -114,23 +115,11 @@ func writeTrust(b *strings.Builder, stages []results.StageResult) {
 		}
 	}
 	if len(rows) > 0 {
-		b.WriteByte('\n')
-		writeRows(b, []string{"Stage", "Verdict", "Check", "Reason"}, rows)
-		b.WriteString("\nWhat to do:\n")
-		writeList(b, remedies(stages))
+		blocks = append(blocks, section.Table([]string{"Stage", "Verdict", "Check", "Reason"}, rows),
+			section.Text("What to do:"), section.List(remedies(stages)))
 	}
 	if notes := loadNotes(stages); len(notes) > 0 {
-		b.WriteString("\nNotes on the load:\n")
-		writeList(b, notes)
+		blocks = append(blocks, section.Text("Notes on the load:"), section.List(notes))
 	}
-}
-
-// writeList writes an empty line and a Markdown list, or nothing if there are no items.
-func writeList(b *strings.Builder, items []string) {
-	if len(items) > 0 {
-		b.WriteByte('\n')
-	}
-	for _, item := range items {
-		fmt.Fprintf(b, "- %s\n", cell(item))
-	}
+	return section.New("Trust", blocks...)
 }

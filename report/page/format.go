@@ -7,16 +7,20 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/report/page/chart"
+	"github.com/spate-load/spate/report/section"
 )
 
 // unknown stands for a number that is not known.
-const unknown = "n/a"
+const unknown = section.Unknown
 
 // functions are those of the template.
 var functions = template.FuncMap{
 	"num": num, "p50": p50, "p99": p99, "mean": mean, "when": when, "took": took, "text": text, "doubt": doubtOf,
-	"marks": marksOf, "share": share, "latencies": summaries,
+	"marks": marksOf, "share": share, "latencies": summaries, "open": open,
 }
+
+// open reports whether a section of the details is shown without a click.
+func open(title string) bool { return title == "Trust" || title == "Errors" }
 
 // named is a distribution with the name of its metric.
 type named struct {

@@ -10,14 +10,17 @@ import (
 	"unicode"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/report/section"
 )
 
 // Input is what a page shows.
 type Input struct {
 	// Result is the result of the run.
 	Result *results.Result
-	// Markdown is report.md, whose sections the page shows too.
-	Markdown string
+	// Thresholds and Details are the sections of report.md other than its tables of numbers. A reader wants the
+	// thresholds first.
+	Thresholds section.Section
+	Details    []section.Section
 	// Plan is the plan as submitted, in YAML.
 	Plan []byte
 	// Simulation says that the run was a simulation. Empty: it was not.

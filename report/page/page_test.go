@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/histogram"
+	"github.com/spate-load/spate/report/section"
 )
 
 // stage returns a stage with a verdict.
@@ -139,23 +139,36 @@ func TestChartsHaveNames(t *testing.T) {
 	}
 }
 
-func TestSectionsAreThoseOfTheMarkdown(t *testing.T) {
-	got := sectionsOf("# Run\n\n- Plan: x\n\n## table\n\n| a |\n|:-:|\n| 1 |\n\n## Errors\n\nWords.\n\n| Stage | Error |\n|:-:|:-:|\n"+
-		"| 1 \\| 2 | &lt;b> |\n\n- one\n- two\n\n! note\n\n### Part\n", []string{"table"})
-	want := []section{{Title: "Errors", Open: true, Blocks: []block{
-		{Text: "Words."},
-		{Headers: []string{"Stage", "Error"}, Rows: [][]string{{"1 | 2", "<b>"}}, Wordy: []bool{false, true}},
-		{Items: []string{"one", "two"}}, {Note: "note"}, {Heading: "Part"},
-	}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+// The details are the sections that have something to say, with every text as it is.
+func TestDetails(t *testing.T) {
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
+	in.Details = []section.Section{
+		section.New("Start"),
+		section.New("Errors", section.Text("Words."), section.Table([]string{"Stage", "Requests", "Message"},
+			[][]string{{"1", "3", "an &lt; | of a <b>server</b>"}}), section.List([]string{"one", "two"}),
+			section.Block{Note: "note"}, section.Block{Heading: "Part"}),
+	}
+	page := written(t, in)
+	_, page, _ = strings.Cut(page, `id="details"`)
+	page, _, _ = strings.Cut(page, "</section>")
+	for _, want := range []string{
+		`<details open><summary>Errors</summary>`, "<p>Words.</p>", "<li>one</li><li>two</li>",
+		`<p class="note">note</p>`, "<h3>Part</h3>", `<th scope="col">Requests</th><th scope="col" class="words">Message</th>`,
+		`<th scope="row">1</th><td>3</td><td class="words">an &amp;lt; | of a &lt;b&gt;server&lt;/b&gt;</td>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "Start") {
+		t.Error("an empty section is shown")
 	}
 }
 
 // Thresholds stand before the answer, not among the details.
 func TestThresholdsComeFirst(t *testing.T) {
 	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
-	in.Markdown = "# Run\n\n## Trust\n\nfine\n\n## Thresholds\n\n- ttft_ms.p99 < 500\n"
+	in.Thresholds = section.New("Thresholds", section.List([]string{"ttft_ms.p99 < 500"}))
 	page := written(t, in)
 	at := strings.Index(page, "<li>ttft_ms.p99 &lt; 500</li>")
 	if at < 0 || at > strings.Index(page, `id="answer"`) || strings.Count(page, "ttft_ms") != 1 {

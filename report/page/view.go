@@ -23,10 +23,7 @@ type view struct {
 	Bests     []best
 	Workloads []workload
 	Timeline  *timeline
-	Sections  []section
-	// Thresholds is the section that a reader wants first. Nil: the run has none.
-	Thresholds *section
-	PlanText   string
+	PlanText  string
 }
 
 // viewOf prepares what the template shows.
@@ -41,16 +38,8 @@ func viewOf(in Input) view {
 	if plan := v.Run.Plan; plan != nil {
 		v.Title = *plan
 	}
-	var titles []string
 	for _, g := range in.Groups {
-		v.Bests, titles = append(v.Bests, bestOf(g)), append(titles, g.Title)
-	}
-	for _, s := range sectionsOf(in.Markdown, titles) {
-		if s.Title == thresholdsTitle {
-			v.Thresholds = &s
-			continue
-		}
-		v.Sections = append(v.Sections, s)
+		v.Bests = append(v.Bests, bestOf(g))
 	}
 	return v
 }

@@ -11,10 +11,8 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/report/section"
 )
-
-// unknown stands for a number that is not known.
-const unknown = "n/a"
 
 // Text writes a table for a terminal that is width columns wide; 0 means any width. Columns that do not fit are left
 // out, the last ones first, and a note says so.
@@ -70,15 +68,13 @@ func (t *Table) fit(columns []int, rows []Row, width int) (fitting []int, lines 
 func (t *Table) lines(columns []int, rows []Row) [][]string {
 	headers := make([][]string, len(columns))
 	cells := make([][]string, len(rows))
+	for n, r := range rows {
+		cells[n] = t.cells(r, columns)
+	}
 	for i, c := range columns {
 		widest := 10
-		for n, r := range rows {
-			text := t.cell(r, c)
-			if i == 0 && r.Mark != "" {
-				text += " !"
-			}
-			cells[n] = append(cells[n], text)
-			widest = max(widest, len(text))
+		for n := range rows {
+			widest = max(widest, len(cells[n][i]))
 		}
 		headers[i] = layout.Wrap(t.Columns[c].Header, widest)
 	}
@@ -102,41 +98,43 @@ func (t *Table) lines(columns []int, rows []Row) [][]string {
 // Markdown writes a table in Markdown.
 func (t *Table) Markdown(w io.Writer) error {
 	var b strings.Builder
-	t.blocks(func(title string, columns []int, rows []Row) {
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		if title != "" {
-			fmt.Fprintf(&b, "### %s\n\n", escape(title))
-		}
-		var headers, rule []string
-		for _, c := range columns {
-			headers = append(headers, escape(t.Columns[c].Header))
-			rule = append(rule, map[bool]string{true: ":-", false: "-:"}[t.Columns[c].Words])
-		}
-		fmt.Fprintf(&b, "| %s |\n|%s|\n", strings.Join(headers, " | "), strings.Join(rule, "|"))
-		for _, r := range rows {
-			var cells []string
-			for i, c := range columns {
-				text := escape(t.cell(r, c))
-				if i == 0 && r.Mark != "" {
-					text += " !"
-				}
-				cells = append(cells, text)
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
-		}
-	})
-	for _, note := range t.notes() {
-		fmt.Fprintf(&b, "\n%s\n", escape(note))
-	}
+	section.Markdown(&b, t.Blocks())
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// escape keeps a text within its cell, and from being read as markup.
-func escape(text string) string {
-	return strings.NewReplacer("|", `\|`, "<", "&lt;", "[", `\[`, "`", "\\`", "*", `\*`).Replace(text)
+// Blocks returns a table as blocks of a report.
+func (t *Table) Blocks() (list []section.Block) {
+	t.blocks(func(title string, columns []int, rows []Row) {
+		if title != "" {
+			list = append(list, section.Block{Heading: title})
+		}
+		table := section.Block{}
+		for _, c := range columns {
+			table.Headers = append(table.Headers, t.Columns[c].Header)
+			table.Words = append(table.Words, t.Columns[c].Words)
+		}
+		for _, r := range rows {
+			table.Rows = append(table.Rows, t.cells(r, columns))
+		}
+		list = append(list, table)
+	})
+	for _, note := range t.notes() {
+		list = append(list, section.Text("%s", note))
+	}
+	return list
+}
+
+// cells formats the cells of a row for people. The first one has a mark if the row has.
+func (t *Table) cells(r Row, columns []int) (cells []string) {
+	for i, c := range columns {
+		text := t.cell(r, c)
+		if i == 0 && r.Mark != "" {
+			text += " !"
+		}
+		cells = append(cells, text)
+	}
+	return cells
 }
 
 // blocks calls do for each heading and each group of columns, with the columns for people.
@@ -189,7 +187,7 @@ func (t *Table) cell(r Row, column int) string {
 	case col.Words:
 		return c.Text
 	case c.Number == nil:
-		return unknown
+		return section.Unknown
 	}
 	text := strconv.FormatFloat(*c.Number, 'f', col.Digits, 64)
 	if c.Ratio != nil {
@@ -230,7 +228,7 @@ func field(value any) string {
 			return strconv.FormatFloat(*v, 'f', -1, 64)
 		}
 	}
-	return unknown
+	return section.Unknown
 }
 
 // JSON writes a table as a list of objects, with null for numbers that are not known.
