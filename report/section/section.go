@@ -123,7 +123,7 @@ func writeRow(b *strings.Builder, cells []string) {
 	b.WriteString("|\n")
 }
 
-var escapes = strings.NewReplacer("|", `\|`, "\r", " ", "\n", " ", "<", "&lt;", "[", `\[`, "`", "\\`", "*", `\*`)
+var escapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "\r", " ", "\n", " ", "<", "&lt;", "[", `\[`, "`", "\\`", "*", `\*`)
 
 // Escape keeps a text in its line and its cell of Markdown, and from being read as markup.
 func Escape(s string) string { return escapes.Replace(s) }

@@ -11,7 +11,7 @@ func TestMarkdown(t *testing.T) {
 	var b strings.Builder
 	New("Empty", Text(""), List(nil)).Markdown(&b)
 	New("Errors <1>", Text("Of %d stages.", 2),
-		Table([]string{"Stage", "Requests"}, [][]string{{"a | b\nc", Unknown}, {"*d*", "7"}}),
+		Table([]string{"Stage", "Requests"}, [][]string{{"a \\| b\nc", Unknown}, {"*d*", "7"}}),
 		List([]string{"[one](http://x)", "two"}), Block{Note: "`note`"}, Block{Heading: "Part"},
 		Block{Headers: []string{"Name", "Number"}, Words: []bool{true, false}}).Markdown(&b)
 	want := `
@@ -21,7 +21,7 @@ Of 2 stages.
 
 | Stage | Requests |
 |:-:|:-:|
-| a \| b c | n/a |
+| a \\\| b c | n/a |
 | \*d\* | 7 |
 
 - \[one](http://x)
