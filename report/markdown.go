@@ -167,8 +167,8 @@ func errorsSection(stages []results.StageResult) section.Section {
 	return section.New("Errors", section.Table([]string{"Stage", "Error", "Requests", "First message"}, rows))
 }
 
-// lengthsSection compares requested sequence lengths with actual ones, and the tokens that prompts share with those that
-// came from a cache.
+// lengthsSection compares requested sequence lengths with actual ones, and the tokens that prompts share with those
+// that came from a cache.
 func lengthsSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {

@@ -8,8 +8,8 @@ import (
 	"github.com/spate-load/spate/report/section"
 )
 
-// ratesSection compares the rates of open loops with those of the plan, over the time in which requests started, and over
-// the time until the last answer ended.
+// ratesSection compares the rates of open loops with those of the plan, over the time in which requests started, and
+// over the time until the last answer ended.
 func ratesSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
@@ -30,8 +30,8 @@ func ratesSection(stages []results.StageResult) section.Section {
 			"Tokens over arrivals (tok/s)", "Arrivals (s)", "Completed in all (req/s)", "In all (s)"}, rows))
 }
 
-// reasoningSection returns when text and answers arrived, if that was later than the first token, and how many tokens were
-// reasoning.
+// reasoningSection returns when text and answers arrived, if that was later than the first token, and how many tokens
+// were reasoning.
 func reasoningSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {

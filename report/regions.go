@@ -54,8 +54,8 @@ func regionsSection(stages []results.StageResult) section.Section {
 		section.Table(append([]string{"Stage", "Region", "Agents"}, contributionHeaders...), rows))
 }
 
-// observersSection returns what observers measured with a light load, each observer above the load of its region, so that
-// the two can be compared.
+// observersSection returns what observers measured with a light load, each observer above the load of its region, so
+// that the two can be compared.
 func observersSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	var missing []string

@@ -52,7 +52,7 @@ func Notes(texts []string) (blocks []Block) {
 
 // Table returns a table whose columns are centred in Markdown. It has words in the columns with a letter.
 func Table(headers []string, rows [][]string) Block {
-	words := make([]bool, len(headers))
+	words := slices.Repeat([]bool{false}, len(headers))
 	for _, row := range rows {
 		words = append(words, make([]bool, max(len(row)-len(words), 0))...)
 		for i, text := range row {
