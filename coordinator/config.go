@@ -11,6 +11,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/internal/retention"
@@ -54,7 +55,7 @@ type Config struct {
 	// always closes the coordinator.
 	LeaveOn error
 	// Limits bounds what peers can ask for.
-	Limits Limits
+	Limits admission.Limits
 	// MaxWaiting is how many runs may wait for others to end. Default 64.
 	MaxWaiting int
 	// HeartbeatInterval is how often agents report. Default 1 s.

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/internal/reason"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -41,7 +41,7 @@ func (s controlService) Connect(stream spatev1.ControlService_ConnectServer) err
 		return err
 	}
 	who, _ := certs.PeerOf(stream.Context())
-	session, err := s.c.join(hello, addressOf(stream.Context()), who)
+	session, err := s.c.join(hello, admission.AddressOf(stream.Context()), who)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s controlService) hello(in <-chan received[*spatev1.ConnectRequest]) (*spa
 		if m.err != nil {
 			return nil, m.err
 		}
-		return m.message.GetHello(), checkHello(m.message.GetHello())
+		return m.message.GetHello(), admission.CheckHello(m.message.GetHello())
 	case <-timeout.C:
 		return nil, status.Errorf(codes.DeadlineExceeded, "no Hello within %v", helloTimeout)
 	case <-s.c.closing:
@@ -146,13 +146,6 @@ func receive[M any](recv func() (M, error)) (in <-chan received[M], quit func())
 		}
 	}()
 	return out, func() { close(done) }
-}
-
-func addressOf(ctx context.Context) string {
-	if p, ok := peer.FromContext(ctx); ok {
-		return p.Addr.String()
-	}
-	return ""
 }
 
 func durationOf(d time.Duration) *durationpb.Duration { return durationpb.New(d) }

@@ -46,6 +46,7 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
@@ -69,13 +70,12 @@ type Coordinator struct {
 	once    sync.Once
 	workers sync.WaitGroup // of runs in progress, and of write queues
 
-	boot   string // id of this machine's boot, see bootID
-	diskOf func(*ledger.Ledger) disk
-	limits *limits
+	boot      string // id of this machine's boot, see bootID
+	diskOf    func(*ledger.Ledger) disk
+	admission *admission.Admission
 
-	refusedConnections, refusedCalls atomic.Uint64
-	restarts, renewals               atomic.Uint64
-	faults                           atomic.Uint64 // panics that were recovered from
+	restarts, renewals atomic.Uint64
+	faults             atomic.Uint64 // panics that were recovered from
 
 	// guards all below, and the machine of the run in progress; see Locks above
 	mu       sync.Mutex
@@ -104,17 +104,16 @@ func New(cfg Config) (*Coordinator, error) {
 	}
 	c.log = c.cfg.Logger
 	c.storage = storage.New(c.cfg.DataDir, c.cfg.RunDir)
-	c.limits = newLimits(c.cfg.Limits, c.log)
+	c.admission = admission.New(c.cfg.Limits, c.log)
 	var err error
 	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {
 		return nil, err
 	}
-	secured, err := c.security()
+	admitting, err := c.admission.Options(c.cfg.TLS)
 	if err != nil {
 		return nil, err
 	}
-	c.server = grpc.NewServer(append(append(append(c.limits.options(secured.creds), c.recovering()...),
-		secured.options...),
+	c.server = grpc.NewServer(append(append(c.recovering(), admitting...),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
@@ -335,9 +334,9 @@ type Stats struct {
 // Stats returns the coordinator's current state.
 func (c *Coordinator) Stats() Stats {
 	s := c.intake.stats()
-	s.ConnectionsRefused, s.CallsRefused = c.refusedConnections.Load(), c.refusedCalls.Load()
+	s.ConnectionsRefused, s.CallsRefused = c.admission.ConnectionsRefused.Load(), c.admission.CallsRefused.Load()
 	s.Windows, s.WindowDelay = c.lag.Windows(), c.lag.Delay()
-	s.Limited, s.Renewals, s.Restarts = c.limits.refused.Load(), c.renewals.Load(), c.restarts.Load()
+	s.Limited, s.Renewals, s.Restarts = c.admission.Limited.Load(), c.renewals.Load(), c.restarts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := clock.Now()

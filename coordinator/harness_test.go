@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/histogram"
 	"github.com/spate-load/spate/measure"
@@ -177,7 +178,7 @@ func (h *harness) dial(name string, incarnation uint64) (*agent, error) {
 		h.t.Fatal(err)
 	}
 	a.say(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
-		Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation,
+		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: incarnation,
 		Agent: &spatev1.AgentInfo{Name: name, Region: "eu", Weight: 1},
 	}}})
 	m, err := a.control.Recv()

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/certs"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -158,7 +159,7 @@ func TestSnapshotsAreTakenFromTheirAgentsOnly(t *testing.T) {
 func TestASessionIsBoundToItsCertificate(t *testing.T) {
 	h := start(t)
 	hello := func(incarnation uint64) *spatev1.Hello {
-		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: incarnation,
+		return &spatev1.Hello{Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: incarnation,
 			Agent: &spatev1.AgentInfo{Name: "z"}}
 	}
 	eu, us := certs.Identity{Role: certs.Agent, Name: "eu"}, certs.Identity{Role: certs.Agent, Name: "us"}
@@ -179,5 +180,69 @@ func TestASessionIsBoundToItsCertificate(t *testing.T) {
 	}
 	if _, err := h.c.join(hello(7), "1.1.1.1:3", eu); err != nil {
 		t.Errorf("the process itself: %v", err)
+	}
+}
+
+func TestAnAgentThatFloodsIsCutOff(t *testing.T) {
+	h := start(t, func(c *Config) { c.Limits.ControlRate, c.Limits.ControlBurst = 1, 50 })
+	a := h.agent("a")
+	beat := &spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{}}}
+	for range 60 {
+		if a.control.Send(beat) != nil {
+			break // it has been cut off
+		}
+	}
+	for {
+		_, err := a.control.Recv()
+		if err == nil {
+			continue
+		}
+		if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "more than 50 messages") {
+			t.Errorf("error %v", err)
+		}
+		break
+	}
+	if s := h.c.Stats(); s.Limited != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAFloodOfSnapshotsIsCutOffAndNotGarbage(t *testing.T) {
+	h := start(t, func(c *Config) { c.Limits.PushRate, c.Limits.PushBurst = 1, 5 })
+	a := h.agent("a")
+	h.submit(1)
+	a.apply()
+	a.armed()
+	s := a.snapshot(0)
+	var err error
+	for n := 0; err == nil; n++ {
+		if n > 6 {
+			t.Fatal("it is not cut off")
+		}
+		if err = a.push.Send(&spatev1.PushRequest{Snapshot: s}); err == nil {
+			_, err = a.push.Recv()
+		}
+	}
+	if _, err = a.push.Recv(); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("error %v", err)
+	}
+	if s := h.c.Stats(); s.Limited != 1 || s.Refused != 0 || s.Snapshots != 1 || s.Duplicates != 4 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Normal agents stay far below the limits, also one that reconnects and sends all that it kept.
+func TestDefaultLimitsLetLegalAgentsPass(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	h.submit(1)
+	a.apply()
+	a.armed()
+	for n := range uint32(300) {
+		a.acked(a.snapshot(n))
+	}
+	a.acked(a.last(300))
+	if s := h.c.Stats(); s.Limited != 0 || s.Snapshots != 301 {
+		t.Errorf("%+v", s)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -184,7 +185,7 @@ func (a *actor) session(ctx context.Context) error {
 		return err
 	}
 	hello := &spatev1.Hello{
-		Protocol: protocol, Definitions: measure.Definitions, Incarnation: a.incarnation,
+		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: a.incarnation,
 		Agent: &spatev1.AgentInfo{Name: a.name, Region: "eu", Weight: 1}, Resume: a.ref, Armed: a.armed,
 	}
 	if err := control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: hello}}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -64,11 +65,11 @@ func (s metricsService) ended(stream spatev1.MetricsService_PushServer, err erro
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	var limit limitError // was counted already
+	var limit admission.LimitError // was counted already
 	if code := status.Code(err); (code == codes.ResourceExhausted || code == codes.Internal) &&
 		!errors.As(err, &limit) {
 		s.c.intake.refused.Add(1)
-		s.c.log.Warn("unreadable snapshot refused", "address", addressOf(stream.Context()), "error", err)
+		s.c.log.Warn("unreadable snapshot refused", "address", admission.AddressOf(stream.Context()), "error", err)
 	}
 	return err
 }
@@ -176,7 +177,7 @@ func (c *Coordinator) senderOf(k *spatev1.SnapshotKey, who certs.Identity) (r *r
 	defer c.mu.Unlock()
 	from := c.sessions[k.GetAgent()]
 	if from != nil && from.who != who {
-		c.refusedCalls.Add(1)
+		c.admission.CallsRefused.Add(1)
 		return nil, false, status.Errorf(codes.PermissionDenied,
 			"agent %s is connected with the certificate of %s: %s cannot push in its name",
 			k.GetAgent(), from.who, who)

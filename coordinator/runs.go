@@ -13,8 +13,8 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/storage"
-	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -28,7 +28,7 @@ type runService struct {
 
 // SubmitRun checks a plan and begins its run, or queues it after the runs before it.
 func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) (*spatev1.SubmitRunResponse, error) {
-	if err := checkClient(q); err != nil {
+	if err := admission.CheckClient(q); err != nil {
 		return nil, err
 	}
 	submission, err := check(q)
@@ -47,20 +47,6 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 		return nil, err
 	}
 	return &spatev1.SubmitRunResponse{RunId: r.id, Waiting: uint32(waiting)}, nil
-}
-
-// checkClient refuses a client that would misread the run's numbers, because it has other definitions. Its error is a
-// status.
-func checkClient(q *spatev1.SubmitRunRequest) error {
-	switch d := q.GetDefinitions(); {
-	case len(q.GetVersion()) > maxText:
-		return status.Errorf(codes.InvalidArgument, "the client's version is longer than %d bytes", maxText)
-	case d != 0 && d != measure.Definitions:
-		return status.Errorf(codes.FailedPrecondition,
-			"the client (%.40q) reads numbers by definitions %d, this coordinator measures by %d: "+
-				"use programs of the same version", q.GetVersion(), d, measure.Definitions)
-	}
-	return nil
 }
 
 // When the members have not changed for quietMembers, all are taken to have arrived. settleTimeout bounds the wait.

@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -11,13 +10,9 @@ import (
 
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
-	"github.com/spate-load/spate/measure"
-	"github.com/spate-load/spate/plans/rules"
+	"github.com/spate-load/spate/coordinator/admission"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
-
-// protocol is the version of the control stream that this coordinator speaks.
-const protocol = 2
 
 // session is the control stream of one agent. Coordinator.mu guards all fields but the channels.
 type session struct {
@@ -51,70 +46,6 @@ func (s *session) send(m *spatev1.ConnectResponse) {
 	default:
 		s.end(status.Error(codes.ResourceExhausted, "the agent does not read its control stream"))
 	}
-}
-
-// agentName is the form of agents' names, which become tags, keys and file names.
-var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// maxText bounds the texts that an agent or a client sends about itself, in bytes.
-const maxText = 128
-
-// checkHello refuses agents that cannot take part.
-func checkHello(h *spatev1.Hello) error {
-	if h == nil {
-		return status.Error(codes.InvalidArgument, "the first message must be a Hello")
-	}
-	a := h.GetAgent()
-	switch {
-	case h.GetProtocol() != protocol:
-		return status.Errorf(codes.FailedPrecondition,
-			"the agent (%.40q) speaks protocol %d, this coordinator speaks %d: "+
-				"use programs of the same version", a.GetVersion(), h.GetProtocol(), protocol)
-	case h.GetDefinitions() != measure.Definitions:
-		return status.Errorf(codes.FailedPrecondition,
-			"the agent (%.40q) measures by definitions %d, this coordinator by %d, and their numbers "+
-				"cannot be added: use programs of the same version", a.GetVersion(), h.GetDefinitions(),
-			measure.Definitions)
-	case !agentName.MatchString(a.GetName()):
-		return status.Errorf(codes.InvalidArgument,
-			"agent name %.80q: want 1 to 64 letters, digits, dots, dashes and underscores, "+
-				"the first a letter or digit", a.GetName())
-	case h.GetIncarnation() == 0:
-		return status.Error(codes.InvalidArgument, "the agent's incarnation must not be 0")
-	case rules.CheckRegion(a.GetRegion()) != nil:
-		return status.Errorf(codes.InvalidArgument, "agent %s: its region %.80q %v", a.GetName(), a.GetRegion(),
-			rules.CheckRegion(a.GetRegion()))
-	case len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
-		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes",
-			a.GetName(), maxText)
-	}
-	return checkNumbers(a)
-}
-
-// mostPerSecond is more than any machine can do of anything in a second. Greater numbers and NaN come from a fault or a
-// forgery. They would break the weights of agents and the JSON output.
-const mostPerSecond = 1e12
-
-// checkNumbers refuses numbers that are not plausible.
-func checkNumbers(a *spatev1.AgentInfo) error {
-	for _, number := range []struct {
-		name  string
-		value float64
-	}{
-		{"max_rate", a.GetMaxRate()},
-		{"capacity.frames_per_second", a.GetCapacity().GetFramesPerSecond()},
-		{"capacity.starts_per_second", a.GetCapacity().GetStartsPerSecond()},
-	} {
-		if !(number.value >= 0 && number.value <= mostPerSecond) {
-			return status.Errorf(codes.InvalidArgument, "agent %s: its %s is %v: want a number from 0 to %.0e",
-				a.GetName(), number.name, number.value, mostPerSecond)
-		}
-	}
-	if at := a.GetCapacity().GetMeasuredAt(); at != nil && !at.IsValid() {
-		return status.Errorf(codes.InvalidArgument,
-			"agent %s: its capacity.measured_at is not a time: run spate calibrate again", a.GetName())
-	}
-	return nil
 }
 
 // join registers an agent's session. The same process may reconnect before its old connection is known to be broken.
@@ -181,7 +112,7 @@ const mostOwners = 1 << 14
 // ledgers, which every client may fetch, so knowing one proves nothing. c.mu is held.
 func (c *Coordinator) checkOwner(name string, o owner) error {
 	if known, ok := c.owners[name]; ok && known.incarnation == o.incarnation && known.who != o.who {
-		c.refusedCalls.Add(1)
+		c.admission.CallsRefused.Add(1)
 		return status.Errorf(codes.PermissionDenied,
 			"agent %s is a process that is known by the certificate of %s: %s cannot take its place",
 			name, known.who, o.who)
@@ -280,9 +211,8 @@ func (c *Coordinator) hear(s *session, m *spatev1.ConnectRequest) {
 	}
 	switch m := m.GetMessage().(type) {
 	case *spatev1.ConnectRequest_Heartbeat:
-		if cores := m.Heartbeat.GetCpuCores(); !(cores >= 0 && cores <= mostPerSecond) {
-			s.end(status.Errorf(codes.InvalidArgument, "a heartbeat with cpu_cores of %v: want a number from 0 to %.0e",
-				cores, mostPerSecond))
+		if err := admission.CheckHeartbeat(m.Heartbeat); err != nil {
+			s.end(err)
 			return
 		}
 		s.heartbeat = m.Heartbeat

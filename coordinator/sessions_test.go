@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/measure"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -47,7 +48,7 @@ func (l *lockedBuffer) logger() *slog.Logger {
 func TestBadHellosAreRefused(t *testing.T) {
 	h := start(t)
 	good := func() *spatev1.Hello {
-		return &spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1,
+		return &spatev1.Hello{Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: 1,
 			Agent: &spatev1.AgentInfo{Name: "a"}}
 	}
 	for name, tc := range map[string]struct {
@@ -81,20 +82,6 @@ func TestBadHellosAreRefused(t *testing.T) {
 	}
 	if code := h.firstMessage(&spatev1.ConnectRequest{}); code != codes.InvalidArgument {
 		t.Errorf("something else first: %v", code)
-	}
-}
-
-// The error names the refused number, so that a person can correct it.
-func TestARefusedNumberIsNamed(t *testing.T) {
-	err := checkHello(&spatev1.Hello{Protocol: protocol, Definitions: measure.Definitions, Incarnation: 1,
-		Agent: &spatev1.AgentInfo{
-			Name: "a", MaxRate: 100, Capacity: &spatev1.Capacity{Streams: 10, FramesPerSecond: 5e4,
-				StartsPerSecond: math.NaN()},
-		}})
-	if want := "agent a: its capacity.starts_per_second is NaN: want a number from 0 to 1e+12"; status.Convert(err).
-		Message() !=
-		want {
-		t.Errorf("it says %v, want %q", err, want)
 	}
 }
 
@@ -260,7 +247,7 @@ func TestClientsOfOtherDefinitionsAreRefused(t *testing.T) {
 			q.Definitions, q.Version = measure.Definitions+1,
 				"v9"
 		}, codes.FailedPrecondition, `("v9") reads numbers by definitions 2, this coordinator measures by 1`},
-		"too long a name": {func(q *spatev1.SubmitRunRequest) { q.Version = strings.Repeat("v", maxText+1) },
+		"too long a name": {func(q *spatev1.SubmitRunRequest) { q.Version = strings.Repeat("v", 129) },
 			codes.InvalidArgument, "longer than 128 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -295,5 +282,48 @@ func TestReasonsHaveNoGRPCCodes(t *testing.T) {
 		if got := reasonOf(c.err); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
+	}
+}
+
+func TestHeartbeatsAreAnswered(t *testing.T) {
+	h := start(t)
+	a := h.agent("a")
+	for number := uint64(1); number <= 3; number++ {
+		a.say(
+			&spatev1.ConnectRequest{
+				Message: &spatev1.ConnectRequest_Heartbeat{Heartbeat: &spatev1.Heartbeat{Number: number}},
+			},
+		)
+		if m := a.hear(); m.GetRenewed().GetNumber() != number {
+			t.Errorf("heartbeat %d is answered with %v", number, m)
+		}
+	}
+	if s := h.c.Stats(); s.Renewals != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAnAgentOfARunThatDoesNotGoOnHereIsToldToStop(t *testing.T) {
+	h := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	control, err := spatev1.NewControlServiceClient(h.conn).Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := &spatev1.AssignmentRef{RunId: "gone", StageIndex: 3, Revision: 1}
+	err = control.Send(&spatev1.ConnectRequest{Message: &spatev1.ConnectRequest_Hello{Hello: &spatev1.Hello{
+		Protocol: admission.Protocol, Definitions: measure.Definitions, Incarnation: 1, Agent: &spatev1.AgentInfo{Name: "a"},
+		Resume: ref, Armed: true,
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := control.Recv(); err != nil || m.GetWelcome() == nil {
+		t.Fatalf("%v, %v", m, err)
+	}
+	m, err := control.Recv()
+	if err != nil || m.GetStop().GetRef().GetStageIndex() != 3 || !m.GetStop().GetImmediately() {
+		t.Errorf("%v, %v", m, err)
 	}
 }

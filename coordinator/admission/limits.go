@@ -1,13 +1,11 @@
-package coordinator
+package admission
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
@@ -44,78 +42,76 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// limits counts connections and streams and refuses those beyond the limits.
-type limits struct {
-	Limits
-	log                  *slog.Logger
-	connections, streams atomic.Int64
-	refused              atomic.Uint64
-}
-
-func newLimits(l Limits, log *slog.Logger) *limits {
-	return &limits{Limits: l.withDefaults(), log: log}
-}
-
-// options returns the server options that apply the limits.
-func (l *limits) options(creds credentials.TransportCredentials) []grpc.ServerOption {
+// options returns the server options that apply the limits to connections with these credentials.
+func (a *Admission) options(creds credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.Creds(limitedCreds{creds, l}),
+		grpc.Creds(limitedCreds{creds, a}),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo,
 			next grpc.UnaryHandler) (any, error) {
-			if err := l.admit(ctx); err != nil {
+			if err := a.admit(ctx); err != nil {
 				return nil, err
 			}
 			return next(ctx, q)
 		}),
-		grpc.ChainStreamInterceptor(l.stream),
+		grpc.ChainStreamInterceptor(a.stream),
 	}
 }
 
 // refuse counts and logs a refusal and returns it as an error.
-func (l *limits) refuse(ctx context.Context, format string, args ...any) error {
-	l.refused.Add(1)
+func (a *Admission) refuse(ctx context.Context, format string, args ...any) error {
+	a.Limited.Add(1)
 	reason := fmt.Sprintf(format, args...)
-	l.log.Warn("refused", "address", addressOf(ctx), "reason", reason)
-	return limitError(reason)
+	a.log.Warn("refused", "address", AddressOf(ctx), "reason", reason)
+	return LimitError(reason)
 }
 
-// limitError is the reason of a refusal.
-type limitError string
+// AddressOf returns the address of a call's peer, empty if it is not known.
+func AddressOf(ctx context.Context) string {
+	if p, ok := peer.FromContext(ctx); ok {
+		return p.Addr.String()
+	}
+	return ""
+}
+
+// LimitError is the reason of a refusal.
+type LimitError string
 
 // Error returns the reason.
-func (l limitError) Error() string { return string(l) }
+func (l LimitError) Error() string { return string(l) }
 
 // GRPCStatus returns the status that the peer receives.
-func (l limitError) GRPCStatus() *status.Status {
+func (l LimitError) GRPCStatus() *status.Status {
 	return status.New(codes.ResourceExhausted, string(l))
 }
 
 // admit refuses calls over connections beyond the limit.
-func (l *limits) admit(ctx context.Context) error {
+func (a *Admission) admit(ctx context.Context) error {
 	if p, ok := peer.FromContext(ctx); ok {
 		if _, crowded := p.Addr.(crowdedAddr); crowded {
-			return l.refuse(ctx, "the coordinator has %d connections, the most it accepts: try again later",
-				l.Connections)
+			return a.refuse(ctx, "the coordinator has %d connections, the most it accepts: try again later",
+				a.limits.Connections)
 		}
 	}
 	return nil
 }
 
 // stream limits the number of streams and the rate of their messages.
-func (l *limits) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := l.admit(stream.Context()); err != nil {
+func (a *Admission) stream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
+	if err := a.admit(stream.Context()); err != nil {
 		return err
 	}
-	defer l.streams.Add(-1)
-	if n := l.streams.Add(1); n > int64(l.Streams) {
-		return l.refuse(stream.Context(), "the coordinator serves %d streams, the most it accepts: try again later",
-			l.Streams)
+	defer a.streams.Add(-1)
+	if n := a.streams.Add(1); n > int64(a.limits.Streams) {
+		return a.refuse(stream.Context(), "the coordinator serves %d streams, the most it accepts: try again later",
+			a.limits.Streams)
 	}
 	switch info.FullMethod {
 	case spatev1.ControlService_Connect_FullMethodName:
-		stream = &pacedStream{stream, l, rate.NewLimiter(rate.Limit(l.ControlRate), l.ControlBurst)}
+		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.ControlRate), a.limits.ControlBurst)}
 	case spatev1.MetricsService_Push_FullMethodName:
-		stream = &pacedStream{stream, l, rate.NewLimiter(rate.Limit(l.PushRate), l.PushBurst)}
+		stream = &pacedStream{stream, a, rate.NewLimiter(rate.Limit(a.limits.PushRate), a.limits.PushBurst)}
 	}
 	return next(srv, stream)
 }
@@ -123,8 +119,8 @@ func (l *limits) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 // pacedStream ends with an error when messages arrive faster than a limit.
 type pacedStream struct {
 	grpc.ServerStream
-	limits *limits
-	pace   *rate.Limiter
+	admission *Admission
+	pace      *rate.Limiter
 }
 
 // RecvMsg receives a message. It returns an error, which ends the stream, if messages arrive too fast.
@@ -133,7 +129,7 @@ func (s *pacedStream) RecvMsg(m any) error {
 		return err
 	}
 	if !s.pace.Allow() {
-		return s.limits.refuse(s.Context(),
+		return s.admission.refuse(s.Context(),
 			"more than %d messages at once and %.0f a second on one stream: an agent of this version sends one a "+
 				"second",
 			s.pace.Burst(), float64(s.pace.Limit()))
@@ -145,30 +141,30 @@ func (s *pacedStream) RecvMsg(m any) error {
 // that their calls can be answered with the reason.
 type limitedCreds struct {
 	credentials.TransportCredentials
-	limits *limits
+	admission *Admission
 }
 
 // ServerHandshake accepts a connection. It returns an error, and the connection is closed, beyond twice the limit.
 func (d limitedCreds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	n := d.limits.connections.Add(1)
-	leave := sync.OnceFunc(func() { d.limits.connections.Add(-1) })
-	if n > 2*int64(d.limits.Connections) {
+	n := d.admission.connections.Add(1)
+	leave := sync.OnceFunc(func() { d.admission.connections.Add(-1) })
+	if n > 2*int64(d.admission.limits.Connections) {
 		leave()
-		d.limits.refused.Add(1)
+		d.admission.Limited.Add(1)
 		return nil, nil, fmt.Errorf("coordinator: connection %d from %s: at most %d are served", n, raw.RemoteAddr(),
-			d.limits.Connections)
+			d.admission.limits.Connections)
 	}
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
 		leave()
 		return nil, nil, err
 	}
-	return &countedConn{Conn: conn, crowded: n > int64(d.limits.Connections), leave: leave}, info, nil
+	return &countedConn{Conn: conn, crowded: n > int64(d.admission.limits.Connections), leave: leave}, info, nil
 }
 
 // Clone returns a copy that counts with the same limits.
 func (d limitedCreds) Clone() credentials.TransportCredentials {
-	return limitedCreds{d.TransportCredentials.Clone(), d.limits}
+	return limitedCreds{d.TransportCredentials.Clone(), d.admission}
 }
 
 // countedConn is an accepted connection.
