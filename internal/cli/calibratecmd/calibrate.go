@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/agent/capacity"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // calibrateFlags are the flags of `spate calibrate`.
@@ -221,7 +221,7 @@ func (f *calibrateFlags) fit(cmd *cobra.Command, c *calibration.Config) error {
 			fmt.Fprintf(
 				cmd.ErrOrStderr(),
 				"No more than %s are tried: %v\n",
-				terminal.Count(uint64(c.Streams[i-1]), "stream"),
+				words.Count(uint64(c.Streams[i-1]), "stream"),
 				err,
 			)
 			c.Streams = c.Streams[:i]

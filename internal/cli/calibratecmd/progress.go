@@ -10,6 +10,7 @@ import (
 	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // calibrationProgress shows which load is being measured: on a terminal in one line that is rewritten, elsewhere in one
@@ -82,7 +83,7 @@ func (p *calibrationProgress) measured(r *calibration.Row) {
 	p.clear()
 	text := fmt.Sprintf(
 		"%s/s, agent %.2f cores, stamp error p99 %s us, program's %s us",
-		terminal.Whole(r.Achieved),
+		words.Whole(r.Achieved),
 		r.AgentCPU,
 		spreadCell(r.Frame.Stamp, r.Frame.Stamp.P99),
 		spreadCell(r.Frame.Program, r.Frame.Program.P99),

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spate-load/spate/agent/calibration"
 	"github.com/spate-load/spate/agent/capacity"
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // calibrationSheet is everything that a calibration found, in the form that --json writes.
@@ -35,7 +35,7 @@ func (s *calibrationSheet) headline(again bool) string {
 	if s.Spread {
 		ticks = "streams tick one after another"
 	}
-	where := "agent and simulator share " + terminal.Count(uint64(s.Cores.Total), "core")
+	where := "agent and simulator share " + words.Count(uint64(s.Cores.Total), "core")
 	if s.Cores.Separate() {
 		where = fmt.Sprintf("agent on %s, simulator on %s", coreNames(s.Cores.Agent), coreNames(s.Cores.Simulator))
 	}
@@ -100,7 +100,7 @@ func (s *calibrationSheet) loads() *layout.Table {
 		if !r.Safe() {
 			safe = "no"
 		}
-		t.Row(loadName(r.Load), terminal.Whole(r.Asked), terminal.Whole(r.Achieved), used(r.AgentCPU, r.AgentCores),
+		t.Row(loadName(r.Load), words.Whole(r.Asked), words.Whole(r.Achieved), used(r.AgentCPU, r.AgentCores),
 			used(r.SimulatorCPU, r.SimulatorCores), others,
 			spreadCell(r.Lag, r.Lag.P99), late, share(r.CoalescedShare()), share(r.UnstampedShare()), safe)
 	}
@@ -133,9 +133,9 @@ func used(cores float64, of int) string { return fmt.Sprintf("%.2f/%d", cores, o
 
 func loadName(l calibration.Load) string {
 	if l.Streams > 0 {
-		return terminal.Thousands(uint64(l.Streams)) + " streams"
+		return words.Thousands(uint64(l.Streams)) + " streams"
 	}
-	return terminal.Whole(l.Starts) + " starts/s"
+	return words.Whole(l.Starts) + " starts/s"
 }
 
 func spreadCells(s calibration.Spread) []string {
@@ -156,7 +156,7 @@ func inMicroseconds(ns int64) string {
 	if us < 99.95 {
 		return fmt.Sprintf("%.1f", us)
 	}
-	return terminal.Whole(us)
+	return words.Whole(us)
 }
 
 // share formats a part of a whole in percent.
@@ -182,21 +182,21 @@ func (s *calibrationSheet) writeLimit(w io.Writer) error {
 	if measured(func(l calibration.Load) float64 { return float64(l.Streams) }) {
 		s.limitLine(b, l.Streams > 0, l.StreamsIsLowerBound(), fmt.Sprintf(
 			"%s, %s frames/s",
-			terminal.Count(
+			words.Count(
 				uint64(l.Streams),
 				"stream",
 			),
-			terminal.Whole(l.FramesPerSecond),
+			words.Whole(l.FramesPerSecond),
 		), "no load of streams", l.StreamsLimitedBy)
 	}
 	if measured(func(l calibration.Load) float64 { return l.Starts }) {
-		s.limitLine(b, l.StartsPerSecond > 0, l.StartsIsLowerBound(), terminal.Whole(l.StartsPerSecond)+" starts/s",
+		s.limitLine(b, l.StartsPerSecond > 0, l.StartsIsLowerBound(), words.Whole(l.StartsPerSecond)+" starts/s",
 			"no load of starts", l.StartsLimitedBy)
 	}
 	if s.Cores.Separate() {
 		fmt.Fprintf(b, "with the agent on %s of %d", coreNames(s.Cores.Agent), s.Cores.Total)
 		if n := len(s.Cores.Agent); n > 1 && l.Streams > 0 {
-			fmt.Fprintf(b, ": %s frames/s for each of its cores", terminal.Whole(l.FramesPerSecond/float64(n)))
+			fmt.Fprintf(b, ": %s frames/s for each of its cores", words.Whole(l.FramesPerSecond/float64(n)))
 		}
 		b.WriteString(".\n")
 	}

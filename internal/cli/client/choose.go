@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -37,7 +37,7 @@ func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error)
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("there is no run %q; the newest are %s", name, terminal.Shorten(ids(runs), 3))
+		return nil, fmt.Errorf("there is no run %q; the newest are %s", name, words.Shorten(ids(runs), 3))
 	case 1:
 		return found[0], nil
 	}
@@ -45,7 +45,7 @@ func named(runs []*spatev1.RunSummary, name string) (*spatev1.RunSummary, error)
 		"%d runs start with %q: %s; give more of the id",
 		len(found),
 		name,
-		terminal.Shorten(ids(found), 3),
+		words.Shorten(ids(found), 3),
 	)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -74,7 +75,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 		a, h := s.GetAgent(), s.GetHeartbeat()
 		inFlight, cpu, clock := "n/a", "n/a", "n/a"
 		if h != nil {
-			inFlight, cpu = terminal.Thousands(uint64(h.GetInFlight())), fmt.Sprintf("%.2f", h.GetCpuCores())
+			inFlight, cpu = words.Thousands(uint64(h.GetInFlight())), fmt.Sprintf("%.2f", h.GetCpuCores())
 			if h.GetClockUncertaintyNs() > 0 {
 				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
 			}
@@ -172,14 +173,14 @@ func exactTo(c *spatev1.Capacity) string {
 	if c.GetStreams() == 0 {
 		return "n/a"
 	}
-	return terminal.Thousands(uint64(c.GetStreams())) + " at " + terminal.Whole(c.GetFramesPerSecond()) + "/s"
+	return words.Thousands(uint64(c.GetStreams())) + " at " + words.Whole(c.GetFramesPerSecond()) + "/s"
 }
 
 // healthWords returns an agent's health, and how long a silent agent has been silent.
 func healthWords(s *spatev1.AgentStatus) string {
 	text := health(s.GetHealth())
 	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
-		text += " " + terminal.Span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
+		text += " " + words.Span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
 	}
 	return text
 }
@@ -203,5 +204,5 @@ func positive(n uint32) string {
 	if n == 0 {
 		return "n/a"
 	}
-	return terminal.Thousands(uint64(n))
+	return words.Thousands(uint64(n))
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/retention"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/workload/store"
 )
 
@@ -100,7 +100,7 @@ func removeDatasets(out io.Writer, begins []string) error {
 		}
 		bytes += d.Bytes
 	}
-	fmt.Fprintf(out, "%s removed, %s\n", terminal.Count(uint64(len(chosen)), "dataset"), sizeWords(bytes))
+	fmt.Fprintf(out, "%s removed, %s\n", words.Count(uint64(len(chosen)), "dataset"), sizeWords(bytes))
 	return nil
 }
 
@@ -142,7 +142,7 @@ func writeDatasets(w io.Writer, items []retention.Item) error {
 	if err := t.Write(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s, %s, in %s\n", terminal.Count(uint64(len(items)), "dataset"), sizeWords(bytes),
+	_, err := fmt.Fprintf(w, "\n%s, %s, in %s\n", words.Count(uint64(len(items)), "dataset"), sizeWords(bytes),
 		settings.DatasetDir())
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -95,12 +96,12 @@ func beganWords(r *spatev1.RunSummary) string {
 func lasted(r *spatev1.RunSummary, now time.Time) string {
 	seconds := secondsOf(r)
 	if seconds == nil && r.GetState() == spatev1.RunState_RUN_STATE_RUNNING && r.GetBeginTime() != nil {
-		return terminal.Span(max(0, now.Sub(r.GetBeginTime().AsTime()).Round(time.Second).Seconds()))
+		return words.Span(max(0, now.Sub(r.GetBeginTime().AsTime()).Round(time.Second).Seconds()))
 	}
 	if seconds == nil {
 		return "n/a"
 	}
-	return terminal.Span(time.Duration(*seconds * float64(time.Second)).Round(time.Second).Seconds())
+	return words.Span(time.Duration(*seconds * float64(time.Second)).Round(time.Second).Seconds())
 }
 
 // secondsOf returns how long a run took. nil: it has not ended, or the time of its end is not known.
@@ -115,8 +116,8 @@ func secondsOf(r *spatev1.RunSummary) *float64 {
 func stagesDone(r *spatev1.RunSummary) string {
 	return fmt.Sprintf(
 		"%s/%s",
-		terminal.Thousands(uint64(r.GetStagesEnded())),
-		terminal.Thousands(uint64(r.GetStages())),
+		words.Thousands(uint64(r.GetStagesEnded())),
+		words.Thousands(uint64(r.GetStages())),
 	)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // Values of --fail-on.
@@ -188,9 +189,9 @@ func (f *flags) conclude(c *compare.Comparison) error {
 	case gaps != "":
 		return failed(command.ExitFailed, gaps)
 	case worse > 0:
-		return failed(command.ExitMissed, terminal.Count(uint64(worse), "number")+" worse than the baseline")
+		return failed(command.ExitMissed, words.Count(uint64(worse), "number")+" worse than the baseline")
 	case f.failOn == failDifferent && better > 0:
-		return failed(command.ExitMissed, terminal.Count(uint64(better), "number")+" better than the baseline")
+		return failed(command.ExitMissed, words.Count(uint64(better), "number")+" better than the baseline")
 	}
 	return nil
 }

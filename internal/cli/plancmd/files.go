@@ -15,7 +15,7 @@ import (
 	"github.com/spate-load/spate/internal/bounded"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
@@ -211,18 +211,18 @@ func (g *gatherer) tell(f plans.File, d *spatev1.Dataset, skipped *dataset.Skipp
 	if strings.HasPrefix(f.Path, shippedPrefix) || g.quiet && skipped.Unusable == 0 {
 		return
 	}
-	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), terminal.Count(d.GetRows(), "row"), f.Path)
+	fmt.Fprintf(g.notes, "%s: %s of %s", f.Workload.GetName(), words.Count(d.GetRows(), "row"), f.Path)
 	if d.GetSpan() != nil {
 		fmt.Fprintf(g.notes, ", over %s", d.GetSpan().AsDuration().Round(time.Millisecond))
 	}
 	if n := skipped.Unusable; n > 0 {
-		fmt.Fprintf(g.notes, "; %s dropped as unusable: %s", terminal.Count(n, "row"), skipped)
+		fmt.Fprintf(g.notes, "; %s dropped as unusable: %s", words.Count(n, "row"), skipped)
 	}
 	if n := skipped.Excluded; n > 0 {
-		fmt.Fprintf(g.notes, "; %s dropped: not requests by the rules of the format", terminal.Count(n, "row"))
+		fmt.Fprintf(g.notes, "; %s dropped: not requests by the rules of the format", words.Count(n, "row"))
 	}
 	if n := skipped.Reordered; n > 0 {
-		fmt.Fprintf(g.notes, "; %s sorted by time", terminal.Count(n, "row"))
+		fmt.Fprintf(g.notes, "; %s sorted by time", words.Count(n, "row"))
 	}
 	if words := skipped.Unused.String(); words != "" {
 		fmt.Fprintf(g.notes, "; not used: %s", words)

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/estimate"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/estimate"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // reading reads a file of a plan until its context ends, and shows progress to a person at a terminal. Small files are
@@ -64,7 +65,7 @@ func (r *reading) show() {
 		return
 	}
 	r.shown = true
-	fmt.Fprint(r.notes, "\r\x1b[K"+terminal.Cut("reading "+r.name+": "+r.words(), width))
+	fmt.Fprint(r.notes, "\r\x1b[K"+words.Cut("reading "+r.name+": "+r.words(), width))
 }
 
 // words says how much was read.

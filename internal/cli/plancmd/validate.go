@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/estimate"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/plans/estimate"
 )
 
 // NewValidate makes `spate validate`.

@@ -4,17 +4,20 @@ package progress
 import (
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/spate-load/spate/internal/cli/estimate"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/estimate"
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch"
 )
 
 // progress shows a run in progress: on a terminal in one line that is rewritten below the finished stages, elsewhere in
@@ -26,14 +29,11 @@ type progress struct {
 	colours  terminal.Palette
 
 	simulation string // description of the simulation. Empty: there is none
-	atMost     bool   // stages is an upper bound
 	single     bool   // there is one target and one workload: a narrow terminal omits their names
 	columns    [3]int // widths of target, workload and load
-	left       timeLeft
+	run        *watch.Run
 
-	stages    uint32
-	began     *spatev1.StageStarted
-	last      *spatev1.StageProgress
+	stage     *watch.Stage  // in progress; nil: none is
 	quietTill time.Duration // elapsed time of the stage until which a plain log stays quiet
 	open      bool          // a line is being rewritten
 }
@@ -44,9 +44,8 @@ const plainInterval = 10 * time.Second
 // expect records what is known before the run.
 func (p *progress) expect(plan *plans.Plan) {
 	stages := plan.Outline()
-	p.simulation, p.atMost = estimate.SimulationWords(plan), estimate.Of(stages).AtMost
+	p.simulation, p.run = estimate.SimulationWords(plan), watch.New(plan)
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
-	p.left = timeLeft{stages: stages, series: p.atMost}
 	for _, s := range stages {
 		load := loadpoint.Words(s.GetLoad())
 		if s.GetLoad().GetSearch() != nil || s.GetLoad().GetSweep() != nil {
@@ -78,6 +77,7 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 
 // show shows one event.
 func (p *progress) show(e *spatev1.RunEvent) {
+	p.run.Take(0, e)
 	switch e := e.GetEvent().(type) {
 	case *spatev1.RunEvent_RunStarted:
 		p.runBegan(e.RunStarted)
@@ -97,20 +97,19 @@ func (p *progress) show(e *spatev1.RunEvent) {
 }
 
 func (p *progress) runBegan(e *spatev1.RunStarted) {
-	p.stages = e.GetStages()
 	if p.simulation != "" {
 		p.note("", p.simulation)
 	}
 	bound := ""
-	if p.atMost {
+	if p.run.AtMost {
 		bound = "up to "
 	}
-	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", terminal.Count(uint64(p.stages), "stage"),
-		terminal.Count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
+	p.note("", fmt.Sprintf(bound+"%s on %s: %s; latencies are p50/p99 in ms", words.Count(uint64(p.run.Stages), "stage"),
+		words.Count(uint64(len(e.GetAgents())), "agent"), teamWords(e.GetAgents())))
 }
 
 func (p *progress) stageBegan(e *spatev1.StageStarted) {
-	p.began, p.last, p.quietTill = e, nil, plainInterval
+	p.stage, p.quietTill = p.run.Stage(e.GetStageIndex()), plainInterval
 	p.widen(e.GetTarget(), e.GetWorkload(), e.GetLoad())
 	if p.terminal {
 		p.rewrite(p.title() + "  starting")
@@ -118,11 +117,9 @@ func (p *progress) stageBegan(e *spatev1.StageStarted) {
 }
 
 func (p *progress) stageProgress(e *spatev1.StageProgress) {
-	if p.began == nil || e.GetStageIndex() != p.began.GetStageIndex() {
+	if p.stage == nil || e.GetStageIndex() != p.stage.Index {
 		return
 	}
-	p.last = e
-	p.left.see(p.began, e)
 	parts := append([]string{p.title()}, p.state()...)
 	if p.terminal {
 		p.rewrite(p.lay(parts)[0])
@@ -135,12 +132,12 @@ func (p *progress) stageProgress(e *spatev1.StageProgress) {
 }
 
 func (p *progress) stageEnded(e *spatev1.StageEnded) {
-	if p.began == nil {
+	if p.stage == nil {
 		p.neverBegan(e)
 		return
 	}
 	parts := []string{p.title()}
-	if p.last != nil {
+	if p.stage.Progress != nil {
 		parts = append(parts, p.summary()...)
 	}
 	if e.GetFailure() == "" && !e.GetComplete() {
@@ -149,11 +146,10 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 	for _, line := range p.lay(parts) {
 		p.line(colourStage(p.colours, line))
 	}
-	p.left.spent += p.last.GetElapsed().AsDuration()
 	if e.GetFailure() != "" {
 		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetFailure())
 	}
-	p.began, p.last = nil, nil
+	p.stage = nil
 }
 
 // skipped starts the reason why a stage was skipped. The cause was shown when it happened.
@@ -171,9 +167,9 @@ func (p *progress) neverBegan(e *spatev1.StageEnded) {
 func (p *progress) title() string {
 	names := ""
 	if !p.narrow() || !p.single {
-		names = fmt.Sprintf("%-*s  %-*s  ", p.columns[0], p.began.GetTarget(), p.columns[1], p.began.GetWorkload())
+		names = fmt.Sprintf("%-*s  %-*s  ", p.columns[0], p.stage.Started.GetTarget(), p.columns[1], p.stage.Started.GetWorkload())
 	}
-	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.began.GetLoad())
+	return p.place() + " " + names + fmt.Sprintf("%-*s", p.columns[2], p.stage.Started.GetLoad())
 }
 
 // narrow reports whether a line has no room for everything.
@@ -182,19 +178,19 @@ func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
 // place returns the number of the stage in progress and the number of all stages, or its upper bound.
 func (p *progress) place() string {
 	bound := ""
-	if p.atMost {
+	if p.run.AtMost {
 		bound = "≤"
 	}
-	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.stages)), p.began.GetStageIndex()+1, bound, p.stages)
+	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.run.Stages)), p.stage.Index+1, bound, p.run.Stages)
 }
 
 // state returns what is known of the stage in progress. What a narrow terminal may omit is last.
 func (p *progress) state() []string {
 	parts := []string{p.bar()}
-	if left := p.left.words(p.began, p.last); left != "" {
+	if left := leftWords(p.run.Left()); left != "" {
 		parts = append(parts, left)
 	}
-	inFlight := terminal.Thousands(uint64(p.last.GetInFlight())) + " in flight"
+	inFlight := words.Thousands(uint64(p.stage.Progress.GetInFlight())) + " in flight"
 	if p.narrow() {
 		return append(append(parts, p.figures()...), inFlight)
 	}
@@ -206,22 +202,22 @@ func (p *progress) summary() []string {
 	if p.narrow() {
 		return p.figures()
 	}
-	return append([]string{fmt.Sprintf("%5.1f s", p.last.GetElapsed().AsDuration().Seconds())}, p.figures()...)
+	return append([]string{fmt.Sprintf("%5.1f s", p.stage.Elapsed().Seconds())}, p.figures()...)
 }
 
 // figures returns the numbers of a stage so far.
 func (p *progress) figures() []string {
-	e := p.last
+	e := p.stage.Progress
 	parts := []string{
-		fmt.Sprintf("%6s done", terminal.Thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted()))),
+		fmt.Sprintf("%6s done", words.Thousands(e.GetCompleted()-min(e.GetFailed(), e.GetCompleted()))),
 	}
 	if e.GetFailed() > 0 {
-		parts = append(parts, fmt.Sprintf("%s failed", terminal.Thousands(e.GetFailed())))
+		parts = append(parts, fmt.Sprintf("%s failed", words.Thousands(e.GetFailed())))
 	}
 	if e.OutputTokensPerSecond != nil {
-		parts = append(parts, fmt.Sprintf("%7s tok/s", terminal.Thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
+		parts = append(parts, fmt.Sprintf("%7s tok/s", words.Thousands(uint64(e.GetOutputTokensPerSecond()+0.5))))
 	} else {
-		parts = append(parts, fmt.Sprintf("%7s frames/s", terminal.Thousands(uint64(e.GetFramesPerSecond()+0.5))))
+		parts = append(parts, fmt.Sprintf("%7s frames/s", words.Thousands(uint64(e.GetFramesPerSecond()+0.5))))
 	}
 	if q := e.GetTtft(); q != nil {
 		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
@@ -238,19 +234,25 @@ func (p *progress) bar() string {
 	if p.narrow() {
 		cells = 5
 	}
-	elapsed := p.last.GetElapsed().AsDuration().Seconds()
-	part, label := -1.0, fmt.Sprintf("%.0f s", elapsed)
-	if n := p.began.GetExpectedRequests(); n > 0 {
-		part = float64(p.last.GetCompleted()) / float64(n)
+	label := fmt.Sprintf("%.0f s", p.stage.Elapsed().Seconds())
+	if d := p.stage.Started.GetExpected().AsDuration().Seconds(); d > 0 {
+		label = fmt.Sprintf("%.0f/%.0f s", p.stage.Elapsed().Seconds(), d)
 	}
-	if d := p.began.GetExpected().AsDuration().Seconds(); d > 0 {
-		part, label = max(part, elapsed/d), fmt.Sprintf("%.0f/%.0f s", elapsed, d)
-	}
-	if part < 0 {
+	part, known := p.stage.Part()
+	if !known {
 		return label
 	}
-	full := int(min(1, part) * float64(cells))
+	full := int(part * float64(cells))
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
+}
+
+// leftWords says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
+func leftWords(left estimate.Sum) string {
+	text := estimate.InTable.Say(left, words.Span(math.Round(left.Known)))
+	if text == "n/a" {
+		return ""
+	}
+	return "ETA " + text
 }
 
 // lay puts the parts of a line side by side. If the terminal is too narrow, it removes the spaces that align the parts;
@@ -298,7 +300,7 @@ func (p *progress) line(text string) {
 
 // rewrite shows text in place of the last rewritten line, cut to the terminal's width.
 func (p *progress) rewrite(text string) {
-	fmt.Fprint(p.w, "\r\x1b[K"+colourStage(p.colours, terminal.Cut(text, p.width())))
+	fmt.Fprint(p.w, "\r\x1b[K"+colourStage(p.colours, words.Cut(text, p.width())))
 	p.open = true
 }
 
@@ -318,7 +320,7 @@ func millis(ms float64) string {
 	case ms < 100:
 		return fmt.Sprintf("%.1f", ms)
 	}
-	return terminal.Thousands(uint64(ms + 0.5))
+	return words.Thousands(uint64(ms + 0.5))
 }
 
 var failures = regexp.MustCompile(`[0-9,]+ failed|\(incomplete\)`)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -25,7 +25,7 @@ func teamWords(agents []*spatev1.AgentInfo) string {
 		all = append(all, a.GetName())
 	}
 	if len(regions) < 2 {
-		return terminal.Shorten(all, mostNames)
+		return words.Shorten(all, mostNames)
 	}
 	slices.Sort(regions)
 	var parts []string

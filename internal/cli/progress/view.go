@@ -7,6 +7,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch"
 )
 
 // View shows a run on standard error, where progress belongs, since standard output gets the results. It is safe for
@@ -21,7 +22,7 @@ type View struct {
 func NewView(w io.Writer, quiet bool) *View {
 	return &View{quiet: quiet, p: &progress{
 		w: w, terminal: terminal.Width(w) > 0, width: func() int { return terminal.Width(w) },
-		colours: terminal.PaletteOf(w),
+		colours: terminal.PaletteOf(w), run: watch.New(nil),
 	}}
 }
 

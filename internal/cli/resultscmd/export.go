@@ -21,7 +21,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 )
 
 // NewExport makes `spate export`.
@@ -144,13 +144,13 @@ func (f *exportFlags) stopped(ctx context.Context, written int, err error) error
 	if ctx.Err() != nil {
 		return command.Exit(command.ExitStopped,
 			fmt.Errorf("interrupted after %s points: run the command again to write the rest",
-				terminal.Thousands(uint64(written))))
+				words.Thousands(uint64(written))))
 	}
 	if command.ExitCode(err) == command.ExitInput {
 		return err // it says what to change, and nothing was started
 	}
 	return fmt.Errorf("stopped after %s points: %w; run the command again when this is fixed: points written twice are the same",
-		terminal.Thousands(uint64(written)), err)
+		words.Thousands(uint64(written)), err)
 }
 
 // export writes a run's points and reports progress.
@@ -184,7 +184,7 @@ func (e *export) show(p points.Progress) {
 	}
 	e.said = time.Now()
 	fmt.Fprintf(e.out, "stage %d of %d, second %d: %s points written\n", p.Stage, p.Stages, p.Window+1,
-		terminal.Thousands(uint64(e.writer.Written())))
+		words.Thousands(uint64(e.writer.Written())))
 }
 
 // conclude says what was written, and what is missing.
@@ -193,7 +193,7 @@ func (e *export) conclude(out io.Writer, db delivery.Database, dir string, ledge
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s points of run %s are in %s.\n", terminal.Thousands(uint64(e.writer.Written())), run.GetRunId(),
+	fmt.Fprintf(out, "%s points of run %s are in %s.\n", words.Thousands(uint64(e.writer.Written())), run.GetRunId(),
 		db.Place())
 	if run.GetEndTime() == nil {
 		fmt.Fprintln(e.out, "spate: the run has no end: its coordinator was lost; export it again if the run is resumed")
@@ -202,7 +202,7 @@ func (e *export) conclude(out io.Writer, db delivery.Database, dir string, ledge
 	}
 	if refused, why := e.writer.Refused(); refused > 0 {
 		return command.Exit(command.ExitFailed, fmt.Errorf("%s points were refused, the ledger has them: %w",
-			terminal.Thousands(uint64(refused)), why))
+			words.Thousands(uint64(refused)), why))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 )
@@ -185,7 +186,7 @@ func (e ending) doubt(fail failOn) string {
 		}
 	}
 	return fmt.Sprintf("%d of its %s cannot be relied on (verdict %s): the reasons are above and in report.md",
-		bad, terminal.Count(uint64(len(e.result.Stages)), "stage"), e.GetVerdict())
+		bad, words.Count(uint64(len(e.result.Stages)), "stage"), e.GetVerdict())
 }
 
 // colourState colours how a run ended, given as in `ending`.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -134,7 +134,7 @@ func (f *follower) lost(err error) error {
 			"the coordinator at %s was gone for %s while run %s was followed\nif it is restarted with the same --data-dir, the run "+
 				"continues; follow it then with: %s\nif not, what was measured is in its data directory, under %s: spate report makes the results from it",
 			f.address,
-			terminal.Span(f.persist.patience.Seconds()),
+			words.Span(f.persist.patience.Seconds()),
 			f.id,
 			again,
 			f.id,
@@ -150,7 +150,7 @@ func (f *follower) lost(err error) error {
 func (f *follower) notFetched(err error) error {
 	why := reason.Of(err)
 	if errors.Is(err, errPatience) {
-		why = "the coordinator was gone for " + terminal.Span(f.persist.patience.Seconds())
+		why = "the coordinator was gone for " + words.Span(f.persist.patience.Seconds())
 	}
 	if f.address == "" {
 		return fmt.Errorf("the results of run %s are not complete here: %w", f.id, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/report/ci"
 )
 
@@ -120,7 +121,7 @@ func (g *gate) compare(out io.Writer, baseline, dir string) (*baselineResult, er
 // failure says why a run does not pass a comparison, or "".
 func failure(against *compare.Against) string {
 	if n := against.Count(compare.Worse); n > 0 {
-		return terminal.Count(uint64(n), "number") + " worse than in the baseline"
+		return words.Count(uint64(n), "number") + " worse than in the baseline"
 	}
 	if gaps := against.Gaps(); gaps != "" {
 		return "the comparison with the baseline has gaps: " + gaps

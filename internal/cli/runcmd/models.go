@@ -9,7 +9,7 @@ import (
 
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -61,7 +61,7 @@ func onlyModel(ctx context.Context, t *spatev1.Target, secrets map[string]string
 			"%s lists %d (%s)",
 			t.GetEndpoints()[0],
 			len(models),
-			terminal.Shorten(modelNames(models), 5),
+			words.Shorten(modelNames(models), 5),
 		)
 	case strings.ContainsFunc(models[0].ID, func(r rune) bool { return !strconv.IsPrint(r) }):
 		return "", t.GetEndpoints()[0] + " lists one whose name cannot be printed"

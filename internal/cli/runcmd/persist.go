@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/internal/cli/progress"
-	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/reason"
+	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -67,7 +67,7 @@ func (p *persistence) wait(ctx context.Context, since time.Time, pause *time.Dur
 	why, _, _ := strings.Cut(reason.Of(broken), "; ") // without advice: it may be restarting right now
 	p.say(progress.Notice(spatev1.Severity_SEVERITY_WARNING,
 		fmt.Sprintf("coordinator gone (%s): retrying for %s; agents continue and keep what they measure",
-			why, terminal.Span(p.patience.Seconds()))))
+			why, words.Span(p.patience.Seconds()))))
 	ctx, cancel := context.WithDeadlineCause(ctx, since.Add(p.patience), errPatience)
 	defer cancel()
 	for {

@@ -13,7 +13,7 @@ import (
 	"github.com/spate-load/spate/agent/stream/wire"
 	"github.com/spate-load/spate/api"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -90,7 +90,7 @@ func tooLong(ctx context.Context, plan *plans.Plan, stages []*spatev1.Stage, sec
 			long = append(long, plan.Mistake(workloadField(stages, w),
 				fmt.Sprintf("workload %s makes requests of up to %s tokens, prompt and "+
 					"output together, and target %s takes at most %s: make them shorter, or serve the model with a longer limit",
-					w.GetName(), terminal.Thousands(uint64(longest)), t.GetName(), terminal.Thousands(uint64(limit)))))
+					w.GetName(), words.Thousands(uint64(longest)), t.GetName(), words.Thousands(uint64(limit)))))
 		}
 	}
 	return long

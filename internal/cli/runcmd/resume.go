@@ -16,11 +16,12 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
-	"github.com/spate-load/spate/internal/cli/estimate"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/estimate"
 	"github.com/spate-load/spate/plans/loadpoint"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -144,7 +145,7 @@ func showInterrupted(w io.Writer, dir string, found *coordinator.Interrupted) {
 	for _, text := range targetWords(found.Left) {
 		fmt.Fprintf(w, "  target  %s\n", text)
 	}
-	fmt.Fprintf(w, "  kept    %s\n", terminal.Count(uint64(found.Kept), "stage"))
+	fmt.Fprintf(w, "  kept    %s\n", words.Count(uint64(found.Kept), "stage"))
 	fmt.Fprintf(w, "  left    %s; %s: %s; time: %s\n", left.StageWords(), estimate.ArrivalNoun(found.Left),
 		left.ArrivalWords(estimate.InWords), left.TimeWords(estimate.InWords))
 	if st := found.Again; st != nil {
@@ -159,7 +160,7 @@ func targetWords(stages []*spatev1.Stage) []string {
 	var out []string
 	for _, st := range stages {
 		t := st.GetTarget()
-		where := terminal.Shorten(t.GetEndpoints(), 4)
+		where := words.Shorten(t.GetEndpoints(), 4)
 		if t.GetSimulator() != nil {
 			where = "the built-in simulator"
 		}

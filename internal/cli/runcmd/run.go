@@ -20,7 +20,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/plancmd"
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/settings"
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
@@ -212,7 +212,7 @@ func (f *runFlags) leave(cmd *cobra.Command, submitted *spatev1.SubmitRunRespons
 	id, where := submitted.GetRunId(), "--coordinator "+f.coordinator
 	fmt.Fprintln(cmd.OutOrStdout(), id)
 	if n := submitted.GetWaiting(); n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits for %s.\n", terminal.Count(uint64(n), "run"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "The run waits for %s.\n", words.Count(uint64(n), "run"))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(),
 		"To follow it and get its results: spate follow %s %s\nTo stop it: spate stop %s %s\n", id, where, id, where)

@@ -1,4 +1,4 @@
-// Package terminal formats what people read: tables, numbers, lists and colours, as wide as the terminal is.
+// Package terminal writes for terminals: their width, colours, and lists that wrap.
 package terminal
 
 import (

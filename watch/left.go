@@ -1,21 +1,24 @@
-package progress
+package watch
 
 import (
-	"math"
 	"time"
 
-	"github.com/spate-load/spate/internal/cli/estimate"
-	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/estimate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// timeLeft estimates how long the rest of a run takes. The zero value knows nothing.
-type timeLeft struct {
+// left estimates how long the rest of a run takes. The zero value knows nothing.
+type left struct {
 	stages []*spatev1.Stage // in the order in which they run; a sweep or a search is one of them
 	series bool             // there is a sweep or a search: the run's stages differ from those in the list
 	spent  time.Duration    // on stages that have ended
 	pace   map[pair]float64 // the latest seconds per request of a closed loop
+}
+
+// newLeft returns the estimate of a run with these stages, before it starts.
+func newLeft(stages []*spatev1.Stage) left {
+	return left{stages: stages, series: estimate.Of(stages).AtMost}
 }
 
 // pair names what a closed loop's pace depends on most.
@@ -24,7 +27,7 @@ type pair struct{ target, workload string }
 func pairOf(s *spatev1.Stage) pair { return pair{s.GetTarget().GetName(), s.GetWorkload().GetName()} }
 
 // see records the progress of the stage in progress.
-func (t *timeLeft) see(began *spatev1.StageStarted, last *spatev1.StageProgress) {
+func (t *left) see(began *spatev1.StageStarted, last *spatev1.StageProgress) {
 	i := int(began.GetStageIndex())
 	if t.series || i >= len(t.stages) || last.GetCompleted() == 0 {
 		return
@@ -38,17 +41,23 @@ func (t *timeLeft) see(began *spatev1.StageStarted, last *spatev1.StageProgress)
 	}
 }
 
-// sum returns the estimate in seconds: the rest of the stage in progress, the stages after it and the pauses before
-// them.
-func (t *timeLeft) sum(began *spatev1.StageStarted, last *spatev1.StageProgress) estimate.Sum {
+// sum returns the estimate in seconds: the rest of the stage that started last, the stages after it and the pauses
+// before them.
+func (t *left) sum(at *Stage) estimate.Sum {
 	if t.series {
-		all := estimate.Of(t.stages).Time
-		all.Known = max(0, all.Known-(t.spent+last.GetElapsed().AsDuration()).Seconds())
+		all, spent := estimate.Of(t.stages).Time, t.spent
+		if at.Ended == nil {
+			spent += at.Elapsed()
+		}
+		all.Known = max(0, all.Known-spent.Seconds())
 		all.AtMost = true
 		return all
 	}
-	rest := stageLeft(began, last)
-	for _, s := range t.stages[min(int(began.GetStageIndex())+1, len(t.stages)):] {
+	var rest estimate.Sum
+	if at.Ended == nil {
+		rest = stageLeft(at.Started, at.Progress)
+	}
+	for _, s := range t.stages[min(int(at.Index)+1, len(t.stages)):] {
 		rest.Add(t.stage(s))
 		rest.Known += s.GetPause().AsDuration().Seconds()
 	}
@@ -57,7 +66,7 @@ func (t *timeLeft) sum(began *spatev1.StageStarted, last *spatev1.StageProgress)
 
 // stage returns the time of a later stage. A closed loop that ends only by its requests is assumed to keep the latest
 // pace of its pair.
-func (t *timeLeft) stage(s *spatev1.Stage) estimate.Sum {
+func (t *left) stage(s *spatev1.Stage) estimate.Sum {
 	e := plans.EstimateOf(s)
 	pace, seen := t.pace[pairOf(s)]
 	streams := s.GetLoad().GetConcurrency()
@@ -80,16 +89,23 @@ func stageLeft(began *spatev1.StageStarted, last *spatev1.StageProgress) estimat
 	return estimate.Sum{Known: elapsed * max(0, n/ended-1), About: true}
 }
 
-// words says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
-func (t *timeLeft) words(began *spatev1.StageStarted, last *spatev1.StageProgress) string {
-	if len(t.stages) == 0 {
-		return ""
+// Left returns how long the rest of the run takes, in seconds, without the time that stages take to be prepared and to
+// drain. It is unknown without a plan, before the first stage starts, and after the run's end.
+func (r *Run) Left() estimate.Sum {
+	s := r.Current()
+	if len(r.left.stages) == 0 || s == nil || r.Ended != nil {
+		return estimate.Sum{Unknown: true}
 	}
-	s := t.sum(began, last)
-	s.About = true // preparing and draining are not included
-	text := estimate.InTable.Say(s, terminal.Span(math.Round(s.Known)))
-	if text == "n/a" {
-		return ""
+	sum := r.left.sum(s)
+	sum.About = true
+	return sum
+}
+
+// Left returns how long the stage still takes, in seconds, without the time to drain. It is unknown unless the stage is
+// in progress.
+func (s *Stage) Left() estimate.Sum {
+	if !s.InProgress() {
+		return estimate.Sum{Unknown: true}
 	}
-	return "ETA " + text
+	return stageLeft(s.Started, s.Progress)
 }

@@ -1,4 +1,5 @@
-package terminal
+// Package words formats numbers, spans of time and lists of names as people read them.
+package words
 
 import (
 	"fmt"

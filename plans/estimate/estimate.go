@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/spate-load/spate/internal/cli/terminal"
+	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
@@ -151,18 +151,18 @@ func (b bounds) Say(s Sum, number string) string {
 // StageWords returns the number of stages: "3 stages", "up to 8 stages".
 func (o *Total) StageWords() string {
 	if o.AtMost {
-		return "up to " + terminal.Count(o.Stages, "stage")
+		return "up to " + words.Count(o.Stages, "stage")
 	}
-	return terminal.Count(o.Stages, "stage")
+	return words.Count(o.Stages, "stage")
 }
 
 // ArrivalWords returns the number of requests or sessions, or n/a.
 func (o *Total) ArrivalWords(b bounds) string {
-	return b.Say(o.arrivals, terminal.Thousands(uint64(math.Round(o.arrivals.Known))))
+	return b.Say(o.arrivals, words.Thousands(uint64(math.Round(o.arrivals.Known))))
 }
 
 // TimeWords returns the time that all stages take, or n/a.
-func (o *Total) TimeWords(b bounds) string { return b.Say(o.Time, terminal.Span(o.Time.Known)) }
+func (o *Total) TimeWords(b bounds) string { return b.Say(o.Time, words.Span(o.Time.Known)) }
 
 // StageWords says how many stages a plan has.
 func StageWords(plan *plans.Plan) string { return Of(plan.Outline()).StageWords() }

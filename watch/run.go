@@ -1,0 +1,198 @@
+// Package watch folds the events of a run into its state as a person watches it: for the terminal and for the live
+// page. It reads no clock: all times are the coordinator's.
+package watch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Bounds of a run's state, so that a run of many hours and whatever a coordinator sends fit into memory.
+const (
+	// MaxWindows is how many windows are kept whole: the latest of the run.
+	MaxWindows = 600
+	// MaxSamples is how many earlier windows are kept without their regions and agents. If there are more, every second
+	// one is dropped, which leaves samples spread evenly over the run.
+	MaxSamples = 600
+	// MaxNotices is how many notices are kept: the latest.
+	MaxNotices = 200
+	// maxStages is how many stages a run may have, which is also the limit of plans.
+	maxStages = 10_000
+	// maxAgents is how many agents a run may have. A coordinator takes fewer.
+	maxAgents = 16_384
+	// maxErrors is how many classes of errors are counted one by one.
+	maxErrors = 64
+	// maxEvent is the size of an event that is kept, in bytes. Windows with more lose their agents and regions.
+	maxEvent = 64 << 10
+)
+
+// Run is the state of a run. The zero value is not valid: New makes one. It is not safe for concurrent use.
+type Run struct {
+	// Started is when the run started. Zero: it waits.
+	Started time.Time
+	// Latest is the time of the latest event.
+	Latest time.Time
+	// Ended is how the run ended. Nil: it has not.
+	Ended *spatev1.RunEnded
+	// Stages is the most stages that the run has: sweeps and searches may take fewer. 0: not known.
+	Stages uint32
+	// AtMost reports whether Stages is only an upper bound, as far as the plan is known.
+	AtMost bool
+
+	last    uint64 // highest number of any event
+	stages  []*Stage
+	agents  []*Agent
+	byName  map[string]*Agent
+	notices []Notice
+	windows windows
+	left    left
+}
+
+// Agent is an agent that takes or took part in a run.
+type Agent struct {
+	Info *spatev1.AgentInfo
+	// Lost is true from the agent's loss until it joins again.
+	Lost bool
+	// Joined reports whether the agent joined during the run.
+	Joined bool
+	// Change is the last loss or joining. Nil: there was none.
+	Change *spatev1.AgentChanged
+	// Latest is what the agent measured in the last window that names it. Nil: no window does, because the agent
+	// measured nothing, or too many agents did.
+	Latest *spatev1.WindowPart
+	// Stage and Window say which window Latest is of.
+	Stage, Window uint32
+}
+
+// Notice is a message to people, or the loss or joining of an agent, of which Change is not nil.
+type Notice struct {
+	Time     time.Time
+	Severity spatev1.Severity
+	Text     string
+	Change   *spatev1.AgentChanged
+}
+
+// New returns the state of a run of which nothing has happened. plan is what is known of the run before; nil: nothing,
+// and the time left is known only for the stage in progress.
+func New(plan *plans.Plan) *Run {
+	r := &Run{byName: map[string]*Agent{}}
+	if plan != nil {
+		r.left = newLeft(plan.Outline())
+		r.AtMost = r.left.series
+	}
+	return r
+}
+
+// Take takes in an event with its number in the run. It returns false for an event that it has already taken, as a
+// follower that connects again may send. Number 0 is for events that the follower itself made: they always count.
+func (r *Run) Take(number uint64, e *spatev1.RunEvent) bool {
+	if number > 0 {
+		if number <= r.last {
+			return false
+		}
+		r.last = number
+	}
+	if at := e.GetTime(); at.IsValid() && at.AsTime().After(r.Latest) {
+		r.Latest = at.AsTime()
+	}
+	switch e := e.GetEvent().(type) {
+	case *spatev1.RunEvent_RunStarted:
+		r.started(e.RunStarted)
+	case *spatev1.RunEvent_StageStarted:
+		r.stageStarted(e.StageStarted)
+	case *spatev1.RunEvent_StageProgress:
+		r.progress(e.StageProgress)
+	case *spatev1.RunEvent_StageWindow:
+		r.window(e.StageWindow)
+	case *spatev1.RunEvent_StageEnded:
+		r.stageEnded(e.StageEnded)
+	case *spatev1.RunEvent_AgentChanged:
+		r.changed(e.AgentChanged)
+	case *spatev1.RunEvent_Notice:
+		r.notice(Notice{Severity: e.Notice.GetSeverity(), Text: e.Notice.GetText()})
+	case *spatev1.RunEvent_RunEnded:
+		r.Ended = e.RunEnded
+	}
+	return true
+}
+
+// Last returns the highest number of the events taken: a follower that connects again asks for those after it.
+func (r *Run) Last() uint64 { return r.last }
+
+func (r *Run) started(e *spatev1.RunStarted) {
+	r.Started, r.Stages = r.Latest, e.GetStages()
+	for _, a := range e.GetAgents() {
+		r.agent(a)
+	}
+}
+
+// agent returns the agent with a name, adding it if there is room. It returns nil if there is none.
+func (r *Run) agent(info *spatev1.AgentInfo) *Agent {
+	if a := r.byName[info.GetName()]; a != nil {
+		a.Info = info
+		return a
+	}
+	if len(r.agents) == maxAgents {
+		return nil
+	}
+	a := &Agent{Info: info}
+	r.agents = append(r.agents, a)
+	r.byName[info.GetName()] = a
+	return a
+}
+
+func (r *Run) changed(e *spatev1.AgentChanged) {
+	severity := spatev1.Severity_SEVERITY_WARNING
+	if e.GetJoined() {
+		severity = spatev1.Severity_SEVERITY_INFO
+	}
+	r.notice(Notice{Severity: severity, Change: e})
+	if a := r.agent(e.GetAgent()); a != nil {
+		a.Joined = a.Joined || e.GetJoined()
+		a.Lost, a.Change = !e.GetJoined(), e
+	}
+}
+
+func (r *Run) notice(n Notice) {
+	n.Time = r.Latest
+	if len(r.notices) == MaxNotices {
+		r.notices = slices.Delete(r.notices, 0, 1)
+	}
+	r.notices = append(r.notices, n)
+}
+
+// Agents returns the agents in the order in which they came. The caller must not change them.
+func (r *Run) Agents() []*Agent { return r.agents }
+
+// Notices returns the latest notices, the newest last. The caller must not change them.
+func (r *Run) Notices() []Notice { return r.notices }
+
+// All returns the stages that started or ended, by index. The caller must not change them.
+func (r *Run) All() []*Stage { return r.stages }
+
+// Stage returns the stage with an index, nil if it neither started nor ended.
+func (r *Run) Stage(index uint32) *Stage {
+	i, found := r.find(index)
+	if !found {
+		return nil
+	}
+	return r.stages[i]
+}
+
+// Current returns the stage in progress. Between stages and after the last it is the last one that started. It returns
+// nil before the first.
+func (r *Run) Current() *Stage {
+	var last *Stage
+	for _, s := range r.stages {
+		if s.Started == nil {
+			continue
+		}
+		if last = s; s.Ended == nil {
+			return s
+		}
+	}
+	return last
+}

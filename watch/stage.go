@@ -1,0 +1,144 @@
+package watch
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// Stage is the state of a stage that started or ended.
+type Stage struct {
+	Index uint32
+	// Started describes the stage. Nil: it was not run, for example because it was skipped.
+	Started *spatev1.StageStarted
+	// Progress is the stage's latest state: after its end, that of the whole stage. Nil: none came.
+	Progress *spatev1.StageProgress
+	// Ended is how the stage ended. Nil: it has not.
+	Ended *spatev1.StageEnded
+	// Verdict is the verdict so far, or after the end the stage's: "VALID", "SUSPECT", "INVALID", or empty if it was not
+	// judged.
+	Verdict string
+	// Doubts are the reasons for the verdict so far. Those of the last window are kept after the end.
+	Doubts []*spatev1.Doubt
+	// Errors counts failures by their names in results.json, from window From on.
+	Errors map[string]uint64
+	// From is the number of the first window that was seen: not 0 if the run was followed late. It has no meaning
+	// before the first window.
+	From uint32
+
+	next uint32 // number after that of the latest window
+}
+
+// InProgress reports whether the stage started and has not ended.
+func (s *Stage) InProgress() bool { return s.Started != nil && s.Ended == nil }
+
+// Elapsed returns the time since the stage's start, or after the end its duration, 0 if it is not known.
+func (s *Stage) Elapsed() time.Duration { return s.Progress.GetElapsed().AsDuration() }
+
+// Part returns which part of the stage has passed, from 0 to 1, by its time or its requests, whichever is more. It
+// returns false if neither has a known end.
+func (s *Stage) Part() (float64, bool) {
+	if s.Ended != nil {
+		return 1, true
+	}
+	part, known := 0.0, false
+	if n := s.Started.GetExpectedRequests(); n > 0 {
+		part, known = float64(s.Progress.GetCompleted())/float64(n), true
+	}
+	if d := s.Started.GetExpected().AsDuration(); d > 0 {
+		part, known = max(part, float64(s.Elapsed())/float64(d)), true
+	}
+	return max(0, min(1, part)), known
+}
+
+// find returns the position of the stage with an index, or the one at which it belongs.
+func (r *Run) find(index uint32) (int, bool) {
+	return slices.BinarySearchFunc(r.stages, index, func(s *Stage, want uint32) int {
+		return cmp.Compare(s.Index, want)
+	})
+}
+
+// put returns the stage with an index, adding it if there is room. It returns nil if there is none.
+func (r *Run) put(index uint32) *Stage {
+	i, found := r.find(index)
+	switch {
+	case found:
+		return r.stages[i]
+	case len(r.stages) == maxStages:
+		return nil
+	}
+	s := &Stage{Index: index}
+	r.stages = slices.Insert(r.stages, i, s)
+	return s
+}
+
+func (r *Run) stageStarted(e *spatev1.StageStarted) {
+	if s := r.put(e.GetStageIndex()); s != nil {
+		s.Started = e
+	}
+}
+
+// progress takes the state of the stage in progress. The last one comes before the stage's end.
+func (r *Run) progress(e *spatev1.StageProgress) {
+	s := r.Stage(e.GetStageIndex())
+	if s == nil || !s.InProgress() {
+		return
+	}
+	s.Progress = e
+	r.left.see(s.Started, e)
+}
+
+func (r *Run) stageEnded(e *spatev1.StageEnded) {
+	s := r.put(e.GetStageIndex())
+	if s == nil || s.Ended != nil {
+		return
+	}
+	s.Ended = e
+	s.Verdict = e.GetVerdict()
+	r.left.spent += s.Elapsed()
+}
+
+// window takes one window. After a restart a coordinator sends the last ones again, with new numbers of events.
+func (r *Run) window(e *spatev1.StageWindow) {
+	s := r.Stage(e.GetStageIndex())
+	if s == nil || s.Started == nil || e.GetNumber() < s.next {
+		return
+	}
+	if proto.Size(e) > maxEvent {
+		e = bare(e)
+	}
+	if s.next == 0 {
+		s.From = e.GetNumber()
+	}
+	s.next = e.GetNumber() + 1
+	s.count(e.GetErrors())
+	if s.Ended == nil {
+		s.Verdict, s.Doubts = e.GetVerdict(), e.GetDoubts()
+	}
+	r.windows.add(e)
+	for _, part := range e.GetAgents() {
+		if a := r.byName[part.GetName()]; a != nil {
+			a.Latest, a.Stage, a.Window = part, e.GetStageIndex(), e.GetNumber()
+		}
+	}
+}
+
+// otherErrors counts errors of further classes.
+const otherErrors = "other"
+
+// count adds the failures of a window.
+func (s *Stage) count(errors map[string]uint64) {
+	if s.Errors == nil && len(errors) > 0 {
+		s.Errors = make(map[string]uint64)
+	}
+	for class, n := range errors {
+		if _, known := s.Errors[class]; !known && len(s.Errors) >= maxErrors {
+			class = otherErrors
+		}
+		s.Errors[class] += n
+	}
+}
