@@ -9,8 +9,8 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// FetchLedger copies a run's ledger from the coordinator to path, as a whole or not at all. A ledger that already exists
-// is the coordinator's own: an embedded coordinator keeps its ledger in the run directory from the start.
+// FetchLedger copies a run's ledger from the coordinator to path, as a whole or not at all. A ledger that already
+// exists is the coordinator's own: an embedded coordinator keeps its ledger in the run directory from the start.
 func FetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path string) (err error) {
 	if _, err := os.Stat(path); err == nil {
 		return nil
