@@ -164,6 +164,12 @@ func Counters() []Counter {
 // String returns the counter's name in the protocol and in databases.
 func (c Counter) String() string { return counterTable[c-1].name }
 
+// Unit returns what the counter counts, in the plural.
+func (c Counter) Unit() string { return counterTable[c-1].unit }
+
+// Doc says what the counter counts, in one sentence without a full stop.
+func (c Counter) Doc() string { return counterTable[c-1].doc }
+
 // OfCompleted reports whether the counter counts completed requests, so that it never exceeds Completed.
 func (c Counter) OfCompleted() bool { return counterTable[c-1].ofCompleted }
 

@@ -42,6 +42,15 @@ func (u Unit) Scale() float64 {
 	return 1e6
 }
 
+// Base returns the divisor that converts recorded values to the base units of Prometheus and OpenTelemetry: seconds,
+// tokens, ratios.
+func (u Unit) Base() float64 {
+	if u == Nanoseconds {
+		return 1e9
+	}
+	return u.Scale()
+}
+
 // Parts is a set of parts of a stage. Histograms are large, so a part keeps only the metrics that it shows.
 type Parts uint8
 

@@ -66,6 +66,8 @@ type MetricSummary struct {
 	// Metric is the metric of the values.
 	Metric spatev1.Metric
 	histogram.Summary
+	// Buckets are the values in exponential buckets. Nil in views of single windows, and of agents.
+	Buckets *histogram.Exponential
 }
 
 // Summary returns the summary of a metric, or nil if there are no values.
@@ -115,7 +117,7 @@ func (s *Stage) Window(number uint32) (View, bool) {
 	return View{
 		Window: number, PeakInFlight: s.sums.InFlight(int(number)), Total: w.live.total.Measured(),
 		Regions: partsOf(w.live.regions), Agents: w.live.agentParts(), Observers: partsOf(s.observerWindows[number]),
-		Endpoints: s.endpointParts(w.live.endpoints[:]),
+		Endpoints: s.endpointParts(w.live.endpoints[:], (*Tally).Measured),
 		Servers:   s.sums.Servers.Window(number, s.sums.Target),
 	}, true
 }
@@ -157,10 +159,24 @@ func (s *Stage) ToDate() View {
 
 // toDate is ToDate. The caller must hold the lock.
 func (s *Stage) toDate() View {
+	v := s.withoutAgents()
+	v.Agents = s.agentParts()
+	return v
+}
+
+// ToDateWithoutAgents is ToDate without the parts of single agents, which take most of its time if there are many.
+func (s *Stage) ToDateWithoutAgents() View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.withoutAgents()
+}
+
+// withoutAgents is ToDateWithoutAgents. The caller must hold the lock.
+func (s *Stage) withoutAgents() View {
 	v := View{
-		Total: s.sums.Total.Measured(), Agents: s.agentParts(),
-		Regions: partsOf(s.sums.Regions), Observers: partsOf(s.sums.ObserverRegions),
-		Endpoints: s.endpointParts(s.sums.Endpoints[:min(len(s.sums.Endpoints), shownEndpoints)]),
+		Total: s.sums.Total.bucketed(), Regions: bucketedParts(s.sums.Regions),
+		Observers: bucketedParts(s.sums.ObserverRegions),
+		Endpoints: s.endpointParts(s.sums.Endpoints[:min(len(s.sums.Endpoints), shownEndpoints)], (*Tally).bucketed),
 	}
 	for _, a := range s.sums.Agents {
 		if a.snapshots > 0 {
@@ -195,7 +211,7 @@ func (s *Stage) agentParts() (parts []Part) {
 }
 
 // partsOf returns copies of the tallies of regions, sorted by name.
-func partsOf[T interface{ Measured() Measured }](regions map[string]T) (parts []Part) {
+func partsOf(regions map[string]*Tally) (parts []Part) {
 	for name, t := range regions {
 		parts = append(parts, Part{name, name, t.Measured()})
 	}
@@ -203,12 +219,21 @@ func partsOf[T interface{ Measured() Measured }](regions map[string]T) (parts []
 	return parts
 }
 
+// bucketedParts is partsOf with the values in buckets.
+func bucketedParts(regions map[string]*Region) (parts []Part) {
+	for name, r := range regions {
+		parts = append(parts, Part{name, name, r.bucketed()})
+	}
+	slices.SortFunc(parts, byName)
+	return parts
+}
+
 // endpointParts returns copies of the tallies of endpoints that have one.
-func (s *Stage) endpointParts(tallies []*Tally) (parts []Part) {
+func (s *Stage) endpointParts(tallies []*Tally, measured func(*Tally) Measured) (parts []Part) {
 	for i, t := range tallies {
 		if t != nil {
 			name := endpoint.Redacted(s.sums.Target.GetEndpoints()[i])
-			parts = append(parts, Part{Name: name, Measured: t.Measured()})
+			parts = append(parts, Part{Name: name, Measured: measured(t)})
 		}
 	}
 	return parts
@@ -221,8 +246,17 @@ func (t *Tally) Measured() Measured {
 	m := Measured{Windows: t.windows, Counters: t.countersNow(), Errors: t.ErrorCounts()}
 	for _, metric := range measure.Metrics() {
 		if d := t.Summary(metric.ID); d != nil && !metric.Raw {
-			m.Summaries = append(m.Summaries, MetricSummary{metric.ID, *d})
+			m.Summaries = append(m.Summaries, MetricSummary{Metric: metric.ID, Summary: *d})
 		}
+	}
+	return m
+}
+
+// bucketed is Measured with the values in buckets.
+func (t *Tally) bucketed() Measured {
+	m := t.Measured()
+	for i, s := range m.Summaries {
+		m.Summaries[i].Buckets = t.Values[s.Metric].Exponential(measure.Of(s.Metric).Unit)
 	}
 	return m
 }

@@ -16,6 +16,11 @@ func EndOfStage(run Run, rec *spatev1.StageRecord, r results.StageResult, merged
 	return append(stage(run.Scope(rec.GetStage()), rec, r, merged.ToDate()), starts(run, rec, r)...)
 }
 
+// Result returns the row of the result of a stage as a whole.
+func Result(run Run, rec *spatev1.StageRecord, r results.StageResult, merged *merge.Stage) []sink.Row {
+	return whole(run.Scope(rec.GetStage()), rec, r, merged.Total()).Rows()
+}
+
 // stage returns the points of a stage's results: as a whole, by region, by endpoint, and of its observers. v is the
 // view of the whole stage.
 func stage(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult, v merge.View) []sink.Point {

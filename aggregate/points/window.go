@@ -56,19 +56,43 @@ func windows(scope sink.Scope, rec *spatev1.StageRecord, view merge.View, toDate
 	whole := windowPoint(scope, rec, view.Window, view.Total, total)
 	whole.PeakInFlight = new(uint32(min(view.PeakInFlight, math.MaxUint32)))
 	if total != nil {
-		whole.Verdict = new(results.JudgeToDate(*total, rec).Verdict.Number())
+		whole.Verdict = verdictToDate(*total, rec)
 	}
 	out := []sink.Point{whole}
+	eachPart(scope, view, func(s sink.Scope, d division, part merge.Part) {
+		out = append(out, windowPoint(s, rec, view.Window, part.Measured, find(d.parts(*toDate), part.Name)))
+	})
+	return out
+}
+
+// eachPart calls fn with each part of a view that has points of its own, and its scope.
+func eachPart(scope sink.Scope, view merge.View, fn func(sink.Scope, division, merge.Part)) {
 	for _, d := range divisions {
 		for _, part := range d.parts(view) {
 			s := scope
-			if d.limit(&s, part); s == scope {
-				continue // agents without a region are only in the whole
+			if d.limit(&s, part); s != scope { // agents without a region are only in the whole
+				fn(s, d, part)
 			}
-			out = append(out, windowPoint(s, rec, view.Window, part.Measured, find(d.parts(*toDate), part.Name)))
 		}
 	}
-	return out
+}
+
+// verdictToDate judges what a stage measured so far.
+func verdictToDate(total merge.Measured, rec *spatev1.StageRecord) *uint64 {
+	return new(results.JudgeToDate(total, rec).Verdict.Number())
+}
+
+// ToDate returns the rows of a stage up to now: as a whole, and of each region, endpoint and observer.
+func ToDate(run Run, rec *spatev1.StageRecord, merged *merge.Stage) (rows []sink.Row) {
+	view, scope := merged.ToDateWithoutAgents(), run.Scope(rec.GetStage())
+	row := func(s sink.Scope, m *merge.Measured, verdict *uint64) {
+		p := windowPoint(s, rec, view.Window, *m, m)
+		p.Verdict = verdict
+		rows = append(rows, p.ToDateRow())
+	}
+	row(scope, &view.Total, verdictToDate(view.Total, rec))
+	eachPart(scope, view, func(s sink.Scope, _ division, part merge.Part) { row(s, &part.Measured, nil) })
+	return rows
 }
 
 // windowPoint returns the point of a part of a window. toDate is nil if what the part measured to date is not known.
@@ -111,7 +135,7 @@ func measures(m merge.Measured, slo bool) sink.Measures {
 	out := sink.Measures{Windows: m.Windows, Counters: m.Counters, SLO: slo, Errors: m.Errors}
 	for _, d := range m.Summaries {
 		out.Distributions = append(out.Distributions,
-			sink.Distribution{Name: measure.Of(d.Metric).Name, Summary: d.Summary})
+			sink.Distribution{Name: measure.Of(d.Metric).Name, Summary: d.Summary, Buckets: d.Buckets})
 	}
 	return out
 }

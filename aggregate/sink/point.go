@@ -120,6 +120,8 @@ type Distribution struct {
 	// Name is the metric's name in results.json, which ends in the unit of the values: "ttft_ms", "osl_tokens".
 	Name string
 	histogram.Summary
+	// Buckets are the values in exponential buckets. Nil: not known.
+	Buckets *histogram.Exponential
 }
 
 // EventPoint is something that happened to a run.

@@ -3,6 +3,8 @@ package sink
 import (
 	"math"
 	"time"
+
+	"github.com/spate-load/spate/histogram"
 )
 
 // Measurements of rows.
@@ -41,6 +43,9 @@ type Row struct {
 	Fields []Field
 	// Time is absolute and depends on the run alone.
 	Time time.Time
+	// Start and End are the time that the row's counts and distributions cover, for databases of cumulative values.
+	// Zero: the row has none.
+	Start, End time.Time
 }
 
 // Tag is one part of a series' identity.
@@ -60,6 +65,8 @@ const (
 	KindFloat
 	KindBool
 	KindText
+	// KindBuckets is a whole distribution. Databases that cannot store it leave it out.
+	KindBuckets
 )
 
 // Field is one value of a row.
@@ -74,6 +81,8 @@ type Field struct {
 	Float float64
 	// Text is the value for KindText. It is not empty.
 	Text string
+	// Buckets is the value for KindBuckets. It is in base units, see Name.
+	Buckets *histogram.Exponential
 }
 
 // tag adds a tag unless it is empty. Call it in the order of the keys.

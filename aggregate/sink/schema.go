@@ -31,17 +31,26 @@ func (p WindowPoint) Rows() []Row {
 	if p.ToDate == nil {
 		return []Row{window}
 	}
-	toDate := p.Scope.row(MeasurementToDate)
-	toDate.Time = window.Time
-	toDate.measures(*p.ToDate)
-	toDate.verdict(p.Verdict)
-	return []Row{window, toDate}
+	return []Row{window, p.ToDateRow()}
+}
+
+// ToDateRow returns the row of the stage up to the end of the window. ToDate must be known.
+func (p WindowPoint) ToDateRow() Row {
+	row := p.Scope.row(MeasurementToDate)
+	row.Time = p.Time()
+	row.Start, row.End = p.StageStart, row.Time.Add(WindowLength)
+	row.measures(*p.ToDate)
+	row.verdict(p.Verdict)
+	return row
 }
 
 // Rows returns the result's row.
 func (p StagePoint) Rows() []Row {
 	row := p.Scope.row(MeasurementStage)
 	row.Time = p.StageStart
+	if s := p.Whole.Seconds; s != nil {
+		row.Start, row.End = p.StageStart, p.StageStart.Add(time.Duration(*s*float64(time.Second)))
+	}
 	row.boolean("complete", p.Complete)
 	row.verdict(p.Verdict)
 	row.text("failure", p.Failure)
@@ -199,6 +208,9 @@ func (r *Row) distribution(d Distribution) {
 	r.float(d.Name+"_p95", d.P95)
 	r.float(d.Name+"_p99", d.P99)
 	r.float(d.Name+"_p99_9", d.P99_9)
+	if d.Buckets != nil {
+		r.Fields = append(r.Fields, Field{Key: d.Name, Kind: KindBuckets, Buckets: d.Buckets})
+	}
 }
 
 func (r *Row) throughput(prefix string, t Throughput) {

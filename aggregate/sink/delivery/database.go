@@ -22,8 +22,11 @@ type Database interface {
 	Name() string
 	// Place is where points are, in messages: "http://localhost:8086, bucket spate". It contains no secret.
 	Place() string
+	// Stores reports whether the database stores a field of a measurement's rows. Other fields are not queued.
+	Stores(measurement string, field *sink.Field) bool
 	// Append appends the encoding of a row to dst. Encodings can be concatenated. It appends nothing for a row that has
-	// nothing to store. An error means that the row cannot be expressed.
+	// nothing to store. The row may have fields that the database does not store. An error means that the row cannot be
+	// expressed.
 	Append(dst []byte, row *sink.Row) ([]byte, error)
 	// Send sends encoded rows once, in one request, and blocks until the database has answered or a time-out. The error
 	// wraps a RefusedError if sending the same again is useless. Otherwise the rows are sent again. Errors say what a

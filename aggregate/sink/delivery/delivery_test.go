@@ -42,6 +42,8 @@ func (m *memory) Place() string               { return "memory" }
 func (m *memory) Check(context.Context) error { return nil }
 func (m *memory) Close()                      {}
 
+func (m *memory) Stores(string, *sink.Field) bool { return true }
+
 func (m *memory) Append(dst []byte, row *sink.Row) ([]byte, error) {
 	switch row.Measurement {
 	case "empty":

@@ -100,7 +100,7 @@ type outbox struct {
 func newOutbox(config Config, db Database, resumed bool, closing <-chan struct{}) *outbox {
 	ctx, stop := context.WithCancel(context.Background())
 	o := &outbox{
-		config: config, db: db, queue: newQueue(config.QueueBytes), resumed: resumed, stop: stop,
+		config: config, db: db, queue: newQueue(config.QueueBytes, db.Stores), resumed: resumed, stop: stop,
 		done:   make(chan struct{}),
 		writer: &Writer{db: db, log: config.Log, patience: closePatience, ending: closing},
 	}

@@ -37,6 +37,9 @@ func (d *Database) Name() string { return "InfluxDB" }
 // Place returns the server's URL and the bucket.
 func (d *Database) Place() string { return d.server.config.URL + ", bucket " + d.server.config.Bucket }
 
+// Stores reports whether a field is a number or a text: InfluxDB has no distributions.
+func (d *Database) Stores(_ string, field *sink.Field) bool { return stores(field) }
+
 // Append appends a row in line protocol.
 func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) {
 	lines, err := appendLine(dst, row)

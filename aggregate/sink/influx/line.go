@@ -3,6 +3,7 @@ package influx
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,7 +27,8 @@ var (
 // appendLine appends the row in line protocol. It appends nothing for a row without fields, because InfluxDB has no
 // such points.
 func appendLine(dst []byte, row *sink.Row) ([]byte, error) {
-	if len(row.Fields) == 0 {
+	first := slices.IndexFunc(row.Fields, func(f sink.Field) bool { return stores(&f) })
+	if first < 0 {
 		return dst, nil
 	}
 	if row.Time.IsZero() {
@@ -40,7 +42,10 @@ func appendLine(dst []byte, row *sink.Row) ([]byte, error) {
 		dst = append(dst, tagEscapes.Replace(tagValue(tag.Value))...)
 	}
 	separator := byte(' ')
-	for i := range row.Fields {
+	for i := first; i < len(row.Fields); i++ {
+		if !stores(&row.Fields[i]) {
+			continue
+		}
 		dst = append(dst, separator)
 		dst = appendField(dst, &row.Fields[i])
 		separator = ','
@@ -49,6 +54,9 @@ func appendLine(dst []byte, row *sink.Row) ([]byte, error) {
 	dst = strconv.AppendInt(dst, row.Time.UnixNano(), 10)
 	return append(dst, '\n'), nil
 }
+
+// stores reports whether line protocol can express a field.
+func stores(field *sink.Field) bool { return field.Kind != sink.KindBuckets }
 
 // appendField appends a field. It writes floats with the fewest digits that read back as the same number.
 func appendField(dst []byte, field *sink.Field) []byte {

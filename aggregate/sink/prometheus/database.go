@@ -91,6 +91,12 @@ func (d *Database) Name() string { return "Prometheus" }
 // Place returns the server's URL.
 func (d *Database) Place() string { return d.config.URL }
 
+// Stores reports whether a field has a number.
+func (d *Database) Stores(_ string, field *sink.Field) bool {
+	_, ok := field.Number()
+	return ok
+}
+
 // Append appends a row as time series.
 func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) { return appendRow(dst, row) }
 

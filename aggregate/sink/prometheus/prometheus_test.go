@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,65 +20,7 @@ import (
 	"github.com/spate-load/spate/aggregate/sink/delivery"
 	"github.com/spate-load/spate/aggregate/sink/sinktest"
 	"github.com/spate-load/spate/internal/victoriatest"
-	"github.com/spate-load/spate/measure"
 )
-
-func TestNames(t *testing.T) {
-	for _, c := range []struct{ measurement, key, want string }{
-		{sink.MeasurementWindow, "ttft_ms_p99", `spate_window_ttft_seconds{quantile="0.99"} * 0.001`},
-		{sink.MeasurementWindow, "ttft_ms_p99_9", `spate_window_ttft_seconds{quantile="0.999"} * 0.001`},
-		{sink.MeasurementToDate, "itl_ms_count", `spate_to_date_itl_seconds_count`},
-		{sink.MeasurementStage, "e2e_ms_mean", `spate_stage_e2e_seconds_mean * 0.001`},
-		{sink.MeasurementStage, "osl_tokens_p50", `spate_stage_osl_tokens{quantile="0.5"}`},
-		{sink.MeasurementWindow, "completed", `spate_window_completed`},
-		{sink.MeasurementToDate, "completed", `spate_to_date_completed_total`},
-		{sink.MeasurementObserverToDate, "errors_http_503", `spate_observer_to_date_errors_total{class="http_503"}`},
-		{sink.MeasurementStage, "errors_timeout", `spate_stage_errors{class="timeout"}`},
-		{sink.MeasurementStage, "steady_duration_s", `spate_stage_steady_duration_seconds`},
-		{sink.MeasurementAgent, "clock_offset_ms", `spate_agent_clock_offset_seconds * 0.001`},
-		{sink.MeasurementAgent, "cpu_cores", `spate_agent_cpu_cores`},
-		{sink.MeasurementToDate, "verdict", `spate_to_date_verdict`},
-		{sink.MeasurementServer, "per_second", `spate_server_per_second`},
-		{sink.MeasurementEvent, "text", `spate_event`},
-	} {
-		m := metricOf(c.measurement, c.key)
-		got := m.name
-		if m.label.Key != "" {
-			got += fmt.Sprintf("{%s=%q}", m.label.Key, m.label.Value)
-		}
-		if m.scale != 1 {
-			got += fmt.Sprintf(" * %v", m.scale)
-		}
-		if got != c.want {
-			t.Errorf("%s of %s is %s, want %s", c.key, c.measurement, got, c.want)
-		}
-	}
-}
-
-// Every field of the catalogue has a valid name, which no other field of the measurement has.
-func TestNamesOfTheCatalogue(t *testing.T) {
-	var keys []string
-	for _, m := range measure.Metrics() {
-		for _, end := range []string{"count", "mean", "std", "min", "max", "p50", "p90", "p95", "p99", "p99_9"} {
-			keys = append(keys, m.Name+"_"+end)
-		}
-	}
-	for _, c := range measure.Counters() {
-		keys = append(keys, c.String())
-	}
-	valid := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	for _, measurement := range []string{sink.MeasurementWindow, sink.MeasurementToDate} {
-		fields := map[string]string{}
-		for _, key := range keys {
-			m := metricOf(measurement, key)
-			name := m.name + m.label.Value
-			if other, twice := fields[name]; twice || !valid.MatchString(m.name) || strings.Contains(m.name, "_ms") {
-				t.Errorf("%s is called %s, like %q", key, name, other)
-			}
-			fields[name] = key
-		}
-	}
-}
 
 // pointsOf returns points of all kinds.
 func pointsOf() []sink.Point {
@@ -97,14 +38,14 @@ func numbersOf(t *testing.T, points []sink.Point) map[string]float64 {
 	for _, p := range points {
 		for _, row := range p.Rows() {
 			for i := range row.Fields {
-				value, ok := valueOf(&row.Fields[i])
+				value, ok := row.Fields[i].Number()
 				if !ok {
 					continue
 				}
-				m := metricOf(row.Measurement, row.Fields[i].Key)
-				labels := map[string]string{"__name__": m.name}
-				if m.label.Key != "" {
-					labels[m.label.Key] = m.label.Value
+				m := sink.NameOf(row.Measurement, &row.Fields[i])
+				labels := map[string]string{"__name__": m.Prometheus()}
+				if label := m.Label(); label.Key != "" {
+					labels[label.Key] = label.Value
 				}
 				for _, tag := range row.Tags {
 					labels[tag.Key] = tag.Value
@@ -113,7 +54,7 @@ func numbersOf(t *testing.T, points []sink.Point) map[string]float64 {
 				if _, twice := numbers[name]; twice {
 					t.Errorf("two numbers are called %s", name)
 				}
-				numbers[name] = value * m.scale
+				numbers[name] = value * m.Scale
 			}
 		}
 	}
