@@ -76,7 +76,7 @@ cross: ## Check that the programs build for macOS and Windows too.
 	GOOS=windows CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' ./cmd/...
 
 .PHONY: test
-test: $(BIN)/influxd $(BIN)/victoria-metrics ## Vet and test everything, with the race detector and a real InfluxDB and VictoriaMetrics.
+test: $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Vet and test everything, with the race detector and real databases.
 	@$(call retry,go list -deps -test ./... >/dev/null)
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
@@ -265,7 +265,7 @@ check-release: $(BIN)/goreleaser $(BIN)/cyclonedx-gomod ## Make a release in dis
 	deployments/release/check.sh $(BIN)
 
 .PHONY: tools
-tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd $(BIN)/victoria-metrics ## Build all tools into .bin/.
+tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Build all tools into .bin/.
 
 # tool makes the rule for a tool: name, package, version, build flags. The stamp file's name contains the version. An
 # existing program of that version is not rebuilt.
@@ -307,14 +307,20 @@ $(BIN)/.compose-go@$(COMPOSE_GO_VERSION):
 	@mv $(TMP)/cmd $(BIN)/compose-go
 	@rm -f $(BIN)/.compose-go@* && touch $@
 
-# VictoriaMetrics can only be built as a module that another module requires. Its version is in the go.mod of that
-# module.
-VICTORIA := internal/victoriatest/server
-$(BIN)/victoria-metrics: $(VICTORIA)/go.mod
+# server makes the rule for a server of tests that is built by a module of its own, because it can only be built as a
+# module that another one requires, or is made of several: name, name for people, folder, package, build flags. The stamp
+# file's name has the folder's hash.
+define server
+$(BIN)/$(1): $(BIN)/.$(1)@$(shell cat $(3)/go.mod $(wildcard $(3)/*.go) | sha256sum | cut -c 1-12) ;
+$(BIN)/.$(1)@%:
 	@mkdir -p $(BIN)
-	@echo 'Building VictoriaMetrics into .bin/: this can take minutes, once.' >&2
-	@$(call retry,(cd $(VICTORIA) && CGO_ENABLED=0 GOFLAGS= go build -o $(CURDIR)/$@ github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics))
-	@touch $@
+	@echo 'Building $(2) into .bin/: this can take minutes, once.' >&2
+	@$$(call retry,CGO_ENABLED=0 GOFLAGS= go -C $(3) build -trimpath -ldflags '-s -w' $(5) -o $(CURDIR)/$(BIN)/$(1) $(4))
+	@rm -f $(BIN)/.$(1)@* && touch $$@
+endef
+$(eval $(call server,victoria-metrics,VictoriaMetrics,internal/victoriatest/server,github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics))
+# Without the tag it has the discovery of targets in all clouds, which takes most of its build.
+$(eval $(call server,prometheus,Prometheus,internal/prometheustest/server,github.com/prometheus/prometheus/cmd/prometheus,-tags remove_all_sd))
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools.

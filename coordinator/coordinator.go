@@ -19,7 +19,7 @@
 //
 // A goroutine that holds a lock takes only locks below it:
 //
-//	Coordinator.mu        sessions, queue, machine of the run in progress
+//	Coordinator.mu, live.Latest, each alone: sessions, queue, machine of the run in progress; results for scrapes
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
 //	  events.Log, writeQueue, stalls, sinks, membership.Cluster, each alone
@@ -45,6 +45,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/live"
@@ -64,6 +65,7 @@ type Coordinator struct {
 	server  *grpc.Server
 	intake  intake
 	lag     live.Lag
+	latest  live.Latest
 	store   *store.Store
 	storage *storage.Runs
 	closing chan struct{} // closed by Close: handlers return
@@ -330,6 +332,10 @@ type Stats struct {
 	// Run is the id of the run in progress, empty without one.
 	Run string
 }
+
+// LatestRows returns the newest results of the stage in progress, and those of stages that ended a short time ago, in
+// the form of a time series database: see live.Latest. The caller must not change them.
+func (c *Coordinator) LatestRows() []sink.Row { return c.latest.Rows() }
 
 // Stats returns the coordinator's current state.
 func (c *Coordinator) Stats() Stats {

@@ -42,7 +42,7 @@ func (c *Coordinator) work(r *run) {
 
 // publisherOf returns the publisher of a run whose sink is open.
 func (c *Coordinator) publisherOf(r *run) *live.Publisher {
-	return live.NewPublisher(r.points(), r.stages, r.sink, r.ledger, &c.lag,
+	return live.NewPublisher(r.points(), r.stages, r.sink, r.ledger, &c.lag, &c.latest,
 		func(e *spatev1.RunEvent) { c.publish(r, e) })
 }
 

@@ -32,6 +32,7 @@ type Publisher struct {
 	sink   sink.Sink
 	ledger *ledger.Ledger
 	lag    *Lag
+	latest *Latest
 	tell   func(*spatev1.RunEvent)
 
 	stage    uint32         // stage in progress
@@ -43,12 +44,14 @@ type Publisher struct {
 	start    clock.Instant  // of the stage in progress; zero until its first window is published
 }
 
-// NewPublisher returns the publisher of a run's stages, which calls tell with the event of each window. The caller
-// closes the sink and the ledger.
+// NewPublisher returns the publisher of a run's stages, which calls tell with the event of each window. From now on
+// latest has this run's stages. The caller closes the sink and the ledger.
 func NewPublisher(
-	run points.Run, stages *Stages, to sink.Sink, l *ledger.Ledger, lag *Lag, tell func(*spatev1.RunEvent),
+	run points.Run, stages *Stages, to sink.Sink, l *ledger.Ledger, lag *Lag, latest *Latest,
+	tell func(*spatev1.RunEvent),
 ) *Publisher {
-	return &Publisher{run: run, stages: stages, sink: to, ledger: l, lag: lag, tell: tell}
+	latest.follow(run, stages)
+	return &Publisher{run: run, stages: stages, sink: to, ledger: l, lag: lag, latest: latest, tell: tell}
 }
 
 // Windows publishes the windows that all agents have delivered. With all set, it publishes every window for
@@ -130,6 +133,7 @@ func (p *Publisher) EndStage(e lifecycle.CloseStage) (last *spatev1.StageProgres
 	if p.sink != sink.Discard {
 		p.put(points.EndOfStage(p.run, rec, result, m.merged))
 	}
+	p.latest.end(p.run, rec, m.merged, result)
 	o = outcomeOf(m.merged, result, rec, e.Keep)
 	p.stages.forget(index)
 	return whole(index, result, total), result.Complete, o

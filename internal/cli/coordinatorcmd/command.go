@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spate-load/spate/aggregate/sink/exposition"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/membership"
@@ -120,6 +121,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 	if err != nil {
 		return command.BadInput(err)
 	}
+	f.status.Results = exposition.Gatherer(c.LatestRows)
 	stop, err := f.status.Serve(ctx, metrics(c.Stats), func() error { return nil }, logger)
 	if err != nil {
 		return errors.Join(err, c.Close())

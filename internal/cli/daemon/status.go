@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -25,6 +24,8 @@ type Status struct {
 	PProf  bool
 	// PProfPublic serves /debug/pprof to everybody who can reach Listen.
 	PProfPublic bool
+	// Results is what /metrics has besides the daemon's own metrics. Nil: nothing.
+	Results prometheus.Gatherer
 }
 
 // AddFlags adds the flags of the status server.
@@ -89,7 +90,7 @@ func (s *Status) handler(metrics prometheus.Collector, healthy func() error) htt
 	registry.MustRegister(metrics, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", metricsPage(registry, s.Results))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := healthy(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

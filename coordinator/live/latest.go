@@ -1,0 +1,97 @@
+package live
+
+import (
+	"sync"
+	"time"
+
+	"github.com/spate-load/spate/aggregate/merge"
+	"github.com/spate-load/spate/aggregate/points"
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/sink"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// KeptFor is how long the rows of a stage that has ended are in Latest: five scrapes at an interval of a minute.
+const KeptFor = 5 * time.Minute
+
+// mostKept bounds the ended stages whose rows are kept, so that a search with short stages stays small.
+const mostKept = 32
+
+// freshFor is how long rows of the stage in progress are used again. It bounds how much of the merge's time those who
+// ask often can take.
+const freshFor = 500 * time.Millisecond
+
+// Latest has the newest results of the stage in progress, and the last ones of stages that ended a short time ago, for
+// those who come and ask, such as Prometheus. Without a reader it costs nothing, except at a stage's end. The zero
+// value is ready for use. It is safe for concurrent use.
+type Latest struct {
+	mu     sync.Mutex
+	run    points.Run
+	stages *Stages // of the last run; nil: none
+	fresh  []sink.Row
+	until  time.Time // until when fresh is used again
+	ended  []endedStage
+}
+
+// endedStage has the last rows of a stage.
+type endedStage struct {
+	rows  []sink.Row
+	until time.Time
+}
+
+// follow makes a run's stage in progress the one that Rows has.
+func (l *Latest) follow(run points.Run, stages *Stages) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.run, l.stages, l.until = run, stages, time.Time{}
+}
+
+// Rows returns the rows of the stage in progress up to now, and of those that have ended within KeptFor. The caller
+// must not change them.
+func (l *Latest) Rows() []sink.Row {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if !now.Before(l.until) {
+		l.fresh, l.until = l.inProgress(), now.Add(freshFor)
+	}
+	rows := l.fresh[:len(l.fresh):len(l.fresh)]
+	l.forget(now)
+	for _, s := range l.ended {
+		rows = append(rows, s.rows...)
+	}
+	return rows
+}
+
+// inProgress returns the rows of the stage in progress. l.mu is held.
+func (l *Latest) inProgress() []sink.Row {
+	if l.stages == nil {
+		return nil
+	}
+	m, ok := l.stages.inProgress()
+	if !ok || m.Record.GetStartTime() == nil {
+		return nil
+	}
+	return points.ToDate(l.run, m.Record, m.merged)
+}
+
+// forget removes the stages whose time is over. l.mu is held.
+func (l *Latest) forget(now time.Time) {
+	for len(l.ended) > 0 && (len(l.ended) > mostKept || !now.Before(l.ended[0].until)) {
+		l.ended = l.ended[1:]
+	}
+}
+
+// end keeps the last rows of a stage, before Stages forgets it.
+func (l *Latest) end(run points.Run, rec *spatev1.StageRecord, merged *merge.Stage, r results.StageResult) {
+	if rec.GetStartTime() == nil {
+		return
+	}
+	rows := append(points.ToDate(run, rec, merged), points.Result(run, rec, r, merged)...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.ended = append(l.ended, endedStage{rows, now.Add(KeptFor)})
+	l.until = now // the stage is no longer in progress
+	l.forget(now)
+}

@@ -1,0 +1,124 @@
+// Package prometheustest runs a real Prometheus for tests, on loopback, in its own directory. Only tests import it.
+// `make .bin/prometheus` builds the server.
+package prometheustest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/spate-load/spate/internal/process"
+)
+
+// Server is one Prometheus.
+type Server struct {
+	// URL is its base URL.
+	URL string
+
+	tb testing.TB
+}
+
+// config reads a target five times a second. Native histograms need the protobuf format.
+const config = `
+global: {scrape_interval: 200ms, scrape_timeout: 200ms, scrape_native_histograms: true}
+scrape_configs:
+  - job_name: spate
+    static_configs: [{targets: [%q]}]
+`
+
+// Start runs a server, which reads /metrics of an address, until the test ends. If the server is not built, the test
+// fails under CI=true and is skipped otherwise.
+func Start(tb testing.TB, target string) *Server {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	dir := tb.TempDir()
+	file := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, target), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	process.Start(tb, process.Tool(tb, "prometheus", "Prometheus"), "--config.file="+file,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
+	s := &Server{URL: "http://" + address, tb: tb}
+	process.Eventually(tb, "prometheus answers", func() bool {
+		_, err := s.get(tb.Context(), "/-/ready")
+		return err == nil
+	})
+	return s
+}
+
+// Value is the value of one series.
+type Value struct {
+	// Labels of the series.
+	Labels map[string]string
+	// Value is the number. It is 0 for a histogram.
+	Value float64
+	// Histogram is as Prometheus writes it. Nil: the value is a number.
+	Histogram json.RawMessage
+}
+
+// Query returns the values of a PromQL expression now. An error fails the test.
+func (s *Server) Query(expression string) (all []Value) {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Timeout)
+	defer cancel()
+	var answer struct {
+		Data struct {
+			Result []struct {
+				Metric    map[string]string
+				Value     [2]any
+				Histogram [2]json.RawMessage
+			}
+		}
+	}
+	text, err := s.get(ctx, "/api/v1/query?"+url.Values{"query": {expression}}.Encode())
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		s.tb.Fatalf("%s: %v", expression, err)
+	}
+	for _, r := range answer.Data.Result {
+		v := Value{Labels: r.Metric, Histogram: r.Histogram[1]}
+		if text, ok := r.Value[1].(string); ok {
+			if v.Value, err = strconv.ParseFloat(text, 64); err != nil {
+				s.tb.Fatalf("%s: %v", expression, err)
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// get returns the answer of a request. The server must answer 200.
+func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s answers %s: %s", path, answer.Status, text)
+	}
+	return text, err
+}
