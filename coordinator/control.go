@@ -29,6 +29,13 @@ func (controlService) ProbeClock(context.Context, *spatev1.ProbeClockRequest) (*
 	return &spatev1.ProbeClockResponse{ReceivedClockNs: int64(received), SentClockNs: int64(clock.Now())}, nil
 }
 
+// FetchDataset sends a dataset to an agent, from an offset on.
+func (s controlService) FetchDataset(
+	q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer,
+) error {
+	return s.c.datasets.FetchDataset(q, stream)
+}
+
 // helloTimeout is how long a new connection may take to send its Hello.
 const helloTimeout = 10 * time.Second
 

@@ -22,7 +22,7 @@
 //	Coordinator.mu, live.Latest, each alone: sessions, queue, machine of the run in progress; results for scrapes
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
-//	  events.Log, writeQueue, stalls, sinks, membership.Cluster, each alone
+//	  events.Log, writes.Queue, writes.Watched, sinks, membership.Cluster, each alone
 //
 // While the coordinator serves, nothing waits for the disk, the network or another goroutine with Coordinator.mu held:
 // agents whose heartbeats are not answered lose their leases. So a sink must not block in the methods that take points,
@@ -51,6 +51,8 @@ import (
 	"github.com/spate-load/spate/coordinator/live"
 	"github.com/spate-load/spate/coordinator/membership"
 	"github.com/spate-load/spate/coordinator/storage"
+	"github.com/spate-load/spate/coordinator/transfer"
+	"github.com/spate-load/spate/coordinator/writes"
 	"github.com/spate-load/spate/internal/lockfile"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/store"
@@ -60,20 +62,20 @@ import (
 //
 //	New -> Serve or Run (blocks) -> Close
 type Coordinator struct {
-	cfg     Config
-	log     *slog.Logger
-	server  *grpc.Server
-	intake  intake
-	lag     live.Lag
-	latest  live.Latest
-	store   *store.Store
-	storage *storage.Runs
-	closing chan struct{} // closed by Close: handlers return
-	once    sync.Once
-	workers sync.WaitGroup // of runs in progress, and of write queues
+	cfg      Config
+	log      *slog.Logger
+	server   *grpc.Server
+	intake   intake
+	lag      live.Lag
+	latest   live.Latest
+	datasets *transfer.Datasets
+	storage  *storage.Runs
+	closing  chan struct{} // closed by Close: handlers return
+	once     sync.Once
+	workers  sync.WaitGroup // of runs in progress, and of write queues
 
 	boot      string // id of this machine's boot, see bootID
-	diskOf    func(*ledger.Ledger) disk
+	diskOf    func(*ledger.Ledger) writes.Disk
 	admission *admission.Admission
 
 	restarts, renewals atomic.Uint64
@@ -102,15 +104,17 @@ func New(cfg Config) (*Coordinator, error) {
 		cfg: cfg.withDefaults(), closing: make(chan struct{}),
 		sessions: map[string]*session{}, owners: map[string]owner{}, runs: map[string]*run{},
 		boot:   bootID(),
-		diskOf: func(l *ledger.Ledger) disk { return l },
+		diskOf: func(l *ledger.Ledger) writes.Disk { return l },
 	}
 	c.log = c.cfg.Logger
 	c.storage = storage.New(c.cfg.DataDir, c.cfg.RunDir)
 	c.admission = admission.New(c.cfg.Limits, c.log)
-	var err error
-	if c.store, err = store.Open(c.cfg.DatasetDir); err != nil {
+	datasets, err := store.Open(c.cfg.DatasetDir)
+	if err != nil {
 		return nil, err
 	}
+	c.datasets = &transfer.Datasets{Store: datasets, MaxBytes: c.cfg.MaxDataset, Log: c.log,
+		Received: func() { c.tidy(time.Now()) }}
 	admitting, err := c.admission.Options(c.cfg.TLS)
 	if err != nil {
 		return nil, err

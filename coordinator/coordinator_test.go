@@ -44,7 +44,7 @@ func (h *harness) download(id string) string {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		if len(m.GetData()) > pieceSize {
+		if len(m.GetData()) > 256<<10 {
 			h.t.Errorf("a piece of %d bytes", len(m.GetData()))
 		}
 		file.Write(m.GetData())
@@ -621,4 +621,16 @@ func checkFound(t *testing.T, ctx context.Context, c *Coordinator) {
 		}
 	}
 	t.Error("the agent was not found")
+}
+
+// TestPlanWithoutItsDataset: the plan is refused before any agent waits for the dataset.
+func TestPlanWithoutItsDataset(t *testing.T) {
+	h := start(t)
+	_, err := h.runs.SubmitRun(context.Background(), &spatev1.SubmitRunRequest{
+		PlanYaml: []byte(plan), Secrets: map[string]string{"env:KEY": secretKey},
+		Datasets: map[string]*spatev1.Dataset{"10:5": {Sha256: strings.Repeat("0a", 32), Size: 1}},
+	})
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("%v", err)
+	}
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // faulty is a disk on which snapshots cause a panic.
-type faulty struct{ disk }
+type faulty struct{ writes.Disk }
 
 func (faulty) Append([]*spatev1.Snapshot) ([]bool, error) { panic("a bug") }
 
@@ -27,7 +28,7 @@ func TestAFaultEndsItsRunOnly(t *testing.T) {
 		},
 		"where its snapshots are merged": func(t *testing.T, h *harness, a *agent, r *run) {
 			h.c.mu.Lock()
-			r.disk = faulty{r.disk}
+			r.disk = writes.Watch(faulty{h.c.diskOf(r.ledger)}, clock.Now)
 			h.c.mu.Unlock()
 			if _, err := h.c.receiveSnapshot(a.snapshot(0), certs.Identity{}); status.Code(err) != codes.Internal {
 				t.Errorf("the agent is told %v", err)

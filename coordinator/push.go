@@ -234,7 +234,7 @@ func lossOf(rec *spatev1.StageRecord, k *spatev1.SnapshotKey) *spatev1.Loss {
 // keep adds a snapshot to the ledger and, if it is new there, to the merge. A snapshot that comes after its stage has
 // ended is only in the ledger, where the report finds it.
 func (c *Coordinator) keep(r *run, s *spatev1.Snapshot, checked merge.Checked) (fresh bool, err error) {
-	if fresh, err := r.append(s); err != nil || !fresh {
+	if fresh, err := r.disk.Append(s); err != nil || !fresh {
 		return false, err
 	}
 	if err := r.stages.Merge(s, checked); err != nil {

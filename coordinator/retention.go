@@ -24,7 +24,7 @@ func (c *Coordinator) tidy(now time.Time) {
 		return
 	}
 	c.tidyRuns(now)
-	gone, err := c.store.Prune(c.cfg.KeepDatasets, now, c.datasetsInUse())
+	gone, err := c.datasets.Store.Prune(c.cfg.KeepDatasets, now, c.datasetsInUse())
 	for _, d := range gone {
 		c.log.Info("dataset removed: it is beyond the limits", "sha256", d.Name, "bytes", d.Bytes, "used", d.Used)
 	}

@@ -109,17 +109,3 @@ func TestRunsBeyondTheLimitsAreRemoved(t *testing.T) {
 		t.Error("what was half removed is there")
 	}
 }
-
-func TestDatasetsThatAreTooLargeAreRefused(t *testing.T) {
-	h := start(t, func(c *Config) { c.MaxDataset = 100 })
-	stream, err := h.runs.PutDataset(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.Send(&spatev1.PutDatasetRequest{Sha256: "00", Size: 101, Data: []byte("x")}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.CloseAndRecv(); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("error %v", err)
-	}
-}

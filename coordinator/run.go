@@ -18,6 +18,7 @@ import (
 	"github.com/spate-load/spate/coordinator/events"
 	"github.com/spate-load/spate/coordinator/lifecycle"
 	"github.com/spate-load/spate/coordinator/live"
+	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -29,9 +30,8 @@ type run struct {
 	submission *spatev1.Submission
 	machine    *lifecycle.Run // nil: the run waits, or ended before it began
 	ledger     *ledger.Ledger
-	disk       disk // the ledger, for writes that others wait for
-	writes     writeQueue
-	stalls     stalls
+	disk       *writes.Watched // the ledger, for writes that others wait for
+	writes     writes.Queue
 	epoch      int               // raised when a write fails: batches of earlier epochs are dropped
 	unwritten  string            // why a write failed; empty: none did
 	secrets    map[string]string // values by reference; kept in memory only
@@ -53,8 +53,8 @@ type run struct {
 // makeRun makes a run from what its ledger holds.
 func (c *Coordinator) makeRun(record *spatev1.RunRecord, submission *spatev1.Submission, ledger *ledger.Ledger) *run {
 	return &run{
-		id: record.GetRunId(), record: record, submission: submission, ledger: ledger, disk: c.diskOf(ledger),
-		sink: sink.Discard, events: events.New(nil, 0),
+		id: record.GetRunId(), record: record, submission: submission, ledger: ledger,
+		disk: writes.Watch(c.diskOf(ledger), clock.Now), sink: sink.Discard, events: events.New(nil, 0),
 		toClose: make(chan lifecycle.CloseStage, 1), ended: make(chan struct{}), stages: &live.Stages{},
 	}
 }
@@ -89,6 +89,31 @@ func (c *Coordinator) feedAt(at clock.Instant, event func(r *run, at clock.Insta
 // abort ends the run in progress at once. c.mu is held.
 func (c *Coordinator) abort(reason string) {
 	c.feed(func(r *run, at clock.Instant) { r.machine.Abort(at, reason) })
+}
+
+// later queues a task of a run that waits or is in progress. A run's tasks run one after another, without c.mu. It does
+// not block. c.mu is held, or the caller is one of c.workers.
+func (c *Coordinator) later(r *run, task func()) {
+	if !r.writes.Push(task) {
+		return
+	}
+	c.workers.Go(func() {
+		for task := r.writes.Pop(); task != nil; task = r.writes.Pop() {
+			c.guarded(r, task)
+		}
+	})
+}
+
+// written returns a channel that is closed when everything queued for a run so far is durable or has failed. c.mu is
+// held.
+func (c *Coordinator) written(r *run) <-chan struct{} {
+	done := make(chan struct{})
+	if c.closed {
+		close(done) // no new tasks while the coordinator closes
+		return done
+	}
+	c.later(r, func() { close(done) })
+	return done
 }
 
 // batch holds effects that the machine returned together. All that a batch writes becomes durable in one change, before
@@ -181,9 +206,9 @@ func (c *Coordinator) unwritten(r *run, b batch, err error) bool {
 
 // write makes a change durable. If the run's end does not fit on the disk, it frees the reserve and tries again.
 func (c *Coordinator) write(r *run, change ledger.Change) error {
-	err := r.put(change)
+	err := r.disk.Put(change)
 	if err != nil && change.Run.GetEndTime() != nil && c.storage.Reserve(r.id).Release() {
-		err = r.put(change)
+		err = r.disk.Put(change)
 	}
 	return err
 }

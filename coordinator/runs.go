@@ -15,6 +15,7 @@ import (
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/admission"
 	"github.com/spate-load/spate/coordinator/storage"
+	"github.com/spate-load/spate/coordinator/transfer"
 	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/secret"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -35,7 +36,7 @@ func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) 
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	if err := s.c.haveDatasets(q.GetDatasets()); err != nil {
+	if err := s.c.datasets.Check(q.GetDatasets()); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	if who, ok := certs.PeerOf(ctx); ok {
@@ -134,6 +135,18 @@ func checkID(id string) error {
 			id)
 	}
 	return nil
+}
+
+// FindDataset reports whether a dataset is in the store.
+func (s runService) FindDataset(
+	ctx context.Context, q *spatev1.FindDatasetRequest,
+) (*spatev1.FindDatasetResponse, error) {
+	return s.c.datasets.FindDataset(ctx, q)
+}
+
+// PutDataset receives a dataset and adds it to the store.
+func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) error {
+	return s.c.datasets.PutDataset(stream)
 }
 
 // FollowRun sends a run's events until the run ends: from memory and live or, for a run that is only on disk, from its
@@ -239,9 +252,6 @@ func (c *Coordinator) stop(id string, immediately bool) (written <-chan struct{}
 	return c.written(r), true
 }
 
-// pieceSize is the size of the pieces in which files are sent.
-const pieceSize = 256 << 10
-
 // FetchLedger sends the ledger file of a run that has ended.
 func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.RunService_FetchLedgerServer) error {
 	id := q.GetRunId()
@@ -260,7 +270,7 @@ func (s runService) FetchLedger(q *spatev1.FetchLedgerRequest, stream spatev1.Ru
 		return status.Errorf(codes.Internal, "ledger of run %s: %v", id, err)
 	}
 	defer f.Close()
-	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchLedgerResponse{Data: piece}) })
+	return transfer.Send(f, func(piece []byte) error { return stream.Send(&spatev1.FetchLedgerResponse{Data: piece}) })
 }
 
 // unended reports whether a run waits or is in progress, so that its ledger is still being written.

@@ -83,7 +83,7 @@ func (c *Coordinator) tick(r *run, publisher *live.Publisher) []lifecycle.Progre
 	view, ruled := publisher.View()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.active == r && !r.stalls.stalled(clock.Now()) {
+	if c.active == r && !r.disk.Stalled() {
 		c.feed(func(r *run, at clock.Instant) {
 			r.machine.Tick(at)
 			if ruled {

@@ -1,12 +1,12 @@
-package coordinator
+package transfer
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,11 +15,23 @@ import (
 	"github.com/spate-load/spate/workload/store"
 )
 
+// Datasets serves the datasets of a store. Its methods named after calls have the calls' errors: statuses.
+type Datasets struct {
+	// Store holds the datasets.
+	Store *store.Store
+	// MaxBytes is the largest dataset that a client may upload, in bytes. 0: no limit.
+	MaxBytes uint64
+	// Log receives log messages.
+	Log *slog.Logger
+	// Received is called after each dataset that was received.
+	Received func()
+}
+
 // FindDataset reports whether a dataset is in the store.
-func (s runService) FindDataset(
+func (d *Datasets) FindDataset(
 	_ context.Context, q *spatev1.FindDatasetRequest,
 ) (*spatev1.FindDatasetResponse, error) {
-	f, err := s.c.openDataset(q.GetSha256())
+	f, err := d.open(q.GetSha256())
 	if status.Code(err) == codes.NotFound {
 		return &spatev1.FindDatasetResponse{}, nil
 	}
@@ -30,17 +42,17 @@ func (s runService) FindDataset(
 }
 
 // PutDataset receives a dataset and adds it to the store.
-func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err error) {
+func (d *Datasets) PutDataset(stream spatev1.RunService_PutDatasetServer) (err error) {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
-	if most := s.c.cfg.MaxDataset; most > 0 && first.GetSize() > most {
+	if most := d.MaxBytes; most > 0 && first.GetSize() > most {
 		return status.Errorf(codes.InvalidArgument,
 			"the dataset has %d bytes, and this coordinator accepts at most %d: see --max-dataset-size",
 			first.GetSize(), most)
 	}
-	in, err := s.c.store.Create(first.GetSha256(), first.GetSize())
+	in, err := d.Store.Create(first.GetSha256(), first.GetSize())
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -59,16 +71,16 @@ func (s runService) PutDataset(stream spatev1.RunService_PutDatasetServer) (err 
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	s.c.log.Info("dataset received", "file", path, "bytes", first.GetSize())
-	s.c.tidy(time.Now())
+	d.Log.Info("dataset received", "file", path, "bytes", first.GetSize())
+	d.Received()
 	return stream.SendAndClose(&spatev1.PutDatasetResponse{})
 }
 
 // FetchDataset sends a dataset to an agent, from an offset on.
-func (s controlService) FetchDataset(
+func (d *Datasets) FetchDataset(
 	q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer,
 ) error {
-	f, err := s.c.openDataset(q.GetSha256())
+	f, err := d.open(q.GetSha256())
 	if err != nil {
 		return err
 	}
@@ -76,12 +88,12 @@ func (s controlService) FetchDataset(
 	if _, err := f.Seek(int64(q.GetOffset()), io.SeekStart); err != nil {
 		return status.Errorf(codes.InvalidArgument, "dataset %s: offset %d: %v", q.GetSha256(), q.GetOffset(), err)
 	}
-	return inPieces(f, func(piece []byte) error { return stream.Send(&spatev1.FetchDatasetResponse{Data: piece}) })
+	return Send(f, func(piece []byte) error { return stream.Send(&spatev1.FetchDatasetResponse{Data: piece}) })
 }
 
-// openDataset opens a dataset in the store. Its error is a status.
-func (c *Coordinator) openDataset(sha256 string) (*os.File, error) {
-	f, err := c.store.Open(sha256)
+// open opens a dataset in the store. Its error is a status.
+func (d *Datasets) open(sha256 string) (*os.File, error) {
+	f, err := d.Store.Open(sha256)
 	switch {
 	case err == nil:
 		return f, nil
@@ -94,37 +106,18 @@ func (c *Coordinator) openDataset(sha256 string) (*os.File, error) {
 	}
 }
 
-// haveDatasets returns an error unless all datasets of a plan are in the store. Without a dataset, agents could not
+// Check returns an error unless all datasets of a plan are in the store. Without a dataset, agents could not
 // start.
-func (c *Coordinator) haveDatasets(datasets map[string]*spatev1.Dataset) error {
-	for workload, d := range datasets {
-		_, found, err := c.store.Path(d.GetSha256(), d.GetSize())
+func (d *Datasets) Check(datasets map[string]*spatev1.Dataset) error {
+	for workload, dataset := range datasets {
+		_, found, err := d.Store.Path(dataset.GetSha256(), dataset.GetSize())
 		if err != nil {
 			return fmt.Errorf("workload %s: %w", workload, err)
 		}
 		if !found {
 			return fmt.Errorf("workload %s: dataset %s is not in the coordinator's store: upload it before the plan",
-				workload, d.GetSha256())
+				workload, dataset.GetSha256())
 		}
 	}
 	return nil
-}
-
-// inPieces reads a file to its end and sends its bytes in order, in pieces of pieceSize.
-func inPieces(f io.Reader, send func(piece []byte) error) error {
-	piece := make([]byte, pieceSize)
-	for {
-		n, err := io.ReadFull(f, piece)
-		if n > 0 {
-			if err := send(piece[:n]); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil
-		case err != nil:
-			return status.Errorf(codes.Internal, "file cannot be read: %v", err)
-		}
-	}
 }

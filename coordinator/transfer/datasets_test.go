@@ -1,4 +1,4 @@
-package coordinator
+package transfer
 
 import (
 	"bytes"
@@ -7,12 +7,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"testing"
 
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/store"
 )
 
 // rows is a dataset of several pieces.
@@ -21,6 +28,68 @@ var rows = bytes.Repeat([]byte("row\n"), pieceSize)
 func hashOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// service serves datasets as a coordinator does.
+type service struct {
+	spatev1.UnimplementedControlServiceServer
+	spatev1.UnimplementedRunServiceServer
+	d *Datasets
+}
+
+func (s service) FindDataset(
+	ctx context.Context, q *spatev1.FindDatasetRequest,
+) (*spatev1.FindDatasetResponse, error) {
+	return s.d.FindDataset(ctx, q)
+}
+
+func (s service) PutDataset(stream spatev1.RunService_PutDatasetServer) error {
+	return s.d.PutDataset(stream)
+}
+
+func (s service) FetchDataset(
+	q *spatev1.FetchDatasetRequest, stream spatev1.ControlService_FetchDatasetServer,
+) error {
+	return s.d.FetchDataset(q, stream)
+}
+
+// harness is a client of a store.
+type harness struct {
+	t        *testing.T
+	runs     spatev1.RunServiceClient
+	control  spatev1.ControlServiceClient
+	datasets *Datasets
+	received int
+}
+
+func start(t *testing.T) *harness {
+	t.Helper()
+	h := &harness{t: t}
+	store, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.datasets = &Datasets{Store: store, Log: slog.New(slog.DiscardHandler), Received: func() { h.received++ }}
+	l, server := bufconn.Listen(1<<20), grpc.NewServer()
+	spatev1.RegisterControlServiceServer(server, service{d: h.datasets})
+	spatev1.RegisterRunServiceServer(server, service{d: h.datasets})
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	conn, err := grpc.NewClient("passthrough:coordinator", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Stop()
+		if err := errors.Join(conn.Close(), <-done); err != nil {
+			t.Error(err)
+		}
+	})
+	h.runs, h.control = spatev1.NewRunServiceClient(conn), spatev1.NewControlServiceClient(conn)
+	return h
 }
 
 // put uploads a dataset in pieces.
@@ -46,7 +115,7 @@ func (h *harness) put(sha256 string, size int, data []byte) error {
 // fetchDataset fetches a dataset like an agent.
 func (h *harness) fetchDataset(sha256 string, offset uint64) ([]byte, error) {
 	h.t.Helper()
-	stream, err := spatev1.NewControlServiceClient(h.conn).FetchDataset(context.Background(),
+	stream, err := h.control.FetchDataset(context.Background(),
 		&spatev1.FetchDatasetRequest{Sha256: sha256, Offset: offset})
 	if err != nil {
 		h.t.Fatal(err)
@@ -83,8 +152,8 @@ func TestDatasetPassesThrough(t *testing.T) {
 	if err := h.put(hash, len(rows), rows); err != nil {
 		t.Fatal(err)
 	}
-	if !h.has(hash) {
-		t.Fatal("it is not there")
+	if !h.has(hash) || h.received != 1 {
+		t.Fatalf("it is not there, or %d were received", h.received)
 	}
 	for _, offset := range []int{0, 1, pieceSize, len(rows) - 1, len(rows)} {
 		if got, err := h.fetchDataset(hash, uint64(offset)); err != nil || !bytes.Equal(got, rows[offset:]) {
@@ -118,14 +187,10 @@ func TestDatasetRefused(t *testing.T) {
 	}
 }
 
-// TestPlanWithoutItsDataset: the plan is refused before any agent waits for the dataset.
-func TestPlanWithoutItsDataset(t *testing.T) {
+func TestDatasetsThatAreTooLargeAreRefused(t *testing.T) {
 	h := start(t)
-	_, err := h.runs.SubmitRun(context.Background(), &spatev1.SubmitRunRequest{
-		PlanYaml: []byte(plan), Secrets: map[string]string{"env:KEY": secretKey},
-		Datasets: map[string]*spatev1.Dataset{"10:5": {Sha256: hashOf(rows), Size: uint64(len(rows))}},
-	})
-	if status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("%v", err)
+	h.datasets.MaxBytes = 100
+	if err := h.put("00", 101, []byte("x")); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("error %v", err)
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/coordinator/writes"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -40,7 +42,7 @@ type durable struct {
 func newGate(t testing.TB, c *Coordinator) *gate {
 	g := &gate{t: t, c: c, open: make(chan struct{}), more: make(chan struct{}), disk: &durable{}}
 	close(g.open)
-	c.diskOf = func(l *ledger.Ledger) disk { return gated{g, l} }
+	c.diskOf = func(l *ledger.Ledger) writes.Disk { return gated{g, l} }
 	return g
 }
 
@@ -354,6 +356,17 @@ func (p *play) renewed(a *actor, number uint64) {
 	}
 }
 
+// stuckDisk accepts a write and returns when it is opened.
+type stuckDisk struct{ called, open chan struct{} }
+
+func (d stuckDisk) Put(ledger.Change) error {
+	close(d.called)
+	<-d.open
+	return nil
+}
+
+func (d stuckDisk) Append([]*spatev1.Snapshot) ([]bool, error) { return nil, nil }
+
 // The clock of a run's machine stands still while the disk is stalled.
 func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 	begun := make(chan struct{})
@@ -375,11 +388,22 @@ func TestTimeStandsStillWhileTheDiskDoes(t *testing.T) {
 		defer h.c.mu.Unlock()
 		return r.machine.Ended()
 	}
-	r.stalls.begin(clock.Now().Add(-2 * stallAfter))
+	var now atomic.Int64
+	stuck := stuckDisk{make(chan struct{}), make(chan struct{})}
+	h.c.mu.Lock()
+	r.disk = writes.Watch(stuck, func() clock.Instant { return clock.Instant(now.Load()) })
+	h.c.mu.Unlock()
+	written := make(chan error)
+	go func() { written <- r.disk.Put(ledger.Change{}) }()
+	<-stuck.called
+	now.Store(int64(time.Minute))
 	if ended() {
 		t.Error("the run stops waiting for agents while the disk is stopped")
 	}
-	r.stalls.end(clock.Now())
+	close(stuck.open)
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
 	if !ended() {
 		t.Error("the run continues to wait")
 	}
@@ -398,27 +422,4 @@ func (h *harness) active() *run {
 	}
 	h.t.Fatal("no run begins")
 	return nil
-}
-
-func TestStalls(t *testing.T) {
-	const second = time.Second
-	var s stalls
-	for i, step := range []struct {
-		do   func(clock.Instant)
-		at   time.Duration
-		look time.Duration
-		want bool
-	}{
-		{func(clock.Instant) {}, 0, 10 * second, false},
-		{s.begin, 10 * second, 11 * second, false},
-		{s.begin, 10500 * time.Millisecond, 11001 * time.Millisecond, true}, // the first write still waits
-		{s.end, 12 * second, 13 * second, false},                            // a write returned
-		{func(clock.Instant) {}, 0, 13001 * time.Millisecond, true},
-		{s.end, 14 * second, 60 * second, false}, // nothing waits
-	} {
-		step.do(clock.Instant(step.at))
-		if got := s.stalled(clock.Instant(step.look)); got != step.want {
-			t.Errorf("step %d: stalled %v, want %v", i, got, step.want)
-		}
-	}
 }

@@ -1,0 +1,34 @@
+// Package transfer moves files between a coordinator and its peers in pieces: datasets to and from its store, and the
+// ledgers of runs that have ended. It knows nothing of runs.
+package transfer
+
+import (
+	"errors"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// pieceSize is the size of the pieces in which files are sent.
+const pieceSize = 256 << 10
+
+// Send reads a file to its end and sends its bytes in order, in pieces of at most 256 KiB.
+// Its error is a status, or that of send.
+func Send(f io.Reader, send func(piece []byte) error) error {
+	piece := make([]byte, pieceSize)
+	for {
+		n, err := io.ReadFull(f, piece)
+		if n > 0 {
+			if err := send(piece[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return status.Errorf(codes.Internal, "file cannot be read: %v", err)
+		}
+	}
+}
