@@ -14,8 +14,8 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/coordinator/events"
+	"github.com/spate-load/spate/coordinator/leftover"
 	"github.com/spate-load/spate/coordinator/lifecycle"
-	"github.com/spate-load/spate/coordinator/live"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -31,15 +31,6 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
-// leftover is a run that has not ended.
-type leftover struct {
-	ledger     *ledger.Ledger
-	record     *spatev1.RunRecord
-	submission *spatev1.Submission
-	checkpoint *spatev1.Checkpoint // nil: the run has not begun
-	secrets    map[string]string   // values by reference, if given on resuming
-}
-
 // resumeRuns finds the runs that have not ended and resumes them. Runs that cannot be read are logged and left alone. A
 // local coordinator resumes nothing here: its command names the one run it is about.
 func (c *Coordinator) resumeRuns() error {
@@ -51,11 +42,11 @@ func (c *Coordinator) resumeRuns() error {
 	if err != nil {
 		return err
 	}
-	var left []*leftover
+	var left []*leftover.Run
 	for _, id := range ids {
-		var l *leftover
+		var l *leftover.Run
 		err := c.recovered(id, func() (err error) {
-			l, err = c.leftover(id)
+			l, err = c.openLeftover(id)
 			return err
 		})
 		if err != nil {
@@ -64,8 +55,8 @@ func (c *Coordinator) resumeRuns() error {
 			left = append(left, l)
 		}
 	}
-	slices.SortFunc(left, func(a, b *leftover) int {
-		return cmp.Or(a.submitted().Compare(b.submitted()), strings.Compare(a.record.GetRunId(), b.record.GetRunId()))
+	slices.SortFunc(left, func(a, b *leftover.Run) int {
+		return cmp.Or(a.Submitted().Compare(b.Submitted()), strings.Compare(a.Record.GetRunId(), b.Record.GetRunId()))
 	})
 	for _, l := range left {
 		c.resumeOrQueue(l)
@@ -89,8 +80,8 @@ func (c *Coordinator) beginResumed() (written []<-chan struct{}) {
 	return written
 }
 
-// leftover opens the ledger of a run that has not ended and can be resumed. It returns nil for other runs.
-func (c *Coordinator) leftover(id string) (*leftover, error) {
+// openLeftover opens the ledger of a run that has not ended and can be resumed. It returns nil for other runs.
+func (c *Coordinator) openLeftover(id string) (*leftover.Run, error) {
 	resumable := false
 	err := ledger.Peek(c.storage.Ledger(id), func(l *ledger.Ledger) error {
 		record, err1 := l.Run()
@@ -109,43 +100,16 @@ func (c *Coordinator) leftover(id string) (*leftover, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readLeftover(ledger)
-}
-
-// readLeftover reads the records from which a run is resumed. It closes the ledger if that fails.
-func readLeftover(ledger *ledger.Ledger) (*leftover, error) {
-	l, err := readRecords(ledger)
-	if err != nil {
-		return nil, errors.Join(err, ledger.Close())
-	}
-	return l, nil
-}
-
-// readRecords reads the run's record, submission and checkpoint.
-func readRecords(ledger *ledger.Ledger) (*leftover, error) {
-	l := &leftover{ledger: ledger}
-	var err1, err2, err3 error
-	l.record, err1 = ledger.Run()
-	l.submission, err2 = ledger.Submission()
-	l.checkpoint, err3 = ledger.Checkpoint()
-	return l, errors.Join(err1, err2, err3)
-}
-
-// submitted returns when the run was submitted.
-func (l *leftover) submitted() time.Time {
-	if t := l.record.GetSubmitTime(); t != nil {
-		return t.AsTime()
-	}
-	return l.record.GetBeginTime().AsTime()
+	return leftover.Read(ledger)
 }
 
 // resumeOrQueue resumes a run that had begun, or queues a run that had not. It closes the ledger of a run that cannot
 // be resumed.
-func (c *Coordinator) resumeOrQueue(l *leftover) {
-	id := l.record.GetRunId()
+func (c *Coordinator) resumeOrQueue(l *leftover.Run) {
+	id := l.Record.GetRunId()
 	err := c.recovered(id, func() error {
 		switch {
-		case l.checkpoint == nil:
+		case l.Checkpoint == nil:
 			return c.requeue(l)
 		case c.busy():
 			return errors.New("another run is in progress: there can be one only")
@@ -159,7 +123,7 @@ func (c *Coordinator) resumeOrQueue(l *leftover) {
 			"run",
 			id,
 			"error",
-			errors.Join(err, l.ledger.Close()),
+			errors.Join(err, l.Ledger.Close()),
 		)
 	}
 }
@@ -171,25 +135,34 @@ func (c *Coordinator) busy() bool {
 	return c.active != nil
 }
 
+// levelOf returns the log level of the message that a run is continued. Resuming a local run was requested, so it is no
+// warning.
+func levelOf(l *leftover.Run) slog.Level {
+	if l.Submission.GetLocal() {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
+}
+
 // loadRun makes a run from its ledger, with its events.
-func (c *Coordinator) loadRun(l *leftover, beyond uint64) (*run, error) {
+func (c *Coordinator) loadRun(l *leftover.Run, beyond uint64) (*run, error) {
 	var earlier []*spatev1.FollowRunResponse
-	err := l.ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
+	err := l.Ledger.Events(0, func(e *spatev1.FollowRunResponse) error {
 		earlier = append(earlier, e)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	r := c.makeRun(l.record, l.submission, l.ledger)
-	r.events, r.secrets = events.New(earlier, beyond), l.secrets
+	r := c.makeRun(l.Record, l.Submission, l.Ledger)
+	r.events, r.secrets = events.New(earlier, beyond), l.Secrets
 	c.storage.Reserve(r.id).Hold(c.log)
 	return r, nil
 }
 
 // requeue queues a run that was waiting. A run that needs secrets ends as failed if they are not known, since they are
 // never written to disk.
-func (c *Coordinator) requeue(l *leftover) error {
+func (c *Coordinator) requeue(l *leftover.Run) error {
 	r, err := c.loadRun(l, 0)
 	if err != nil {
 		return err
@@ -200,7 +173,7 @@ func (c *Coordinator) requeue(l *leftover) error {
 		return errClosing
 	}
 	c.remember(r)
-	if refs := l.submission.GetReferences(); len(refs) > len(l.secrets) {
+	if refs := l.Submission.GetReferences(); len(refs) > len(l.Secrets) {
 		c.endWaiting(r, spatev1.Outcome_OUTCOME_FAILED,
 			fmt.Sprintf("the coordinator was restarted while the run waited, and the values of %s, "+
 				"which it keeps in memory only, are gone: submit the run again", strings.Join(refs, ", ")))
@@ -216,13 +189,13 @@ func (c *Coordinator) requeue(l *leftover) error {
 const restartStride = 1 << 32
 
 // restore resumes a run that had begun.
-func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) error {
-	l.record.Restarts++
-	r, err := c.loadRun(l, uint64(l.record.GetRestarts())*restartStride)
+func (c *Coordinator) restore(l *leftover.Run, now clock.Instant, wall time.Time) error {
+	l.Record.Restarts++
+	r, err := c.loadRun(l, uint64(l.Record.GetRestarts())*restartStride)
 	if err != nil {
 		return err
 	}
-	memory, err := l.memory(r)
+	memory, err := l.Memory(r.stages.PutEarlier)
 	if err != nil {
 		return err
 	}
@@ -232,13 +205,13 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	}
 	c.openSink(r) // before anything is merged
 	r.unsaved = true
-	rebuild := func() error { return r.rebuild(memory.Stage, l.checkpoint.GetPhase() == "closing") }
+	rebuild := func() error { return r.rebuild(memory.Stage, l.Checkpoint.GetPhase() == "closing") }
 	if err := c.recovered(r.id, rebuild); err != nil {
 		return errors.Join(err, r.sink.Close(context.Background()))
 	}
 	c.restarts.Add(1)
-	c.log.Log(context.Background(), l.level(), "run resumed", "run", r.id, "phase", l.checkpoint.GetPhase(),
-		"stages_begun", l.checkpoint.GetBegun(), "restarts", l.record.GetRestarts())
+	c.log.Log(context.Background(), levelOf(l), "run resumed", "run", r.id, "phase", l.Checkpoint.GetPhase(),
+		"stages_begun", l.Checkpoint.GetBegun(), "restarts", l.Record.GetRestarts())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -248,56 +221,10 @@ func (c *Coordinator) restore(l *leftover, now clock.Instant, wall time.Time) er
 	c.remember(r)
 	c.workers.Go(func() { c.work(r) })
 	c.feedAt(now, func(r *run, at clock.Instant) {
-		r.machine.Warn(at, l.gapNotice())
+		r.machine.Warn(at, l.GapNotice())
 		r.machine.Resume(at)
 	})
 	return nil
-}
-
-// level is the log level of the message that the run is continued. Resuming a local run was requested, so it is no
-// warning.
-func (l *leftover) level() slog.Level {
-	if l.submission.GetLocal() {
-		return slog.LevelInfo
-	}
-	return slog.LevelWarn
-}
-
-// gapNotice returns the notice that tells followers why the run has a gap.
-func (l *leftover) gapNotice() string {
-	if l.submission.GetLocal() {
-		return "the run was interrupted and is resumed"
-	}
-	return "the coordinator was restarted; the run continues as soon as its agents are back"
-}
-
-// memory collects what the machine needs to be restored, and puts the stage records into the run.
-func (l *leftover) memory(r *run) (lifecycle.Memory, error) {
-	m := lifecycle.Memory{Submission: l.submission, Checkpoint: l.checkpoint}
-	records, err := l.ledger.Stages()
-	if err != nil {
-		return m, err
-	}
-	byIndex := map[uint32]*spatev1.StageRecord{}
-	for _, rec := range records {
-		byIndex[rec.GetStage().GetIndex()] = rec
-		r.stages.PutEarlier(rec)
-	}
-	if begun := l.checkpoint.GetBegun(); begun > 0 {
-		m.Stage = byIndex[begun-1]
-	}
-	for _, p := range l.checkpoint.GetProbes() {
-		rec := byIndex[p.GetStageIndex()]
-		if rec == nil {
-			return m, errors.New("the record of a probe is missing")
-		}
-		o, err := live.Outcome(l.ledger, rec, l.checkpoint.GetTemplate().GetLoad().GetSearch().GetKeep())
-		if err != nil {
-			return m, err
-		}
-		m.Outcomes = append(m.Outcomes, o)
-	}
-	return m, nil
 }
 
 // placeStart converts the start of the stage in progress to this boot's monotonic clock. During the same boot the start
@@ -317,4 +244,55 @@ func (r *run) rebuild(rec *spatev1.StageRecord, closing bool) error {
 		return nil
 	}
 	return r.stages.Rebuild(r.ledger, rec, r.machine.Recall)
+}
+
+// Resumption holds what resuming an interrupted run needs besides its ledger.
+type Resumption struct {
+	// MinAgents is how many agents the run waits for.
+	MinAgents uint32
+	// Secrets are the values of the plan's references. They are never written to disk.
+	Secrets map[string]string
+	// Endpoints are the new endpoints of the targets that the simulator serves, by target. The simulator has been
+	// restarted.
+	Endpoints map[string][]string
+}
+
+// Resume resumes the interrupted run in RunDir, with new agents. It is called once, on a local coordinator, before
+// Serve. It returns the run's id.
+func (c *Coordinator) Resume(with Resumption) (id string, err error) {
+	ledger, err := ledger.Open(c.storage.Ledger(""))
+	if err != nil {
+		return "", err
+	}
+	l, err := leftover.Read(ledger)
+	if err != nil {
+		return "", err
+	}
+	if err := c.resume(l, with); err != nil {
+		return "", errors.Join(fmt.Errorf("run %s cannot be resumed: %w", l.Record.GetRunId(), err), ledger.Close())
+	}
+	return l.Record.GetRunId(), nil
+}
+
+func (c *Coordinator) resume(l *leftover.Run, with Resumption) error {
+	if err := l.DiscardStage(); err != nil {
+		return err
+	}
+	l.Secrets = with.Secrets
+	l.Submission.MinAgents = with.MinAgents
+	for _, st := range append(l.Submission.GetPlan(), l.Checkpoint.GetTemplate()) {
+		if t := st.GetTarget(); len(with.Endpoints[t.GetName()]) > 0 {
+			t.Endpoints = with.Endpoints[t.GetName()]
+		}
+	}
+	if l.Checkpoint != nil {
+		return c.restore(l, clock.Now(), time.Now())
+	}
+	if err := c.requeue(l); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.beginNext()
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/coordinator/leftover"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -124,7 +125,7 @@ func TestResume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
 			interrupt(t, dir, tc.until)
-			found, err := ReadInterrupted(dir)
+			found, err := leftover.ReadInterrupted(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +201,7 @@ func TestWhatCannotBeResumed(t *testing.T) {
 		}(),
 		"no such file": t.TempDir(),
 	} {
-		if _, err := ReadInterrupted(dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := leftover.ReadInterrupted(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if _, err := local(t, dir).Resume(Resumption{MinAgents: 1}); err == nil ||

@@ -19,7 +19,8 @@ func (c *Coordinator) work(r *run) {
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
 	publisher := c.publisherOf(r)
-	health := &health{c: c, run: r}
+	health := &live.Health{Run: r.points(), Sink: r.sink, Interval: c.cfg.HeartbeatInterval, Agents: c.statuses,
+		Log: c.log}
 	for {
 		select {
 		case <-r.ended:
@@ -31,7 +32,7 @@ func (c *Coordinator) work(r *run) {
 		case <-tick.C:
 			c.guarded(r, func() {
 				publisher.Windows(false)
-				health.show()
+				health.Show(time.Now())
 				for _, p := range c.tick(r, publisher) {
 					c.publish(r, publisher.Progress(p))
 				}

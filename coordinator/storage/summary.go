@@ -1,11 +1,15 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spate-load/spate/aggregate/ledger"
+	"github.com/spate-load/spate/aggregate/sink/delivery"
+	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -84,4 +88,48 @@ func SummaryOf(rec *spatev1.RunRecord, plan string) *spatev1.RunSummary {
 		Submitter: rec.GetSubmitter(),
 		Verdict:   rec.GetVerdict(),
 	}
+}
+
+// Newest returns the summaries of up to most runs that are not left out, most recently changed first.
+func (s *Runs) Newest(most int, leaveOut map[string]bool) ([]*spatev1.RunSummary, error) {
+	ids, err := s.IDs()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]os.FileInfo{}
+	for _, id := range ids {
+		if info, err := os.Stat(s.Ledger(id)); err == nil && !leaveOut[id] {
+			files[id] = info
+		}
+	}
+	ids = slices.DeleteFunc(ids, func(id string) bool { return files[id] == nil })
+	slices.SortFunc(ids, func(a, b string) int {
+		return cmp.Or(files[b].ModTime().Compare(files[a].ModTime()), cmp.Compare(b, a))
+	})
+	var out []*spatev1.RunSummary
+	for _, id := range ids[:min(most, len(ids))] {
+		out = append(out, s.Summary(id, files[id]))
+	}
+	return out, nil
+}
+
+// Items returns the runs on disk for a decision which to remove. Runs that have not ended, by their ledger or by
+// unended, and runs whose points a database may lack, are held: they must not be removed.
+func (s *Runs) Items(unended func(id string) bool) ([]retention.Item, error) {
+	ids, err := s.IDs()
+	var items []retention.Item
+	for _, id := range ids {
+		file, err := os.Stat(s.Ledger(id))
+		if err != nil {
+			continue // deleted meanwhile
+		}
+		summary, dir := s.Summary(id, file), s.Dir(id)
+		item := retention.Item{Name: id, Used: file.ModTime(), Bytes: retention.SizeOf(dir),
+			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || unended(id) || delivery.Incomplete(dir)}
+		if end := summary.GetEndTime(); end != nil {
+			item.Used = end.AsTime()
+		}
+		items = append(items, item)
+	}
+	return items, err
 }

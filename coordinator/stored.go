@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -10,12 +11,74 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/ledger"
-	"github.com/spate-load/spate/aggregate/sink/delivery"
+	"github.com/spate-load/spate/coordinator/storage"
 	"github.com/spate-load/spate/internal/retention"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
+
+// Numbers of runs in a list.
+const (
+	defaultListed = 50
+	maxListed     = 1000
+)
+
+// ListRuns lists the runs in memory that have not ended, then the runs on disk. A ledger is read again only if its file
+// has changed.
+func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
+	limit := int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed))
+	out, unended := s.c.unendedRuns()
+	if len(out) < limit {
+		ended, err := s.c.endedRuns(limit-len(out), unended)
+		if err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+		out = append(out, ended...)
+	}
+	return &spatev1.ListRunsResponse{Runs: out[:min(limit, len(out))]}, nil
+}
+
+// unendedRuns returns the waiting runs, last first, and then the run in progress. unended has their ids.
+func (c *Coordinator) unendedRuns() (out []*spatev1.RunSummary, unended map[string]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unended = map[string]bool{}
+	runs := slices.Clone(c.queue)
+	slices.Reverse(runs)
+	if c.active != nil {
+		runs = append(runs, c.active)
+	}
+	for _, r := range runs {
+		unended[r.id] = true
+		out = append(out, r.summary())
+	}
+	return out, unended
+}
+
+// summary summarises a run in memory. Coordinator.mu is held.
+func (r *run) summary() *spatev1.RunSummary {
+	out := storage.SummaryOf(proto.CloneOf(r.record), r.plan())
+	out.State = spatev1.RunState_RUN_STATE_WAITING
+	if r.machine != nil {
+		out.State = spatev1.RunState_RUN_STATE_RUNNING
+	}
+	for _, rec := range r.stages.Records() {
+		if rec.GetEnded() {
+			out.StagesEnded++
+		}
+	}
+	return out
+}
+
+// endedRuns returns up to most runs on disk that are not in unended, most recently changed first.
+func (c *Coordinator) endedRuns(most int, unended map[string]bool) ([]*spatev1.RunSummary, error) {
+	if c.cfg.Local {
+		return nil, nil
+	}
+	return c.storage.Newest(most, unended)
+}
 
 // tidy deletes what is beyond the limits: runs that have ended, and datasets that no waiting or current run uses. A
 // local coordinator has one run and leaves its datasets to the command.
@@ -59,7 +122,7 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 	if c.cfg.KeepRuns == (retention.Limits{}) {
 		return
 	}
-	items, err := c.runItems()
+	items, err := c.storage.Items(c.unended)
 	if err != nil {
 		c.log.Warn("runs beyond the limits cannot be removed", "error", err)
 	}
@@ -70,29 +133,6 @@ func (c *Coordinator) tidyRuns(now time.Time) {
 		}
 		c.log.Info("run removed: it is beyond the limits", "run", i.Name, "bytes", i.Bytes, "ended", i.Used)
 	}
-}
-
-// runItems returns the runs on disk. Runs that have not ended, and runs whose points a database may lack, are held:
-// they are not deleted.
-func (c *Coordinator) runItems() ([]retention.Item, error) {
-	ids, err := c.storage.IDs()
-	var items []retention.Item
-	for _, id := range ids {
-		file, err := os.Stat(c.storage.Ledger(id))
-		if err != nil {
-			continue // deleted meanwhile
-		}
-		summary := c.storage.Summary(id, file)
-		item := retention.Item{Name: id, Used: file.ModTime(),
-			Held: summary.GetState() != spatev1.RunState_RUN_STATE_ENDED || c.unended(id)}
-		if end := summary.GetEndTime(); end != nil {
-			item.Used = end.AsTime()
-		}
-		item.Held = item.Held || delivery.Incomplete(c.storage.Dir(id))
-		item.Bytes = retention.SizeOf(c.storage.Dir(id))
-		items = append(items, item)
-	}
-	return items, err
 }
 
 // RemoveRun deletes a run that no process writes.

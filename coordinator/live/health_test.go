@@ -1,0 +1,29 @@
+package live
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/spate-load/spate/aggregate/sink"
+)
+
+// Beyond the bound only the first agents by name are written, whatever their order, and it is logged once.
+func TestHealthIsBounded(t *testing.T) {
+	var log strings.Builder
+	h := &Health{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 2 {
+		all := make([]sink.AgentPoint, maxHealth+2)
+		for i := range all {
+			all[i].Agent = fmt.Sprintf("%04d", len(all)-i)
+		}
+		got := h.bound(all)
+		if len(got) != maxHealth || got[0].Agent != "0001" || got[maxHealth-1].Agent != "1000" {
+			t.Errorf("%d agents from %s to %s", len(got), got[0].Agent, got[len(got)-1].Agent)
+		}
+	}
+	if strings.Count(log.String(), "too many agents") != 1 {
+		t.Errorf("log %q", log.String())
+	}
+}
