@@ -88,6 +88,10 @@ test: $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Vet and test e
 		exit $$all; } | go run ./internal/testsummary
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
+.PHONY: lock-order
+lock-order: ## Test that mutexes are always locked in one order: 1 minute.
+	.ci/lock-order
+
 # A vLLM on loopback that nobody else uses, and the ID of the token that ends its outputs (0: do not test natural ends).
 ENGINE  ?=
 EOS     ?= 0

@@ -11,15 +11,19 @@
 // what the machine decided, and only then tells agents and followers. Both end with the run, and Close waits for them.
 // Only the handler of a stream sends on it. A panic in any of them ends its run or its call, see fault.go.
 //
-// The machine runs on the goroutine whose event it handles, under Coordinator.mu. It does not run on the write queue's
-// goroutine, because heartbeats and lost agents must be handled while the disk is slow, and because what it sends must
-// go to the sessions that exist at the moment of its decision, which the same lock guards.
+// The machine runs on the goroutine whose event it handles, under Coordinator.mu, and not on a goroutine of its own.
+// Not on the write queue's, because heartbeats and lost agents must be handled while the disk is slow. Not on a third
+// one, because most callers need an answer at once: a heartbeat's answer has whether all load ended, a list
+// whether an agent is busy, a stop when it is durable. And what the machine decides must go to the sessions of that
+// moment. With a channel in place of the lock each of these would be a question and an answer, and the sessions would
+// need a lock all the same. The machine does no I/O, so the lock is held only while it computes.
 //
 // # Locks
 //
-// A goroutine that holds a lock takes only locks below it:
+// A goroutine that holds a lock takes only locks below it (make lock-order tests this):
 //
-//	Coordinator.mu, live.Latest, each alone: sessions, queue, machine of the run in progress; results for scrapes
+//	Coordinator.mu        sessions, queue, machine of the run in progress
+//	live.Latest           results for scrapes; not together with Coordinator.mu
 //	  live.Stages         look-ups of stages
 //	    merge.Stage       one merge
 //	  events.Log, writes.Queue, writes.Watched, sinks, membership.Cluster, each alone
