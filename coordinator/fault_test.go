@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/sink"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/clock"
@@ -60,6 +62,95 @@ func TestAFaultyMachineIsReleased(t *testing.T) {
 	h.c.mu.Unlock()
 	<-r.ended
 	h.nextIs(next)
+}
+
+// faultySink panics in one of its methods.
+type faultySink struct{ put, close bool }
+
+func (s faultySink) Put(sink.Point) {
+	if s.put {
+		panic("a bug")
+	}
+}
+
+func (s faultySink) Close(context.Context) error {
+	if s.close {
+		panic("a bug")
+	}
+	return nil
+}
+
+// A sink that panics in any of its methods ends its own run at most, and the next run begins.
+func TestAFaultySinkEndsItsRunOnly(t *testing.T) {
+	for name, open := range map[string]func() sink.Sink{
+		"when it is opened":       func() sink.Sink { panic("a bug") },
+		"when it is given points": func() sink.Sink { return faultySink{put: true} },
+		"when it is closed":       func() sink.Sink { return faultySink{close: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opened := false
+			h := start(t, func(c *Config) {
+				c.OpenSink = func(string) (sink.Sink, error) {
+					if opened {
+						return sink.Discard, nil
+					}
+					opened = true
+					return open(), nil
+				}
+			})
+			a := h.agent("a")
+			first := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+			next := h.submitPlan(1, planOf(`{concurrency: [1], requests: 4}`))
+			if _, err := h.runs.StopRun(t.Context(), &spatev1.StopRunRequest{RunId: first}); err != nil {
+				t.Fatal(err)
+			}
+			h.end(first)
+			for a.hear().GetAssign().GetRef().GetRunId() != next { // until the next run begins
+			}
+			eventually(t, "a fault is counted", func() bool { return h.c.faults.Load() > 0 })
+		})
+	}
+}
+
+// stuckEnd is a disk on which everything that is written causes a panic, also the run's end.
+type stuckEnd struct{ writes.Disk }
+
+func (stuckEnd) Put(ledger.Change) error { panic("a bug") }
+
+// A run whose end cannot be written because that panics is released, and the next run begins.
+func TestAFaultInEachWriteReleasesTheRun(t *testing.T) {
+	h, _, r, next := faultRig(t)
+	h.c.mu.Lock()
+	r.disk = writes.Watch(stuckEnd{h.c.diskOf(r.ledger)}, clock.Now)
+	h.c.abort("no more")
+	h.c.mu.Unlock()
+	<-r.ended
+	h.nextIs(next)
+}
+
+// A panic in a call fails this call only.
+func TestAFaultInACallFailsTheCall(t *testing.T) {
+	h := start(t)
+	whole := h.c.storage
+	h.c.storage = nil
+	_, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})
+	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "internal fault of the coordinator") {
+		t.Errorf("a single call: %v", err)
+	}
+	stream, err := h.runs.FetchLedger(t.Context(), &spatev1.FetchLedgerRequest{RunId: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = stream.Recv(); status.Code(err) != codes.Internal {
+		t.Errorf("a stream: %v", err)
+	}
+	h.c.storage = whole
+	if _, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{}); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+	if got := h.c.faults.Load(); got != 2 {
+		t.Errorf("%d faults", got)
+	}
 }
 
 // faultRig starts a run with an agent that is armed, and submits another run.
