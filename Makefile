@@ -10,6 +10,7 @@ BUF_VERSION                := v1.73.0
 PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 GOLANGCI_LINT_VERSION      := v2.15.0
+GOTESTSUM_VERSION          := v1.13.0
 INFLUXD_VERSION            := v1.8.10
 INFLUXD2_VERSION           := v2.7.12
 HELM_VERSION               := v3.22.0
@@ -76,21 +77,26 @@ cross: ## Check that the programs build for macOS and Windows too.
 	GOOS=windows CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' ./cmd/...
 
 .PHONY: test
-test: $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Vet and test everything, with the race detector and real databases.
+test: $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Vet and test everything, with the race detector and real databases.
 	@$(call retry,go list -deps -test ./... >/dev/null)
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
 	@! grep -nE '^\s*go |\.Go\(' $(SEQUENTIAL:%=%/*.go) || { echo 'This package starts goroutines: take it from SEQUENTIAL.' >&2; exit 1; }
-	{ all=0; \
-		go test -json -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $(SEQUENTIAL:%=./%) || all=$$?; \
-		go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $$(go list ./... | grep -vE '/($(subst $(space),|,$(SEQUENTIAL)))$$') || all=$$?; \
-		go test -json $(WITHOUT_RACE) || all=$$?; \
-		exit $$all; } | go run ./internal/testsummary
+	$(BIN)/gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --raw-command -- $(MAKE) --no-print-directory -s test-events
 	@test "$$(go env GOOS)" != linux || $(MAKE) --no-print-directory test-peers
 
 .PHONY: lock-order
 lock-order: ## Test that mutexes are always locked in one order: 1 minute.
 	.ci/lock-order
+
+# test-events writes what the tests do as go test's events; make test shows them to people.
+.PHONY: test-events
+test-events:
+	@all=0; \
+		go test -json -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $(SEQUENTIAL:%=./%) || all=$$?; \
+		go test -json $(RACE) -p $(TESTPROCS) -timeout 10m $(TESTFLAGS) $$(go list ./... | grep -vE '/($(subst $(space),|,$(SEQUENTIAL)))$$') || all=$$?; \
+		go test -json $(WITHOUT_RACE) || all=$$?; \
+		exit $$all
 
 # A vLLM on loopback that nobody else uses, and the ID of the token that ends its outputs (0: do not test natural ends).
 ENGINE  ?=
@@ -269,7 +275,7 @@ check-release: $(BIN)/goreleaser $(BIN)/cyclonedx-gomod ## Make a release in dis
 	deployments/release/check.sh $(BIN)
 
 .PHONY: tools
-tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Build all tools into .bin/.
+tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/golangci-lint $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Build all tools into .bin/.
 
 # tool makes the rule for a tool: name, package, version, build flags. The stamp file's name contains the version. An
 # existing program of that version is not rebuilt.
@@ -287,6 +293,7 @@ $(eval $(call tool,buf,github.com/bufbuild/buf/cmd/buf,$(BUF_VERSION)))
 $(eval $(call tool,protoc-gen-go,google.golang.org/protobuf/cmd/protoc-gen-go,$(PROTOC_GEN_GO_VERSION)))
 $(eval $(call tool,protoc-gen-go-grpc,google.golang.org/grpc/cmd/protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC_VERSION)))
 $(eval $(call tool,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,$(GOLANGCI_LINT_VERSION)))
+$(eval $(call tool,gotestsum,gotest.tools/gotestsum,$(GOTESTSUM_VERSION)))
 # Without the tags it refuses unsigned integers. Later versions cannot be built with Go alone.
 $(eval $(call tool,influxd,github.com/influxdata/influxdb/cmd/influxd,$(INFLUXD_VERSION),-tags uint$$(comma)uint64))
 
