@@ -13,6 +13,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -33,6 +34,9 @@ const protocol = 2
 // shutdownGrace bounds how long an agent that shuts down tries to deliver what it has measured.
 const shutdownGrace = 5 * time.Second
 
+// leaveCheck is how often an agent that leaves checks whether it still has a coordinator.
+const leaveCheck = 100 * time.Millisecond
+
 // answerBytes bounds the memory for answers that are longer than requested, over all requests of an agent.
 const answerBytes = 64 << 20
 
@@ -48,6 +52,9 @@ type Agent struct {
 	heartbeats atomic.Uint64               // sent so far
 	welcomed   atomic.Uint64               // sessions so far
 	clock      atomic.Pointer[offsetClock] // of the current session; nil: there is none
+
+	leaving  atomic.Bool
+	released chan struct{} // signals that the coordinator needs the leaving agent no more
 }
 
 // New returns an agent that does nothing until Run is called. The error says what is wrong with the configuration.
@@ -59,6 +66,7 @@ func New(c Config) (*Agent, error) {
 	a := &Agent{
 		config:      c,
 		incarnation: rand.Uint64(),
+		released:    make(chan struct{}, 1),
 		limits:      limits,
 		datasets: &ready.Datasets{Dir: c.DatasetDir, Limits: c.KeepDatasets,
 			Log: c.Logger},
@@ -75,9 +83,10 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Run serves the coordinator until ctx ends, and reconnects whenever the connection breaks. When ctx ends, Run cancels
-// load under way at once. It returns when the coordinator has everything that was measured, or after 5 seconds. Run
-// must be called only once.
+// Run serves the coordinator until ctx ends, and reconnects whenever the connection breaks. When ctx ends because of
+// Config.LeaveOn, Run leaves: it returns when other agents have taken over what this one had, and what it had begun has
+// ended, or after Config.LeaveTimeout. Otherwise, and after that time, Run cancels load under way at once. It returns
+// when the coordinator has everything that was measured, or after 5 seconds. Run must be called only once.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := ready.RaiseFileLimit(); err != nil {
 		a.config.Logger.Warn("limit of open files not raised: this agent can hold fewer streams", "error", err)
@@ -90,6 +99,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.stayConnected(link)
 	}()
 	<-ctx.Done()
+	if a.config.LeaveTimeout > 0 && errors.Is(context.Cause(ctx), a.config.LeaveOn) {
+		a.leave()
+	}
 	a.supervisor.Close("the agent was shut down")
 	a.supervisor.Wait()
 	left := a.deliver()
@@ -100,6 +112,39 @@ func (a *Agent) Run(ctx context.Context) error {
 			shutdownGrace)
 	}
 	return nil
+}
+
+// leave blocks until the coordinator has released the agent, or there is neither a coordinator nor anything to hand
+// over, for at most the configured time.
+func (a *Agent) leave() {
+	a.leaving.Store(true)
+	a.supervisor.RequestHeartbeat()
+	timeout, check := time.NewTimer(a.config.LeaveTimeout), time.NewTicker(leaveCheck)
+	defer timeout.Stop()
+	defer check.Stop()
+	if a.supervisor.Ref() != nil {
+		a.config.Logger.Info("leaving: other agents take over what this one has; a second signal ends it at once",
+			"timeout", a.config.LeaveTimeout)
+	}
+	for a.clock.Load() != nil || a.supervisor.Ref() != nil {
+		select {
+		case <-check.C:
+		case <-a.released:
+			return
+		case <-timeout.C:
+			a.config.Logger.Warn("not released in time: what this agent has of a stage will be missing",
+				"timeout", a.config.LeaveTimeout)
+			return
+		}
+	}
+}
+
+// release lets a leaving agent end.
+func (a *Agent) release() {
+	select {
+	case a.released <- struct{}{}:
+	default:
+	}
 }
 
 // deliver waits until the coordinator has every snapshot, for at most shutdownGrace, and returns how many are left.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -65,6 +66,10 @@ type Config struct {
 	// agent starts and after each fetch. Datasets used within the last hour stay. A dataset larger than the size limit
 	// is not fetched. Zero: nothing is deleted.
 	KeepDatasets retention.Limits
+	// LeaveOn is the cause of the context's end that makes Run leave: the agent hands over what it has before it ends.
+	// For any other cause Run cancels its load. LeaveTimeout is how long that may take. 0: Run never leaves.
+	LeaveOn      error
+	LeaveTimeout time.Duration
 	// NewWatch returns a watch for one worker, which plays one request at a time. It is called for each new worker.
 	// Nil: requests are not watched, which costs nothing.
 	NewWatch func() executor.Watch

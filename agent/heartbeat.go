@@ -85,6 +85,7 @@ func (s *session) heartbeat() *spatev1.Heartbeat {
 		InFlight:         s.agent.supervisor.InFlight(),
 		UnackedSnapshots: uint32(s.agent.outbox.Waiting()),
 		Ended:            s.agent.supervisor.EndedRef(),
+		Leaving:          s.agent.leaving.Load(),
 	}
 	cpu, at := clock.CPU(), clock.Now()
 	if passed := at.Sub(s.lastAt); passed > 0 {

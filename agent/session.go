@@ -203,6 +203,9 @@ func (s *session) renewed(m *spatev1.Renewed) {
 	if sent, known := s.beats.answered(m.GetNumber()); known {
 		s.agent.supervisor.RenewLease(sent)
 	}
+	if m.GetReleased() && s.agent.leaving.Load() {
+		s.agent.release()
+	}
 	if m.GetAllEnded() {
 		s.agent.supervisor.AllEnded()
 	}

@@ -53,6 +53,8 @@ func (c *Coordinator) health(name string, silent time.Duration) spatev1.AgentHea
 	switch {
 	case silent > 2*c.cfg.HeartbeatInterval:
 		return spatev1.AgentHealth_AGENT_HEALTH_SILENT
+	case c.sessions[name].heartbeat.GetLeaving():
+		return spatev1.AgentHealth_AGENT_HEALTH_LEAVING
 	case c.active != nil && c.active.machine.Busy(name):
 		return spatev1.AgentHealth_AGENT_HEALTH_BUSY
 	}

@@ -149,6 +149,9 @@ func (c *Coordinator) beginNext() {
 	c.active = r
 	c.feedAt(now, func(r *run, at clock.Instant) {
 		for _, session := range c.sessions {
+			if session.heartbeat.GetLeaving() {
+				continue
+			}
 			r.machine.Connected(at, session.info, session.incarnation, nil, false)
 			c.tellVersion(r, "agent "+session.info.GetName(), session.info.GetVersion(), at)
 		}

@@ -158,7 +158,10 @@ func (c *Coordinator) supersede(old, s *session) error {
 // the load of all others has ended. c.mu is held.
 func (c *Coordinator) renew(s *session, h *spatev1.Heartbeat) {
 	c.renewals.Add(1)
-	answer := &spatev1.Renewed{Number: h.GetNumber()}
+	answer := &spatev1.Renewed{
+		Number:   h.GetNumber(),
+		Released: h.GetLeaving() && (c.active == nil || c.active.machine.Released(s.info.GetName())),
+	}
 	if r := c.active; r != nil && h.GetEnded() != nil {
 		answer.AllEnded = r.machine.LoadEnded(s.info.GetName(), h.GetEnded())
 	}

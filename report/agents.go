@@ -63,6 +63,9 @@ func (a *agentSummary) add(s results.StageResult, part results.AgentResult) {
 	if part.JoinedS != nil {
 		note("joined at second %s", shortest(*part.JoinedS))
 	}
+	if part.LeftS != nil {
+		note("left at second %s", shortest(*part.LeftS))
+	}
 	switch l := part.Loss; {
 	case l != nil && part.Failure != nil:
 		note("%s (%s)", missing(part), *part.Failure)

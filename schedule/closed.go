@@ -41,6 +41,7 @@ type Closed struct {
 	progress progress
 	latest   time.Duration
 	over     bool
+	left     bool // the agent leaves: others have what has not begun
 }
 
 // NewClosed returns the share's part of a load point's requests.
@@ -110,26 +111,38 @@ func (c *Closed) Revise(s Share) error {
 	return c.take(s)
 }
 
-// Begun returns, for each of the agent's lists in order, the first request that was not begun. If a warm-up by time
-// leaves requests out of a fixed number to measure, each value is followed by how many requests of the list it has left
-// out. See Snapshot.started_items.
-func (c *Closed) Begun() []uint64 {
+// Leave ends the agent's part of the schedule: Next returns nothing more, and Owed counts only what has begun. The rest
+// is for others, who learn of it by Begun.
+func (c *Closed) Leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]uint64, 0, 2*len(c.lists))
+	c.left = true
+}
+
+// Begun returns, for each of the agent's lists in order, the first request that was not begun. If a warm-up by time
+// leaves requests out of a fixed number to measure, each value is followed by how many requests of the list it has left
+// out. See Snapshot.started_items. left reports whether the numbers are final because the agent has left something to
+// others.
+func (c *Closed) Begun() (all []uint64, left bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all = make([]uint64, 0, 2*len(c.lists))
 	for i := range c.lists {
 		all = append(all, c.lists[i].next)
 		if c.limits.leavesOut() {
 			all = append(all, c.lists[i].warmed)
 		}
 	}
-	return all
+	return all, c.left && !c.over && c.first() != nil
 }
 
 // Owed returns how many requests the agent must measure, including those already begun, if the load has requests.
 func (c *Closed) Owed() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.left {
+		return c.progress.measured
+	}
 	return c.progress.quota
 }
 
@@ -146,7 +159,7 @@ func (c *Closed) Slots() int {
 func (c *Closed) Next(elapsed time.Duration) (Arrival, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	if c.over || c.left {
 		return Arrival{}, false
 	}
 	c.latest = max(c.latest, elapsed) // concurrent calls may arrive out of order

@@ -66,8 +66,9 @@ func (c *crew) stripe(rank int) *spatev1.Stripe {
 	return &spatev1.Stripe{Weights: c.weights, Rank: uint32(rank), Handovers: c.all}
 }
 
-// lose hands the slots of an agent to all others, whether or not they have heard of earlier handovers.
-func (c *crew) lose(t *rapid.T, rank int) {
+// lose hands the slots of an agent to all others, whether or not they have heard of earlier handovers. An agent that
+// leaves starts nothing more, so that all that it has begun counts, and the others get exactly the rest.
+func (c *crew) lose(t *rapid.T, rank int, leaves bool) {
 	weights := make([]uint32, len(c.agents))
 	for q := range c.agents {
 		if !c.lost[q] && q != rank {
@@ -76,6 +77,14 @@ func (c *crew) lose(t *rapid.T, rank int) {
 	}
 	if slices.Max(weights) == 0 {
 		return
+	}
+	if leaves {
+		c.agents[rank].Leave()
+		if a, more := c.agents[rank].Next(time.Hour); more {
+			t.Fatalf("agent %d starts request %d after it has left", rank, a.Index)
+		}
+		c.snapshot[rank], _ = c.agents[rank].Begun()
+		c.taken[rank] = len(c.counts[rank])
 	}
 	c.lost[rank] = true
 	c.counts[rank] = c.counts[rank][:c.taken[rank]]
@@ -89,9 +98,10 @@ func (c *crew) step(t *rapid.T, rank int, now time.Duration) {
 	}
 	switch rapid.IntRange(0, 9).Draw(t, "what") {
 	case 0:
-		c.lose(t, rank)
+		c.lose(t, rank, rapid.Bool().Draw(t, "leaves"))
 	case 1, 2:
-		c.snapshot[rank], c.taken[rank] = c.agents[rank].Begun(), len(c.counts[rank])
+		c.snapshot[rank], _ = c.agents[rank].Begun()
+		c.taken[rank] = len(c.counts[rank])
 	case 3, 4:
 		if err := c.agents[rank].Revise(shareOf(t, c.stripe(rank))); err != nil {
 			t.Fatal(err)

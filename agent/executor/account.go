@@ -55,13 +55,14 @@ func (l *Load) readServers() (end func()) {
 	l.account.readings.Go(func() { l.Servers.ReadBaseline(l.account.ctx) })
 	l.account.readings.Go(func() { l.Servers.Run(l.account.ctx, l.start, 0) })
 	return func() {
-		failed := l.failed()
-		if !failed {
+		noAccount := func() bool { return l.failed() || l.leaves() } // of the whole stage
+		skip := noAccount()
+		if !skip {
 			l.awaitOthers()
 		}
 		l.account.cancel()
 		l.account.readings.Wait()
-		if failed || l.failed() {
+		if skip || noAccount() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), lastReading)

@@ -251,7 +251,7 @@ func (l *Load) take(now clock.Instant) (schedule.Arrival, bool) {
 		l.steadyUntil(now)
 	}
 	l.endBy(elapsed)
-	if !more {
+	if !more && !l.leaving {
 		l.drainLocked(max(now, l.start))
 	}
 	return a, more

@@ -91,6 +91,33 @@ func (l *Load) Stop(immediately, enough bool) {
 	l.end(immediately, func() { l.stopped, l.enough = !enough, enough })
 }
 
+// Leave ends the agent's part of the load because the agent is leaving: what it has begun ends as it would otherwise,
+// sessions with all their turns, and nothing starts that others can take over. In an open loop a revision of the stripe
+// says from when on that is everything, in a closed loop it is all that has not begun. Leave may be called at any time
+// from any goroutine, and does not wait for the end.
+func (l *Load) Leave() {
+	l.mu.Lock()
+	l.leaving = true
+	if l.Closed != nil {
+		l.Closed.Leave()
+		l.stopTaking()
+	}
+	l.mu.Unlock()
+	l.EndWait()
+	l.revising.Lock()
+	defer l.revising.Unlock()
+	if l.Closed == nil && l.revised != nil {
+		l.revised() // a loop that waits for something to take over waits in vain
+	}
+}
+
+// leaves reports whether the agent is leaving.
+func (l *Load) leaves() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leaving
+}
+
 // Fail ends the load because of the agent or the target. Otherwise it is like stop.
 func (l *Load) Fail(kind spatev1.FailureKind, immediately bool, failure string) {
 	l.end(immediately, func() { l.failure, l.failureKind = failure, kind })

@@ -71,6 +71,7 @@ type Load struct {
 	failureKind          spatev1.FailureKind
 	stopped              bool
 	enough               bool
+	leaving              bool
 	neverStarted         unstarted
 	rest                 uint64 // measured arrivals left in an open loop's schedule, if restUnknown
 }
@@ -118,7 +119,7 @@ func New(s *ready.Stage, c Config) *Load {
 func (l *Load) emitter(emit func(*spatev1.Snapshot)) func(*spatev1.Snapshot) {
 	return func(s *spatev1.Snapshot) {
 		if l.Closed != nil {
-			s.StartedItems = l.Closed.Begun()
+			s.StartedItems, s.Left = l.Closed.Begun()
 		}
 		if l.Servers != nil {
 			s.ServerSamples = l.Servers.TakeSamples(s.GetWindow())

@@ -141,7 +141,7 @@ func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 		return o.due(o.next).Add(-aheadTime), true
 	default:
 		at = o.start.Add(o.Open.End())
-		return at, o.Assigned.GetOnAgentLoss() == "reassign" && clock.Now() < at
+		return at, o.Assigned.GetOnAgentLoss() == "reassign" && !o.leaves() && clock.Now() < at
 	}
 }
 
@@ -204,7 +204,13 @@ func (o *openLoop) applyRevision() bool {
 // awaitEnd waits for the last arrivals once the schedule is over. It reports whether something was taken over before
 // they ended; if not, nothing can be any more.
 func (o *openLoop) awaitEnd() bool {
-	o.drain(o.last)
+	if o.leaves() { // the stage is not over: what is in flight has all its time
+		o.Load.mu.Lock()
+		o.steadyUntil(o.last)
+		o.Load.mu.Unlock()
+	} else {
+		o.drain(o.last)
+	}
 	for {
 		if tookOver, over := o.checkEnd(); over {
 			return tookOver

@@ -123,6 +123,50 @@ func TestOpenLoopStaysUntilTheScheduleIsOver(t *testing.T) {
 	}
 }
 
+// An agent that leaves an open loop sends what is due until the handover, waits for nothing to take over, and ends.
+func TestLeavingAnOpenLoop(t *testing.T) {
+	const from = 200 * ms
+	stage := enginetest.StageOf(
+		&spatev1.LoadPoint{Rate: 200, Arrival: "poisson", Duration: span(time.Hour)},
+		enginetest.New(t, 5*ms, 0),
+	)
+	stage.OnAgentLoss = "reassign"
+	u := begin(t, enginetest.AssignOf(stage, 1, 1, 1), ready.Limits{})
+	final := lostTwo(&spatev1.Handover{FromNs: from.Nanoseconds()})
+	final.Rank = 1
+	u.at(t, 100*ms)
+	if err := u.Revise(final); err != nil {
+		t.Fatal(err)
+	}
+	u.Leave()
+	o := u.Wait(t)
+	if diff := gocmp.Diff(scheduleOf(t, stage, final), indicesOf(o.rows)); diff != "" {
+		t.Errorf("arrivals (-schedule +sent):\n%s", diff)
+	}
+	if c := o.Totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
+		c.GetCounters().GetCancelled() != 0 {
+		t.Errorf("totals %v", c)
+	}
+}
+
+// An agent that leaves a closed loop ends what it has begun, and says what it leaves to others.
+func TestLeavingAClosedLoop(t *testing.T) {
+	stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: 4, Requests: 1000000}, enginetest.New(t, 20*ms, 0))
+	u := begin(t, enginetest.AssignOf(stage, 0), ready.Limits{})
+	u.at(t, 200*ms)
+	u.Leave()
+	o := u.Wait(t)
+	last := o.snapshots[len(o.snapshots)-1]
+	if begun := last.GetStartedItems(); !last.GetLeft() || len(begun) != 1 || begun[0] != uint64(len(o.rows)) ||
+		len(o.rows) < 4 {
+		t.Errorf("left %v, begun %v, %d sent", last.GetLeft(), begun, len(o.rows))
+	}
+	if c := o.Totals; c.GetNeverSent() != 0 || c.GetStopped() || c.GetFailure() != "" ||
+		c.GetCounters().GetCompleted() != uint64(len(o.rows)) {
+		t.Errorf("totals %v", c)
+	}
+}
+
 // One agent hands a part of its arrivals to an agent that joins mid-stage.
 func TestJoiningAnOpenLoop(t *testing.T) {
 	const from = 1500 * ms

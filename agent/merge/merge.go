@@ -32,7 +32,7 @@ func Snapshots(older, newer *spatev1.Snapshot) (sum *spatev1.Snapshot, fits bool
 		StageIndex: newer.GetStageIndex(), Revision: newer.GetRevision(), Window: newer.GetWindow(),
 		Series: series, Records: slices.Concat(older.GetRecords(), newer.GetRecords()),
 		PeakInFlight: max(older.GetPeakInFlight(), newer.GetPeakInFlight()),
-		Totals:       newer.GetTotals(), StartedItems: newer.GetStartedItems(),
+		Totals:       newer.GetTotals(), StartedItems: newer.GetStartedItems(), Left: newer.GetLeft(),
 		DroppedRecords: older.GetDroppedRecords() + newer.GetDroppedRecords(),
 		ServerSamples:  ServerSamples(older.GetServerSamples(), newer.GetServerSamples()),
 		Shares:         allShares(older.GetShares(), newer.GetShares()),

@@ -59,7 +59,7 @@ func (c *cutter) begin() {
 	s := c.whole
 	c.pieces = append(c.pieces, &spatev1.Snapshot{
 		StageIndex: s.GetStageIndex(), Revision: s.GetRevision(), Window: s.GetWindow(), FirstWindow: s.FirstWindow,
-		StartedItems: s.GetStartedItems(),
+		StartedItems: s.GetStartedItems(), Left: s.GetLeft(),
 	})
 	c.left = c.spare
 }

@@ -34,7 +34,7 @@ func (r *Supervisor) Arm(ref *spatev1.AssignmentRef, start clock.Instant, uncert
 	c := executor.Config{
 		Start: start, Uncertainty: uncertainty, NewWatch: r.newWatch,
 		Emit:   func(s *spatev1.Snapshot) { r.emit(a, s) },
-		Expire: r.checkLease, RequestHeartbeat: r.requestHeartbeat,
+		Expire: r.checkLease, RequestHeartbeat: r.RequestHeartbeat,
 	}
 	if a.rate == 0 { // the schedule does not tell the rate
 		c.MaxRate = r.resources.Limits.MaxRate
@@ -112,12 +112,30 @@ func (r *Supervisor) ClockStoodStill(leap time.Duration) {
 
 // Stop ends an assignment because the coordinator said so, or drops one that waits.
 func (r *Supervisor) Stop(m *spatev1.Stop) {
+	if m.GetLeave() {
+		r.leave(m.GetRef())
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next != nil && sameStage(r.next.assign.GetRef(), m.GetRef()) {
 		r.next = nil
 	}
 	r.end(m.GetRef(), func(l *executor.Load) { l.Stop(m.GetImmediately(), m.GetEnough()) })
+}
+
+// leave makes the load of an assignment leave its stage. It does not hold r.mu meanwhile, because the load keeps
+// emitting.
+func (r *Supervisor) leave(ref *spatev1.AssignmentRef) {
+	r.mu.Lock()
+	var load *executor.Load
+	if r.current != nil && sameStage(r.current.ref, ref) {
+		load = r.current.load
+	}
+	r.mu.Unlock()
+	if load != nil { // the coordinator arms a load before it lets the agent leave
+		load.Leave()
+	}
 }
 
 // Refused ends the assignment of a snapshot that the coordinator refused: its result cannot become complete.

@@ -262,8 +262,8 @@ func (r *Supervisor) AllEnded() {
 	}
 }
 
-// requestHeartbeat requests a heartbeat now.
-func (r *Supervisor) requestHeartbeat() {
+// RequestHeartbeat requests a heartbeat now. It does not block.
+func (r *Supervisor) RequestHeartbeat() {
 	select {
 	case r.heartbeatNow <- struct{}{}:
 	default: // already requested, or there is no session

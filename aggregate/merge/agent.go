@@ -16,6 +16,9 @@ type Agent struct {
 	Joined int64
 	// Loss says from when on the agent was lost. Nil: it was not lost.
 	Loss *spatev1.Loss
+	// Left is when other agents had the agent's part because it left, in nanoseconds from the stage's start. Nil: it
+	// stayed.
+	Left *int64
 	// DroppedRows is the number of request rows that the agent dropped.
 	DroppedRows uint64
 	// Totals are the agent's totals. Nil: not delivered.

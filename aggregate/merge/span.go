@@ -58,8 +58,8 @@ func (s *Sums) Unsplit(first, end int64) (narrowFirst, narrowEnd int64) {
 
 // WindowsOf returns the whole windows [first, end) that lie within the given span of every agent with load. ok is false
 // if there is none, or if an agent's span is not known. After a handover, windows count from the time at which other
-// agents took over a lost agent's stripe, because the load is complete again from then on. Without a handover, windows
-// count until the agent was lost, provided that it reported when its span started.
+// agents took over a lost agent's stripe, or the slots of one that left, because the load is complete again from then
+// on. Without a handover, windows count until the agent was lost, provided that it reported when its span started.
 func (s *Sums) WindowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, end int64, ok bool) {
 	from, to := int64(0), int64(math.MaxInt64)
 	for _, a := range s.Agents {
@@ -74,6 +74,13 @@ func (s *Sums) WindowsOf(span func(*spatev1.Totals) (from, to *int64)) (first, e
 			continue // an agent without load
 		}
 		ownFrom, ownTo := span(a.Totals)
+		if a.Left != nil {
+			ownTo = new(int64(math.MaxInt64)) // the load stays whole
+			if s.closed {                     // but for the time that the slots rested
+				from = max(from, *a.Left)
+				continue
+			}
+		}
 		if a.Loss != nil {
 			ownTo = new(int64(a.Loss.GetFromWindow()) * nanosPerSecond)
 		}

@@ -57,7 +57,8 @@ type Sums struct {
 	// Servers has the server metrics.
 	Servers servermetrics.Metrics
 
-	spans []span
+	spans  []span
+	closed bool // the load is a closed loop
 }
 
 // AgentKey identifies an agent's process.
@@ -76,6 +77,7 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 		observerWindows: make(map[uint32]map[string]*Tally),
 		sums: Sums{
 			Target:          rec.GetStage().GetTarget(),
+			closed:          rec.GetStage().GetLoad().GetConcurrency() > 0,
 			Total:           newTally(measure.All),
 			Regions:         make(map[string]*Region),
 			Agents:          make(map[AgentKey]*Agent),
@@ -137,6 +139,7 @@ func (s *Sums) update(rec *spatev1.StageRecord) {
 			agents[keyOf(assigned)] = a
 		}
 		a.Joined, a.Loss, a.failed = assigned.GetJoinedNs(), assigned.GetLoss(), assigned.GetFailure() != ""
+		a.Left = assigned.LeftNs
 	}
 }
 

@@ -63,6 +63,9 @@ func (s sums) agentResult(assigned *spatev1.AssignedAgent, a *merge.Agent) Agent
 	if a.Joined > 0 {
 		r.JoinedS = new(float64(a.Joined) / nanosPerSecond)
 	}
+	if a.Left != nil {
+		r.LeftS = new(float64(*a.Left) / nanosPerSecond)
+	}
 	if t := a.Totals; t != nil {
 		r.ClockUncertaintyMs, r.NeverSent = new(millis(t.GetClockUncertaintyNs())), new(t.GetNeverSent())
 		if started(a) {

@@ -662,6 +662,9 @@ type AgentResult struct {
 	Failure *string `json:"failure"`
 	// When the agent joined the stage, in seconds since the stage's start. Null: it was there from the start.
 	JoinedS *float64 `json:"joined_s"`
+	// When others had the agent's part because it left, in seconds since the stage's start. Nothing is missing. Null:
+	// it stayed.
+	LeftS *float64 `json:"left_s"`
 	// What was lost with the agent. Null: the agent was not lost.
 	Loss *Loss `json:"loss"`
 	// Actual start of the agent's load - armed start, in milliseconds. Null: the agent's totals are missing, it started

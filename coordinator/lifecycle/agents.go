@@ -21,6 +21,7 @@ type agent struct {
 	heard        clock.Instant // last message over its control stream
 	notBack      bool          // it has not come back since the coordinator restarted
 	inFlight     uint32        // by its last heartbeat
+	leaving      bool          // it was asked to end: it takes nothing on
 }
 
 func (a *agent) name() string { return a.info.GetName() }
@@ -113,6 +114,9 @@ func (r *Run) Heard(at clock.Instant, name string, h *spatev1.Heartbeat) {
 		r.returned(at, a)
 		r.catchUp(at, r.assignmentOf(a))
 	}
+	if h.GetLeaving() && !a.leaving {
+		r.leave(at, a)
+	}
 }
 
 // heldUp is how long the machine may go without a tick before it blames itself, not the agents, for silence.
@@ -179,7 +183,7 @@ func (r *Run) lose(at clock.Instant, a *agent, reason string) {
 
 // lostInPause tells followers what a loss during a pause means for the next stage.
 func (r *Run) lostInPause(at clock.Instant, a *agent) {
-	if !slices.Contains(r.roster, a) {
+	if !slices.Contains(r.roster, a) || a.leaving {
 		return
 	}
 	follows := "the run ends unless it is back when the pause is over"
@@ -202,5 +206,5 @@ func (r *Run) byName() []*agent {
 // available reports whether an agent can be given work. A disconnected agent of the run counts as available until it is
 // lost.
 func (r *Run) available(at clock.Instant, a *agent) bool {
-	return a.lost == "" && at.Sub(r.heardOf(a)) < r.silenceLimit(a) && (a.disconnected == "" || r.takesPart(a))
+	return a.lost == "" && !a.leaving && at.Sub(r.heardOf(a)) < r.silenceLimit(a) && (a.disconnected == "" || r.takesPart(a))
 }

@@ -44,6 +44,10 @@ type assignment struct {
 	fence     clock.Instant // if lost: after this instant the agent starts nothing more
 	lossTold  bool          // followers were told of its loss
 	toldToEnd bool          // the agent was told to end its assignment, or should be
+	leaving   bool          // the agent was told to start nothing that others can take over
+	hasLeft   bool          // closed loop: it starts nothing more, and begun tells what is left to others
+	left      *int64        // offset from which others have its part, because it left; nil: it stayed
+	stays     bool          // followers were told that its agent cannot leave
 	failure   string        // why the assignment was dropped
 	loss      *spatev1.Loss // what is missing because of it
 }
@@ -68,6 +72,7 @@ func (p *assignment) take(s *spatev1.Snapshot) {
 	p.covered.add(measure.FirstWindow(s), s.GetWindow())
 	if sequence := s.GetKey().GetSequence(); sequence >= p.newest {
 		p.newest, p.begun = sequence, s.GetStartedItems()
+		p.hasLeft = s.GetLeft()
 	}
 	if t := s.GetTotals(); t != nil {
 		p.totals = t

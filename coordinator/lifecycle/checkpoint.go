@@ -35,6 +35,9 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 	}
 	for _, a := range r.roster {
 		c.Incarnations = append(c.Incarnations, a.incarnation)
+		if a.leaving {
+			c.Leaving = append(c.Leaving, a.name())
+		}
 	}
 	if r.series != nil {
 		c.Template = clone(r.series.template)
@@ -49,6 +52,11 @@ func (r *Run) Checkpoint() *spatev1.Checkpoint {
 		c.StartClockNs, c.Revision = int64(s.start), s.ref.GetRevision()
 		c.Immediately, c.AbortReason = s.immediate, s.abortedBy
 		c.StoppedAgents = s.endReasons()
+		for i, p := range s.assignments {
+			if p.stays {
+				c.StayingAgents = append(c.StayingAgents, uint32(i))
+			}
+		}
 	}
 	return c
 }
@@ -93,6 +101,7 @@ func Restore(cfg Config, id string, m Memory, at clock.Instant, wall time.Time) 
 	}
 	for i, info := range c.GetRoster() {
 		a := r.agentNotBack(info, c.GetIncarnations()[i], at)
+		a.leaving = slices.Contains(c.GetLeaving(), a.name())
 		r.agents[info.GetName()] = a
 		r.roster = append(r.roster, a)
 	}
@@ -175,8 +184,8 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	for _, a := range s.record.GetAgents() {
 		p := &assignment{
 			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(),
-			failure: a.GetFailure(),
-			loss:    a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()),
+			failure: a.GetFailure(), left: a.LeftNs,
+			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()),
 			revision: c.GetRevision(),
 		}
 		p.rank, p.covered.next = uint32(len(s.places())), uint32(p.joined/time.Second)
@@ -188,6 +197,7 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 		if p.agent.lost != "" && p.failure == "" {
 			r.markLost(p, p.agent.lost, r.fenceOf(p.agent))
 		}
+		p.stays = slices.Contains(c.GetStayingAgents(), uint32(i))
 		if reason, out := c.GetStoppedAgents()[uint32(i)]; out {
 			r.markToldToEnd(p, reason)
 			r.markLost(p, reason, r.fenceOf(p.agent))
@@ -242,6 +252,7 @@ func (r *Run) Resume(at clock.Instant) {
 	case running, stopping:
 		for _, p := range r.stage.assignments {
 			if r.phase != closing && p.failure == "" {
+				r.passOn(at, p)
 				r.actOnTotals(at, p)
 			}
 		}

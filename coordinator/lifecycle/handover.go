@@ -84,7 +84,7 @@ func (r *Run) passOnUnapplied(at clock.Instant, p *assignment) bool {
 // takers returns the assignments that can take an assignment over: the active ones in its region, or else all active
 // ones.
 func (r *Run) takers(p *assignment) []*assignment {
-	active := func(q *assignment) bool { return q != p && !q.observer && q.active() }
+	active := func(q *assignment) bool { return q != p && !q.observer && q.active() && !q.agent.leaving }
 	near := r.stage.where(func(q *assignment) bool {
 		return active(q) &&
 			q.agent.info.GetRegion() == p.agent.info.GetRegion()
@@ -119,7 +119,8 @@ func (r *Run) overBy(offset time.Duration) bool {
 	return known && offset >= end
 }
 
-// revise adds handovers that count from an offset, and tells all active agents of the load.
+// revise adds handovers that count from an offset, and tells all active agents of the load. One that has left a closed
+// loop starts nothing, whatever the handovers say.
 func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1.Handover) {
 	s := r.stage
 	s.ref = clone(s.ref)
@@ -130,7 +131,7 @@ func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1
 	s.record.Handovers = append(s.record.Handovers, handovers...)
 	r.do(PutStage{s.snapshot()})
 	for _, p := range s.places() {
-		if p.active() {
+		if p.active() && !p.hasLeft {
 			p.answerBy = max(at.Add(r.lead()), s.start.Add(from)).Add(r.cfg.Silence)
 			r.sendRevise(p)
 		}

@@ -114,7 +114,7 @@ func (r *Run) beside(a *agent) []*assignment {
 // givers returns the active places that give a newcomer its part: those of its region if the plan splits by region and
 // there are any, else all.
 func (r *Run) givers(c *assignment) []*assignment {
-	active := func(p *assignment) bool { return !p.observer && p.active() }
+	active := func(p *assignment) bool { return !p.observer && p.active() && p.left == nil }
 	if c != nil && len(r.stage.record.GetStage().GetRegions()) > 0 {
 		if near := r.stage.where(func(p *assignment) bool {
 			return active(p) &&

@@ -55,8 +55,7 @@ func (r *Run) loseAssignment(at clock.Instant, p *assignment, reason string) {
 		r.sayLost(at, p, reason, "its observations are missing from second %d on unless it is back by second %d",
 			p.covered.next, r.second(p.fence))
 	case r.policy() == fail:
-		p.failure = "lost: " + reason
-		r.failRun(at, "agent "+p.agent.name()+" lost: "+reason)
+		r.failBy(at, p, "lost: "+reason)
 	case r.phase == applying:
 		r.assignAgain(at, p, reason)
 	default:
@@ -134,10 +133,16 @@ func (r *Run) returned(at clock.Instant, a *agent) {
 
 // assignAgain assigns a stage that was not armed yet to the remaining agents.
 func (r *Run) assignAgain(at clock.Instant, lost *assignment, reason string) {
-	st, revision := r.stage.record.GetStage(), r.stage.ref.GetRevision()
 	r.sayLost(at, lost, reason, "the stage is assigned again without it")
+	r.assignWithout(at, lost, "lost: "+reason)
+}
+
+// assignWithout assigns a stage that was not armed yet to the agents that are there. If that is not possible, the run
+// fails, and the assignment that is gone has failed.
+func (r *Run) assignWithout(at clock.Instant, gone *assignment, failure string) {
+	st, revision := r.stage.record.GetStage(), r.stage.ref.GetRevision()
 	if why := r.updateRoster(at, st); why != "" {
-		lost.failure = "lost: " + reason
+		gone.failure = failure
 		r.failRun(at, why)
 		return
 	}
@@ -163,13 +168,23 @@ func (r *Run) decide(at clock.Instant, p *assignment) {
 	}
 	switch {
 	case r.policy() == fail && !p.observer:
-		p.failure = r.lossText(p)
-		r.failRun(at, "agent "+p.agent.name()+" "+p.failure)
+		r.failBy(at, p, r.lossText(p))
 	case r.phase == running && r.policy() == reassign && !p.observer:
 		r.takeOver(at, p)
 	case over || p.toldToEnd || r.stage.givesAt(p) != 0 || at >= p.fence.Add(r.cfg.StopGrace):
 		r.dropAssignment(at, p)
 	}
+}
+
+// failBy fails the run because of an assignment. If its agent does not know that others will have a part of it, what it
+// sends from now on does not count.
+func (r *Run) failBy(at clock.Instant, p *assignment, failure string) {
+	p.failure = failure
+	if r.stage.givesAt(p) != 0 {
+		r.writeOff(p)
+		r.do(PutStage{r.stage.snapshot()})
+	}
+	r.failRun(at, "agent "+p.agent.name()+" "+failure)
 }
 
 // dropAssignment drops an assignment that is lost: what it measures from now on does not count.
@@ -264,6 +279,9 @@ func (r *Run) endAssignment(at clock.Instant, p *assignment) {
 	}
 	switch {
 	case p.failedItself(), p.toldToEnd && p.totals.GetStopped():
+		r.handOn(at, p)
+	case r.phase == running && p.hasLeft && r.stage.part(p) > 0:
+		r.markToldToEnd(p, "left, and no other agent was there to take the rest over")
 		r.handOn(at, p)
 	case r.phase == running && r.stage.hasUnappliedHandover(p):
 		if !r.passOnUnapplied(at, p) {

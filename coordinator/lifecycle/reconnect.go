@@ -65,6 +65,9 @@ func (r *Run) resendChanges(at clock.Instant, p *assignment, resume *spatev1.Ass
 		r.sendArm(p)
 	}
 	r.sendMeasure(p)
+	if p.leaving {
+		r.sendLeave(p)
+	}
 }
 
 // resendStop repeats the message that tells an agent to end its assignment.

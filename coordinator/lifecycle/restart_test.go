@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,7 +90,11 @@ func (s *scenario) effects() []lifecycle.Effect {
 // beat sends a heartbeat.
 func (s *scenario) beat(name string) {
 	s.beats[s.process(name)] = s.at
-	s.run.Heard(s.at, name, &spatev1.Heartbeat{InFlight: 4})
+	s.run.Heard(s.at, name, &spatev1.Heartbeat{InFlight: 4, Leaving: s.leaving[name]})
+	if s.leaving[name] && s.run.Released(name) && !s.freed[name] {
+		s.freed[name] = true
+		fmt.Fprintf(&s.out, "released: %s\n", name)
+	}
 }
 
 // tell is an agent's part of the protocol.
@@ -219,11 +224,11 @@ var waitsAnew = map[string]string{
 // the next stage: TestWhoIsAwayHasALeaseToComeBack.
 var lostForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 
-// losesAgents matches the scripts about leases that end, newcomers that get ready, and moments at which assignments
-// change hands. After a restart leases start again, newcomers are invited again, and moments are later.
-// TestRestoredMachinesComeToTheSame checks their results.
+// losesAgents matches the scripts about leases that end, newcomers that get ready, agents that leave, and moments at
+// which assignments change hands. After a restart leases start again, newcomers are invited again, and moments are
+// later. TestRestoredMachinesComeToTheSame checks their results.
 var losesAgents = regexp.MustCompile(
-	"(^|/)(degrade|reassign|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)",
+	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)",
 )
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {
@@ -281,7 +286,7 @@ func TestRestoredMachinesGoOnAsIfNothingHadBeen(t *testing.T) {
 var (
 	comesTo = regexp.MustCompile(`(?m)^(ledger: stage .* ended.*|finish: .*)$`)
 	moments = regexp.MustCompile(
-		` from [0-9.]+m?s|joined [0-9.]+m?s| start [0-9:.]+|\((lost: )?[a-z][^)]*\)|control stream broken.*|no heartbeat.*|it did not come back.*`,
+		` from [0-9.]+m?s|\[left [0-9.]+m?s|joined [0-9.]+m?s| start [0-9:.]+|\((lost: )?[a-z][^)]*\)|control stream broken.*|no heartbeat.*|it did not come back.*`,
 	)
 )
 

@@ -97,11 +97,12 @@ func (r *Run) updateRoster(at clock.Instant, st *spatev1.Stage) string {
 	return ""
 }
 
-// missing returns which agent of the run is gone, empty if none is. Observers may be gone. A restarted process counts
-// as its agent.
+// missing returns which agent of the run is gone, empty if none is. Observers may be gone, and agents that left. A
+// restarted process counts as its agent.
 func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
 	for _, old := range r.roster {
-		if !observers[old] && !slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
+		if !observers[old] && !old.leaving &&
+			!slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
 			return "agent " + old.name() + " lost: " + cmp.Or(r.whyGone(old), "it is not connected")
 		}
 	}

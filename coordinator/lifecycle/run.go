@@ -194,6 +194,7 @@ func (r *Run) Tick(at clock.Instant) {
 		r.checkDeadline(at)
 		r.checkRules(at)
 		r.checkJoining(at)
+		r.checkLeaving(at)
 		r.progress(at)
 	}
 }

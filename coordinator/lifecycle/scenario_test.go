@@ -36,7 +36,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
 //	reject a TEXT       an agent rejects its assignment; dead: because nothing answers at the target
 //	refused a TEXT      the shell refuses an agent's next snapshot
-//	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list)
+//	snapshot a          an agent's next snapshot is merged; stage=0, window=7, begun=12,3 (items, by list), "left"
 //	totals a b          the agents' last snapshots are merged; snapshots=3, failure=TEXT_WITH_UNDERSCORES, dead,
 //	                    stopped, never=255 (requests never sent), unsent=1100ms (when the first of them was due)
 //	closed complete     the shell has computed the result; "closed missing" if something is missing;
@@ -49,6 +49,7 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	tick 5s             time passes in steps of 100 ms, with heartbeats of all but the silent
 //	hang 6s             the coordinator hangs: no ticks
 //	silence b           b sends no heartbeats from now on
+//	leave b             b was asked to end; its heartbeats say so, and "released: b" is printed once it may end
 //	stop [now]          a person stops the run
 //	abort               the coordinator closes
 func TestScenarios(t *testing.T) {
@@ -80,7 +81,8 @@ func TestScenarios(t *testing.T) {
 // commands for whose numbers interrupted is true, it restarts the coordinator or, if given, calls how.
 func play(t *testing.T, text string, interrupted func(command int) bool, how ...func(*scenario)) string {
 	s := &scenario{
-		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, gone: map[string]bool{},
+		t: t, at: clock.Instant(100 * time.Second), silent: map[string]bool{}, leaving: map[string]bool{}, freed: map[string]bool{},
+		gone:        map[string]bool{},
 		incarnation: map[string]uint64{},
 		info:        map[string]*spatev1.AgentInfo{}, sent: map[process]uint64{}, windows: map[process]uint32{},
 		world: newWorld(),
@@ -119,6 +121,8 @@ type scenario struct {
 	stage       uint32
 	connected   []string
 	silent      map[string]bool
+	leaving     map[string]bool
+	freed       map[string]bool // leaving agents that may end
 	gone        map[string]bool // no control stream
 	incarnation map[string]uint64
 	info        map[string]*spatev1.AgentInfo
@@ -143,6 +147,7 @@ func (s *scenario) do(words []string) string {
 		"back":    s.back, "run": s.begin, "agents": s.agents, "apply": s.apply, "reject": s.reject,
 		"refused": s.refused, "snapshot": s.snapshot,
 		"totals": s.totals, "closed": s.closed, "kill": s.kill, "tick": s.tick, "silence": s.silence,
+		"leave": s.leave,
 		"hang":  func(a []string, _ map[string]string) { s.at = s.at.Add(s.duration(a[0])) },
 		"stop":  func(a []string, _ map[string]string) { s.run.Stop(s.at, len(a) > 0) },
 		"abort": func([]string, map[string]string) { s.run.Abort(s.at, "the coordinator was closed") },
@@ -171,7 +176,7 @@ func (s *scenario) drain() {
 func names(args []string) []string {
 	var out []string
 	for _, a := range args {
-		if !strings.Contains(a, "=") && a != "stopped" && a != "again" && a != "dead" {
+		if !strings.Contains(a, "=") && a != "stopped" && a != "again" && a != "dead" && a != "left" {
 			out = append(out, a)
 		}
 	}
@@ -288,7 +293,7 @@ func (s *scenario) merged(name string, o map[string]string, t *spatev1.Totals) {
 		Key: &spatev1.SnapshotKey{RunId: "r", Agent: name, Incarnation: s.incarnation[name],
 			Sequence: s.sent[s.process(name)]},
 		StageIndex: stage, Revision: s.ready[s.process(name)].GetRef().GetRevision(), Totals: t,
-		Window: s.window(name, o),
+		Window: s.window(name, o), Left: o["left"] != "",
 	}
 	for _, begun := range strings.Split(o["begun"], ",") {
 		if begun != "" {
@@ -310,6 +315,9 @@ func (s *scenario) window(name string, o map[string]string) uint32 {
 }
 
 func (s *scenario) snapshot(args []string, o map[string]string) {
+	if slices.Contains(args, "left") {
+		o["left"] = "yes"
+	}
 	for _, name := range names(args) {
 		s.merged(name, o, nil)
 	}
@@ -352,6 +360,13 @@ func (s *scenario) kill(args []string, _ map[string]string) {
 func (s *scenario) silence(args []string, _ map[string]string) {
 	for _, name := range args {
 		s.silent[name] = true
+	}
+}
+
+func (s *scenario) leave(args []string, _ map[string]string) {
+	for _, name := range args {
+		s.leaving[name] = true
+		s.beat(name)
 	}
 }
 
@@ -442,6 +457,9 @@ func (s *scenario) message(m *spatev1.ConnectResponse) string {
 		return fmt.Sprintf("arm stage %d in %v", m.Arm.GetRef().GetStageIndex(),
 			clock.Instant(m.Arm.GetStartClockNs()).Sub(s.at))
 	case *spatev1.ConnectResponse_Stop:
+		if m.Stop.GetLeave() {
+			return fmt.Sprintf("leave stage %d", m.Stop.GetRef().GetStageIndex())
+		}
 		enough := ""
 		if m.Stop.GetEnough() {
 			enough = " enough"
@@ -473,6 +491,9 @@ func record(r *spatev1.StageRecord) string {
 				out += fmt.Sprintf(", taken over from %v", time.Duration(l.GetTakenOverNs()))
 			}
 			out += "]"
+		}
+		if a.LeftNs != nil {
+			out += fmt.Sprintf("[left %v]", time.Duration(a.GetLeftNs()))
 		}
 		if a.GetObserver() {
 			out += "[observer]"

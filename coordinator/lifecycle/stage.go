@@ -27,6 +27,7 @@ func (s *stage) snapshot() *spatev1.StageRecord {
 	for i, p := range s.assignments {
 		a := s.record.Agents[i]
 		a.Failure, a.Preparation, a.Loss = cmp.Or(p.failure, p.totals.GetFailure()), p.preparation, p.loss
+		a.LeftNs = p.left
 	}
 	return clone(s.record)
 }
@@ -351,6 +352,7 @@ func (r *Run) Merged(at clock.Instant, snapshot *spatev1.Snapshot) {
 	}
 	p.take(snapshot)
 	p.delivered = at
+	r.passOn(at, p)
 	r.actOnTotals(at, p)
 	r.settle(at)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"github.com/spate-load/spate/clock"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -17,6 +18,7 @@ type worker struct {
 	incarnation uint64
 	dead        bool
 	connected   bool
+	leaving     bool          // it was asked to end, and ends when it is released
 	stalled     bool          // its control stream is open but carries nothing
 	deaf        bool          // its snapshots do not get through
 	slow        time.Duration // extra delay of messages to it
@@ -49,6 +51,9 @@ type job struct {
 	stripe    *spatev1.Stripe
 	lease     time.Duration
 	observer  bool
+	until     time.Duration // closed loop: when it leaves
+	left      bool          // closed loop: it left something to others
+	leaves    bool          // starts nothing that others can take over
 	reads     bool          // scrapes servers, so it waits for the others at its end
 	ended     clock.Instant // since when it waits; 0: it does not
 	asked     clock.Instant // when it last asked whether the others have ended
@@ -75,7 +80,12 @@ func (a *worker) live() {
 	}
 	if a.connected && !a.stalled && a.w.at.Sub(a.beat) >= time.Second {
 		a.beat, a.renewed = a.w.at, a.w.at
-		a.w.run.Heard(a.w.at, a.info.GetName(), &spatev1.Heartbeat{})
+		a.w.run.Heard(a.w.at, a.info.GetName(), &spatev1.Heartbeat{Leaving: a.leaving})
+		if a.leaving && len(a.outbox) == 0 && a.w.run.Released(a.info.GetName()) {
+			a.cut(true)
+			a.dead = true
+			return
+		}
 	}
 	if a.job != nil {
 		a.work()
@@ -103,6 +113,11 @@ func (a *worker) read(m *spatev1.ConnectResponse) {
 	case m.GetStop() != nil && j != nil && proto.Equal(j.ref, m.GetStop().GetRef()):
 		if j.start == 0 {
 			a.job = nil
+			return
+		}
+		if m.GetStop().GetLeave() {
+			// What it began takes a while to end.
+			j.leaves, j.until = true, a.w.at.Sub(j.start)+time.Duration(rapid.IntRange(0, 40).Draw(a.w.t, "rest"))*step
 			return
 		}
 		a.end(&spatev1.Totals{Stopped: true})
@@ -200,6 +215,11 @@ func (a *worker) begin() {
 		if x.rank != j.stripe.GetRank() || j.started[i] {
 			continue
 		}
+		if j.leaves && !a.w.open {
+			j.left = true
+			left = true
+			continue
+		}
 		if due := a.w.due(); due != nil && due(i) > elapsed.Nanoseconds() || due == nil &&
 			(x.k < j.next[x.list] || began == a.pace) {
 			left = left || due != nil || x.k >= j.next[x.list]
@@ -210,7 +230,11 @@ func (a *worker) begin() {
 		j.begun = append(j.begun, i)
 	}
 	newcomer := int(j.stripe.GetRank()) >= len(j.stripe.GetWeights()) && len(j.started) == 0 && elapsed < a.w.length
-	if !left && !newcomer && a.othersEnded() {
+	if j.leaves && !a.w.open && elapsed >= j.until {
+		a.end(&spatev1.Totals{})
+		return
+	}
+	if !left && !newcomer && (j.leaves || a.othersEnded()) {
 		a.end(&spatev1.Totals{})
 	}
 }
@@ -246,12 +270,11 @@ func (a *worker) seal(t *spatev1.Totals) {
 	s := &spatev1.Snapshot{
 		Key: &spatev1.SnapshotKey{RunId: "r", Agent: a.info.GetName(), Incarnation: a.incarnation,
 			Sequence: a.sequence},
-		StageIndex: j.ref.GetStageIndex(), Revision: j.ref.GetRevision(), Window: j.window, Totals: t,
+		StageIndex: j.ref.GetStageIndex(), Revision: j.ref.GetRevision(), Window: j.window, Totals: t, Left: j.left,
 	}
-	for list := 0; len(s.GetStartedItems()) < len(j.next); list++ {
-		s.StartedItems = append(s.StartedItems, j.next[list])
-		if list > 1000 {
-			break
+	for list := range j.next {
+		for len(s.GetStartedItems()) <= list {
+			s.StartedItems = append(s.StartedItems, j.next[len(s.GetStartedItems())])
 		}
 	}
 	a.outbox = append(a.outbox, &parcel{snapshot: s, items: j.begun, at: a.w.at.Add(a.late)})

@@ -42,6 +42,7 @@ type flags struct {
 	datasetDir         string
 	keepDatasets       settings.Keep
 	capacity           string
+	leaveTimeout       time.Duration
 	plaintext          bool
 	realtime           realtime.Policy
 	gossip             settings.Gossip
@@ -58,7 +59,11 @@ func New(program, version string) *cobra.Command {
 		Program: program, Version: version,
 		Short: "Agent of Spate: generates the load that the coordinator assigns",
 		Long: `The agent finds its coordinator by gossip (--join any member) or by address (--coordinator), waits
-for assignments and generates their load. It dials the coordinator, so it works behind NAT.`,
+for assignments and generates their load. It dials the coordinator, so it works behind NAT.
+
+After SIGTERM the agent leaves: other agents take over what it has not begun, and it ends when what
+it had begun has ended, after --leave-timeout at the latest. Nothing is missing then. A second
+SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
 		Example: `  PROGRAM --join 127.0.0.1:7946 --region eu
   PROGRAM --coordinator 127.0.0.1:7700 --region us --weight 2`,
 	}, f.run)
@@ -103,6 +108,8 @@ for assignments and generates their load. It dials the coordinator, so it works 
 	)
 	f.keepDatasets = settings.Keep{For: 90 * 24 * time.Hour, Size: 32 << 30}
 	f.keepDatasets.AddFlags(fs, "datasets", "datasets")
+	fs.DurationVar(&f.leaveTimeout, "leave-timeout", 5*time.Minute,
+		"how long the agent may take to hand over its part of a stage after SIGTERM (0: it ends at once)")
 	fs.BoolVar(&f.plaintext, "insecure-plaintext", false,
 		"connect to a coordinator beyond loopback without encryption: only on a network you trust")
 	fs.Var(&f.realtime, "realtime", realtime.Usage)
@@ -142,7 +149,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
 		MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact,
-		WeightGiven: f.set.Changed("weight"),
+		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.leaveTimeout,
 		Coordinator: f.inTurn(finder),
 		DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(creds)},
 		BulkOptions: []grpc.DialOption{grpc.WithTransportCredentials(yielding.Credentials(creds))},
@@ -177,6 +184,9 @@ func (f *flags) check() error {
 		} else {
 			errs = append(errs, f.checkPlain(address))
 		}
+	}
+	if f.leaveTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--leave-timeout %v: want 0 or more", f.leaveTimeout))
 	}
 	if f.weight == 0 {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))

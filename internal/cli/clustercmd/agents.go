@@ -195,6 +195,8 @@ func health(h spatev1.AgentHealth) string {
 		return "silent"
 	case spatev1.AgentHealth_AGENT_HEALTH_FOUND:
 		return "found"
+	case spatev1.AgentHealth_AGENT_HEALTH_LEAVING:
+		return "leaving"
 	default:
 		return "n/a"
 	}

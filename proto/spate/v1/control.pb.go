@@ -1324,7 +1324,10 @@ type Heartbeat struct {
 	Number uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
 	// Assignment whose load has ended on this agent. The agent holds its totals back until the load of all agents has
 	// ended, so that it can read its servers' metrics a last time. Unset: there is none.
-	Ended         *AssignmentRef `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended *AssignmentRef `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	// The agent was asked to end. It takes nothing on, hands over what it has, and ends when it is told that it may
+	// (Renewed.released).
+	Leaving       bool `protobuf:"varint,8,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1408,13 +1411,22 @@ func (x *Heartbeat) GetEnded() *AssignmentRef {
 	return nil
 }
 
+func (x *Heartbeat) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
+}
+
 // Renewed answers a heartbeat.
 type Renewed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the heartbeat.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The load of the assignment in Heartbeat.ended has ended on all agents except observers.
-	AllEnded      bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
+	AllEnded bool `protobuf:"varint,2,opt,name=all_ended,json=allEnded,proto3" json:"all_ended,omitempty"`
+	// The agent, which is leaving, takes part in nothing any more: it may end.
+	Released      bool `protobuf:"varint,3,opt,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1459,6 +1471,13 @@ func (x *Renewed) GetNumber() uint64 {
 func (x *Renewed) GetAllEnded() bool {
 	if x != nil {
 		return x.AllEnded
+	}
+	return false
+}
+
+func (x *Renewed) GetReleased() bool {
+	if x != nil {
+		return x.Released
 	}
 	return false
 }
@@ -1583,7 +1602,11 @@ type Stop struct {
 	// Reason, for the agent's log.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The stage has measured enough: this is a regular end.
-	Enough        bool `protobuf:"varint,4,opt,name=enough,proto3" json:"enough,omitempty"`
+	Enough bool `protobuf:"varint,4,opt,name=enough,proto3" json:"enough,omitempty"`
+	// The agent leaves the stage: it ends what it has begun, sessions with all their turns, and starts nothing that others
+	// can take over. In an open loop a handover says what that is, in a closed loop it is all that has not begun.
+	// `immediately` and `enough` have no meaning.
+	Leave         bool `protobuf:"varint,5,opt,name=leave,proto3" json:"leave,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1642,6 +1665,13 @@ func (x *Stop) GetReason() string {
 func (x *Stop) GetEnough() bool {
 	if x != nil {
 		return x.Enough
+	}
+	return false
+}
+
+func (x *Stop) GetLeave() bool {
+	if x != nil {
+		return x.Leave
 	}
 	return false
 }
@@ -1939,7 +1969,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\bRejected\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12)\n" +
-	"\x04kind\x18\x03 \x01(\x0e2\x15.spate.v1.FailureKindR\x04kind\"\x93\x02\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x15.spate.v1.FailureKindR\x04kind\"\xad\x02\n" +
 	"\tHeartbeat\x12\x1b\n" +
 	"\tin_flight\x18\x01 \x01(\rR\binFlight\x12+\n" +
 	"\x11unacked_snapshots\x18\x02 \x01(\rR\x10unackedSnapshots\x12\x1b\n" +
@@ -1947,21 +1977,24 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\x0fclock_offset_ns\x18\x04 \x01(\x03R\rclockOffsetNs\x120\n" +
 	"\x14clock_uncertainty_ns\x18\x05 \x01(\x03R\x12clockUncertaintyNs\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x12-\n" +
-	"\x05ended\x18\a \x01(\v2\x17.spate.v1.AssignmentRefR\x05ended\">\n" +
+	"\x05ended\x18\a \x01(\v2\x17.spate.v1.AssignmentRefR\x05ended\x12\x18\n" +
+	"\aleaving\x18\b \x01(\bR\aleaving\"Z\n" +
 	"\aRenewed\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
-	"\tall_ended\x18\x02 \x01(\bR\ballEnded\"V\n" +
+	"\tall_ended\x18\x02 \x01(\bR\ballEnded\x12\x1a\n" +
+	"\breleased\x18\x03 \x01(\bR\breleased\"V\n" +
 	"\x03Arm\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12$\n" +
 	"\x0estart_clock_ns\x18\x02 \x01(\x03R\fstartClockNs\"M\n" +
 	"\aMeasure\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12\x17\n" +
-	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\"\x83\x01\n" +
+	"\afrom_ns\x18\x02 \x01(\x03R\x06fromNs\"\x99\x01\n" +
 	"\x04Stop\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.spate.v1.AssignmentRefR\x03ref\x12 \n" +
 	"\vimmediately\x18\x02 \x01(\bR\vimmediately\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06enough\x18\x04 \x01(\bR\x06enough\"\x13\n" +
+	"\x06enough\x18\x04 \x01(\bR\x06enough\x12\x14\n" +
+	"\x05leave\x18\x05 \x01(\bR\x05leave\"\x13\n" +
 	"\x11ProbeClockRequest\"d\n" +
 	"\x12ProbeClockResponse\x12*\n" +
 	"\x11received_clock_ns\x18\x01 \x01(\x03R\x0freceivedClockNs\x12\"\n" +

@@ -357,6 +357,10 @@ type Checkpoint struct {
 	AbortReason string `protobuf:"bytes,21,opt,name=abort_reason,json=abortReason,proto3" json:"abort_reason,omitempty"`
 	// Why agents were told to end their assignments while the stage continues, by index in StageRecord.agents.
 	StoppedAgents map[uint32]string `protobuf:"bytes,22,rep,name=stopped_agents,json=stoppedAgents,proto3" json:"stopped_agents,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Agents of which followers were told that they are leaving and cannot be replaced, by index in StageRecord.agents.
+	StayingAgents []uint32 `protobuf:"varint,23,rep,packed,name=staying_agents,json=stayingAgents,proto3" json:"staying_agents,omitempty"`
+	// Names of the agents in `roster` that are leaving.
+	Leaving       []string `protobuf:"bytes,24,rep,name=leaving,proto3" json:"leaving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,6 +545,20 @@ func (x *Checkpoint) GetAbortReason() string {
 func (x *Checkpoint) GetStoppedAgents() map[uint32]string {
 	if x != nil {
 		return x.StoppedAgents
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetStayingAgents() []uint32 {
+	if x != nil {
+		return x.StayingAgents
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetLeaving() []string {
+	if x != nil {
+		return x.Leaving
 	}
 	return nil
 }
@@ -914,7 +932,10 @@ type AssignedAgent struct {
 	// Offset from the stage's start at which the agent joined, in nanoseconds. 0: it took part from the start.
 	JoinedNs int64 `protobuf:"varint,7,opt,name=joined_ns,json=joinedNs,proto3" json:"joined_ns,omitempty"`
 	// What is missing because the agent was lost. Unset: it was not lost.
-	Loss          *Loss `protobuf:"bytes,8,opt,name=loss,proto3" json:"loss,omitempty"`
+	Loss *Loss `protobuf:"bytes,8,opt,name=loss,proto3" json:"loss,omitempty"`
+	// Offset from the stage's start from which on others have the agent's part, because it left, in nanoseconds. Nothing is
+	// missing. Unset: it stayed.
+	LeftNs        *int64 `protobuf:"varint,9,opt,name=left_ns,json=leftNs,proto3,oneof" json:"left_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1003,6 +1024,13 @@ func (x *AssignedAgent) GetLoss() *Loss {
 		return x.Loss
 	}
 	return nil
+}
+
+func (x *AssignedAgent) GetLeftNs() int64 {
+	if x != nil && x.LeftNs != nil {
+		return *x.LeftNs
+	}
+	return 0
 }
 
 // Loss is what a lost agent leaves out of a stage's result.
@@ -1115,7 +1143,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"references\x18\x04 \x03(\tR\n" +
 	"references\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x14\n" +
-	"\x05local\x18\x06 \x01(\bR\x05local\"\xf1\a\n" +
+	"\x05local\x18\x06 \x01(\bR\x05local\"\xb2\b\n" +
 	"\n" +
 	"Checkpoint\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12+\n" +
@@ -1142,7 +1170,9 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\brevision\x18\x13 \x01(\rR\brevision\x12 \n" +
 	"\vimmediately\x18\x14 \x01(\bR\vimmediately\x12!\n" +
 	"\fabort_reason\x18\x15 \x01(\tR\vabortReason\x12N\n" +
-	"\x0estopped_agents\x18\x16 \x03(\v2'.spate.v1.Checkpoint.StoppedAgentsEntryR\rstoppedAgents\x1a7\n" +
+	"\x0estopped_agents\x18\x16 \x03(\v2'.spate.v1.Checkpoint.StoppedAgentsEntryR\rstoppedAgents\x12%\n" +
+	"\x0estaying_agents\x18\x17 \x03(\rR\rstayingAgents\x12\x18\n" +
+	"\aleaving\x18\x18 \x03(\tR\aleaving\x1a7\n" +
 	"\tDeadEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -1190,7 +1220,7 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\thandovers\x18\t \x03(\v2\x12.spate.v1.HandoverR\thandovers\x12\x18\n" +
 	"\averdict\x18\n" +
 	" \x01(\tR\averdictB\x13\n" +
-	"\x11_measured_from_ns\"\xa4\x02\n" +
+	"\x11_measured_from_ns\"\xce\x02\n" +
 	"\rAssignedAgent\x12)\n" +
 	"\x05agent\x18\x01 \x01(\v2\x13.spate.v1.AgentInfoR\x05agent\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x16\n" +
@@ -1199,7 +1229,10 @@ const file_spate_v1_ledger_proto_rawDesc = "" +
 	"\vpreparation\x18\x05 \x01(\v2\x15.spate.v1.PreparationR\vpreparation\x12\x1a\n" +
 	"\bobserver\x18\x06 \x01(\bR\bobserver\x12\x1b\n" +
 	"\tjoined_ns\x18\a \x01(\x03R\bjoinedNs\x12\"\n" +
-	"\x04loss\x18\b \x01(\v2\x0e.spate.v1.LossR\x04loss\"\xc2\x01\n" +
+	"\x04loss\x18\b \x01(\v2\x0e.spate.v1.LossR\x04loss\x12\x1c\n" +
+	"\aleft_ns\x18\t \x01(\x03H\x00R\x06leftNs\x88\x01\x01B\n" +
+	"\n" +
+	"\b_left_ns\"\xc2\x01\n" +
 	"\x04Loss\x12\x1f\n" +
 	"\vfrom_window\x18\x01 \x01(\rR\n" +
 	"fromWindow\x12'\n" +
@@ -1283,6 +1316,7 @@ func file_spate_v1_ledger_proto_init() {
 	file_spate_v1_run_proto_init()
 	file_spate_v1_ledger_proto_msgTypes[4].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[5].OneofWrappers = []any{}
+	file_spate_v1_ledger_proto_msgTypes[6].OneofWrappers = []any{}
 	file_spate_v1_ledger_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -542,8 +542,11 @@ type Snapshot struct {
 	// Growth of the servers' counters and histograms over the stage, for the servers that this agent reads. Only in the
 	// agent's last snapshot of the stage.
 	ServerAccounts []*ServerAccount `protobuf:"bytes,14,rep,name=server_accounts,json=serverAccounts,proto3" json:"server_accounts,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The agent has left a closed loop (Stop.leave), and there was more to start: started_items does not grow any more, so
+	// others can take over the rest.
+	Left          bool `protobuf:"varint,15,opt,name=left,proto3" json:"left,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -672,6 +675,13 @@ func (x *Snapshot) GetServerAccounts() []*ServerAccount {
 		return x.ServerAccounts
 	}
 	return nil
+}
+
+func (x *Snapshot) GetLeft() bool {
+	if x != nil {
+		return x.Left
+	}
+	return false
 }
 
 // WindowShare is the part of completed requests that falls into one earlier or equal window. Only at the end of a
@@ -2363,7 +2373,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\xec\x04\n" +
+	"\bsequence\x18\x04 \x01(\x04R\bsequence\"\x80\x05\n" +
 	"\bSnapshot\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.spate.v1.SnapshotKeyR\x03key\x12\x1f\n" +
 	"\vstage_index\x18\x02 \x01(\rR\n" +
@@ -2380,7 +2390,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0fdropped_records\x18\v \x01(\x04R\x0edroppedRecords\x12=\n" +
 	"\x0eserver_samples\x18\f \x03(\v2\x16.spate.v1.ServerSampleR\rserverSamples\x12-\n" +
 	"\x06shares\x18\r \x03(\v2\x15.spate.v1.WindowShareR\x06shares\x12@\n" +
-	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccountsB\x0f\n" +
+	"\x0fserver_accounts\x18\x0e \x03(\v2\x17.spate.v1.ServerAccountR\x0eserverAccounts\x12\x12\n" +
+	"\x04left\x18\x0f \x01(\bR\x04leftB\x0f\n" +
 	"\r_first_window\"\x89\x01\n" +
 	"\vWindowShare\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12#\n" +

@@ -214,6 +214,8 @@ const (
 	AgentHealth_AGENT_HEALTH_SILENT AgentHealth = 3
 	// Seen by gossip only: no control stream yet.
 	AgentHealth_AGENT_HEALTH_FOUND AgentHealth = 4
+	// Connected, and about to end: it takes nothing on.
+	AgentHealth_AGENT_HEALTH_LEAVING AgentHealth = 5
 )
 
 // Enum value maps for AgentHealth.
@@ -224,6 +226,7 @@ var (
 		2: "AGENT_HEALTH_BUSY",
 		3: "AGENT_HEALTH_SILENT",
 		4: "AGENT_HEALTH_FOUND",
+		5: "AGENT_HEALTH_LEAVING",
 	}
 	AgentHealth_value = map[string]int32{
 		"AGENT_HEALTH_UNSPECIFIED": 0,
@@ -231,6 +234,7 @@ var (
 		"AGENT_HEALTH_BUSY":        2,
 		"AGENT_HEALTH_SILENT":      3,
 		"AGENT_HEALTH_FOUND":       4,
+		"AGENT_HEALTH_LEAVING":     5,
 	}
 )
 
@@ -2904,13 +2908,14 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x11RUN_STATE_WAITING\x10\x01\x12\x15\n" +
 	"\x11RUN_STATE_RUNNING\x10\x02\x12\x13\n" +
 	"\x0fRUN_STATE_ENDED\x10\x03\x12\x14\n" +
-	"\x10RUN_STATE_BROKEN\x10\x04*\x8b\x01\n" +
+	"\x10RUN_STATE_BROKEN\x10\x04*\xa5\x01\n" +
 	"\vAgentHealth\x12\x1c\n" +
 	"\x18AGENT_HEALTH_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12AGENT_HEALTH_READY\x10\x01\x12\x15\n" +
 	"\x11AGENT_HEALTH_BUSY\x10\x02\x12\x17\n" +
 	"\x13AGENT_HEALTH_SILENT\x10\x03\x12\x16\n" +
-	"\x12AGENT_HEALTH_FOUND\x10\x042\x91\x05\n" +
+	"\x12AGENT_HEALTH_FOUND\x10\x04\x12\x18\n" +
+	"\x14AGENT_HEALTH_LEAVING\x10\x052\x91\x05\n" +
 	"\n" +
 	"RunService\x12D\n" +
 	"\tSubmitRun\x12\x1a.spate.v1.SubmitRunRequest\x1a\x1b.spate.v1.SubmitRunResponse\x12F\n" +
