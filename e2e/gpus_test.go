@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,9 @@ func TestGPUsAreReadBesideTheServer(t *testing.T) {
 	rundir.Near(t, "W of the MI300X", *amd.PowerW, 700, 0.1)
 	rundir.Near(t, "J", *g.EnergyJ, (*nvidia.PowerW+*amd.PowerW)**stage.DurationS, 1e-9)
 	rundir.Near(t, "J a token", *g.JoulesPerOutputToken, *g.EnergyJ/float64(stage.OutputTokens), 1e-9)
+	if text := r.Text("report.md"); !strings.Contains(text, "## GPUs") {
+		t.Errorf("report.md has no GPUs:\n%s", text)
+	}
 	if a := stage.ServerAccount; a == nil || a.Requests.Counted != stage.Requests.Completed {
 		t.Errorf("the server's account: %+v", a)
 	}

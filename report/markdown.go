@@ -34,7 +34,7 @@ func detailsOf(r *results.Result) ([]section.Section, error) {
 		targets, trustSection(r.Stages), requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages),
 		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages), regionsSection(r.Stages),
 		pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages), serversSection(r.Stages),
-		startsSection(r.Stages), agentsSection(r),
+		gpusSection(r.Stages), startsSection(r.Stages), agentsSection(r),
 	}, err
 }
 

@@ -1,0 +1,85 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/servermetrics"
+	"github.com/spate-load/spate/report/section"
+)
+
+// gpusSection returns what exporters of GPU metrics told of each stage, if a target names any.
+func gpusSection(stages []results.StageResult) section.Section {
+	var rows [][]string
+	var notes []string
+	for _, s := range stages {
+		if s.GPUs == nil {
+			continue
+		}
+		rows = append(rows, gpusRow(s))
+		for _, note := range s.GPUs.Notes {
+			notes = append(notes, stageName(s)+": "+note)
+		}
+	}
+	if len(rows) == 0 {
+		return section.Section{}
+	}
+	return section.New("GPUs", append([]section.Block{
+		section.Text("From the GPUs' exporters, over the measured part. Of busy, SM active and tensor active the lowest " +
+			"and the highest mean of a GPU; of memory and throttled the highest."),
+		section.Table([]string{"Stage", "GPUs", "Power (W)", "Energy (J)", "J per output token", "Output tokens per J",
+			"Busy (%)", "SM active (%)", "Tensor active (%)", "Memory (GiB)", "Throttled (%)"}, rows),
+	}, section.Notes(notes)...)...)
+}
+
+// gpusRow returns a stage's row. A mean is there only if it is known of all GPUs.
+func gpusRow(s results.StageResult) []string {
+	g := s.GPUs
+	perJoule := unknown
+	if j := g.JoulesPerOutputToken; j != nil && *j > 0 {
+		perJoule = strconv.FormatFloat(1 / *j, 'g', 4, 64)
+	}
+	memory := unknown
+	if _, most, known := rangeOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.MemoryMiB }); known {
+		memory = fmt.Sprintf("%.1f", most/1024)
+	}
+	throttled := unknown
+	if _, most, known := rangeOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.Throttled }); known {
+		throttled = fixedPercent(&most)
+	}
+	return []string{
+		stageName(s), strconv.Itoa(len(g.Devices)), fixed(g.PowerW), fixed(g.EnergyJ),
+		significant(g.JoulesPerOutputToken), perJoule, sharesOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.Busy }),
+		sharesOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.SMActive }),
+		sharesOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.TensorActive }), memory, throttled,
+	}
+}
+
+// sharesOf formats the lowest and the highest of a share over all GPUs, in percent.
+func sharesOf(devices []servermetrics.GPU, of func(*servermetrics.GPU) *float64) string {
+	least, most, known := rangeOf(devices, of)
+	switch {
+	case !known:
+		return unknown
+	case fixedPercent(&least) == fixedPercent(&most):
+		return fixedPercent(&least)
+	}
+	return fixedPercent(&least) + " to " + fixedPercent(&most)
+}
+
+// rangeOf returns the lowest and the highest of a value over all GPUs. known is false if one GPU does not have it.
+func rangeOf(
+	devices []servermetrics.GPU, of func(*servermetrics.GPU) *float64,
+) (least, most float64, known bool) {
+	least, most = math.Inf(1), math.Inf(-1)
+	for i := range devices {
+		v := of(&devices[i])
+		if v == nil {
+			return 0, 0, false
+		}
+		least, most = min(least, *v), max(most, *v)
+	}
+	return least, most, len(devices) > 0
+}
