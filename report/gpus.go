@@ -49,11 +49,13 @@ func gpusRow(s results.StageResult) []string {
 	if _, most, known := rangeOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.Throttled }); known {
 		throttled = fixedPercent(&most)
 	}
+	busy := func(d *servermetrics.GPU) *float64 { return d.Busy }
+	smActive := func(d *servermetrics.GPU) *float64 { return d.SMActive }
+	tensorActive := func(d *servermetrics.GPU) *float64 { return d.TensorActive }
 	return []string{
 		stageName(s), strconv.Itoa(len(g.Devices)), fixed(g.PowerW), fixed(g.EnergyJ),
-		significant(g.JoulesPerOutputToken), perJoule, sharesOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.Busy }),
-		sharesOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.SMActive }),
-		sharesOf(g.Devices, func(d *servermetrics.GPU) *float64 { return d.TensorActive }), memory, throttled,
+		significant(g.JoulesPerOutputToken), perJoule, sharesOf(g.Devices, busy), sharesOf(g.Devices, smActive),
+		sharesOf(g.Devices, tensorActive), memory, throttled,
 	}
 }
 
