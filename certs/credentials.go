@@ -21,13 +21,40 @@ import (
 // is called once for each rejected connection, from many goroutines. The program's own certificate is read again for
 // each connection, so that a renewed one takes effect at once.
 func (f Files) Server(refused func(from net.Addr, why error)) (credentials.TransportCredentials, error) {
+	config, err := f.serverConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.ClientAuth = tls.RequireAnyClientCert // verified by serverConfig, with better messages
+	return &watched{credentials.NewTLS(config), refused}, nil
+}
+
+// Browsers returns the coordinator's side of connections whose peers need no certificate. A certificate that a peer
+// presents must be an agent's or a client's; PeerOf tells whose.
+func (f Files) Browsers() (*tls.Config, error) {
+	config, err := f.serverConfig()
+	if err != nil {
+		return nil, err
+	}
+	verify := config.VerifyConnection
+	config.ClientAuth = tls.RequestClientCert
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return nil
+		}
+		return verify(s)
+	}
+	return config, nil
+}
+
+// serverConfig returns the settings of both kinds of server: certificates of peers must be an agent's or a client's.
+func (f Files) serverConfig() (*tls.Config, error) {
 	pool, err := f.checked(Coordinator)
 	if err != nil {
 		return nil, err
 	}
-	config := &tls.Config{
+	return &tls.Config{
 		MinVersion:     tls.VersionTLS13,
-		ClientAuth:     tls.RequireAnyClientCert, // verified below, with better messages
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.pair() },
 		VerifyConnection: func(s tls.ConnectionState) error {
 			id, err := verify(pool, s.PeerCertificates, time.Now())
@@ -36,8 +63,7 @@ func (f Files) Server(refused func(from net.Addr, why error)) (credentials.Trans
 			}
 			return err
 		},
-	}
-	return &watched{credentials.NewTLS(config), refused}, nil
+	}, nil
 }
 
 // Dial returns an agent's or a client's side of connections: the peer must hold a certificate of a coordinator,
