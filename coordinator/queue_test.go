@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -54,6 +55,12 @@ func TestRunsWaitInOrder(t *testing.T) {
 	}
 	if s := h.c.Stats(); s.Waiting != 2 || s.Run != ids[0] {
 		t.Errorf("%+v", s)
+	}
+	for id, want := range map[string]codes.Code{ids[1]: codes.OK, "none": codes.NotFound, "../" + ids[1]: codes.InvalidArgument} {
+		one, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{RunId: id})
+		if status.Code(err) != want || want == codes.OK && !proto.Equal(one.GetRuns()[0], all[1]) {
+			t.Errorf("the only run %q: %v, %v", id, err, one)
+		}
 	}
 	if code := h.fetchCode(ids[1]); code != codes.FailedPrecondition {
 		t.Errorf("the ledger of a run that waits: %v", code)

@@ -27,6 +27,13 @@ type runService struct {
 	c *Coordinator
 }
 
+// RunService returns the service that clients call, for callers in this process. They must check who may call it: the
+// roles of certificates are checked where connections are served.
+func (c *Coordinator) RunService() spatev1.RunServiceServer { return runService{c: c} }
+
+// RunDir returns the directory with the ledger of a run. The directory need not exist; the run's id must be valid.
+func (c *Coordinator) RunDir(id string) string { return c.storage.Dir(id) }
+
 // SubmitRun checks a plan and begins its run, or queues it after the runs before it.
 func (s runService) SubmitRun(ctx context.Context, q *spatev1.SubmitRunRequest) (*spatev1.SubmitRunResponse, error) {
 	if err := admission.CheckClient(q); err != nil {

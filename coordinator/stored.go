@@ -28,6 +28,10 @@ const (
 // ListRuns lists the runs in memory that have not ended, then the runs on disk. A ledger is read again only if its file
 // has changed.
 func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1.ListRunsResponse, error) {
+	if id := q.GetRunId(); id != "" {
+		one, err := s.c.find(id)
+		return &spatev1.ListRunsResponse{Runs: one}, err
+	}
 	limit := int(min(cmp.Or(q.GetLimit(), defaultListed), maxListed))
 	out, unended := s.c.unendedRuns()
 	if len(out) < limit {
@@ -38,6 +42,22 @@ func (s runService) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*sp
 		out = append(out, ended...)
 	}
 	return &spatev1.ListRunsResponse{Runs: out[:min(limit, len(out))]}, nil
+}
+
+// find returns the summary of one run. Its error is a status.
+func (c *Coordinator) find(id string) ([]*spatev1.RunSummary, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	unended, _ := c.unendedRuns()
+	if i := slices.IndexFunc(unended, func(r *spatev1.RunSummary) bool { return r.GetRunId() == id }); i >= 0 {
+		return unended[i : i+1], nil
+	}
+	file, err := os.Stat(c.storage.Ledger(id))
+	if err != nil || !file.Mode().IsRegular() {
+		return nil, status.Errorf(codes.NotFound, "there is no run %s here", id)
+	}
+	return []*spatev1.RunSummary{c.storage.Summary(id, file)}, nil
 }
 
 // unendedRuns returns the waiting runs, last first, and then the run in progress. unended has their ids.

@@ -2207,7 +2207,9 @@ func (x *FetchLedgerResponse) GetData() []byte {
 type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum number of runs, the newest. 0: 50.
-	Limit         uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit uint32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// ID of the only run to list. Empty: all runs. NOT_FOUND: there is no such run.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2247,6 +2249,13 @@ func (x *ListRunsRequest) GetLimit() uint32 {
 		return x.Limit
 	}
 	return 0
+}
+
+func (x *ListRunsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
 }
 
 // ListRunsResponse lists runs.
@@ -2857,9 +2866,10 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\x12FetchLedgerRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\")\n" +
 	"\x13FetchLedgerResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"'\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\">\n" +
 	"\x0fListRunsRequest\x12\x14\n" +
-	"\x05limit\x18\x01 \x01(\rR\x05limit\"<\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\"<\n" +
 	"\x10ListRunsResponse\x12(\n" +
 	"\x04runs\x18\x01 \x03(\v2\x14.spate.v1.RunSummaryR\x04runs\"\xe4\x03\n" +
 	"\n" +
