@@ -1,0 +1,247 @@
+package web
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// root is where REST starts. A change that breaks programs needs another one.
+const root = "/api/v1"
+
+// maxPlan is the largest plan that is accepted, in bytes.
+const maxPlan = 4 << 20
+
+//go:embed openapi.yaml
+var openAPI []byte
+
+// api returns the routes of REST. openapi.yaml describes them.
+func (s *Server) api() []route {
+	return []route{
+		{http.MethodGet, root + "/openapi.yaml", s.getOpenAPI},
+		{http.MethodGet, root + "/runs", s.listRuns},
+		{http.MethodPost, root + "/runs", s.submitRun},
+		{http.MethodGet, root + "/runs/{id}", s.getRun},
+		{http.MethodDelete, root + "/runs/{id}", s.removeRun},
+		{http.MethodPost, root + "/runs/{id}/stop", s.stopRun},
+		{http.MethodGet, root + "/runs/{id}/events", s.followRun},
+		{http.MethodGet, root + "/runs/{id}/files", s.listFiles},
+		{http.MethodGet, root + "/runs/{id}/files/{name}", s.getFile},
+		{http.MethodGet, root + "/queue", s.listQueue},
+		{http.MethodGet, root + "/agents", s.listAgents},
+		{http.MethodGet, root + "/comparison", s.getComparison},
+	}
+}
+
+func (s *Server) getOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(openAPI) // a viewer who has gone
+}
+
+func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
+	limit, err := number(r, "limit", 32)
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w)(s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{Limit: uint32(limit)}))
+}
+
+func (s *Server) getRun(w http.ResponseWriter, r *http.Request) {
+	run, err := s.summary(r)
+	if err != nil {
+		failed(w, err)
+		return
+	}
+	write(w, http.StatusOK, run)
+}
+
+// summary returns the run that the path of a request names. Its error is a status.
+func (s *Server) summary(r *http.Request) (*spatev1.RunSummary, error) {
+	id := r.PathValue("id")
+	list, err := s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{RunId: id})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.GetRuns()) != 1 {
+		return nil, status.Errorf(codes.NotFound, "there is no run %.128q here", id)
+	}
+	return list.GetRuns()[0], nil
+}
+
+func (s *Server) submitRun(w http.ResponseWriter, r *http.Request) {
+	agents, err1 := number(r, "min_agents", 32)
+	wait, err2 := duration(r, "agents_timeout", time.Minute)
+	plan, err3 := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPlan))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err3, &tooLarge) {
+		problem(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the plan is larger than %d bytes", maxPlan))
+		return
+	}
+	if err := errors.Join(err1, err2, err3); err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	submitted, err := s.runs.SubmitRun(r.Context(), &spatev1.SubmitRunRequest{
+		PlanYaml: plan, PlanPath: "plan.yaml", MinAgents: max(uint32(agents), 1), AgentsTimeout: durationpb.New(wait),
+		Records: r.URL.Query().Get("records"),
+	})
+	if err != nil {
+		failed(w, err)
+		return
+	}
+	w.Header().Set("Location", root+"/runs/"+submitted.GetRunId())
+	write(w, http.StatusCreated, submitted)
+}
+
+func (s *Server) removeRun(w http.ResponseWriter, r *http.Request) {
+	answer(w)(s.runs.RemoveRun(r.Context(), &spatev1.RemoveRunRequest{RunId: r.PathValue("id")}))
+}
+
+func (s *Server) stopRun(w http.ResponseWriter, r *http.Request) {
+	immediately, err := flag(r, "immediately")
+	if err != nil {
+		problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w)(s.stop(r, immediately))
+}
+
+// stop stops the run that the path of a request names.
+func (s *Server) stop(r *http.Request, immediately bool) (*spatev1.StopRunResponse, error) {
+	id := r.PathValue("id")
+	s.log.Info("run is asked to stop over HTTP", "run", id, "from", r.RemoteAddr)
+	return s.runs.StopRun(r.Context(), &spatev1.StopRunRequest{RunId: id, Immediately: immediately})
+}
+
+func (s *Server) listQueue(w http.ResponseWriter, r *http.Request) {
+	list, err := s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{Limit: 1000})
+	if err != nil {
+		failed(w, err)
+		return
+	}
+	write(w, http.StatusOK, &spatev1.ListRunsResponse{Runs: waiting(list.GetRuns())})
+}
+
+// waiting returns the waiting runs of a list in the order in which they will start.
+func waiting(runs []*spatev1.RunSummary) (queue []*spatev1.RunSummary) {
+	for _, r := range slices.Backward(runs) {
+		if r.GetState() == spatev1.RunState_RUN_STATE_WAITING {
+			queue = append(queue, r)
+		}
+	}
+	return queue
+}
+
+func (s *Server) listAgents(w http.ResponseWriter, r *http.Request) {
+	answer(w)(s.runs.ListAgents(r.Context(), &spatev1.ListAgentsRequest{}))
+}
+
+// format is that of all messages: what has its default value is written, what is not known is left out.
+var format = protojson.MarshalOptions{EmitDefaultValues: true}
+
+// answer returns a function that answers with what a call returned.
+func answer(w http.ResponseWriter) func(proto.Message, error) {
+	return func(m proto.Message, err error) {
+		if err != nil {
+			failed(w, err)
+			return
+		}
+		write(w, http.StatusOK, m)
+	}
+}
+
+// write answers with a message.
+func write(w http.ResponseWriter, code int, m proto.Message) {
+	text, err := format.Marshal(m)
+	if err != nil {
+		problem(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(text) // a viewer who has gone
+}
+
+// problem answers with what went wrong, as RFC 9457 has it.
+func problem(w http.ResponseWriter, code int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]any{ // a viewer who has gone
+		"title": http.StatusText(code), "status": code, "detail": detail,
+	})
+}
+
+// failed answers with the status of a failed call.
+func failed(w http.ResponseWriter, err error) {
+	s := status.Convert(err)
+	problem(w, codeOf(s.Code()), s.Message())
+}
+
+// codeOf returns the HTTP status for the code of a call.
+func codeOf(c codes.Code) int {
+	switch c {
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.FailedPrecondition:
+		return http.StatusConflict
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// number returns a number of a request's query, 0 if it is not there.
+func number(r *http.Request, name string, bits int) (uint64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, bits)
+	if err != nil {
+		return 0, fmt.Errorf("%s=%.40q: want a whole number from 0 on", name, text)
+	}
+	return n, nil
+}
+
+// flag returns a yes or no of a request's query, no if it is not there.
+func flag(r *http.Request, name string) (bool, error) {
+	switch text := r.URL.Query().Get(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, fmt.Errorf("%s=%.40q: want true or false", name, text)
+	}
+}
+
+// duration returns a positive duration of a request's query.
+func duration(r *http.Request, name string, otherwise time.Duration) (time.Duration, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%s=%.40q: want a duration such as 30s", name, text)
+	}
+	return d, nil
+}

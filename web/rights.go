@@ -1,0 +1,128 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/spate-load/spate/certs"
+)
+
+// Rights decides who may read, and who may change anything. Whoever reaches the listener may read.
+type Rights struct {
+	// Token is a secret that gives the right to change something. Empty: there is none.
+	Token string
+	// Loopback says that only this machine reaches the listener. Without a Token and without certificates, everybody on
+	// this machine may then change anything, as with the coordinator's other services.
+	Loopback bool
+	// Hosts are names by which a browser may reach a Loopback listener, besides those of this machine.
+	Hosts []string
+}
+
+// errRight is the answer to a request that needs a right.
+var errRight = errors.New("this changes something: it needs the certificate of a client (`spate certs --help`), or " +
+	"the token as a bearer token or as the password of any user")
+
+// errHost is the answer to a name that may be another site's, whose page would read the answer (DNS rebinding).
+var errHost = errors.New("this listener is for this machine: use 127.0.0.1, localhost, or a name that is allowed")
+
+// Policies of pages. reportPolicy is for pages made from runs, which have a policy of their own inside.
+const (
+	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	reportPolicy = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox allow-scripts"
+)
+
+// guard refuses requests that come from another site's page, and sets the headers that keep browsers from framing an
+// answer, from guessing its type, and from telling others its address.
+func (g Rights) guard(next http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problem(w, http.StatusForbidden, "the request comes from the page of another site")
+	}))
+	next = origins.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", pagePolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if g.Loopback && !g.here(r.Host) {
+			problem(w, http.StatusMisdirectedRequest, errHost.Error())
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// here reports whether a Host header names this machine, or is allowed.
+func (g Rights) here(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	return host == "localhost" || slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// forWriters passes on only requests that may change something.
+func (g Rights) forWriters(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.mayWrite(r) {
+			if g.Token != "" { // a browser then asks for it
+				w.Header().Set("WWW-Authenticate", `Basic realm="Spate: the token as password", charset="UTF-8"`)
+			}
+			problem(w, http.StatusUnauthorized, errRight.Error())
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(withPeer(r)))
+	})
+}
+
+// mayWrite reports whether a request may change something.
+func (g Rights) mayWrite(r *http.Request) bool {
+	if who, ok := certs.PeerOf(withPeer(r)); ok && who.Role == certs.Client {
+		return true
+	}
+	if g.Token != "" {
+		return g.isToken(tokenOf(r))
+	}
+	return g.Loopback && r.TLS == nil
+}
+
+// isToken compares in a time that does not depend on what is the same.
+func (g Rights) isToken(given string) bool {
+	want, got := sha256.Sum256([]byte(g.Token)), sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// tokenOf returns the bearer token of a request, or its password.
+func tokenOf(r *http.Request) string {
+	const scheme = "bearer "
+	if h := r.Header.Get("Authorization"); len(h) > len(scheme) && strings.EqualFold(h[:len(scheme)], scheme) {
+		return h[len(scheme):]
+	}
+	_, password, _ := r.BasicAuth()
+	return password
+}
+
+// withPeer returns the context of a request, in which the coordinator finds the certificate of the peer, if it has one.
+func withPeer(r *http.Request) context.Context {
+	if r.TLS == nil {
+		return r.Context()
+	}
+	return peer.NewContext(r.Context(), &peer.Peer{AuthInfo: credentials.TLSInfo{State: *r.TLS}})
+}
