@@ -16,7 +16,7 @@ import (
 	"github.com/spate-load/spate/certs"
 )
 
-// Rights decides who may read, and who may change anything. Whoever reaches the listener may read.
+// Rights decides who may read, and who may change anything. Everybody who reaches the listener may read.
 type Rights struct {
 	// Token is a secret that gives the right to change something. Empty: there is none.
 	Token string

@@ -92,7 +92,7 @@ func (s sender) Context() context.Context { return s.ctx }
 // Send passes an event on.
 func (s sender) Send(e *spatev1.FollowRunResponse) error { return s.take(e) }
 
-// follow returns the events of a run, and the error or nil with which they ended. Whoever calls it ends ctx and then
+// follow returns the events of a run, and the error or nil with which they ended. The caller ends ctx and then
 // receives from ended, unless it has.
 func (s *Server) follow(
 	ctx context.Context, q *spatev1.FollowRunRequest,

@@ -382,7 +382,7 @@ func TestCertificates(t *testing.T) {
 	if code, err := stop(&client); code != http.StatusOK || err != nil || s.fake.who != "anna" {
 		t.Errorf("client: %d %v, known as %q", code, err, s.fake.who)
 	}
-	for name, with := range map[string]*certs.Files{"agent": &agent, "nobody": nil} {
+	for name, with := range map[string]*certs.Files{"agent": &agent, "none": nil} {
 		if code, err := stop(with); code != http.StatusUnauthorized || err != nil {
 			t.Errorf("%s: %d %v", name, code, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/webserver"
 )
 
 // flags are the settings of the coordinator.
@@ -34,6 +35,7 @@ type flags struct {
 	gossip              settings.Gossip
 	tls                 settings.TLS
 	status              daemon.Status
+	web                 webserver.Flags
 	sinks               settings.Sinks
 }
 
@@ -87,6 +89,7 @@ what was measured is kept.`,
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not use gossip: agents need --coordinator with this --listen address")
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
+	f.web.AddFlags(fs, "", "`IP:PORT` that shows runs to browsers and to programs (REST); empty: none")
 	f.gossip.AddFlags(fs, "127.0.0.1:7946")
 	f.sinks.AddFlags(fs)
 	return cmd
@@ -99,7 +102,8 @@ const leastLease = 5 * time.Second
 // run serves until ctx ends.
 func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) error {
 	spareProcessor()
-	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check()); err != nil {
+	if err := errors.Join(f.check(), f.tls.Check(logger), f.status.Check(),
+		f.web.Check(f.tls.Files, f.plaintext)); err != nil {
 		return command.BadInput(err)
 	}
 	openSink, err := f.sinks.Opener(ctx, logger)
@@ -127,6 +131,11 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return errors.Join(err, c.Close())
 	}
 	defer stop()
+	pages, err := f.web.Start(ctx, c, f.tls.Files, logger)
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	defer pages.Close()
 	return c.Run(ctx)
 }
 

@@ -18,6 +18,7 @@ import (
 type backend struct {
 	conn      *grpc.ClientConn
 	address   string // empty: embedded
+	pages     string // URL of its web server. Empty: there is none
 	minAgents uint32
 	close     func()
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
+	"github.com/spate-load/spate/internal/cli/webserver"
 	"github.com/spate-load/spate/internal/local"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
@@ -29,6 +31,8 @@ type localFlags struct {
 	logLevel  string
 	sinks     settings.Sinks
 	realtime  realtime.Policy
+	pages     bool // serve web
+	web       webserver.Flags
 	simulates bool // simulators also run in this process
 }
 
@@ -47,6 +51,23 @@ func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 	flags.Var(&l.realtime, "realtime", realtime.Usage)
 }
 
+func (l *localFlags) addWeb(flags *pflag.FlagSet) {
+	flags.BoolVar(&l.pages, "web", false, "show the run live in a browser, and to programs (REST), until it ends")
+	l.web.AddFlags(flags, defaultPages, "with --web: `127.0.0.1:PORT` to listen on; port 0: any that is free")
+}
+
+// defaultPages is where the pages of a local run are.
+const defaultPages = "127.0.0.1:0"
+
+// checkWeb finds mistakes in the flags of the web server. Only this machine may reach the pages of a local run, because
+// its coordinator has no certificate.
+func (l *localFlags) checkWeb() error {
+	if !l.pages {
+		return nil
+	}
+	return l.web.Check(certs.Files{}, false)
+}
+
 func (l *localFlags) addLogLevel(flags *pflag.FlagSet) {
 	flags.StringVar(&l.logLevel, "log-level", "warn",
 		"what the embedded coordinator and agents log to standard error: debug, info, warn or error")
@@ -55,7 +76,7 @@ func (l *localFlags) addLogLevel(flags *pflag.FlagSet) {
 // check finds mistakes in the flags.
 func (l *localFlags) check() error {
 	_, err := settings.Logger(io.Discard, l.logLevel, "text")
-	return errors.Join(l.agents.check(), err, l.sinks.Validate())
+	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb())
 }
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
@@ -84,7 +105,16 @@ func (l *localFlags) embed(
 	if err != nil {
 		return nil, err
 	}
-	return &backend{conn: cluster.Conn(), minAgents: uint32(l.agents.total()), close: cluster.Close}, nil
+	b := &backend{conn: cluster.Conn(), minAgents: uint32(l.agents.total()), close: cluster.Close}
+	if l.pages {
+		pages, err := l.web.Start(ctx, c, certs.Files{}, logger)
+		if err != nil {
+			cluster.Close()
+			return nil, command.BadInput(err)
+		}
+		b.pages, b.close = pages.URL, func() { pages.Close(); cluster.Close() }
+	}
+	return b, nil
 }
 
 // coordinator makes the embedded coordinator.

@@ -97,6 +97,7 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 	flags.BoolVar(&f.results.quiet, "no-progress", false,
 		"print only the run directory and problems")
 	f.local.addLogLevel(flags)
+	f.local.addWeb(flags)
 	quick, live := command.Group("A plan from flags"), command.Group("Live results in databases")
 	changes := command.Group("Changes to the plan")
 	f.quick.add(quick.Flags)
@@ -158,6 +159,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if f.detach {
 		return f.leave(cmd, submitted)
+	}
+	if backend.pages != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "The run in a browser: %s/runs/%s\n", backend.pages, submitted.GetRunId())
 	}
 	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
 	v.Expect(plan)
@@ -265,6 +269,7 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 // checkCoordinator finds flags that do not go with --coordinator, or that need it.
 func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string, ...any)) error {
 	typed := func(name string) bool { return settings.Typed(cmd.Flags(), name) }
+	wrong(typed("web-listen") && !f.local.pages, "--web-listen needs --web")
 	if f.coordinator == "" {
 		wrong(typed("min-agents"),
 			"--min-agents needs --coordinator; for a local run, --agents sets the number of agents")
@@ -275,6 +280,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		"(spate-agent); --min-agents waits for them")
 	wrong(typed("source-address"), "--source-address is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
+	wrong(typed("web"), "--web is for local runs: the pages of a coordinator are at its --web-listen")
 	for _, flag := range f.local.sinks.URLFlags() {
 		wrong(typed(flag), "with --coordinator, the coordinator writes to databases: give --%s and its other flags to it",
 			flag)
