@@ -78,7 +78,7 @@ cross: ## Check that the programs build for macOS and Windows too.
 	GOOS=windows CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' ./cmd/...
 
 .PHONY: test
-test: $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Vet and test everything, with the race detector and real databases.
+test: $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus $(BIN)/otelcol ## Vet and test everything, with the race detector and real databases.
 	@$(call retry,go list -deps -test ./... >/dev/null)
 	go vet ./...
 	@test -n '$(RACE)' || echo 'NO C COMPILER: the tests run WITHOUT the race detector.' >&2
@@ -284,7 +284,7 @@ check-release: $(BIN)/goreleaser $(BIN)/cyclonedx-gomod ## Make a release in dis
 	deployments/release/check.sh $(BIN)
 
 .PHONY: tools
-tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen $(BIN)/golangci-lint $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus ## Build all tools into .bin/.
+tools: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen $(BIN)/golangci-lint $(BIN)/gotestsum $(BIN)/influxd $(BIN)/victoria-metrics $(BIN)/prometheus $(BIN)/otelcol ## Build all tools into .bin/.
 
 # tool makes the rule for a tool: name, package, version, build flags. The stamp file's name contains the version. An
 # existing program of that version is not rebuilt.
@@ -342,6 +342,8 @@ endef
 $(eval $(call server,victoria-metrics,VictoriaMetrics,internal/victoriatest/server,github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics))
 # Without the tag it has the discovery of targets in all clouds, which takes most of its build.
 $(eval $(call server,prometheus,Prometheus,internal/prometheustest/server,github.com/prometheus/prometheus/cmd/prometheus,-tags remove_all_sd))
+
+$(eval $(call server,otelcol,an OpenTelemetry collector,internal/collectortest/server,.))
 
 .PHONY: clean
 clean: ## Remove what was built, but not the tools.

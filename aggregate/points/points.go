@@ -24,6 +24,7 @@ func (r Run) Scope(st *spatev1.Stage) sink.Scope {
 	return sink.Scope{
 		RunID: r.ID, Plan: r.Plan, StageIndex: st.GetIndex(),
 		Target: st.GetTarget().GetName(), Workload: st.GetWorkload().GetName(), Load: loadpoint.Words(st.GetLoad()),
+		API: st.GetTarget().GetApi(), Model: st.GetTarget().GetModel(),
 		Concurrency: st.GetLoad().GetConcurrency(), Rate: st.GetLoad().GetRate(),
 	}
 }

@@ -15,11 +15,11 @@ var update = flag.Bool("update", false, "write the table of docs/prometheus.md")
 // nameRows returns the table of the names of counters and metrics.
 func nameRows() string {
 	var b strings.Builder
-	b.WriteString("| Metric | Unit | Meaning |\n|---|---|---|\n")
+	b.WriteString("| Prometheus | OpenTelemetry | Unit | Meaning |\n|---|---|---|---|\n")
 	add := func(kind Kind, key string) {
 		n := NameOf(MeasurementToDate, &Field{Key: key, Kind: kind})
 		unit := strings.NewReplacer("{", "", "}", "").Replace(n.Unit)
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", n.Prometheus(), unit, n.Doc)
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", n.Prometheus(), n.OpenTelemetry(), unit, n.Doc)
 	}
 	for _, c := range measure.Counters() {
 		add(KindInt, c.String())

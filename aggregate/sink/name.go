@@ -10,8 +10,8 @@ import (
 // percentiles are quantiles of a summary, and error classes are labels. All databases and pages with these conventions
 // take their names from here, so that one query finds the same number in each.
 type Name struct {
-	// Base is the measurement and what was measured, without a unit: "spate_to_date_ttft".
-	Base string
+	// Measurement is the row's: "spate_to_date". What is what was measured, without a unit: "ttft". Empty for events.
+	Measurement, What string
 	// Unit is the base unit, in UCUM as OpenTelemetry has it: "s", "{request}". Empty: none, or not known.
 	Unit string
 	// Part is the number of a distribution: "count", "mean", "std", "min" or "max". Empty: a value, a quantile, or the
@@ -28,11 +28,16 @@ type Name struct {
 	Counts, Grows bool
 	// Doc says what the value is, in one sentence without a full stop. Empty: the catalogue does not say.
 	Doc string
+
+	shared bool // a counter has the name of this distribution
 }
 
 // Prometheus returns the name of the metric, by Prometheus' conventions.
 func (n Name) Prometheus() string {
-	name := n.Base
+	name := n.Measurement
+	if n.What != "" {
+		name += "_" + n.What
+	}
 	if n.Unit == seconds {
 		name += "_seconds"
 	}
@@ -41,6 +46,16 @@ func (n Name) Prometheus() string {
 		name += "_" + n.Part
 	case n.Grows:
 		name += "_total"
+	}
+	return name
+}
+
+// OpenTelemetry returns the name of the metric, by OpenTelemetry's conventions. Translated for Prometheus, it is the
+// name above. In OpenTelemetry a counter and a distribution must not have the same name.
+func (n Name) OpenTelemetry() string {
+	name := "spate." + strings.TrimPrefix(n.Measurement, "spate_") + "." + n.What
+	if n.shared {
+		name += "_per_request"
 	}
 	return name
 }
@@ -69,7 +84,7 @@ var quantiles = map[string]string{"p50": "0.5", "p90": "0.9", "p95": "0.95", "p9
 func NameOf(measurement string, field *Field) Name {
 	key := field.Key
 	if key == eventText {
-		return Name{Base: measurement, Scale: 1}
+		return Name{Measurement: measurement, Scale: 1}
 	}
 	var n Name
 	if field.Kind == KindBuckets { // a counter may have the same key
@@ -95,7 +110,7 @@ func NameOf(measurement string, field *Field) Name {
 			}
 		}
 	}
-	n.Base = measurement + "_" + base
+	n.Measurement, n.What = measurement, base
 	n.Grows = n.Counts && grows(measurement)
 	return n
 }
@@ -122,7 +137,8 @@ var counters, metrics = func() (counters, metrics map[string]Name) {
 	}
 	counters[measure.TextBytes.String()] = Name{Unit: "By", Doc: measure.TextBytes.Doc(), Counts: true}
 	for _, m := range measure.Metrics() {
-		metrics[m.Name] = Name{Unit: "{token}", Doc: m.Doc} // NameOf has the unit of times
+		_, shared := counters[m.Name]
+		metrics[m.Name] = Name{Unit: "{token}", Doc: m.Doc, shared: shared} // NameOf has the unit of times
 	}
 	return counters, metrics
 }()

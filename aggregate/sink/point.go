@@ -20,6 +20,8 @@ type Scope struct {
 	StageIndex uint32
 	// Target and Workload are their names in the plan.
 	Target, Workload string
+	// API is what the target speaks, Model its model. Few databases have them.
+	API, Model string
 	// Load is the stage's load in words: "concurrency 8", "2 req/s poisson".
 	Load string
 	// Concurrency is the concurrency of a closed loop, 0 for an open loop.

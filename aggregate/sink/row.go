@@ -46,6 +46,8 @@ type Row struct {
 	// Start and End are the time that the row's counts and distributions cover, for databases of cumulative values.
 	// Zero: the row has none.
 	Start, End time.Time
+	// API is what the target of the row speaks, Model its model. They are not part of its identity. Empty: not known.
+	API, Model string
 }
 
 // Tag is one part of a series' identity.

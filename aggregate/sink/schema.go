@@ -132,7 +132,8 @@ func (s Scope) row(measurement string) Row {
 	if s.Observer {
 		measurement = observerMeasurements[measurement]
 	}
-	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 10)}
+	row := Row{Measurement: measurement, Fields: make([]Field, 0, fieldsHint), Tags: make([]Tag, 0, 10),
+		API: s.API, Model: s.Model}
 	row.tag("agent", s.Agent)
 	row.tag("endpoint", s.Endpoint)
 	row.tag("load", s.Load)

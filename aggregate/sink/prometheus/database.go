@@ -7,14 +7,11 @@
 package prometheus
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/klauspost/compress/snappy"
@@ -28,9 +25,6 @@ const Kind = "prometheus"
 
 // example is a URL in error messages.
 const example = "http://localhost:9090/api/v1/write"
-
-// maxAnswer bounds how much of an error's answer is read, in bytes.
-const maxAnswer = 1 << 10
 
 // Config configures which server to write to.
 type Config struct {
@@ -64,8 +58,8 @@ func (c Config) Validate() error {
 
 // Database is a server that takes remote writes.
 type Database struct {
-	config Config
-	client *http.Client
+	config   Config
+	endpoint *delivery.Endpoint
 }
 
 var _ delivery.Database = (*Database)(nil)
@@ -75,11 +69,17 @@ func New(config Config) (*Database, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	if config.Timeout == 0 {
-		config.Timeout = delivery.DefaultTimeout
+	header := http.Header{}
+	for key, value := range map[string]string{
+		"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf",
+		"X-Prometheus-Remote-Write-Version": "0.1.0", "X-Scope-OrgID": config.Tenant,
+		"Authorization": delivery.Authorization(config.Token, "Bearer"),
+	} {
+		if value != "" {
+			header.Set(key, value)
+		}
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config.TLS, ForceAttemptHTTP2: true}
-	return &Database{config: config, client: &http.Client{Transport: transport, Timeout: config.Timeout}}, nil
+	return &Database{config, delivery.NewEndpoint(Kind, config.URL, header, config.TLS, config.Timeout)}, nil
 }
 
 // Kind returns "prometheus".
@@ -104,33 +104,15 @@ func (d *Database) Append(dst []byte, row *sink.Row) ([]byte, error) { return ap
 func (d *Database) Check(ctx context.Context) error { return d.Send(ctx, nil) }
 
 // Close closes idle connections.
-func (d *Database) Close() { d.client.CloseIdleConnections() }
+func (d *Database) Close() { d.endpoint.Close() }
 
 // Send sends time series in one request.
 func (d *Database) Send(ctx context.Context, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, d.config.URL,
-		bytes.NewReader(snappy.Encode(nil, body)))
+	status, said, err := d.endpoint.Post(ctx, snappy.Encode(nil, body))
 	if err != nil {
 		return err
 	}
-	for key, value := range map[string]string{
-		"Content-Encoding": "snappy", "Content-Type": "application/x-protobuf", "User-Agent": "spate",
-		"X-Prometheus-Remote-Write-Version": "0.1.0", "X-Scope-OrgID": d.config.Tenant,
-		"Authorization": delivery.Authorization(d.config.Token, "Bearer"),
-	} {
-		if value != "" {
-			request.Header.Set(key, value)
-		}
-	}
-	answer, err := d.client.Do(request)
-	if err != nil {
-		return delivery.Unreachable(Kind, d.config.URL, err)
-	}
-	said, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err := errors.Join(err, answer.Body.Close()); err != nil {
-		return delivery.Unreachable(Kind, d.config.URL, err)
-	}
-	return d.explain(answer.StatusCode, strings.TrimSpace(string(said)))
+	return d.explain(status, delivery.Excerpt(said))
 }
 
 // explain returns what an answer means: nil, a refusal, or what a person can do.

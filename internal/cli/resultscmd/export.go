@@ -32,7 +32,7 @@ func NewExport() *cobra.Command {
 		Args:  command.Arguments(cobra.NoArgs),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newExportInflux(), newExportPrometheus())
+	cmd.AddCommand(newExportInflux(), newExportPrometheus(), newExportOTLP())
 	return cmd
 }
 
@@ -72,6 +72,16 @@ func newExportPrometheus() *cobra.Command {
     --prometheus-url http://localhost:8428/api/v1/write
   spate export prometheus runs/today --prometheus-url https://mimir/api/v1/push \
     --prometheus-tenant load --prometheus-token env:TOKEN`,
+	})
+}
+
+func newExportOTLP() *cobra.Command {
+	return newExportTo(&settings.OTLP{}, &cobra.Command{
+		Use:   "otlp RUN_DIR --otlp-url URL",
+		Short: "Send a finished run to an OpenTelemetry collector from its ledger",
+		Long:  "Send a finished run to an OpenTelemetry collector over OTLP/HTTP, from its ledger.\n" + exportHelp,
+		Example: `  spate export otlp runs/quickstart-20260329 --otlp-url http://localhost:4318
+  spate export otlp runs/today --otlp-url https://collector/v1/metrics --otlp-header api-key=env:KEY`,
 	})
 }
 

@@ -32,10 +32,11 @@ type Database interface {
 type Sinks struct {
 	Influx     Influx
 	Prometheus Prometheus
+	OTLP       OTLP
 }
 
 // all returns the settings of all kinds of databases.
-func (s *Sinks) all() []Database { return []Database{&s.Influx, &s.Prometheus} }
+func (s *Sinks) all() []Database { return []Database{&s.Influx, &s.Prometheus, &s.OTLP} }
 
 // AddFlags adds the flags of all kinds of databases.
 func (s *Sinks) AddFlags(flags *pflag.FlagSet) {

@@ -1,0 +1,143 @@
+// Package collectortest runs a real OpenTelemetry collector for tests, on loopback, in its own directory. Only tests
+// import it. `make .bin/otelcol` builds the collector.
+package collectortest
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/spate-load/spate/internal/process"
+)
+
+// Server is one collector.
+type Server struct {
+	// URL is where it takes OTLP over HTTP.
+	URL string
+
+	file string // it appends what it took to this file
+	tb   testing.TB
+}
+
+// config takes metrics over HTTP, and appends them to a file at once.
+const config = `
+receivers: {otlp: {protocols: {http: {endpoint: %q}}}}
+exporters: {file: {path: %q, flush_interval: 50ms}}
+service:
+  telemetry: {logs: {level: warn}, metrics: {level: none}}
+  pipelines: {metrics: {receivers: [otlp], exporters: [file]}}
+`
+
+// Start runs a collector until the test ends. If the collector is not built, the test fails under CI=true and is
+// skipped otherwise.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	dir := tb.TempDir()
+	s := &Server{URL: "http://" + address, file: filepath.Join(dir, "metrics.jsonl"), tb: tb}
+	settings := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(settings, fmt.Appendf(nil, config, address, s.file), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	process.Start(tb, process.Tool(tb, "otelcol", "the OpenTelemetry collector"), "--config=file:"+settings)
+	process.Eventually(tb, "the collector answers", func() bool {
+		request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, s.URL, http.NoBody)
+		if err != nil {
+			return false
+		}
+		request.Close = true
+		answer, err := http.DefaultClient.Do(request)
+		return err == nil && answer.Body.Close() == nil
+	})
+	return s
+}
+
+// Point is a data point as the collector passed it on.
+type Point struct {
+	// Name and Unit are those of its metric.
+	Name, Unit string
+	// Attributes are those of the point.
+	Attributes map[string]string
+	// StartNano and Nano are its times, in nanoseconds since 1970.
+	StartNano, Nano uint64
+	// Value is a number. It is 0 for a histogram.
+	Value float64
+	// Cumulative reports whether the point is of a monotonic cumulative sum or a cumulative histogram.
+	Cumulative bool
+	// Histogram is a distribution. Nil: the point is a number.
+	Histogram *metrics.ExponentialHistogramDataPoint
+}
+
+// Points returns all points that the collector passed on until now, in their order. The last line of its file may be
+// incomplete, and is left out.
+func (s *Server) Points() (all []Point) {
+	s.tb.Helper()
+	file, err := os.Open(s.file)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer file.Close() // opened for reading only
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return all
+		}
+		var data metrics.MetricsData
+		if err := protojson.Unmarshal(line, &data); err != nil {
+			s.tb.Fatalf("%v in %.1000s", err, line)
+		}
+		for _, r := range data.GetResourceMetrics() {
+			for _, scope := range r.GetScopeMetrics() {
+				for _, m := range scope.GetMetrics() {
+					all = append(all, pointsOf(m)...)
+				}
+			}
+		}
+	}
+}
+
+// pointsOf returns the points of a metric.
+func pointsOf(m *metrics.Metric) (all []Point) {
+	const cumulative = metrics.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
+	sum, distributions := m.GetSum(), m.GetExponentialHistogram()
+	for _, p := range append(m.GetGauge().GetDataPoints(), sum.GetDataPoints()...) {
+		all = append(all, Point{
+			Name: m.GetName(), Unit: m.GetUnit(), Attributes: attributesOf(p.GetAttributes()),
+			StartNano: p.GetStartTimeUnixNano(), Nano: p.GetTimeUnixNano(),
+			Value:      p.GetAsDouble() + float64(p.GetAsInt()),
+			Cumulative: sum.GetIsMonotonic() && sum.GetAggregationTemporality() == cumulative,
+		})
+	}
+	for _, p := range distributions.GetDataPoints() {
+		all = append(all, Point{
+			Name: m.GetName(), Unit: m.GetUnit(), Attributes: attributesOf(p.GetAttributes()),
+			StartNano: p.GetStartTimeUnixNano(), Nano: p.GetTimeUnixNano(), Histogram: p,
+			Cumulative: distributions.GetAggregationTemporality() == cumulative,
+		})
+	}
+	return all
+}
+
+func attributesOf(all []*common.KeyValue) map[string]string {
+	texts := map[string]string{}
+	for _, a := range all {
+		texts[a.GetKey()] = a.GetValue().GetStringValue()
+	}
+	return texts
+}
