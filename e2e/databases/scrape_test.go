@@ -2,6 +2,7 @@ package databases
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestPrometheusReadsTheResults(t *testing.T) {
 		fmt.Sprintf("    endpoints: [%q, %q]\n    model: m\n", servers.URLs[0], servers.URLs[1]), 1)
 	r := programs.RunPlan(t, plan, s.Client()...)
 	process.Eventually(t, "a stage in progress is read", func() bool {
-		return len(s.prometheus.Query(`spate_to_date_started_total{scope="all",stage="0"} > 0`)) == 1
+		return len(s.prometheus.Query(`spate_to_date_started_total{scope="all",stage="0"} > 0 unless on (stage) spate_stage_complete`)) == 1
 	})
 	r.MustExit(0)
 	process.Eventually(t, "the last result is read", func() bool {
@@ -66,8 +67,33 @@ func TestPrometheusReadsTheResults(t *testing.T) {
 		s.compare(t, stage, fmt.Sprintf(`{run=%q,stage="%d",scope="all"}`, r.Results().Run.ID, stage.Index),
 			valuesOf(r.Rows()[stage.Index]))
 	}
+	s.askDocumented(t, r.Results().Run.ID)
 	if n := s.only(t, `count({__name__=~"spate_(to_date|stage)_.+",scope="agent"}) or vector(0)`); n != 0 {
 		t.Errorf("%v series of single agents", n)
+	}
+}
+
+// askDocumented asks the queries of docs/prometheus.md about what Prometheus reads. Each finds something.
+func (s scraped) askDocumented(t *testing.T, run string) {
+	t.Helper()
+	document, err := os.ReadFile("../../docs/prometheus.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, _, _ := strings.Cut(string(document), "\n## Remote write\n")
+	asked := 0
+	for _, q := range documentedQueries(t, read, run) {
+		for _, line := range strings.Split(q.text, "\n") {
+			if q.language != "promql" {
+				continue
+			}
+			if asked++; len(s.prometheus.Query(line)) == 0 {
+				t.Errorf("%s finds nothing", line)
+			}
+		}
+	}
+	if asked < 5 {
+		t.Errorf("%d queries are documented", asked)
 	}
 }
 

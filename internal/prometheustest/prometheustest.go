@@ -35,8 +35,8 @@ scrape_configs:
     static_configs: [{targets: [%q]}]
 `
 
-// Start runs a server, which reads /metrics of an address, until the test ends. If the server is not built, the test
-// fails under CI=true and is skipped otherwise.
+// Start runs a server until the test ends, and returns when it has read /metrics of an address. If the server is not
+// built, the test fails under CI=true and is skipped otherwise.
 func Start(tb testing.TB, target string) *Server {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,6 +59,8 @@ func Start(tb testing.TB, target string) *Server {
 		_, err := s.get(tb.Context(), "/-/ready")
 		return err == nil
 	})
+	// A new Prometheus takes five seconds before it reads anything.
+	process.Eventually(tb, "prometheus reads its target", func() bool { return len(s.Query("up == 1")) == 1 })
 	return s
 }
 
