@@ -27,8 +27,8 @@ loads:
     duration: 60s
 `, dead))
 	r.MustExit(3)
-	if took := time.Since(begin); took > 12*time.Second {
-		t.Errorf("it took %v", took)
+	if took := time.Since(begin); took > time.Minute {
+		t.Errorf("it took %v, longer than its first stage would have taken", took)
 	}
 	result := r.Results()
 	host, _ := url.Parse(dead)
