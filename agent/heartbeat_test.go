@@ -12,7 +12,7 @@ func TestHeartbeatsWaitForTheirAnswers(t *testing.T) {
 		b.remember(n+1, clock.Instant(n)*1000)
 	}
 	if _, known := b.answered(3); known {
-		t.Error("an old one is remembered for ever")
+		t.Error("an old one is remembered forever")
 	}
 	if at, known := b.answered(90); !known || at != 89_000 {
 		t.Errorf("sent at %d, %t", at, known)

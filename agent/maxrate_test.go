@@ -12,7 +12,7 @@ func TestAgentKeepsItsRateLimit(t *testing.T) {
 	c := newCoordinator(t)
 	c.start(Config{MaxRate: 20})
 	if got := c.next().GetHello().GetAgent().GetMaxRate(); got != 20 {
-		t.Errorf("tells of %v", got)
+		t.Errorf("reports %v", got)
 	}
 	e := enginetest.New(t, 0, 0)
 	fast := enginetest.AssignOf(

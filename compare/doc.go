@@ -3,7 +3,7 @@
 // to matter. It is pure: package runfiles reads runs, package show writes comparisons.
 //
 // All numbers shown come from results.Result. Request rows say only how much those numbers vary by chance: requests
-// that one engine serves together share its steps, so that they are no independent samples. compare keeps requests that
+// that one engine serves together share its steps, so they are not independent samples. compare keeps requests that
 // ran at one time together, in blocks, and compares the two runs at the same time of the stage, so that what both runs
 // have in common (arrivals, lengths, ramp-up) does not count as chance. See docs/compare.md.
 package compare

@@ -255,8 +255,8 @@ func (c *Coordinator) refuse(r *run, s *spatev1.Snapshot, heard bool, reason err
 	return &spatev1.PushResponse{Key: s.GetKey(), Refused: reason.Error()}
 }
 
-// maxRefusalsTold bounds the refused snapshots that a run's followers are told of, so that an agent that sends garbage
-// does not crowd out other notices.
+// maxRefusalsTold bounds the refused snapshots that are reported to a run's followers, so that an agent that sends
+// garbage does not crowd out other notices.
 const maxRefusalsTold = 16
 
 // refused tells the run's followers, and ends the assignment of the snapshot's agent if heard is true: the agent is

@@ -41,7 +41,7 @@ type run struct {
 	unsaved    bool            // record has changed
 	client     string          // version of the client that submitted it; empty: not known
 	skewed     map[string]bool // programs whose other version was told
-	refused    int             // refused snapshots that its followers were told of
+	refused    int             // refused snapshots that were reported to its followers
 	place      int             // place in the queue that its followers were last told, from 1. 0: none
 
 	progress []lifecycle.Progress      // to be reported by the worker
@@ -117,7 +117,7 @@ func (c *Coordinator) written(r *run) <-chan struct{} {
 }
 
 // batch holds effects that the machine returned together. All that a batch writes becomes durable in one change, before
-// agents or followers are told of it.
+// agents or followers learn of it.
 type batch struct {
 	epoch      int
 	effects    []lifecycle.Effect

@@ -208,7 +208,7 @@ func TestProbeClock(t *testing.T) {
 	}
 }
 
-// Programs of another version may take part, and the run's followers are told of each once.
+// Programs of another version may take part, and the run's followers are told about each once.
 func TestAnotherVersionIsTold(t *testing.T) {
 	h := start(t)
 	a := h.agent("a")

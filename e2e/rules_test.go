@@ -53,7 +53,7 @@ loads:
 		t.Errorf("the constant rate was steady after %v s", from)
 	}
 	if from := *result.Stages[1].MeasuredFromS; from < 1.4 || from > 1.6 {
-		t.Errorf("the warm-up of 1.5 s at the most took %v s", from)
+		t.Errorf("the warm-up of at most 1.5 s took %v s", from)
 	}
 }
 

@@ -183,7 +183,7 @@ func TestDialect(t *testing.T) {
 		"known options are not": {config.Dialect{ContinuousUsage: config.Refused}, chatPath,
 			chat + `,"stream_options":{"include_usage":true}}`, 200, `"choices":[],"usage":`},
 		"unknown options let through": {config.Dialect{}, chatPath, chat + `,"stream_options":{"x":1}}`, 200, `[DONE]`},
-		"options that are none": {config.Dialect{}, chatPath, chat + `,"stream_options":7}`, 400,
+		"options that are a number": {config.Dialect{}, chatPath, chat + `,"stream_options":7}`, 400,
 			`stream_options is not an object`},
 		"running usage": {config.Dialect{}, chatPath,
 			chat + `,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, 200,

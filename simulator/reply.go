@@ -219,7 +219,7 @@ func (p *reply) flush() error {
 	return nil
 }
 
-// pauseFor blocks for d, or for ever if d is 0. It returns errGone if the client leaves or the simulator closes
+// pauseFor blocks for d, or forever if d is 0. It returns errGone if the client leaves or the simulator closes
 // meanwhile.
 func (p *reply) pauseFor(d time.Duration) error {
 	var over <-chan time.Time

@@ -75,7 +75,7 @@ func TestEndpointsAreIndependent(t *testing.T) {
 		t.Fatalf("URLs %v", urls)
 	}
 	for endpoint := range 2 {
-		resp := p.begin(t.Context(), endpoint) // in one engine the second would wait for ever behind the first
+		resp := p.begin(t.Context(), endpoint) // in one engine the second would wait forever behind the first
 		defer resp.Body.Close()
 	}
 	p.stop()

@@ -58,7 +58,7 @@ func (l ledger) sum(t *rapid.T, stage uint32) (total sums) {
 		}
 		next = s.GetWindow() + 1
 		if totals := s.GetTotals(); totals != nil && totals.GetSnapshots() != count {
-			t.Fatalf("totals tell of %d snapshots of %d", totals.GetSnapshots(), count)
+			t.Fatalf("totals report %d snapshots of %d", totals.GetSnapshots(), count)
 		}
 	}
 	total.windows = uint64(next)

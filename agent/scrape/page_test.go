@@ -148,7 +148,7 @@ func TestParse(t *testing.T) {
 	for _, page := range []string{"<html>not here</html>", "#TYPE A \n{}"} {
 		if _, _, err := parse([]byte(page), newNames([]string{"*"}), newNames(nil)); err == nil ||
 			!strings.Contains(err.Error(), "Prometheus' text form") {
-			t.Errorf("a page that is none: %v", err)
+			t.Errorf("a page that is not one: %v", err)
 		}
 	}
 }

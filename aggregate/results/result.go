@@ -265,7 +265,7 @@ type StageResult struct {
 	Servers []servermetrics.ServerResult `json:"servers"`
 	// The servers' own latencies of the stage beside those that the agents measured. Null: the servers report none.
 	ServerAccount *servermetrics.ServerAccount `json:"server_account"`
-	// What exporters of GPU metrics told of the measured part. Null: the plan names none.
+	// What exporters of GPU metrics reported for the measured part. Null: the plan names none.
 	GPUs *servermetrics.GPUResult `json:"gpus"`
 	// How far apart the agents started. Null: the starts of fewer than two agents are known.
 	StartSpread *StartSpread `json:"start_spread"`

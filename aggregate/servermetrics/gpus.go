@@ -11,7 +11,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// GPUResult is what exporters of GPU metrics told of the measured part of a stage.
+// GPUResult is what exporters of GPU metrics reported for the measured part of a stage.
 type GPUResult struct {
 	// Exporters, in the order of the plan.
 	Exporters []GPUExporter `json:"exporters"`
@@ -43,7 +43,7 @@ type GPUExporter struct {
 	UpdateS *float64 `json:"update_s"`
 }
 
-// GPU is what exporters told of one GPU in the measured part of a stage. Each mean is that of the readings, one a
+// GPU is what exporters reported for one GPU in the measured part of a stage. Each mean is that of the readings, one a
 // second.
 type GPU struct {
 	// Host as its exporter names it. Empty: it does not.
@@ -95,7 +95,7 @@ const (
 	slowUpdate = 3
 )
 
-// GPUs returns what exporters of GPU metrics told of the windows [from, to], or nil if the target has no exporters.
+// GPUs returns what exporters of GPU metrics reported in the windows [from, to], or nil if the target has no exporters.
 func (v *Metrics) GPUs(target *spatev1.Target, from, to uint32, work Work) *GPUResult {
 	first, end := servermetrics.GPUSources(target)
 	if first == end {

@@ -42,7 +42,7 @@ type assignment struct {
 	ended     bool          // its load has ended; it holds its totals back until the load of all has
 	lost      string        // why the agent is lost, or was told to end; empty: neither
 	fence     clock.Instant // if lost: after this instant the agent starts nothing more
-	lossTold  bool          // followers were told of its loss
+	lossTold  bool          // followers were told that it was lost
 	toldToEnd bool          // the agent was told to end its assignment, or should be
 	leaving   bool          // the agent was told to start nothing that others can take over
 	hasLeft   bool          // closed loop: it starts nothing more, and begun tells what is left to others

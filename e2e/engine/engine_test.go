@@ -112,7 +112,7 @@ pause: 5s
 	e2e, _ := grown(before, after, metrics["e2e_ms"])
 	whole, counted := grown(before, after, handled)
 	if counted != requests {
-		t.Fatalf("the engine's HTTP server tells of %v requests, %v were sent: does somebody else use it?",
+		t.Fatalf("the engine's HTTP server reports %v requests, %v were sent: does somebody else use it?",
 			counted, requests)
 	}
 	intake := whole - e2e

@@ -137,7 +137,7 @@ func (s *Server) Drop() {
 	s.Query(fmt.Sprintf("DROP DATABASE %q", s.Database))
 }
 
-// Create makes the database or bucket, which must not exist. It keeps points for that long; 0: for ever.
+// Create makes the database or bucket, which must not exist. It keeps points for that long; 0: forever.
 func (s *Server) Create(keep time.Duration) {
 	s.tb.Helper()
 	if s.two {

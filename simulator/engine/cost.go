@@ -11,7 +11,7 @@ import (
 // costs computes how long an engine takes.
 type costs struct{ config.Model }
 
-// maxDuration keeps instants from overflowing if something takes practically for ever.
+// maxDuration keeps instants from overflowing if something takes practically forever.
 const maxDuration = 365 * 24 * time.Hour
 
 // nanoseconds rounds to a duration, at most longest.

@@ -19,7 +19,7 @@ import (
 // Socket is a TCP connection that knows when the bytes of its last read were received. One goroutine at a time may
 // read, and one may write.
 //
-// Its file descriptor is not registered with Go's runtime, which would wake a goroutine for every frame; a sweeper
+// Its file descriptor is not registered with Go's runtime, which would wake a goroutine forevery frame; a sweeper
 // polls it. Received bytes are either returned by Read, as by any connection, or pushed to a consumer by the sweeper.
 //
 // The consumer is called with mu locked: that is why it is not called any more once Push has returned, when its memory
@@ -243,7 +243,7 @@ func (s *Socket) pushEnded() (over bool, err error) {
 }
 
 // maxPushReads is how many full buffers are read from a socket in a row. Without a limit, a server that sends faster
-// than its bytes are parsed would occupy the sweeper for ever, and hold the lock that a request needs to end.
+// than its bytes are parsed would occupy the sweeper forever, and hold the lock that a request needs to end.
 const maxPushReads = 4
 
 // pushAvailable pushes what is available. A read that does not fill the buffer has emptied the socket: epoll reports
