@@ -3,6 +3,7 @@ package comparecmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/compare/runfiles"
 	"github.com/spate-load/spate/compare/show"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
@@ -40,6 +40,7 @@ type flags struct {
 	targets   []string
 	invalid   bool
 	all       bool
+	opener    opener
 }
 
 // New makes `spate compare`.
@@ -48,7 +49,8 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASELINE RUN...",
 		Short: "Compare runs: what differs, by how much, and whether by chance",
-		Long: `Compare runs with the first one, the baseline. Each is a run directory or a results.json. Several
+		Long: `Compare runs with the first one, the baseline. Each is a run directory, a results.json or, with
+--coordinator, the ID of a run that has ended there, a unique prefix of it, or "latest". Several
 runs of one setting are given with commas between them (a1,a2,a3); three or more of each setting are
 the best comparison, because only they show how much runs differ from one another.
 
@@ -62,7 +64,8 @@ incomplete are not compared. More: docs/compare.md
   spate compare runs/before1,runs/before2,runs/before3 runs/after1,runs/after2,runs/after3
   spate compare --by target runs/today
   spate compare baseline/results.json runs/today --fail-on worse
-  spate compare runs/a runs/b --format markdown --all`,
+  spate compare runs/a runs/b --format markdown --all
+  spate compare baseline latest --coordinator 127.0.0.1:7700`,
 		Args: command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: f.run,
 	}
@@ -76,6 +79,7 @@ incomplete are not compared. More: docs/compare.md
 	cmd.Flags().StringSliceVar(&f.targets, "targets", nil, "targets whose names differ: `BASELINE=OTHER`")
 	cmd.Flags().BoolVar(&f.invalid, "allow-invalid", false, "also compare stages that are INVALID or incomplete")
 	cmd.Flags().BoolVar(&f.all, "all", false, "list all numbers, not only those that differ")
+	f.opener.Add(cmd.Flags())
 	settings.TypedOnly(cmd.Flags(), "tolerance", "format", "fail-on", "by", "targets", "allow-invalid", "all")
 	return cmd
 }
@@ -89,8 +93,8 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 	if len(args) < 2 && f.by == "run" {
 		return command.BadInputf("only one run is given: give another one, or --by target to compare its targets")
 	}
-	sides, closeAll, err := f.sides(args)
-	defer closeAll()
+	defer f.opener.close()
+	sides, err := f.sides(cmd.Context(), args)
 	if err != nil {
 		return command.BadInput(err)
 	}
@@ -124,31 +128,28 @@ func (f *flags) options() (compare.Options, error) {
 	return o, nil
 }
 
-// sides opens the runs. The caller calls the function that is returned, which closes them, whatever the error is.
-func (f *flags) sides(args []string) ([]compare.Side, func(), error) {
-	var files []*runfiles.File
-	closeAll := func() {
-		for _, file := range files {
-			_ = file.Close() // opened for reading only
-		}
-	}
+// sides opens the runs.
+func (f *flags) sides(ctx context.Context, args []string) ([]compare.Side, error) {
 	var sides []compare.Side
 	for _, arg := range args {
 		side := compare.Side{Name: arg}
 		for _, path := range paths(arg) {
 			if path == "" {
-				return nil, closeAll, fmt.Errorf("%q: a run is missing beside a comma", arg)
+				return nil, fmt.Errorf("%q: a run is missing beside a comma", arg)
 			}
-			file, err := runfiles.Open(path)
+			file, err := f.opener.open(ctx, path)
 			if err != nil {
-				return nil, closeAll, err
+				return nil, err
 			}
-			files, side.Runs = append(files, file), append(side.Runs, &file.Run)
+			side.Runs = append(side.Runs, &file.Run)
+		}
+		if len(side.Runs) == 1 {
+			side.Name = side.Runs[0].Name // an ID in full
 		}
 		sides = append(sides, side)
 	}
 	if f.by == "run" {
-		return sides, closeAll, nil
+		return sides, nil
 	}
 	var all []*compare.Run
 	for _, s := range sides {
@@ -156,9 +157,9 @@ func (f *flags) sides(args []string) ([]compare.Side, func(), error) {
 	}
 	targets := compare.ByTarget(all)
 	if len(targets) < 2 {
-		return nil, closeAll, errors.New("--by target: there is only one target; give a run with two or more")
+		return nil, errors.New("--by target: there is only one target; give a run with two or more")
 	}
-	return targets, closeAll, nil
+	return targets, nil
 }
 
 // paths returns the runs of an argument: one that exists, or several with commas between them.

@@ -2,7 +2,6 @@ package runcmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,12 +13,12 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/plans"
-	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
 	"github.com/spate-load/spate/thresholds"
 )
@@ -134,7 +133,7 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 		return "", nil, fmt.Errorf("run directory: %w", err)
 	}
 	err := from.persist.do(ctx, func(ctx context.Context) error {
-		return fetchLedger(ctx, from.client, from.id, filepath.Join(dir, ledger.File))
+		return client.FetchLedger(ctx, from.client, from.id, filepath.Join(dir, ledger.File))
 	})
 	if err != nil {
 		return "", nil, from.notFetched(err)
@@ -154,43 +153,6 @@ func (f *resultFlags) keep(ctx context.Context, from *follower) (string, *result
 
 // runName matches names of runs. A coordinator chooses them, and a client writes to directories with these names.
 var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
-
-// fetchLedger copies the run's ledger from the coordinator to path. A ledger that already exists is the coordinator's
-// own: an embedded coordinator keeps its ledger in the run directory from the start.
-func fetchLedger(ctx context.Context, client spatev1.RunServiceClient, id, path string) (err error) {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	stream, err := client.FetchLedger(ctx, &spatev1.FetchLedgerRequest{RunId: id})
-	if err != nil {
-		return err
-	}
-	file, err := os.Create(path + ".part")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(path+".part"))
-		}
-	}()
-	for {
-		piece, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return errors.Join(err, file.Close())
-		}
-		if _, err := file.Write(piece.GetData()); err != nil {
-			return errors.Join(err, file.Close())
-		}
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(path+".part", path)
-}
 
 // conclude prints the tables, and ends as the run did.
 func (f *resultFlags) conclude(cmd *cobra.Command, dir string, e ending) error {
