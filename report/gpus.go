@@ -10,7 +10,7 @@ import (
 	"github.com/spate-load/spate/report/section"
 )
 
-// gpusSection returns what exporters of GPU metrics told of each stage, if a target names any.
+// gpusSection returns what exporters of GPU metrics reported for each stage, if a target names any.
 func gpusSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	var notes []string
