@@ -118,7 +118,7 @@ func (f *fake) FollowRun(q *spatev1.FollowRunRequest, out spatev1.RunService_Fol
 		select {
 		case <-more:
 		case <-out.Context().Done():
-			return out.Context().Err()
+			return status.FromContextError(out.Context().Err()).Err() // as the coordinator
 		}
 	}
 }

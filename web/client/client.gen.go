@@ -22,6 +22,7 @@ import (
 const (
 	AGENTHEALTHBUSY        AgentHealth = "AGENT_HEALTH_BUSY"
 	AGENTHEALTHFOUND       AgentHealth = "AGENT_HEALTH_FOUND"
+	AGENTHEALTHLEAVING     AgentHealth = "AGENT_HEALTH_LEAVING"
 	AGENTHEALTHREADY       AgentHealth = "AGENT_HEALTH_READY"
 	AGENTHEALTHSILENT      AgentHealth = "AGENT_HEALTH_SILENT"
 	AGENTHEALTHUNSPECIFIED AgentHealth = "AGENT_HEALTH_UNSPECIFIED"
@@ -33,6 +34,8 @@ func (e AgentHealth) Valid() bool {
 	case AGENTHEALTHBUSY:
 		return true
 	case AGENTHEALTHFOUND:
+		return true
+	case AGENTHEALTHLEAVING:
 		return true
 	case AGENTHEALTHREADY:
 		return true
@@ -210,7 +213,10 @@ type Heartbeat struct {
 	Ended              *AssignmentRef `json:"ended,omitempty"`
 
 	// InFlight Requests in flight.
-	InFlight         *int    `json:"inFlight,omitempty"`
+	InFlight *int `json:"inFlight,omitempty"`
+
+	// Leaving The agent was asked to end and takes nothing on.
+	Leaving          *bool   `json:"leaving,omitempty"`
 	Number           *string `json:"number,omitempty"`
 	UnackedSnapshots *int    `json:"unackedSnapshots,omitempty"`
 }
