@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 
 	"github.com/spf13/pflag"
 
@@ -52,7 +53,7 @@ func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 }
 
 func (l *localFlags) addWeb(flags *pflag.FlagSet) {
-	flags.BoolVar(&l.pages, "web", false, "show the run live in a browser, and to programs (REST), until it ends")
+	flags.BoolVar(&l.pages, "web", false, "serve the run to programs over HTTP (REST) until it ends")
 	l.web.AddFlags(flags, defaultPages, "with --web: `127.0.0.1:PORT` to listen on; port 0: any that is free")
 }
 
@@ -64,6 +65,10 @@ const defaultPages = "127.0.0.1:0"
 func (l *localFlags) checkWeb() error {
 	if !l.pages {
 		return nil
+	}
+	if _, _, err := net.SplitHostPort(l.web.Listen); err == nil && !settings.Loopback(l.web.Listen) {
+		return fmt.Errorf("--web-listen %s can be reached from other machines: a local run is served on 127.0.0.1 only; "+
+			"ssh -L reaches it from elsewhere", l.web.Listen)
 	}
 	return l.web.Check(certs.Files{}, false)
 }

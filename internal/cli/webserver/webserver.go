@@ -100,7 +100,7 @@ func (f *Flags) Start(
 			logger.Error("web server failed", "error", err)
 		}
 	})
-	logger.Info("pages of runs are served", "url", s.URL)
+	logger.Info("runs are served over HTTP", "url", s.URL)
 	return s, nil
 }
 
