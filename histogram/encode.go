@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -70,12 +71,17 @@ func (h *Histogram) appendCounts(dst []byte) []byte {
 // 2^44, so HdrHistogram's rule that a ninth byte holds 8 bits never applies.
 func appendZigZag(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
 
+// compressors are reused: making one takes longer than compressing a histogram.
+var compressors = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
+
 // AppendCompressedBase64 appends the compressed V2 encoding in base64, as in a line of an .hlog file, and returns the
 // extended slice.
 func (h *Histogram) AppendCompressedBase64(dst []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	packed.Write(make([]byte, 8))
-	w := zlib.NewWriter(&packed)
+	w, _ := compressors.Get().(*zlib.Writer) // it has nothing else
+	defer compressors.Put(w)
+	w.Reset(&packed)
 	if _, err := w.Write(h.AppendHDR(nil)); err != nil {
 		return dst, fmt.Errorf("histogram: compress: %w", err)
 	}
