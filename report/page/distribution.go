@@ -21,10 +21,6 @@ type distributions struct {
 	Rows       []Row
 }
 
-// mostCurves is the number of stages of a run above which the page has no curves, so that it stays small. Percentiles
-// stay, and histograms.hlog has all distributions.
-const mostCurves = 400
-
 // distributionsOf draws the distributions of a group. It returns nil if nothing was measured.
 func distributionsOf(g Group, curves bool) *distributions {
 	d := &distributions{Title: g.Title, Heat: heatOf(g), Rows: g.Rows, Hints: []string{"every second load is dashed"}}

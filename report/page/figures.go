@@ -41,6 +41,10 @@ type legend struct {
 	Name   string
 }
 
+// manyStages is the number of stages of a run above which its page leaves out what makes it large: curves, whose
+// percentiles stay, and the texts of markers, whose numbers are in the tables. histograms.hlog has all distributions.
+const manyStages = 400
+
 // workloadsOf gathers the groups of the same workload and kind of load, so that targets stand side by side.
 func workloadsOf(groups []Group) (list []workload) {
 	for _, g := range groups {
@@ -56,10 +60,11 @@ func workloadsOf(groups []Group) (list []workload) {
 	for _, g := range groups {
 		stages += len(g.Rows)
 	}
+	many := stages > manyStages
 	for i := range list {
-		list[i].draw()
+		list[i].draw(many)
 		for _, g := range list[i].Groups {
-			if d := distributionsOf(g, stages <= mostCurves); d != nil {
+			if d := distributionsOf(g, !many); d != nil {
 				d.Open = len(groups) <= 2
 				list[i].Distributions = append(list[i].Distributions, d)
 			}
@@ -101,7 +106,7 @@ var quantiles = []struct {
 }{{"p99", true, p99}, {"median", false, p50}}
 
 // draw draws the charts of a workload, if there are two stages to compare.
-func (w *workload) draw() {
+func (w *workload) draw(many bool) {
 	doubts := map[chart.Doubt]bool{}
 	stages := 0
 	for i, g := range w.Groups {
@@ -122,10 +127,10 @@ func (w *workload) draw() {
 		w.Hints = append(w.Hints, "cross: INVALID or incomplete")
 	}
 	for _, l := range latencies[:2] {
-		w.Knees = append(w.Knees, w.figure(l, "Throughput against "+l.name, throughputs))
+		w.Knees = append(w.Knees, w.figure(l, "Throughput against "+l.name, throughputs, many))
 	}
 	for _, l := range latencies {
-		w.Latencies = append(w.Latencies, w.figure(l, l.name+" by load", loads))
+		w.Latencies = append(w.Latencies, w.figure(l, l.name+" by load", loads, many))
 	}
 }
 
@@ -171,10 +176,10 @@ func (w *workload) loadAxis() chart.Axis {
 }
 
 // figure draws a latency of all targets: its median and its 99th percentile.
-func (w *workload) figure(l latency, caption string, x abscissa) figure {
+func (w *workload) figure(l latency, caption string, x abscissa, plain bool) figure {
 	f := figure{Caption: caption, Unit: l.name + ": " + l.words + ", ms"}
 	c := chart.Chart{
-		Width: chartWidth, Height: chartHeight, X: x.axis(w), Y: chart.Axis{Zero: true},
+		Width: chartWidth, Height: chartHeight, Plain: plain, X: x.axis(w), Y: chart.Axis{Zero: true},
 		Label:       fmt.Sprintf("%s, workload %s: median and p99", caption, w.Name),
 		Description: "The numbers are in the tables of the workload.",
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -162,6 +163,21 @@ func TestDetails(t *testing.T) {
 	}
 	if strings.Contains(page, "Start") {
 		t.Error("an empty section is shown")
+	}
+}
+
+// Long tables are cut, and the page says where the rest is.
+func TestLongTables(t *testing.T) {
+	rows := slices.Repeat([][]string{{"1"}}, mostRows+7)
+	in := input(trust.Valid, stage(0, "t", 1, trust.Valid))
+	in.Details = []section.Section{section.New("Long", section.Table([]string{"Stage"}, rows), section.Text("after"))}
+	page := written(t, in)
+	if n := strings.Count(page, `<tr><th scope="row">1</th></tr>`); n != mostRows ||
+		!strings.Contains(page, "<p>Rows 1001 to 1007 are in report.md.</p>\n<p>after</p>") {
+		t.Errorf("%d rows", n)
+	}
+	if len(in.Details[0].Blocks[0].Rows) != len(rows) {
+		t.Error("the report's own table was cut")
 	}
 }
 

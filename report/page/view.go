@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/report/page/chart"
+	"github.com/spate-load/spate/report/section"
 )
 
 // view is what the template shows.
@@ -38,10 +39,31 @@ func viewOf(in Input) view {
 	if plan := v.Run.Plan; plan != nil {
 		v.Title = *plan
 	}
+	v.Details = slices.Clone(in.Details)
+	for i := range v.Details {
+		shorten(&v.Details[i])
+	}
 	for _, g := range in.Groups {
 		v.Bests = append(v.Bests, bestOf(g))
 	}
 	return v
+}
+
+// mostRows is how many rows of a table the page shows.
+const mostRows = 1000
+
+// shorten leaves out the rows of a section's tables beyond mostRows, and says so.
+func shorten(s *section.Section) {
+	var blocks []section.Block
+	for _, b := range s.Blocks {
+		cut := section.Block{}
+		if n := len(b.Rows); n > mostRows {
+			b.Rows = b.Rows[:mostRows]
+			cut = section.Text("Rows %d to %d are in report.md.", mostRows+1, n)
+		}
+		blocks = append(blocks, b, cut)
+	}
+	*s = section.New(s.Title, blocks...)
 }
 
 // banner is the first thing on the page: whether the numbers can be used.

@@ -25,7 +25,7 @@ type canvas struct {
 	b             strings.Builder
 	width, height vg.Length
 	now           state
-	stroke        string // start of the element to which strokes are added. Empty: there is none
+	element       string // start of the element to which paths are added. Empty: there is none
 	stack         []state
 }
 
@@ -48,7 +48,7 @@ func newCanvas(width, height vg.Length) *canvas {
 
 // String returns what was drawn.
 func (c *canvas) String() string {
-	c.endStroke()
+	c.endElement()
 	return c.b.String()
 }
 
@@ -112,7 +112,7 @@ func (c *canvas) open(class, title string) {
 
 func (c *canvas) close() { c.write("</g>") }
 
-// Stroke implements vg.Canvas. Strokes of one style that follow each other become one element.
+// Stroke implements vg.Canvas.
 func (c *canvas) Stroke(p vg.Path) {
 	if c.now.width <= 0 {
 		return
@@ -132,33 +132,34 @@ func (c *canvas) Stroke(p vg.Path) {
 		}
 		open.WriteByte('"')
 	}
-	if open.String() != c.stroke {
-		c.endStroke()
-		c.stroke = open.String()
-		c.b.WriteString(c.stroke + ` d="`)
+	c.add(open.String(), p)
+}
+
+// Fill implements vg.Canvas.
+func (c *canvas) Fill(p vg.Path) { c.add(`<path class="f `+c.now.class+`"`, p) }
+
+// add writes a path. Paths of one style that follow each other become one element.
+func (c *canvas) add(element string, p vg.Path) {
+	if element != c.element {
+		c.endElement()
+		c.element = element
+		c.b.WriteString(element + ` d="`)
 	}
 	c.path(p)
 }
 
-// endStroke ends the element of strokes, if there is one.
-func (c *canvas) endStroke() {
-	if c.stroke != "" {
+// endElement ends the element of paths, if there is one.
+func (c *canvas) endElement() {
+	if c.element != "" {
 		c.b.WriteString(`"/>`)
-		c.stroke = ""
+		c.element = ""
 	}
 }
 
 // write writes an element.
 func (c *canvas) write(s string) {
-	c.endStroke()
+	c.endElement()
 	c.b.WriteString(s)
-}
-
-// Fill implements vg.Canvas.
-func (c *canvas) Fill(p vg.Path) {
-	c.write(`<path class="f ` + c.now.class + `" d="`)
-	c.path(p)
-	c.b.WriteString(`"/>`)
 }
 
 // path writes the commands of a path. Coordinates are relative to the point before, because that is shorter.

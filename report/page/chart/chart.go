@@ -18,6 +18,8 @@ type Chart struct {
 	Label, Description string
 	// Width and Height are in CSS pixels.
 	Width, Height float64
+	// Plain charts are small: people who point at a marker learn nothing more.
+	Plain bool
 	// X and Y are the axes.
 	X, Y Axis
 	// Series are drawn in their order, above Layers.
@@ -127,7 +129,7 @@ func (c Chart) plot(to *canvas) *plot.Plot {
 		p.Add(plotter{to, l.draw})
 	}
 	for _, s := range c.Series {
-		p.Add(plotter{to, func(f frame) { s.draw(f, c.X.Log, c.Y.Log) }})
+		p.Add(plotter{to, func(f frame) { c.series(f, s) }})
 	}
 	p.Add(plotter{to, c.notes})
 	return p

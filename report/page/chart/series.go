@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"html/template"
 	"math"
 	"slices"
@@ -81,14 +82,17 @@ func (s Style) Square() template.HTML {
 		`<path class="f ` + string(s.ink()) + `" d="M8 0h12v12h-12z"/></svg>`)
 }
 
-// draw draws the series.
-func (s Series) draw(f frame, xLog, yLog bool) {
+// outside reports whether a point has no place on a logarithmic axis.
+func (c Chart) outside(p Point) bool { return c.X.Log && p.X <= 0 || c.Y.Log && p.Y <= 0 }
+
+// series draws a series.
+func (c Chart) series(f frame, s Series) {
 	f.to.open("k"+strconv.Itoa(s.Number), "")
 	defer f.to.close()
 	for _, line := range s.Lines {
 		var places []vg.Point
 		for _, p := range line {
-			if xLog && p.X <= 0 || yLog && p.Y <= 0 {
+			if c.outside(p) {
 				continue
 			}
 			places = append(places, f.at(p.X, p.Y))
@@ -97,7 +101,7 @@ func (s Series) draw(f frame, xLog, yLog bool) {
 			s.fill(f, places)
 		}
 		f.area.StrokeLines(s.line(), f.area.ClipLinesXY(places)...)
-		s.markers(f, line, xLog, yLog)
+		c.markers(f, s, line)
 	}
 }
 
@@ -111,16 +115,20 @@ func (s Series) fill(f frame, places []vg.Point) {
 	f.to.close()
 }
 
-// markers draws the markers of a line.
-func (s Series) markers(f frame, line []Point, xLog, yLog bool) {
+// markers draws the markers of a line, equal ones one after the other.
+func (c Chart) markers(f frame, s Series, line []Point) {
+	line = slices.SortedStableFunc(slices.Values(line), func(a, b Point) int { return cmp.Compare(a.Doubt, b.Doubt) })
 	for _, p := range line {
-		if p.Title == "" || xLog && p.X <= 0 || yLog && p.Y <= 0 {
+		if p.Title == "" || c.outside(p) {
 			continue
 		}
-		at := f.at(p.X, p.Y)
-		f.to.open("p", p.Title)
-		s.marker(&f.area, at, p.Doubt)
-		f.to.close()
+		if !c.Plain {
+			f.to.open("p", p.Title)
+		}
+		s.marker(&f.area, f.at(p.X, p.Y), p.Doubt)
+		if !c.Plain {
+			f.to.close()
+		}
 	}
 }
 
@@ -132,7 +140,7 @@ func (c Chart) notes(f frame) {
 	for _, s := range c.Series {
 		for _, line := range s.Lines {
 			for _, p := range line {
-				if p.Label == "" || c.X.Log && p.X <= 0 || c.Y.Log && p.Y <= 0 {
+				if p.Label == "" || c.outside(p) {
 					continue
 				}
 				at := f.at(p.X, p.Y).Add(vg.Point{Y: 8})
