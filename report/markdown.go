@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -30,12 +31,13 @@ func writeMarkdown(w io.Writer, r *results.Result) error {
 // detailsOf returns the sections after the thresholds and the tables of numbers.
 func detailsOf(r *results.Result) ([]section.Section, error) {
 	targets, err := targetsSection(r)
+	searches, err2 := searchesSection(r)
 	return []section.Section{
-		targets, trustSection(r.Stages), requestsSection(r.Stages), ratesSection(r.Stages), reasoningSection(r.Stages),
-		errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages), regionsSection(r.Stages),
-		pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages), serversSection(r.Stages),
-		gpusSection(r.Stages), startsSection(r.Stages), agentsSection(r),
-	}, err
+		searches, targets, trustSection(r.Stages), requestsSection(r.Stages), ratesSection(r.Stages),
+		reasoningSection(r.Stages), errorsSection(r.Stages), lengthsSection(r.Stages), preparationsSection(r.Stages),
+		regionsSection(r.Stages), pathsSection(r.Stages), observersSection(r.Stages), accountsSection(r.Stages),
+		serversSection(r.Stages), gpusSection(r.Stages), startsSection(r.Stages), agentsSection(r),
+	}, errors.Join(err, err2)
 }
 
 // targetsSection returns the targets side by side, if there are several.
@@ -48,6 +50,18 @@ func targetsSection(r *results.Result) (section.Section, error) {
 		return section.Section{}, err
 	}
 	return section.New("Targets side by side", t.Blocks()...), nil
+}
+
+// searchesSection returns the answers of searches side by side, if several targets have some.
+func searchesSection(r *results.Result) (section.Section, error) {
+	if len(r.Run.Searches) == 0 || len(targetsOf(r.Stages)) < 2 {
+		return section.Section{}, nil
+	}
+	t, err := tables.Searches(r, "")
+	if err != nil {
+		return section.Section{}, err
+	}
+	return section.New("Answers of searches side by side", t.Blocks()...), nil
 }
 
 // writeHead writes which run it is, and before that whether the result is partial.

@@ -27,7 +27,11 @@ func all(t *testing.T, r *results.Result) map[string]*Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*Table{"targets": targets, "stages": Stages(r), "vllm": VLLM(r), "guidellm": GuideLLM(r),
+	searches, err := Searches(r, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*Table{"targets": targets, "searches": searches, "stages": Stages(r), "vllm": VLLM(r), "guidellm": GuideLLM(r),
 		"aiperf": AIPerf(r)}
 }
 
@@ -150,6 +154,31 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// An answer of a search that is missing or INVALID has no ratio, nor has one to another question.
+func TestRatiosOfSearches(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(all []results.SearchResult)
+		known  bool
+	}{
+		"as they are":        {func([]results.SearchResult) {}, true},
+		"INVALID":            {func(all []results.SearchResult) { *all[0].Verdict = trust.Invalid }, false},
+		"no answer":          {func(all []results.SearchResult) { all[1].Kept, all[1].Stage = nil, nil }, false},
+		"another objective":  {func(all []results.SearchResult) { all[1].Objectives = []string{"p99 ttft <= 1s"} }, false},
+		"another unit":       {func(all []results.SearchResult) { all[1].Unit = "concurrency" }, false},
+		"a stage is missing": {func(all []results.SearchResult) { all[1].Stage = new(uint32(9)) }, true},
+	} {
+		r := twoTargets()
+		c.change(r.Run.Searches)
+		table, err := Searches(r, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if highest := table.Rows[1].Cells[6]; (highest.Ratio != nil) != c.known || c.known && *highest.Ratio != 1.5 {
+			t.Errorf("%s: %+v", name, highest)
+		}
+	}
+}
+
 // Dollars are those of the plan's time, however much a simulation compresses it.
 func TestCompressionKeepsPrices(t *testing.T) {
 	r := twoTargets()
@@ -233,11 +262,16 @@ func twoTargets() *results.Result {
 	}
 	fast := stage(1, "fast", 0.8, trust.Suspect)
 	fast.InputTokens, fast.TotalTokenThroughput, fast.VLLM.ITL = nil, nil, nil
+	search := func(series uint32, target string, kept float64, verdict trust.Verdict) results.SearchResult {
+		return results.SearchResult{Series: series, Target: target, Workload: "500:100", Unit: "rate",
+			Objectives: []string{"p99 ttft <= 300ms"}, Kept: &kept, Broke: ptr(1.1 * kept), Stage: &series,
+			Converged: verdict == trust.Valid, Verdict: &verdict}
+	}
 	return &results.Result{
 		Run: results.RunResult{Targets: []results.RunTarget{
 			{Name: "slow", GPUs: &gpus, CostPerHour: &cost, Baseline: true},
 			{Name: "fast", Labels: map[string]string{"image": "x", "a": "b"}},
-		}},
+		}, Searches: []results.SearchResult{search(0, "slow", 20, trust.Valid), search(1, "fast", 30, trust.Suspect)}},
 		Stages: []results.StageResult{stage(0, "slow", 1, trust.Valid), fast},
 	}
 }

@@ -23,7 +23,7 @@ func Targets(r *results.Result, baseline string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{Columns: targetColumns(r), Notes: targetNotes(r, name)}
+	t := &Table{Columns: targetColumns(r), Notes: targetNotes(r, name, " under the same load")}
 	for _, group := range sameLoads(r) {
 		var base []*float64
 		for _, s := range group {
@@ -212,8 +212,8 @@ func probedLoad(s *results.StageResult) float64 {
 	return 0
 }
 
-// targetNotes describes the targets, and says what the ratios mean.
-func targetNotes(r *results.Result, baseline string) []string {
+// targetNotes describes the targets, and says what the ratios mean. same says what is the same in both.
+func targetNotes(r *results.Result, baseline, same string) []string {
 	var notes []string
 	for _, t := range r.Run.Targets {
 		var facts []string
@@ -221,7 +221,7 @@ func targetNotes(r *results.Result, baseline string) []string {
 			facts = append(facts, *t.Hardware)
 		}
 		if t.GPUs != nil {
-			facts = append(facts, fmt.Sprintf("%d GPUs", *t.GPUs))
+			facts = append(facts, map[bool]string{true: "1 GPU", false: fmt.Sprintf("%d GPUs", *t.GPUs)}[*t.GPUs == 1])
 		}
 		if t.CostPerHour != nil {
 			facts = append(facts, fmt.Sprintf("%g $/h", *t.CostPerHour))
@@ -234,7 +234,7 @@ func targetNotes(r *results.Result, baseline string) []string {
 		}
 	}
 	if len(r.Run.Targets) > 1 {
-		notes = append(notes, "Percentages: the difference from "+layout.Printable(baseline)+" under the same load")
+		notes = append(notes, "Percentages: the difference from "+layout.Printable(baseline)+same)
 	}
 	return notes
 }

@@ -31,17 +31,17 @@ func (p *printing) addFlags(flags *pflag.FlagSet) {
 			"for each stage)",
 		"text", "markdown", "csv", "json", "html")
 	settings.AddChoice(flags, &p.table, "table", "",
-		"print one `table`: stages, targets (side by side, with ratios to a baseline), or vllm, guidellm, aiperf "+
-			"(what these tools print, by their definitions)",
-		"stages", "targets", "vllm", "guidellm", "aiperf")
+		"print one `table`: stages; targets, searches (targets and answers side by side, with ratios to a baseline); "+
+			"or vllm, guidellm, aiperf (what these tools print, by their definitions)",
+		"stages", "targets", "searches", "vllm", "guidellm", "aiperf")
 	flags.StringVar(&p.baselineTarget, "baseline-target", "",
-		"with --table targets: `name` of the target to compare with (default: the plan's baseline, or its first target)")
+		"with --table targets or searches: `name` of the target to compare with (default: the plan's baseline, or its first target)")
 }
 
 // check refuses flags that do not go together.
 func (p *printing) check() error {
-	if p.baselineTarget != "" && p.table != "targets" {
-		return command.BadInputf("--baseline-target has no effect: give --table targets, too")
+	if p.baselineTarget != "" && p.table != "targets" && p.table != "searches" {
+		return command.BadInputf("--baseline-target has no effect: give --table targets or --table searches, too")
 	}
 	if p.format == "html" && p.table != "" {
 		return command.BadInputf("--format html is the whole report: leave out --table, or use another format")
@@ -77,10 +77,15 @@ func (p *printing) print(out io.Writer, dir string, r *results.Result) error {
 // tableOf makes the table that is asked for.
 func (p *printing) tableOf(r *results.Result) (*tables.Table, error) {
 	switch p.table {
-	case "targets":
-		t, err := tables.Targets(r, p.baselineTarget)
+	case "targets", "searches":
+		sideBySide := map[string]func(*results.Result, string) (*tables.Table, error){
+			"targets": tables.Targets, "searches": tables.Searches}[p.table]
+		t, err := sideBySide(r, p.baselineTarget)
 		if err != nil {
 			return nil, fmt.Errorf("--baseline-target: %w", err)
+		}
+		if len(t.Rows) == 0 {
+			return nil, fmt.Errorf("--table %s: the run has none", p.table)
 		}
 		return t, nil
 	case "vllm":

@@ -1,0 +1,98 @@
+package tables
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/trust"
+	"github.com/spate-load/spate/internal/layout"
+)
+
+// throughputs is how many of the first targetValues are throughputs and what they cost.
+const throughputs = 4
+
+// Searches returns a table of the answers of searches: for each workload and question a row for each target, with
+// ratios to the baseline target, which is named as for Targets. A ratio is known if both searches have an answer that
+// is not INVALID. The table has no rows if the run has no searches.
+func Searches(r *results.Result, baseline string) (*Table, error) {
+	name, err := baselineOf(r, baseline)
+	if err != nil {
+		return nil, err
+	}
+	columns := []Column{
+		{Key: "workload", Words: true}, {Key: "objectives", Words: true}, {Key: "unit", Words: true},
+		{Key: "target", Header: "Target", Label: true, Words: true}, {Key: "verdict", Words: true},
+		{Key: "converged", Words: true},
+		{Key: "highest_load", Header: "Highest load", Digits: 2, Compared: true},
+		{Key: "too_high", Header: "Too high", Digits: 2},
+	}
+	for _, c := range targetColumns(r)[len(stageColumns("", "")):][:throughputs] {
+		if c.Header != "" {
+			c.Header += " there"
+		}
+		columns = append(columns, c)
+	}
+	t := &Table{Columns: columns, Notes: targetNotes(r, name, "")}
+	for i := range r.Run.Searches {
+		s := &r.Run.Searches[i]
+		row := searchRow(r, s)
+		base := slices.IndexFunc(r.Run.Searches, func(o results.SearchResult) bool {
+			return o.Target == name && question(&o) == question(s)
+		})
+		if base >= 0 && s.Target != name && believed(&r.Run.Searches[base]) && believed(s) {
+			other := searchRow(r, &r.Run.Searches[base])
+			for j := range columns {
+				if columns[j].Compared {
+					row.Cells[j].Ratio = ratio(row.Cells[j].Number, other.Cells[j].Number)
+				}
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// question is what the searches of several targets have in common.
+func question(s *results.SearchResult) string {
+	unit := "req/s"
+	if s.Unit == "concurrency" {
+		unit = "requests in flight"
+	}
+	return s.Workload + ": the highest load in " + unit + " with " + strings.Join(s.Objectives, ", ")
+}
+
+// believed reports whether a search has an answer that means what it says.
+func believed(s *results.SearchResult) bool {
+	return s.Kept != nil && (s.Verdict == nil || *s.Verdict != trust.Invalid)
+}
+
+// searchRow returns the row of a search, without ratios.
+func searchRow(r *results.Result, s *results.SearchResult) Row {
+	verdict, marks := "", []string(nil)
+	if s.Verdict != nil {
+		verdict = string(*s.Verdict)
+		if *s.Verdict != trust.Valid {
+			marks = append(marks, verdict)
+		}
+	}
+	if !s.Converged {
+		marks = append(marks, "not as precise as requested")
+	}
+	row := Row{
+		Heading: layout.Printable(question(s)), Mark: strings.Join(marks, ", "),
+		Name: layout.Printable(s.Target + ", " + s.Workload),
+		Cells: []Cell{word(s.Workload), word(strings.Join(s.Objectives, ", ")), word(s.Unit), word(s.Target),
+			word(verdict), word(yes(s.Converged)), number(s.Kept), number(s.Broke)},
+	}
+	numbers := make([]*float64, throughputs)
+	for i := range r.Stages {
+		if s.Stage != nil && r.Stages[i].Index == *s.Stage {
+			numbers = targetNumbers(r, &r.Stages[i])[:throughputs]
+		}
+	}
+	for _, v := range numbers {
+		row.Cells = append(row.Cells, number(v))
+	}
+	return row
+}
