@@ -5,6 +5,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -23,6 +24,10 @@ type API struct {
 
 	// Path starts at the root of the endpoint, after Version. MODEL in it stands for the model's name.
 	Path string
+	// WholePath is the path for answers in one piece. Empty: Path, where the body's "stream" decides.
+	WholePath string
+	// Whole: requests ask for answers in one piece. InOnePiece sets it.
+	Whole bool
 	// Version is put before Path, such as "/v1beta", unless an endpoint's URL has a version of its own. May be empty.
 	Version string
 	// Query is the query of requests. May be empty.
@@ -68,8 +73,6 @@ type API struct {
 	Trials bool
 	// NoEndMark: only the end of the response marks the end of a stream.
 	NoEndMark bool
-	// StreamOnly: the API has no answers in one piece.
-	StreamOnly bool
 	// Uncounted: servers never report the number of tokens of a prompt.
 	Uncounted bool
 
@@ -165,6 +168,32 @@ func (a *API) SetKey(h http.Header, key string, endpoint *url.URL) {
 	default:
 		h.Set(a.KeyHeader, key)
 	}
+}
+
+// InOnePiece returns the API with requests for answers in one piece.
+func (a *API) InOnePiece() *API {
+	w := *a
+	w.Whole, w.Framing = true, ServerSentEvents
+	if a.WholePath != "" {
+		w.Path, w.WholePath, w.Query = a.WholePath, "", ""
+	}
+	w.Headers = maps.Clone(a.Headers)
+	delete(w.Headers, "Accept")
+	w.Defaults = maps.Clone(a.Defaults)
+	delete(w.Defaults, StreamOptions)
+	if _, given := w.Defaults[streamField]; given {
+		w.Defaults[streamField] = false
+	}
+	return &w
+}
+
+// streamField is the field of bodies that asks for a stream.
+const streamField = "stream"
+
+// StreamField reports whether the body's "stream" decides whether the answer is a stream.
+func (a *API) StreamField() bool {
+	_, given := a.Defaults[streamField]
+	return given && a.WholePath == ""
 }
 
 // StreamOptions is the field of bodies that configures what streams of OpenAI's chat and completions contain besides

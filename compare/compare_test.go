@@ -284,8 +284,8 @@ func TestPartsHoldAll(t *testing.T) {
 	if got, want := total(s.requests), float64(result.Requests.Completed); math.Abs(got/want-1) > 1e-4 {
 		t.Errorf("%v requests in all parts, want %v", got, want)
 	}
-	if got := total(s.tokens); math.Abs(got/float64(result.OutputTokens)-1) > 1e-4 {
-		t.Errorf("%v tokens in all parts, want %d", got, result.OutputTokens)
+	if got := total(s.tokens); math.Abs(got/float64(*result.OutputTokens)-1) > 1e-4 {
+		t.Errorf("%v tokens in all parts, want %d", got, *result.OutputTokens)
 	}
 	for which, l := range latencies {
 		d := &s.latencies[which]

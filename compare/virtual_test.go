@@ -144,7 +144,7 @@ func (w *world) result() results.StageResult {
 	seconds := float64(end-w.requests[0].StartNs) / nanosPerSecond
 	n := uint64(len(w.requests))
 	return results.StageResult{Target: "engine", Workload: "mixed", Load: results.Load{Words: "load"}, Complete: true,
-		Trust: trust.Trust{Verdict: trust.Valid}, Seed: 7, OutputTokens: tokens, DurationS: &seconds,
+		Trust: trust.Trust{Verdict: trust.Valid}, Seed: 7, OutputTokens: &tokens, DurationS: &seconds,
 		Requests:              results.Requests{Started: n, Completed: n},
 		RequestThroughput:     new(float64(n) / seconds),
 		OutputTokenThroughput: new(float64(tokens) / seconds),

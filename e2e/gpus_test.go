@@ -91,7 +91,7 @@ func TestGPUsAreReadBesideTheServer(t *testing.T) {
 	rundir.Near(t, "W of the H20", *nvidia.PowerW, 300, 0.1)
 	rundir.Near(t, "W of the MI300X", *amd.PowerW, 700, 0.1)
 	rundir.Near(t, "J", *g.EnergyJ, (*nvidia.PowerW+*amd.PowerW)**stage.DurationS, 1e-9)
-	rundir.Near(t, "J a token", *g.JoulesPerOutputToken, *g.EnergyJ/float64(stage.OutputTokens), 1e-9)
+	rundir.Near(t, "J a token", *g.JoulesPerOutputToken, *g.EnergyJ/float64(*stage.OutputTokens), 1e-9)
 	if text := r.Text("report.md"); !strings.Contains(text, "## GPUs") {
 		t.Errorf("report.md has no GPUs:\n%s", text)
 	}

@@ -132,10 +132,10 @@ func compareCounts(t *testing.T, s results.StageResult, all, measured []rundir.R
 		(q.Planned != nil && *q.Planned != q.Started) {
 		t.Errorf("requests %+v of %d rows, %d measured, %d completed", q, len(all), len(measured), completed)
 	}
-	if s.OutputTokens != output || *s.InputTokens != input || s.Streams.TokenFrames != frames ||
+	if *s.OutputTokens != output || *s.InputTokens != input || s.Streams.TokenFrames != frames ||
 		s.Streams.Connections != connections {
 		t.Errorf("%d output and %d input tokens, streams %+v; rows have %d and %d, %d frames, %d connections",
-			s.OutputTokens, *s.InputTokens, s.Streams,
+			*s.OutputTokens, *s.InputTokens, s.Streams,
 			output, input, frames, connections)
 	}
 	rundir.Near(t, "duration_s", *s.DurationS, float64(end-begin)/1e9, 1e-9)

@@ -48,6 +48,8 @@ const (
 	ISLFar
 	HeadTokens
 	WithHeadTokens
+	StreamedAnswers
+	UncountedOutputs
 
 	// CounterCount is one more than the highest counter, so that a counter is an index of Counts.
 	CounterCount
@@ -86,7 +88,7 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Unmeasured requests that ended in any way"},
 	{id: InputTokens, name: "input_tokens", unit: "tokens", known: allHaveUsage,
 		doc: "Prompt tokens of completed requests, by the server's usage"},
-	{id: OutputTokens, name: "output_tokens", unit: "tokens",
+	{id: OutputTokens, name: "output_tokens", unit: "tokens", known: allOutputsCounted,
 		doc: "Output tokens of completed requests"},
 	{id: Frames, name: "frames", unit: "frames",
 		doc: "Frames of measured requests that arrived and may carry a token, however the requests ended"},
@@ -142,9 +144,15 @@ var counterTable = [CounterCount - 1]counter{
 		doc: "Tokens in the first token frames of completed streams, where running usage reported them"},
 	{id: WithHeadTokens, name: "with_head_tokens", unit: "requests", ofCompleted: true,
 		doc: "Completed streams whose `head_tokens` are known"},
+	{id: StreamedAnswers, name: "streamed_answers", unit: "requests", ofCompleted: true,
+		doc: "Completed requests answered with a stream although one body was requested"},
+	{id: UncountedOutputs, name: "uncounted_outputs", unit: "requests", ofCompleted: true,
+		doc: "Completed requests whose output tokens are not known"},
 }
 
 func allHaveUsage(c *Counts) bool { return c[WithoutUsage] == 0 }
+
+func allOutputsCounted(c *Counts) bool { return c[UncountedOutputs] == 0 }
 
 func allFramesCounted(c *Counts) bool { return c[UncountedFrames] == 0 }
 

@@ -42,9 +42,9 @@ func TestSecondsAddUpToTheResult(t *testing.T) {
 					tokens += *second.Tokens
 				}
 			}
-			if started != r.Requests.Started || failed != r.Requests.Failed || tokens != r.OutputTokens {
+			if started != r.Requests.Started || failed != r.Requests.Failed || tokens != *r.OutputTokens {
 				t.Errorf("stage %d: seconds have %d started, %d failed, %d tokens; the result %d, %d, %d", r.Index,
-					started, failed, tokens, r.Requests.Started, r.Requests.Failed, r.OutputTokens)
+					started, failed, tokens, r.Requests.Started, r.Requests.Failed, *r.OutputTokens)
 			}
 			if r.ITL == nil || gaps != r.ITL.Count {
 				t.Errorf("stage %d: %d gaps were watched, the result has %+v", r.Index, gaps, r.ITL)

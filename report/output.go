@@ -16,7 +16,7 @@ func ratesSection(stages []results.StageResult) section.Section {
 		if a := s.Arrivals; a != nil && s.Load.Concurrency == nil {
 			rows = append(rows, []string{
 				stageName(s), fixed(s.Load.Rate), fixed(&a.Rate), fixed(&a.RequestThroughput),
-				fixed(&a.OutputTokenThroughput), fixed(&a.DurationS),
+				fixed(a.OutputTokenThroughput), fixed(&a.DurationS),
 				fixed(s.RequestThroughput), fixed(s.DurationS),
 			})
 		}
@@ -41,8 +41,8 @@ func reasoningSection(stages []results.StageResult) section.Section {
 		tokens, hidden, share := unknown, unknown, unknown
 		if r := s.Reasoning; r != nil {
 			tokens, hidden = fmt.Sprint(r.Tokens), fmt.Sprint(r.Hidden)
-			if s.OutputTokens > 0 {
-				share = fixedPercent(new(float64(r.Tokens) / float64(s.OutputTokens)))
+			if s.OutputTokens != nil && *s.OutputTokens > 0 {
+				share = fixedPercent(new(float64(r.Tokens) / float64(*s.OutputTokens)))
 			}
 		}
 		rows = append(rows, []string{

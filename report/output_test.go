@@ -17,9 +17,9 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		t.Errorf("nothing is to be told:\n%s", b.String())
 	}
 	open := results.StageResult{
-		Target: "t", Workload: "w", Load: results.Load{Rate: ptr(8.0), Words: "8 req/s poisson"}, OutputTokens: 400,
+		Target: "t", Workload: "w", Load: results.Load{Rate: ptr(8.0), Words: "8 req/s poisson"}, OutputTokens: new(uint64(400)),
 		Arrivals: &results.ArrivalTime{DurationS: 25, Rate: 8, RequestThroughput: 7.9,
-			OutputTokenThroughput: 158},
+			OutputTokenThroughput: new(158.0)},
 		RequestThroughput: ptr(7.1), DurationS: ptr(28.2),
 		Reasoning: &results.Reasoning{Tokens: 100, Hidden: 10},
 		Latencies: results.Latencies{TTFT: distribution(20, 19, 30), TTFTAnswer: distribution(220, 219, 230),

@@ -17,6 +17,12 @@ import (
 // simulated asks a simulator for 7 tokens by an API.
 func simulated(t *testing.T, api string, change func(*config.Config)) *stream.Observation {
 	t.Helper()
+	return simulatedAs(t, api, false, change)
+}
+
+// simulatedAs asks for a stream, or for an answer in one piece if whole.
+func simulatedAs(t *testing.T, api string, whole bool, change func(*config.Config)) *stream.Observation {
+	t.Helper()
 	config := config.Default()
 	config.Model.PrefillTokensPerSecond, config.Model.DecodeStep, config.Model.DecodeStepPerRequest = math.Inf(1), 0, 0
 	change(&config)
@@ -28,7 +34,7 @@ func simulated(t *testing.T, api string, change func(*config.Config)) *stream.Ob
 	server := httptest.NewServer(ep)
 	t.Cleanup(server.Close)
 	c := streamtest.NewClient(t, stream.Config{Endpoints: []string{server.URL}, API: api, Prompts: "text", Model: "m",
-		ExactOutput: true, Body: askForThoughts[api]})
+		ExactOutput: true, Body: askForThoughts[api], Whole: whole})
 	prompt := `"one two three"`
 	if c.Form() == workload.Messages {
 		prompt = `[{"role":"system","content":"one"},{"role":"user","content":"two three"}]`
@@ -117,6 +123,35 @@ func TestSimulatedFaults(t *testing.T) {
 			len(o.Answer) == 0 {
 			t.Errorf("%s, in one piece: whole %v, %d tokens, answer %q, error %v", api, o.WholeAnswer, o.OutputTokens,
 				o.Answer, o.Err)
+		}
+	}
+}
+
+// TestSimulatedWholeAnswers asks for answers in one piece in each API, with and without faults.
+func TestSimulatedWholeAnswers(t *testing.T) {
+	faults := map[config.FaultKind]spatev1.ErrorClass{
+		config.FaultServerError:  spatev1.ErrorClass_ERROR_CLASS_HTTP_STATUS,
+		config.FaultGarbage:      spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+		config.FaultGarbageFrame: spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+		config.FaultErrorFrame:   spatev1.ErrorClass_ERROR_CLASS_STREAM_ERROR,
+		config.FaultCut:          spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
+		config.FaultReset:        spatev1.ErrorClass_ERROR_CLASS_CUT_STREAM,
+		config.FaultGzip:         spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME,
+	}
+	for _, api := range registry.Names() {
+		o := simulatedAs(t, api, true, func(*config.Config) {})
+		if o.Err != nil || !o.WholeAnswer || o.Streamed() || o.Usage != (api != "triton") ||
+			o.UncountedOutput == o.Usage || o.Usage && (o.OutputTokens != 7 || o.InputTokens != 3) ||
+			len(o.Answer) == 0 {
+			t.Errorf("%s: %+v", api, o)
+		}
+		for kind, want := range faults {
+			o := simulatedAs(t, api, true, func(c *config.Config) {
+				c.Faults = []config.Fault{{Kind: kind, Probability: 1, AfterTokens: 3}}
+			})
+			if o.Err == nil || o.Err.Class != want {
+				t.Errorf("%s, %s: %v, want %v", api, kind, o.Err, want)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spate-load/spate/agent/stream"
+	"github.com/spate-load/spate/plans/defaults"
 )
 
 // eos returns the body field that makes outputs continue beyond their end, with the object that holds it, and its value
@@ -39,8 +40,8 @@ const (
 func (f *finder) output(ctx context.Context) {
 	open, running := f.exactByPlan(), f.runningByPlan()
 	exact := open && f.stage.GetTarget().GetExactOutput() == "auto"
-	own := f.owner == ownSimulator
-	if f.api().Trials && !f.unreachable && !own && (exact || running) {
+	own, whole := f.owner == ownSimulator, !defaults.Streams(f.stage.GetTarget())
+	if f.api().Trials && !f.unreachable && !own && (exact || running || whole) {
 		ctx, cancel := context.WithTimeout(ctx, trialLimit)
 		defer cancel()
 		f.tryOutput(ctx, trialGoals{open, exact, running})
@@ -153,6 +154,7 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 		return
 	}
 	f.setSoftware(trial.Software)
+	f.noteForm(trial.Events)
 	if w.running {
 		f.found.Preparation.RunningUsage = accepted.Running && trial.Running
 	}
@@ -171,6 +173,17 @@ func (f *finder) tryOutput(ctx context.Context, w trialGoals) {
 		f.exactByName("")
 	default:
 		f.proveExact(ctx)
+	}
+}
+
+// noteForm notes that the server answers in another form than the plan asks for.
+func (f *finder) noteForm(events bool) {
+	switch streams := defaults.Streams(f.stage.GetTarget()); {
+	case streams && !events:
+		f.note("The server answers in one piece although a stream was requested: TTFT, TPOT and ITL cannot be " +
+			"measured. Have it stream, or set the target's stream to false.")
+	case !streams && events:
+		f.note("The server streams although the target sets stream: false: it ignores the field.")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/api"
-	"github.com/spate-load/spate/api/registry"
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 	"github.com/spate-load/spate/workload/content"
@@ -79,6 +79,7 @@ func Find(
 	defer cancel()
 	f := &finder{client: client, stage: stage, lines: lines, found: Found{Preparation: &spatev1.Preparation{}}}
 	f.server(ctx)
+	f.form()
 	f.output(ctx)
 	if err := f.lengths(ctx); err != nil {
 		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
@@ -113,10 +114,16 @@ func (f *finder) countRequest() {
 	f.requests++
 }
 
+// form notes that answers come in one piece, if the plan asks for that.
+func (f *finder) form() {
+	if !defaults.Streams(f.stage.GetTarget()) {
+		f.note("Answers are requested in one piece (stream: false): TTFT, TPOT and ITL are not measured.")
+	}
+}
+
 // api returns the target's API.
 func (f *finder) api() *api.API {
-	a, _ := registry.Find(f.stage.GetTarget().GetApi()) // the client knows it
-	return a
+	return defaults.API(f.stage.GetTarget()) // the client knows it
 }
 
 // bodyField returns a field of the body that the plan gives.

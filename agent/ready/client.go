@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/agent/preparation"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/agent/stream/wire"
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -61,8 +62,8 @@ func (s *Stage) clientConfig(secrets map[string]string) (stream.Config, error) {
 	}
 	connection.Sources, connection.Pins = s.limits.Sources, s.pins
 	return stream.Config{
-		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Model: t.GetModel(), APIKey: key,
-		Headers:           headers,
+		Endpoints: t.GetEndpoints(), API: t.GetApi(), Prompts: t.GetPrompts(), Whole: !defaults.Streams(t),
+		Model: t.GetModel(), APIKey: key, Headers: headers,
 		Body:              t.GetBody().AsMap(),
 		ConnectTimeout:    t.GetConnectTimeout().AsDuration(),
 		RequestTimeout:    t.GetRequestTimeout().AsDuration(),

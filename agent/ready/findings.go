@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/agent/preparation"
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload"
 )
@@ -49,7 +50,7 @@ func findingOf(s *spatev1.Stage) (finding, error) {
 			Endpoints: t.GetEndpoints(), Api: t.GetApi(), Model: t.GetModel(), ApiKey: t.GetApiKey(), Headers: headers,
 			Body:    t.GetBody(),
 			Prompts: t.GetPrompts(), Tokenizer: t.GetTokenizer(), ExactOutput: t.GetExactOutput(),
-			RunningUsage: t.GetRunningUsage(),
+			RunningUsage: t.GetRunningUsage(), Stream: proto.Bool(defaults.Streams(t)),
 		},
 		Lexicon: s.GetLexicon(),
 	}

@@ -56,8 +56,9 @@ func (s *Shard) latencies(c *cell, q *Request, o *stream.Observation) {
 		s.connected(c, o)
 	}
 	s.server(c, &o.Server)
-	if o.WholeAnswer {
-		s.count(c, measure.WholeAnswers, 1)
+	s.count(c, measure.WholeAnswers, oneIf(o.WholeAnswer && !o.WholeAsked))
+	s.count(c, measure.StreamedAnswers, oneIf(!o.WholeAnswer && o.WholeAsked))
+	if !o.Streamed() {
 		return
 	}
 	s.streamed(c, q, o)
@@ -178,6 +179,10 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 		s.count(c, measure.WithCachedTokens, 1)
 		s.count(c, measure.CachedTokens, o.CachedTokens)
 	}
+	if o.UncountedOutput {
+		s.count(c, measure.UncountedOutputs, 1)
+		return
+	}
 	s.count(c, measure.OutputTokens, o.OutputTokens)
 	s.value(c, spatev1.Metric_METRIC_OSL, int64(o.OutputTokens))
 	s.miss(c, measure.OSLMissed, o.OutputTokens, q.OSL)
@@ -188,10 +193,10 @@ func (s *Shard) tokens(c *cell, q *Request, o *stream.Observation) {
 func (s *Shard) output(c *cell, o *stream.Observation) {
 	s.count(c, measure.TokenFrames, o.TokenFrames)
 	s.count(c, measure.TextBytes, o.TextBytes)
-	s.count(c, measure.InOneFrame, oneIf(!o.WholeAnswer && o.TokenFrames == 1 && o.OutputTokens >= suspiciousTokens))
-	s.count(c, measure.InOneRead, oneIf(!o.WholeAnswer && o.InOneRead && o.TokenFrames >= suspiciousTokens))
+	s.count(c, measure.InOneFrame, oneIf(o.Streamed() && o.TokenFrames == 1 && o.OutputTokens >= suspiciousTokens))
+	s.count(c, measure.InOneRead, oneIf(o.Streamed() && o.InOneRead && o.TokenFrames >= suspiciousTokens))
 	s.count(c, measure.Undecided, oneIf(o.Undecided))
-	if !o.WholeAnswer && o.HeadTokens != stream.TokensUnknown {
+	if o.Streamed() && o.HeadTokens != stream.TokensUnknown {
 		s.count(c, measure.WithHeadTokens, 1)
 		s.count(c, measure.HeadTokens, uint64(o.HeadTokens))
 	}

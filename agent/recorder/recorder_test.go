@@ -316,6 +316,48 @@ func oneBody(_ *Request, o *stream.Observation) {
 	o.WholeAnswer, o.FirstToken = true, o.LastToken
 }
 
+// The times of tokens are not recorded of an answer that was requested in one piece, however it comes, and its output
+// is counted only if the server told it.
+func TestWholeAnswersAreCounted(t *testing.T) {
+	tape := newTape(2, 1, true)
+	for _, change := range []func(*stream.Observation){
+		func(o *stream.Observation) { o.WholeAnswer, o.WholeAsked = true, true },
+		func(o *stream.Observation) { o.WholeAsked = true },
+		func(o *stream.Observation) { o.WholeAnswer = true },
+		func(o *stream.Observation) {
+			o.WholeAnswer, o.WholeAsked, o.UncountedOutput = true, true, true
+			o.Usage, o.OutputTokens = false, 0
+		},
+	} {
+		q, o := fullRequest()
+		change(o)
+		tape.Shard(0).RecordStart(q, o.Start)
+		tape.Shard(0).RecordEnd(q, o)
+	}
+	totals := &spatev1.Totals{}
+	tape.Finish(totals)
+	c := totals.GetCounters()
+	if c.GetCompleted() != 4 || c.GetWholeAnswers() != 1 || c.GetStreamedAnswers() != 1 ||
+		c.GetUncountedOutputs() != 1 ||
+		c.GetWithoutUsage() != 1 || c.GetChunks() != 0 {
+		t.Errorf("counters %v", c)
+	}
+	for _, v := range totals.GetValues() {
+		if m := v.GetMetric(); m == spatev1.Metric_METRIC_TTFT || m == spatev1.Metric_METRIC_ITL ||
+			m == spatev1.Metric_METRIC_TPOT || m == spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME ||
+			m == spatev1.Metric_METRIC_OSL && v.GetCount() != 3 || m == spatev1.Metric_METRIC_E2E && v.GetCount() != 4 {
+			t.Errorf("%d values of %v", v.GetCount(), m)
+		}
+	}
+	for _, s := range tape.snapshots {
+		for _, row := range s.GetRecords() {
+			if row.FirstTokenNs != nil || len(row.GetItlNs()) > 0 || row.GetLastTokenNs() == 0 {
+				t.Errorf("row %v", row)
+			}
+		}
+	}
+}
+
 func TestUnrequestedLengthsAreNotMissed(t *testing.T) {
 	tape := newTape(2, 1, false)
 	q, o := fullRequest()

@@ -34,7 +34,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		FinishReason: clip(o.FinishReason, measure.MaxText),
 	}
 	setOptional(row, o)
-	if !o.WholeAnswer { // the only frame of a whole answer says nothing about the first token
+	if o.Streamed() { // the only frame of a whole answer says nothing about the first token
 		setStreamed(row, start, o)
 	}
 	return row

@@ -40,7 +40,7 @@ func (p *page) shareFrames(w windows, window uint32, o *stream.Observation) {
 			number := w.of(at)
 			to, end = p.shareOf(window, number), w.start.Add(time.Duration(number+1)*Length)
 		}
-		if f.Chunk() && !o.WholeAnswer {
+		if f.Chunk() && o.Streamed() {
 			to.chunks++
 		}
 		if f.Token() {

@@ -149,7 +149,7 @@ func (c *Client) Measure(ctx context.Context, endpoint int, text string) (uint64
 		return 0, c.unusable(path, err.Error())
 	}
 	body := c.countBody.Append(nil, 1, func(dst []byte) []byte { return append(dst, encoded...) }, c.dialect.Rewrite)
-	if c.dialect.StreamOnly {
+	if c.dialect.WholePath != "" {
 		return c.measureStream(ctx, endpoint, body)
 	}
 	var answer json.RawMessage
@@ -174,7 +174,7 @@ func (c *Client) promptOf(text string) ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// measureStream implements Measure for an API that can only stream.
+// measureStream implements Measure for an API whose path only streams.
 func (c *Client) measureStream(ctx context.Context, endpoint int, body []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -42,7 +42,7 @@ type Client struct {
 // New returns a client for a target. It opens no connection. Errors name what is wrong with the Config. The caller
 // closes the client.
 func New(config Config) (*Client, error) {
-	d, err := bodies.DialectOf(config.API, config.Prompts)
+	d, err := bodies.DialectOf(config.API, config.Prompts, config.Whole)
 	if err != nil {
 		return nil, err
 	}

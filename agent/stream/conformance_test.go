@@ -414,8 +414,8 @@ var answerCases = []answerCase{
 	{"an answer in one piece", func(f form) (string, outcome) {
 		want := f.good()
 		want.Whole, want.Tokens = true, 1
-		if !f.usage {
-			want.Output = 1
+		if !f.usage { // nothing counts its tokens
+			want.Output = 0
 		}
 		return plainHead + "Content-Type: application/json\r\n\r\n" + f.whole, want
 	}},

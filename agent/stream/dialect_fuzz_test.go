@@ -310,7 +310,7 @@ func checkMeaning(t *testing.T, d *bodies.Dialect, read func(v jsonValue, m *mea
 
 // fuzzFrames compares a dialect's parse of an API's frames with one by encoding/json.
 func fuzzFrames(f *testing.F, apiName string) {
-	d, err := bodies.DialectOf(apiName, "")
+	d, err := bodies.DialectOf(apiName, "", false)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -420,7 +420,7 @@ var oddFrames = map[string][]string{
 // TestUnusualFrames checks unusual frames, whole and truncated at each byte.
 func TestUnusualFrames(t *testing.T) {
 	for apiName, read := range meanings {
-		d, err := bodies.DialectOf(apiName, "")
+		d, err := bodies.DialectOf(apiName, "", false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -521,7 +521,7 @@ func checkSameAnswer(t *testing.T, answer []byte, want string) {
 func BenchmarkDialects(b *testing.B) {
 	for apiName, f := range forms {
 		b.Run(apiName, func(b *testing.B) {
-			d, err := bodies.DialectOf(apiName, "")
+			d, err := bodies.DialectOf(apiName, "", false)
 			if err != nil {
 				b.Fatal(err)
 			}

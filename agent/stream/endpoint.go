@@ -56,6 +56,9 @@ func headersOf(c Config, a *api.API, endpoint *url.URL, signed bool) (h http.Hea
 	if !httpguts.ValidHeaderFieldValue(c.APIKey) {
 		return nil, "", errors.New("the API key contains a line break or another control character: remove it")
 	}
+	if a.Whole {
+		h.Set("Accept", "application/json")
+	}
 	for name, value := range a.Headers {
 		h.Set(name, value)
 	}

@@ -114,6 +114,7 @@ func (x *exchange) reset(c *Client, r Request, o *Observation) {
 	*x = exchange{client: c, api: c.dialect.API, o: o, events: x.events, room: c.roomFor(r.Tokens),
 		onToken: r.OnToken, onFrame: r.OnFrame, keepAnswer: r.KeepAnswer}
 	x.events.Reset(c.dialect.Framing)
+	o.WholeAsked = c.dialect.Whole
 }
 
 // release returns the exchange to the pool. It keeps only memory that the next request can use.
@@ -137,7 +138,11 @@ func (x *exchange) finish() {
 		}
 	}
 	x.decide()
-	if !o.Usage {
+	switch o.UncountedOutput = o.WholeAnswer && !x.hasOutput; {
+	case o.Usage, o.WholeAnswer && x.hasOutput:
+	case o.UncountedOutput:
+		o.OutputTokens = 0
+	default:
 		o.OutputTokens = o.TokenFrames
 	}
 	o.Answer = jsonscan.Repair(o.Answer)
@@ -161,11 +166,20 @@ func (x *exchange) receive(r *http.Response) {
 	case coding != "" && !strings.EqualFold(coding, "identity"):
 		x.setError(spatev1.ErrorClass_ERROR_CLASS_BAD_FRAME, "the response is compressed ("+coding+
 			"), which was not asked for")
-	case strings.Contains(r.Header.Get("Content-Type"), "json"):
+	case x.wholeComes(r.Header.Get("Content-Type")):
 		x.wholeAnswer(r.Body)
 	default:
 		x.stream(r.Body)
 	}
+}
+
+// wholeComes reports whether a response of a type is an answer in one piece. A server may stream although it was not
+// asked to, and may send one JSON body although it was asked to stream.
+func (x *exchange) wholeComes(contentType string) bool {
+	if x.api.Whole {
+		return !strings.Contains(contentType, "event-stream")
+	}
+	return strings.Contains(contentType, "json")
 }
 
 // refusal handles a response with a status other than 200.
@@ -184,7 +198,7 @@ func (x *exchange) refusal(r *http.Response) {
 	}
 }
 
-// wholeAnswer handles an answer that is one JSON body, from a server that does not stream.
+// wholeAnswer handles an answer that is one JSON body.
 func (x *exchange) wholeAnswer(body io.Reader) {
 	data, err := x.readAll(body, x.room.maxBody)
 	defer events.Recycle(data)

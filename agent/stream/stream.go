@@ -35,6 +35,8 @@ type Config struct {
 	// Form of the prompts: "token_ids" or "text". Empty: the API's default, "token_ids" for completions and sglang. tgi
 	// and triton accept only "text". APIs whose prompts are messages ignore it.
 	Prompts string
+	// Ask for answers in one piece instead of streams.
+	Whole bool
 	// Model name sent in each request.
 	Model string
 	// Sent as "Authorization: Bearer KEY", in the header that the API uses, or used to sign each request. Empty: not
@@ -153,8 +155,10 @@ type Observation struct {
 	Connected bool
 	// Prompt tokens by the server's usage. 0: not reported.
 	InputTokens uint64
-	// Output tokens: by the server's last usage if Usage, else the number of token frames.
+	// Output tokens: by the server's last usage if Usage, else the number of token frames, else 0.
 	OutputTokens uint64
+	// OutputTokens is not known: the answer came in one piece, without usage.
+	UncountedOutput bool
 	// The server reported both the prompt tokens and the output tokens.
 	Usage bool
 	// Some frames without text may have carried a token: neither the server's usage nor anything else shows whether
@@ -170,9 +174,12 @@ type Observation struct {
 	CachedTokens uint64
 	// The server reported CachedTokens.
 	HasCachedTokens bool
-	// The server answered with one JSON body instead of a stream. FirstToken and LastToken are then the arrival of that
-	// body; ITL and TTFT are not known.
+	// The server answered with one JSON body. FirstToken and LastToken are then the arrival of that body; ITL and TTFT
+	// are not known.
 	WholeAnswer bool
+	// The request asked for an answer in one piece. The times of single tokens mean nothing then, even if the server
+	// streams.
+	WholeAsked bool
 	// The server's own timings from the stream, as Dynamo sends them.
 	Server ServerTiming
 	// Status of the response. 0: no response.
@@ -189,6 +196,9 @@ type Observation struct {
 	// The caller's context ended before the stream did.
 	Cancelled bool
 }
+
+// Streamed reports whether the answer is a stream that was asked for, so that the times of its tokens are known.
+func (o *Observation) Streamed() bool { return !o.WholeAnswer && !o.WholeAsked }
 
 // reset clears the previous request and keeps its memory.
 func (o *Observation) reset() {

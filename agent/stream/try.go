@@ -16,7 +16,7 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-// TrialRequest is a short streamed request that shows how a server treats fields of its body.
+// TrialRequest is a short request that shows how a server treats fields of its body.
 type TrialRequest struct {
 	// Text of the prompt: the only user message of a chat, or the whole prompt.
 	Text string
@@ -34,6 +34,8 @@ type TrialRequest struct {
 type TrialResult struct {
 	// Output is the number of output tokens that the server reports. 0: not reported.
 	Output uint64
+	// Events: the answer is a stream of events. Otherwise it came in one piece.
+	Events bool
 	// Running is true if at least two frames with choices had running usage, with different counts.
 	Running bool
 	// Software that the answer names, with versions, in the order in which the answer names it: a gateway before the
@@ -136,7 +138,7 @@ func (t *TrialResult) read(data []byte) error {
 			running[n] = true
 		}
 	}
-	t.Running = len(running) > 1
+	t.Running, t.Events = len(running) > 1, frames > 0
 	if frames > 0 {
 		return nil
 	}

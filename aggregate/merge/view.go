@@ -89,6 +89,14 @@ func InputTokens(c *spatev1.Counters) *uint64 {
 	return new(c.GetInputTokens())
 }
 
+// OutputTokens returns the output tokens of completed requests, or nil if those of some are not known.
+func OutputTokens(c *spatev1.Counters) *uint64 {
+	if c.GetUncountedOutputs() > 0 {
+		return nil
+	}
+	return new(c.GetOutputTokens())
+}
+
 // Throughputs returns the rates over a time in seconds of completed requests, their output tokens, and their input and
 // output tokens. A rate that is not known is nil.
 func Throughputs(c *spatev1.Counters, seconds *float64) (requests, output, total *float64) {
@@ -96,10 +104,14 @@ func Throughputs(c *spatev1.Counters, seconds *float64) (requests, output, total
 		return nil, nil, nil
 	}
 	rate := func(count uint64) *float64 { r := float64(count) / *seconds; return &r }
-	if input := InputTokens(c); input != nil {
-		total = rate(*input + c.GetOutputTokens())
+	known := OutputTokens(c)
+	if known != nil {
+		output = rate(*known)
 	}
-	return rate(c.GetCompleted()), rate(c.GetOutputTokens()), total
+	if input := InputTokens(c); input != nil && known != nil {
+		total = rate(*input + *known)
+	}
+	return rate(c.GetCompleted()), output, total
 }
 
 // patience is how many windows an agent may be behind the foremost agent before views stop waiting for it.

@@ -6,6 +6,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/trust"
 	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/schedule"
 	"github.com/spate-load/spate/workload/content"
@@ -97,6 +98,7 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 	cache := prefixCacheOf(c)
 	e := trust.Evidence{
 		Counts: measure.CountsOf(c), ExactOutput: exactOutput(rec),
+		Whole:       !defaults.Streams(rec.GetStage().GetTarget()),
 		SharedShare: cache.SharedShare, CachedShare: cache.CachedShare,
 	}
 	for i := range m.Summaries {

@@ -181,7 +181,7 @@ func contribution(r *merge.Region, target *spatev1.Target, duration *float64) Co
 	c := Contribution{
 		Requests:     partRequests(r.Counters),
 		InputTokens:  merge.InputTokens(r.Counters),
-		OutputTokens: r.Counters.GetOutputTokens(),
+		OutputTokens: merge.OutputTokens(r.Counters),
 		Latencies:    latenciesOf(&r.Tally),
 		Errors:       r.ErrorCounts(),
 		Paths:        make([]PathResult, 0, len(r.Paths)),
@@ -202,7 +202,7 @@ func breakdown(t *merge.Tally) Breakdown {
 	return Breakdown{
 		Requests:     partRequests(t.Counters),
 		InputTokens:  merge.InputTokens(t.Counters),
-		OutputTokens: t.Counters.GetOutputTokens(),
+		OutputTokens: merge.OutputTokens(t.Counters),
 		TTFT:         t.Summary(spatev1.Metric_METRIC_TTFT).Short(),
 		TPOT:         t.Summary(spatev1.Metric_METRIC_TPOT).Short(),
 		E2E:          t.Summary(spatev1.Metric_METRIC_E2E).Short(),

@@ -61,7 +61,7 @@ func checkRegions(rt *rapid.T, t *testing.T, rec *spatev1.StageRecord, requests 
 			rt.Fatalf("connections of region %q:\n%s", region.Name, diff)
 		}
 		if n := region.Requests; n.Completed != want.Requests.Completed || n.Failed != want.Requests.Failed ||
-			region.OutputTokens != want.OutputTokens {
+			*region.OutputTokens != *want.OutputTokens {
 			rt.Fatalf("region %q: %+v, want %+v", region.Name, n, want.Requests)
 		}
 	}

@@ -183,6 +183,8 @@ type StageResult struct {
 	Model string `json:"model"`
 	// API used, as plans name it.
 	API string `json:"api"`
+	// Whether answers were requested as streams. If not, TTFT, TPOT and ITL are null.
+	Stream bool `json:"stream"`
 	// Seed of the stage. Equal seeds give equal requests.
 	Seed uint64 `json:"seed"`
 	// Start of the stage by the coordinator's wall clock, RFC 3339 in UTC. Null: the stage never started.
@@ -223,10 +225,10 @@ type StageResult struct {
 	Steady *Steady `json:"steady"`
 	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
-	// Output tokens of completed requests.
-	OutputTokens uint64 `json:"output_tokens"`
-	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: no
-	// request completed.
+	// Output tokens of completed requests. Null: those of some are not known.
+	OutputTokens *uint64 `json:"output_tokens"`
+	// How output tokens were counted: by the server's "usage", in "frames" that carry a token, or "mixed". Null: they
+	// are not known, or no request completed.
 	OutputTokensCounted *string `json:"output_tokens_counted"`
 	Latencies
 	// Input sequence length.
@@ -345,8 +347,8 @@ type ArrivalTime struct {
 	Rate float64 `json:"rate"`
 	// Completed requests per second of this time.
 	RequestThroughput float64 `json:"request_throughput"`
-	// Output tokens of completed requests per second of this time.
-	OutputTokenThroughput float64 `json:"output_token_throughput"`
+	// Output tokens of completed requests per second of this time. Null: those of some are not known.
+	OutputTokenThroughput *float64 `json:"output_token_throughput"`
 }
 
 // Reasoning counts the output tokens of completed requests that were reasoning.
@@ -536,6 +538,8 @@ type Streams struct {
 	UnstampedFrames uint64 `json:"unstamped_frames"`
 	// Completed requests that were answered by one body although they asked for a stream.
 	WholeAnswers uint64 `json:"whole_answers"`
+	// Completed requests that were answered by a stream although they asked for one body.
+	StreamedAnswers uint64 `json:"streamed_answers"`
 	// Completed streams of several tokens that arrived in one frame.
 	InOneFrame uint64 `json:"in_one_frame"`
 	// Completed streams of several frames that all arrived in one read.
@@ -564,8 +568,8 @@ type Breakdown struct {
 	Requests PartRequests `json:"requests"`
 	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
-	// Output tokens of completed requests.
-	OutputTokens uint64 `json:"output_tokens"`
+	// Output tokens of completed requests. Null: those of some are not known.
+	OutputTokens *uint64 `json:"output_tokens"`
 	// First token - start.
 	TTFT *histogram.ShortSummary `json:"ttft_ms"`
 	// (Last - first token) / (output tokens - 1).
@@ -625,8 +629,8 @@ type Contribution struct {
 	Requests PartRequests `json:"requests"`
 	// Prompt tokens of completed requests by the server's usage. Null: some of them had no usage.
 	InputTokens *uint64 `json:"input_tokens"`
-	// Output tokens of completed requests.
-	OutputTokens uint64 `json:"output_tokens"`
+	// Output tokens of completed requests. Null: those of some are not known.
+	OutputTokens *uint64 `json:"output_tokens"`
 	// Completed requests per second of duration_s: that of the observer, or for a region that of the stage.
 	RequestThroughput *float64 `json:"request_throughput"`
 	// Output tokens of completed requests per second of duration_s.

@@ -143,7 +143,7 @@ func checkPartsAddUp(t *rapid.T, r StageResult) {
 			requests.Completed += p.Requests.Completed
 			requests.Failed += p.Requests.Failed
 			requests.Cancelled += p.Requests.Cancelled
-			tokens += p.OutputTokens
+			tokens += *p.OutputTokens
 			if p.TTFT != nil {
 				ttfts += p.TTFT.Count
 			}
@@ -151,7 +151,7 @@ func checkPartsAddUp(t *rapid.T, r StageResult) {
 				errors += n
 			}
 		}
-		if requests != want || tokens != r.OutputTokens || ttfts != r.Requests.Completed ||
+		if requests != want || tokens != *r.OutputTokens || ttfts != r.Requests.Completed ||
 			errors != r.Requests.Failed {
 			t.Fatalf("%s: %+v, %d tokens, %d TTFTs, %d errors; stage: %+v", name, requests, tokens, ttfts,
 				errors, r.Requests)

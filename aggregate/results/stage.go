@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/servermetrics"
 	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/endpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -46,6 +47,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		Load:      loadOf(stage.GetLoad()),
 		Model:     stage.GetTarget().GetModel(),
 		API:       stage.GetTarget().GetApi(),
+		Stream:    defaults.Streams(stage.GetTarget()),
 		Seed:      stage.GetSeed(),
 		Probe:     probeOf(stage.GetProbe()),
 		Enough:    unlessZero(rec.GetEnough()),
@@ -58,7 +60,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 		VLLM:      s.vllm(),
 
 		InputTokens:         merge.InputTokens(s.Total.Counters),
-		OutputTokens:        s.Total.Counters.GetOutputTokens(),
+		OutputTokens:        merge.OutputTokens(s.Total.Counters),
 		OutputTokensCounted: outputTokensCounted(s.Total.Counters),
 
 		Arrivals: s.arrivals(),
@@ -104,8 +106,11 @@ func (s sums) serverResults(span *float64) ([]servermetrics.ServerResult, *serve
 	if from, to, ok := s.Span(); ok {
 		first, last = uint32(max(from, 0)/nanosPerSecond), uint32(max(to, 0)/nanosPerSecond)
 	}
-	return s.Servers.Results(s.Target, first, last), s.Servers.GPUs(s.Target, first, last,
-		servermetrics.Work{Span: span, OutputTokens: s.Total.Counters.GetOutputTokens()})
+	work := servermetrics.Work{Span: span}
+	if tokens := merge.OutputTokens(s.Total.Counters); tokens != nil {
+		work.OutputTokens = *tokens
+	}
+	return s.Servers.Results(s.Target, first, last), s.Servers.GPUs(s.Target, first, last, work)
 }
 
 // requests counts the stage's requests.
@@ -148,6 +153,7 @@ func streamsOf(c *spatev1.Counters) Streams {
 		CoalescedReads:  c.GetCoalescedReads(),
 		UnstampedFrames: c.GetUnstampedFrames(),
 		WholeAnswers:    c.GetWholeAnswers(),
+		StreamedAnswers: c.GetStreamedAnswers(),
 		InOneFrame:      c.GetInOneFrame(),
 		InOneRead:       c.GetInOneRead(),
 		Undecided:       c.GetUndecided(),
@@ -158,11 +164,11 @@ func streamsOf(c *spatev1.Counters) Streams {
 	return s
 }
 
-// outputTokensCounted returns how output tokens were counted, or nil if no request completed.
+// outputTokensCounted returns how output tokens were counted, or nil if they are not known or no request completed.
 func outputTokensCounted(c *spatev1.Counters) *string {
 	counted := "mixed"
 	switch {
-	case c.GetCompleted() == 0:
+	case c.GetCompleted() == 0, c.GetUncountedOutputs() > 0:
 		return nil
 	case c.GetWithoutUsage() == 0:
 		counted = "usage"
@@ -184,7 +190,9 @@ func (s sums) arrivals() *ArrivalTime {
 	a := &ArrivalTime{DurationS: float64(last-first) / nanosPerSecond * started / (started - 1)}
 	a.Rate = started / a.DurationS
 	a.RequestThroughput = float64(c.GetCompleted()) / a.DurationS
-	a.OutputTokenThroughput = float64(c.GetOutputTokens()) / a.DurationS
+	if tokens := merge.OutputTokens(c); tokens != nil {
+		a.OutputTokenThroughput = new(float64(*tokens) / a.DurationS)
+	}
 	return a
 }
 
@@ -193,7 +201,10 @@ func (s sums) arrivals() *ArrivalTime {
 // assigned to windows after the requests had ended.
 func (s sums) tokensIn(w *merge.Window) (tokens uint64, known bool) {
 	c := s.Total.Counters
-	if c.GetUncountedFrames() == 0 {
+	switch {
+	case c.GetUncountedOutputs() > 0:
+		return 0, false
+	case c.GetUncountedFrames() == 0:
 		return w.TokensArrived, true
 	}
 	return w.Tokens, c.GetWithoutUsage() == 0

@@ -30,7 +30,7 @@ var checks = []check{
 	{"coalescing", coalescing,
 		"Check whether a proxy or the server bundles frames; otherwise give the run more agents or cores."},
 	{"identity", identity, "Please report this: the sums must agree whatever the server does."},
-	{"streaming", streaming, "Have the server stream: a proxy, its API or a parser of reasoning or tools may hold answers back."},
+	{"streaming", streaming, "Have the server answer as requested: a proxy, its API or a parser of reasoning or tools may hold streams back."},
 	{"tokens_per_frame", tokensPerFrame,
 		"Have the server send a frame for every token or two; otherwise use only E2E and throughput."},
 	{"hidden_tokens", hiddenTokens,
@@ -164,9 +164,9 @@ func stamps(e Evidence) (Check, bool) {
 
 // coalescing fails if many frames are read together: of several frames in one read, only the last has its own time. The
 // worst second counts as a single hiccup if it has only a small part of all frames: then the check reports it, and the
-// rest of the stage decides.
+// rest of the stage decides. Of answers in one piece the times of single frames are not used.
 func coalescing(e Evidence) (Check, bool) {
-	if e.Counts[measure.Frames] == 0 {
+	if e.Counts[measure.Frames] == 0 || e.Whole {
 		return unknown()
 	}
 	together := max(e.Counts[measure.CoalescedReads], e.withoutOwnRead())
@@ -219,6 +219,9 @@ func streaming(e Evidence) (Check, bool) {
 		return unknown()
 	}
 	c, all := &e.Counts, e.Counts[measure.Completed]
+	if e.Whole {
+		return streamed(c)
+	}
 	part := min(1, share(c[measure.WholeAnswers]+c[measure.InOneFrame]+c[measure.InOneRead], all))
 	switch max(c[measure.WholeAnswers], c[measure.InOneFrame], c[measure.InOneRead]) {
 	case 0:
@@ -234,6 +237,17 @@ func streaming(e Evidence) (Check, bool) {
 		return streamingLimits.held(part, "all tokens of %d of %d answers came in one write: they were held back",
 			c[measure.InOneRead], all)
 	}
+}
+
+// streamed fails if many answers were streams although the plan asks for answers in one piece: then the server did
+// other work than the plan says.
+func streamed(c *measure.Counts) (Check, bool) {
+	n, all := c[measure.StreamedAnswers], c[measure.Completed]
+	if n == 0 {
+		return streamingLimits.held(0, "every answer came in one piece, as requested")
+	}
+	return suspect(streamingLimits.suspect, share(n, all),
+		"%d of %d answers were streams although the target sets stream: false", n, all)
 }
 
 // example returns the mean number of tokens per answer, in words.

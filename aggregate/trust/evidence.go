@@ -14,6 +14,8 @@ type Evidence struct {
 	Summaries [measure.Count]*histogram.Summary
 	// NeverSent is the number of requests that were due and never sent. Nil: not known.
 	NeverSent *uint64
+	// Whole: answers were requested in one piece, not as streams.
+	Whole bool
 	// ExactOutput is true if the server was asked for outputs of exact length. Nil: not known.
 	ExactOutput *bool
 	// Hiccup is the second in which most frames were read together with the frame before. Nil: not known, for example

@@ -153,6 +153,12 @@ func TestAnswersThatAreNotStreamedAreFlaws(t *testing.T) {
 			Invalid,
 			"1000 of 1000 answers came as one body: the server does not stream",
 		},
+		"a stream where one body was asked for": {
+			func(e *Evidence) { e.Whole, e.Counts[measure.StreamedAnswers] = true, 1000 },
+			"streaming",
+			Suspect,
+			"1000 of 1000 answers were streams although the target sets stream: false",
+		},
 		"200 tokens in one frame": {func(e *Evidence) {
 			e.Counts[measure.InOneFrame], e.Counts[measure.OutputTokens] = 1000, 200_000
 		}, "streaming", Invalid, "came in 1 frame (200 tokens on average): the server does not stream token by token"},
@@ -390,5 +396,15 @@ func TestEveryCheckIsInTheDocs(t *testing.T) {
 		if !strings.Contains(string(verdicts), "\n## "+c.name+"\n\n"+c.remedy+"\n") {
 			t.Errorf("docs/verdicts.md has no section on %s that begins with its remedy", c.name)
 		}
+	}
+}
+
+// Answers in one piece are no flaw if the plan asks for them.
+func TestWholeAnswersAsRequested(t *testing.T) {
+	e := Evidence{Whole: true, Ended: true}
+	e.Counts[measure.Completed] = 1000
+	c, known := streaming(e)
+	if !known || c.Verdict != Valid || c.Words != "every answer came in one piece, as requested" {
+		t.Errorf("%+v", c)
 	}
 }

@@ -165,7 +165,7 @@ func (t *Dialect) CountFields(fields map[string]any) map[string]any {
 		delete(options, name)
 	}
 	delete(body, api.StreamOptions)
-	if !t.StreamOnly {
+	if t.StreamField() {
 		body["stream"] = false
 	}
 	one := t.MaxFields[0]

@@ -16,11 +16,15 @@ type Dialect struct {
 }
 
 // DialectOf returns the dialect of an API for a form of prompts: "token_ids", "text", or empty for the API's default. APIs
-// that take messages ignore the form. It fails for names that it does not know.
-func DialectOf(name, prompts string) (*Dialect, error) {
+// that take messages ignore the form. whole: requests ask for answers in one piece. It fails for names that it does not
+// know.
+func DialectOf(name, prompts string, whole bool) (*Dialect, error) {
 	a, known := registry.Find(name)
 	if !known {
 		return nil, fmt.Errorf("unknown api %q: use one of %s", name, strings.Join(registry.Names(), ", "))
+	}
+	if whole {
+		a = a.InOnePiece()
 	}
 	d := &Dialect{a, a.Prompts[0]}
 	form := d.Prompt.Form

@@ -12,11 +12,12 @@ import (
 // API is POST /v1beta/models/MODEL:streamGenerateContent. Each frame can have several tokens, and the usage so far. On
 // Vertex AI, models are below a project in the endpoint's URL, and the key is a bearer token.
 var API = api.API{
-	Name: "gemini", Path: "/models/MODEL:streamGenerateContent", Version: "/v1beta", Query: "alt=sse",
+	Name: "gemini", Path: "/models/MODEL:streamGenerateContent", WholePath: "/models/MODEL:generateContent",
+	Version: "/v1beta", Query: "alt=sse",
 	KeyHeader: "X-Goog-Api-Key", BearerBelow: "/projects/",
 	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "contents"}},
 	OtherPrompts: []string{"systemInstruction"}, Rewrite: turns.Rewrite,
-	Options: "generationConfig", MaxFields: []string{"maxOutputTokens"}, StreamOnly: true,
+	Options: "generationConfig", MaxFields: []string{"maxOutputTokens"},
 	Parse: parse, Describe: describe, Count: count,
 }
 

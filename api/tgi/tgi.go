@@ -12,10 +12,11 @@ import (
 
 // API is POST /generate_stream: one frame for each token. The last frame also has the details of the whole answer.
 var API = api.API{
-	Name: "tgi", Path: "/generate_stream", Prompts: []api.Prompt{{Form: workload.Text, Field: "inputs"}},
+	Name: "tgi", Path: "/generate_stream", WholePath: "/generate",
+	Prompts:  []api.Prompt{{Form: workload.Text, Field: "inputs"}},
 	Defaults: map[string]any{"parameters": map[string]any{"details": true}}, Options: "parameters",
 	Reserved:  map[string]string{"details": "Spate asks for the usage by it"},
-	MaxFields: []string{"max_new_tokens"}, IgnoreEOS: "ignore_eos_token", StreamOnly: true,
+	MaxFields: []string{"max_new_tokens"}, IgnoreEOS: "ignore_eos_token",
 	Parse: parse, Describe: describe, Count: count,
 }
 

@@ -12,12 +12,12 @@ import (
 // API is POST /v2/models/MODEL/generate_stream of Triton with TensorRT-LLM. Its frames have text and nothing else:
 // each frame counts as one output token, and a stream that ended in order is complete.
 var API = api.API{
-	Name: "triton", Path: "/v2/models/MODEL/generate_stream",
+	Name: "triton", Path: "/v2/models/MODEL/generate_stream", WholePath: "/v2/models/MODEL/generate",
 	Prompts:   []api.Prompt{{Form: workload.Text, Field: "text_input"}},
 	Defaults:  map[string]any{"stream": true, "bad_words": "", "stop_words": ""}, // older versions require them all
 	MaxFields: []string{"max_tokens"},
 	// Older versions call it min_length. Triton treats a field without a model input as a parameter and ignores it.
-	MinFields: []string{"min_tokens", "min_length"}, AlwaysExact: true, NoEndMark: true, StreamOnly: true,
+	MinFields: []string{"min_tokens", "min_length"}, AlwaysExact: true, NoEndMark: true,
 	Uncounted: true, Parse: parse, Describe: describe, Count: count,
 }
 

@@ -126,7 +126,7 @@ func compareCollected(t *testing.T, stage results.StageResult, last map[string]c
 	t.Helper()
 	for name, want := range map[string]float64{
 		"started": float64(stage.Requests.Started), "completed": float64(stage.Requests.Completed),
-		"output_tokens": float64(stage.OutputTokens), "good": float64(stage.Goodput.Requests),
+		"output_tokens": float64(*stage.OutputTokens), "good": float64(stage.Goodput.Requests),
 		"output_token_throughput": *stage.OutputTokenThroughput, "complete": 1, "duration": *stage.DurationS,
 	} {
 		if got := last["spate.stage."+name]; got.Value != want {

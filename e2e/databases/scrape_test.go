@@ -102,7 +102,7 @@ func (s scraped) compare(t *testing.T, stage results.StageResult, labels string,
 	t.Helper()
 	for name, want := range map[string]uint64{
 		"started": stage.Requests.Started, "completed": stage.Requests.Completed, "failed": stage.Requests.Failed,
-		"output_tokens": stage.OutputTokens, "input_tokens": *stage.InputTokens, "good": stage.Goodput.Requests,
+		"output_tokens": *stage.OutputTokens, "input_tokens": *stage.InputTokens, "good": stage.Goodput.Requests,
 	} {
 		if got := s.only(t, "spate_to_date_"+name+"_total"+labels); got != float64(want) {
 			t.Errorf("%s: %v, results.json has %d", name, got, want)

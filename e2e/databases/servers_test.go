@@ -53,7 +53,7 @@ func TestServerMetrics(t *testing.T) {
 			}
 		}
 	}
-	if len(stage.Servers) != 2 || running == 0 || running > 16 || generated != float64(stage.OutputTokens) {
+	if len(stage.Servers) != 2 || running == 0 || running > 16 || generated != float64(*stage.OutputTokens) {
 		t.Errorf("%d servers with up to %v requests running; %v tokens of %d", len(stage.Servers), running, generated,
 			stage.OutputTokens)
 	}
@@ -86,7 +86,7 @@ func TestServersAreReadByDefault(t *testing.T) {
 	}
 	server := stage.Servers[0]
 	for _, m := range server.Metrics {
-		if m.Kind == "gauge" || m.Name == "vllm:generation_tokens_total" && *m.Increase != float64(stage.OutputTokens) {
+		if m.Kind == "gauge" || m.Name == "vllm:generation_tokens_total" && *m.Increase != float64(*stage.OutputTokens) {
 			t.Errorf("%+v", m)
 		}
 	}

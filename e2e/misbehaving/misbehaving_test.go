@@ -269,8 +269,8 @@ func TestTargetsThatMisbehaveThroughout(t *testing.T) {
 		}
 	}
 	if last := result.Stages[len(targets)]; last.Requests.Completed != 400 ||
-		last.OutputTokens != 400*well.api.tokens() || !last.Complete {
-		t.Errorf("the sound target: %+v, %d tokens", last.Requests, last.OutputTokens)
+		last.OutputTokens == nil || *last.OutputTokens != 400*well.api.tokens() || !last.Complete {
+		t.Errorf("the sound target: %+v, %v tokens", last.Requests, last.OutputTokens)
 	}
 	if kib := c.memory(t); kib > mostMemory {
 		t.Errorf("the agent took %d MiB, and may take %d", kib>>10, mostMemory>>10)
@@ -383,9 +383,10 @@ func (f *fault) check(t *testing.T, target *target, part results.EndpointResult,
 		if f.tokens != nil {
 			want = f.tokens(target.api)
 		}
-		if n := uint64(len(rows)); part.Requests.Completed != n || len(part.Errors) > 0 || part.OutputTokens != n*want {
+		if n := uint64(len(rows)); part.Requests.Completed != n || len(part.Errors) > 0 ||
+			outputOf(part) != n*want {
 			t.Errorf("%s, %s: %+v, errors %v, %d tokens; want it completed with %d", target.name, f.name, part.Requests,
-				part.Errors, part.OutputTokens, n*want)
+				part.Errors, outputOf(part), n*want)
 			t.Log(example(rows))
 		}
 		return
@@ -396,11 +397,19 @@ func (f *fault) check(t *testing.T, target *target, part results.EndpointResult,
 			t.Log(example(rows))
 		}
 	}
-	if part.Requests.Failed != uint64(len(rows)) || part.OutputTokens != 0 || part.TTFT != nil {
+	if part.Requests.Failed != uint64(len(rows)) || outputOf(part) != 0 || part.TTFT != nil {
 		t.Errorf("%s, %s: %+v, errors %v, %d tokens; want %v", target.name, f.name, part.Requests, part.Errors,
-			part.OutputTokens, classes)
+			outputOf(part), classes)
 		t.Log(example(rows))
 	}
+}
+
+// outputOf returns an endpoint's output tokens. 0: there are none, or they are not known.
+func outputOf(part results.EndpointResult) uint64 {
+	if part.OutputTokens == nil {
+		return 0
+	}
+	return *part.OutputTokens
 }
 
 // example returns the message of a failed request.
@@ -417,9 +426,9 @@ func example(rows []rundir.Row) string {
 func (s *server) check(t *testing.T, target *target, part results.EndpointResult, n uint64) {
 	a := target.api
 	if part.Requests.Completed != n || part.Requests.Failed > 0 || len(part.Errors) > 0 ||
-		part.OutputTokens != n*a.tokens() {
+		outputOf(part) != n*a.tokens() {
 		t.Fatalf("%s: a sound server: %+v, errors %v, %d tokens", target.name, part.Requests, part.Errors,
-			part.OutputTokens)
+			outputOf(part))
 	}
 	if told := part.InputTokens != nil; told != a.usage || told && *part.InputTokens != n*promptTokens {
 		t.Errorf("%s: a sound server: input tokens %v", target.name, part.InputTokens)

@@ -18,10 +18,18 @@ const PromptIDs = "token_ids"
 // API returns a target's API. The default one stands for an unknown one, which the rules report.
 func API(t *spatev1.Target) *api.API {
 	a, known := registry.Find(t.GetApi())
-	if !known {
+	switch {
+	case !known:
 		return registry.All[0]
+	case !Streams(t):
+		return a.InOnePiece()
 	}
 	return a
+}
+
+// Streams reports whether a target's answers are requested as streams.
+func Streams(t *spatev1.Target) bool {
+	return t.Stream == nil || t.GetStream() //nolint:protogetter // whether it is given is what counts
 }
 
 // SendsTokenIDs reports whether a target's prompts are token IDs.

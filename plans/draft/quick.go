@@ -31,6 +31,8 @@ type Quick struct {
 	Targets []string
 	// API of the endpoints: one of APIs.
 	API string
+	// Whole asks for answers in one piece instead of streams.
+	Whole bool
 	// Model name.
 	Model string
 	// APIKey is a reference, env:NAME or file:PATH.

@@ -44,7 +44,7 @@ func (c *checker) api(path string, t *spatev1.Target) {
 
 // ownFields maps the body fields that Spate sets itself, with any API, to the reason why a plan cannot give them.
 var ownFields = map[string]string{
-	"stream":     "Spate always streams, since it measures when tokens arrive",
+	"stream":     "give it as the target's stream",
 	"messages":   workloadsPrompt,
 	"prompt":     workloadsPrompt,
 	"model":      "give it as the target's model",

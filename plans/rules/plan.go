@@ -42,6 +42,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	c.unused(p)
 	c.forms(p)
 	c.goals(p)
+	c.wholeAnswers(p)
 	c.thresholds(p)
 	c.simulation(p)
 	c.regions(p)

@@ -22,6 +22,7 @@ func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
 	}
 	c.api(path, t)
+	c.wholeTarget(path, t)
 	c.endpoints(path+".endpoints", t.GetEndpoints())
 	c.simulator(path+".simulator", t.GetSimulator())
 	c.headers(path, t)
@@ -92,8 +93,10 @@ func (c *checker) endpoints(path string, urls []string) {
 // apiPaths returns the paths that Spate adds to an endpoint's base URL, up to a model's name.
 func apiPaths() (paths []string) {
 	for _, a := range registry.All {
-		if path, _, _ := strings.Cut(a.Path, "/models/"); path != "" {
-			paths = append(paths, path)
+		for _, whole := range []string{a.Path, a.WholePath} {
+			if path, _, _ := strings.Cut(whole, "/models/"); path != "" {
+				paths = append(paths, path)
+			}
 		}
 	}
 	return paths

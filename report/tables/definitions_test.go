@@ -39,13 +39,14 @@ func TestDefinitions(t *testing.T) {
 				first + rapid.Float64Range(1, 5000).Draw(t, "decode")}
 		}), 1, 20).Draw(t, "requests")
 		perToken := func(r naive) float64 { return (r.last - r.first) / float64(r.tokens-1) }
-		s := &results.StageResult{Requests: results.Requests{Completed: uint64(len(requests))}}
+		s := &results.StageResult{OutputTokens: new(uint64)}
+		s.Requests.Completed = uint64(len(requests))
 		s.TTFT = summaryOf(requests, func(r naive) float64 { return r.first })
 		s.E2E = summaryOf(requests, func(r naive) float64 { return r.last })
 		s.TPOT = summaryOf(requests, perToken)
 		var itl, itlWeight, tpot, tpotWeight, slowest float64
 		for _, r := range requests {
-			s.OutputTokens += r.tokens
+			*s.OutputTokens += r.tokens
 			// time_per_output_token_ms and inter_token_latency_ms, weighted as in GenerativeMetrics.compile.
 			itl, itlWeight = itl+perToken(r)*float64(r.tokens-1), itlWeight+float64(r.tokens-1)
 			tpot, tpotWeight = tpot+r.last/float64(r.tokens)*float64(r.tokens), tpotWeight+float64(r.tokens)

@@ -98,18 +98,20 @@ func guideLatencyValues(s *results.StageResult) []*float64 {
 // weightedITL returns the time from the first to the last token of all requests, divided by their tokens but the first.
 func weightedITL(s *results.StageResult) *float64 {
 	decode, completed := meanDecode(s), s.Requests.Completed
-	if decode == nil || s.TPOT == nil || s.TPOT.Count != completed || s.E2E.Count != completed {
+	if decode == nil || s.OutputTokens == nil || s.TPOT == nil ||
+		s.TPOT.Count != completed || s.E2E.Count != completed {
 		return nil
 	}
-	return ptr(*decode * float64(completed) / float64(s.OutputTokens-completed))
+	return ptr(*decode * float64(completed) / float64(*s.OutputTokens-completed))
 }
 
 // weightedTPOT returns the time from the start to the last token of all requests, divided by their tokens.
 func weightedTPOT(s *results.StageResult) *float64 {
-	if s.E2E == nil || s.E2E.Count != s.Requests.Completed || s.OutputTokens == 0 {
+	if s.E2E == nil || s.E2E.Count != s.Requests.Completed ||
+		s.OutputTokens == nil || *s.OutputTokens == 0 {
 		return nil
 	}
-	return ptr(s.E2E.Mean * float64(s.E2E.Count) / float64(s.OutputTokens))
+	return ptr(s.E2E.Mean * float64(s.E2E.Count) / float64(*s.OutputTokens))
 }
 
 // guideThroughputValues returns the throughputs. They are known if all requests completed.

@@ -53,7 +53,7 @@ func stageRow(s *results.StageResult) Row {
 	cells := []Cell{
 		knownCount(s.Load.Concurrency), number(s.Load.Rate),
 		count(s.Requests.Completed), count(s.Requests.Failed), count(s.Requests.Cancelled),
-		knownCount(s.Requests.NeverSent), number(s.DurationS), knownCount(s.InputTokens), count(s.OutputTokens),
+		knownCount(s.Requests.NeverSent), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput), number(share),
 	}
 	for _, m := range latencies {

@@ -250,7 +250,7 @@ func twoTargets() *results.Result {
 			Load:     results.Load{Words: "concurrency 16", Concurrency: &concurrency},
 			Complete: true, Trust: trust.Trust{Verdict: verdict},
 			Requests:  results.Requests{Started: 100, Completed: 100},
-			DurationS: ptr(10 * scale), InputTokens: &tokens, OutputTokens: 10_000,
+			DurationS: ptr(10 * scale), InputTokens: &tokens, OutputTokens: new(uint64(10_000)),
 			RequestThroughput: ptr(10 / scale), OutputTokenThroughput: ptr(1000 / scale),
 			TotalTokenThroughput: ptr(6000 / scale),
 			Latencies: results.Latencies{TTFT: d(20 * scale), TPOT: d(5 * scale), ITL: d(5 * scale),

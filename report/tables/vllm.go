@@ -44,7 +44,7 @@ var vllmMetrics = []struct {
 
 func vllmRow(s *results.StageResult) Row {
 	cells := []Cell{
-		count(s.Requests.Completed), number(s.DurationS), knownCount(s.InputTokens), count(s.OutputTokens),
+		count(s.Requests.Completed), number(s.DurationS), knownCount(s.InputTokens), knownCount(s.OutputTokens),
 		number(s.RequestThroughput), number(s.OutputTokenThroughput), number(s.TotalTokenThroughput),
 	}
 	for _, m := range vllmMetrics {

@@ -26,7 +26,7 @@ type quickFlags struct {
 	concurrency            []uint
 	rate                   []float64
 	arrival, split         string
-	conditioned            bool
+	conditioned, stream    bool
 	stagger                time.Duration
 	isl, osl               uint32
 	requests               uint64
@@ -39,7 +39,7 @@ type quickFlags struct {
 
 // quickNames are the flags that make a plan.
 var quickNames = []string{
-	"target", "model", "api", "api-key", "header", "body", "concurrency", "rate", "arrival", "conditioned", "split",
+	"target", "model", "api", "stream", "api-key", "header", "body", "concurrency", "rate", "arrival", "conditioned", "split",
 	"stagger", "isl", "osl", "requests",
 	"requests-per-concurrency", "duration", "warmup", "warmup-requests", "seed",
 }
@@ -49,6 +49,8 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 		"base `URL`, or host:port, of the deployment under test; several are endpoints of one deployment")
 	flags.StringVar(&q.model, "model", "", "model name to ask for (default: the only one that the server lists)")
 	flags.StringVar(&q.api, "api", "", "API of the endpoints: "+strings.Join(registry.Names(), ", ")+" (default chat)")
+	flags.BoolVar(&q.stream, "stream", true,
+		"ask for streams; false: for answers in one piece, which have no TTFT, TPOT and ITL")
 	flags.StringVar(&q.apiKey, "api-key", "", "where the API key is: env:NAME or file:PATH")
 	flags.StringArrayVar(&q.headers, "header", nil,
 		"extra request header `NAME=VALUE` (VALUE may be env:NAME or file:PATH)")
@@ -104,7 +106,8 @@ func (q *quickFlags) yaml() ([]byte, error) {
 		return nil, err
 	}
 	return draft.Quick{
-		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api, APIKey: q.apiKey,
+		Targets: []string{strings.Join(q.targets, ",")}, Model: q.model, API: q.api,
+		Whole: !q.stream, APIKey: q.apiKey,
 		Headers: headers, Body: body,
 		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, Unconditioned: !q.conditioned, Split: q.split,
 		Stagger: q.stagger, ISL: q.isl, OSL: q.osl,

@@ -1256,8 +1256,12 @@ type Counters struct {
 	HeadTokens uint64 `protobuf:"varint,34,opt,name=head_tokens,json=headTokens,proto3" json:"head_tokens,omitempty"`
 	// Completed streams whose `head_tokens` are known.
 	WithHeadTokens uint64 `protobuf:"varint,35,opt,name=with_head_tokens,json=withHeadTokens,proto3" json:"with_head_tokens,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Completed requests answered with a stream although one body was requested.
+	StreamedAnswers uint64 `protobuf:"varint,36,opt,name=streamed_answers,json=streamedAnswers,proto3" json:"streamed_answers,omitempty"`
+	// Completed requests whose output tokens are not known. These are answers in one piece without usage.
+	UncountedOutputs uint64 `protobuf:"varint,37,opt,name=uncounted_outputs,json=uncountedOutputs,proto3" json:"uncounted_outputs,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Counters) Reset() {
@@ -1531,6 +1535,20 @@ func (x *Counters) GetHeadTokens() uint64 {
 func (x *Counters) GetWithHeadTokens() uint64 {
 	if x != nil {
 		return x.WithHeadTokens
+	}
+	return 0
+}
+
+func (x *Counters) GetStreamedAnswers() uint64 {
+	if x != nil {
+		return x.StreamedAnswers
+	}
+	return 0
+}
+
+func (x *Counters) GetUncountedOutputs() uint64 {
+	if x != nil {
+		return x.UncountedOutputs
 	}
 	return 0
 }
@@ -2430,7 +2448,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\bendpoint\x18\x01 \x01(\rR\bendpoint\x12.\n" +
 	"\bcounters\x18\x02 \x01(\v2\x12.spate.v1.CountersR\bcounters\x12<\n" +
 	"\rdistributions\x18\x03 \x03(\v2\x16.spate.v1.DistributionR\rdistributions\x12,\n" +
-	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xdf\t\n" +
+	"\x06errors\x18\x04 \x03(\v2\x14.spate.v1.ErrorCountR\x06errors\"\xb7\n" +
+	"\n" +
 	"\bCounters\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x16\n" +
@@ -2472,7 +2491,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\aisl_far\x18! \x01(\x04R\x06islFar\x12\x1f\n" +
 	"\vhead_tokens\x18\" \x01(\x04R\n" +
 	"headTokens\x12(\n" +
-	"\x10with_head_tokens\x18# \x01(\x04R\x0ewithHeadTokens\"\xd8\x01\n" +
+	"\x10with_head_tokens\x18# \x01(\x04R\x0ewithHeadTokens\x12)\n" +
+	"\x10streamed_answers\x18$ \x01(\x04R\x0fstreamedAnswers\x12+\n" +
+	"\x11uncounted_outputs\x18% \x01(\x04R\x10uncountedOutputs\"\xd8\x01\n" +
 	"\fDistribution\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x1c\n" +
 	"\thistogram\x18\x02 \x01(\fR\thistogram\x12#\n" +

@@ -514,6 +514,9 @@ type Target struct {
 	Labels map[string]string `protobuf:"bytes,23,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Reports compare the other targets with this one. Default: with the first target.
 	Baseline bool `protobuf:"varint,25,opt,name=baseline,proto3" json:"baseline,omitempty"`
+	// Whether answers are requested as a stream. false: each answer comes in one piece, so E2E and throughput are measured,
+	// and TTFT, TPOT and ITL are not. Default true.
+	Stream *bool `protobuf:"varint,26,opt,name=stream,proto3,oneof" json:"stream,omitempty"`
 	// What the target costs for an hour, in dollars, all of its endpoints together. 0 (default): not known.
 	CostPerHour   float64 `protobuf:"fixed64,24,opt,name=cost_per_hour,json=costPerHour,proto3" json:"cost_per_hour,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -714,6 +717,13 @@ func (x *Target) GetLabels() map[string]string {
 func (x *Target) GetBaseline() bool {
 	if x != nil {
 		return x.Baseline
+	}
+	return false
+}
+
+func (x *Target) GetStream() bool {
+	if x != nil && x.Stream != nil {
+		return *x.Stream
 	}
 	return false
 }
@@ -4125,7 +4135,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\x8a\r\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xb2\r\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
 	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
@@ -4159,14 +4169,16 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x04gpus\x18\x15 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\x84=R\x04gpus\x12$\n" +
 	"\bhardware\x18\x16 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\bhardware\x12M\n" +
 	"\x06labels\x18\x17 \x03(\v2\x1c.spate.v1.Target.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10@\"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x02R\x06labels\x12\x1a\n" +
-	"\bbaseline\x18\x19 \x01(\bR\bbaseline\x12=\n" +
+	"\bbaseline\x18\x19 \x01(\bR\bbaseline\x12\x1b\n" +
+	"\x06stream\x18\x1a \x01(\bH\x00R\x06stream\x88\x01\x01\x12=\n" +
 	"\rcost_per_hour\x18\x18 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\vcostPerHour\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x98\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
+	"\a_stream\"\x98\x04\n" +
 	"\n" +
 	"Connection\x12)\n" +
 	"\x05reuse\x18\x01 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03newR\x05reuse\x12$\n" +
@@ -4664,6 +4676,7 @@ func file_spate_v1_plan_proto_init() {
 		return
 	}
 	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[9].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),

@@ -1,0 +1,55 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spate-load/spate/plans/defaults"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// wholeTarget checks the fields of a target whose answers come in one piece.
+func (c *checker) wholeTarget(path string, t *spatev1.Target) {
+	if defaults.Streams(t) {
+		return
+	}
+	const why = "works only with a stream: an answer in one piece (stream: false) has only one time"
+	for _, field := range []string{"first_token_timeout", "gap_timeout"} {
+		if at := path + "." + field; c.Has(at) {
+			c.wrong(at, why+"; request_timeout bounds it")
+		}
+	}
+	if t.GetRunningUsage() == "always" {
+		c.wrong(path+".running_usage", "works only with a stream: an answer in one piece (stream: false) has one usage")
+	}
+	if _, given := t.GetBody().GetFields()["stream_options"]; given {
+		c.wrong(path+`.body["stream_options"]`, "cannot be given with stream: false: servers refuse it")
+	}
+}
+
+// wholeAnswers checks that nothing depends on times that answers in one piece do not have.
+func (c *checker) wholeAnswers(p *spatev1.Plan) {
+	i := slices.IndexFunc(p.GetTargets(), func(t *spatev1.Target) bool { return !defaults.Streams(t) })
+	if i < 0 {
+		return
+	}
+	why := fmt.Sprintf("needs streams, and targets[%d] has stream: false: only e2e is known of an answer in one piece", i)
+	for _, field := range c.Given("slo", "ttft", "tpot") {
+		c.wrong("slo."+field, why)
+	}
+	for i, l := range p.GetLoads() {
+		for j, limit := range l.GetSearch().GetKeep().GetLatencies() {
+			if ofTokens(limit.GetMetric()) {
+				c.wrong(fmt.Sprintf("loads[%d].search.keep.latencies[%d].metric", i, j), limit.GetMetric()+" "+why)
+			}
+		}
+		if m := l.GetUntil().GetMetric(); ofTokens(m) {
+			c.wrong(fmt.Sprintf("loads[%d].until.metric", i), m+" "+why)
+		}
+	}
+}
+
+// ofTokens reports whether a metric depends on the times of single tokens.
+func ofTokens(metric string) bool {
+	return slices.Contains([]string{"ttft", "tpot", "itl", "ttft_scheduled"}, metric)
+}
