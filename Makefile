@@ -233,6 +233,10 @@ $(PICTURES)/node_modules: $(PICTURES)/package-lock.json
 	cd $(PICTURES) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+.PHONY: terminal-pictures
+terminal-pictures: build ## Draw the pictures of the full screen into docs/images. Needs tmux, Python 3 and Chromium.
+	docs/site/terminal.sh
+
 .PHONY: dashboard-pictures
 dashboard-pictures: build $(BIN)/influxd $(PICTURES)/node_modules check-dashboards ## Draw the Grafana dashboards over real runs into docs/images: five minutes.
 	node $(PICTURES)/fill.mjs . $(TMP)/pictures

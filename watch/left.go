@@ -101,6 +101,29 @@ func (r *Run) Left() estimate.Sum {
 	return sum
 }
 
+// Part returns which part of the run has passed, from 0 to 1: by the time it took so far and the time left, or else by
+// the stages that ended. It returns false if neither is known.
+func (r *Run) Part() (float64, bool) {
+	took, left := r.Latest.Sub(r.Started).Seconds(), r.Left()
+	switch {
+	case r.Started.IsZero():
+		return 0, false
+	case r.Ended != nil:
+		return 1, true
+	case !left.Unknown && took+left.Known > 0:
+		return max(0, min(1, took/(took+left.Known))), true
+	case r.AtMost || r.Stages == 0:
+		return 0, false
+	}
+	ended := 0
+	for _, s := range r.stages {
+		if s.Ended != nil {
+			ended++
+		}
+	}
+	return min(1, float64(ended)/float64(r.Stages)), true
+}
+
 // Left returns how long the stage still takes, in seconds, without the time to drain. It is unknown unless the stage is
 // in progress.
 func (s *Stage) Left() estimate.Sum {

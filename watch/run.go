@@ -3,6 +3,7 @@
 package watch
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -119,6 +120,14 @@ func (r *Run) Take(number uint64, e *spatev1.RunEvent) bool {
 	return true
 }
 
+// Most returns the number of stages in figures: "8", or "≤8" if it is an upper bound.
+func (r *Run) Most() string {
+	if r.AtMost {
+		return fmt.Sprintf("≤%d", r.Stages)
+	}
+	return fmt.Sprint(r.Stages)
+}
+
 // Last returns the highest number of the events taken: a follower that connects again asks for those after it.
 func (r *Run) Last() uint64 { return r.last }
 
@@ -182,17 +191,12 @@ func (r *Run) Stage(index uint32) *Stage {
 	return r.stages[i]
 }
 
-// Current returns the stage in progress. Between stages and after the last it is the last one that started. It returns
-// nil before the first.
+// Current returns the stage that started last: the one in progress, if there is any. It returns nil before the first.
 func (r *Run) Current() *Stage {
-	var last *Stage
-	for _, s := range r.stages {
-		if s.Started == nil {
-			continue
-		}
-		if last = s; s.Ended == nil {
+	for _, s := range slices.Backward(r.stages) {
+		if s.Started != nil {
 			return s
 		}
 	}
-	return last
+	return nil
 }

@@ -66,6 +66,9 @@ func TestARunFromStartToEnd(t *testing.T) {
 		r.Take(uint64(i+2), event(m))
 	}
 	s := r.Current()
+	if part, known := r.Part(); part != 0 || !known {
+		t.Errorf("part of the run %v %v", part, known)
+	}
 	if part, known := s.Part(); part != 0.25 || !known || s.Left().Known != 3 || !s.InProgress() {
 		t.Errorf("part %v %v, left %v", part, known, s.Left())
 	}
@@ -203,6 +206,9 @@ func TestAnyEvents(t *testing.T) {
 // look calls what views call, and checks the bounds.
 func look(t *rapid.T, r *Run) {
 	r.Left()
+	if part, _ := r.Part(); !(part >= 0 && part <= 1) {
+		t.Fatalf("part %v", part)
+	}
 	for _, s := range r.All() {
 		if part, _ := s.Part(); part < 0 || part > 1 {
 			t.Fatalf("part %v", part)

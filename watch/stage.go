@@ -22,7 +22,8 @@ type Stage struct {
 	// Verdict is the verdict so far, or after the end the stage's: "VALID", "SUSPECT", "INVALID", or empty if it was not
 	// judged.
 	Verdict string
-	// Doubts are the reasons for the verdict so far. Those of the last window are kept after the end.
+	// Doubts are the reasons for the verdict so far. After the end they are those of the last window, if
+	// the verdict is not VALID.
 	Doubts []*spatev1.Doubt
 	// Errors counts failures by their names in results.json, from window From on.
 	Errors map[string]uint64
@@ -54,6 +55,9 @@ func (s *Stage) Part() (float64, bool) {
 	}
 	return max(0, min(1, part)), known
 }
+
+// valid is the verdict on a stage without doubts.
+const valid = "VALID"
 
 // find returns the position of the stage with an index, or the one at which it belongs.
 func (r *Run) find(index uint32) (int, bool) {
@@ -98,7 +102,9 @@ func (r *Run) stageEnded(e *spatev1.StageEnded) {
 		return
 	}
 	s.Ended = e
-	s.Verdict = e.GetVerdict()
+	if s.Verdict = e.GetVerdict(); s.Verdict == valid {
+		s.Doubts = nil
+	}
 	r.left.spent += s.Elapsed()
 }
 

@@ -54,3 +54,14 @@ func Span(seconds float64) string {
 
 // Whole formats a number rounded to an integer.
 func Whole(v float64) string { return Thousands(uint64(v + 0.5)) }
+
+// Millis formats milliseconds with two decimals below 10, one below 100 and else none.
+func Millis(ms float64) string {
+	switch {
+	case ms < 10:
+		return fmt.Sprintf("%.2f", ms)
+	case ms < 100:
+		return fmt.Sprintf("%.1f", ms)
+	}
+	return Thousands(uint64(ms + 0.5))
+}

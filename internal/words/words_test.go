@@ -21,3 +21,11 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("shorten = %q", got)
 	}
 }
+
+func TestMillis(t *testing.T) {
+	for ms, want := range map[float64]string{0.123: "0.12", 12.34: "12.3", 999.6: "1,000"} {
+		if got := Millis(ms); got != want {
+			t.Errorf("Millis(%v) = %s", ms, got)
+		}
+	}
+}

@@ -68,10 +68,10 @@ func (p *progress) widen(cells ...string) {
 // warn shows only problems.
 func (p *progress) warn(e *spatev1.RunEvent) {
 	if n := e.GetNotice(); n.GetSeverity() >= spatev1.Severity_SEVERITY_WARNING {
-		p.note(noticeMark(n.GetSeverity()), n.GetText())
+		p.note(Mark(n.GetSeverity()), n.GetText())
 	}
 	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
-		p.note(changeWords(c))
+		p.note(ChangeWords(c))
 	}
 }
 
@@ -88,9 +88,9 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	case *spatev1.RunEvent_StageEnded:
 		p.stageEnded(e.StageEnded)
 	case *spatev1.RunEvent_AgentChanged:
-		p.note(changeWords(e.AgentChanged))
+		p.note(ChangeWords(e.AgentChanged))
 	case *spatev1.RunEvent_Notice:
-		p.note(noticeMark(e.Notice.GetSeverity()), e.Notice.GetText())
+		p.note(Mark(e.Notice.GetSeverity()), e.Notice.GetText())
 	case *spatev1.RunEvent_RunEnded:
 		p.clear()
 	}
@@ -147,7 +147,7 @@ func (p *progress) stageEnded(e *spatev1.StageEnded) {
 		p.line(colourStage(p.colours, line))
 	}
 	if e.GetFailure() != "" {
-		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), e.GetFailure())
+		p.note(Mark(spatev1.Severity_SEVERITY_ERROR), e.GetFailure())
 	}
 	p.stage = nil
 }
@@ -158,7 +158,7 @@ const skipped = "skipped: "
 // neverBegan says why a stage did not run because an agent could not take it: the rest of the run may take hours.
 func (p *progress) neverBegan(e *spatev1.StageEnded) {
 	if e.GetFailure() != "" && !strings.HasPrefix(e.GetFailure(), skipped) {
-		p.note(noticeMark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1,
+		p.note(Mark(spatev1.Severity_SEVERITY_ERROR), fmt.Sprintf("stage %d was not run: %s", e.GetStageIndex()+1,
 			e.GetFailure()))
 	}
 }
@@ -177,17 +177,13 @@ func (p *progress) narrow() bool { return p.terminal && p.width() < 120 }
 
 // place returns the number of the stage in progress and the number of all stages, or its upper bound.
 func (p *progress) place() string {
-	bound := ""
-	if p.run.AtMost {
-		bound = "≤"
-	}
-	return fmt.Sprintf("[%*d/%s%d]", len(fmt.Sprint(p.run.Stages)), p.stage.Index+1, bound, p.run.Stages)
+	return fmt.Sprintf("[%*d/%s]", len(fmt.Sprint(p.run.Stages)), p.stage.Index+1, p.run.Most())
 }
 
 // state returns what is known of the stage in progress. What a narrow terminal may omit is last.
 func (p *progress) state() []string {
 	parts := []string{p.bar()}
-	if left := leftWords(p.run.Left()); left != "" {
+	if left := LeftWords(p.run.Left()); left != "" {
 		parts = append(parts, left)
 	}
 	inFlight := words.Thousands(uint64(p.stage.Progress.GetInFlight())) + " in flight"
@@ -220,10 +216,10 @@ func (p *progress) figures() []string {
 		parts = append(parts, fmt.Sprintf("%7s frames/s", words.Thousands(uint64(e.GetFramesPerSecond()+0.5))))
 	}
 	if q := e.GetTtft(); q != nil {
-		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+		parts = append(parts, fmt.Sprintf("TTFT %5s/%-5s", words.Millis(q.GetP50Ms()), words.Millis(q.GetP99Ms())))
 	}
 	if q := e.GetTpot(); q != nil {
-		parts = append(parts, fmt.Sprintf("TPOT %5s/%s", millis(q.GetP50Ms()), millis(q.GetP99Ms())))
+		parts = append(parts, fmt.Sprintf("TPOT %5s/%s", words.Millis(q.GetP50Ms()), words.Millis(q.GetP99Ms())))
 	}
 	return parts
 }
@@ -242,12 +238,11 @@ func (p *progress) bar() string {
 	if !known {
 		return label
 	}
-	full := int(part * float64(cells))
-	return strings.Repeat("█", full) + strings.Repeat("░", cells-full) + " " + label
+	return terminal.Bar(part, cells, "█", "░") + " " + label
 }
 
-// leftWords says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
-func leftWords(left estimate.Sum) string {
+// LeftWords says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
+func LeftWords(left estimate.Sum) string {
 	text := estimate.InTable.Say(left, words.Span(math.Round(left.Known)))
 	if text == "n/a" {
 		return ""
@@ -310,17 +305,6 @@ func (p *progress) clear() {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.open = false
 	}
-}
-
-// millis formats milliseconds with two decimals below 10, one below 100 and else none.
-func millis(ms float64) string {
-	switch {
-	case ms < 10:
-		return fmt.Sprintf("%.2f", ms)
-	case ms < 100:
-		return fmt.Sprintf("%.1f", ms)
-	}
-	return words.Thousands(uint64(ms + 0.5))
 }
 
 var failures = regexp.MustCompile(`[0-9,]+ failed|\(incomplete\)`)

@@ -170,11 +170,3 @@ func TestColoursChangeNoText(t *testing.T) {
 		t.Error("colours without a terminal")
 	}
 }
-
-func TestMillis(t *testing.T) {
-	for ms, want := range map[float64]string{0.123: "0.12", 12.34: "12.3", 999.6: "1,000"} {
-		if got := millis(ms); got != want {
-			t.Errorf("millis(%v) = %s", ms, got)
-		}
-	}
-}

@@ -43,15 +43,15 @@ func teamWords(agents []*spatev1.AgentInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-// changeWords says that an agent was lost or joined, and what follows, and returns a mark for the line.
-func changeWords(c *spatev1.AgentChanged) (mark, text string) {
+// ChangeWords says that an agent was lost or joined, and what follows, and returns a mark for the line.
+func ChangeWords(c *spatev1.AgentChanged) (mark, text string) {
 	who := "agent " + c.GetAgent().GetName()
 	if region := c.GetAgent().GetRegion(); region != "" {
 		who += " (" + region + ")"
 	}
-	mark, text = noticeMark(spatev1.Severity_SEVERITY_WARNING), who+" was lost"
+	mark, text = Mark(spatev1.Severity_SEVERITY_WARNING), who+" was lost"
 	if c.GetJoined() {
-		mark, text = noticeMark(spatev1.Severity_SEVERITY_INFO), who+" joined"
+		mark, text = Mark(spatev1.Severity_SEVERITY_INFO), who+" joined"
 	}
 	if c.GetReason() != "" {
 		text += " (" + c.GetReason() + ")"

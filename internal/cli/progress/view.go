@@ -60,7 +60,8 @@ func Notice(severity spatev1.Severity, text string) *spatev1.RunEvent {
 	return &spatev1.RunEvent{Event: &spatev1.RunEvent_Notice{Notice: &spatev1.Notice{Severity: severity, Text: text}}}
 }
 
-func noticeMark(s spatev1.Severity) string {
+// Mark returns the mark of a notice, two columns wide.
+func Mark(s spatev1.Severity) string {
 	switch s {
 	case spatev1.Severity_SEVERITY_ERROR:
 		return "✗ "

@@ -36,19 +36,18 @@ func NewFollow() *cobra.Command {
 		Use:   "follow RUN --coordinator HOST:PORT",
 		Short: "Follow a run on a coordinator and report its results",
 		Long: `Follow a run that was submitted with "spate run --coordinator", from its start: the same progress,
-and at its end the same tables, run directory and exit code. Ctrl-C leaves the run; "spate stop"
-ends it. If the run has ended, its results are fetched.
+and at its end the same tables, run directory and exit code. Ctrl-C leaves the run; "spate stop", or
+with --live the key s, ends it. If the run has ended, its results are fetched.
 
 ` + client.RunHelp + `
 
 ` + command.ExitHint,
-		Example: "  spate follow latest --coordinator 127.0.0.1:7700\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
+		Example: "  spate follow latest --coordinator 127.0.0.1:7700 --live\n  spate follow quickstart-2026 --coordinator 127.0.0.1:7700 --no-fetch",
 		Args:    command.Arguments(oneRun),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0], f.follow) },
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&f.results.quiet, "no-progress", false,
-		"print only the run directory and problems")
+	f.results.addShow(cmd.Flags())
 	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only show progress and how the run ended: make no run directory")
 	return cmd
 }
@@ -147,6 +146,9 @@ func (f *attachFlags) run(
 	case f.noFetch && f.results.out != "":
 		return command.BadInputf("--out and --no-fetch exclude one another")
 	}
+	if err := f.results.settle(cmd.Flags()); err != nil {
+		return command.BadInput(err)
+	}
 	if err := f.results.check(); err != nil {
 		return command.BadInput(err)
 	}
@@ -164,6 +166,7 @@ func (f *attachFlags) run(
 	follower := newFollower(service, run.GetRunId(), f.Coordinator, f.patience, v)
 	follower.watches = true
 	follower.waiting.Store(run.GetState() == spatev1.RunState_RUN_STATE_WAITING)
+	f.results.onScreen(cmd, follower, nil)
 	return do(cmd, follower, run)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/screen"
 	"github.com/spate-load/spate/internal/reason"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
@@ -27,6 +28,8 @@ type follower struct {
 	address string // of the coordinator. Empty: it is embedded
 	watches bool   // the run is somebody else's: an interrupt does not affect it
 	view    *progress.View
+	screen  *screen.Screen     // nil: there is none
+	wishes  <-chan screen.Wish // from the screen's keys
 	persist persistence
 
 	after   uint64      // number of the last event that was seen
@@ -42,7 +45,7 @@ func newFollower(
 	v *progress.View,
 ) *follower {
 	f := &follower{client: client, id: id, address: address, view: v}
-	f.persist.say = v.Show
+	f.persist.say = f.show
 	f.persist.awake = func(ctx context.Context) error {
 		_, err := client.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: 1}, grpc.WaitForReady(true))
 		return err
@@ -59,6 +62,10 @@ func (f *follower) follow(ctx context.Context) (*spatev1.RunEnded, error) {
 	defer giveUp(nil)
 	stopSignals := f.passOnSignals(ctx, giveUp)
 	defer stopSignals()
+	if f.screen != nil {
+		f.screen.Open()
+		defer f.screen.Close()
+	}
 	defer f.view.Close()
 	var ended *spatev1.RunEnded
 	err := f.persist.do(ctx, func(ctx context.Context) (err error) {
@@ -75,7 +82,9 @@ func (f *follower) follow(ctx context.Context) (*spatev1.RunEnded, error) {
 func (f *follower) stream(ctx context.Context) (*spatev1.RunEnded, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := f.client.FollowRun(ctx, &spatev1.FollowRunRequest{RunId: f.id, After: f.after})
+	stream, err := f.client.FollowRun(ctx, &spatev1.FollowRunRequest{
+		RunId: f.id, After: f.after, Windows: f.screen != nil,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +112,17 @@ func (f *follower) take(e *spatev1.RunEvent) *spatev1.RunEnded {
 		f.began.Store(true)
 		f.waiting.Store(false)
 	}
-	f.view.Show(e)
+	f.show(e)
 	return e.GetRunEnded()
+}
+
+// show shows an event on the screen, if there is one, or else in lines.
+func (f *follower) show(e *spatev1.RunEvent) {
+	if f.screen != nil {
+		f.screen.Show(e)
+		return
+	}
+	f.view.Show(e)
 }
 
 // neverBegan reports whether an ended run was removed from the queue. Such a run has no data.

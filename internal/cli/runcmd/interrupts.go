@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spate-load/spate/internal/cli/progress"
+	"github.com/spate-load/spate/internal/cli/screen"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -25,12 +26,15 @@ var (
 // stopTimeout is how long a coordinator may take to answer StopRun.
 const stopTimeout = 5 * time.Second
 
-// passOnSignals stops the run at the first interrupt and cancels requests in flight at the second. The third stops
-// waiting, because the coordinator may no longer answer. A follower that only watches a run, or that cannot
-// reach its coordinator, leaves the run at the first interrupt. The returned function ends the handling of signals.
+// passOnSignals acts on interrupts, and on what the screen's keys ask for. It stops the run at the first interrupt and
+// cancels requests in flight at the second. The third stops waiting, because the coordinator may no longer answer. A
+// follower that only watches a run, or that cannot reach its coordinator, leaves the run at the first interrupt. The
+// end of the terminal does not interrupt it, then or later: the results are still kept. The returned function ends the
+// handling of interrupts.
 func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCauseFunc) func() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Ignore(syscall.SIGHUP) // a run does not depend on the terminal
 	ctx, cancel := context.WithCancel(ctx)
 	var passing sync.WaitGroup
 	passing.Go(func() {
@@ -40,6 +44,8 @@ func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCause
 				return
 			case <-signals:
 				f.interrupted(ctx, n, giveUp, &passing)
+			case w := <-f.wishes:
+				n = f.wished(ctx, w, n, giveUp, &passing)
 			}
 		}
 	})
@@ -48,7 +54,7 @@ func (f *follower) passOnSignals(ctx context.Context, giveUp context.CancelCause
 
 // interrupted does what the n-th interrupt asks for, counted from 0.
 func (f *follower) interrupted(ctx context.Context, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup) {
-	warn := func(text string) { f.view.Show(progress.Notice(spatev1.Severity_SEVERITY_WARNING, text)) }
+	warn := f.warn
 	switch {
 	case f.watches:
 		giveUp(errLeft)
@@ -68,13 +74,37 @@ func (f *follower) interrupted(ctx context.Context, n int, giveUp context.Cancel
 	}
 }
 
+// wished does what a key of the screen asks for, after n interrupts. It returns the number of the interrupt that it
+// stands for, so that Ctrl-C continues after it.
+func (f *follower) wished(
+	ctx context.Context, w screen.Wish, n int, giveUp context.CancelCauseFunc, passing *sync.WaitGroup,
+) int {
+	switch {
+	case w == screen.Drain && f.watches, w == screen.Cancel && f.watches:
+		f.warn("stopping the run")
+		passing.Go(func() { f.stop(ctx, w == screen.Cancel) })
+		return n - 1
+	case w == screen.Drain:
+		n = 0
+	case w == screen.Cancel:
+		n = 1
+	}
+	f.interrupted(ctx, n, giveUp, passing)
+	return n
+}
+
+// warn shows a warning.
+func (f *follower) warn(text string) {
+	f.show(progress.Notice(spatev1.Severity_SEVERITY_WARNING, text))
+}
+
 // stop asks the coordinator to end the run.
 func (f *follower) stop(ctx context.Context, immediately bool) {
 	patience, done := context.WithTimeout(ctx, stopTimeout)
 	defer done()
 	_, err := f.client.StopRun(patience, &spatev1.StopRunRequest{RunId: f.id, Immediately: immediately})
 	if err != nil && ctx.Err() == nil {
-		f.view.Show(progress.Notice(spatev1.Severity_SEVERITY_ERROR, "cannot stop the run: "+
+		f.show(progress.Notice(spatev1.Severity_SEVERITY_ERROR, "cannot stop the run: "+
 			status.Convert(err).Message()))
 	}
 }

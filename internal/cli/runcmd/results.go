@@ -25,8 +25,8 @@ import (
 
 // resultFlags say where a run's results go, and what is printed.
 type resultFlags struct {
+	showFlags
 	out    string
-	quiet  bool // no tables
 	failOn failOn
 	ci     ciFlags
 	gate   *gate // of spate gate; nil: another command

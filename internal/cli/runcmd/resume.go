@@ -60,8 +60,7 @@ same --data-dir.
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask: needed without a terminal")
 	f.local.addAgents(flags)
 	flags.Lookup("agents").DefValue = "as many as the run had"
-	flags.BoolVar(&f.results.quiet, "no-progress", false,
-		"print only the run directory and problems")
+	f.results.addShow(flags)
 	f.results.addJudging(flags)
 	f.local.addLogLevel(flags)
 	f.local.sinks.AddFlags(flags)
@@ -71,6 +70,9 @@ same --data-dir.
 
 // run shows what is left of a run, asks, and resumes it.
 func (f *resumeFlags) run(cmd *cobra.Command, dir string) error {
+	if err := f.results.settle(cmd.Flags()); err != nil {
+		return command.BadInput(err)
+	}
 	found, err := leftover.ReadInterrupted(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return command.BadInputf("%s is not a run directory: there is no %s in it", dir, ledger.File)
@@ -204,7 +206,7 @@ func (f *resumeFlags) resume(
 	}
 	defer stopSimulators()
 	f.local.simulates = len(endpoints) > 0
-	b, err := f.local.embed(ctx, cmd.ErrOrStderr(), f.results.out, &coordinator.Resumption{
+	b, err := f.local.embed(ctx, f.results.logTo(cmd.ErrOrStderr()), f.results.out, &coordinator.Resumption{
 		MinAgents: uint32(f.local.agents.total()), Secrets: secrets, Endpoints: endpoints,
 	})
 	if err != nil {
@@ -215,5 +217,6 @@ func (f *resumeFlags) resume(
 	v.Expect(plan)
 	follower := newFollower(spatev1.NewRunServiceClient(b.conn), found.Record.GetRunId(), "", 0, v)
 	follower.after = found.LastEvent
+	f.results.onScreen(cmd, follower, plan)
 	return f.results.take(ctx, cmd, follower)
 }

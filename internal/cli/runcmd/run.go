@@ -58,9 +58,10 @@ agents. PLAN.yaml is a file, "-" for standard input, or the name of a plan that 
 ("spate plans" lists them). Without a plan, --target and the flags below it make one, which is
 printed and kept in the run directory.
 
-The command shows progress, and at the end the tables of results and the run directory. The first
-Ctrl-C starts no more requests and waits for those in flight; the second cancels them. What was
-measured is kept, and marked as partial.
+The command shows progress, with --live in full screen, and at the end the tables of results and
+the run directory. The first Ctrl-C starts no more requests and waits for those in flight; the
+second cancels them. What was measured is kept, and marked as partial. A run continues when its
+terminal is closed.
 
 A coordinator has one run at a time. A run submitted meanwhile waits in a queue; Ctrl-C removes it.
 If the connection to the coordinator breaks, or it restarts, the command continues when it is back.
@@ -72,6 +73,7 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
   spate run plan.yaml --simulate=20
   spate run deepseek-r1-h20 --only vllm --set targets.vllm.endpoints=http://10.0.0.5:8000
   spate run --target http://10.0.0.5:8000 --concurrency 1,2,4 --isl 3000 --osl 150
+  spate run plan.yaml --live
   spate run plan.yaml --agents eu=2,us=1
   spate run --coordinator 127.0.0.1:7700 --min-agents 3 plan.yaml
   spate run --coordinator 127.0.0.1:7700 --detach plan.yaml`,
@@ -94,8 +96,7 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 	flags = results.Flags
 	f.results.add(flags)
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
-	flags.BoolVar(&f.results.quiet, "no-progress", false,
-		"print only the run directory and problems")
+	f.results.addShow(flags)
 	f.local.addLogLevel(flags)
 	f.local.addWeb(flags)
 	quick, live := command.Group("A plan from flags"), command.Group("Live results in databases")
@@ -132,7 +133,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 
 	f.local.simulates = len(plan.Simulated()) > 0
-	backend, err := f.backend(ctx, cmd.ErrOrStderr())
+	backend, err := f.backend(ctx, f.results.logTo(cmd.ErrOrStderr()))
 	if err != nil {
 		return err
 	}
@@ -167,6 +168,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	v.Expect(plan)
 	follower := newFollower(client, submitted.GetRunId(), f.coordinator, f.patience, v)
 	follower.waiting.Store(submitted.GetWaiting() > 0)
+	f.results.onScreen(cmd, follower, plan)
 	return f.results.take(ctx, cmd, follower)
 }
 
@@ -262,7 +264,8 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	wrong(f.minAgents < 1, "--min-agents %d: want at least 1", f.minAgents)
 	wrong(f.agentsTimeout <= 0, "--agents-timeout %v: want more than 0", f.agentsTimeout)
 	wrong(f.patience < 0, "--patience %v: want at least 0", f.patience)
-	errs = append(errs, f.local.check(), f.results.check(), f.checkCoordinator(cmd, wrong))
+	errs = append(errs, f.local.check(), f.results.settle(cmd.Flags()), f.results.check(),
+		f.checkCoordinator(cmd, wrong))
 	return errors.Join(errs...)
 }
 
