@@ -22,6 +22,10 @@ type API struct {
 	// Name in plans.
 	Name string
 
+	// Provider and Operation are gen_ai.provider.name and gen_ai.operation.name in OpenTelemetry's conventions. Empty:
+	// "openai", whose API others offer too, and "chat".
+	Provider, Operation string
+
 	// Path starts at the root of the endpoint, after Version. MODEL in it stands for the model's name.
 	Path string
 	// WholePath is the path for answers in one piece. Empty: Path, where the body's "stream" decides.

@@ -13,7 +13,8 @@ import (
 // API is POST /v1/messages, which vLLM and others serve too. Each event has its kind in "type". The first event
 // has the prompt tokens, the last but one the output tokens.
 var API = api.API{
-	Name: "anthropic", Path: "/v1/messages", Headers: map[string]string{"Anthropic-Version": "2023-06-01"},
+	Name: "anthropic", Provider: "anthropic", Path: "/v1/messages",
+	Headers:   map[string]string{"Anthropic-Version": "2023-06-01"},
 	KeyHeader: "X-Api-Key", Model: "model", Prompts: []api.Prompt{{Form: workload.Messages, Field: "messages"}},
 	OtherPrompts: []string{"system"}, Rewrite: moveSystem, Defaults: map[string]any{"stream": true},
 	MaxFields: []string{"max_tokens"}, IgnoreEOS: "ignore_eos", MinFields: []string{"min_tokens"}, Trials: true,

@@ -13,7 +13,8 @@ import (
 // API is POST /model/MODEL/converse-stream. The name of an event is its kind. Reasoning has blocks of its own, and the
 // usage comes last.
 var API = api.API{
-	Name: "bedrock", Path: "/model/MODEL/converse-stream", WholePath: "/model/MODEL/converse",
+	Name: "bedrock", Provider: "aws.bedrock",
+	Path: "/model/MODEL/converse-stream", WholePath: "/model/MODEL/converse",
 	Headers: map[string]string{"Accept": "application/vnd.amazon.eventstream"}, Signer: signer,
 	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "messages"}},
 	OtherPrompts: []string{"system"}, Rewrite: turns.Rewrite,

@@ -12,7 +12,8 @@ import (
 // API is POST /v1beta/models/MODEL:streamGenerateContent. Each frame can have several tokens, and the usage so far. On
 // Vertex AI, models are below a project in the endpoint's URL, and the key is a bearer token.
 var API = api.API{
-	Name: "gemini", Path: "/models/MODEL:streamGenerateContent", WholePath: "/models/MODEL:generateContent",
+	Name: "gemini", Provider: "gcp.gemini", Operation: "generate_content",
+	Path: "/models/MODEL:streamGenerateContent", WholePath: "/models/MODEL:generateContent",
 	Version: "/v1beta", Query: "alt=sse",
 	KeyHeader: "X-Goog-Api-Key", BearerBelow: "/projects/",
 	Prompts:      []api.Prompt{{Form: workload.Messages, Field: "contents"}},

@@ -19,7 +19,7 @@ var Chat = api.API{
 
 // Completions is POST /v1/completions.
 var Completions = api.API{
-	Name: "completions", Path: "/v1/completions", Model: "model",
+	Name: "completions", Operation: "text_completion", Path: "/v1/completions", Model: "model",
 	Prompts:   []api.Prompt{{Form: workload.TokenIDs, Field: "prompt"}, {Form: workload.Text, Field: "prompt"}},
 	Defaults:  usageInStream,
 	MaxFields: []string{"max_tokens", "max_completion_tokens"}, IgnoreEOS: "ignore_eos",

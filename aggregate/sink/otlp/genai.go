@@ -1,10 +1,13 @@
 package otlp
 
 import (
+	"cmp"
+
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/api/registry"
 )
 
 // Convention is a metric of OpenTelemetry's conventions for generative AI, which a metric of Spate is too.
@@ -25,12 +28,6 @@ var Conventions = []Convention{
 	{Metric: "osl_tokens", Name: "gen_ai.client.token.usage", TokenType: "output"},
 }
 
-// providers are the values of gen_ai.provider.name by API. The others are OpenAI's, or like it.
-var providers = map[string]string{"anthropic": "anthropic", "bedrock": "aws.bedrock", "gemini": "gcp.gemini"}
-
-// operations are the values of gen_ai.operation.name by API. The others are "chat".
-var operations = map[string]string{"completions": "text_completion", "gemini": "generate_content"}
-
 // conventional returns a field of a stage so far as a metric of the conventions, nil if it is none.
 func conventional(row *sink.Row, field *sink.Field, tags []*common.KeyValue) *metrics.Metric {
 	if row.Measurement != sink.MeasurementToDate || field.Buckets == nil || !ofStage(row.Tags) {
@@ -40,12 +37,9 @@ func conventional(row *sink.Row, field *sink.Field, tags []*common.KeyValue) *me
 		if c.Metric != field.Key {
 			continue
 		}
-		provider, operation := providers[row.API], operations[row.API]
-		if provider == "" {
-			provider = "openai"
-		}
-		if operation == "" {
-			operation = "chat"
+		provider, operation := "openai", "chat"
+		if a, known := registry.Find(row.API); known {
+			provider, operation = cmp.Or(a.Provider, provider), cmp.Or(a.Operation, operation)
 		}
 		for _, tag := range []sink.Tag{{Key: "gen_ai.operation.name", Value: operation},
 			{Key: "gen_ai.provider.name", Value: provider}, {Key: "gen_ai.request.model", Value: row.Model},
