@@ -70,8 +70,8 @@ func TestSearchFindsTheKnownCapacity(t *testing.T) {
 	}
 }
 
-// runToItsEnd runs a plan with one search. A machine that is too busy for a load twice ends the search early, which says
-// nothing about the search: the plan is run again, three times at most.
+// runToItsEnd runs a plan with one search. A machine that is too busy for a load twice ends the search early, which
+// says nothing about the search: the plan is run again, three times at most.
 func runToItsEnd(t *testing.T, plan string) programs.Running {
 	t.Helper()
 	for try := 1; ; try++ {
