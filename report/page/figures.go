@@ -23,7 +23,7 @@ type workload struct {
 	// Legend and Hints explain the charts.
 	Legend []legend
 	Hints  []string
-	// Knees and Latencies are the charts. Empty: there are fewer than two stages, so that tables say all.
+	// Knees and Latencies are the charts. Empty: no target has several loads, so that tables say all.
 	Knees, Latencies []figure
 	Distributions    []*distributions
 }
@@ -105,18 +105,18 @@ var quantiles = []struct {
 	of     func(*histogram.Summary) *float64
 }{{"p99", true, p99}, {"median", false, p50}}
 
-// draw draws the charts of a workload, if there are two stages to compare.
+// draw draws the charts of a workload, if a target has several loads: one load makes no line.
 func (w *workload) draw(many bool) {
 	doubts := map[chart.Doubt]bool{}
-	stages := 0
+	lines := false
 	for i, g := range w.Groups {
 		w.Legend = append(w.Legend, legend{i, chart.Style{Number: i}.Swatch(), g.Rows[0].Stage.Target})
 		for _, r := range g.Rows {
 			doubts[doubtIn(r.Stage)] = true
-			stages++
+			lines = lines || r.Value != g.Rows[0].Value
 		}
 	}
-	if stages < 2 {
+	if !lines {
 		return
 	}
 	w.Hints = []string{"solid: median, dashed: p99"}

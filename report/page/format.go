@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"slices"
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
@@ -20,7 +21,9 @@ var functions = template.FuncMap{
 }
 
 // open reports whether a section of the details is shown without a click.
-func open(title string) bool { return title == "Trust" || title == "Errors" }
+func open(title string) bool {
+	return slices.Contains([]string{"Answers of searches side by side", "Trust", "Errors"}, title)
+}
 
 // named is a distribution with the name of its metric.
 type named struct {
