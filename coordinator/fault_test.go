@@ -131,6 +131,9 @@ func TestAFaultInEachWriteReleasesTheRun(t *testing.T) {
 // A panic in a call fails this call only.
 func TestAFaultInACallFailsTheCall(t *testing.T) {
 	h := start(t)
+	if _, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{}); err != nil { // it has begun to serve
+		t.Fatal(err)
+	}
 	whole := h.c.storage
 	h.c.storage = nil
 	_, err := h.runs.ListRuns(t.Context(), &spatev1.ListRunsRequest{})

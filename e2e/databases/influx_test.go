@@ -161,7 +161,7 @@ func compareStored(t *testing.T, stage results.StageResult, row stored) {
 		"failed":    stage.Requests.Failed,
 		"cancelled": stage.Requests.Cancelled, "never_sent": *stage.Requests.NeverSent,
 		"input_tokens":  *stage.InputTokens,
-		"output_tokens": stage.OutputTokens, "duration_s": *stage.DurationS,
+		"output_tokens": *stage.OutputTokens, "duration_s": *stage.DurationS,
 		"request_throughput":      *stage.RequestThroughput,
 		"output_token_throughput": *stage.OutputTokenThroughput, "total_token_throughput": *stage.TotalTokenThroughput,
 	}
