@@ -38,7 +38,7 @@ func example() *results.Result {
 
 // worse returns a comparison in which one of two stages is worse.
 func worse() *Baseline {
-	return &Baseline{Fails: "1 number worse", Stages: []BaselineStage{
+	return &Baseline{Fails: "1 number worse", NotCompared: []string{"t, w, 3: INVALID"}, Stages: []BaselineStage{
 		{Name: "t, w, 1"}, {"t, w, 2", []string{"E2E: +5 %"}},
 	}}
 }
@@ -60,6 +60,9 @@ func TestJUnit(t *testing.T) {
 			line := s.Name + "|" + c.Class + "|" + c.Name + "|" + c.Output
 			if c.Failure != nil {
 				line += "|" + c.Failure.Type + "|" + c.Failure.Message
+				if s.Name == "baseline" {
+					line += "|" + c.Failure.Text
+				}
 			}
 			got = append(got, line)
 		}
@@ -74,9 +77,9 @@ thresholds|ttft_ms.p99 < 5|1: t, w, l|4
 thresholds|ttft_ms.p99 < 5|2: t, w, l||threshold|ttft_ms.p99 < 5: 6, want < 5
 thresholds|ttft_ms.p99 < 5|3: t, w, l||threshold|ttft_ms.p99 < 5: 7, want < 5
 thresholds|x|no stage||threshold|x: none
-baseline|baseline|comparison||baseline|1 number worse
+baseline|baseline|comparison||baseline|1 number worse|t, w, 3: INVALID
 baseline|baseline|t, w, 1|
-baseline|baseline|t, w, 2||worse|worse than the baseline`
+baseline|baseline|t, w, 2||worse|worse than the baseline|E2E: +5 %`
 	if text := strings.Join(got, "\n"); text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
@@ -96,7 +99,7 @@ func TestAnnotations(t *testing.T) {
 	}
 	want := `::error title=Threshold failed::ttft_ms.p99 < 5: stage 2: t, w, l: 6, want < 5
 ::error title=Threshold failed::x: none
-::error title=Comparison failed::1 number worse
+::error title=Comparison failed::1 number worse%0At, w, 3: INVALID
 ::error title=Worse than the baseline::t, w, 2: E2E: +5 %25
 ::error title=Stage INVALID::3: t<&>, w, concurrency 8: 100 %25 failed%0Aall
 ::error title=Stage incomplete::4: t<&>, w, concurrency 8: it was stopped

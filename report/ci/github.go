@@ -32,7 +32,7 @@ func Annotations(w io.Writer, r *results.Result, base *Baseline, fails func(trus
 		}
 	}
 	if base != nil && base.Fails != "" {
-		add("Comparison failed", base.Fails)
+		add("Comparison failed", strings.Join(append([]string{base.Fails}, base.NotCompared...), "\n"))
 		for _, s := range base.Stages {
 			if len(s.Worse) > 0 {
 				add("Worse than the baseline", s.Name+": "+strings.Join(s.Worse, "; "))

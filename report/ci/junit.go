@@ -51,6 +51,8 @@ type Baseline struct {
 	Fails string
 	// Stages that were compared.
 	Stages []BaselineStage
+	// NotCompared are the other stages, each with the reason.
+	NotCompared []string
 }
 
 // BaselineStage is how a stage compares with that of the baseline.
@@ -145,8 +147,9 @@ func thresholdSuite(r *results.Result) suite {
 // baselineSuite has a case for the comparison with the baseline and for each of its stages.
 func baselineSuite(base *Baseline) suite {
 	s := suite{Name: "baseline", Cases: []testCase{{Class: "baseline", Name: "comparison"}}}
+	s.Cases[0].Output = strings.Join(base.NotCompared, "\n")
 	if base.Fails != "" {
-		s.Cases[0].Failure = failed("baseline", base.Fails, nil)
+		s.Cases[0].Failure, s.Cases[0].Output = failed("baseline", base.Fails, base.NotCompared), ""
 	}
 	for _, stage := range base.Stages {
 		c := testCase{Class: "baseline", Name: stage.Name}

@@ -19,6 +19,7 @@ import (
 type printing struct {
 	format, table  string
 	baselineTarget string
+	html           bool
 }
 
 // whole are the files that have the whole report in a format.
@@ -30,6 +31,8 @@ func (p *printing) addFlags(flags *pflag.FlagSet) {
 		"`form` of what is printed: text; markdown, json, html (report.md, results.json, report.html); or csv (a row "+
 			"for each stage)",
 		"text", "markdown", "csv", "json", "html")
+	flags.BoolVar(&p.html, "html", false, "print report.html: the same as --format html")
+	settings.TypedOnly(flags, "html")
 	settings.AddChoice(flags, &p.table, "table", "",
 		"print one `table`: stages; targets, searches (targets and answers side by side, with ratios to a baseline); "+
 			"or vllm, guidellm, aiperf (what these tools print, by their definitions)",
@@ -40,6 +43,12 @@ func (p *printing) addFlags(flags *pflag.FlagSet) {
 
 // check refuses flags that do not go together.
 func (p *printing) check() error {
+	if p.html && p.format != "text" && p.format != "html" {
+		return command.BadInputf("--html and --format %s exclude one another", p.format)
+	}
+	if p.html {
+		p.format = "html"
+	}
 	if p.baselineTarget != "" && p.table != "targets" && p.table != "searches" {
 		return command.BadInputf("--baseline-target has no effect: give --table targets or --table searches, too")
 	}

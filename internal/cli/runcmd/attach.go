@@ -48,7 +48,7 @@ with --live the key s, ends it. If the run has ended, its results are fetched.
 	}
 	f.add(cmd)
 	f.results.addShow(cmd.Flags())
-	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only show progress and how the run ended: make no run directory")
+	cmd.Flags().BoolVar(&f.noFetch, "no-fetch", false, "only show progress and how the run ended: make no run directory, compare no thresholds")
 	return cmd
 }
 
@@ -145,6 +145,9 @@ func (f *attachFlags) run(
 		return command.BadInputf("--patience %v: want at least 0", f.patience)
 	case f.noFetch && f.results.out != "":
 		return command.BadInputf("--out and --no-fetch exclude one another")
+	case f.noFetch && f.results.needed() != "":
+		return command.BadInputf("%s and --no-fetch exclude one another: without the results nothing is compared",
+			f.results.needed())
 	}
 	if err := f.results.settle(cmd.Flags()); err != nil {
 		return command.BadInput(err)

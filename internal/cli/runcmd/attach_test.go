@@ -97,6 +97,7 @@ func TestFetchRefuses(t *testing.T) {
 			"run quick-2 has not ended (running): spate follow quick-2 gets its results"},
 		{[]string{"fetch", "nothing"}, command.ExitInput, `there is no run "nothing"`},
 		{[]string{"follow", "quick-2", "--no-fetch", "--out", "x"}, command.ExitInput, "--out and --no-fetch exclude one another"},
+		{[]string{"follow", "quick-2", "--no-fetch", "--junit", "x"}, command.ExitInput, "--junit and --no-fetch exclude one another"},
 		{[]string{"follow", "quick-2", "--patience", "-1s"}, command.ExitInput, "--patience -1s: want at least 0"},
 		{[]string{"fetch", "old-2"}, command.ExitFault, "there is no run old-2 here"},
 	} {

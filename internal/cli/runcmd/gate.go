@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -115,6 +116,10 @@ func (g *gate) compare(out io.Writer, baseline, dir string) (*baselineResult, er
 	if err := show.Write(out, c, "text", terminal.Width(out), false); err != nil {
 		return nil, err
 	}
+	if !c.Sides[0].Tested() {
+		fmt.Fprint(out, "Nothing tells a change from chance: the baseline has no request rows, or there is too little data. "+
+			"Only thresholds decide.\n\n")
+	}
 	return &baselineResult{c, failure(&c.Sides[0])}, nil
 }
 
@@ -142,6 +147,9 @@ func (b *baselineResult) forCI() *ci.Baseline {
 	for i := range stages {
 		s := &stages[i]
 		base.Stages = append(base.Stages, ci.BaselineStage{Name: show.StageName(s), Worse: show.Worse(s)})
+	}
+	for _, l := range slices.Concat(b.comparison.Sides[0].Refused, b.comparison.Sides[0].Unmatched) {
+		base.NotCompared = append(base.NotCompared, l.Stage+": "+l.Why)
 	}
 	return base
 }

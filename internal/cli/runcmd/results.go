@@ -78,6 +78,19 @@ func (f *resultFlags) check() error {
 	return nil
 }
 
+// needed returns a flag that was given and needs the results, or "".
+func (f *resultFlags) needed() string {
+	switch {
+	case f.baselinePath != "":
+		return "--baseline"
+	case f.ci.junit != "":
+		return "--junit"
+	case f.ci.github:
+		return "--github"
+	}
+	return ""
+}
+
 // caution warns of a threshold that will fail because it has no baseline.
 func (f *resultFlags) caution(w io.Writer, plan *plans.Plan) {
 	if f.baseline != nil || f.gate != nil {
@@ -194,6 +207,9 @@ func (f *resultFlags) pass(out io.Writer, dir string, e *ending) error {
 		return err
 	}
 	if e.accept {
+		if base.comparison == nil {
+			fmt.Fprintf(out, "\n%s\n", base.fails)
+		}
 		base.fails = ""
 	}
 	e.baseline = base
