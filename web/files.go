@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +11,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -108,11 +107,11 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, path, media s
 // files returns the directory of an ended run, with all its files. They are made if they are not there yet. Its error
 // is a status.
 func (s *Server) files(r *http.Request, id string) (dir string, err error) {
-	list, err := s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{RunId: id})
+	run, err := s.summary(r.Context(), id)
 	if err != nil {
 		return "", err
 	}
-	if st := list.GetRuns()[0].GetState(); st == spatev1.RunState_RUN_STATE_WAITING ||
+	if st := run.GetState(); st == spatev1.RunState_RUN_STATE_WAITING ||
 		st == spatev1.RunState_RUN_STATE_RUNNING {
 		return "", status.Errorf(codes.FailedPrecondition, "run %s has not ended: it has no files yet", id)
 	}
@@ -166,15 +165,13 @@ func (s *Server) getComparison(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // a viewer who has gone
 }
 
-// defaultTolerance is that of `spate compare`, in percent.
-const defaultTolerance = "1"
-
 // compare compares two runs that a request names, in a format of package show. Its error is a status.
 func (s *Server) compare(r *http.Request, format string) ([]byte, error) {
 	q := r.URL.Query()
-	tolerance, err := percent(q.Get("tolerance"))
-	if err != nil {
-		return nil, err
+	percentage := cmp.Or(q.Get("tolerance"), compare.DefaultTolerance)
+	tolerance, ok := compare.Tolerance(percentage)
+	if !ok {
+		return nil, status.Errorf(codes.InvalidArgument, "tolerance=%.40q: want percent from 0 to below 100", percentage)
 	}
 	invalid, err := flag(r, "allow_invalid")
 	if err != nil {
@@ -197,18 +194,6 @@ func (s *Server) compare(r *http.Request, format string) ([]byte, error) {
 	defer s.endTurn()
 	return compareRuns(dirs, []string{q.Get("baseline"), q.Get("run")}, format,
 		compare.Options{Tolerance: tolerance, AllowInvalid: invalid})
-}
-
-// percent reads a tolerance. Its error is a status.
-func percent(text string) (float64, error) {
-	if text == "" {
-		text = defaultTolerance
-	}
-	v, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "%"), 64)
-	if err != nil || !(v >= 0 && v < 100) {
-		return 0, status.Errorf(codes.InvalidArgument, "tolerance=%.40q: want percent from 0 to below 100", text)
-	}
-	return v / 100, nil
 }
 
 // compareRuns compares the runs in two directories. Its error is a status.

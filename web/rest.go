@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -62,7 +63,7 @@ func (s *Server) listRuns(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) getRun(w http.ResponseWriter, r *http.Request) {
-	run, err := s.summary(r)
+	run, err := s.summary(r.Context(), r.PathValue("id"))
 	if err != nil {
 		failed(w, err)
 		return
@@ -70,10 +71,9 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, run)
 }
 
-// summary returns the run that the path of a request names. Its error is a status.
-func (s *Server) summary(r *http.Request) (*spatev1.RunSummary, error) {
-	id := r.PathValue("id")
-	list, err := s.runs.ListRuns(r.Context(), &spatev1.ListRunsRequest{RunId: id})
+// summary returns the summary of a run. Its error is a status.
+func (s *Server) summary(ctx context.Context, id string) (*spatev1.RunSummary, error) {
+	list, err := s.runs.ListRuns(ctx, &spatev1.ListRunsRequest{RunId: id})
 	if err != nil {
 		return nil, err
 	}

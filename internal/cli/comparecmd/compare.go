@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,10 +25,6 @@ const (
 	failWorse     = "worse"
 	failDifferent = "different"
 )
-
-// defaultTolerance is the largest change that does not matter unless --tolerance says otherwise: two runs on one
-// machine differ by some tenths of a percent for reasons that one run each cannot show.
-const defaultTolerance = "1%"
 
 // flags of the command.
 type flags struct {
@@ -69,7 +64,7 @@ incomplete are not compared. More: docs/compare.md
 		Args: command.Arguments(cobra.MinimumNArgs(1)),
 		RunE: f.run,
 	}
-	cmd.Flags().StringVar(&f.tolerance, "tolerance", defaultTolerance,
+	cmd.Flags().StringVar(&f.tolerance, "tolerance", compare.DefaultTolerance,
 		"largest change that does not matter, in percent of the baseline (of shares: in points)")
 	settings.AddChoice(cmd.Flags(), &f.format, "format", show.Formats[0], "format: "+strings.Join(show.Formats, ", "), show.Formats...)
 	settings.AddChoice(cmd.Flags(), &f.failOn, "fail-on", failNever,
@@ -112,12 +107,10 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 // options checks the flags.
 func (f *flags) options() (compare.Options, error) {
 	o := compare.Options{AllowInvalid: f.invalid, Targets: map[string]string{}}
-	number := strings.TrimSuffix(strings.TrimSpace(f.tolerance), "%")
-	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	if err != nil || !(v >= 0 && v < 100) {
+	var ok bool
+	if o.Tolerance, ok = compare.Tolerance(f.tolerance); !ok {
 		return o, fmt.Errorf("--tolerance %q: want a percentage from 0%% to below 100%%, for example 1%%", f.tolerance)
 	}
-	o.Tolerance = v / 100
 	for _, pair := range f.targets {
 		from, to, ok := strings.Cut(pair, "=")
 		if !ok || from == "" || to == "" {
