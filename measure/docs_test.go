@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spate-load/spate/internal/docpart"
 )
 
 // docsPage lists the fields of points.
@@ -54,27 +56,8 @@ func metricRows() string {
 
 // The tables of docs/influxdb.md are the catalogue: go test ./measure -update writes them.
 func TestTheCatalogueIsInTheDocs(t *testing.T) {
-	page, err := os.ReadFile(docsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(page)
-	for name, rows := range map[string]string{"counters": counterRows(), "metrics": metricRows()} {
-		begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
-		before, rest, begins := strings.Cut(want, begin)
-		_, after, ends := strings.Cut(rest, end)
-		if !begins || !ends {
-			t.Fatalf("%s has no part between %q and %q", docsPage, begin, end)
-		}
-		want = before + begin + rows + end + after
-	}
-	if *update {
-		if err := os.WriteFile(docsPage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if want != string(page) {
-		t.Errorf("the tables of %s are not the catalogue: go test ./measure -update", docsPage)
-	}
+	docpart.Check(t, docsPage, map[string]string{"counters": counterRows(), "metrics": metricRows()}, *update,
+		"go test ./measure -update")
 }
 
 var commented = regexp.MustCompile(`((?: *//.*\n)+) *(?:uint64 )?(\w+) = \d+;`)

@@ -3,10 +3,10 @@ package sink
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/spate-load/spate/internal/docpart"
 	"github.com/spate-load/spate/measure"
 )
 
@@ -34,22 +34,6 @@ func nameRows() string {
 
 // The table of docs/prometheus.md has the names of the catalogue: go test ./aggregate/sink -update writes it.
 func TestTheNamesAreInTheDocs(t *testing.T) {
-	const page, begin, end = "../../docs/prometheus.md", "<!-- names -->\n", "<!-- end of names -->\n"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, begins := strings.Cut(string(text), begin)
-	_, after, ends := strings.Cut(rest, end)
-	if !begins || !ends {
-		t.Fatalf("%s has no part between %q and %q", page, begin, end)
-	}
-	want := before + begin + nameRows() + end + after
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if want != string(text) {
-		t.Errorf("the table of %s is not that of the catalogue: go test ./aggregate/sink -update", page)
-	}
+	docpart.Check(t, "../../docs/prometheus.md", map[string]string{"names": nameRows()}, *update,
+		"go test ./aggregate/sink -update")
 }
