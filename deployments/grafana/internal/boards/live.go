@@ -35,10 +35,10 @@ func live() Board {
 			lines("Send delay", "Start - scheduled. If it grows, the client is late, not the server.",
 				milliseconds,
 				query{series(window, ofAll, byRun, last("send_delay_ms_p50", "p50"), last("send_delay_ms_p99", "p99"),
-					highest("send_delay_ms_max", "max")), named}).graded().legendRight(),
+					highest("send_delay_ms_max", "max")), named}).graded().logarithmic().legendRight(),
 			lines("Receive lag", "From the kernel's receipt of token frames to the program's read: a busy client is visible here first.", milliseconds,
 				query{series(window, ofAll, byRun, last("receive_lag_ms_p50", "p50"), last("receive_lag_ms_p99", "p99"),
-					highest("receive_lag_ms_max", "max")), named}).graded().legendRight(),
+					highest("receive_lag_ms_max", "max")), named}).graded().logarithmic().legendRight(),
 		},
 		told(),
 		[]Panel{soFar().high(12)},
@@ -86,7 +86,7 @@ func latency(title, field string) Panel {
 			last(field+"_p99", "p99")), named},
 		query{series("spate_to_date", ofAll, byRun, last(field+"_p50", "p50 to date"),
 			last(field+"_p90", "p90 to date"), last(field+"_p99", "p99 to date")), named},
-	).graded().legendRight().high(9)
+	).graded().logarithmic().legendRight().high(9)
 }
 
 // eachStage are the tags that distinguish stages.

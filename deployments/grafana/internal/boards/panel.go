@@ -149,9 +149,25 @@ func (p Panel) legendRight() Panel {
 	})
 }
 
+// busiest puts a table below a panel with a line for each of many agents or endpoints: the highest are first.
+func (p Panel) busiest() Panel {
+	p.GridPos.H = 10
+	return p.legend(map[string]any{
+		"displayMode": "table", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull", "max"},
+		"sortBy": "Max", "sortDesc": true,
+	})
+}
+
 // signed allows values below zero.
 func (p Panel) signed() Panel {
 	p.FieldConfig.Defaults.Min = nil
+	return p
+}
+
+// logarithmic makes the axis logarithmic, so that a spike does not flatten everything else. Zeros are not drawn.
+func (p Panel) logarithmic() Panel {
+	p = p.signed() // such an axis has no zero
+	p.FieldConfig.Defaults.Custom["scaleDistribution"] = map[string]any{"type": "log", "log": 10}
 	return p
 }
 

@@ -14,13 +14,13 @@ func regions() Board {
 		return lines(title, description, milliseconds,
 			query{series("spate_window", ofRegions, byRegion, last(field+"_p99", "p99")), ofEach("region")},
 			query{series("spate_to_date", ofRegions, byRegion, last(field+"_p99", "p99 to date")),
-				ofEach("region")}).legendRight()
+				ofEach("region")}).legendRight().logarithmic()
 	}
 	seen := func(title, field string) Panel {
 		return lines(title+" seen by observers",
 			"What observers measure beside the load. They send the same light load from each region, so differences are those of the regions.", milliseconds,
 			query{series("spate_observer_to_date", ofRegions, byRegion, last(field+"_p50", "p50 to date"),
-				last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight()
+				last(field+"_p99", "p99 to date")), ofEach("region")}).legendRight().logarithmic()
 	}
 	tags, between := []string{"stage", "region", "target", "workload", "load"}, endpoints()
 	return board("spate-regions", "Spate: regions and endpoints",
@@ -60,19 +60,19 @@ func regions() Board {
 // tally shows the rate of a counter by agent.
 func tally(title, description, field, unit string) Panel {
 	return lines(title, description, unit, query{series("spate_window", ofAgents, byAgent, rate(field, field)),
-		of("agent")}).legendList()
+		of("agent")}).busiest()
 }
 
 // p99ByAgent shows the p99 of a metric by agent.
 func p99ByAgent(title, field string) Panel {
 	return lines(title+" p99 by agent",
 		"By window of a second. An agent that differs from the others has a problem of its own.", milliseconds,
-		query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).legendRight()
+		query{series("spate_window", ofAgents, byAgent, last(field+"_p99", "p99")), of("agent")}).busiest().logarithmic()
 }
 
 // heartbeat shows a value of the agents' heartbeats.
 func heartbeat(title, description, unit string, selection string) Panel {
-	return lines(title, description, unit, query{beats(selection), of("agent")}).legendList()
+	return lines(title, description, unit, query{beats(selection), of("agent")}).busiest()
 }
 
 // agents shows whether the agents keep up.
@@ -103,7 +103,7 @@ func agents() Board {
 		[]Panel{
 			lines("Clock", "Offset from the coordinator's clock, and its uncertainty.", milliseconds,
 				query{beats(last("clock_offset_ms", "offset"), last("clock_uncertainty_ms", "uncertainty")),
-					ofEach("agent")}).legendList().signed(),
+					ofEach("agent")}).busiest().signed(),
 			heartbeat("Silent for", "Time since the last message from an agent. At 3.5 s the agent is lost.", seconds,
 				last("silent_s", "silent")),
 			heartbeat("Start error", "Start of an agent's load minus the armed start, once per stage.", milliseconds,
@@ -122,9 +122,9 @@ func agents() Board {
 			lines("Send delay p99", "Of all agents, and by region.", milliseconds,
 				query{series("spate_window", ofAll, byRun, last("send_delay_ms_p99", "all")), named},
 				query{series("spate_window", ofRegions, byRegion, last("send_delay_ms_p99", "p99")),
-					of("region")}).legendRight(),
+					of("region")}).legendRight().logarithmic(),
 			lines("Receive lag p99", "Of all agents.", milliseconds,
-				query{series("spate_window", ofAll, byRun, last("receive_lag_ms_p99", "all")), named}).legendRight(),
+				query{series("spate_window", ofAll, byRun, last("receive_lag_ms_p99", "all")), named}).legendRight().logarithmic(),
 		},
 		[]Panel{agentCounts().high(12), agentLatencies().high(12)},
 	)

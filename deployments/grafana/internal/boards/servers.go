@@ -22,14 +22,14 @@ func told() []Panel {
 func endpoints() (rows [][]Panel) {
 	count := func(title, unit, field string) Panel {
 		return lines(title, "", unit, query{series("spate_window", ofEndpoints, byEndpoint, rate(field, field)),
-			of("endpoint")}).legendList()
+			of("endpoint")}).busiest()
 	}
 	p99 := func(title, field string) Panel {
 		return lines(title+" p99 by endpoint", "Solid: of single windows of a second. Dashed: of the stage to date.",
 			milliseconds,
 			query{series("spate_window", ofEndpoints, byEndpoint, last(field+"_p99", "p99")), ofEach("endpoint")},
 			query{series("spate_to_date", ofEndpoints, byEndpoint, last(field+"_p99", "p99 to date")),
-				ofEach("endpoint")}).legendRight()
+				ofEach("endpoint")}).busiest().logarithmic()
 	}
 	return [][]Panel{
 		{
