@@ -61,26 +61,3 @@ func ids(runs []*spatev1.RunSummary) []string {
 func GoesOn(r *spatev1.RunSummary) bool {
 	return r.GetState() == spatev1.RunState_RUN_STATE_WAITING || r.GetState() == spatev1.RunState_RUN_STATE_RUNNING
 }
-
-// StateWords returns the state of a run. For a run that has ended, it says how.
-func StateWords(r *spatev1.RunSummary) string {
-	switch r.GetState() {
-	case spatev1.RunState_RUN_STATE_WAITING, spatev1.RunState_RUN_STATE_RUNNING, spatev1.RunState_RUN_STATE_BROKEN:
-		return strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_"))
-	case spatev1.RunState_RUN_STATE_ENDED:
-		if r.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !r.GetComplete() {
-			return "incomplete"
-		}
-		return OutcomeWords(r.GetOutcome())
-	default:
-		return "n/a"
-	}
-}
-
-// OutcomeWords says how a run ended.
-func OutcomeWords(o spatev1.Outcome) string {
-	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
-		return "n/a"
-	}
-	return strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
-}

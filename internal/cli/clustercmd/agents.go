@@ -2,20 +2,17 @@
 package clustercmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"time"
 
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/watch/show"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -68,33 +65,7 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 			"No agents. Start one with: spate-agent --coordinator HOST:PORT, or --join HOST:PORT of any member")
 		return err
 	}
-	t := &layout.Table{Right: []bool{false, false, false, true, true, true, true, true, true, true, false, false}}
-	t.Row("AGENT", "REGION", "HEALTH", "WEIGHT", "CORES", "STREAMS", "IN FLIGHT", "CPU", "CLOCK", "EXACT TO",
-		"HOST", "VERSION")
-	for _, s := range agents {
-		a, h := s.GetAgent(), s.GetHeartbeat()
-		inFlight, cpu, clock := "n/a", "n/a", "n/a"
-		if h != nil {
-			inFlight, cpu = words.Thousands(uint64(h.GetInFlight())), fmt.Sprintf("%.2f", h.GetCpuCores())
-			if h.GetClockUncertaintyNs() > 0 {
-				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
-			}
-		}
-		t.Row(
-			a.GetName(),
-			cmp.Or(a.GetRegion(), "n/a"),
-			healthWords(s),
-			positive(a.GetWeight()),
-			positive(a.GetCores()),
-			positive(a.GetMaxStreams()),
-			inFlight,
-			cpu,
-			clock,
-			exactTo(a.GetCapacity()),
-			cmp.Or(a.GetHost(), "n/a"),
-			cmp.Or(a.GetVersion(), "n/a"),
-		)
-	}
+	t := tableOf(show.Fleet(agents))
 	t.Narrow(terminal.Width(w))
 	return t.Write(w)
 }
@@ -125,7 +96,7 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 	for _, s := range agents {
 		a := s.GetAgent()
 		one := agentJSON{
-			Name: a.GetName(), Region: given(a.GetRegion()), Health: health(s.GetHealth()),
+			Name: a.GetName(), Region: given(a.GetRegion()), Health: show.Health(s.GetHealth()),
 			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
 			Version: given(a.GetVersion()),
@@ -166,45 +137,4 @@ func exactOf(c *spatev1.Capacity) *exact {
 	}
 	return &exact{given(c.GetStreams()), given(c.GetFramesPerSecond()), given(c.GetStartsPerSecond()),
 		stamp(c.GetMeasuredAt())}
-}
-
-// exactTo formats the same for people: "1,000 at 50,000/s".
-func exactTo(c *spatev1.Capacity) string {
-	if c.GetStreams() == 0 {
-		return "n/a"
-	}
-	return words.Thousands(uint64(c.GetStreams())) + " at " + words.Whole(c.GetFramesPerSecond()) + "/s"
-}
-
-// healthWords returns an agent's health, and how long a silent agent has been silent.
-func healthWords(s *spatev1.AgentStatus) string {
-	text := health(s.GetHealth())
-	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
-		text += " " + words.Span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
-	}
-	return text
-}
-
-func health(h spatev1.AgentHealth) string {
-	switch h {
-	case spatev1.AgentHealth_AGENT_HEALTH_READY:
-		return "ready"
-	case spatev1.AgentHealth_AGENT_HEALTH_BUSY:
-		return "busy"
-	case spatev1.AgentHealth_AGENT_HEALTH_SILENT:
-		return "silent"
-	case spatev1.AgentHealth_AGENT_HEALTH_FOUND:
-		return "found"
-	case spatev1.AgentHealth_AGENT_HEALTH_LEAVING:
-		return "leaving"
-	default:
-		return "n/a"
-	}
-}
-
-func positive(n uint32) string {
-	if n == 0 {
-		return "n/a"
-	}
-	return words.Thousands(uint64(n))
 }

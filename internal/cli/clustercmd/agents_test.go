@@ -33,19 +33,3 @@ func TestAgentsAsJSON(t *testing.T) {
 		t.Errorf("%v: %s", err, got)
 	}
 }
-
-// TestHealthWords: for a silent agent the words say how long it has been silent.
-func TestHealthWords(t *testing.T) {
-	for _, test := range []struct {
-		health spatev1.AgentHealth
-		want   string
-	}{
-		{spatev1.AgentHealth_AGENT_HEALTH_BUSY, "busy"}, {spatev1.AgentHealth_AGENT_HEALTH_SILENT, "silent 4.3s"},
-		{0, "n/a"},
-	} {
-		if got := healthWords(&spatev1.AgentStatus{Health: test.health,
-			SilentFor: durationpb.New(4321 * time.Millisecond)}); got != test.want {
-			t.Errorf("%q, want %q", got, test.want)
-		}
-	}
-}

@@ -1,20 +1,18 @@
 package clustercmd
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/watch/show"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -68,40 +66,9 @@ func writeRuns(w io.Writer, runs []*spatev1.RunSummary, now time.Time) error {
 		_, err := fmt.Fprintln(w, "No runs. Submit one with: spate run --coordinator HOST:PORT PLAN.yaml")
 		return err
 	}
-	t := &layout.Table{Right: []bool{false, false, false, true, true, false, false}}
-	t.Row("RUN", "STATE", "BEGAN", "TIME", "STAGES", "VERDICT", "BY")
-	for _, r := range runs {
-		t.Row(
-			r.GetRunId(),
-			client.StateWords(r),
-			beganWords(r),
-			lasted(r, now),
-			stagesDone(r),
-			cmp.Or(r.GetVerdict(), "n/a"),
-			cmp.Or(r.GetSubmitter(), "n/a"),
-		)
-	}
+	t := tableOf(show.Runs(runs, now, time.Local))
 	t.Narrow(terminal.Width(w))
 	return t.Write(w)
-}
-
-func beganWords(r *spatev1.RunSummary) string {
-	if r.GetBeginTime() == nil {
-		return "n/a"
-	}
-	return r.GetBeginTime().AsTime().Local().Format("2006-01-02 15:04")
-}
-
-// lasted returns how long a run took, or has taken so far.
-func lasted(r *spatev1.RunSummary, now time.Time) string {
-	seconds := secondsOf(r)
-	if seconds == nil && r.GetState() == spatev1.RunState_RUN_STATE_RUNNING && r.GetBeginTime() != nil {
-		return words.Span(max(0, now.Sub(r.GetBeginTime().AsTime()).Round(time.Second).Seconds()))
-	}
-	if seconds == nil {
-		return "n/a"
-	}
-	return words.Span(time.Duration(*seconds * float64(time.Second)).Round(time.Second).Seconds())
 }
 
 // secondsOf returns how long a run took. nil: it has not ended, or the time of its end is not known.
@@ -111,14 +78,6 @@ func secondsOf(r *spatev1.RunSummary) *float64 {
 	}
 	seconds := r.GetEndTime().AsTime().Sub(r.GetBeginTime().AsTime()).Seconds()
 	return &seconds
-}
-
-func stagesDone(r *spatev1.RunSummary) string {
-	return fmt.Sprintf(
-		"%s/%s",
-		words.Thousands(uint64(r.GetStagesEnded())),
-		words.Thousands(uint64(r.GetStages())),
-	)
 }
 
 // runJSON is a run in the JSON list. Values that are not known, or not known yet, are null.
@@ -151,7 +110,7 @@ func runsAsJSON(runs []*spatev1.RunSummary) []runJSON {
 			Verdict: given(r.GetVerdict()), Submitter: given(r.GetSubmitter()),
 		}
 		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
-			outcome, complete := client.OutcomeWords(r.GetOutcome()), r.GetComplete()
+			outcome, complete := show.Outcome(r.GetOutcome()), r.GetComplete()
 			one.Outcome, one.Complete = &outcome, &complete
 		}
 		list = append(list, one)

@@ -4,7 +4,6 @@ package progress
 import (
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
+	"github.com/spate-load/spate/watch/show"
 )
 
 // progress shows a run in progress: on a terminal in one line that is rewritten below the finished stages, elsewhere in
@@ -71,7 +71,7 @@ func (p *progress) warn(e *spatev1.RunEvent) {
 		p.note(Mark(n.GetSeverity()), n.GetText())
 	}
 	if c := e.GetAgentChanged(); c != nil && !c.GetJoined() {
-		p.note(ChangeWords(c))
+		p.note(changeWords(c))
 	}
 }
 
@@ -88,7 +88,7 @@ func (p *progress) show(e *spatev1.RunEvent) {
 	case *spatev1.RunEvent_StageEnded:
 		p.stageEnded(e.StageEnded)
 	case *spatev1.RunEvent_AgentChanged:
-		p.note(ChangeWords(e.AgentChanged))
+		p.note(changeWords(e.AgentChanged))
 	case *spatev1.RunEvent_Notice:
 		p.note(Mark(e.Notice.GetSeverity()), e.Notice.GetText())
 	case *spatev1.RunEvent_RunEnded:
@@ -183,7 +183,7 @@ func (p *progress) place() string {
 // state returns what is known of the stage in progress. What a narrow terminal may omit is last.
 func (p *progress) state() []string {
 	parts := []string{p.bar()}
-	if left := LeftWords(p.run.Left()); left != "" {
+	if left := show.Left(p.run.Left()); left != "" {
 		parts = append(parts, left)
 	}
 	inFlight := words.Thousands(uint64(p.stage.Progress.GetInFlight())) + " in flight"
@@ -239,15 +239,6 @@ func (p *progress) bar() string {
 		return label
 	}
 	return terminal.Bar(part, cells, "█", "░") + " " + label
-}
-
-// LeftWords says how long the rest of the run takes: "ETA ~1m40s". Empty: it is not known.
-func LeftWords(left estimate.Sum) string {
-	text := estimate.InTable.Say(left, words.Span(math.Round(left.Known)))
-	if text == "n/a" {
-		return ""
-	}
-	return "ETA " + text
 }
 
 // lay puts the parts of a line side by side. If the terminal is too narrow, it removes the spaces that align the parts;

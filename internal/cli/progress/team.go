@@ -7,6 +7,7 @@ import (
 
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch/show"
 )
 
 // mostNames is how many agents of a run, or of a region, are named.
@@ -43,21 +44,8 @@ func teamWords(agents []*spatev1.AgentInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-// ChangeWords says that an agent was lost or joined, and what follows, and returns a mark for the line.
-func ChangeWords(c *spatev1.AgentChanged) (mark, text string) {
-	who := "agent " + c.GetAgent().GetName()
-	if region := c.GetAgent().GetRegion(); region != "" {
-		who += " (" + region + ")"
-	}
-	mark, text = Mark(spatev1.Severity_SEVERITY_WARNING), who+" was lost"
-	if c.GetJoined() {
-		mark, text = Mark(spatev1.Severity_SEVERITY_INFO), who+" joined"
-	}
-	if c.GetReason() != "" {
-		text += " (" + c.GetReason() + ")"
-	}
-	if c.GetConsequence() != "" {
-		text += ": " + c.GetConsequence()
-	}
-	return mark, text
+// changeWords says that an agent was lost or joined, and what follows, and returns a mark for the line.
+func changeWords(c *spatev1.AgentChanged) (mark, text string) {
+	severity, text := show.Change(c)
+	return Mark(severity), text
 }

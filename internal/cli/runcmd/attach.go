@@ -11,6 +11,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/progress"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch/show"
 )
 
 // oneRun accepts the name of one run.
@@ -111,7 +112,7 @@ func stop(
 ) error {
 	id := run.GetRunId()
 	if !client.GoesOn(run) {
-		return command.BadInputf("run %s is not running (%s): there is nothing to stop", id, client.StateWords(run))
+		return command.BadInputf("run %s is not running (%s): there is nothing to stop", id, show.State(run))
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), client.AnswerTimeout)
 	defer cancel()
@@ -196,7 +197,7 @@ func (f *attachFlags) fetch(cmd *cobra.Command, follower *follower, run *spatev1
 		return command.BadInputf(
 			"run %s has not ended (%s): spate follow %s gets its results when it has, spate stop %s ends it",
 			run.GetRunId(),
-			client.StateWords(run),
+			show.State(run),
 			run.GetRunId(),
 			run.GetRunId(),
 		)

@@ -10,13 +10,13 @@ import (
 
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/trust"
-	"github.com/spate-load/spate/internal/cli/client"
 	"github.com/spate-load/spate/internal/cli/command"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/report"
+	"github.com/spate-load/spate/watch/show"
 )
 
 // failOn says which verdicts make a command exit with 3: "invalid", "suspect" (and invalid) or "never".
@@ -76,7 +76,7 @@ func (e ending) state() string {
 	case e.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !e.GetComplete():
 		return "incomplete"
 	}
-	return client.OutcomeWords(e.GetOutcome())
+	return show.Outcome(e.GetOutcome())
 }
 
 // conclude prints the last lines, and returns the exit code as an error. dir is the run directory. Empty: there is

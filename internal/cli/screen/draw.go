@@ -1,23 +1,19 @@
 package screen
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/cli/terminal"
-	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
+	"github.com/spate-load/spate/watch/show"
 )
 
 // Styles. The terminal's own 16 colours fit dark and light backgrounds; NO_COLOR leaves bold and reverse.
@@ -37,11 +33,8 @@ const (
 	minHeight = 12
 )
 
-// unknown stands for a number that is not known.
-const unknown = "n/a"
-
 // clean makes words of plans, servers and coordinators harmless for a terminal.
-func clean(text string) string { return layout.Printable(text) }
+func clean(text string) string { return show.Clean(text) }
 
 // draw returns the whole screen: as many lines as the terminal has, none wider.
 func (m *model) draw() string {
@@ -97,9 +90,6 @@ func (m *model) title() string {
 	return fit(left, m.width-ansi.StringWidth(state)-2) + " " + state + " "
 }
 
-// span formats a time in whole seconds.
-func span(d time.Duration) string { return words.Span(math.Round(d.Seconds())) }
-
 // labelled returns a line with a label before it.
 func labelled(label, text string) string { return labelStyle.Render(fit(label, labelWidth)) + text }
 
@@ -121,8 +111,8 @@ func (m *model) head() []string {
 	windows := m.run.Windows(s.Index)
 	lines = append(lines, m.pace(s, windows)...)
 	lines = append(lines, m.gap(m.latencies(windows)...)...)
-	if so := soFar(s.Progress); so != "" {
-		lines = append(lines, labelled("so far", so))
+	if so := show.SoFar(s.Progress); so != "" {
+		lines = append(lines, labelled("so far", so+labelStyle.Render("  p50 / p99 of the stage in ms")))
 	}
 	return append(lines, m.gap(m.verdict(s)...)...)
 }
@@ -138,10 +128,8 @@ func (m *model) gap(lines ...string) []string {
 // stageLine names the stage: place, target, workload, load.
 func (m *model) stageLine(s *watch.Stage) string {
 	text := boldStyle.Render(fmt.Sprintf("stage %d of %s", s.Index+1, m.run.Most()))
-	for _, name := range []string{s.Started.GetTarget(), s.Started.GetWorkload(), s.Started.GetLoad()} {
-		if name != "" {
-			text += " · " + boldStyle.Render(clean(name))
-		}
+	for _, name := range show.Names(s) {
+		text += " · " + boldStyle.Render(name)
 	}
 	if now := m.run.Current(); now != s && now.InProgress() {
 		text += labelStyle.Render(fmt.Sprintf("  esc: back to stage %d", now.Index+1))
@@ -154,33 +142,19 @@ func (m *model) barLine(s *watch.Stage) string {
 	if s.Started == nil {
 		return labelled("not run", bad.Render(clean(s.Ended.GetFailure())))
 	}
-	elapsed := span(s.Elapsed())
 	if s.Ended != nil {
-		return labelled("ended", elapsed+" · "+endWords(s))
+		return labelled("ended", show.Span(s.Elapsed())+" · "+endWords(s))
 	}
 	part, known := s.Part()
 	if !known {
-		return labelled("progress", elapsed+", its end is not known")
+		return labelled("progress", show.Progress(s))
 	}
-	text := elapsed
-	if d := s.Started.GetExpected().AsDuration(); d > 0 {
-		text += " of " + span(d)
-	}
-	if n := s.Started.GetExpectedRequests(); n > 0 {
-		text += fmt.Sprintf(" · %s of %s requests", words.Thousands(s.Progress.GetCompleted()), words.Thousands(n))
-	}
-	if left := progress.LeftWords(s.Left()); left != "" {
-		text += " · " + left
-	}
-	return labelled("progress", m.bar(part, text))
+	return labelled("progress", m.bar(part, show.Progress(s)))
 }
 
 // runLine shows how much of the run has passed.
 func (m *model) runLine() string {
-	text := span(m.run.Latest.Sub(m.run.Started)) + " · " + m.run.Most() + " stages"
-	if left := progress.LeftWords(m.run.Left()); left != "" {
-		text += " · " + left
-	}
+	text := show.Run(m.run)
 	part, known := m.run.Part()
 	if !known {
 		return labelled("run", text)
@@ -196,50 +170,35 @@ func (m *model) bar(part float64, text string) string {
 
 // endWords says how a stage ended.
 func endWords(s *watch.Stage) string {
-	switch {
-	case s.Ended.GetFailure() != "":
-		return bad.Render(clean(s.Ended.GetFailure()))
-	case !s.Ended.GetComplete():
-		return bad.Render("incomplete")
+	text, well := show.End(s)
+	if !well {
+		return bad.Render(text)
 	}
-	return "complete"
+	return text
 }
 
-// recent is over how many windows the load achieved is taken: one second is too little for low rates.
-const recent = 10
+// errorWords counts failures by class.
+func errorWords(s *watch.Stage) string {
+	text, none := show.Errors(s)
+	if !none {
+		return bad.Render(text)
+	}
+	return text
+}
 
 // loadWords compares the load asked with the load achieved.
 func (m *model) loadWords(s *watch.Stage) string {
-	text := "asked " + clean(cmp.Or(s.Started.GetLoad(), unknown)) + " · achieved "
-	if took := s.Elapsed().Seconds(); !s.InProgress() && took > 0 {
-		return text + rate(float64(s.Progress.GetCompleted())/took) + " ended/s" + labelStyle.Render(" (whole stage)")
+	text, over := show.Load(s, m.run.Windows(s.Index))
+	if over != "" {
+		text += labelStyle.Render(" (" + over + ")")
 	}
-	windows := m.run.Windows(s.Index)
-	pace := watch.PaceOf(windows[max(0, len(windows)-recent):])
-	if pace == nil {
-		return text + fmt.Sprintf("%s in flight", words.Thousands(uint64(s.Progress.GetInFlight())))
-	}
-	return text + fmt.Sprintf("%s in flight, %s started/s", words.Thousands(uint64(s.Progress.GetInFlight())),
-		rate(pace.Started)) + labelStyle.Render(fmt.Sprintf(" in %d s", pace.Seconds))
-}
-
-// rate formats a number per second.
-func rate(v float64) string {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
-		return unknown
-	case v < 10:
-		return fmt.Sprintf("%.2f", v)
-	case v < 100:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return words.Whole(v)
+	return text
 }
 
 // pace shows requests, failures and output by window.
 func (m *model) pace(s *watch.Stage, windows []*spatev1.StageWindow) []string {
 	p := s.Progress
-	done := words.Thousands(p.GetCompleted() - min(p.GetFailed(), p.GetCompleted()))
+	done := words.Thousands(show.Completed(p))
 	completed := each(windows, func(w *spatev1.StageWindow) float64 {
 		return float64(w.GetWhole().GetCompleted()) / float64(max(1, w.GetWhole().GetSeconds()))
 	})
@@ -277,7 +236,7 @@ func (m *model) trend(label, now string, values []float64, unit string) string {
 		return labelled(label, now)
 	}
 	spark, largest := terminal.Spark(values, m.sparkCells())
-	return labelled(label, fit(now, numbersWidth)) + drawn.Render(spark) + labelStyle.Render(" ≤ "+rate(largest)+unit)
+	return labelled(label, fit(now, numbersWidth)) + drawn.Render(spark) + labelStyle.Render(" ≤ "+show.Rate(largest)+unit)
 }
 
 // Widths of the columns beside sparklines.
@@ -290,35 +249,6 @@ const (
 // sparkCells returns the width of sparklines.
 func (m *model) sparkCells() int {
 	return max(0, min(120, m.width-labelWidth-numbersWidth-largestWidth))
-}
-
-// errorWords counts failures by class, the most frequent first.
-func errorWords(s *watch.Stage) string {
-	failed, all := s.Progress.GetFailed(), s.Progress.GetCompleted()
-	if failed == 0 && len(s.Errors) == 0 {
-		return "none"
-	}
-	text := words.Thousands(failed)
-	if all > 0 {
-		text += fmt.Sprintf(" (%.2g %%)", 100*float64(failed)/float64(all))
-	}
-	classes := slices.SortedFunc(maps.Keys(s.Errors), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.Errors[b], s.Errors[a]), cmp.Compare(a, b))
-	})
-	var parts []string
-	for _, class := range classes {
-		parts = append(parts, clean(class)+" "+words.Thousands(s.Errors[class]))
-	}
-	text += ": " + strings.Join(parts, ", ")
-	if s.From > 0 {
-		text += fmt.Sprintf(" from second %d on", s.From)
-	}
-	return bad.Render(strings.TrimSuffix(text, ": "))
-}
-
-// metrics are the latencies of a window, by their names in results.json.
-var metrics = []struct{ name, label string }{
-	{"ttft_ms", "TTFT ms"}, {"tpot_ms", "TPOT ms"}, {"itl_ms", "ITL ms"}, {"e2e_ms", "E2E ms"},
 }
 
 // trends are the percentiles of a window that are shown over time: where there is no room for all, the last ones.
@@ -344,14 +274,14 @@ func (m *model) latencies(windows []*spatev1.StageWindow) []string {
 		head += fit("  "+t.title, 2+cells+largestWidth)
 	}
 	lines := []string{labelStyle.Render(head)}
-	for _, metric := range metrics {
-		line := labelled(metric.label, "")
-		d := lastOf(windows, metric.name)
+	for _, metric := range show.Metrics {
+		line := labelled(metric.Label, "")
+		d := lastOf(windows, metric.Name)
 		for _, v := range []float64{d.GetP50(), d.GetP90(), d.GetP99()} {
-			line += cell(milliseconds(d, v))
+			line += cell(show.Milliseconds(d, v))
 		}
 		for _, t := range shown {
-			line += latencyTrend(windows, metric.name, t.of, cells)
+			line += latencyTrend(windows, metric.Name, t.of, cells)
 		}
 		lines = append(lines, line)
 	}
@@ -381,32 +311,6 @@ func lastOf(windows []*spatev1.StageWindow, metric string) *spatev1.WindowDistri
 		return nil
 	}
 	return watch.Distribution(windows[len(windows)-1].GetWhole(), metric)
-}
-
-// milliseconds formats a value of a distribution, which may be nil.
-func milliseconds(d *spatev1.WindowDistribution, v float64) string {
-	if d == nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		return unknown
-	}
-	return words.Millis(v)
-}
-
-// soFar shows the latencies of the whole stage so far. Empty: there are none.
-func soFar(p *spatev1.StageProgress) string {
-	var parts []string
-	for _, of := range []struct {
-		name string
-		q    *spatev1.Quantiles
-	}{{"TTFT", p.GetTtft()}, {"TPOT", p.GetTpot()}} {
-		if of.q != nil {
-			parts = append(parts, fmt.Sprintf("%s %s / %s", of.name, words.Millis(of.q.GetP50Ms()),
-				words.Millis(of.q.GetP99Ms())))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return strings.Join(parts, " · ") + labelStyle.Render("  p50 / p99 of the stage in ms")
 }
 
 // verdict shows the verdict with its first reason and remedy.

@@ -1,16 +1,15 @@
 package screen
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spate-load/spate/internal/cli/progress"
 	"github.com/spate-load/spate/internal/layout"
-	"github.com/spate-load/spate/internal/words"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
+	"github.com/spate-load/spate/watch/show"
 )
 
 // panelCount is the number of panels.
@@ -23,9 +22,9 @@ var panelNames = [panelCount]string{"Agents", "Regions", "Stages", "Verdict", "N
 func (m *model) panelLines(panel int) (head string, rows []string) {
 	switch panelNames[panel] {
 	case "Agents":
-		return m.agents()
+		return m.grid(show.Agents(m.run, m.last()))
 	case "Regions":
-		return m.regions()
+		return m.grid(show.Regions(m.run, m.last()))
 	case "Stages":
 		return m.stages()
 	case "Verdict":
@@ -115,83 +114,24 @@ func (m *model) scrolled(panel int, head string, rows []string, room int) []stri
 	return append(lines, labelStyle.Render(fmt.Sprintf("%d to %d of %d", from+1, from+room, len(rows))))
 }
 
-// grid lays out cells in columns, the first aligned left, numbers right. A narrow terminal lacks the last columns.
-func (m *model) grid(head []string, left int, rows [][]string) (string, []string) {
-	t := &layout.Table{}
-	for i := range head {
-		t.Right = append(t.Right, i >= left)
-	}
-	t.Row(head...)
-	for _, row := range rows {
-		t.Row(row...)
+// grid lays out a table, text aligned left, numbers right. A narrow terminal lacks the last columns.
+func (m *model) grid(of show.Table) (head string, rows []string) {
+	t := &layout.Table{Right: of.Right}
+	t.Row(of.Head...)
+	for _, row := range of.Rows {
+		t.Row(row.Cells...)
 	}
 	t.Narrow(m.width)
 	lines := t.Lines()
-	return lines[0], lines[1:]
-}
-
-// partHead are the columns of what a region or an agent measured.
-var partHead = []string{"req/s", "failed", "output/s", "TTFT p50", "p99", "TPOT p50", "p99", "E2E p99"}
-
-// partCells returns what a region or an agent measured in the last window.
-func partCells(p *spatev1.WindowPart) []string {
-	if p == nil {
-		return slices.Repeat([]string{unknown}, len(partHead))
-	}
-	output := p.GetFramesPerSecond()
-	if p.OutputTokensPerSecond != nil {
-		output = p.GetOutputTokensPerSecond()
-	}
-	seconds := float64(max(1, p.GetSeconds()))
-	cells := []string{rate(float64(p.GetCompleted()) / seconds), words.Thousands(p.GetFailed()), rate(output)}
-	of := func(metric string) *spatev1.WindowDistribution { return watch.Distribution(p, metric) }
-	ttft, tpot, e2e := of("ttft_ms"), of("tpot_ms"), of("e2e_ms")
-	return append(cells, milliseconds(ttft, ttft.GetP50()), milliseconds(ttft, ttft.GetP99()),
-		milliseconds(tpot, tpot.GetP50()), milliseconds(tpot, tpot.GetP99()), milliseconds(e2e, e2e.GetP99()))
-}
-
-// agents shows all agents and what each measured in the last window.
-func (m *model) agents() (string, []string) {
-	all := slices.Clone(m.run.Agents())
-	slices.SortStableFunc(all, func(a, b *watch.Agent) int {
-		return cmp.Or(cmp.Compare(a.Info.GetRegion(), b.Info.GetRegion()),
-			cmp.Compare(a.Info.GetName(), b.Info.GetName()))
-	})
-	var rows [][]string
-	last := m.last()
-	for _, a := range all {
-		rows = append(rows, append([]string{
-			clean(a.Info.GetName()), clean(cmp.Or(a.Info.GetRegion(), "-")), agentState(a, last),
-		}, partCells(latest(a, last))...))
-	}
-	head, lines := m.grid(append([]string{"agent", "region", "state"}, partHead...), 3, rows)
-	for i, a := range all {
-		if a.Lost {
-			lines[i] = bad.Render(lines[i])
+	for i, row := range of.Rows {
+		switch row.Mark {
+		case show.Suspect:
+			lines[i+1] = doubtful.Render(lines[i+1])
+		case show.Bad:
+			lines[i+1] = bad.Render(lines[i+1])
 		}
 	}
-	return head, lines
-}
-
-// latest returns what an agent measured in the last window, nil if it measured nothing or that is not known.
-func latest(a *watch.Agent, last *spatev1.StageWindow) *spatev1.WindowPart {
-	if last == nil || a.Stage != last.GetStageIndex() || a.Window != last.GetNumber() {
-		return nil
-	}
-	return a.Latest
-}
-
-// agentState says how an agent does, as far as events tell.
-func agentState(a *watch.Agent, last *spatev1.StageWindow) string {
-	switch {
-	case a.Lost:
-		return "lost"
-	case len(last.GetAgents()) > 0 && latest(a, last) == nil:
-		return "idle"
-	case a.Joined:
-		return "joined"
-	}
-	return "ok"
+	return lines[0], lines[1:]
 }
 
 // last returns the last window of the stage that is shown, nil if there is none.
@@ -207,84 +147,17 @@ func (m *model) last() *spatev1.StageWindow {
 	return windows[len(windows)-1]
 }
 
-// regions shows what each region measured in the last window.
-func (m *model) regions() (string, []string) {
-	agents := map[string]int{}
-	for _, a := range m.run.Agents() {
-		if !a.Lost {
-			agents[a.Info.GetRegion()]++
-		}
-	}
-	var rows [][]string
-	for _, p := range m.last().GetRegions() {
-		rows = append(rows, append([]string{clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p)...))
-	}
-	return m.grid(append([]string{"region", "agents"}, partHead...), 1, rows)
-}
-
-// stages shows all stages that started or were skipped.
+// stages shows all stages that started or were skipped, and marks the one that is shown.
 func (m *model) stages() (string, []string) {
-	all, shown := m.run.All(), m.stage()
-	var rows [][]string
-	for _, s := range all {
+	t := show.Stages(m.run)
+	for i, s := range m.run.All() {
 		mark := " "
-		if s == shown {
+		if s == m.stage() {
 			mark = "▸"
 		}
-		p := s.Progress
-		rows = append(rows, []string{
-			mark + fmt.Sprint(s.Index+1), clean(s.Started.GetTarget()), clean(s.Started.GetWorkload()),
-			clean(s.Started.GetLoad()), stageState(s),
-			words.Thousands(p.GetCompleted() - min(p.GetFailed(), p.GetCompleted())), words.Thousands(p.GetFailed()),
-			outputOf(p), quantile(p.GetTtft().GetP50Ms(), p.GetTtft()), quantile(p.GetTtft().GetP99Ms(), p.GetTtft()),
-			quantile(p.GetTpot().GetP50Ms(), p.GetTpot()), quantile(p.GetTpot().GetP99Ms(), p.GetTpot()),
-		})
+		t.Rows[i].Cells[0] = mark + t.Rows[i].Cells[0]
 	}
-	head, lines := m.grid([]string{"stage", "target", "workload", "load", "state", "done", "failed", "output/s",
-		"TTFT p50", "p99", "TPOT p50", "p99"}, 5, rows)
-	for i, s := range all {
-		switch state := stageState(s); {
-		case state == "SUSPECT":
-			lines[i] = doubtful.Render(lines[i])
-		case slices.Contains([]string{"INVALID", "failed", "incomplete"}, state):
-			lines[i] = bad.Render(lines[i])
-		}
-	}
-	return head, lines
-}
-
-// stageState says how a stage goes or ended, in a word.
-func stageState(s *watch.Stage) string {
-	switch {
-	case s.Started == nil:
-		return "not run"
-	case s.Ended == nil:
-		return "running"
-	case s.Ended.GetFailure() != "":
-		return "failed"
-	case !s.Ended.GetComplete():
-		return "incomplete"
-	}
-	return cmp.Or(clean(s.Verdict), "ended")
-}
-
-// outputOf returns the output per second of a stage.
-func outputOf(p *spatev1.StageProgress) string {
-	switch {
-	case p == nil:
-		return unknown
-	case p.OutputTokensPerSecond != nil:
-		return rate(p.GetOutputTokensPerSecond())
-	}
-	return rate(p.GetFramesPerSecond())
-}
-
-// quantile formats milliseconds, n/a if there are none.
-func quantile(ms float64, of *spatev1.Quantiles) string {
-	if of == nil {
-		return unknown
-	}
-	return words.Millis(ms)
+	return m.grid(t)
 }
 
 // doubts shows each reason for the verdict, with its remedy.
@@ -319,14 +192,11 @@ func (m *model) notices() (lines []string) {
 
 // noticeWords returns a notice: its mark and its time, and its words.
 func noticeWords(n watch.Notice) (mark, text string) {
-	mark, text = progress.Mark(n.Severity), n.Text
-	if n.Change != nil {
-		mark, text = progress.ChangeWords(n.Change)
-	}
+	mark, text = progress.Mark(n.Severity), show.Notice(n)
 	if !n.Time.IsZero() {
 		mark += n.Time.Local().Format("15:04:05 ")
 	}
-	return mark, clean(text)
+	return mark, text
 }
 
 // help explains the keys.

@@ -1,0 +1,130 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// State returns the state of a run in a word. For a run that has ended, it says how.
+func State(r *spatev1.RunSummary) string {
+	switch r.GetState() {
+	case spatev1.RunState_RUN_STATE_WAITING, spatev1.RunState_RUN_STATE_RUNNING, spatev1.RunState_RUN_STATE_BROKEN:
+		return strings.ToLower(strings.TrimPrefix(r.GetState().String(), "RUN_STATE_"))
+	case spatev1.RunState_RUN_STATE_ENDED:
+		if r.GetOutcome() == spatev1.Outcome_OUTCOME_DONE && !r.GetComplete() {
+			return "incomplete"
+		}
+		return Outcome(r.GetOutcome())
+	default:
+		return Unknown
+	}
+}
+
+// Outcome says how a run ended, in a word.
+func Outcome(o spatev1.Outcome) string {
+	if o == spatev1.Outcome_OUTCOME_UNSPECIFIED {
+		return Unknown
+	}
+	return strings.ToLower(strings.TrimPrefix(o.String(), "OUTCOME_"))
+}
+
+// Runs lists runs in their order, with times of day in a location.
+func Runs(runs []*spatev1.RunSummary, now time.Time, in *time.Location) Table {
+	t := Table{
+		Head:  []string{"run", "state", "began", "time", "stages", "verdict", "by"},
+		Right: []bool{false, false, false, true, true, false, false},
+	}
+	for _, r := range runs {
+		began := Unknown
+		if r.GetBeginTime() != nil {
+			began = r.GetBeginTime().AsTime().In(in).Format("2006-01-02 15:04")
+		}
+		row := Row{Cells: []string{
+			Clean(r.GetRunId()), State(r), began, lasted(r, now),
+			words.Thousands(uint64(r.GetStagesEnded())) + "/" + words.Thousands(uint64(r.GetStages())),
+			Clean(cmp.Or(r.GetVerdict(), Unknown)), Clean(cmp.Or(r.GetSubmitter(), Unknown)),
+		}, Mark: markOf(r.GetVerdict())}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// lasted returns how long a run took, or has taken so far.
+func lasted(r *spatev1.RunSummary, now time.Time) string {
+	begin, end := r.GetBeginTime(), r.GetEndTime()
+	switch {
+	case begin == nil:
+		return Unknown
+	case end != nil:
+		now = end.AsTime()
+	case r.GetState() != spatev1.RunState_RUN_STATE_RUNNING:
+		return Unknown
+	}
+	return Span(max(0, now.Sub(begin.AsTime())))
+}
+
+// Fleet lists agents in their order.
+func Fleet(agents []*spatev1.AgentStatus) Table {
+	t := Table{
+		Head: []string{"agent", "region", "health", "weight", "cores", "streams", "in flight", "CPU", "clock", "exact to",
+			"host", "version"},
+		Right: []bool{false, false, false, true, true, true, true, true, true, true, false, false},
+	}
+	for _, s := range agents {
+		a, h := s.GetAgent(), s.GetHeartbeat()
+		inFlight, cpu, clock := Unknown, Unknown, Unknown
+		if h != nil {
+			inFlight, cpu = words.Thousands(uint64(h.GetInFlight())), fmt.Sprintf("%.2f", h.GetCpuCores())
+			if h.GetClockUncertaintyNs() > 0 {
+				clock = "±" + time.Duration(h.GetClockUncertaintyNs()).Round(time.Microsecond).String()
+			}
+		}
+		row := Row{Cells: []string{
+			Clean(a.GetName()), Clean(cmp.Or(a.GetRegion(), Unknown)), health(s), positive(a.GetWeight()),
+			positive(a.GetCores()), positive(a.GetMaxStreams()), inFlight, cpu, clock, exactTo(a.GetCapacity()),
+			Clean(cmp.Or(a.GetHost(), Unknown)), Clean(cmp.Or(a.GetVersion(), Unknown)),
+		}}
+		if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
+			row.Mark = Bad
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// exactTo says up to which load a machine's times were exact: "1,000 at 50,000/s".
+func exactTo(c *spatev1.Capacity) string {
+	if c.GetStreams() == 0 {
+		return Unknown
+	}
+	return words.Thousands(uint64(c.GetStreams())) + " at " + words.Whole(c.GetFramesPerSecond()) + "/s"
+}
+
+// health returns an agent's health, and how long a silent agent has been silent.
+func health(s *spatev1.AgentStatus) string {
+	text := Health(s.GetHealth())
+	if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
+		text += " " + words.Span(s.GetSilentFor().AsDuration().Round(100*time.Millisecond).Seconds())
+	}
+	return text
+}
+
+// Health returns an agent's health in a word.
+func Health(h spatev1.AgentHealth) string {
+	if h == spatev1.AgentHealth_AGENT_HEALTH_UNSPECIFIED {
+		return Unknown
+	}
+	return strings.ToLower(strings.TrimPrefix(h.String(), "AGENT_HEALTH_"))
+}
+
+func positive(n uint32) string {
+	if n == 0 {
+		return Unknown
+	}
+	return words.Thousands(uint64(n))
+}

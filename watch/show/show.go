@@ -1,0 +1,216 @@
+// Package show puts the state of a run into words and tables, the same for the terminal and for the pages. What plans,
+// servers and coordinators say is harmless for a terminal in all of it; a page has to escape it.
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/internal/layout"
+	"github.com/spate-load/spate/internal/words"
+	"github.com/spate-load/spate/plans/estimate"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch"
+)
+
+// Unknown stands for a number that is not known.
+const Unknown = "n/a"
+
+// Clean makes what others said harmless for a terminal.
+func Clean(text string) string { return layout.Printable(text) }
+
+// Span formats a time in whole seconds.
+func Span(d time.Duration) string { return words.Span(math.Round(d.Seconds())) }
+
+// Rate formats a number per second.
+func Rate(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0) || v < 0:
+		return Unknown
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return words.Whole(v)
+}
+
+// Milliseconds formats a value of a distribution, which may be nil.
+func Milliseconds(d *spatev1.WindowDistribution, v float64) string {
+	if d == nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return Unknown
+	}
+	return words.Millis(v)
+}
+
+// quantile formats milliseconds, n/a if there are none.
+func quantile(ms float64, of *spatev1.Quantiles) string {
+	if of == nil {
+		return Unknown
+	}
+	return words.Millis(ms)
+}
+
+// Left says how long the rest takes: "ETA ~1m40s". Empty: it is not known.
+func Left(left estimate.Sum) string {
+	text := estimate.InTable.Say(left, Span(time.Duration(left.Known*float64(time.Second))))
+	if text == "n/a" {
+		return ""
+	}
+	return "ETA " + text
+}
+
+// Change says that an agent was lost or joined, and what follows.
+func Change(c *spatev1.AgentChanged) (severity spatev1.Severity, text string) {
+	who := "agent " + c.GetAgent().GetName()
+	if region := c.GetAgent().GetRegion(); region != "" {
+		who += " (" + region + ")"
+	}
+	severity, text = spatev1.Severity_SEVERITY_WARNING, who+" was lost"
+	if c.GetJoined() {
+		severity, text = spatev1.Severity_SEVERITY_INFO, who+" joined"
+	}
+	if c.GetReason() != "" {
+		text += " (" + c.GetReason() + ")"
+	}
+	if c.GetConsequence() != "" {
+		text += ": " + c.GetConsequence()
+	}
+	return severity, text
+}
+
+// Notice returns a notice in words, without its time.
+func Notice(n watch.Notice) string {
+	if n.Change != nil {
+		_, text := Change(n.Change)
+		return Clean(text)
+	}
+	return Clean(n.Text)
+}
+
+// Names returns what a stage puts load on, and which: target, workload, load.
+func Names(s *watch.Stage) (names []string) {
+	for _, name := range []string{s.Started.GetTarget(), s.Started.GetWorkload(), s.Started.GetLoad()} {
+		if name != "" {
+			names = append(names, Clean(name))
+		}
+	}
+	return names
+}
+
+// Progress says how far a stage is that has not ended.
+func Progress(s *watch.Stage) string {
+	text := Span(s.Elapsed())
+	if _, known := s.Part(); !known {
+		return text + ", its end is not known"
+	}
+	if d := s.Started.GetExpected().AsDuration(); d > 0 {
+		text += " of " + Span(d)
+	}
+	if n := s.Started.GetExpectedRequests(); n > 0 {
+		text += fmt.Sprintf(" · %s of %s requests", words.Thousands(s.Progress.GetCompleted()), words.Thousands(n))
+	}
+	if left := Left(s.Left()); left != "" {
+		text += " · " + left
+	}
+	return text
+}
+
+// Run says how far a run is that has started.
+func Run(r *watch.Run) string {
+	text := Span(r.Latest.Sub(r.Started)) + " · " + r.Most() + " stages"
+	if left := Left(r.Left()); left != "" {
+		text += " · " + left
+	}
+	return text
+}
+
+// End says how a stage ended: well reports whether nothing is wrong with it.
+func End(s *watch.Stage) (text string, well bool) {
+	switch {
+	case s.Ended.GetFailure() != "":
+		return Clean(s.Ended.GetFailure()), false
+	case !s.Ended.GetComplete():
+		return "incomplete", false
+	}
+	return "complete", true
+}
+
+// recent is over how many windows the load achieved is taken: one second is too little for low rates.
+const recent = 10
+
+// Load compares the load asked with the load achieved. over says of which time the latter is, if that is known.
+func Load(s *watch.Stage, windows []*spatev1.StageWindow) (text, over string) {
+	text = "asked " + Clean(cmp.Or(s.Started.GetLoad(), Unknown)) + " · achieved "
+	if took := s.Elapsed().Seconds(); !s.InProgress() && took > 0 {
+		return text + Rate(float64(s.Progress.GetCompleted())/took) + " ended/s", "over the whole stage"
+	}
+	text += words.Thousands(uint64(s.Progress.GetInFlight())) + " in flight"
+	pace := watch.PaceOf(windows[max(0, len(windows)-recent):])
+	if pace == nil {
+		return text, ""
+	}
+	return text + ", " + Rate(pace.Started) + " started/s", fmt.Sprintf("over %d s", pace.Seconds)
+}
+
+// Completed returns the number of requests of a stage that completed.
+func Completed(p *spatev1.StageProgress) uint64 {
+	return p.GetCompleted() - min(p.GetFailed(), p.GetCompleted())
+}
+
+// Errors counts a stage's failures by class, the most frequent first.
+func Errors(s *watch.Stage) (text string, none bool) {
+	failed, all := s.Progress.GetFailed(), s.Progress.GetCompleted()
+	if failed == 0 && len(s.Errors) == 0 {
+		return "none", true
+	}
+	text = words.Thousands(failed)
+	if all > 0 {
+		text += fmt.Sprintf(" (%.2g %%)", 100*float64(failed)/float64(all))
+	}
+	classes := slices.SortedFunc(maps.Keys(s.Errors), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.Errors[b], s.Errors[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, class := range classes {
+		parts = append(parts, Clean(class)+" "+words.Thousands(s.Errors[class]))
+	}
+	text += ": " + strings.Join(parts, ", ")
+	if s.From > 0 {
+		text += fmt.Sprintf(" from second %d on", s.From)
+	}
+	return strings.TrimSuffix(text, ": "), false
+}
+
+// Output returns the output of a stage per second, with its unit.
+func Output(p *spatev1.StageProgress) string {
+	if p != nil && p.OutputTokensPerSecond == nil {
+		return outputOf(p) + " frames/s"
+	}
+	return outputOf(p) + " tok/s"
+}
+
+// SoFar shows the latencies of the whole stage so far. Empty: there are none.
+func SoFar(p *spatev1.StageProgress) string {
+	var parts []string
+	for _, of := range []struct {
+		name string
+		q    *spatev1.Quantiles
+	}{{"TTFT", p.GetTtft()}, {"TPOT", p.GetTpot()}} {
+		if of.q != nil {
+			parts = append(parts, fmt.Sprintf("%s %s / %s", of.name, words.Millis(of.q.GetP50Ms()),
+				words.Millis(of.q.GetP99Ms())))
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// Metrics are the latencies of a window, by their names in results.json.
+var Metrics = []struct{ Name, Label string }{
+	{"ttft_ms", "TTFT ms"}, {"tpot_ms", "TPOT ms"}, {"itl_ms", "ITL ms"}, {"e2e_ms", "E2E ms"},
+}

@@ -1,0 +1,175 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch"
+)
+
+// Table is a table. Right has the columns of numbers, which are aligned at the right.
+type Table struct {
+	Head  []string
+	Right []bool
+	Rows  []Row
+}
+
+// numbers returns the alignment of columns of which the first ones are text, and the others numbers.
+func numbers(text, all int) []bool {
+	right := make([]bool, all)
+	for i := text; i < all; i++ {
+		right[i] = true
+	}
+	return right
+}
+
+// Row is a row of a table, with a Mark if people should see it first.
+type Row struct {
+	Cells []string
+	Mark  Mark
+}
+
+// Mark says how a row stands out.
+type Mark int
+
+// Marks of rows.
+const (
+	Plain Mark = iota
+	Suspect
+	Bad
+)
+
+// markOf returns the mark of a verdict, or of the state of a stage.
+func markOf(state string) Mark {
+	switch state {
+	case "SUSPECT":
+		return Suspect
+	case "INVALID", "failed", "incomplete":
+		return Bad
+	}
+	return Plain
+}
+
+// partHead are the columns of what a region or an agent measured.
+var partHead = []string{"req/s", "failed", "output/s", "TTFT p50", "p99", "TPOT p50", "p99", "E2E p99"}
+
+// partCells returns what a region or an agent measured in the last window.
+func partCells(p *spatev1.WindowPart) []string {
+	if p == nil {
+		return slices.Repeat([]string{Unknown}, len(partHead))
+	}
+	output := p.GetFramesPerSecond()
+	if p.OutputTokensPerSecond != nil {
+		output = p.GetOutputTokensPerSecond()
+	}
+	seconds := float64(max(1, p.GetSeconds()))
+	cells := []string{Rate(float64(p.GetCompleted()) / seconds), words.Thousands(p.GetFailed()), Rate(output)}
+	of := func(metric string) *spatev1.WindowDistribution { return watch.Distribution(p, metric) }
+	ttft, tpot, e2e := of("ttft_ms"), of("tpot_ms"), of("e2e_ms")
+	return append(cells, Milliseconds(ttft, ttft.GetP50()), Milliseconds(ttft, ttft.GetP99()),
+		Milliseconds(tpot, tpot.GetP50()), Milliseconds(tpot, tpot.GetP99()), Milliseconds(e2e, e2e.GetP99()))
+}
+
+// Agents returns the agents of a run by region and name, and what each measured in a window, which may be nil.
+func Agents(r *watch.Run, last *spatev1.StageWindow) Table {
+	all := slices.Clone(r.Agents())
+	slices.SortStableFunc(all, func(a, b *watch.Agent) int {
+		return cmp.Or(cmp.Compare(a.Info.GetRegion(), b.Info.GetRegion()),
+			cmp.Compare(a.Info.GetName(), b.Info.GetName()))
+	})
+	t := Table{Head: append([]string{"agent", "region", "state"}, partHead...), Right: numbers(3, 3+len(partHead))}
+	for _, a := range all {
+		row := Row{Cells: append([]string{
+			Clean(a.Info.GetName()), Clean(cmp.Or(a.Info.GetRegion(), "-")), agentState(a, last),
+		}, partCells(latest(a, last))...)}
+		if a.Lost {
+			row.Mark = Bad
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// latest returns what an agent measured in the last window, nil if it measured nothing or that is not known.
+func latest(a *watch.Agent, last *spatev1.StageWindow) *spatev1.WindowPart {
+	if last == nil || a.Stage != last.GetStageIndex() || a.Window != last.GetNumber() {
+		return nil
+	}
+	return a.Latest
+}
+
+// agentState says how an agent does, as far as events tell.
+func agentState(a *watch.Agent, last *spatev1.StageWindow) string {
+	switch {
+	case a.Lost:
+		return "lost"
+	case len(last.GetAgents()) > 0 && latest(a, last) == nil:
+		return "idle"
+	case a.Joined:
+		return "joined"
+	}
+	return "ok"
+}
+
+// Regions returns what each region measured in a window, which may be nil.
+func Regions(r *watch.Run, last *spatev1.StageWindow) Table {
+	agents := map[string]int{}
+	for _, a := range r.Agents() {
+		if !a.Lost {
+			agents[a.Info.GetRegion()]++
+		}
+	}
+	t := Table{Head: append([]string{"region", "agents"}, partHead...), Right: numbers(1, 2+len(partHead))}
+	for _, p := range last.GetRegions() {
+		t.Rows = append(t.Rows, Row{
+			Cells: append([]string{Clean(p.GetName()), fmt.Sprint(agents[p.GetName()])}, partCells(p)...),
+		})
+	}
+	return t
+}
+
+// Stages returns all stages of a run that started or were skipped, in the order of watch.Run.All.
+func Stages(r *watch.Run) Table {
+	t := Table{Head: []string{"stage", "target", "workload", "load", "state", "done", "failed", "output/s",
+		"TTFT p50", "p99", "TPOT p50", "p99"}, Right: numbers(5, 12)}
+	for _, s := range r.All() {
+		p, state := s.Progress, stageState(s)
+		row := Row{Cells: []string{
+			fmt.Sprint(s.Index + 1), Clean(s.Started.GetTarget()), Clean(s.Started.GetWorkload()),
+			Clean(s.Started.GetLoad()), state, words.Thousands(Completed(p)), words.Thousands(p.GetFailed()),
+			outputOf(p), quantile(p.GetTtft().GetP50Ms(), p.GetTtft()), quantile(p.GetTtft().GetP99Ms(), p.GetTtft()),
+			quantile(p.GetTpot().GetP50Ms(), p.GetTpot()), quantile(p.GetTpot().GetP99Ms(), p.GetTpot()),
+		}, Mark: markOf(state)}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// stageState says how a stage goes or ended, in a word.
+func stageState(s *watch.Stage) string {
+	switch {
+	case s.Started == nil:
+		return "not run"
+	case s.Ended == nil:
+		return "running"
+	case s.Ended.GetFailure() != "":
+		return "failed"
+	case !s.Ended.GetComplete():
+		return "incomplete"
+	}
+	return cmp.Or(Clean(s.Verdict), "ended")
+}
+
+// outputOf returns the output per second of a stage.
+func outputOf(p *spatev1.StageProgress) string {
+	switch {
+	case p == nil:
+		return Unknown
+	case p.OutputTokensPerSecond != nil:
+		return Rate(p.GetOutputTokensPerSecond())
+	}
+	return Rate(p.GetFramesPerSecond())
+}
