@@ -259,7 +259,7 @@ $(PAGE)/node_modules: $(PAGE)/package-lock.json
 	@touch $@
 
 .PHONY: check-page
-check-page: bin/spate $(PAGE)/node_modules ## Check report.html and a comparison by html-validate, and by axe in headless Chromium; check openapi.yaml.
+check-page: bin/spate $(PAGE)/node_modules ## Check report.html, a comparison and a coordinator's pages by axe in headless Chromium; check openapi.yaml.
 	node $(PAGE)/openapi.mjs web/openapi.yaml
 	@rm -rf $(TMP)/page
 	bin/spate run plans/slo-search.yaml --simulate=10 --fail-on never --out $(TMP)/page/search || [ $$? = 3 ]
@@ -267,6 +267,7 @@ check-page: bin/spate $(PAGE)/node_modules ## Check report.html and a comparison
 	bin/spate compare $(TMP)/page/search $(TMP)/page/search --allow-invalid --format html >$(TMP)/page/search/compare.html
 	cd $(PAGE) && node_modules/.bin/html-validate $(CURDIR)/$(TMP)/page/*/*.html
 	node $(PAGE)/check.mjs $(TMP)/page/*/*.html
+	node $(PAGE)/live.mjs bin/spate $(TMP)/page/live
 
 .PHONY: check-deployments
 check-deployments: $(BIN)/helm $(BIN)/kubectl-validate $(BIN)/compose-go ## Check chart, compose file and units with Helm, Kubernetes' schemas, Compose's model and systemd.

@@ -61,6 +61,8 @@ type Server struct {
 	http    *http.Server
 	streams chan struct{} // a slot for each open stream
 	work    chan struct{} // the slot of the request that makes files or compares
+	turn    chan struct{} // the slot of the page that is being drawn
+	topics  topics
 	closing chan struct{} // closed by Close: streams end
 	once    sync.Once
 }
@@ -72,7 +74,8 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		runs: c.Runs, dir: c.Dir, rights: c.Rights, log: c.Logger,
-		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, 1), closing: make(chan struct{}),
+		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, 1),
+		turn: make(chan struct{}, 1), topics: topics{most: maxTopics}, closing: make(chan struct{}),
 	}
 	s.http = &http.Server{
 		Handler: s.Handler(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
@@ -105,6 +108,7 @@ const closeTimeout = time.Second
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
+		s.topics.close() // viewers see how a run that has just ended did
 		close(s.closing)
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
@@ -118,7 +122,7 @@ func (s *Server) Close() error {
 // Handler returns the handler of all pages and of REST.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range s.api() {
+	for _, r := range append(s.api(), s.site()...) {
 		handler := http.Handler(r.handle)
 		if r.method != http.MethodGet {
 			handler = s.rights.forWriters(handler)

@@ -60,7 +60,7 @@ func (s *stream) send(text []byte) error {
 	return s.control.Flush()
 }
 
-// event formats a server-sent event.
+// event formats a server-sent event. Carriage returns, which would end a line too, are dropped.
 func event(id, kind string, data []byte) []byte {
 	var b bytes.Buffer
 	if id != "" {
@@ -69,7 +69,7 @@ func event(id, kind string, data []byte) []byte {
 	b.WriteString("event: " + kind + "\n")
 	for line := range bytes.Lines(data) {
 		b.WriteString("data: ")
-		b.Write(bytes.TrimRight(line, "\r\n"))
+		b.Write(bytes.ReplaceAll(bytes.TrimRight(line, "\n"), []byte("\r"), nil))
 		b.WriteByte('\n')
 	}
 	b.WriteByte('\n')

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,7 +91,9 @@ func (f *fake) ListRuns(_ context.Context, q *spatev1.ListRunsRequest) (*spatev1
 }
 
 func (f *fake) ListAgents(context.Context, *spatev1.ListAgentsRequest) (*spatev1.ListAgentsResponse, error) {
-	return &spatev1.ListAgentsResponse{Agents: f.agents}, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &spatev1.ListAgentsResponse{Agents: slices.Clone(f.agents)}, nil
 }
 
 func (f *fake) FollowRun(q *spatev1.FollowRunRequest, out spatev1.RunService_FollowRunServer) error {

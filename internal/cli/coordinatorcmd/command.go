@@ -89,7 +89,7 @@ what was measured is kept.`,
 	fs.BoolVar(&f.noGossip, "no-gossip", false, "do not use gossip: agents need --coordinator with this --listen address")
 	f.tls.AddFlags(fs)
 	f.status.AddFlags(fs)
-	f.web.AddFlags(fs, "", "`IP:PORT` that serves runs to programs (REST); empty: none")
+	f.web.AddFlags(fs, "", "`IP:PORT` that shows runs to browsers and serves them to programs (REST); empty: none")
 	f.gossip.AddFlags(fs, "127.0.0.1:7946")
 	f.sinks.AddFlags(fs)
 	return cmd

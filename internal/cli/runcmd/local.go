@@ -53,7 +53,7 @@ func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 }
 
 func (l *localFlags) addWeb(flags *pflag.FlagSet) {
-	flags.BoolVar(&l.pages, "web", false, "serve the run to programs over HTTP (REST) until it ends")
+	flags.BoolVar(&l.pages, "web", false, "show the run to browsers, live, and to programs (REST) until it ends")
 	l.web.AddFlags(flags, defaultPages, "with --web: `127.0.0.1:PORT` to listen on; port 0: any that is free")
 }
 

@@ -162,7 +162,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return f.leave(cmd, submitted)
 	}
 	if backend.pages != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "The run over HTTP: %s/api/v1/runs/%s\n", backend.pages, submitted.GetRunId())
+		fmt.Fprintf(cmd.ErrOrStderr(), "Watch the run in a browser: %s/runs/%s\n", backend.pages, submitted.GetRunId())
 	}
 	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
 	v.Expect(plan)

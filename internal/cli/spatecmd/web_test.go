@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/spate-load/spate/internal/cli/command"
@@ -15,10 +16,10 @@ import (
 const longPlan = `name: long
 targets: [{name: t, simulator: {decode_step: 1ms}}]
 workloads: [{random: {isl: 10, osl: 3}}]
-loads: [{concurrency: [2], duration: 10m}]
+loads: [{concurrency: [2], duration: 1m}]
 `
 
-// The address that `spate run --web` prints is that of its run: it can be read and stopped there.
+// The address that `spate run --web` prints is that of its page, where the run can be watched and stopped.
 func TestWebAddress(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(longPlan), 0o600); err != nil {
@@ -35,22 +36,27 @@ func TestWebAddress(t *testing.T) {
 	}
 	lines, url := bufio.NewScanner(errs), ""
 	for url == "" && lines.Scan() {
-		url = regexp.MustCompile(`http://127\.\S+/api/\S+`).FindString(lines.Text())
+		url = regexp.MustCompile(`http://127\.\S+/runs/\S+`).FindString(lines.Text())
 	}
-	for _, r := range [][2]string{{http.MethodGet, url}, {http.MethodPost, url + "/stop?immediately=true"}} {
-		request, err := http.NewRequestWithContext(t.Context(), r[0], r[1], http.NoBody)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, r := range []struct {
+		method, url string
+		want        int
+	}{{http.MethodGet, url, http.StatusOK}, {http.MethodPost, url + "/stop", http.StatusSeeOther}} {
+		request, err := http.NewRequestWithContext(t.Context(), r.method, r.url, strings.NewReader("immediately=true"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := http.DefaultClient.Do(request)
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusOK {
-			t.Errorf("%s %s: %s %v", r[0], r[1], answer.Status, err)
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != r.want {
+			t.Errorf("%s %s: %s %v", r.method, r.url, answer.Status, err)
 		}
 	}
-	http.DefaultClient.CloseIdleConnections()
+	client.CloseIdleConnections()
 	for lines.Scan() { // so that the program can write
 	}
 	_ = cmd.Wait() // the exit code says it

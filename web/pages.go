@@ -1,0 +1,423 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/aggregate/results"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch"
+	"github.com/spate-load/spate/web/pages"
+)
+
+// How often pages are drawn.
+const (
+	// settle is how long a page waits for the events that a run already has.
+	settle = 50 * time.Millisecond
+	// refresh is how often a page looks for something new.
+	refresh = 500 * time.Millisecond
+	// share is how much longer than it took to draw a page no other is drawn: pages take at most a tenth of a core,
+	// however many people watch.
+	share = 9
+	// listed is how many runs the page of all runs lists.
+	listed = 100
+	// closingTimeout bounds how long a run that has ended takes to become an ended one.
+	closingTimeout = 5 * time.Second
+)
+
+// site returns the routes of the pages for people.
+func (s *Server) site() []route {
+	return []route{
+		{http.MethodGet, "/{$}", s.homePage},
+		{http.MethodGet, "/parts", s.homeParts},
+		{http.MethodGet, "/runs/{id}", s.runPage},
+		{http.MethodGet, "/runs/{id}/parts", s.runParts},
+		{http.MethodPost, "/runs/{id}/stop", s.stopPage},
+		{http.MethodGet, "/compare", s.comparePage},
+		{http.MethodGet, "/style.css", asset("text/css; charset=utf-8", pages.Style())},
+		{http.MethodGet, "/script.js", asset("text/javascript; charset=utf-8", pages.Script())},
+		{http.MethodGet, "/favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
+	}
+}
+
+// asset returns a handler that answers with a file of all pages.
+func asset(media string, text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", media)
+		_, _ = w.Write(text) // a viewer who has gone
+	}
+}
+
+func (s *Server) homePage(w http.ResponseWriter, r *http.Request) {
+	n, ok := s.newest(w, r, "/", s.produceHome)
+	if !ok {
+		return
+	}
+	s.page(w, http.StatusOK, func(b *bytes.Buffer) error {
+		return n.state.(pages.Home).Write(b, s.frame(r, n, "/parts"), r.URL.Query().Get("baseline")) //nolint:forcetypeassert // produceHome's
+	})
+}
+
+func (s *Server) homeParts(w http.ResponseWriter, r *http.Request) { s.parts(w, r, "/", s.produceHome) }
+
+func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+	path, produce, err := s.runTopic(r)
+	if err != nil {
+		s.failurePage(w, err)
+		return
+	}
+	n, ok := s.newest(w, r, path, produce)
+	if !ok {
+		return
+	}
+	run := n.state.(pages.Run) //nolint:forcetypeassert // produceRun's
+	events := "/runs/" + run.Summary.GetRunId() + "/parts"
+	if run.Stage != nil {
+		events += "?stage=" + strconv.Itoa(int(*run.Stage)+1)
+	}
+	s.page(w, http.StatusOK, func(b *bytes.Buffer) error { return run.Write(b, s.frame(r, n, events)) })
+}
+
+func (s *Server) runParts(w http.ResponseWriter, r *http.Request) {
+	path, produce, err := s.runTopic(r)
+	if err != nil {
+		failed(w, err)
+		return
+	}
+	s.parts(w, r, path, produce)
+}
+
+// runTopic returns the topic of a run's page, or of one of its stages. Its error is a status.
+func (s *Server) runTopic(r *http.Request) (path string, produce func(context.Context, *topic), err error) {
+	id := r.PathValue("id")
+	number, err := number(r, "stage", 32)
+	if err != nil {
+		return "", nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	path = "/runs/" + id
+	var stage *uint32
+	if number > 0 {
+		path += "?stage=" + strconv.FormatUint(number, 10)
+		stage = new(uint32(number - 1))
+	}
+	return path, func(ctx context.Context, t *topic) { s.produceRun(ctx, t, id, stage) }, nil
+}
+
+// frame returns what surrounds a page's parts.
+func (s *Server) frame(r *http.Request, n news, events string) pages.Frame {
+	f := pages.Frame{Events: events, MayWrite: s.rights.Token != "" || s.rights.mayWrite(r)}
+	if n.over {
+		f.Events = ""
+	}
+	for _, p := range n.parts {
+		f.Parts = append(f.Parts, p.Part)
+	}
+	return f
+}
+
+// newest returns what a topic shows now. It answers and returns false if that cannot be known.
+func (s *Server) newest(
+	w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic),
+) (news, bool) {
+	t, release, err := s.topics.watch(path, produce)
+	if err != nil {
+		s.failurePage(w, err)
+		return news{}, false
+	}
+	defer release()
+	limit := time.NewTimer(workTimeout)
+	defer limit.Stop()
+	for {
+		n := t.after(0)
+		switch {
+		case n.err != nil:
+			s.failurePage(w, n.err)
+			return n, false
+		case n.version > 0:
+			return n, true
+		}
+		select {
+		case <-n.more:
+		case <-limit.C:
+			s.failurePage(w, status.Error(codes.Unavailable, "the page takes too long: try again later"))
+			return n, false
+		case <-s.closing:
+			s.failurePage(w, errClosing)
+			return n, false
+		case <-r.Context().Done():
+			return n, false
+		}
+	}
+}
+
+// parts streams the parts of a topic as they change. A viewer who reads slowly skips states.
+func (s *Server) parts(w http.ResponseWriter, r *http.Request, path string, produce func(context.Context, *topic)) {
+	out, ok := s.open(w)
+	if !ok {
+		return
+	}
+	defer s.closeStream()
+	t, release, err := s.topics.watch(path, produce)
+	if err != nil {
+		failed(w, err)
+		return
+	}
+	defer release()
+	alive := time.NewTicker(keepAlive)
+	defer alive.Stop()
+	for version, closing := uint64(0), false; ; {
+		n := t.after(version)
+		version = n.version
+		if n.err != nil && !out.begun {
+			failed(w, n.err)
+			return
+		}
+		if err := out.send(n.text()); err != nil || n.over || n.err != nil || closing {
+			return
+		}
+		select {
+		case <-n.more:
+		case <-alive.C:
+		case <-s.closing:
+			closing = true // a last look
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// text returns news as server-sent events: a comment if there are none.
+func (n news) text() []byte {
+	text := []byte(nil)
+	for _, p := range n.parts {
+		text = append(text, p.event...)
+	}
+	if n.over {
+		text = append(text, event("", "over", []byte("."))...)
+	}
+	if len(text) == 0 {
+		return comment
+	}
+	return text
+}
+
+// takeDrawingTurn waits until a page may be drawn, and returns a function that ends the turn.
+func (s *Server) takeDrawingTurn(ctx context.Context) (end func(), ok bool) {
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	begin := time.Now()
+	return func() {
+		time.AfterFunc(share*time.Since(begin), func() { <-s.turn })
+	}, true
+}
+
+// produceHome publishes the page of all runs.
+func (s *Server) produceHome(ctx context.Context, t *topic) {
+	tick := time.NewTicker(2 * refresh)
+	defer tick.Stop()
+	for {
+		runs, err1 := s.runs.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: listed})
+		agents, err2 := s.runs.ListAgents(ctx, &spatev1.ListAgentsRequest{})
+		if err := errors.Join(err1, err2); err != nil {
+			s.topics.fail(t, err)
+			return
+		}
+		home := pages.Home{
+			Runs: runs.GetRuns(), Queue: waiting(runs.GetRuns()), Agents: agents.GetAgents(), Now: time.Now(),
+		}
+		if !s.draw(ctx, t, home, home.Parts, false) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// draw draws and publishes a state. It returns false if the topic has ended.
+func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]pages.Part, error), over bool) bool {
+	end, ok := s.takeDrawingTurn(ctx)
+	if !ok {
+		return false
+	}
+	list, err := parts()
+	end()
+	if err != nil {
+		s.log.Error("page cannot be drawn", "error", err)
+		s.topics.fail(t, status.Error(codes.Internal, "the page cannot be drawn: the log says why"))
+		return false
+	}
+	t.publish(state, list, over)
+	return true
+}
+
+// produceRun publishes the page of a run, with the stage of an index, or else the one in progress.
+func (s *Server) produceRun(ctx context.Context, t *topic, id string, stage *uint32) {
+	page := pages.Run{State: watch.New(nil), Stage: stage}
+	if err := s.look(ctx, &page, id); err != nil {
+		s.topics.fail(t, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	events, ended := s.follow(ctx, &spatev1.FollowRunRequest{RunId: id, Windows: true})
+	defer func() {
+		cancel()
+		for range ended { // closed when the stream has ended
+		}
+	}()
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	first := time.After(settle)
+	for changed := true; ; {
+		select {
+		case e := <-events:
+			changed = page.State.Take(e.GetNumber(), e.GetEvent()) || changed
+			continue
+		case err := <-ended:
+			s.produceEnd(ctx, t, page, err)
+			return
+		case <-ctx.Done():
+			return
+		case <-first:
+		case <-tick.C:
+		}
+		if page.Summary.GetState() != spatev1.RunState_RUN_STATE_RUNNING {
+			if err := s.look(ctx, &page, id); err != nil {
+				s.topics.fail(t, err)
+				return
+			}
+			changed = true
+		}
+		if !changed {
+			continue
+		}
+		if changed = false; !s.draw(ctx, t, page, page.Parts, false) {
+			return
+		}
+	}
+}
+
+// produceEnd publishes the page of a run whose events have ended, with an error or nil. After the last event, a run
+// takes a moment to become an ended one. A server that closes does not wait for that.
+func (s *Server) produceEnd(ctx context.Context, t *topic, page pages.Run, err error) {
+	limit := time.After(closingTimeout)
+	for waits := true; waits && !page.Over(); {
+		if err2 := s.look(ctx, &page, page.Summary.GetRunId()); err2 != nil {
+			err = errors.Join(err, err2)
+			break
+		}
+		if err != nil || page.Over() {
+			break
+		}
+		select {
+		case <-time.After(refresh / 10):
+		case <-limit:
+			waits = false
+		case <-ctx.Done():
+			waits = false
+		}
+	}
+	if e := page.State.Ended; e != nil && !page.Over() {
+		page.Summary = proto.CloneOf(page.Summary)
+		page.Summary.State, page.Summary.Outcome = spatev1.RunState_RUN_STATE_ENDED, e.GetOutcome()
+		page.Summary.Complete, page.Summary.Verdict = e.GetComplete(), e.GetVerdict()
+		page.Summary.Reason = e.GetReason()
+		page.Summary.EndTime = timestamppb.New(page.State.Latest)
+	}
+	if !page.Over() {
+		s.topics.fail(t, status.Convert(cmp.Or(err, errClosing)).Err())
+		return
+	}
+	s.draw(context.WithoutCancel(ctx), t, page, page.Parts, true)
+}
+
+// look brings what the list of runs says of a run up to date. Its error is a status.
+func (s *Server) look(ctx context.Context, page *pages.Run, id string) error {
+	run, err := s.summary(ctx, id)
+	if err != nil {
+		return err
+	}
+	page.Summary, page.Waits = run, 0
+	if run.GetState() == spatev1.RunState_RUN_STATE_WAITING {
+		list, err := s.runs.ListRuns(ctx, &spatev1.ListRunsRequest{Limit: 1000})
+		if err != nil {
+			return err
+		}
+		for _, other := range waiting(list.GetRuns()) {
+			if other.GetRunId() == id {
+				break
+			}
+			page.Waits++
+		}
+	}
+	page.Files = nil
+	if dir := s.dir(id); page.Over() && current(dir) {
+		for _, f := range filesIn(dir) {
+			page.Files = append(page.Files, pages.File{Name: f.Name, Bytes: f.Bytes})
+		}
+	} else if page.Over() {
+		for _, name := range []string{reportFile, results.File, "report.md", "vllm.txt"} {
+			page.Files = append(page.Files, pages.File{Name: name})
+		}
+	}
+	return nil
+}
+
+func (s *Server) stopPage(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxHeader)
+	if err := r.ParseForm(); err != nil {
+		s.failurePage(w, status.Error(codes.InvalidArgument, "the form cannot be read"))
+		return
+	}
+	if _, err := s.stop(r, r.PostForm.Get("immediately") == "true"); err != nil {
+		s.failurePage(w, err)
+		return
+	}
+	http.Redirect(w, r, "/runs/"+r.PathValue("id"), http.StatusSeeOther)
+}
+
+func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
+	text, err := s.compare(r, "html")
+	if err != nil {
+		s.failurePage(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", reportPolicy)
+	_, _ = w.Write(text) // a viewer who has gone
+}
+
+// page answers with a page.
+func (s *Server) page(w http.ResponseWriter, code int, draw func(*bytes.Buffer) error) {
+	var b bytes.Buffer
+	if err := draw(&b); err != nil {
+		s.log.Error("page cannot be drawn", "error", err)
+		problem(w, http.StatusInternalServerError, "the page cannot be drawn: the log says why")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(b.Bytes()) // a viewer who has gone
+}
+
+// failurePage answers with a page about a failed call.
+func (s *Server) failurePage(w http.ResponseWriter, err error) {
+	of := status.Convert(err)
+	code := codeOf(of.Code())
+	s.page(w, code, func(b *bytes.Buffer) error { return pages.Failure(b, http.StatusText(code), of.Message()) })
+}

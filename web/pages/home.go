@@ -1,0 +1,108 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/watch/show"
+)
+
+// maxRows is how many agents a page lists: those that need attention first.
+const maxRows = 100
+
+// Home is the state that the page of all runs shows.
+type Home struct {
+	// Runs are the newest runs, the newest first.
+	Runs []*spatev1.RunSummary
+	// Queue are the waiting runs in the order of their start.
+	Queue []*spatev1.RunSummary
+	// Agents are all agents.
+	Agents []*spatev1.AgentStatus
+	// Now is the time to which a run in progress has taken.
+	Now time.Time
+}
+
+// Parts returns the page's parts.
+func (h Home) Parts() ([]Part, error) {
+	view := map[string]any{"Runs": show.Runs(h.Runs, h.Now, time.UTC), "Agents": len(h.Agents)}
+	var queue []string
+	for _, r := range h.Queue {
+		queue = append(queue, show.Clean(r.GetRunId()))
+	}
+	view["Queue"] = queue
+	first := slices.Clone(h.Agents)
+	slices.SortStableFunc(first, func(a, b *spatev1.AgentStatus) int {
+		return cmp.Or(cmp.Compare(calm(a), calm(b)), cmp.Compare(a.GetAgent().GetRegion(), b.GetAgent().GetRegion()),
+			cmp.Compare(a.GetAgent().GetName(), b.GetAgent().GetName()))
+	})
+	view["Fleet"] = show.Fleet(first[:min(len(first), maxRows)])
+	view["More"] = max(0, len(first)-maxRows)
+	view["Counts"] = counts(h.Agents)
+	view["Regions"] = regions(h.Agents)
+	return parts(view, "runs", "agents")
+}
+
+// calm is 0 for an agent that needs attention.
+func calm(a *spatev1.AgentStatus) int {
+	switch a.GetHealth() {
+	case spatev1.AgentHealth_AGENT_HEALTH_READY, spatev1.AgentHealth_AGENT_HEALTH_BUSY:
+		return 1
+	}
+	return 0
+}
+
+// counts says how many agents there are, by health: "30 agents: 28 busy, 2 silent".
+func counts(agents []*spatev1.AgentStatus) string {
+	n := map[string]int{}
+	for _, a := range agents {
+		n[show.Health(a.GetHealth())]++
+	}
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		list = append(list, words.Thousands(uint64(n[name]))+" "+name)
+	}
+	return words.Count(uint64(len(agents)), "agent") + ": " + strings.Join(list, ", ")
+}
+
+// regions counts agents by region. There is no table if all are in one.
+func regions(agents []*spatev1.AgentStatus) show.Table {
+	by := map[string][]*spatev1.AgentStatus{}
+	for _, a := range agents {
+		by[a.GetAgent().GetRegion()] = append(by[a.GetAgent().GetRegion()], a)
+	}
+	t := show.Table{Head: []string{"region", "agents", "in flight"}, Right: []bool{false, false, true}}
+	if len(by) < 2 {
+		return t
+	}
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		inFlight := uint64(0)
+		for _, a := range by[name] {
+			inFlight += uint64(a.GetHeartbeat().GetInFlight())
+		}
+		t.Rows = append(t.Rows, show.Row{Cells: []string{
+			show.Clean(cmp.Or(name, show.Unknown)), counts(by[name]), words.Thousands(inFlight),
+		}})
+	}
+	return t
+}
+
+// Write writes the page. baseline is the run that is chosen as the baseline of a comparison, empty for none.
+func (h Home) Write(w io.Writer, f Frame, baseline string) error {
+	var ended []*spatev1.RunSummary
+	for _, r := range h.Runs {
+		if r.GetState() == spatev1.RunState_RUN_STATE_ENDED {
+			ended = append(ended, r)
+		}
+	}
+	return write(w, "home.html.tmpl", map[string]any{
+		"Title": fmt.Sprintf("Spate: %s", words.Count(uint64(len(h.Runs)), "run")), "Events": f.Events, "Frame": f,
+		"Ended": ended, "Baseline": baseline,
+	})
+}

@@ -1,0 +1,132 @@
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"net/url"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/spate-load/spate/report/page"
+	"github.com/spate-load/spate/watch/show"
+)
+
+// The parts of all pages.
+var (
+	//go:embed style.css
+	style string
+	//go:embed script.js
+	script []byte
+	//go:embed *.tmpl
+	files     embed.FS
+	templates = template.Must(template.New("").Funcs(template.FuncMap{
+		"when": when, "bytes": size, "clean": show.Clean, "dict": dict, "class": class, "link": link,
+	}).ParseFS(files, "*.tmpl"))
+)
+
+// Style returns the style sheet of all pages: that of reports, and what pages need beyond it.
+func Style() []byte { return []byte(string(page.Sheet()) + style) }
+
+// Script returns the script of all pages, which replaces the parts that change.
+func Script() []byte { return script }
+
+// Part is a piece of a page that changes: the contents of the element with its ID.
+type Part struct {
+	ID   string
+	HTML []byte
+}
+
+// Frame is what surrounds a page's parts and does not change.
+type Frame struct {
+	// Events is the path at which a viewer's browser receives the parts that change. Empty: none does.
+	Events string
+	// MayWrite reports whether the viewer may change something, or will be asked for a token.
+	MayWrite bool
+	// Parts are the page's parts as they are now.
+	Parts []Part
+}
+
+// Part returns the contents of a part, for templates.
+func (f Frame) Part(id string) template.HTML {
+	for _, p := range f.Parts {
+		if p.ID == id {
+			return template.HTML(p.HTML) //nolint:gosec // templates of this package wrote it
+		}
+	}
+	return ""
+}
+
+// parts executes the templates of parts, in the order in which they are on the page.
+func parts(data any, ids ...string) ([]Part, error) {
+	var list []Part
+	for _, id := range ids {
+		var b bytes.Buffer
+		if err := templates.ExecuteTemplate(&b, id, data); err != nil {
+			return nil, err
+		}
+		list = append(list, Part{id, page.Printable(b.Bytes())})
+	}
+	return list, nil
+}
+
+// Failure writes a page that says why there is no other.
+func Failure(w io.Writer, title, detail string) error {
+	return write(w, "failure.html.tmpl", map[string]any{"Title": title, "Detail": detail, "Events": ""})
+}
+
+// write writes a page, without characters that could make a text look like another one.
+func write(w io.Writer, name string, data any) error {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+		return err
+	}
+	_, err := w.Write(page.Printable(b.Bytes()))
+	return err
+}
+
+// when formats a time, n/a if it is not known.
+func when(t *timestamppb.Timestamp) template.HTML {
+	if !t.IsValid() || t.AsTime().IsZero() {
+		return show.Unknown
+	}
+	at := t.AsTime().UTC()
+	text := `<time datetime="` + at.Format(time.RFC3339) + `">` + at.Format("2006-01-02 15:04:05 UTC") + "</time>"
+	return template.HTML(text) //nolint:gosec // only figures
+}
+
+// class returns the class of a row with a mark.
+func class(m show.Mark) string {
+	return [...]string{show.Plain: "", show.Suspect: "suspect", show.Bad: "bad"}[m]
+}
+
+// link returns where the first cell of a row leads. Empty: nowhere.
+func link(to, cell string) string {
+	if to == "" {
+		return ""
+	}
+	return to + url.QueryEscape(cell)
+}
+
+// size formats a number of bytes.
+func size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// dict passes several values to a template.
+func dict(pairs ...any) map[string]any {
+	m := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[pairs[i].(string)] = pairs[i+1] //nolint:forcetypeassert // names in templates of this package
+	}
+	return m
+}

@@ -1,0 +1,301 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/internal/words"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/page/chart"
+	"github.com/spate-load/spate/watch"
+	"github.com/spate-load/spate/watch/show"
+)
+
+// Run is the state that the page of a run shows.
+type Run struct {
+	// Summary is what the list of runs says of it.
+	Summary *spatev1.RunSummary
+	// State is what its events say.
+	State *watch.Run
+	// Stage is the index of the stage to show. Nil: the one in progress.
+	Stage *uint32
+	// Waits is how many runs start before it, if it waits.
+	Waits int
+	// Files are the files of a run that has ended.
+	Files []File
+}
+
+// File is a file of a run. Bytes is 0 if it is made when it is first asked for.
+type File struct {
+	Name  string
+	Bytes int64
+}
+
+// Over reports whether the run has ended.
+func (r Run) Over() bool {
+	return r.Summary.GetState() == spatev1.RunState_RUN_STATE_ENDED ||
+		r.Summary.GetState() == spatev1.RunState_RUN_STATE_BROKEN
+}
+
+// maxStages is how many stages a page lists: the last ones.
+const maxStages = 200
+
+// Parts returns the page's parts.
+func (r Run) Parts() ([]Part, error) {
+	s := r.stage()
+	var windows []*spatev1.StageWindow
+	var last *spatev1.StageWindow
+	if s != nil {
+		if windows = r.State.Windows(s.Index); len(windows) > 0 {
+			last = windows[len(windows)-1]
+		}
+	}
+	view := map[string]any{
+		"Summary": r.Summary, "State": show.State(r.Summary), "Over": r.Over(), "Files": r.Files, "News": r.news(s),
+		"Reason": show.Clean(r.Summary.GetReason()), "Most": r.State.Most(), "Place": "", "Waiting": r.waiting(),
+		"Charts": charts(windows), "Verdict": verdict(s), "Regions": show.Regions(r.State, last),
+	}
+	if r.Summary.GetState() == spatev1.RunState_RUN_STATE_WAITING && r.Waits > 0 {
+		view["Place"] = words.Count(uint64(r.Waits), "run") + " before it"
+	}
+	if s != nil {
+		view["Stage"] = r.stageView(s, windows)
+		view["Progress"] = show.Run(r.State)
+		view["Part"], view["PartKnown"] = r.State.Part()
+	}
+	stages := show.Stages(r.State)
+	view["MoreStages"] = max(0, len(stages.Rows)-maxStages)
+	stages.Rows = stages.Rows[max(0, len(stages.Rows)-maxStages):]
+	view["Stages"] = stages
+	agents := show.Agents(r.State, last)
+	slices.SortStableFunc(agents.Rows, func(a, b show.Row) int { return cmp.Compare(b.Mark, a.Mark) })
+	view["MoreAgents"] = max(0, len(agents.Rows)-maxRows)
+	agents.Rows = agents.Rows[:min(len(agents.Rows), maxRows)]
+	view["Agents"] = agents
+	view["Notices"] = notices(r.State)
+	return parts(view, "state", "news", "stage", "charts", "verdict", "stages", "regions", "team", "notices")
+}
+
+// Write writes the page.
+func (r Run) Write(w io.Writer, f Frame) error {
+	return write(w, "run.html.tmpl", map[string]any{
+		"Title": show.State(r.Summary) + ": " + show.Clean(r.Summary.GetRunId()), "Events": f.Events, "Frame": f,
+		"ID": r.Summary.GetRunId(), "Ended": r.Over(),
+	})
+}
+
+// stage returns the stage to show, nil if none has started.
+func (r Run) stage() *watch.Stage {
+	if r.Stage != nil {
+		if s := r.State.Stage(*r.Stage); s != nil && s.Started != nil {
+			return s
+		}
+	}
+	return r.State.Current()
+}
+
+// news says how the run goes, for people who listen: it changes only with the stage and the verdict.
+func (r Run) news(s *watch.Stage) string {
+	switch {
+	case r.Over():
+		return "The run has ended: " + show.State(r.Summary) + "."
+	case s == nil:
+		return r.waiting()
+	}
+	text := fmt.Sprintf("Stage %d of %s", s.Index+1, r.State.Most())
+	if s.Verdict != "" {
+		text += ", " + show.Clean(s.Verdict) + " so far"
+	}
+	return text + "."
+}
+
+// waiting says why there is no stage.
+func (r Run) waiting() string {
+	switch {
+	case r.Over():
+		return "No stage started."
+	case r.Summary.GetState() == spatev1.RunState_RUN_STATE_WAITING:
+		return "The run waits for its turn."
+	}
+	return "The run is being prepared: no stage has started yet."
+}
+
+// stageView is what the page shows of a stage.
+type stageView struct {
+	Number                                                  uint32
+	Names, Progress, Load, Completed, Errors, Output, SoFar string
+	InProgress, PartKnown, NoErrors, Chosen                 bool
+	Part                                                    float64
+	Latencies                                               *show.Table
+}
+
+func (r Run) stageView(s *watch.Stage, windows []*spatev1.StageWindow) stageView {
+	v := stageView{
+		Number: s.Index + 1, Names: strings.Join(show.Names(s), " · "), InProgress: s.InProgress(),
+		Completed: words.Thousands(show.Completed(s.Progress)), SoFar: show.SoFar(s.Progress),
+		Output: show.Output(s.Progress), Chosen: r.Stage != nil && s != r.State.Current(),
+	}
+	v.Progress = show.Progress(s)
+	if s.Ended != nil {
+		text, _ := show.End(s)
+		v.Progress = show.Span(s.Elapsed()) + " · " + text
+	}
+	v.Part, v.PartKnown = s.Part()
+	load, over := show.Load(s, windows)
+	if v.Load = load; over != "" {
+		v.Load += " (" + over + ")"
+	}
+	v.Errors, v.NoErrors = show.Errors(s)
+	v.Latencies = latencies(windows)
+	return v
+}
+
+// latencies returns the distributions of the last window, nil if there is none.
+func latencies(windows []*spatev1.StageWindow) *show.Table {
+	if len(windows) == 0 {
+		return nil
+	}
+	part := windows[len(windows)-1].GetWhole()
+	t := &show.Table{
+		Head:  []string{"last second", "values", "mean", "p50", "p90", "p99", "max"},
+		Right: []bool{false, true, true, true, true, true, true},
+	}
+	for _, m := range show.Metrics {
+		d := watch.Distribution(part, m.Name)
+		row := show.Row{Cells: []string{m.Label, words.Thousands(d.GetCount())}}
+		for _, v := range []float64{d.GetMean(), d.GetP50(), d.GetP90(), d.GetP99(), d.GetMax()} {
+			row.Cells = append(row.Cells, show.Milliseconds(d, v))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// verdictView is a verdict with its reasons.
+type verdictView struct {
+	Verdict, Class, About string
+	Doubts                []*spatev1.Doubt
+}
+
+func verdict(s *watch.Stage) *verdictView {
+	if s == nil || s.Verdict == "" {
+		return nil
+	}
+	v := &verdictView{Verdict: show.Clean(s.Verdict), Class: "invalid", Doubts: s.Doubts}
+	switch s.Verdict {
+	case "VALID":
+		v.Class, v.About = "valid", "Every check of this stage passes."
+	case "SUSPECT":
+		v.Class = "suspect"
+	}
+	if s.InProgress() {
+		v.Verdict += " so far"
+	}
+	return v
+}
+
+// noticeView is a notice in its list.
+type noticeView struct{ Class, Time, Text string }
+
+// notices returns the notices, the newest first.
+func notices(r *watch.Run) (list []noticeView) {
+	for _, n := range slices.Backward(r.Notices()) {
+		v := noticeView{Class: "info", Text: show.Notice(n)}
+		switch n.Severity {
+		case spatev1.Severity_SEVERITY_WARNING:
+			v.Class = "warning"
+		case spatev1.Severity_SEVERITY_ERROR:
+			v.Class = "error"
+		}
+		if !n.Time.IsZero() {
+			v.Time = n.Time.UTC().Format("15:04:05")
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// shown is how many windows charts show: the last ones.
+const shown = 300
+
+// figure is a chart with its caption.
+type figure struct {
+	Caption, Unit string
+	SVG           template.HTML
+}
+
+// charts draws the last windows of a stage. There are none before the second one.
+func charts(windows []*spatev1.StageWindow) (list []figure) {
+	windows = windows[max(0, len(windows)-shown):]
+	if len(windows) < 2 {
+		return nil
+	}
+	seconds := func(p *spatev1.WindowPart) float64 { return float64(max(1, p.GetSeconds())) }
+	list = append(list, draw("Requests", "completed per second", false, windows, nil, func(p *spatev1.WindowPart) float64 {
+		return float64(p.GetCompleted()) / seconds(p)
+	}))
+	if windows[len(windows)-1].GetWhole().OutputTokensPerSecond != nil {
+		list = append(list, draw("Output", "tok/s", false, windows, nil, func(p *spatev1.WindowPart) float64 {
+			if p == nil || p.OutputTokensPerSecond == nil {
+				return math.NaN()
+			}
+			return p.GetOutputTokensPerSecond()
+		}))
+	} else {
+		list = append(list, draw("Output", "frames/s", false, windows, nil, (*spatev1.WindowPart).GetFramesPerSecond))
+	}
+	for _, m := range show.Metrics {
+		of := func(quantile func(*spatev1.WindowDistribution) float64) func(*spatev1.WindowPart) float64 {
+			return func(p *spatev1.WindowPart) float64 {
+				if d := watch.Distribution(p, m.Name); d != nil {
+					return quantile(d)
+				}
+				return math.NaN()
+			}
+		}
+		list = append(list, draw(strings.TrimSuffix(m.Label, " ms"), "ms, p50 and p99 (dashed) of each second", true, windows,
+			of((*spatev1.WindowDistribution).GetP99), of((*spatev1.WindowDistribution).GetP50)))
+	}
+	return list
+}
+
+// draw draws a number of each window. above is a second one, drawn dashed, or nil.
+func draw(
+	caption, unit string, log bool, windows []*spatev1.StageWindow, above, number func(*spatev1.WindowPart) float64,
+) figure {
+	c := chart.Chart{
+		Label: caption + " by second", Width: 420, Height: 170, Plain: true,
+		Description: "The numbers of the last second are in the text of the page.",
+		X:           chart.Axis{Label: "seconds since the stage's start"}, Y: chart.Axis{Log: log, Zero: !log},
+	}
+	for i, of := range []func(*spatev1.WindowPart) float64{number, above} {
+		if of != nil {
+			c.Series = append(c.Series, chart.Series{
+				Style: chart.Style{Number: i, Dashed: i > 0}, Area: !log, Lines: lines(windows, of),
+			})
+		}
+	}
+	return figure{Caption: caption, Unit: unit, SVG: c.SVG()}
+}
+
+// lines returns a number of each window as lines, which are broken where it is not known.
+func lines(windows []*spatev1.StageWindow, of func(*spatev1.WindowPart) float64) (all [][]chart.Point) {
+	broken := true
+	for _, w := range windows {
+		v := of(w.GetWhole())
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			broken = true
+			continue
+		}
+		if broken {
+			all, broken = append(all, nil), false
+		}
+		all[len(all)-1] = append(all[len(all)-1], chart.Point{X: float64(w.GetNumber()), Y: v})
+	}
+	return all
+}

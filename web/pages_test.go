@@ -1,0 +1,225 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// evil is what a plan, an agent or a server may say.
+const evil = "<script>alert(1)</script>\"'\r\n\nevent: part\ndata: x\u202e"
+
+// started returns the events of a run that is in its first stage.
+func started(agents ...*spatev1.AgentInfo) []*spatev1.RunEvent {
+	return []*spatev1.RunEvent{
+		{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{Stages: 2, Agents: agents}}},
+		{Event: &spatev1.RunEvent_StageStarted{StageStarted: &spatev1.StageStarted{
+			Target: evil, Workload: evil, Load: evil, ExpectedRequests: 100}}},
+		{Event: &spatev1.RunEvent_AgentChanged{AgentChanged: &spatev1.AgentChanged{
+			Agent: &spatev1.AgentInfo{Name: evil, Region: evil}, Reason: evil, Consequence: evil}}},
+		notice(evil),
+	}
+}
+
+// second returns a window.
+func second(number uint32) *spatev1.RunEvent {
+	return &spatev1.RunEvent{Event: &spatev1.RunEvent_StageWindow{StageWindow: &spatev1.StageWindow{
+		Number: number, Verdict: "SUSPECT", Errors: map[string]uint64{evil: 1},
+		Doubts: []*spatev1.Doubt{{Check: evil, Words: evil, Remedy: evil}},
+		Whole: &spatev1.WindowPart{Seconds: 1, Completed: 5,
+			OutputTokensPerSecond: proto.Float64(1000 + float64(number)),
+			Distributions:         []*spatev1.WindowDistribution{{Metric: "ttft_ms", Count: 5, P50: 10, P90: 20, P99: 30, Max: 40}}},
+		Regions: []*spatev1.WindowPart{{Name: evil}}, Agents: []*spatev1.WindowPart{{Name: evil, Region: evil}},
+	}}}
+}
+
+// harmless fails if something that others said is not escaped.
+func harmless(t *testing.T, text string) {
+	t.Helper()
+	for _, part := range []string{"<script>alert", "\"'", "\u202e", "\r"} {
+		if strings.Contains(text, part) {
+			t.Errorf("%q is in\n%s", part, text)
+		}
+	}
+}
+
+// Whatever plans, agents and servers say, pages and their events show it as text.
+func TestPagesEscape(t *testing.T) {
+	s := start(t)
+	s.fake.runs = append(s.fake.runs, &spatev1.RunSummary{
+		RunId: evil, Plan: evil, Submitter: evil, Verdict: evil, Reason: evil, State: spatev1.RunState_RUN_STATE_ENDED,
+	})
+	s.fake.agents = append(s.fake.agents, &spatev1.AgentStatus{
+		Agent: &spatev1.AgentInfo{Name: evil, Region: evil, Host: evil, Version: evil}})
+	for _, e := range append(started(&spatev1.AgentInfo{Name: evil, Region: evil}), second(0), second(1)) {
+		s.fake.add("live", e)
+	}
+	for path, want := range map[string]string{
+		"/": "&lt;script&gt;", "/runs/live": "&lt;script&gt;", "/runs/live?stage=1": "&lt;script&gt;",
+		"/runs/" + url.PathEscape(evil): "", "/compare?baseline=" + url.QueryEscape(evil) + "&run=old": "",
+	} {
+		a, text := s.do("GET", path, "")
+		harmless(t, text)
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: %s, without %s:\n%s", path, a.Status, want, text)
+		}
+	}
+	parts := s.read("/runs/live/parts", 8)
+	if text := strings.Join(parts, "\n"); !strings.Contains(text, "&lt;script&gt;") {
+		t.Errorf("parts: %s", text)
+	}
+	harmless(t, strings.Join(parts, "\n"))
+	for _, p := range parts {
+		if strings.HasPrefix(p, "event: part\ndata: x\n") {
+			t.Errorf("an event made by what others said: %s", p)
+		}
+	}
+}
+
+// read returns the first lines of the parts that a page receives: their IDs and contents.
+func (s *site) read(path string, count int) (parts []string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	a, err := s.Client().Do(s.request("GET", path, "").WithContext(ctx))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	lines := bufio.NewScanner(a.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() && len(parts) <= count {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "event: "):
+			parts = append(parts, line)
+		case len(parts) > 0:
+			parts[len(parts)-1] += "\n" + line
+		}
+	}
+	return parts[:min(count, len(parts))]
+}
+
+// A page shows the run as it is when it is asked for, and its events what changes until the run has ended.
+func TestRunPageFollows(t *testing.T) {
+	s := start(t)
+	for _, e := range append(started(), second(0), second(1)) {
+		s.fake.add("live", e)
+	}
+	_, text := s.do("GET", "/runs/live", "")
+	for _, want := range []string{"Stage 1 of 2", "SUSPECT so far", `data-events="/runs/live/parts"`, "30.0", "<svg"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
+	}
+	done := make(chan []string)
+	go func() { done <- s.read("/runs/live/parts", 100) }()
+	s.wait("a viewer", func() bool { return len(s.server.streams) == 1 })
+	s.fake.add("live", ended())
+	s.fake.mu.Lock()
+	s.fake.runs[1] = &spatev1.RunSummary{RunId: "live", State: spatev1.RunState_RUN_STATE_ENDED,
+		Outcome: spatev1.Outcome_OUTCOME_DONE, Complete: true}
+	s.fake.mu.Unlock()
+	parts := <-done
+	if last := parts[len(parts)-1]; !strings.HasPrefix(last, "event: over\n") {
+		t.Errorf("the last event is %q", last)
+	}
+	if all := strings.Join(parts, ""); !strings.Contains(all, "Open the report") {
+		t.Errorf("the end does not link to the report:\n%s", all)
+	}
+	_, text = s.do("GET", "/runs/live", "")
+	if strings.Contains(text, "data-events") || strings.Contains(text, "<button") {
+		t.Errorf("the page of an ended run is live:\n%s", text)
+	}
+}
+
+// All viewers of a page share one follower of the run, which ends some time after the last of them.
+func TestViewersShareAPage(t *testing.T) {
+	s := start(t)
+	for _, e := range started() {
+		s.fake.add("live", e)
+	}
+	s.silent("/runs/live/parts", 100)
+	s.wait("100 viewers", func() bool { return len(s.server.streams) == 100 })
+	if got := s.code("GET", "/runs/live"); got != http.StatusOK {
+		t.Errorf("%d", got)
+	}
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	if s.fake.follows != 1 {
+		t.Errorf("the run has %d followers, want 1", s.fake.follows)
+	}
+}
+
+// Pages beyond the limit are refused, and the others still answered.
+func TestTooManyPages(t *testing.T) {
+	s := start(t)
+	s.server.topics.most = 2
+	for _, path := range []string{"/runs/live", "/runs/live?stage=1"} {
+		if got := s.code("GET", path); got != http.StatusOK {
+			t.Fatalf("%s: %d", path, got)
+		}
+	}
+	if got := s.code("GET", "/runs/live?stage=7777"); got != http.StatusTooManyRequests {
+		t.Errorf("one more: %d", got)
+	}
+	if got := s.code("GET", "/runs/live?stage=x"); got != http.StatusBadRequest {
+		t.Errorf("a stage that does not exist: %d", got)
+	}
+	if got := s.code("GET", "/api/v1/runs"); got != http.StatusOK {
+		t.Errorf("REST: %d", got)
+	}
+}
+
+// Who may stop a run sees the buttons, which stop it; others see none, and are refused.
+func TestStopFromAPage(t *testing.T) {
+	const form = "application/x-www-form-urlencoded"
+	for _, c := range []struct {
+		rights    Rights
+		headers   []string
+		sees, may bool
+	}{
+		{Rights{Loopback: true}, nil, true, true},
+		{Rights{Loopback: true}, []string{"Origin", "http://evil.test"}, true, false},
+		{Rights{Loopback: true, Token: "t"}, nil, true, false}, // the browser asks for it
+		{Rights{Token: "t"}, []string{"Authorization", "Basic OnQ="}, true, true},
+		{Rights{}, nil, false, false},
+	} {
+		s := start(t, func(cfg *Config) { cfg.Rights = c.rights })
+		s.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		_, text := s.do("GET", "/runs/live", "")
+		if sees := strings.Contains(text, "<button"); sees != c.sees {
+			t.Errorf("%+v: sees buttons: %v", c.rights, sees)
+		}
+		a, text := s.do("POST", "/runs/live/stop", "immediately=true", append(c.headers, "Content-Type", form)...)
+		if may := a.StatusCode == http.StatusSeeOther && a.Header.Get("Location") == "/runs/live"; may != c.may {
+			t.Errorf("%+v %q: %s %s", c.rights, c.headers, a.Status, text)
+		}
+		if stopped := s.fake.called() == "stop live true"; stopped != c.may {
+			t.Errorf("%+v %q: the coordinator was asked: %q", c.rights, c.headers, s.fake.called())
+		}
+	}
+}
+
+// A page that cannot be shown says why, as a page.
+func TestFailurePages(t *testing.T) {
+	s := start(t)
+	for path, want := range map[string]int{
+		"/runs/none": 404, "/compare": 400, "/compare?baseline=none&run=none": 404, "/runs/live?stage=-1": 400, "/nothing": 404,
+	} {
+		a, text := s.do("GET", path, "")
+		if a.StatusCode != want {
+			t.Errorf("%s: %s", path, a.Status)
+		}
+		if path != "/nothing" && !strings.Contains(text, "Back to all runs") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+}
