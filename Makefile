@@ -148,8 +148,9 @@ define plan_schema
 	mv $(TMP)/plan.schema.json $(1)
 endef
 
-# dashboards writes the Grafana dashboards into a folder.
-DASHBOARDS := deployments/grafana/dashboards
+# dashboards writes the Grafana dashboards into two folders of a folder.
+GRAFANA := deployments/grafana
+DASHBOARDS := dashboards dashboards-prometheus
 dashboards = go run ./deployments/grafana/internal/generate $(1)
 
 # rest_client writes the Go client of REST.
@@ -160,7 +161,7 @@ generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-
 	$(BIN)/buf generate
 	$(call rest_client,web/client/client.gen.go)
 	$(call plan_schema,plans/plan.schema.json)
-	$(call dashboards,$(DASHBOARDS))
+	$(call dashboards,$(GRAFANA))
 
 .PHONY: check-generated
 check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN)/oapi-codegen .buf/buf/validate/validate.proto ## Check that the generated code is current.
@@ -174,8 +175,9 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc $(BIN
 	$(call plan_schema,$(TMP)/generated/plan.schema.json)
 	@diff --brief plans/plan.schema.json $(TMP)/generated/plan.schema.json \
 		|| { echo 'The plans'"'"' JSON Schema is not current: make generate' >&2; exit 1; }
-	$(call dashboards,$(TMP)/generated/dashboards)
-	@diff --recursive --brief $(DASHBOARDS) $(TMP)/generated/dashboards \
+	$(call dashboards,$(TMP)/generated/grafana)
+	@(for folder in $(DASHBOARDS); do \
+		diff --recursive --brief $(GRAFANA)/$$folder $(TMP)/generated/grafana/$$folder || exit 1; done) \
 		|| { echo 'The Grafana dashboards are not current: make generate' >&2; exit 1; }
 
 # The protocol as of the last release. `make lint` refuses changes that would break agents, coordinators and ledgers of
@@ -248,7 +250,7 @@ examples: bin/spate ## Run the shipped plans against the simulator and write doc
 
 .PHONY: check-dashboards
 check-dashboards: $(PICTURES)/node_modules ## Check the Grafana dashboards against Grafana's own types, by node.
-	node $(PICTURES)/check.mjs $(DASHBOARDS)
+	for folder in $(DASHBOARDS); do node $(PICTURES)/check.mjs $(GRAFANA)/$$folder || exit 1; done
 	$(PICTURES)/node_modules/.bin/tsc -p $(PICTURES)
 
 # The check of pages needs node 18 or later, npm and Chromium. Its pages are those of two short simulated runs and a comparison.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/spate-load/spate/internal/process"
 )
@@ -27,17 +28,37 @@ type Server struct {
 	tb testing.TB
 }
 
-// config reads a target five times a second. Native histograms need the protobuf format.
+// config reads targets five times a second, and takes samples that come late by remote write. Native histograms need
+// the protobuf format.
 const config = `
 global: {scrape_interval: 200ms, scrape_timeout: 200ms, scrape_native_histograms: true}
+storage: {tsdb: {out_of_order_time_window: 1h}}
 scrape_configs:
   - job_name: spate
-    static_configs: [{targets: [%q]}]
+    static_configs: [{targets: %s}]
 `
 
 // Start runs a server until the test ends, and returns when it has read /metrics of an address. If the server is not
 // built, the test fails under CI=true and is skipped otherwise.
 func Start(tb testing.TB, target string) *Server {
+	tb.Helper()
+	s := start(tb, fmt.Sprintf("[%q]", target))
+	// A new Prometheus takes five seconds before it reads anything.
+	process.Eventually(tb, "prometheus reads its target", func() bool { return len(s.Query("up == 1")) == 1 })
+	return s
+}
+
+// StartReceiver is Start for a server that reads nothing, and takes remote writes at WriteURL.
+func StartReceiver(tb testing.TB) *Server {
+	tb.Helper()
+	return start(tb, "[]")
+}
+
+// WriteURL is where the server takes remote writes.
+func (s *Server) WriteURL() string { return s.URL + "/api/v1/write" }
+
+// start runs a server that reads targets, in YAML, and returns when it answers.
+func start(tb testing.TB, targets string) *Server {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,18 +70,17 @@ func Start(tb testing.TB, target string) *Server {
 	}
 	dir := tb.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, target), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, targets), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	process.Start(tb, process.Tool(tb, "prometheus", "Prometheus"), "--config.file="+file,
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn",
+		"--web.enable-remote-write-receiver")
 	s := &Server{URL: "http://" + address, tb: tb}
 	process.Eventually(tb, "prometheus answers", func() bool {
 		_, err := s.get(tb.Context(), "/-/ready")
 		return err == nil
 	})
-	// A new Prometheus takes five seconds before it reads anything.
-	process.Eventually(tb, "prometheus reads its target", func() bool { return len(s.Query("up == 1")) == 1 })
 	return s
 }
 
@@ -75,7 +95,13 @@ type Value struct {
 }
 
 // Query returns the values of a PromQL expression now. An error fails the test.
-func (s *Server) Query(expression string) (all []Value) {
+func (s *Server) Query(expression string) []Value {
+	s.tb.Helper()
+	return s.QueryAt(expression, time.Now())
+}
+
+// QueryAt returns the values of a PromQL expression at a time. An error fails the test.
+func (s *Server) QueryAt(expression string, at time.Time) (all []Value) {
 	s.tb.Helper()
 	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Timeout)
 	defer cancel()
@@ -88,7 +114,8 @@ func (s *Server) Query(expression string) (all []Value) {
 			}
 		}
 	}
-	text, err := s.get(ctx, "/api/v1/query?"+url.Values{"query": {expression}}.Encode())
+	query := url.Values{"query": {expression}, "time": {at.UTC().Format(time.RFC3339Nano)}}
+	text, err := s.get(ctx, "/api/v1/query?"+query.Encode())
 	if err == nil {
 		err = json.Unmarshal(text, &answer)
 	}

@@ -16,8 +16,13 @@ ${Object.entries(plugins).map(([type, name]) => `import type * as ${type} from '
 type Plain<T> = T extends string ? \`\${T}\` : T extends number | boolean | null | undefined ? T : T extends (infer U)[] ? Plain<U>[]
   : T extends object ? { [K in keyof T]: Plain<T[K]> } : T;
 
-// Queries of the InfluxDB data source, of which there are no published types: what its source has.
-type Target = { refId: string; datasource: { type: 'influxdb'; uid: string }; rawQuery: true; query: string; resultFormat: 'time_series' | 'table'; alias?: string };
+// Queries of the InfluxDB and Prometheus data sources, of which there are no published types: what their sources have.
+type Target = Influx | Prometheus;
+type Prometheus = {
+  refId: string; datasource: { type: 'prometheus'; uid: string }; expr: string; legendFormat?: string; instant: boolean; range: boolean;
+  format: 'time_series' | 'table' | 'heatmap';
+};
+type Influx = { refId: string; datasource: { type: 'influxdb'; uid: string }; rawQuery: true; query: string; resultFormat: 'time_series' | 'table'; alias?: string };
 type Marks = {
   refId: string; fromAnnotations: true; queryType: 'tags'; query: string; rawQuery: true; name: string; textColumn: string; tagsColumn: string; titleColumn: string;
   timeEndColumn: string;

@@ -42,7 +42,7 @@ workloads:
   - random: {isl: 40, osl_lengths: {uniform: {min: 3, max: 9}}}
 loads:
   - {concurrency: [6], duration: 3s}
-  - {rate: [120], duration: 2500ms}
+  - {rate: [120], duration: 4s}
 `
 
 // team lists the agents by region. The last one of each region observes. The agent lost is ended in the first stage.
@@ -53,21 +53,19 @@ const lost = "eu-2"
 // patience bounds every wait. No wait is expected to take long.
 const patience = time.Minute
 
-// cluster is a coordinator and its agents in this process, which write to an InfluxDB.
+// cluster is a coordinator and its agents in this process, which write to a database.
 type cluster struct {
 	*local.Cluster
-	dataDir string
+	coordinator *coordinator.Coordinator
+	dataDir     string
+	lose        string // the agent to end in the first stage; empty: none
 }
 
 // assemble starts coordinator and agents, which run until the test ends.
-func assemble(t *testing.T, db *influxtest.Server) *cluster {
+func assemble(t *testing.T, database delivery.Database) *cluster {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	dataDir := t.TempDir()
-	database, err := influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(database.Close)
 	c, err := coordinator.New(coordinator.Config{
 		Name: "test", Version: "test", DataDir: dataDir, Logger: quiet,
@@ -90,10 +88,10 @@ func assemble(t *testing.T, db *influxtest.Server) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(out.Close)
-	return &cluster{out, dataDir}
+	return &cluster{Cluster: out, coordinator: c, dataDir: dataDir}
 }
 
-// run submits the plan, ends an agent in its first stage, and returns the run's results.
+// run submits the plan, and returns the run's results.
 func (c *cluster) run(t *testing.T) *results.Result {
 	t.Helper()
 	simulated := config.Default()
@@ -123,7 +121,7 @@ func (c *cluster) run(t *testing.T) *results.Result {
 	return result
 }
 
-// follow waits for the run's end, and ends the agent to be lost in the middle of the first stage.
+// follow waits for the run's end, and ends the agent to be lost, if any, in the middle of the first stage.
 func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 	t.Helper()
 	stream, err := spatev1.NewRunServiceClient(c.Conn()).FollowRun(ctx, &spatev1.FollowRunRequest{RunId: id})
@@ -136,8 +134,8 @@ func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 			t.Fatalf("the run does not end: %v", err)
 		}
 		e := m.GetEvent()
-		if e.GetStageProgress().GetElapsed().AsDuration() > 1200*time.Millisecond {
-			c.EndAgent(lost)
+		if c.lose != "" && e.GetStageProgress().GetElapsed().AsDuration() > 1200*time.Millisecond {
+			c.EndAgent(c.lose)
 		}
 		if ended := e.GetRunEnded(); ended != nil {
 			t.Logf("run %s ended: %v", id, ended)
@@ -150,7 +148,13 @@ func (c *cluster) follow(ctx context.Context, t *testing.T, id string) {
 func filled(t *testing.T) (*influxtest.Server, *results.Result) {
 	t.Helper()
 	db := influxtest.Start(t, influxtest.Options{})
-	result := assemble(t, db).run(t)
+	database, err := influx.New(influx.Config{URL: db.URL, Token: db.Token, Org: db.Org, Bucket: db.Database})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := assemble(t, database)
+	c.lose = lost
+	result := c.run(t)
 	for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		if len(db.Query(`SELECT "text" FROM "spate_event" WHERE "kind" = 'run_ended'`)) > 0 {
 			return db, result

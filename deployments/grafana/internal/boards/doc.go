@@ -1,9 +1,10 @@
-// Package boards makes Grafana dashboards of Spate's InfluxDB measurements, which package aggregate/sink defines.
+// Package boards makes Grafana dashboards of Spate's InfluxDB measurements, which package aggregate/sink defines, and
+// one of the same measurements in Prometheus.
 //
-// The package only builds JSON: it calls no server and computes no numbers. A percentile in a panel is always one that
-// Spate has merged and written: of one window, of a stage to date, or of a stage. Counts are added up. Nothing is ever
-// averaged. The command generate, beside it, writes the dashboards into the dashboards folder;
-// deployments/grafana/provisioning hands them to Grafana.
+// The package only builds JSON: it calls no server and computes no numbers. A percentile of InfluxDB in a panel is
+// always one that Spate has merged and written: of one window, of a stage to date, or of a stage. Prometheus adds
+// histograms up and computes quantiles of the sum. Counts are added up. Nothing is ever averaged. The command generate,
+// beside it, writes the dashboards into folders; deployments/grafana/provisioning hands those of InfluxDB to Grafana.
 package boards
 
 import "encoding/json"
@@ -22,7 +23,7 @@ func (f File) JSON() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// All returns all dashboards.
+// All returns the dashboards of InfluxDB.
 func All() []File {
 	return []File{
 		{"live.json", live()},

@@ -48,16 +48,17 @@ type Templating struct {
 
 // Variable is a value that a person chooses and that queries use.
 type Variable struct {
-	Name       string `json:"name"`
-	Label      string `json:"label"`
-	Type       string `json:"type"`
-	Datasource Source `json:"datasource"`
-	Query      string `json:"query"`
-	Multi      bool   `json:"multi"`
-	IncludeAll bool   `json:"includeAll"`
-	AllValue   string `json:"allValue,omitempty"`
-	Refresh    int    `json:"refresh"`
-	Sort       int    `json:"sort"`
+	Name  string `json:"name"`
+	Label string `json:"label"`
+	Type  string `json:"type"`
+	// Datasource is nil for a variable that is a data source itself.
+	Datasource *Source `json:"datasource,omitempty"`
+	Query      string  `json:"query"`
+	Multi      bool    `json:"multi"`
+	IncludeAll bool    `json:"includeAll"`
+	AllValue   string  `json:"allValue,omitempty"`
+	Refresh    int     `json:"refresh"`
+	Sort       int     `json:"sort"`
 }
 
 // Source names a data source.
@@ -117,14 +118,29 @@ type GridPos struct {
 	Y int `json:"y"`
 }
 
-// Target is a query in InfluxQL.
+// Target is a query, in InfluxQL or in PromQL.
 type Target struct {
-	RefID        string `json:"refId"`
-	Datasource   Source `json:"datasource"`
+	RefID      string `json:"refId"`
+	Datasource Source `json:"datasource"`
+	*InfluxQL  `json:",omitempty"`
+	*PromQL    `json:",omitempty"`
+}
+
+// InfluxQL is a query of InfluxDB.
+type InfluxQL struct {
 	RawQuery     bool   `json:"rawQuery"`
 	Query        string `json:"query"`
 	ResultFormat string `json:"resultFormat"`
 	Alias        string `json:"alias,omitempty"`
+}
+
+// PromQL is a query of Prometheus. It is of an instant or of a range.
+type PromQL struct {
+	Expr         string `json:"expr"`
+	LegendFormat string `json:"legendFormat,omitempty"`
+	Instant      bool   `json:"instant"`
+	Range        bool   `json:"range"`
+	Format       string `json:"format"`
 }
 
 // Transformation changes the result of a query before it is shown.

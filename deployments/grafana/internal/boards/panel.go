@@ -45,7 +45,8 @@ func place(rows [][]Panel) (all []Panel) {
 	for _, row := range rows {
 		height, x := 0, 0
 		for _, p := range row {
-			p.ID, p.Datasource = len(all)+1, source
+			p.ID = len(all) + 1
+			p.Datasource = p.Targets[0].Datasource
 			if p.GridPos.W == 0 {
 				p.GridPos.W = width / len(row)
 			}
@@ -62,12 +63,15 @@ func place(rows [][]Panel) (all []Panel) {
 // query is a query of a panel with an alias for its lines: $col is the selection's name, $tag_x the value of a tag.
 type query struct{ text, alias string }
 
+// letter is Grafana's name for the query at a position.
+func letter(i int) string { return string(rune('A' + i)) }
+
 // targets labels queries with the letters that Grafana uses.
 func targets(format string, queries []query) (all []Target) {
 	for i, q := range queries {
 		all = append(all, Target{
-			RefID: string(rune('A' + i)), Datasource: source, RawQuery: true, Query: q.text, ResultFormat: format,
-			Alias: q.alias,
+			RefID: letter(i), Datasource: source,
+			InfluxQL: &InfluxQL{RawQuery: true, Query: q.text, ResultFormat: format, Alias: q.alias},
 		})
 	}
 	return all

@@ -146,10 +146,36 @@ func TestQueriesSayOfWhat(t *testing.T) {
 	}
 }
 
+// selector matches what selects series of a metric.
+var selector = regexp.MustCompile(`spate_\w+\{[^}]*\}`)
+
+// Expressions of PromQL name a run and a scope, average nothing, and take quantiles of histograms only.
+func TestExpressionsSayOfWhat(t *testing.T) {
+	averaging := regexp.MustCompile(`\b(avg|avg_over_time|quantile|quantile_over_time|histogram_avg|stddev|irate)\b *[( ]`)
+	for _, file := range Prometheus() {
+		for _, panel := range file.Board.Panels {
+			for _, target := range panel.Targets {
+				if averaging.MatchString(target.Expr) {
+					t.Errorf("%s averages: %s", panel.Title, target.Expr)
+				}
+				all := selector.FindAllString(target.Expr, -1)
+				for _, one := range all {
+					if !strings.Contains(one, `run="$run"`) || !strings.Contains(one, `scope="`) {
+						t.Errorf("%s: of no run or no scope: %s", panel.Title, one)
+					}
+				}
+				if len(all) == 0 || strings.Count(target.Expr, "spate_") != len(all) {
+					t.Errorf("%s: %d selectors in %s", panel.Title, len(all), target.Expr)
+				}
+			}
+		}
+	}
+}
+
 // Titles are unique in a dashboard, and panels do not overlap.
 func TestPanelsAreTellable(t *testing.T) {
 	uids := map[string]bool{}
-	for _, file := range All() {
+	for _, file := range slices.Concat(All(), Prometheus()) {
 		titles, taken := map[string]bool{}, map[[2]int]string{}
 		if uids[file.Board.UID] {
 			t.Errorf("two dashboards have the uid %s", file.Board.UID)
@@ -172,14 +198,20 @@ func TestPanelsAreTellable(t *testing.T) {
 	}
 }
 
-// The folder has exactly the files that this package makes.
+// The folders have exactly the files that this package makes.
 func TestFilesAreCurrent(t *testing.T) {
-	folder := filepath.Join("..", "..", "dashboards")
-	entries, err := os.ReadDir(folder)
-	if err != nil || len(entries) != len(All()) {
-		t.Errorf("%d files in %s, want %d: %v", len(entries), folder, len(All()), err)
+	for name, files := range map[string][]File{"dashboards": All(), "dashboards-prometheus": Prometheus()} {
+		mustBeCurrent(t, filepath.Join("..", "..", name), files)
 	}
-	for _, file := range All() {
+}
+
+func mustBeCurrent(t *testing.T, folder string, files []File) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != len(files) {
+		t.Errorf("%d files in %s, want %d: %v", len(entries), folder, len(files), err)
+	}
+	for _, file := range files {
 		want, err := file.JSON()
 		if err != nil {
 			t.Fatal(err)

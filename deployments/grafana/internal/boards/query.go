@@ -81,7 +81,7 @@ func variables(several bool) Templating {
 		return fmt.Sprintf(`SHOW TAG VALUES FROM "spate_window" WITH KEY = %q WHERE "run" =~ /^$run$/`, name)
 	}
 	return Templating{List: []Variable{
-		{Name: "run", Label: "Run", Type: "query", Datasource: source, Query: run, Multi: several, Refresh: 2},
+		{Name: "run", Label: "Run", Type: "query", Datasource: &source, Query: run, Multi: several, Refresh: 2},
 		choice("target", "Target", tag("target"), alphabetical),
 		choice("stage", "Stage", tag("stage"), numerical),
 		choice("region", "Region", tag("region"), alphabetical),
@@ -91,12 +91,13 @@ func variables(several bool) Templating {
 // Grafana's orders of a variable's values.
 const (
 	alphabetical = 1
+	backwards    = 2 // of the alphabet
 	numerical    = 3
 )
 
 func choice(name, label, query string, order int) Variable {
 	return Variable{
-		Name: name, Label: label, Type: "query", Datasource: source, Query: query,
+		Name: name, Label: label, Type: "query", Datasource: &source, Query: query,
 		Multi: true, IncludeAll: true, AllValue: ".*", Refresh: 2, Sort: order,
 	}
 }

@@ -1,4 +1,5 @@
-// Command generate writes the Grafana dashboards into the folder given as its argument. `make generate` runs it.
+// Command generate writes the Grafana dashboards into folders of the folder given as its argument: dashboards, of
+// InfluxDB, and dashboards-prometheus. `make generate` runs it.
 package main
 
 import (
@@ -14,17 +15,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: generate FOLDER")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for folder, files := range map[string][]boards.File{
+		"dashboards": boards.All(), "dashboards-prometheus": boards.Prometheus(),
+	} {
+		if err := write(filepath.Join(os.Args[1], folder), files); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 }
 
-func write(folder string) error {
+func write(folder string, files []boards.File) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	for _, file := range boards.All() {
+	for _, file := range files {
 		data, err := file.JSON()
 		if err != nil {
 			return fmt.Errorf("%s: %w", file.Name, err)
