@@ -1,30 +1,32 @@
 package watch
 
 import (
+	"slices"
 	"time"
 
-	"github.com/spate-load/spate/plans"
 	"github.com/spate-load/spate/plans/estimate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // left estimates how long the rest of a run takes. The zero value knows nothing.
 type left struct {
-	stages []*spatev1.Stage // in the order in which they run; a sweep or a search is one of them
-	series bool             // there is a sweep or a search: the run's stages differ from those in the list
-	spent  time.Duration    // on stages that have ended
-	pace   map[pair]float64 // the latest seconds per request of a closed loop
+	stages []*spatev1.PlannedStage // in the order in which they run; a sweep or a search is one of them
+	series bool                    // there is a sweep or a search: the run's stages differ from those in the list
+	spent  time.Duration           // on stages that have ended
+	pace   map[pair]float64        // the latest seconds per request of a closed loop
 }
 
 // newLeft returns the estimate of a run with these stages, before it starts.
-func newLeft(stages []*spatev1.Stage) left {
-	return left{stages: stages, series: estimate.Of(stages).AtMost}
+func newLeft(stages []*spatev1.PlannedStage) left {
+	return left{stages: stages, series: slices.ContainsFunc(stages, func(s *spatev1.PlannedStage) bool {
+		return s.GetStages() > 1
+	})}
 }
 
 // pair names what a closed loop's pace depends on most.
 type pair struct{ target, workload string }
 
-func pairOf(s *spatev1.Stage) pair { return pair{s.GetTarget().GetName(), s.GetWorkload().GetName()} }
+func pairOf(s *spatev1.PlannedStage) pair { return pair{s.GetTarget(), s.GetWorkload()} }
 
 // see records the progress of the stage in progress.
 func (t *left) see(began *spatev1.StageStarted, last *spatev1.StageProgress) {
@@ -32,7 +34,7 @@ func (t *left) see(began *spatev1.StageStarted, last *spatev1.StageProgress) {
 	if t.series || i >= len(t.stages) || last.GetCompleted() == 0 {
 		return
 	}
-	if streams := t.stages[i].GetLoad().GetConcurrency(); streams > 0 {
+	if streams := t.stages[i].GetConcurrency(); streams > 0 {
 		if t.pace == nil {
 			t.pace = make(map[pair]float64)
 		}
@@ -45,7 +47,7 @@ func (t *left) see(began *spatev1.StageStarted, last *spatev1.StageProgress) {
 // before them.
 func (t *left) sum(at *Stage) estimate.Sum {
 	if t.series {
-		all, spent := estimate.Of(t.stages).Time, t.spent
+		all, spent := estimate.Time(t.stages), t.spent
 		if at.Ended == nil {
 			spent += at.Elapsed()
 		}
@@ -66,14 +68,13 @@ func (t *left) sum(at *Stage) estimate.Sum {
 
 // stage returns the time of a later stage. A closed loop that ends only by its requests is assumed to keep the latest
 // pace of its pair.
-func (t *left) stage(s *spatev1.Stage) estimate.Sum {
-	e := plans.EstimateOf(s)
+func (t *left) stage(s *spatev1.PlannedStage) estimate.Sum {
 	pace, seen := t.pace[pairOf(s)]
-	streams := s.GetLoad().GetConcurrency()
-	if e.Timed || !e.Counted || !seen || streams == 0 {
-		return estimate.Starting(s.GetLoad(), e)
+	streams, requests := s.GetConcurrency(), s.GetExpectedRequests()
+	if s.GetExpected() != nil || requests == 0 || !seen || streams == 0 {
+		return estimate.Starting(s)
 	}
-	return estimate.Sum{Known: pace * float64(e.Requests) / float64(streams), About: true}
+	return estimate.Sum{Known: pace * float64(requests) / float64(streams), About: true}
 }
 
 // stageLeft returns the rest of the stage in progress, by its time, or by its requests at the pace so far.
@@ -90,7 +91,8 @@ func stageLeft(began *spatev1.StageStarted, last *spatev1.StageProgress) estimat
 }
 
 // Left returns how long the rest of the run takes, in seconds, without the time that stages take to be prepared and to
-// drain. It is unknown without a plan, before the first stage starts, and after the run's end.
+// drain. It is unknown if the coordinator does not say the plan, before the first stage starts, and after the run's
+// end.
 func (r *Run) Left() estimate.Sum {
 	s := r.Current()
 	if len(r.left.stages) == 0 || s == nil || r.Ended != nil {

@@ -13,11 +13,11 @@ import (
 )
 
 func TestTimeLeftOfTheRun(t *testing.T) {
-	minute := &spatev1.Stage{Load: &spatev1.LoadPoint{Concurrency: 1, Duration: durationpb.New(time.Minute)},
+	minute := &spatev1.PlannedStage{Stages: 1, Concurrency: 1, Expected: durationpb.New(time.Minute),
 		Pause: durationpb.New(10 * time.Second)}
-	counted := &spatev1.Stage{Load: &spatev1.LoadPoint{Concurrency: 1, Requests: 100}}
+	counted := &spatev1.PlannedStage{Stages: 1, Concurrency: 1, ExpectedRequests: 100}
 	other := proto.CloneOf(counted)
-	other.Workload = &spatev1.Workload{Name: "other"}
+	other.Workload = "other"
 	timed := &spatev1.StageStarted{Expected: durationpb.New(time.Minute)}
 	second := proto.CloneOf(timed)
 	second.StageIndex = 1
@@ -28,20 +28,20 @@ func TestTimeLeftOfTheRun(t *testing.T) {
 		want      string
 	}{
 		"nothing is known":        {left{}, timed, 0, "n/a"},
-		"this stage and the next": {left{stages: []*spatev1.Stage{minute, minute}}, timed, 0, "~110"},
-		"the last stage":          {left{stages: []*spatev1.Stage{minute, minute}}, second, 0, "~40"},
-		"counted, none ended": {left{stages: []*spatev1.Stage{counted}},
+		"this stage and the next": {left{stages: []*spatev1.PlannedStage{minute, minute}}, timed, 0, "~110"},
+		"the last stage":          {left{stages: []*spatev1.PlannedStage{minute, minute}}, second, 0, "~40"},
+		"counted, none ended": {left{stages: []*spatev1.PlannedStage{counted}},
 			&spatev1.StageStarted{ExpectedRequests: 100}, 0, "n/a"},
-		"counted, at the pace": {left{stages: []*spatev1.Stage{counted}},
+		"counted, at the pace": {left{stages: []*spatev1.PlannedStage{counted}},
 			&spatev1.StageStarted{ExpectedRequests: 100}, 25, "~60"},
-		"counted, then timed": {left{stages: []*spatev1.Stage{counted, minute}},
+		"counted, then timed": {left{stages: []*spatev1.PlannedStage{counted, minute}},
 			&spatev1.StageStarted{ExpectedRequests: 100}, 0, "≥70"},
-		"timed, then counted": {left{stages: []*spatev1.Stage{minute, counted}}, timed, 0, "≥40"},
-		"timed, timed, counted": {left{stages: []*spatev1.Stage{minute, minute, counted}}, timed, 0,
+		"timed, then counted": {left{stages: []*spatev1.PlannedStage{minute, counted}}, timed, 0, "≥40"},
+		"timed, timed, counted": {left{stages: []*spatev1.PlannedStage{minute, minute, counted}}, timed, 0,
 			"≥110"},
-		"counted, at the last pace": {left{stages: []*spatev1.Stage{minute, counted}}, timed, 10, "~240"},
-		"another workload's pace":   {left{stages: []*spatev1.Stage{minute, other}}, timed, 10, "≥40"},
-		"a search, by what is spent": {left{stages: []*spatev1.Stage{minute, minute}, series: true,
+		"counted, at the last pace": {left{stages: []*spatev1.PlannedStage{minute, counted}}, timed, 10, "~240"},
+		"another workload's pace":   {left{stages: []*spatev1.PlannedStage{minute, other}}, timed, 10, "≥40"},
+		"a search, by what is spent": {left{stages: []*spatev1.PlannedStage{minute, minute}, series: true,
 			spent: 30 * time.Second}, timed, 0, "≤80"},
 	} {
 		t.Run(name, func(t *testing.T) {

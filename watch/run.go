@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spate-load/spate/plans"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -76,16 +75,8 @@ type Notice struct {
 	Change   *spatev1.AgentChanged
 }
 
-// New returns the state of a run of which nothing has happened. plan is what is known of the run before; nil: nothing,
-// and the time left is known only for the stage in progress.
-func New(plan *plans.Plan) *Run {
-	r := &Run{byName: map[string]*Agent{}}
-	if plan != nil {
-		r.left = newLeft(plan.Outline())
-		r.AtMost = r.left.series
-	}
-	return r
-}
+// New returns the state of a run of which nothing has happened.
+func New() *Run { return &Run{byName: map[string]*Agent{}} }
 
 // Take takes in an event with its number in the run. It returns false for an event that it has already taken, as a
 // follower that connects again may send. Number 0 is for events that the follower itself made: they always count.
@@ -133,6 +124,8 @@ func (r *Run) Last() uint64 { return r.last }
 
 func (r *Run) started(e *spatev1.RunStarted) {
 	r.Started, r.Stages = r.Latest, e.GetStages()
+	r.left = newLeft(e.GetPlan()[:min(len(e.GetPlan()), maxStages)])
+	r.AtMost = r.left.series
 	for _, a := range e.GetAgents() {
 		r.agent(a)
 	}

@@ -39,7 +39,7 @@ func window(number uint32) *spatev1.StageWindow {
 
 // follow returns the state of a run after events with the numbers 1, 2, ...
 func follow(events ...proto.Message) *Run {
-	r := New(nil)
+	r := New()
 	for i, m := range events {
 		r.Take(uint64(i+1), event(m))
 	}
@@ -48,7 +48,7 @@ func follow(events ...proto.Message) *Run {
 
 func TestARunFromStartToEnd(t *testing.T) {
 	a, b := &spatev1.AgentInfo{Name: "a", Region: "eu"}, &spatev1.AgentInfo{Name: "b"}
-	r := New(nil)
+	r := New()
 	if r.Current() != nil || !r.Left().Unknown || !r.Started.IsZero() {
 		t.Error("a run that waits has a stage, an end or a start")
 	}
@@ -163,7 +163,7 @@ func TestPace(t *testing.T) {
 // Whatever events come in whatever order, nothing panics, and what is kept stays within its bounds.
 func TestAnyEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := New(nil)
+		r := New()
 		index := rapid.Uint32Range(0, 3)
 		number := rapid.OneOf(rapid.Uint32Range(0, 5), rapid.Uint32())
 		for range rapid.IntRange(0, 200).Draw(t, "events") {

@@ -268,7 +268,7 @@ func (s *Server) draw(ctx context.Context, t *topic, state any, parts func() ([]
 
 // produceRun publishes the page of a run, with the stage of an index, or else the one in progress.
 func (s *Server) produceRun(ctx context.Context, t *topic, id string, stage *uint32) {
-	page := pages.Run{State: watch.New(nil), Stage: stage}
+	page := pages.Run{State: watch.New(), Stage: stage}
 	if err := s.look(ctx, &page, id); err != nil {
 		s.topics.fail(t, err)
 		return

@@ -73,6 +73,10 @@ func TestRealRun(t *testing.T) {
 			t.Errorf("no %s in\n%s", kind, text)
 		}
 	}
+	if !strings.Contains(text, `"plan":[{"target":"t", "workload":"10:5", "load":"concurrency 2"`) &&
+		!strings.Contains(text, `"plan":[{"target":"t","workload":"10:5","load":"concurrency 2"`) { // spaces vary by build
+		t.Errorf("no plan of the stages in\n%.600s", text)
+	}
 	s.waitForEnd(id)
 	a, text := s.do("GET", root+"/runs/"+id+"/files/"+results.File, "")
 	var r results.Result

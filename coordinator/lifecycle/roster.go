@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/plans/estimate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -21,7 +22,7 @@ func (r *Run) gather(at clock.Instant) {
 	case len(ready) >= r.cfg.MinAgents && len(missing) == 0:
 		r.roster = ready
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{
-			Agents: infos(ready), Stages: mostStages(r.plan),
+			Agents: infos(ready), Stages: mostStages(r.plan), Plan: estimate.Plan(r.plan),
 		}}})
 		r.sayObservers(at)
 		r.nextStage(at)

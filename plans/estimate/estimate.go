@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/spate-load/spate/internal/words"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/loadpoint"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/workload/content"
 )
@@ -27,39 +30,62 @@ type Sum struct {
 
 // Of sums up stages. The pauses between them are part of their time.
 func Of(stages []*spatev1.Stage) *Total {
-	all := &Total{}
+	all := &Total{Time: Time(Plan(stages))}
 	for _, s := range stages {
-		one := ofStage(s)
-		if all.Stages > 0 {
-			one.Time.Known += s.GetPause().AsDuration().Seconds()
+		e := plans.EstimateOf(s)
+		one := arrivals(s, e)
+		if e.Stages > 1 {
+			all.AtMost, one = true, one.times(float64(e.Stages))
 		}
-		if one.Stages > 1 {
-			one.Time.Known += float64(one.Stages-1) * s.GetPause().AsDuration().Seconds()
-		}
-		all.add(one)
+		all.Stages += uint64(e.Stages)
+		all.arrivals.Add(one)
 	}
 	return all
 }
 
-// ofStage returns what is known about one stage, or about those that a sweep or a search becomes.
-func ofStage(s *spatev1.Stage) *Total {
-	e := plans.EstimateOf(s)
-	o := &Total{Stages: uint64(e.Stages), AtMost: e.Stages > 1, arrivals: arrivals(s, e)}
-	o.Time = Starting(s.GetLoad(), e)
-	if o.AtMost {
-		o.arrivals, o.Time = o.arrivals.times(float64(e.Stages)), o.Time.times(float64(e.Stages))
+// Plan returns what followers of a run learn of its stages before they start.
+func Plan(stages []*spatev1.Stage) []*spatev1.PlannedStage {
+	var out []*spatev1.PlannedStage
+	for _, s := range stages {
+		e, l := plans.EstimateOf(s), s.GetLoad()
+		p := &spatev1.PlannedStage{
+			Target: s.GetTarget().GetName(), Workload: s.GetWorkload().GetName(), Load: loadpoint.Words(l),
+			Stages: e.Stages, ExpectedRequests: e.Requests, Concurrency: l.GetConcurrency(), Pause: s.GetPause(),
+			AtMost: l.GetUntil() != nil || l.GetAbort() != nil || l.GetWarmupUntilSteady() != nil || e.Counted &&
+				l.GetDuration() != nil,
+			About: e.Counted && l.GetRate() > 0 && l.GetArrival() != "constant",
+		}
+		if e.Timed {
+			p.Expected = durationpb.New(e.Time)
+		}
+		out = append(out, p)
 	}
-	return o
+	return out
 }
 
-// Starting returns the time in which a stage starts requests.
-func Starting(l *spatev1.LoadPoint, e plans.Estimate) Sum {
+// Time returns how long stages take, in seconds, without the time that they take to be prepared and to drain. The
+// pauses between them are part of it.
+func Time(stages []*spatev1.PlannedStage) Sum {
+	var all Sum
+	for i, s := range stages {
+		one, pauses := Starting(s), s.GetStages()
+		if s.GetStages() > 1 {
+			one = one.times(float64(s.GetStages()))
+		}
+		if i == 0 {
+			pauses = max(1, pauses) - 1
+		}
+		one.Known += float64(pauses) * s.GetPause().AsDuration().Seconds()
+		all.Add(one)
+	}
+	return all
+}
+
+// Starting returns the time in which a stage starts requests, in seconds.
+func Starting(s *spatev1.PlannedStage) Sum {
 	return Sum{
-		Known:   e.Time.Seconds(),
-		Unknown: !e.Timed,
-		AtMost: l.GetUntil() != nil || l.GetAbort() != nil || l.GetWarmupUntilSteady() != nil || e.Counted &&
-			l.GetDuration() != nil,
-		About: e.Counted && l.GetRate() > 0 && l.GetArrival() != "constant",
+		Known: s.GetExpected().AsDuration().Seconds(), Unknown: s.GetExpected() == nil,
+		AtMost: s.GetAtMost(), About: s.GetAbout(),
 	}
 }
 
@@ -102,13 +128,6 @@ func area(phases []*spatev1.Phase) float64 {
 		total += mean * p.GetDuration().AsDuration().Seconds()
 	}
 	return total
-}
-
-func (o *Total) add(other *Total) {
-	o.Stages += other.Stages
-	o.AtMost = o.AtMost || other.AtMost
-	o.arrivals.Add(other.arrivals)
-	o.Time.Add(other.Time)
 }
 
 // Add adds another sum, with its uncertainty.

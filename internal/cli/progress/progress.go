@@ -44,7 +44,7 @@ const plainInterval = 10 * time.Second
 // expect records what is known before the run.
 func (p *progress) expect(plan *plans.Plan) {
 	stages := plan.Outline()
-	p.simulation, p.run = estimate.SimulationWords(plan), watch.New(plan)
+	p.simulation, p.run = estimate.SimulationWords(plan), watch.New()
 	p.single = len(plan.Proto().GetTargets()) == 1 && len(plan.Proto().GetWorkloads()) == 1
 	for _, s := range stages {
 		load := loadpoint.Words(s.GetLoad())

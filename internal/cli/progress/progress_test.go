@@ -12,13 +12,14 @@ import (
 	"github.com/spate-load/spate/internal/cli/clienttest"
 	"github.com/spate-load/spate/internal/cli/terminal"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/estimate"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/watch"
 )
 
 func TestPlainProgress(t *testing.T) {
 	var out bytes.Buffer
-	p := &progress{run: watch.New(nil), w: &out, width: func() int { return 0 }}
+	p := &progress{run: watch.New(), w: &out, width: func() int { return 0 }}
 	for _, e := range clienttest.Events() {
 		p.show(e)
 	}
@@ -36,7 +37,7 @@ func TestPlainProgress(t *testing.T) {
 // A stage that no agent accepted is reported at once. Stages that are skipped because of it are not.
 func TestProgressSaysWhatWasNotRun(t *testing.T) {
 	var out bytes.Buffer
-	p := &progress{run: watch.New(nil), w: &out, width: func() int { return 0 }}
+	p := &progress{run: watch.New(), w: &out, width: func() int { return 0 }}
 	for i, failure := range []string{"agent a rejected its assignment: no",
 		"skipped: agent a rejected its assignment: no"} {
 		p.show(&spatev1.RunEvent{Event: &spatev1.RunEvent_StageEnded{
@@ -49,7 +50,7 @@ func TestProgressSaysWhatWasNotRun(t *testing.T) {
 
 func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
 	var out bytes.Buffer
-	p := &progress{run: watch.New(nil), w: &out, terminal: true, width: func() int { return 40 }}
+	p := &progress{run: watch.New(), w: &out, terminal: true, width: func() int { return 40 }}
 	for _, e := range clienttest.Events()[:3] {
 		p.show(e)
 	}
@@ -67,7 +68,7 @@ func TestTerminalProgressRewritesOneLineWithinTheWidth(t *testing.T) {
 // A plain log shows the progress of a long stage, but not each second.
 func TestPlainProgressIsThinned(t *testing.T) {
 	var out bytes.Buffer
-	p := &progress{run: watch.New(nil), w: &out, width: func() int { return 0 }}
+	p := &progress{run: watch.New(), w: &out, width: func() int { return 0 }}
 	p.show(clienttest.Events()[0])
 	p.show(clienttest.Events()[1])
 	for s := range 35 {
@@ -116,9 +117,12 @@ func TestSearchProgress(t *testing.T) {
 		{80, "[1/≤2] concurrency 8 1,232 done 2 failed 45,678 tok/s TTFT 12.3/1,235\n  TPOT 5.02/9.50"},
 	} {
 		var out bytes.Buffer
-		p := &progress{run: watch.New(nil), w: &out, terminal: true, width: func() int { return tc.width }}
+		p := &progress{run: watch.New(), w: &out, terminal: true, width: func() int { return tc.width }}
 		p.expect(plan)
 		for _, e := range clienttest.Events()[:4] {
+			if begin := e.GetRunStarted(); begin != nil {
+				begin.Plan = estimate.Plan(plan.Outline())
+			}
 			p.show(e)
 		}
 		lines := strings.Split(out.String(), "\n")
@@ -136,7 +140,7 @@ func TestSearchProgress(t *testing.T) {
 // TestQuietProgress: without progress only problems are shown.
 func TestQuietProgress(t *testing.T) {
 	var out bytes.Buffer
-	p := &progress{run: watch.New(nil), w: &out, width: func() int { return 0 }}
+	p := &progress{run: watch.New(), w: &out, width: func() int { return 0 }}
 	for _, e := range append(clienttest.Events(), Notice(spatev1.Severity_SEVERITY_INFO, "good to know")) {
 		p.warn(e)
 	}
@@ -151,7 +155,7 @@ var escape = regexp.MustCompile(`\x1b\[\d+m`)
 func TestColoursChangeNoText(t *testing.T) {
 	shown := func(colours terminal.Palette) string {
 		var out bytes.Buffer
-		p := &progress{run: watch.New(nil), w: &out, terminal: true, width: func() int { return 100 }, colours: colours}
+		p := &progress{run: watch.New(), w: &out, terminal: true, width: func() int { return 100 }, colours: colours}
 		for _, e := range clienttest.Events() {
 			p.show(e)
 		}

@@ -22,7 +22,7 @@ type View struct {
 func NewView(w io.Writer, quiet bool) *View {
 	return &View{quiet: quiet, p: &progress{
 		w: w, terminal: terminal.Width(w) > 0, width: func() int { return terminal.Width(w) },
-		colours: terminal.PaletteOf(w), run: watch.New(nil),
+		colours: terminal.PaletteOf(w), run: watch.New(),
 	}}
 }
 

@@ -39,7 +39,7 @@ const (
 )
 
 func newModel(o Options) *model {
-	m := &model{run: watch.New(o.Plan), id: o.RunID, watches: o.Watches, ask: o.Ask}
+	m := &model{run: watch.New(), id: o.RunID, watches: o.Watches, ask: o.Ask}
 	if o.Plan != nil {
 		m.about = estimate.SimulationWords(o.Plan)
 	}

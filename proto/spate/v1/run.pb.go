@@ -1019,7 +1019,10 @@ type RunStarted struct {
 	// Agents that take part.
 	Agents []*AgentInfo `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Maximum number of stages. Sweeps and searches may take fewer.
-	Stages        uint32 `protobuf:"varint,2,opt,name=stages,proto3" json:"stages,omitempty"`
+	Stages uint32 `protobuf:"varint,2,opt,name=stages,proto3" json:"stages,omitempty"`
+	// What is known of the run's stages before they start, in the order in which they run. Empty: the coordinator does
+	// not say.
+	Plan          []*PlannedStage `protobuf:"bytes,3,rep,name=plan,proto3" json:"plan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1068,6 +1071,140 @@ func (x *RunStarted) GetStages() uint32 {
 	return 0
 }
 
+func (x *RunStarted) GetPlan() []*PlannedStage {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+// PlannedStage is what is known of a stage before it starts, or of each stage that a sweep or a search becomes.
+type PlannedStage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Target's name.
+	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// Workload's name.
+	Workload string `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
+	// Load in words: "concurrency 8", "search 1 to 64 req/s poisson".
+	Load string `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
+	// Maximum number of stages that it becomes: 1, or those of a sweep or a search.
+	Stages uint32 `protobuf:"varint,4,opt,name=stages,proto3" json:"stages,omitempty"`
+	// Time during which requests are started. Unset: not known.
+	Expected *durationpb.Duration `protobuf:"bytes,5,opt,name=expected,proto3" json:"expected,omitempty"`
+	// The expected time is the longest: the stage may end earlier.
+	AtMost bool `protobuf:"varint,6,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"`
+	// The expected time is approximate: it depends on chance.
+	About bool `protobuf:"varint,7,opt,name=about,proto3" json:"about,omitempty"`
+	// Number of measured and warm-up requests of the stage, if it ends by requests.
+	ExpectedRequests uint64 `protobuf:"varint,8,opt,name=expected_requests,json=expectedRequests,proto3" json:"expected_requests,omitempty"`
+	// Slots of a closed loop. 0: the load is of another kind, or the number changes.
+	Concurrency uint32 `protobuf:"varint,9,opt,name=concurrency,proto3" json:"concurrency,omitempty"`
+	// Pause before the stage, except before the first stage of the run.
+	Pause         *durationpb.Duration `protobuf:"bytes,10,opt,name=pause,proto3" json:"pause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedStage) Reset() {
+	*x = PlannedStage{}
+	mi := &file_spate_v1_run_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedStage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedStage) ProtoMessage() {}
+
+func (x *PlannedStage) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_run_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedStage.ProtoReflect.Descriptor instead.
+func (*PlannedStage) Descriptor() ([]byte, []int) {
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PlannedStage) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *PlannedStage) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
+func (x *PlannedStage) GetLoad() string {
+	if x != nil {
+		return x.Load
+	}
+	return ""
+}
+
+func (x *PlannedStage) GetStages() uint32 {
+	if x != nil {
+		return x.Stages
+	}
+	return 0
+}
+
+func (x *PlannedStage) GetExpected() *durationpb.Duration {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
+func (x *PlannedStage) GetAtMost() bool {
+	if x != nil {
+		return x.AtMost
+	}
+	return false
+}
+
+func (x *PlannedStage) GetAbout() bool {
+	if x != nil {
+		return x.About
+	}
+	return false
+}
+
+func (x *PlannedStage) GetExpectedRequests() uint64 {
+	if x != nil {
+		return x.ExpectedRequests
+	}
+	return 0
+}
+
+func (x *PlannedStage) GetConcurrency() uint32 {
+	if x != nil {
+		return x.Concurrency
+	}
+	return 0
+}
+
+func (x *PlannedStage) GetPause() *durationpb.Duration {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
 // AgentChanged reports that an agent was lost during a stage, or joined it.
 type AgentChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1087,7 +1224,7 @@ type AgentChanged struct {
 
 func (x *AgentChanged) Reset() {
 	*x = AgentChanged{}
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1236,7 @@ func (x *AgentChanged) String() string {
 func (*AgentChanged) ProtoMessage() {}
 
 func (x *AgentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[11]
+	mi := &file_spate_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1249,7 @@ func (x *AgentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentChanged.ProtoReflect.Descriptor instead.
 func (*AgentChanged) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AgentChanged) GetStageIndex() uint32 {
@@ -1171,7 +1308,7 @@ type StageStarted struct {
 
 func (x *StageStarted) Reset() {
 	*x = StageStarted{}
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1320,7 @@ func (x *StageStarted) String() string {
 func (*StageStarted) ProtoMessage() {}
 
 func (x *StageStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[12]
+	mi := &file_spate_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1333,7 @@ func (x *StageStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageStarted.ProtoReflect.Descriptor instead.
 func (*StageStarted) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StageStarted) GetStageIndex() uint32 {
@@ -1269,7 +1406,7 @@ type StageProgress struct {
 
 func (x *StageProgress) Reset() {
 	*x = StageProgress{}
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1418,7 @@ func (x *StageProgress) String() string {
 func (*StageProgress) ProtoMessage() {}
 
 func (x *StageProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[13]
+	mi := &file_spate_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1431,7 @@ func (x *StageProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageProgress.ProtoReflect.Descriptor instead.
 func (*StageProgress) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StageProgress) GetStageIndex() uint32 {
@@ -1389,7 +1526,7 @@ type StageWindow struct {
 
 func (x *StageWindow) Reset() {
 	*x = StageWindow{}
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1538,7 @@ func (x *StageWindow) String() string {
 func (*StageWindow) ProtoMessage() {}
 
 func (x *StageWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[14]
+	mi := &file_spate_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1551,7 @@ func (x *StageWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageWindow.ProtoReflect.Descriptor instead.
 func (*StageWindow) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StageWindow) GetStageIndex() uint32 {
@@ -1495,7 +1632,7 @@ type Doubt struct {
 
 func (x *Doubt) Reset() {
 	*x = Doubt{}
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1644,7 @@ func (x *Doubt) String() string {
 func (*Doubt) ProtoMessage() {}
 
 func (x *Doubt) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[15]
+	mi := &file_spate_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1657,7 @@ func (x *Doubt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Doubt.ProtoReflect.Descriptor instead.
 func (*Doubt) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Doubt) GetCheck() string {
@@ -1572,7 +1709,7 @@ type WindowPart struct {
 
 func (x *WindowPart) Reset() {
 	*x = WindowPart{}
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1721,7 @@ func (x *WindowPart) String() string {
 func (*WindowPart) ProtoMessage() {}
 
 func (x *WindowPart) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[16]
+	mi := &file_spate_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1734,7 @@ func (x *WindowPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowPart.ProtoReflect.Descriptor instead.
 func (*WindowPart) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WindowPart) GetName() string {
@@ -1686,7 +1823,7 @@ type WindowDistribution struct {
 
 func (x *WindowDistribution) Reset() {
 	*x = WindowDistribution{}
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1835,7 @@ func (x *WindowDistribution) String() string {
 func (*WindowDistribution) ProtoMessage() {}
 
 func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[17]
+	mi := &file_spate_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1848,7 @@ func (x *WindowDistribution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowDistribution.ProtoReflect.Descriptor instead.
 func (*WindowDistribution) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WindowDistribution) GetMetric() string {
@@ -1776,7 +1913,7 @@ type Quantiles struct {
 
 func (x *Quantiles) Reset() {
 	*x = Quantiles{}
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1925,7 @@ func (x *Quantiles) String() string {
 func (*Quantiles) ProtoMessage() {}
 
 func (x *Quantiles) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[18]
+	mi := &file_spate_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1938,7 @@ func (x *Quantiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quantiles.ProtoReflect.Descriptor instead.
 func (*Quantiles) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Quantiles) GetP50Ms() float64 {
@@ -1835,7 +1972,7 @@ type StageEnded struct {
 
 func (x *StageEnded) Reset() {
 	*x = StageEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1984,7 @@ func (x *StageEnded) String() string {
 func (*StageEnded) ProtoMessage() {}
 
 func (x *StageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[19]
+	mi := &file_spate_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +1997,7 @@ func (x *StageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageEnded.ProtoReflect.Descriptor instead.
 func (*StageEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StageEnded) GetStageIndex() uint32 {
@@ -1904,7 +2041,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2053,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[20]
+	mi := &file_spate_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2066,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Notice) GetSeverity() Severity {
@@ -1963,7 +2100,7 @@ type RunEnded struct {
 
 func (x *RunEnded) Reset() {
 	*x = RunEnded{}
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2112,7 @@ func (x *RunEnded) String() string {
 func (*RunEnded) ProtoMessage() {}
 
 func (x *RunEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[21]
+	mi := &file_spate_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2125,7 @@ func (x *RunEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEnded.ProtoReflect.Descriptor instead.
 func (*RunEnded) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RunEnded) GetOutcome() Outcome {
@@ -2032,7 +2169,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2181,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[22]
+	mi := &file_spate_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2194,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StopRunRequest) GetRunId() string {
@@ -2083,7 +2220,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2232,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[23]
+	mi := &file_spate_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2245,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 // FetchLedgerRequest names the run.
@@ -2122,7 +2259,7 @@ type FetchLedgerRequest struct {
 
 func (x *FetchLedgerRequest) Reset() {
 	*x = FetchLedgerRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2271,7 @@ func (x *FetchLedgerRequest) String() string {
 func (*FetchLedgerRequest) ProtoMessage() {}
 
 func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[24]
+	mi := &file_spate_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2284,7 @@ func (x *FetchLedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerRequest.ProtoReflect.Descriptor instead.
 func (*FetchLedgerRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FetchLedgerRequest) GetRunId() string {
@@ -2168,7 +2305,7 @@ type FetchLedgerResponse struct {
 
 func (x *FetchLedgerResponse) Reset() {
 	*x = FetchLedgerResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2317,7 @@ func (x *FetchLedgerResponse) String() string {
 func (*FetchLedgerResponse) ProtoMessage() {}
 
 func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[25]
+	mi := &file_spate_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2330,7 @@ func (x *FetchLedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchLedgerResponse.ProtoReflect.Descriptor instead.
 func (*FetchLedgerResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FetchLedgerResponse) GetData() []byte {
@@ -2216,7 +2353,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2365,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[26]
+	mi := &file_spate_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2378,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -2269,7 +2406,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2418,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[27]
+	mi := &file_spate_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2431,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListRunsResponse) GetRuns() []*RunSummary {
@@ -2340,7 +2477,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2489,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[28]
+	mi := &file_spate_v1_run_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2502,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -2468,7 +2605,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +2617,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[29]
+	mi := &file_spate_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +2630,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 // ListAgentsResponse lists the agents.
@@ -2507,7 +2644,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2519,7 +2656,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[30]
+	mi := &file_spate_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2532,7 +2669,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*AgentStatus {
@@ -2561,7 +2698,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2573,7 +2710,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[31]
+	mi := &file_spate_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2586,7 +2723,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AgentStatus) GetAgent() *AgentInfo {
@@ -2635,7 +2772,7 @@ type RemoveRunRequest struct {
 
 func (x *RemoveRunRequest) Reset() {
 	*x = RemoveRunRequest{}
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2784,7 @@ func (x *RemoveRunRequest) String() string {
 func (*RemoveRunRequest) ProtoMessage() {}
 
 func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[32]
+	mi := &file_spate_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2797,7 @@ func (x *RemoveRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunRequest.ProtoReflect.Descriptor instead.
 func (*RemoveRunRequest) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RemoveRunRequest) GetRunId() string {
@@ -2679,7 +2816,7 @@ type RemoveRunResponse struct {
 
 func (x *RemoveRunResponse) Reset() {
 	*x = RemoveRunResponse{}
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2691,7 +2828,7 @@ func (x *RemoveRunResponse) String() string {
 func (*RemoveRunResponse) ProtoMessage() {}
 
 func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_run_proto_msgTypes[33]
+	mi := &file_spate_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2704,7 +2841,7 @@ func (x *RemoveRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveRunResponse.ProtoReflect.Descriptor instead.
 func (*RemoveRunResponse) Descriptor() ([]byte, []int) {
-	return file_spate_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 var File_spate_v1_run_proto protoreflect.FileDescriptor
@@ -2771,11 +2908,24 @@ const file_spate_v1_run_proto_rawDesc = "" +
 	"\trun_ended\x18\a \x01(\v2\x12.spate.v1.RunEndedH\x00R\brunEnded\x12=\n" +
 	"\ragent_changed\x18\b \x01(\v2\x16.spate.v1.AgentChangedH\x00R\fagentChanged\x12:\n" +
 	"\fstage_window\x18\t \x01(\v2\x15.spate.v1.StageWindowH\x00R\vstageWindowB\a\n" +
-	"\x05event\"Q\n" +
+	"\x05event\"}\n" +
 	"\n" +
 	"RunStarted\x12+\n" +
 	"\x06agents\x18\x01 \x03(\v2\x13.spate.v1.AgentInfoR\x06agents\x12\x16\n" +
-	"\x06stages\x18\x02 \x01(\rR\x06stages\"\xac\x01\n" +
+	"\x06stages\x18\x02 \x01(\rR\x06stages\x12*\n" +
+	"\x04plan\x18\x03 \x03(\v2\x16.spate.v1.PlannedStageR\x04plan\"\xd4\x02\n" +
+	"\fPlannedStage\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\tR\x06target\x12\x1a\n" +
+	"\bworkload\x18\x02 \x01(\tR\bworkload\x12\x12\n" +
+	"\x04load\x18\x03 \x01(\tR\x04load\x12\x16\n" +
+	"\x06stages\x18\x04 \x01(\rR\x06stages\x125\n" +
+	"\bexpected\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bexpected\x12\x17\n" +
+	"\aat_most\x18\x06 \x01(\bR\x06atMost\x12\x14\n" +
+	"\x05about\x18\a \x01(\bR\x05about\x12+\n" +
+	"\x11expected_requests\x18\b \x01(\x04R\x10expectedRequests\x12 \n" +
+	"\vconcurrency\x18\t \x01(\rR\vconcurrency\x12/\n" +
+	"\x05pause\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x05pause\"\xac\x01\n" +
 	"\fAgentChanged\x12\x1f\n" +
 	"\vstage_index\x18\x01 \x01(\rR\n" +
 	"stageIndex\x12)\n" +
@@ -2953,7 +3103,7 @@ func file_spate_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_spate_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_spate_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_spate_v1_run_proto_goTypes = []any{
 	(Severity)(0),                 // 0: spate.v1.Severity
 	(Outcome)(0),                  // 1: spate.v1.Outcome
@@ -2970,108 +3120,112 @@ var file_spate_v1_run_proto_goTypes = []any{
 	(*FollowRunResponse)(nil),     // 12: spate.v1.FollowRunResponse
 	(*RunEvent)(nil),              // 13: spate.v1.RunEvent
 	(*RunStarted)(nil),            // 14: spate.v1.RunStarted
-	(*AgentChanged)(nil),          // 15: spate.v1.AgentChanged
-	(*StageStarted)(nil),          // 16: spate.v1.StageStarted
-	(*StageProgress)(nil),         // 17: spate.v1.StageProgress
-	(*StageWindow)(nil),           // 18: spate.v1.StageWindow
-	(*Doubt)(nil),                 // 19: spate.v1.Doubt
-	(*WindowPart)(nil),            // 20: spate.v1.WindowPart
-	(*WindowDistribution)(nil),    // 21: spate.v1.WindowDistribution
-	(*Quantiles)(nil),             // 22: spate.v1.Quantiles
-	(*StageEnded)(nil),            // 23: spate.v1.StageEnded
-	(*Notice)(nil),                // 24: spate.v1.Notice
-	(*RunEnded)(nil),              // 25: spate.v1.RunEnded
-	(*StopRunRequest)(nil),        // 26: spate.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 27: spate.v1.StopRunResponse
-	(*FetchLedgerRequest)(nil),    // 28: spate.v1.FetchLedgerRequest
-	(*FetchLedgerResponse)(nil),   // 29: spate.v1.FetchLedgerResponse
-	(*ListRunsRequest)(nil),       // 30: spate.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),      // 31: spate.v1.ListRunsResponse
-	(*RunSummary)(nil),            // 32: spate.v1.RunSummary
-	(*ListAgentsRequest)(nil),     // 33: spate.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),    // 34: spate.v1.ListAgentsResponse
-	(*AgentStatus)(nil),           // 35: spate.v1.AgentStatus
-	(*RemoveRunRequest)(nil),      // 36: spate.v1.RemoveRunRequest
-	(*RemoveRunResponse)(nil),     // 37: spate.v1.RemoveRunResponse
-	nil,                           // 38: spate.v1.SubmitRunRequest.SecretsEntry
-	nil,                           // 39: spate.v1.SubmitRunRequest.SimulatedEntry
-	nil,                           // 40: spate.v1.SubmitRunRequest.DatasetsEntry
-	nil,                           // 41: spate.v1.SubmitRunRequest.LexiconsEntry
-	nil,                           // 42: spate.v1.StageWindow.ErrorsEntry
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
-	(*AgentInfo)(nil),             // 45: spate.v1.AgentInfo
-	(*Heartbeat)(nil),             // 46: spate.v1.Heartbeat
-	(*Dataset)(nil),               // 47: spate.v1.Dataset
-	(*Lexicon)(nil),               // 48: spate.v1.Lexicon
+	(*PlannedStage)(nil),          // 15: spate.v1.PlannedStage
+	(*AgentChanged)(nil),          // 16: spate.v1.AgentChanged
+	(*StageStarted)(nil),          // 17: spate.v1.StageStarted
+	(*StageProgress)(nil),         // 18: spate.v1.StageProgress
+	(*StageWindow)(nil),           // 19: spate.v1.StageWindow
+	(*Doubt)(nil),                 // 20: spate.v1.Doubt
+	(*WindowPart)(nil),            // 21: spate.v1.WindowPart
+	(*WindowDistribution)(nil),    // 22: spate.v1.WindowDistribution
+	(*Quantiles)(nil),             // 23: spate.v1.Quantiles
+	(*StageEnded)(nil),            // 24: spate.v1.StageEnded
+	(*Notice)(nil),                // 25: spate.v1.Notice
+	(*RunEnded)(nil),              // 26: spate.v1.RunEnded
+	(*StopRunRequest)(nil),        // 27: spate.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 28: spate.v1.StopRunResponse
+	(*FetchLedgerRequest)(nil),    // 29: spate.v1.FetchLedgerRequest
+	(*FetchLedgerResponse)(nil),   // 30: spate.v1.FetchLedgerResponse
+	(*ListRunsRequest)(nil),       // 31: spate.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),      // 32: spate.v1.ListRunsResponse
+	(*RunSummary)(nil),            // 33: spate.v1.RunSummary
+	(*ListAgentsRequest)(nil),     // 34: spate.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),    // 35: spate.v1.ListAgentsResponse
+	(*AgentStatus)(nil),           // 36: spate.v1.AgentStatus
+	(*RemoveRunRequest)(nil),      // 37: spate.v1.RemoveRunRequest
+	(*RemoveRunResponse)(nil),     // 38: spate.v1.RemoveRunResponse
+	nil,                           // 39: spate.v1.SubmitRunRequest.SecretsEntry
+	nil,                           // 40: spate.v1.SubmitRunRequest.SimulatedEntry
+	nil,                           // 41: spate.v1.SubmitRunRequest.DatasetsEntry
+	nil,                           // 42: spate.v1.SubmitRunRequest.LexiconsEntry
+	nil,                           // 43: spate.v1.StageWindow.ErrorsEntry
+	(*durationpb.Duration)(nil),   // 44: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 45: google.protobuf.Timestamp
+	(*AgentInfo)(nil),             // 46: spate.v1.AgentInfo
+	(*Heartbeat)(nil),             // 47: spate.v1.Heartbeat
+	(*Dataset)(nil),               // 48: spate.v1.Dataset
+	(*Lexicon)(nil),               // 49: spate.v1.Lexicon
 }
 var file_spate_v1_run_proto_depIdxs = []int32{
-	38, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
-	39, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
-	43, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
-	40, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
-	41, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
+	39, // 0: spate.v1.SubmitRunRequest.secrets:type_name -> spate.v1.SubmitRunRequest.SecretsEntry
+	40, // 1: spate.v1.SubmitRunRequest.simulated:type_name -> spate.v1.SubmitRunRequest.SimulatedEntry
+	44, // 2: spate.v1.SubmitRunRequest.agents_timeout:type_name -> google.protobuf.Duration
+	41, // 3: spate.v1.SubmitRunRequest.datasets:type_name -> spate.v1.SubmitRunRequest.DatasetsEntry
+	42, // 4: spate.v1.SubmitRunRequest.lexicons:type_name -> spate.v1.SubmitRunRequest.LexiconsEntry
 	13, // 5: spate.v1.FollowRunResponse.event:type_name -> spate.v1.RunEvent
-	44, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	45, // 6: spate.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
 	14, // 7: spate.v1.RunEvent.run_started:type_name -> spate.v1.RunStarted
-	16, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
-	17, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
-	23, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
-	24, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
-	25, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
-	15, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
-	18, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
-	45, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
-	45, // 16: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
-	43, // 17: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
-	43, // 18: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
-	22, // 19: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
-	22, // 20: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
-	20, // 21: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
-	20, // 22: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
-	20, // 23: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
-	42, // 24: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
-	19, // 25: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
-	21, // 26: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
-	0,  // 27: spate.v1.Notice.severity:type_name -> spate.v1.Severity
-	1,  // 28: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
-	32, // 29: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
-	2,  // 30: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
-	44, // 31: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
-	44, // 32: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
-	44, // 33: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
-	1,  // 34: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
-	35, // 35: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
-	45, // 36: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
-	3,  // 37: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
-	46, // 38: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
-	43, // 39: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
-	9,  // 40: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
-	47, // 41: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
-	48, // 42: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
-	4,  // 43: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
-	11, // 44: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
-	26, // 45: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
-	28, // 46: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
-	5,  // 47: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
-	7,  // 48: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
-	30, // 49: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
-	36, // 50: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
-	33, // 51: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
-	10, // 52: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
-	12, // 53: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
-	27, // 54: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
-	29, // 55: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
-	6,  // 56: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
-	8,  // 57: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
-	31, // 58: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
-	37, // 59: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
-	34, // 60: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
-	52, // [52:61] is the sub-list for method output_type
-	43, // [43:52] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	17, // 8: spate.v1.RunEvent.stage_started:type_name -> spate.v1.StageStarted
+	18, // 9: spate.v1.RunEvent.stage_progress:type_name -> spate.v1.StageProgress
+	24, // 10: spate.v1.RunEvent.stage_ended:type_name -> spate.v1.StageEnded
+	25, // 11: spate.v1.RunEvent.notice:type_name -> spate.v1.Notice
+	26, // 12: spate.v1.RunEvent.run_ended:type_name -> spate.v1.RunEnded
+	16, // 13: spate.v1.RunEvent.agent_changed:type_name -> spate.v1.AgentChanged
+	19, // 14: spate.v1.RunEvent.stage_window:type_name -> spate.v1.StageWindow
+	46, // 15: spate.v1.RunStarted.agents:type_name -> spate.v1.AgentInfo
+	15, // 16: spate.v1.RunStarted.plan:type_name -> spate.v1.PlannedStage
+	44, // 17: spate.v1.PlannedStage.expected:type_name -> google.protobuf.Duration
+	44, // 18: spate.v1.PlannedStage.pause:type_name -> google.protobuf.Duration
+	46, // 19: spate.v1.AgentChanged.agent:type_name -> spate.v1.AgentInfo
+	44, // 20: spate.v1.StageStarted.expected:type_name -> google.protobuf.Duration
+	44, // 21: spate.v1.StageProgress.elapsed:type_name -> google.protobuf.Duration
+	23, // 22: spate.v1.StageProgress.ttft:type_name -> spate.v1.Quantiles
+	23, // 23: spate.v1.StageProgress.tpot:type_name -> spate.v1.Quantiles
+	21, // 24: spate.v1.StageWindow.whole:type_name -> spate.v1.WindowPart
+	21, // 25: spate.v1.StageWindow.regions:type_name -> spate.v1.WindowPart
+	21, // 26: spate.v1.StageWindow.agents:type_name -> spate.v1.WindowPart
+	43, // 27: spate.v1.StageWindow.errors:type_name -> spate.v1.StageWindow.ErrorsEntry
+	20, // 28: spate.v1.StageWindow.doubts:type_name -> spate.v1.Doubt
+	22, // 29: spate.v1.WindowPart.distributions:type_name -> spate.v1.WindowDistribution
+	0,  // 30: spate.v1.Notice.severity:type_name -> spate.v1.Severity
+	1,  // 31: spate.v1.RunEnded.outcome:type_name -> spate.v1.Outcome
+	33, // 32: spate.v1.ListRunsResponse.runs:type_name -> spate.v1.RunSummary
+	2,  // 33: spate.v1.RunSummary.state:type_name -> spate.v1.RunState
+	45, // 34: spate.v1.RunSummary.submit_time:type_name -> google.protobuf.Timestamp
+	45, // 35: spate.v1.RunSummary.begin_time:type_name -> google.protobuf.Timestamp
+	45, // 36: spate.v1.RunSummary.end_time:type_name -> google.protobuf.Timestamp
+	1,  // 37: spate.v1.RunSummary.outcome:type_name -> spate.v1.Outcome
+	36, // 38: spate.v1.ListAgentsResponse.agents:type_name -> spate.v1.AgentStatus
+	46, // 39: spate.v1.AgentStatus.agent:type_name -> spate.v1.AgentInfo
+	3,  // 40: spate.v1.AgentStatus.health:type_name -> spate.v1.AgentHealth
+	47, // 41: spate.v1.AgentStatus.heartbeat:type_name -> spate.v1.Heartbeat
+	44, // 42: spate.v1.AgentStatus.silent_for:type_name -> google.protobuf.Duration
+	9,  // 43: spate.v1.SubmitRunRequest.SimulatedEntry.value:type_name -> spate.v1.Endpoints
+	48, // 44: spate.v1.SubmitRunRequest.DatasetsEntry.value:type_name -> spate.v1.Dataset
+	49, // 45: spate.v1.SubmitRunRequest.LexiconsEntry.value:type_name -> spate.v1.Lexicon
+	4,  // 46: spate.v1.RunService.SubmitRun:input_type -> spate.v1.SubmitRunRequest
+	11, // 47: spate.v1.RunService.FollowRun:input_type -> spate.v1.FollowRunRequest
+	27, // 48: spate.v1.RunService.StopRun:input_type -> spate.v1.StopRunRequest
+	29, // 49: spate.v1.RunService.FetchLedger:input_type -> spate.v1.FetchLedgerRequest
+	5,  // 50: spate.v1.RunService.FindDataset:input_type -> spate.v1.FindDatasetRequest
+	7,  // 51: spate.v1.RunService.PutDataset:input_type -> spate.v1.PutDatasetRequest
+	31, // 52: spate.v1.RunService.ListRuns:input_type -> spate.v1.ListRunsRequest
+	37, // 53: spate.v1.RunService.RemoveRun:input_type -> spate.v1.RemoveRunRequest
+	34, // 54: spate.v1.RunService.ListAgents:input_type -> spate.v1.ListAgentsRequest
+	10, // 55: spate.v1.RunService.SubmitRun:output_type -> spate.v1.SubmitRunResponse
+	12, // 56: spate.v1.RunService.FollowRun:output_type -> spate.v1.FollowRunResponse
+	28, // 57: spate.v1.RunService.StopRun:output_type -> spate.v1.StopRunResponse
+	30, // 58: spate.v1.RunService.FetchLedger:output_type -> spate.v1.FetchLedgerResponse
+	6,  // 59: spate.v1.RunService.FindDataset:output_type -> spate.v1.FindDatasetResponse
+	8,  // 60: spate.v1.RunService.PutDataset:output_type -> spate.v1.PutDatasetResponse
+	32, // 61: spate.v1.RunService.ListRuns:output_type -> spate.v1.ListRunsResponse
+	38, // 62: spate.v1.RunService.RemoveRun:output_type -> spate.v1.RemoveRunResponse
+	35, // 63: spate.v1.RunService.ListAgents:output_type -> spate.v1.ListAgentsResponse
+	55, // [55:64] is the sub-list for method output_type
+	46, // [46:55] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_run_proto_init() }
@@ -3091,15 +3245,15 @@ func file_spate_v1_run_proto_init() {
 		(*RunEvent_AgentChanged)(nil),
 		(*RunEvent_StageWindow)(nil),
 	}
-	file_spate_v1_run_proto_msgTypes[13].OneofWrappers = []any{}
-	file_spate_v1_run_proto_msgTypes[16].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
+	file_spate_v1_run_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_run_proto_rawDesc), len(file_spate_v1_run_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
