@@ -2,6 +2,7 @@ package runcmd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -21,6 +22,13 @@ type backend struct {
 	pages     string // URL of its web server. Empty: there is none
 	minAgents uint32
 	close     func()
+}
+
+// sayPages says where a run's page is, if it has one.
+func (b *backend) sayPages(w io.Writer, id string) {
+	if b.pages != "" {
+		fmt.Fprintf(w, "Watch the run in a browser: %s/runs/%s\n", b.pages, id)
+	}
 }
 
 // backend connects to the coordinator that the flags name, or starts the embedded one.

@@ -13,9 +13,11 @@ import (
 	"github.com/spate-load/spate/agent"
 	"github.com/spate-load/spate/agent/memory"
 	"github.com/spate-load/spate/agent/realtime"
+	"github.com/spate-load/spate/aggregate/sink/exposition"
 	"github.com/spate-load/spate/certs"
 	"github.com/spate-load/spate/coordinator"
 	"github.com/spate-load/spate/internal/cli/command"
+	"github.com/spate-load/spate/internal/cli/daemon"
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/webserver"
 	"github.com/spate-load/spate/internal/local"
@@ -34,6 +36,7 @@ type localFlags struct {
 	realtime  realtime.Policy
 	pages     bool // serve web
 	web       webserver.Flags
+	status    daemon.Status
 	simulates bool // simulators also run in this process
 }
 
@@ -52,9 +55,12 @@ func (l *localFlags) addAgents(flags *pflag.FlagSet) {
 	flags.Var(&l.realtime, "realtime", realtime.Usage)
 }
 
-func (l *localFlags) addWeb(flags *pflag.FlagSet) {
+// addServed adds the flags of what a run serves until it ends.
+func (l *localFlags) addServed(flags *pflag.FlagSet) {
 	flags.BoolVar(&l.pages, "web", false, "show the run to browsers, live, and to programs (REST) until it ends")
 	l.web.AddFlags(flags, defaultPages, "with --web: `127.0.0.1:PORT` to listen on; port 0: any that is free")
+	flags.StringVar(&l.status.Listen, "http-listen", "",
+		"`IP:PORT` that serves /metrics with merged results to Prometheus until the run ends")
 }
 
 // defaultPages is where the pages of a local run are.
@@ -81,7 +87,7 @@ func (l *localFlags) addLogLevel(flags *pflag.FlagSet) {
 // check finds mistakes in the flags.
 func (l *localFlags) check() error {
 	_, err := settings.Logger(io.Discard, l.logLevel, "text")
-	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb())
+	return errors.Join(l.agents.check(), err, l.sinks.Validate(), l.checkWeb(), l.status.Check())
 }
 
 // embed starts a coordinator and agents in this process, connected by an in-memory listener: no port is opened. out is
@@ -111,15 +117,31 @@ func (l *localFlags) embed(
 		return nil, err
 	}
 	b := &backend{conn: cluster.Conn(), minAgents: uint32(l.agents.total()), close: cluster.Close}
-	if l.pages {
-		pages, err := l.web.Start(ctx, c, certs.Files{}, logger)
-		if err != nil {
-			cluster.Close()
-			return nil, command.BadInput(err)
-		}
-		b.pages, b.close = pages.URL, func() { pages.Close(); cluster.Close() }
+	stop, err := l.serve(ctx, c, b, logger)
+	if err != nil {
+		cluster.Close()
+		return nil, command.BadInput(err)
 	}
+	b.close = func() { stop(); cluster.Close() }
 	return b, nil
+}
+
+// serve starts what a run serves, until stop is called.
+func (l *localFlags) serve(
+	ctx context.Context, c *coordinator.Coordinator, b *backend, logger *slog.Logger,
+) (stop func(), err error) {
+	l.status.Results = exposition.Gatherer(c.LatestRows)
+	stopStatus, err := l.status.Serve(ctx, daemon.Collector{}, func() error { return nil }, logger)
+	if err != nil || !l.pages {
+		return stopStatus, err
+	}
+	pages, err := l.web.Start(ctx, c, certs.Files{}, logger)
+	if err != nil {
+		stopStatus()
+		return nil, err
+	}
+	b.pages = pages.URL
+	return func() { pages.Close(); stopStatus() }, nil
 }
 
 // coordinator makes the embedded coordinator.

@@ -63,6 +63,7 @@ same --data-dir.
 	f.results.addShow(flags)
 	f.results.addJudging(flags)
 	f.local.addLogLevel(flags)
+	f.local.addServed(flags)
 	f.local.sinks.AddFlags(flags)
 	settings.TypedOnly(flags, "yes")
 	return cmd
@@ -213,6 +214,7 @@ func (f *resumeFlags) resume(
 		return err
 	}
 	defer b.close()
+	b.sayPages(cmd.ErrOrStderr(), found.Record.GetRunId())
 	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
 	v.Expect(plan)
 	follower := newFollower(spatev1.NewRunServiceClient(b.conn), found.Record.GetRunId(), "", 0, v)

@@ -98,7 +98,7 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 	flags.StringVar(&f.records, "records", "parquet", "keep one row for each request: parquet, jsonl or none")
 	f.results.addShow(flags)
 	f.local.addLogLevel(flags)
-	f.local.addWeb(flags)
+	f.local.addServed(flags)
 	quick, live := command.Group("A plan from flags"), command.Group("Live results in databases")
 	changes := command.Group("Changes to the plan")
 	f.quick.add(quick.Flags)
@@ -161,9 +161,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if f.detach {
 		return f.leave(cmd, submitted)
 	}
-	if backend.pages != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Watch the run in a browser: %s/runs/%s\n", backend.pages, submitted.GetRunId())
-	}
+	backend.sayPages(cmd.ErrOrStderr(), submitted.GetRunId())
 	v := progress.NewView(cmd.ErrOrStderr(), f.results.quiet)
 	v.Expect(plan)
 	follower := newFollower(client, submitted.GetRunId(), f.coordinator, f.patience, v)
@@ -283,6 +281,7 @@ func (f *runFlags) checkCoordinator(cmd *cobra.Command, wrong func(bool, string,
 		"(spate-agent); --min-agents waits for them")
 	wrong(typed("source-address"), "--source-address is for local runs: with --coordinator, give it to the agents")
 	wrong(typed("realtime"), "--realtime is for local runs: with --coordinator, give it to the agents")
+	wrong(typed("http-listen"), "--http-listen is for local runs: give it to the coordinator")
 	wrong(typed("web"), "--web is for local runs: the pages of a coordinator are at its --web-listen")
 	for _, flag := range f.local.sinks.URLFlags() {
 		wrong(typed(flag), "with --coordinator, the coordinator writes to databases: give --%s and its other flags to it",

@@ -2,6 +2,7 @@ package spatecmd
 
 import (
 	"bufio"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,13 +20,23 @@ workloads: [{random: {isl: 10, osl: 3}}]
 loads: [{concurrency: [2], duration: 1m}]
 `
 
-// The address that `spate run --web` prints is that of its page, where the run can be watched and stopped.
+// The address that `spate run --web` prints is that of its page, where the run can be watched and stopped. --http-listen serves /metrics
+// beside it.
 func TestWebAddress(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "plan.yaml"), []byte(longPlan), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "spate", "run", "plan.yaml", "--web")
+	var lc net.ListenConfig
+	free, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "spate", "run", "plan.yaml", "--web", "--http-listen", metrics)
 	cmd.Dir = dir
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -42,7 +53,7 @@ func TestWebAddress(t *testing.T) {
 	for _, r := range []struct {
 		method, url string
 		want        int
-	}{{http.MethodGet, url, http.StatusOK}, {http.MethodPost, url + "/stop", http.StatusSeeOther}} {
+	}{{http.MethodGet, "http://" + metrics + "/metrics", http.StatusOK}, {http.MethodGet, url, http.StatusOK}, {http.MethodPost, url + "/stop", http.StatusSeeOther}} {
 		request, err := http.NewRequestWithContext(t.Context(), r.method, r.url, strings.NewReader("immediately=true"))
 		if err != nil {
 			t.Fatal(err)
