@@ -134,6 +134,25 @@ func (s *Server) QueryAt(expression string, at time.Time) (all []Value) {
 	return all
 }
 
+// LabelValues returns the values, sorted, that a label has in the series that match a selector and have samples between
+// two times. Series without the label do not count. An error fails the test.
+func (s *Server) LabelValues(label, match string, from, to time.Time) []string {
+	s.tb.Helper()
+	ctx, cancel := context.WithTimeout(s.tb.Context(), process.Timeout)
+	defer cancel()
+	var answer struct{ Data []string }
+	query := url.Values{"match[]": {match}, "start": {from.UTC().Format(time.RFC3339Nano)},
+		"end": {to.UTC().Format(time.RFC3339Nano)}}
+	text, err := s.get(ctx, "/api/v1/label/"+label+"/values?"+query.Encode())
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		s.tb.Fatalf("%s of %s: %v", label, match, err)
+	}
+	return answer.Data
+}
+
 // get returns the answer of a request. The server must answer 200.
 func (s *Server) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
