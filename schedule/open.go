@@ -12,7 +12,6 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -95,44 +94,4 @@ func NewOpen(load *spatev1.LoadPoint, seed uint64, s Share) (Open, error) {
 		return nil, err
 	}
 	return newWalk(p, l, s, d), nil
-}
-
-// maxRate is the rate at which arrivals are a nanosecond apart.
-const maxRate = 1e9
-
-// process generates the offsets of all arrivals of the whole stage.
-type process interface {
-	// next returns the offset of the next arrival, which is never less than the last one. It returns errOver after the
-	// last arrival, or if a time.Duration cannot hold the offset.
-	next() (time.Duration, error)
-	// copyTo returns a copy of the process in its current state. It may reuse the memory of used, an earlier copy.
-	copyTo(used process) process
-}
-
-// errOver marks the regular end of a process.
-var errOver = errors.New("schedule: over")
-
-// newProcess returns the load's arrival process, at its start.
-func newProcess(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (process, error) {
-	g, err := newGaps(load, seed)
-	if err != nil {
-		return nil, err
-	}
-	if len(phases) > 0 {
-		return &ramp{base: base{gaps: g}, cursor: cursor{phases: phases}}, nil
-	}
-	rate := load.GetRate()
-	if !(rate > 0 && rate <= maxRate) {
-		return nil, fmt.Errorf("schedule: rate is %v per second: it must be positive and at most %.0e", rate,
-			float64(maxRate))
-	}
-	if g == nil {
-		return newConstant(rate), nil
-	}
-	if !load.GetUnconditioned() {
-		if stretches := condition(g, rate, l); stretches != nil {
-			return &conditioned{base: base{gaps: g}, stretches: stretches}, nil
-		}
-	}
-	return &renewal{gaps: g, rate: rate}, nil
 }
