@@ -125,9 +125,3 @@ func newRegion(endpoints int) *Region {
 	}
 	return r
 }
-
-// add adds one endpoint's measurements of one snapshot.
-func (r *Region) add(series *spatev1.Series, parts []part, at place) {
-	r.Tally.add(series, parts, at)
-	r.Paths[at.endpoint].add(series, parts, at)
-}

@@ -20,7 +20,7 @@ type Interval struct {
 // Interval returns the confidence interval of a percentile of a latency. It returns false as long as there are too few
 // values; see histogram.Interval.
 func (s *Stage) Interval(m spatev1.Metric, percentile, confidence float64) (Interval, bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	values := s.sums.Total.Values[m]
 	if values == nil {
@@ -35,7 +35,7 @@ func (s *Stage) Interval(m spatev1.Metric, percentile, confidence float64) (Inte
 // Cancelled requests have no latency, but they were slower than those that completed. They count as values above all
 // others: a percentile that falls on one of them is not known, and neither is the mean if there is any.
 func (s *Stage) Latency(m spatev1.Metric, percentile float64) (time.Duration, bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	values, c := s.sums.Total.Values[m], s.sums.Total.Counters
 	completed, cancelled := c.GetCompleted(), c.GetCancelled()
@@ -52,7 +52,7 @@ func (s *Stage) Latency(m spatev1.Metric, percentile float64) (time.Duration, bo
 
 // Counters returns a copy of the stage's counters so far.
 func (s *Stage) Counters() *spatev1.Counters {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.sums.Total.countersNow()
 }

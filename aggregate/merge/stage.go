@@ -27,6 +27,7 @@ type Stage struct {
 	hidden    bool   // no window has histograms
 	undated   bool   // no views to date are saved
 	packers   packers
+	held      held            // not in the tallies yet; see lock
 	highest   uint32          // highest window delivered, by agents or observers
 	toDates   map[uint32]View // views to date at the ends of windows, see advance
 
@@ -73,6 +74,7 @@ func NewStage(rec *spatev1.StageRecord) *Stage {
 	s := &Stage{
 		index:           rec.GetStage().GetIndex(),
 		packers:         newPackers(),
+		held:            newHeld(),
 		toDates:         make(map[uint32]View),
 		observerWindows: make(map[uint32]map[string]*Tally),
 		sums: Sums{
@@ -108,7 +110,7 @@ func Replay(l *ledger.Ledger, rec *spatev1.StageRecord, watch Watch) (*Stage, er
 // Read applies a later record of the stage as Update does, and calls fn with what was merged so far. fn must not change
 // the sums, nor keep them after it has returned, and must not call methods of the stage.
 func (s *Stage) Read(rec *spatev1.StageRecord, fn func(*Sums)) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.sums.update(rec)
 	fn(&s.sums)
@@ -234,14 +236,14 @@ func (s *Stage) merge(key AgentKey, snapshot *spatev1.Snapshot, decoded [][]part
 			endpoint: series.GetEndpoint(),
 		}
 		agent.add(series, decoded[i], at, s.packers)
-		agent.region.add(series, decoded[i], at)
+		if !observes {
+			s.window(at.window).add(series, decoded[i], at, agent.RegionName)
+		}
+		s.hold(cell{agent.region, agent.RegionName, at.window, at.endpoint, observes},
+			pendingSeries{series, decoded[i], at})
 		if observes {
-			s.addObserved(agent.RegionName, series, decoded[i], at)
 			continue
 		}
-		s.sums.Total.add(series, decoded[i], at)
-		s.sums.Endpoints[at.endpoint].add(series, decoded[i], at)
-		s.window(at.window).add(series, decoded[i], at, agent.RegionName)
 		if s.watch != nil {
 			for _, p := range decoded[i] {
 				s.watch(at.window, p.metric, p.values)
@@ -270,17 +272,6 @@ func (s *Stage) window(number uint32) *Window {
 	return w
 }
 
-// addObserved merges what an observer measured at one endpoint into a window, if the window can still be viewed.
-func (s *Stage) addObserved(region string, series *spatev1.Series, parts []part, at place) {
-	if at.window < s.forgotten || s.hidden {
-		return
-	}
-	if s.observerWindows[at.window] == nil {
-		s.observerWindows[at.window] = make(map[string]*Tally)
-	}
-	addTo(s.observerWindows[at.window], region, regionMetrics).add(series, parts, at)
-}
-
 // InFlight returns the sum of the agents' peaks in a window.
 func (s *Sums) InFlight(window int) (sum uint64) {
 	for _, a := range s.Agents {
@@ -294,7 +285,7 @@ func (s *Sums) InFlight(window int) (sum uint64) {
 // Values returns the stage's merged values of a metric, or nil if there are none. The caller must not change them, nor
 // use them while snapshots are still being added.
 func (s *Stage) Values(m spatev1.Metric) *histogram.Histogram {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.sums.Total.Values[m]
 }

@@ -74,13 +74,13 @@ func (t *Tally) add(s *spatev1.Series, parts []part, at place) {
 		t.addError(errorKey{e.GetClass(), e.GetHttpStatus()}, errorTally{e.GetCount(), e.GetExample(), at})
 	}
 	for _, p := range parts {
-		if t.keep.Has(p.metric) {
+		if t.keep.Has(p.metric) && p.values.Count() > 0 {
 			mustFit(t.histogram(p.metric).Add(p.values))
 		}
 	}
 }
 
-// include adds another tally that keeps the same metrics.
+// include adds another tally that keeps at least the same metrics.
 func (t *Tally) include(o *Tally) {
 	t.windows = max(t.windows, o.windows)
 	measure.AddTo(t.Counters, o.Counters)
@@ -88,7 +88,7 @@ func (t *Tally) include(o *Tally) {
 		t.addError(key, *e)
 	}
 	for m, values := range o.Values {
-		if values != nil {
+		if values != nil && values.Count() > 0 && t.keep.Has(spatev1.Metric(m)) {
 			mustFit(t.histogram(spatev1.Metric(m)).Merge(values))
 		}
 	}

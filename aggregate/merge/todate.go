@@ -6,7 +6,7 @@ package merge
 // ToDateOf returns what was measured from the stage's start to the end of a window. It returns false if that is not
 // known, because a snapshot of a later window arrived before all of this window had.
 func (s *Stage) ToDateOf(window uint32) (View, bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	if v, ok := s.toDates[window]; ok {
 		return v, true
@@ -30,5 +30,6 @@ func (s *Stage) advance(window uint32) {
 	if before < s.forgotten || s.hidden || s.undated || s.sums.Windows[before] == nil || len(s.behind(before)) > 0 {
 		return
 	}
+	s.settle()
 	s.toDates[before] = s.toDate()
 }

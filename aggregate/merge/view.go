@@ -120,7 +120,7 @@ const patience = 10
 // Window returns what was measured in a window so far. It returns false if nothing was delivered, or if the window was
 // forgotten or hidden.
 func (s *Stage) Window(number uint32) (View, bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	w := s.sums.Windows[number]
 	if w == nil || w.live == nil {
@@ -136,7 +136,7 @@ func (s *Stage) Window(number uint32) (View, bool) {
 
 // WindowWithin is Window without endpoints, observers and servers, and without agents if there are more than a number.
 func (s *Stage) WindowWithin(number uint32, agents int) (View, bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	w := s.sums.Windows[number]
 	if w == nil || w.live == nil {
@@ -164,7 +164,7 @@ func (w *liveWindow) agentParts() (parts []Part) {
 
 // ToDate returns what was measured in the stage so far.
 func (s *Stage) ToDate() View {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.toDate()
 }
@@ -178,7 +178,7 @@ func (s *Stage) toDate() View {
 
 // ToDateWithoutAgents is ToDate without the parts of single agents, which take most of its time if there are many.
 func (s *Stage) ToDateWithoutAgents() View {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.withoutAgents()
 }
@@ -275,7 +275,7 @@ func (t *Tally) bucketed() Measured {
 
 // Total returns what was measured in the stage so far, as a whole: ToDate without its parts.
 func (s *Stage) Total() Measured {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.sums.Total.Measured()
 }

@@ -64,7 +64,7 @@ func newLiveWindow() *liveWindow {
 		agents: make(map[string]*agentWindow)}
 }
 
-// add merges one endpoint's measurements into a window.
+// add adds one endpoint's measurements to a window, but not to its tallies; see Stage.hold.
 func (w *Window) add(series *spatev1.Series, parts []part, at place, region string) {
 	c := series.GetCounters()
 	w.Started += c.GetStarted()
@@ -89,21 +89,7 @@ func (w *Window) add(series *spatev1.Series, parts []part, at place, region stri
 	if w.live.agents[at.agent] == nil {
 		w.live.agents[at.agent] = &agentWindow{region: region}
 	}
-	w.live.total.add(series, parts, at)
-	addTo(w.live.regions, region, regionMetrics).add(series, parts, at)
 	w.live.agents[at.agent].add(series, parts, at)
-	w.live.addEndpoint(series, parts, at)
-}
-
-// addEndpoint merges one endpoint's measurements into its tally, if views show the endpoint.
-func (w *liveWindow) addEndpoint(series *spatev1.Series, parts []part, at place) {
-	if at.endpoint >= shownEndpoints {
-		return
-	}
-	if w.endpoints[at.endpoint] == nil {
-		w.endpoints[at.endpoint] = newTally(keyMetrics)
-	}
-	w.endpoints[at.endpoint].add(series, parts, at)
 }
 
 // addTo returns the tally of a name, and creates it if necessary.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spate-load/spate/clock"
@@ -110,8 +111,15 @@ type stage struct {
 	declined    map[string][]uint64 // processes that may not join the stage, by agent's name
 }
 
-// assignment returns the assignment of an agent's process, nil if it has none.
+// assignment returns the assignment of an agent's process, nil if it has none. It runs for each snapshot. Assignments
+// are sorted by name, except those that joined later, so the binary search finds nearly all of them.
 func (s *stage) assignment(name string, incarnation uint64) *assignment {
+	i, found := slices.BinarySearchFunc(s.assignments, name, func(p *assignment, name string) int {
+		return strings.Compare(p.agent.name(), name)
+	})
+	if found && s.assignments[i].agent.incarnation == incarnation {
+		return s.assignments[i]
+	}
 	for _, p := range s.assignments {
 		if p.agent.name() == name && p.agent.incarnation == incarnation {
 			return p

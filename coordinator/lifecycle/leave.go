@@ -82,7 +82,10 @@ func (r *Run) giveAll(at clock.Instant, p *assignment, takers []*assignment, fro
 
 // passOn gives what an agent that has left a closed loop had not begun to others.
 func (r *Run) passOn(at clock.Instant, p *assignment) {
-	if takers := r.takers(p); p.hasLeft && len(takers) > 0 && r.phase == running && r.stage.part(p) > 0 {
+	if !p.hasLeft || r.phase != running || r.stage.part(p) == 0 {
+		return
+	}
+	if takers := r.takers(p); len(takers) > 0 {
 		r.giveAll(at, p, takers, 0)
 	}
 }

@@ -1,0 +1,107 @@
+package merge
+
+import "github.com/spate-load/spate/measure"
+
+// A snapshot goes into several tallies: the whole stage, its region, its endpoint, and their windows. With a thousand
+// agents, adding each snapshot to each tally would be most of the coordinator's work, so snapshots of agents are held
+// until somebody reads the tallies or mostHeld have come. Each is then merged once, and the sum is added to each tally.
+
+// mostHeld bounds the number of series that are held. More would save little, and block readers for longer.
+const mostHeld = 128
+
+// fewHeld is the largest number of series in a cell that are added to each tally one by one: that takes less time than
+// merging first.
+const fewHeld = 2
+
+// cell names what goes into the same tallies: measurements of one endpoint and window by the agents of one region.
+type cell struct {
+	region   *Region
+	name     string // of the region
+	window   uint32
+	endpoint uint32
+	observed bool // by observers
+}
+
+// held holds series that are not in the tallies yet. They are kept apart by cell.
+type held struct {
+	cells  map[cell]pending
+	number int
+	sum    *Tally // of one cell; its memory is reused
+}
+
+func newHeld() held { return held{cells: make(map[cell]pending), sum: newTally(measure.All)} }
+
+// hold adds one endpoint's measurements of one snapshot to what is held.
+func (s *Stage) hold(c cell, series pendingSeries) {
+	s.held.cells[c] = append(s.held.cells[c], series)
+	if s.held.number++; s.held.number >= mostHeld {
+		s.settle()
+	}
+}
+
+// lock locks the stage to read tallies. It adds to them what is held.
+func (s *Stage) lock() {
+	s.mu.Lock()
+	s.settle()
+}
+
+// settle adds what is held to the tallies.
+func (s *Stage) settle() {
+	for c, of := range s.held.cells {
+		if len(of) <= fewHeld {
+			for _, one := range of {
+				s.spread(c, func(t *Tally) { t.add(one.series, one.parts, one.at) })
+			}
+			continue
+		}
+		s.held.sum.reset()
+		for _, one := range of {
+			s.held.sum.add(one.series, one.parts, one.at)
+		}
+		s.spread(c, func(t *Tally) { t.include(s.held.sum) })
+	}
+	clear(s.held.cells)
+	s.held.number = 0
+}
+
+// spread calls add with each tally to which a cell belongs.
+func (s *Stage) spread(c cell, add func(*Tally)) {
+	add(&c.region.Tally)
+	add(c.region.Paths[c.endpoint])
+	if c.observed {
+		if t := s.observerWindow(c.window, c.name); t != nil {
+			add(t)
+		}
+		return
+	}
+	add(s.sums.Total)
+	add(s.sums.Endpoints[c.endpoint])
+	if w := s.sums.Windows[c.window]; w != nil && w.live != nil {
+		w.live.spread(c, add)
+	}
+}
+
+// spread calls add with each tally of the window to which a cell belongs.
+func (w *liveWindow) spread(c cell, add func(*Tally)) {
+	add(w.total)
+	add(addTo(w.regions, c.name, regionMetrics))
+	if c.endpoint >= shownEndpoints {
+		return
+	}
+	if w.endpoints[c.endpoint] == nil {
+		w.endpoints[c.endpoint] = newTally(keyMetrics)
+	}
+	add(w.endpoints[c.endpoint])
+}
+
+// observerWindow returns the tally of what the observers of a region measured in a window, or nil if the window cannot
+// be viewed any more.
+func (s *Stage) observerWindow(window uint32, region string) *Tally {
+	if window < s.forgotten || s.hidden {
+		return nil
+	}
+	if s.observerWindows[window] == nil {
+		s.observerWindows[window] = make(map[string]*Tally)
+	}
+	return addTo(s.observerWindows[window], region, regionMetrics)
+}
