@@ -8,6 +8,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/schedule/gaps"
 )
 
 // maxRate is the rate at which arrivals are a nanosecond apart.
@@ -27,9 +28,9 @@ var errOver = errors.New("schedule: over")
 
 // newProcess returns the load's arrival process, at its start.
 func newProcess(load *spatev1.LoadPoint, phases []phase, seed uint64, l *limits) (process, error) {
-	g, err := newGaps(load, seed)
+	g, err := gaps.New(load, seed)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("schedule: %w", err)
 	}
 	if len(phases) > 0 {
 		return &ramp{base: base{gaps: g}, cursor: cursor{phases: phases}}, nil
@@ -126,7 +127,7 @@ func shiftLeft(high, low uint64, s uint) (uint64, uint64) {
 // The sum is kept in whole units of 2^-32 ns. It is exact, so errors do not accumulate. Each gap is computed in floats
 // by steps that every processor rounds alike, so agents on different machines have the same schedule to the nanosecond.
 type renewal struct {
-	gaps     gaps
+	gaps     gaps.Sequence
 	rate     float64
 	index    uint64
 	ns       uint64
@@ -136,7 +137,7 @@ type renewal struct {
 // next returns the offset of the next arrival.
 func (r *renewal) next() (time.Duration, error) {
 	const beyond = 1 << 62 // ns: 146 years
-	gap := r.gaps.gap(r.index) * float64(time.Second) / r.rate
+	gap := r.gaps.At(r.index) * float64(time.Second) / r.rate
 	r.index++
 	if !(gap < beyond) {
 		return 0, errOver

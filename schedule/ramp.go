@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/spate-load/spate/schedule/gaps"
 	"github.com/spate-load/spate/schedule/portable"
 )
 
@@ -78,7 +79,7 @@ func (e expected) float() float64 {
 
 // base is an arrival process of rate 1: arrival i is at the sum of gaps 0 to i, or at i without gaps.
 type base struct {
-	gaps  gaps // nil: whole numbers
+	gaps  gaps.Sequence // nil: whole numbers
 	index uint64
 	sum   expected
 }
@@ -91,7 +92,7 @@ func (b *base) next() (expected, bool) {
 	if b.gaps == nil {
 		return expected{whole: i}, true
 	}
-	gap := b.gaps.gap(i)
+	gap := b.gaps.At(i)
 	if !(gap < beyond) {
 		return expected{}, false
 	}

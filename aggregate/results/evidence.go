@@ -8,7 +8,7 @@ import (
 	"github.com/spate-load/spate/measure"
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule"
+	"github.com/spate-load/spate/schedule/gaps"
 	"github.com/spate-load/spate/workload/content"
 )
 
@@ -51,7 +51,7 @@ func openOf(stage *spatev1.Stage, arrivals *ArrivalTime) *trust.Open {
 		content.PlaysSessions(stage.GetWorkload()) {
 		return nil
 	}
-	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: schedule.GapShape(load)}
+	return &trust.Open{Asked: load.GetRate(), Achieved: arrivals.Rate, Shape: gaps.Shape(load)}
 }
 
 // hiccup returns the window in which most frames were read together with the frame before, or nil if that cannot be

@@ -53,7 +53,7 @@ type Closed struct {
 type Open struct {
 	// Asked and Achieved are the rates of the plan and of the stage, in requests per second.
 	Asked, Achieved float64
-	// Shape is the shape of the gaps between arrivals: 1 for Poisson, 0 if the gaps do not vary. See schedule.GapShape.
+	// Shape is the shape of the gaps between arrivals: 1 for Poisson, 0 if the gaps do not vary. See gaps.Shape.
 	Shape float64
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
-	"github.com/spate-load/spate/schedule"
+	"github.com/spate-load/spate/schedule/gaps"
 )
 
 // metrics maps the names of latencies in plans.
@@ -109,7 +109,7 @@ const backlogDoubt = 3.5
 // by more than the tolerance, which is a share of the load. This alone may be chance, because a random process has a
 // different number of arrivals in each stage. Second, the requests in flight grew by more than chance explains. With n
 // independent requests in flight, the average of the first half, the difference between two times has the variance 2n.
-// For processes burstier than Poisson, the variance is multiplied by the index of dispersion (see schedule.GapShape).
+// For processes burstier than Poisson, the variance is multiplied by the index of dispersion (see gaps.Shape).
 // The growth must exceed three and a half standard deviations, because requests in a queue are not independent. A stage
 // that is too short to show such growth passes.
 //
@@ -126,7 +126,7 @@ func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, 
 		return true, ""
 	}
 	dispersion := 1.0
-	if shape := schedule.GapShape(load); shape > 0 {
+	if shape := gaps.Shape(load); shape > 0 {
 		dispersion = max(1, 1/shape)
 	}
 	grown := b.Started - b.Ended

@@ -1,4 +1,5 @@
-package schedule
+// Package gaps has the arrival processes: how far apart the arrivals of an open loop are, in units of their mean.
+package gaps
 
 import (
 	"fmt"
@@ -12,61 +13,63 @@ import (
 	"github.com/spate-load/spate/workload/draw"
 )
 
-// gaps are independent gaps between arrivals, in units of their mean.
-type gaps interface {
-	// gap returns the gap before arrival i. It is a pure function of the seed and i, and never negative.
-	gap(i uint64) float64
+// Sequence is a sequence of independent gaps between arrivals, in units of their mean.
+type Sequence interface {
+	// At returns the gap before arrival i. It is a pure function of the seed and i, and never negative.
+	At(i uint64) float64
 }
 
-// arrivalProcess is a way in which the arrivals of an open loop follow each other.
-type arrivalProcess struct {
+// process is a way in which the arrivals of an open loop follow each other.
+type process struct {
 	// gaps returns the gaps of a load, nil for constant ones.
-	gaps func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error)
+	gaps func(load *spatev1.LoadPoint, random draw.Sequence) (Sequence, error)
 	// shape returns 1 / the variance of the gaps in units of their mean, and 0 if they do not vary.
 	shape func(load *spatev1.LoadPoint) float64
 }
 
-// arrivalProcesses has the arrival processes, by the values of LoadPoint.arrival. To add one, add it here and to the
+// processes has the arrival processes, by the values of LoadPoint.arrival. To add one, add it here and to the
 // values that plan.proto allows.
-var arrivalProcesses = map[string]arrivalProcess{
+var processes = map[string]process{
 	"constant": {
-		gaps:  func(*spatev1.LoadPoint, draw.Sequence) (gaps, error) { return nil, nil },
+		gaps:  func(*spatev1.LoadPoint, draw.Sequence) (Sequence, error) { return nil, nil },
 		shape: func(*spatev1.LoadPoint) float64 { return 0 },
 	},
 	"poisson": {
-		gaps:  func(_ *spatev1.LoadPoint, random draw.Sequence) (gaps, error) { return exponentialGaps{random}, nil },
+		gaps: func(_ *spatev1.LoadPoint, random draw.Sequence) (Sequence, error) {
+			return exponentialGaps{random}, nil
+		},
 		shape: func(*spatev1.LoadPoint) float64 { return 1 },
 	},
 	"gamma": {
-		gaps: func(load *spatev1.LoadPoint, random draw.Sequence) (gaps, error) {
+		gaps: func(load *spatev1.LoadPoint, random draw.Sequence) (Sequence, error) {
 			return newGammaGaps(load.GetBurstiness(), random)
 		},
 		shape: (*spatev1.LoadPoint).GetBurstiness,
 	},
 }
 
-// newGaps returns the gaps of a load's arrival process, nil for constant ones.
-func newGaps(load *spatev1.LoadPoint, seed uint64) (gaps, error) {
+// New returns the gaps of a load's arrival process, nil for constant ones. The error says what is wrong with the load.
+func New(load *spatev1.LoadPoint, seed uint64) (Sequence, error) {
 	if b := load.GetBurstiness(); load.GetArrival() != "gamma" && b != 0 && b != 1 {
 		return nil, fmt.Errorf(
-			"schedule: burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only",
+			"burstiness is %v, but arrival is %q: burstiness is for gamma arrivals only",
 			b,
 			load.GetArrival(),
 		)
 	}
-	p, known := arrivalProcesses[load.GetArrival()]
+	p, known := processes[load.GetArrival()]
 	if !known {
-		return nil, fmt.Errorf("schedule: unknown arrival process %q: use one of %s", load.GetArrival(),
-			strings.Join(slices.Sorted(maps.Keys(arrivalProcesses)), ", "))
+		return nil, fmt.Errorf("unknown arrival process %q: use one of %s", load.GetArrival(),
+			strings.Join(slices.Sorted(maps.Keys(processes)), ", "))
 	}
 	return p.gaps(load, draw.New(seed, "arrivals"))
 }
 
-// GapShape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is
-// 1 for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or
+// Shape returns the shape of an open loop's gaps between arrivals: 1 / their variance in units of their mean. It is 1
+// for Poisson arrivals, less if arrivals are burstier, more if they are smoother, and 0 if the gaps do not vary or
 // the load has no arrival process. The number of arrivals in a long time has the index of dispersion 1 / shape.
-func GapShape(load *spatev1.LoadPoint) float64 {
-	p, known := arrivalProcesses[load.GetArrival()]
+func Shape(load *spatev1.LoadPoint) float64 {
+	p, known := processes[load.GetArrival()]
 	if !known {
 		return 0
 	}
@@ -76,7 +79,7 @@ func GapShape(load *spatev1.LoadPoint) float64 {
 // exponentialGaps are the gaps of a Poisson process: gap i is -ln(1 - U_i), where U_i is number i of the sequence.
 type exponentialGaps struct{ random draw.Sequence }
 
-func (e exponentialGaps) gap(i uint64) float64 { return portable.Exponential(e.random.At(i)) }
+func (e exponentialGaps) At(i uint64) float64 { return portable.Exponential(e.random.At(i)) }
 
 // gammaGaps have the gamma distribution of shape k and mean 1, so scale 1/k. At a rate r the gaps have shape k and
 // scale 1/(r k), as with vLLM's --burstiness k. Their variance is 1/k: k = 1 is the exponential distribution, a smaller
@@ -98,9 +101,9 @@ const (
 )
 
 // newGammaGaps computes what all gaps have in common.
-func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
+func newGammaGaps(shape float64, random draw.Sequence) (Sequence, error) {
 	if !(shape >= minBurstiness && shape <= maxBurstiness) {
-		return nil, fmt.Errorf("schedule: burstiness is %v: it must be from %v to %.0e", shape,
+		return nil, fmt.Errorf("burstiness is %v: it must be from %v to %.0e", shape,
 			minBurstiness, float64(maxBurstiness))
 	}
 	g := &gammaGaps{random: random, inverse: 1 / shape}
@@ -113,14 +116,14 @@ func newGammaGaps(shape float64, random draw.Sequence) (gaps, error) {
 	return g, nil
 }
 
-// gap uses the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000). With d = k -
+// At uses the method of Marsaglia and Tsang ("A simple method for generating gamma variables", 2000). With d = k -
 // 1/3, c = 1/sqrt(9d), x normal and v = (1 + cx)^3, d v has the gamma distribution of shape k >= 1 if it is accepted
 // with probability exp(x^2/2 + d - dv + d ln v), which is above 1 - 0.0331 x^4. For k < 1, a value of shape k + 1 times
 // U^(1/k) has shape k.
 //
-// Each arrival has its own random sequence, from which gap takes as many numbers as it needs, so that no gap depends on
+// Each arrival has its own random sequence, from which At takes as many numbers as it needs, so that no gap depends on
 // another.
-func (g *gammaGaps) gap(i uint64) float64 {
+func (g *gammaGaps) At(i uint64) float64 {
 	random := stream{sequence: g.random.Sub(i)}
 	v := g.cube(&random)
 	gap := g.d * v * g.inverse

@@ -1,4 +1,4 @@
-package schedule
+package gaps
 
 import (
 	"testing"
@@ -7,17 +7,17 @@ import (
 )
 
 // The shape that each process tells is that of its gaps: their mean is 1, their variance 1 / shape.
-func TestGapShape(t *testing.T) {
-	for name := range arrivalProcesses {
+func TestShape(t *testing.T) {
+	for name := range processes {
 		load := &spatev1.LoadPoint{Arrival: name}
 		if name == "gamma" {
 			load.Burstiness = 0.5
 		}
-		g, err := newGaps(load, 1)
+		g, err := New(load, 1)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		shape := GapShape(load)
+		shape := Shape(load)
 		if (g == nil) != (shape == 0) {
 			t.Errorf("%s: shape %v", name, shape)
 		}
@@ -27,7 +27,7 @@ func TestGapShape(t *testing.T) {
 		const n = 200_000
 		var sum, squares float64
 		for i := range uint64(n) {
-			gap := g.gap(i)
+			gap := g.At(i)
 			sum, squares = sum+gap, squares+gap*gap
 		}
 		mean := sum / n
@@ -36,7 +36,7 @@ func TestGapShape(t *testing.T) {
 			t.Errorf("%s: mean %v, variance times shape %v", name, mean, dispersion)
 		}
 	}
-	if shape := GapShape(&spatev1.LoadPoint{Concurrency: 1}); shape != 0 {
+	if shape := Shape(&spatev1.LoadPoint{Concurrency: 1}); shape != 0 {
 		t.Errorf("a closed loop has the shape %v", shape)
 	}
 }
