@@ -161,6 +161,7 @@ func (a *Agent) describe() *spatev1.AgentInfo {
 	return &spatev1.AgentInfo{
 		Name:       a.config.Name,
 		Region:     a.config.Region,
+		Labels:     a.config.Labels,
 		Version:    a.config.Version,
 		Host:       host,
 		Weight:     cmp.Or(a.config.Weight, 1),

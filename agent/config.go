@@ -24,6 +24,8 @@ type Config struct {
 	Name string
 	// Region is where the agent measures from. It may be empty.
 	Region string
+	// Labels are what plans select agents by, besides the region.
+	Labels map[string]string
 	// Version is the program's version.
 	Version string
 	// Weight is the size of the agent's stripe relative to other agents' stripes. 0 counts as 1.

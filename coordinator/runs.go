@@ -98,6 +98,9 @@ func check(q *spatev1.SubmitRunRequest) (submission, error) {
 	if err != nil {
 		return none, err
 	}
+	if most := plan.Proto().GetAgents().GetCount(); most > 0 && q.GetMinAgents() > most {
+		return none, fmt.Errorf("min_agents %d: the plan takes %d agents: give one of the two", q.GetMinAgents(), most)
+	}
 	simulated := map[string][]string{}
 	for name, e := range q.GetSimulated() {
 		simulated[name] = e.GetUrls()

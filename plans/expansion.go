@@ -99,6 +99,7 @@ func (e *expansion) stages() []*spatev1.Stage {
 					Regions:      frame.GetRegions(),
 					Observers:    frame.GetObservers(),
 					FailFast:     frame.GetFailFast(),
+					Agents:       frame.GetAgents(),
 				})
 			}
 		}
@@ -117,6 +118,7 @@ func (e *expansion) frame() *spatev1.Stage {
 		Regions:      maps.Clone(p.GetRegions()),
 		Observers:    defaults.Observers(p.GetObservers()),
 		FailFast:     p.FailFast == nil || p.GetFailFast(),
+		Agents:       proto.CloneOf(p.GetAgents()),
 	}
 	e.compression().frame(frame)
 	return frame

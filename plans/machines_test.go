@@ -29,6 +29,8 @@ func TestMachines(t *testing.T) {
 		"nothing": {"", &spatev1.Stage{OnAgentLoss: "fail"}},
 		"all": {"on_agent_loss: reassign\nregions: {eu: 0.6, us: 0.4}\nobservers: {rate: 0.5}",
 			&spatev1.Stage{OnAgentLoss: "reassign", Regions: eu, Observers: &spatev1.Observers{Rate: 0.5}}},
+		"agents": {"agents: {labels: {region: eu, pool: big}, count: 10}", &spatev1.Stage{OnAgentLoss: "fail",
+			Agents: &spatev1.AgentSelector{Labels: map[string]string{"region": "eu", "pool": "big"}, Count: 10}}},
 		"default": {"observers: {}",
 			&spatev1.Stage{OnAgentLoss: "fail", Observers: &spatev1.Observers{Concurrency: 1}}},
 		"zero": {"observers: {concurrency: 0}",
@@ -46,7 +48,7 @@ func TestMachines(t *testing.T) {
 			}
 			for i, s := range stages {
 				got := &spatev1.Stage{OnAgentLoss: s.GetOnAgentLoss(), Regions: s.GetRegions(),
-					Observers: s.GetObservers()}
+					Observers: s.GetObservers(), Agents: s.GetAgents()}
 				if diff := cmp.Diff(test.want, got, protocmp.Transform()); diff != "" {
 					t.Errorf("stage %d (-want +got):\n%s", i, diff)
 				}
@@ -59,7 +61,7 @@ func TestMachines(t *testing.T) {
 func TestMachinesChangeNoSeed(t *testing.T) {
 	const loads = "[{rate: [5, 6], duration: 1s}]"
 	plain := load(t, onMachines("", loads)).Outline()
-	for i, s := range load(t, onMachines("on_agent_loss: degrade\nregions: {eu: 1}\nobservers: {}", loads)).Outline() {
+	for i, s := range load(t, onMachines("on_agent_loss: degrade\nregions: {eu: 1}\nobservers: {}\nagents: {count: 2}", loads)).Outline() {
 		if s.GetSeed() != plain[i].GetSeed() {
 			t.Errorf("stage %d has another seed", i)
 		}

@@ -45,11 +45,27 @@ func CheckHello(h *spatev1.Hello) error {
 	case rules.CheckRegion(a.GetRegion()) != nil:
 		return status.Errorf(codes.InvalidArgument, "agent %s: its region %.80q %v", a.GetName(), a.GetRegion(),
 			rules.CheckRegion(a.GetRegion()))
+	case len(a.GetLabels()) > rules.MaxLabels:
+		return status.Errorf(codes.InvalidArgument, "agent %s: %d labels: want at most %d", a.GetName(),
+			len(a.GetLabels()), rules.MaxLabels)
 	case len(a.GetVersion()) > maxText || len(a.GetHost()) > 2*maxText:
 		return status.Errorf(codes.InvalidArgument, "agent %s: version or host is longer than %d bytes",
 			a.GetName(), maxText)
 	}
+	if err := checkLabels(a); err != nil {
+		return err
+	}
 	return checkNumbers(a)
+}
+
+// checkLabels refuses labels that no selector can name. The region is not among them.
+func checkLabels(a *spatev1.AgentInfo) error {
+	for name, value := range a.GetLabels() {
+		if err := rules.CheckLabel(name, value); err != nil || name == rules.RegionLabel {
+			return status.Errorf(codes.InvalidArgument, "agent %s: label %.80q=%.80q is not valid", a.GetName(), name, value)
+		}
+	}
+	return nil
 }
 
 // mostPerSecond is more than any machine can do of anything in a second. Greater numbers and NaN come from a fault or a

@@ -73,11 +73,14 @@ func (r *Run) welcome(at clock.Instant, a *agent) {
 	switch {
 	case r.greeted[a.name()] || len(r.greeted) == maxGreeted: // comes and goes: followers know
 	case r.phase == gathering || r.stage != nil && r.mayJoin(r.stage.record.GetStage()):
-	case !eligible(a, r.regions()):
+	case !eligible(a, r.first()):
+		r.greeted[a.name()] = true
+		r.notice(at, spatev1.Severity_SEVERITY_INFO, "agent %s connected during the run and takes no part: %s", a.name(),
+			unfit(a, r.first()))
+	case len(r.roster) >= int(r.first().GetAgents().GetCount()) && r.first().GetAgents().GetCount() > 0:
 		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO,
-			"agent %s connected during the run and takes no part: the plan has no region %q", a.name(),
-			a.info.GetRegion())
+			"agent %s connected during the run, which has its agents: it takes part if one of them is gone", a.name())
 	default:
 		r.greeted[a.name()] = true
 		r.notice(at, spatev1.Severity_SEVERITY_INFO,

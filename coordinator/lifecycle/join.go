@@ -32,11 +32,11 @@ func (r *Run) mayJoin(st *spatev1.Stage) bool {
 // when it is ready.
 func (r *Run) admit(at clock.Instant) {
 	st := r.stage.record.GetStage()
-	if !r.mayJoin(st) || r.overBy(r.changeFrom(at, r.joinLead())) || len(r.givers(nil)) == 0 {
+	if !r.mayJoin(st) || r.full(st) || r.overBy(r.changeFrom(at, r.joinLead())) || len(r.givers(nil)) == 0 {
 		return
 	}
 	for _, a := range r.byName() {
-		if r.available(at, a) && a.disconnected == "" && eligible(a, st.GetRegions()) && r.assignmentOf(a) == nil &&
+		if r.available(at, a) && a.disconnected == "" && eligible(a, st) && r.assignmentOf(a) == nil &&
 			r.mayAsk(at, a) {
 			r.invite(at, a)
 			return

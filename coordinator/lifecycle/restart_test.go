@@ -228,7 +228,7 @@ var lostForgotten = map[string][]int{"lost_between": {5, 6, 7}}
 // which assignments change hands. After a restart leases start again, newcomers are invited again, and moments are
 // later. TestRestoredMachinesComeToTheSame checks their results.
 var losesAgents = regexp.MustCompile(
-	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled)",
+	"(^|/)(degrade|reassign|leave|lost_applying|lost_stopping|join|observers|rearm|held_up|regions|stalled|select)",
 )
 
 func TestWhoIsAwayHasALeaseToComeBack(t *testing.T) {

@@ -85,7 +85,8 @@ func (o others) runTheRest(first uint32) (ran int) {
 	}
 	for _, region := range append(regions, "") {
 		for _, name := range []string{"x", "y"} {
-			info := &spatev1.AgentInfo{Name: name + region, Region: region, Weight: 1}
+			info := &spatev1.AgentInfo{Name: name + region, Region: region, Weight: 1,
+				Labels: o.s.plan[0].GetAgents().GetLabels()}
 			o.run.Connected(o.s.at, info, 99, nil, false)
 		}
 	}

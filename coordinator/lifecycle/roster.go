@@ -16,10 +16,10 @@ import (
 // gather begins the first stage as soon as enough agents are ready, including one of each region that the plan names.
 // After AgentsTimeout it ends the run.
 func (r *Run) gather(at clock.Instant) {
-	ready := r.ready(at, r.regions())
-	missing := withoutAgents(ready, r.regions())
+	ready := r.ready(at, r.first())
+	missing := withoutAgents(ready, r.first().GetRegions())
 	switch {
-	case len(ready) >= r.cfg.MinAgents && len(missing) == 0:
+	case len(ready) >= r.needed() && len(missing) == 0:
 		r.roster = ready
 		r.emit(at, &spatev1.RunEvent{Event: &spatev1.RunEvent_RunStarted{RunStarted: &spatev1.RunStarted{
 			Agents: infos(ready), Stages: mostStages(r.plan), Plan: estimate.Plan(r.plan),
@@ -27,43 +27,18 @@ func (r *Run) gather(at clock.Instant) {
 		r.sayObservers(at)
 		r.nextStage(at)
 	case at.Sub(r.begin) >= r.cfg.AgentsTimeout:
-		r.fatal = tooFewAgents(ready, missing, r.cfg)
+		r.fatal = r.tooFewAgents(at, ready, missing)
 		r.incomplete = true
 		r.finish(at)
 	case at.Sub(r.begin) >= quietWait && r.awaited != len(ready)+1:
 		r.awaited = len(ready) + 1
 		r.notice(at, spatev1.Severity_SEVERITY_INFO, "waiting for agents, up to %v: %s", r.cfg.AgentsTimeout,
-			readyText(ready, missing, r.cfg))
+			r.readyText(at, ready, missing))
 	}
 }
 
 // quietWait is how long the run waits for agents before it says so.
 const quietWait = 2 * time.Second
-
-// regions returns the regions by which the plan splits its load, empty if it does not.
-func (r *Run) regions() map[string]float64 {
-	if len(r.plan) == 0 {
-		return nil
-	}
-	return r.plan[0].GetRegions()
-}
-
-// eligible reports whether an agent may take part: its region is named, or no regions are.
-func eligible(a *agent, regions map[string]float64) bool {
-	_, named := regions[a.info.GetRegion()]
-	return named || len(regions) == 0
-}
-
-// ready returns the agents that can take part, sorted by name. This is the order of the weights in every stripe.
-func (r *Run) ready(at clock.Instant, regions map[string]float64) []*agent {
-	var out []*agent
-	for _, a := range r.byName() {
-		if r.available(at, a) && eligible(a, regions) {
-			out = append(out, a)
-		}
-	}
-	return out
-}
 
 // withoutAgents returns the named regions that have no agent, sorted.
 func withoutAgents(agents []*agent, regions map[string]float64) []string {
@@ -77,7 +52,7 @@ func withoutAgents(agents []*agent, regions map[string]float64) []string {
 // updateRoster updates the roster for a stage: all agents that are ready take part. It returns why the stage cannot
 // begin, empty if it can.
 func (r *Run) updateRoster(at clock.Instant, st *spatev1.Stage) string {
-	ready := r.ready(at, st.GetRegions())
+	ready := r.ready(at, st)
 	if policyOf(st) == fail {
 		if why := r.missing(ready, observersOf(r.roster, st)); why != "" {
 			return why
@@ -192,13 +167,12 @@ func infos(agents []*agent) []*spatev1.AgentInfo {
 }
 
 // tooFewAgents returns why the run did not get its agents, and what to do.
-func tooFewAgents(ready []*agent, missing []string, cfg Config) string {
-	if len(ready) >= cfg.MinAgents {
+func (r *Run) tooFewAgents(at clock.Instant, ready []*agent, missing []string) string {
+	if len(ready) >= r.needed() {
 		return fmt.Sprintf(
-			"no agent of region %s is connected after %v: start one there (--region), or remove the region from the "+
+			"no agent of region %s is connected after %v%s: start one there (--region), or remove the region from the "+
 				"plan",
-			strings.Join(missing, ", "),
-			cfg.AgentsTimeout,
+			strings.Join(missing, ", "), r.cfg.AgentsTimeout, r.unfitText(at),
 		)
 	}
 	names := make([]string, len(ready))
@@ -209,15 +183,15 @@ func tooFewAgents(ready []*agent, missing []string, cfg Config) string {
 	if len(names) > 0 {
 		who = strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("only %d of %d agents are ready after %v (%s): start more agents, or ask for fewer",
-		len(ready), cfg.MinAgents, cfg.AgentsTimeout, who)
+	return fmt.Sprintf("only %d of %d agents%s are ready after %v (%s)%s: start more agents, or ask for fewer",
+		len(ready), r.needed(), withLabels(r.first()), r.cfg.AgentsTimeout, who, r.unfitText(at))
 }
 
-// readyText returns how many agents are ready, and which regions have none.
-func readyText(ready []*agent, missing []string, cfg Config) string {
-	text := fmt.Sprintf("%d of %d are ready", len(ready), cfg.MinAgents)
+// readyText returns how many agents are ready, which regions have none, and which agents may not take part.
+func (r *Run) readyText(at clock.Instant, ready []*agent, missing []string) string {
+	text := fmt.Sprintf("%d of %d%s are ready", len(ready), r.needed(), withLabels(r.first()))
 	if len(missing) > 0 {
 		text += ", none of region " + strings.Join(missing, ", ")
 	}
-	return text
+	return text + r.unfitText(at)
 }

@@ -69,6 +69,12 @@ func (s *scenario) change(st *spatev1.Stage, o map[string]string) {
 			st.Regions[region] = s.float(share)
 		}
 	}
+	if o["pool"] != "" || o["count"] != "" {
+		st.Agents = &spatev1.AgentSelector{Count: uint32(s.number(o["count"]))}
+		if o["pool"] != "" {
+			st.Agents.Labels = map[string]string{"pool": o["pool"]}
+		}
+	}
 	if o["observers"] != "" {
 		st.Observers = &spatev1.Observers{Rate: s.float(o["observers"])}
 	}

@@ -31,8 +31,9 @@ var update = flag.Bool("update", false, "write what the scenarios do now into te
 //	                    sweep=4:64 (points, saturation); pause=5s; duration=60s;
 //	                    abort=0.5:20:60s (error share, after requests, duration);
 //	                    until=99:0.05 (percentile of TTFT, within); steady=30s (longest warm-up until steady);
-//	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4; observers=2 (req/s)
-//	agents a b=3 c@eu   connect agents, with weights and regions; "again" starts them as new processes: agents again b
+//	                    dataset=90 (MiB); loss=degrade (or reassign); regions=eu:0.6,us:0.4; observers=2 (req/s);
+//	                    pool=big and count=2 (agents)
+//	agents a b=3 c@eu   connect agents, with weights and regions, c@eu#big with the label pool=big; "again" starts them as new processes: agents again b
 //	apply a b           agents are ready; uncertainty=1us, ref=RUN/STAGE/REVISION, note=TEXT_WITH_UNDERSCORES
 //	reject a TEXT       an agent rejects its assignment; dead: because nothing answers at the target
 //	refused a TEXT      the shell refuses an agent's next snapshot
@@ -211,11 +212,15 @@ func (s *scenario) agents(args []string, _ map[string]string) {
 			continue
 		}
 		name, weight, _ := strings.Cut(a, "=")
+		name, pool, _ := strings.Cut(name, "#")
 		name, region, _ := strings.Cut(name, "@")
 		if s.incarnation[name] == 0 || args[0] == "again" {
 			s.incarnation[name]++
 		}
 		s.info[name] = &spatev1.AgentInfo{Name: name, Weight: uint32(s.number(weight)), Region: region}
+		if pool != "" {
+			s.info[name].Labels = map[string]string{"pool": pool}
+		}
 		s.connect(name)
 	}
 	s.run.Tick(s.at)

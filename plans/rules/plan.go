@@ -46,6 +46,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	c.thresholds(p)
 	c.simulation(p)
 	c.regions(p)
+	c.agents(p)
 	c.observers(p)
 	c.size(p, opts.MaxStages)
 }

@@ -3,6 +3,8 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,9 +73,9 @@ func lasted(r *spatev1.RunSummary, now time.Time) string {
 // Fleet lists agents in their order.
 func Fleet(agents []*spatev1.AgentStatus) Table {
 	t := Table{
-		Head: []string{"agent", "region", "health", "weight", "cores", "streams", "in flight", "CPU", "clock", "exact to",
-			"host", "version"},
-		Right: []bool{false, false, false, true, true, true, true, true, true, true, false, false},
+		Head: []string{"agent", "region", "health", "weight", "cores", "streams", "in flight", "CPU", "clock", "labels",
+			"exact to", "host", "version"},
+		Right: []bool{false, false, false, true, true, true, true, true, true, false, true, false, false},
 	}
 	for _, s := range agents {
 		a, h := s.GetAgent(), s.GetHeartbeat()
@@ -86,7 +88,8 @@ func Fleet(agents []*spatev1.AgentStatus) Table {
 		}
 		row := Row{Cells: []string{
 			Clean(a.GetName()), Clean(cmp.Or(a.GetRegion(), Unknown)), health(s), positive(a.GetWeight()),
-			positive(a.GetCores()), positive(a.GetMaxStreams()), inFlight, cpu, clock, exactTo(a.GetCapacity()),
+			positive(a.GetCores()), positive(a.GetMaxStreams()), inFlight, cpu, clock, Clean(labels(a)),
+			exactTo(a.GetCapacity()),
 			Clean(cmp.Or(a.GetHost(), Unknown)), Clean(cmp.Or(a.GetVersion(), Unknown)),
 		}}
 		if s.GetHealth() == spatev1.AgentHealth_AGENT_HEALTH_SILENT {
@@ -95,6 +98,15 @@ func Fleet(agents []*spatev1.AgentStatus) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// labels lists an agent's labels by name: "pool=big rack=7".
+func labels(a *spatev1.AgentInfo) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(a.GetLabels())) {
+		list = append(list, name+"="+a.GetLabels()[name])
+	}
+	return cmp.Or(strings.Join(list, " "), Unknown)
 }
 
 // exactTo says up to which load a machine's times were exact: "1,000 at 50,000/s".

@@ -151,6 +151,9 @@ type AgentInfo struct {
 	Cores    *int      `json:"cores,omitempty"`
 	Host     *string   `json:"host,omitempty"`
 
+	// Labels Labels, without the region.
+	Labels *map[string]string `json:"labels,omitempty"`
+
 	// MaxRate Requests per second at most. 0 means not limited.
 	MaxRate *float32 `json:"maxRate,omitempty"`
 

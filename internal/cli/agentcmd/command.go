@@ -35,6 +35,8 @@ import (
 // flags are the settings of the agent.
 type flags struct {
 	name, region       string
+	labelTexts         []string
+	labels             map[string]string
 	coordinators       []string
 	allowed, sources   []string
 	weight, maxStreams uint32
@@ -71,6 +73,8 @@ SIGTERM, or SIGINT (Ctrl-C), ends it at once.`,
 	f.set = fs
 	fs.StringVar(&f.name, "name", "", "unique name of this agent (default: host name and a random suffix)")
 	fs.StringVar(&f.region, "region", "", "region that this agent is in")
+	fs.StringSliceVar(&f.labelTexts, "label", nil,
+		"`NAME=VALUE` that plans and flags select agents by; may be repeated; region=VALUE is --region")
 	fs.StringSliceVar(&f.coordinators, "coordinator", nil,
 		"`host:port` of the coordinator, or of several to try in turn, instead of gossip")
 	fs.StringSliceVar(
@@ -146,7 +150,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return command.BadInput(err)
 	}
 	a, err := agent.New(agent.Config{
-		Name: f.name, Region: f.region, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
+		Name: f.name, Region: f.region, Labels: f.labels, Version: version, Weight: f.weight, MaxStreams: f.maxStreams,
 		MaxRate: f.maxRate, AllowedTargets: f.allowed, Logger: logger,
 		DatasetDir: f.datasetDir, KeepDatasets: f.keepDatasets.Limits(), SourceAddresses: f.sources, Capacity: exact,
 		WeightGiven: f.set.Changed("weight"), LeaveOn: daemon.ErrTerminated, LeaveTimeout: f.leaveTimeout,
@@ -162,7 +166,7 @@ func (f *flags) run(ctx context.Context, version string, logger *slog.Logger) er
 		return err
 	}
 	defer stop()
-	logger.Info("agent is ready", "name", f.name, "region", f.region)
+	logger.Info("agent is ready", "name", f.name, "region", f.region, "labels", f.labels)
 	if err := a.Run(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -191,10 +195,25 @@ func (f *flags) check() error {
 	if f.weight == 0 {
 		errs = append(errs, errors.New("--weight 0: want at least 1"))
 	}
-	if err := rules.CheckRegion(f.region); err != nil {
-		errs = append(errs, fmt.Errorf("--region %q: %w", f.region, err))
-	}
+	errs = append(errs, f.readLabels())
 	return errors.Join(append(errs, f.keepDatasets.Check("datasets"), checkDirectory(f.datasetDir))...)
+}
+
+// readLabels reads --region and --label, which may name the region too.
+func (f *flags) readLabels() (err error) {
+	if err := rules.CheckRegion(f.region); err != nil {
+		return fmt.Errorf("--region %q: %w", f.region, err)
+	}
+	if f.labels, err = rules.Labels(f.labelTexts); err != nil {
+		return fmt.Errorf("--label %w", err)
+	}
+	region := f.labels[rules.RegionLabel]
+	if region != "" && f.region != "" && region != f.region {
+		return fmt.Errorf("--label region=%s and --region %s differ: give one of them", region, f.region)
+	}
+	f.region = cmp.Or(f.region, region)
+	delete(f.labels, rules.RegionLabel)
+	return nil
 }
 
 // exact returns what calibration found for this machine, or nil if no calibration is known. A file named by --capacity

@@ -72,23 +72,24 @@ func writeAgents(w io.Writer, agents []*spatev1.AgentStatus) error {
 
 // agentJSON is an agent in the JSON list. Unknown values are null.
 type agentJSON struct {
-	Name             string   `json:"name"`
-	Region           *string  `json:"region"`
-	Health           string   `json:"health"`
-	Weight           *uint32  `json:"weight"`
-	Cores            *uint32  `json:"cores"`
-	MaxStreams       *uint32  `json:"max_streams"`
-	MaxRate          *float64 `json:"max_rate"`
-	InFlight         *uint32  `json:"in_flight"`
-	CPUCores         *float64 `json:"cpu_cores"`
-	ClockOffset      *int64   `json:"clock_offset_ns"`
-	ClockUncertainty *int64   `json:"clock_uncertainty_ns"`
-	WeightGiven      *bool    `json:"weight_given"`
-	Capacity         *exact   `json:"capacity"`
-	SilentFor        *float64 `json:"silent_for_seconds"`
-	Address          *string  `json:"address"`
-	Host             *string  `json:"host"`
-	Version          *string  `json:"version"`
+	Name             string            `json:"name"`
+	Region           *string           `json:"region"`
+	Labels           map[string]string `json:"labels"`
+	Health           string            `json:"health"`
+	Weight           *uint32           `json:"weight"`
+	Cores            *uint32           `json:"cores"`
+	MaxStreams       *uint32           `json:"max_streams"`
+	MaxRate          *float64          `json:"max_rate"`
+	InFlight         *uint32           `json:"in_flight"`
+	CPUCores         *float64          `json:"cpu_cores"`
+	ClockOffset      *int64            `json:"clock_offset_ns"`
+	ClockUncertainty *int64            `json:"clock_uncertainty_ns"`
+	WeightGiven      *bool             `json:"weight_given"`
+	Capacity         *exact            `json:"capacity"`
+	SilentFor        *float64          `json:"silent_for_seconds"`
+	Address          *string           `json:"address"`
+	Host             *string           `json:"host"`
+	Version          *string           `json:"version"`
 }
 
 func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
@@ -96,7 +97,7 @@ func agentsAsJSON(agents []*spatev1.AgentStatus) []agentJSON {
 	for _, s := range agents {
 		a := s.GetAgent()
 		one := agentJSON{
-			Name: a.GetName(), Region: given(a.GetRegion()), Health: show.Health(s.GetHealth()),
+			Name: a.GetName(), Region: given(a.GetRegion()), Labels: a.GetLabels(), Health: show.Health(s.GetHealth()),
 			Weight: given(a.GetWeight()), Cores: given(a.GetCores()),
 			MaxStreams: given(a.GetMaxStreams()), MaxRate: given(a.GetMaxRate()), Host: given(a.GetHost()),
 			Version: given(a.GetVersion()),

@@ -4,13 +4,32 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/plans"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // RegionsOf returns the regions of a plan, sorted.
 func RegionsOf(plan *plans.Plan) []string { return slices.Sorted(maps.Keys(plan.Proto().GetRegions())) }
+
+// agentWords says which agents a plan asks for: "10 with pool=big, region=eu". Empty: any.
+func agentWords(s *spatev1.AgentSelector) string {
+	var labels []string
+	for _, name := range slices.Sorted(maps.Keys(s.GetLabels())) {
+		labels = append(labels, name+"="+s.GetLabels()[name])
+	}
+	switch list := strings.Join(labels, ", "); {
+	case s.GetCount() > 0 && list != "":
+		return fmt.Sprintf("%d with %s", s.GetCount(), list)
+	case s.GetCount() > 0:
+		return strconv.Itoa(int(s.GetCount()))
+	case list != "":
+		return "all with " + list
+	}
+	return ""
+}
 
 // machineWords says what a plan asks of several machines: "regions: eu 60 %, us 40 %". Empty: nothing.
 func machineWords(plan *plans.Plan) string {
@@ -25,6 +44,9 @@ func machineWords(plan *plans.Plan) string {
 	}
 	if len(shares) > 0 {
 		parts = append(parts, "regions: "+strings.Join(shares, ", "))
+	}
+	if text := agentWords(p.GetAgents()); text != "" {
+		parts = append(parts, "agents: "+text)
 	}
 	if o := plan.Outline()[0].GetObservers(); o.GetRate() > 0 {
 		parts = append(parts, fmt.Sprintf("an observer in each region: %g req/s", o.GetRate()))

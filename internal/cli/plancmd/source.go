@@ -1,6 +1,7 @@
 package plancmd
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/nearest"
 	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/rules"
 	"github.com/spate-load/spate/plans/secret"
 	"github.com/spate-load/spate/thresholds"
 )
@@ -29,6 +31,9 @@ type SourceFlags struct {
 	thresholds []string
 	// Send the whole load even to targets whose requests all fail.
 	keepGoing bool
+	// Which agents take part.
+	labels []string
+	count  uint32
 }
 
 // simulateSpeed is the compression of time of --simulate without a number: fast enough to be useful, and slow enough
@@ -57,6 +62,33 @@ func (s *SourceFlags) AddFailFast(flags *pflag.FlagSet) {
 	settings.TypedOnly(flags, "no-fail-fast")
 }
 
+// AddSelection adds the flags that select agents, for commands that run the plan.
+func (s *SourceFlags) AddSelection(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&s.labels, "agent-label", nil,
+		"only agents with this label (`NAME=VALUE`) take part; may be repeated: as agents.labels in the plan")
+	flags.Uint32Var(&s.count, "agent-count", 0,
+		"this many agents take part, and the run waits for them: as agents.count in the plan (0: as the plan says)")
+}
+
+// selection returns the changes to the plan by the flags that select agents.
+func (s *SourceFlags) selection() (set []string, err error) {
+	labels, err := rules.Labels(s.labels)
+	if err != nil {
+		return nil, fmt.Errorf("--agent-label %w", err)
+	}
+	if len(labels) > 0 {
+		text, err := json.Marshal(labels) // JSON is YAML
+		if err != nil {
+			return nil, err
+		}
+		set = append(set, "agents.labels="+string(text))
+	}
+	if s.count > 0 {
+		set = append(set, fmt.Sprintf("agents.count=%d", s.count))
+	}
+	return set, nil
+}
+
 // Read reads and checks a plan, with the changes that the flags ask for. path is a file, "-" for standard input, or the
 // name of a plan that ships with Spate.
 func (s *SourceFlags) Read(stdin io.Reader, path string) (*plans.Plan, error) {
@@ -72,12 +104,15 @@ func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
 	if err := CheckThresholds(s.thresholds); err != nil {
 		return nil, err
 	}
-	changes := plans.Changes{Set: s.set, Only: s.only, Thresholds: s.thresholds}
+	selection, err := s.selection()
+	if err != nil {
+		return nil, err
+	}
+	changes := plans.Changes{Set: slices.Concat(s.set, selection), Only: s.only, Thresholds: s.thresholds}
 	if s.keepGoing {
-		changes.Set = append(slices.Clone(s.set), "fail_fast=false")
+		changes.Set = append(changes.Set, "fail_fast=false")
 	}
 	if s.simulate != "" {
-		var err error
 		if changes.Simulate, err = speedOf(s.simulate); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -103,8 +104,8 @@ func (e *embedded) names() []embeddedName {
 	return names
 }
 
-// fits refuses a plan with a region that has no agent, and agents of a region that the plan does not name: such a run
-// would wait in vain.
+// fits refuses agents that the plan does not ask for, and a plan with a region that has no agent or with another number
+// of agents: such a run would wait in vain.
 func (e *embedded) fits(plan *plans.Plan) error {
 	regions := plancmd.RegionsOf(plan)
 	var missing, cure []string
@@ -120,12 +121,32 @@ func (e *embedded) fits(plan *plans.Plan) error {
 		cure = append(cure, fmt.Sprintf("%s=%d", region, each))
 	}
 	if len(missing) == 0 {
-		return e.idle(plan, regions)
+		return errors.Join(e.idle(plan, regions), e.selected(plan))
 	}
 	return plans.Mistakes{plan.Mistake("regions",
 		fmt.Sprintf("no agent is in region %s: give --agents %s to try the plan on this machine, "+
 			"or --coordinator to run it on agents of these regions", strings.Join(missing, ", "),
 			strings.Join(cure, ",")))}
+}
+
+// selected refuses a plan whose selector chooses another number of agents, or agents of another region.
+func (e *embedded) selected(plan *plans.Plan) error {
+	s := plan.Proto().GetAgents()
+	region, count := s.GetLabels()[rules.RegionLabel], int(s.GetCount())
+	other := region != "" && slices.ContainsFunc(*e, func(r regionAgents) bool { return r.region != region })
+	if !other && (count == 0 || count == e.total()) {
+		return nil
+	}
+	if count == 0 {
+		count = e.total()
+	}
+	cure := strconv.Itoa(count)
+	if region != "" {
+		cure = region + "=" + cure
+	}
+	return plans.Mistakes{plan.Mistake("agents",
+		fmt.Sprintf("--agents %s are not the agents that it asks for: give --agents %s to try the plan on this machine, "+
+			"or --coordinator to run it on such agents", e, cure))}
 }
 
 // idle refuses agents of regions that the plan does not name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 
 	"github.com/spf13/pflag"
@@ -21,6 +22,8 @@ import (
 	"github.com/spate-load/spate/internal/cli/settings"
 	"github.com/spate-load/spate/internal/cli/webserver"
 	"github.com/spate-load/spate/internal/local"
+	"github.com/spate-load/spate/plans"
+	"github.com/spate-load/spate/plans/rules"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 	"github.com/spate-load/spate/simulator"
 	"github.com/spate-load/spate/simulator/config"
@@ -30,6 +33,7 @@ import (
 type localFlags struct {
 	version   string
 	agents    embedded
+	labels    map[string]string // of the embedded agents: those that the plan asks for
 	sources   []string
 	logLevel  string
 	sinks     settings.Sinks
@@ -159,12 +163,19 @@ func (l *localFlags) coordinator(
 	})
 }
 
+// fits refuses a plan that waits for other agents than the embedded ones, and gives these the labels of the plan.
+func (l *localFlags) fits(plan *plans.Plan) error {
+	l.labels = maps.Clone(plan.Proto().GetAgents().GetLabels())
+	delete(l.labels, rules.RegionLabel)
+	return l.agents.fits(plan)
+}
+
 // agentConfigs returns the configurations of the embedded agents.
 func (l *localFlags) agentConfigs(logger *slog.Logger) []agent.Config {
 	var configs []agent.Config
 	for _, who := range l.agents.names() {
 		configs = append(configs, agent.Config{
-			Name: who.name, Region: who.region, Version: l.version, Weight: 1, Logger: logger,
+			Name: who.name, Region: who.region, Labels: l.labels, Version: l.version, Weight: 1, Logger: logger,
 			DatasetDir: settings.DatasetDir(), AgentsInProcess: l.fileShares(), SourceAddresses: l.sources,
 		})
 	}

@@ -103,7 +103,7 @@ func (f *resumeFlags) check(plan *plans.Plan, found *leftover.Interrupted) (map[
 		f.local.agents = agentsOf(found.Agents)
 	}
 	secrets, err := plan.Secrets(secret.System)
-	return secrets, errors.Join(err, f.results.readBaseline(), f.local.check(), f.local.agents.fits(plan),
+	return secrets, errors.Join(err, f.results.readBaseline(), f.local.check(), f.local.fits(plan),
 		haveRows(found.Left))
 }
 

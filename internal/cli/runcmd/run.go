@@ -89,6 +89,7 @@ Ctrl-C then leaves the run, as --detach does from the start; "spate follow" show
 	f.tls.AddFlags(flags)
 	f.local.addAgents(flags)
 	flags.Uint32Var(&f.minAgents, "min-agents", 1, "with --coordinator: agents to wait for before the plan is split")
+	f.source.AddSelection(flags)
 	flags.DurationVar(&f.agentsTimeout, "agents-timeout", time.Minute, "with --coordinator: how long to wait for them")
 	flags.DurationVar(&f.patience, "patience", defaultPatience,
 		"with --coordinator: how long to wait for it when it is gone")
@@ -202,7 +203,10 @@ func (f *runFlags) prepare(
 func (f *runFlags) fits(plan *plans.Plan) error {
 	switch {
 	case f.coordinator == "":
-		return f.local.agents.fits(plan)
+		return f.local.fits(plan)
+	case plan.Proto().GetAgents().GetCount() > 0 && f.minAgents > plan.Proto().GetAgents().GetCount():
+		return fmt.Errorf("--min-agents %d: the plan takes %d agents: give one of the two", f.minAgents,
+			plan.Proto().GetAgents().GetCount())
 	case f.detach && len(plan.Simulated()) > 0:
 		return errors.New(
 			"--detach: the built-in simulator ends with this command: start `spate simulate` and name its endpoints in the plan",

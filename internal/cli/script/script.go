@@ -5,8 +5,10 @@ package script
 import (
 	"errors"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -15,8 +17,12 @@ import (
 //
 //	exits CODE PROGRAM [ARGUMENT...]
 //
-// which runs a program and checks its exit code. TestMain names the programs. environment lists NAME=VALUE pairs for
-// each script, in addition to its own cache and configuration folders.
+// which runs a program and checks its exit code, and
+//
+//	awaits PATTERN PROGRAM [ARGUMENT...]
+//
+// which runs a program again and again until it succeeds and its standard output matches. TestMain names the programs.
+// environment lists NAME=VALUE pairs for each script, in addition to its own cache and configuration folders.
 func Run(t *testing.T, environment ...string) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -25,7 +31,7 @@ func Run(t *testing.T, environment ...string) {
 			e.Vars = append(e.Vars, environment...)
 			return nil
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "awaits": awaits},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
@@ -45,5 +51,25 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// awaitTimeout bounds how long awaits tries.
+const awaitTimeout = time.Minute
+
+func awaits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: awaits PATTERN PROGRAM [ARGUMENT...]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Since(begin) > awaitTimeout {
+			ts.Fatalf("still not so after %v", awaitTimeout)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package spatecmd
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -29,7 +30,18 @@ func (l leakFree) Run() int {
 	return code
 }
 
-// TestScripts gives scripts SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. The server fails
+// freeAddress returns an address of this machine on which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestScripts gives scripts CLUSTER, an address for the coordinator of one of them, and SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. The server fails
 // the test at any other request: no script may get as far as sending one.
 func TestScripts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,5 +52,5 @@ func TestScripts(t *testing.T) {
 	}))
 	// Scripts run in parallel: the server closes when all of them have ended.
 	t.Cleanup(server.Close)
-	script.Run(t, "SMALL_MODEL="+server.URL, "SPATE_FAIL_ON=never") // a busy machine spoils measurements
+	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+freeAddress(t), "SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

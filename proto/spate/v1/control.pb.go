@@ -432,7 +432,9 @@ type AgentInfo struct {
 	Capacity *Capacity `protobuf:"bytes,9,opt,name=capacity,proto3" json:"capacity,omitempty"`
 	// The weight was set explicitly. If no agent of a stage has an explicit weight and each has a capacity, the load is
 	// split by capacity.frames_per_second.
-	WeightGiven   bool `protobuf:"varint,10,opt,name=weight_given,json=weightGiven,proto3" json:"weight_given,omitempty"`
+	WeightGiven bool `protobuf:"varint,10,opt,name=weight_given,json=weightGiven,proto3" json:"weight_given,omitempty"`
+	// Labels from the agent's configuration, without its region.
+	Labels        map[string]string `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,6 +537,13 @@ func (x *AgentInfo) GetWeightGiven() bool {
 		return x.WeightGiven
 	}
 	return false
+}
+
+func (x *AgentInfo) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 // Capacity is the highest load in calibration at which the times of an agent's machine stayed exact.
@@ -1895,7 +1904,7 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12/\n" +
 	"\x06resume\x18\x04 \x01(\v2\x17.spate.v1.AssignmentRefR\x06resume\x12\x14\n" +
 	"\x05armed\x18\x05 \x01(\bR\x05armed\x12 \n" +
-	"\vdefinitions\x18\x06 \x01(\rR\vdefinitions\"\xa2\x02\n" +
+	"\vdefinitions\x18\x06 \x01(\rR\vdefinitions\"\x96\x03\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x18\n" +
@@ -1908,7 +1917,11 @@ const file_spate_v1_control_proto_rawDesc = "" +
 	"\bmax_rate\x18\b \x01(\x01R\amaxRate\x12.\n" +
 	"\bcapacity\x18\t \x01(\v2\x12.spate.v1.CapacityR\bcapacity\x12!\n" +
 	"\fweight_given\x18\n" +
-	" \x01(\bR\vweightGiven\"\xb9\x01\n" +
+	" \x01(\bR\vweightGiven\x127\n" +
+	"\x06labels\x18\v \x03(\v2\x1f.spate.v1.AgentInfo.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb9\x01\n" +
 	"\bCapacity\x12\x18\n" +
 	"\astreams\x18\x01 \x01(\rR\astreams\x12*\n" +
 	"\x11frames_per_second\x18\x02 \x01(\x01R\x0fframesPerSecond\x12*\n" +
@@ -2022,7 +2035,7 @@ func file_spate_v1_control_proto_rawDescGZIP() []byte {
 	return file_spate_v1_control_proto_rawDescData
 }
 
-var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_spate_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_spate_v1_control_proto_goTypes = []any{
 	(*ConnectRequest)(nil),        // 0: spate.v1.ConnectRequest
 	(*ConnectResponse)(nil),       // 1: spate.v1.ConnectResponse
@@ -2047,11 +2060,12 @@ var file_spate_v1_control_proto_goTypes = []any{
 	(*ProbeClockResponse)(nil),    // 20: spate.v1.ProbeClockResponse
 	(*FetchDatasetRequest)(nil),   // 21: spate.v1.FetchDatasetRequest
 	(*FetchDatasetResponse)(nil),  // 22: spate.v1.FetchDatasetResponse
-	nil,                           // 23: spate.v1.Assign.SecretsEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*Stage)(nil),                 // 26: spate.v1.Stage
-	(FailureKind)(0),              // 27: spate.v1.FailureKind
+	nil,                           // 23: spate.v1.AgentInfo.LabelsEntry
+	nil,                           // 24: spate.v1.Assign.SecretsEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*Stage)(nil),                 // 27: spate.v1.Stage
+	(FailureKind)(0),              // 28: spate.v1.FailureKind
 }
 var file_spate_v1_control_proto_depIdxs = []int32{
 	2,  // 0: spate.v1.ConnectRequest.hello:type_name -> spate.v1.Hello
@@ -2068,36 +2082,37 @@ var file_spate_v1_control_proto_depIdxs = []int32{
 	3,  // 11: spate.v1.Hello.agent:type_name -> spate.v1.AgentInfo
 	5,  // 12: spate.v1.Hello.resume:type_name -> spate.v1.AssignmentRef
 	4,  // 13: spate.v1.AgentInfo.capacity:type_name -> spate.v1.Capacity
-	24, // 14: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
-	25, // 15: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
-	25, // 16: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
-	5,  // 17: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
-	26, // 18: spate.v1.Assign.stage:type_name -> spate.v1.Stage
-	8,  // 19: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
-	23, // 20: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
-	25, // 21: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
-	9,  // 22: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
-	5,  // 23: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
-	8,  // 24: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
-	5,  // 25: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
-	12, // 26: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
-	5,  // 27: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
-	27, // 28: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
-	5,  // 29: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
-	5,  // 30: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 31: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
-	5,  // 32: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
-	0,  // 33: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
-	19, // 34: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
-	21, // 35: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
-	1,  // 36: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
-	20, // 37: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
-	22, // 38: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
-	36, // [36:39] is the sub-list for method output_type
-	33, // [33:36] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	23, // 14: spate.v1.AgentInfo.labels:type_name -> spate.v1.AgentInfo.LabelsEntry
+	25, // 15: spate.v1.Capacity.measured_at:type_name -> google.protobuf.Timestamp
+	26, // 16: spate.v1.Welcome.heartbeat_interval:type_name -> google.protobuf.Duration
+	26, // 17: spate.v1.Welcome.lease:type_name -> google.protobuf.Duration
+	5,  // 18: spate.v1.Assign.ref:type_name -> spate.v1.AssignmentRef
+	27, // 19: spate.v1.Assign.stage:type_name -> spate.v1.Stage
+	8,  // 20: spate.v1.Assign.stripe:type_name -> spate.v1.Stripe
+	24, // 21: spate.v1.Assign.secrets:type_name -> spate.v1.Assign.SecretsEntry
+	26, // 22: spate.v1.Assign.lease:type_name -> google.protobuf.Duration
+	9,  // 23: spate.v1.Stripe.handovers:type_name -> spate.v1.Handover
+	5,  // 24: spate.v1.Revise.ref:type_name -> spate.v1.AssignmentRef
+	8,  // 25: spate.v1.Revise.stripe:type_name -> spate.v1.Stripe
+	5,  // 26: spate.v1.Applied.ref:type_name -> spate.v1.AssignmentRef
+	12, // 27: spate.v1.Applied.preparation:type_name -> spate.v1.Preparation
+	5,  // 28: spate.v1.Rejected.ref:type_name -> spate.v1.AssignmentRef
+	28, // 29: spate.v1.Rejected.kind:type_name -> spate.v1.FailureKind
+	5,  // 30: spate.v1.Heartbeat.ended:type_name -> spate.v1.AssignmentRef
+	5,  // 31: spate.v1.Arm.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 32: spate.v1.Measure.ref:type_name -> spate.v1.AssignmentRef
+	5,  // 33: spate.v1.Stop.ref:type_name -> spate.v1.AssignmentRef
+	0,  // 34: spate.v1.ControlService.Connect:input_type -> spate.v1.ConnectRequest
+	19, // 35: spate.v1.ControlService.ProbeClock:input_type -> spate.v1.ProbeClockRequest
+	21, // 36: spate.v1.ControlService.FetchDataset:input_type -> spate.v1.FetchDatasetRequest
+	1,  // 37: spate.v1.ControlService.Connect:output_type -> spate.v1.ConnectResponse
+	20, // 38: spate.v1.ControlService.ProbeClock:output_type -> spate.v1.ProbeClockResponse
+	22, // 39: spate.v1.ControlService.FetchDataset:output_type -> spate.v1.FetchDatasetResponse
+	37, // [37:40] is the sub-list for method output_type
+	34, // [34:37] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_control_proto_init() }
@@ -2129,7 +2144,7 @@ func file_spate_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_control_proto_rawDesc), len(file_spate_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -65,7 +65,9 @@ type Plan struct {
 	FailFast *bool `protobuf:"varint,14,opt,name=fail_fast,json=failFast,proto3,oneof" json:"fail_fast,omitempty"`
 	// Conditions that the stages must meet. The command fails if one does not. An item may be only its condition:
 	// "ttft_ms.p99 < 500".
-	Thresholds    []*Threshold `protobuf:"bytes,15,rep,name=thresholds,proto3" json:"thresholds,omitempty"`
+	Thresholds []*Threshold `protobuf:"bytes,15,rep,name=thresholds,proto3" json:"thresholds,omitempty"`
+	// Which agents take part: {labels: {pool: big}, count: 10}. Default: all agents that are connected.
+	Agents        *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -205,6 +207,68 @@ func (x *Plan) GetThresholds() []*Threshold {
 	return nil
 }
 
+func (x *Plan) GetAgents() *AgentSelector {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// AgentSelector says which agents take part in a run.
+type AgentSelector struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Labels that an agent must have. The label "region" is the agent's region. Default: none.
+	Labels map[string]string `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Number of agents that take part. The run waits for them, and leaves others out. Default: all that have the labels.
+	Count         uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AgentSelector) Reset() {
+	*x = AgentSelector{}
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AgentSelector) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AgentSelector) ProtoMessage() {}
+
+func (x *AgentSelector) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AgentSelector.ProtoReflect.Descriptor instead.
+func (*AgentSelector) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AgentSelector) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *AgentSelector) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // Threshold is a condition on the numbers of stages. If target, workload and load are not given, it is for all stages.
 type Threshold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -223,7 +287,7 @@ type Threshold struct {
 
 func (x *Threshold) Reset() {
 	*x = Threshold{}
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +299,7 @@ func (x *Threshold) String() string {
 func (*Threshold) ProtoMessage() {}
 
 func (x *Threshold) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[1]
+	mi := &file_spate_v1_plan_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +312,7 @@ func (x *Threshold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Threshold.ProtoReflect.Descriptor instead.
 func (*Threshold) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{1}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Threshold) GetThat() string {
@@ -294,7 +358,7 @@ type Observers struct {
 
 func (x *Observers) Reset() {
 	*x = Observers{}
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +370,7 @@ func (x *Observers) String() string {
 func (*Observers) ProtoMessage() {}
 
 func (x *Observers) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[2]
+	mi := &file_spate_v1_plan_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +383,7 @@ func (x *Observers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observers.ProtoReflect.Descriptor instead.
 func (*Observers) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{2}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Observers) GetRate() float64 {
@@ -351,7 +415,7 @@ type SLO struct {
 
 func (x *SLO) Reset() {
 	*x = SLO{}
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +427,7 @@ func (x *SLO) String() string {
 func (*SLO) ProtoMessage() {}
 
 func (x *SLO) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[3]
+	mi := &file_spate_v1_plan_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +440,7 @@ func (x *SLO) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SLO.ProtoReflect.Descriptor instead.
 func (*SLO) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{3}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SLO) GetTtft() *durationpb.Duration {
@@ -413,7 +477,7 @@ type Simulation struct {
 
 func (x *Simulation) Reset() {
 	*x = Simulation{}
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +489,7 @@ func (x *Simulation) String() string {
 func (*Simulation) ProtoMessage() {}
 
 func (x *Simulation) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[4]
+	mi := &file_spate_v1_plan_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +502,7 @@ func (x *Simulation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Simulation.ProtoReflect.Descriptor instead.
 func (*Simulation) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{4}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Simulation) GetSpeed() float64 {
@@ -525,7 +589,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +601,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[5]
+	mi := &file_spate_v1_plan_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +614,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{5}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Target) GetName() string {
@@ -765,7 +829,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +841,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[6]
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +854,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{6}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Connection) GetReuse() string {
@@ -878,7 +942,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +954,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +967,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -1030,7 +1094,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1106,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1119,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1351,7 +1415,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1363,7 +1427,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1376,7 +1440,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Workload) GetName() string {
@@ -1558,7 +1622,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1634,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1647,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -1660,7 +1724,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1736,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1749,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -1776,7 +1840,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1852,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1865,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -1836,7 +1900,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1912,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1925,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -1905,7 +1969,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1917,7 +1981,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1930,7 +1994,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -1962,7 +2026,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1974,7 +2038,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1987,7 +2051,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2029,7 +2093,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2105,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2118,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2105,7 +2169,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2181,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2194,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2185,7 +2249,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2261,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2274,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -2260,7 +2324,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2336,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2349,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -2358,7 +2422,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2370,7 +2434,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2383,7 +2447,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -2413,7 +2477,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2489,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2502,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -2521,7 +2585,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2597,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2610,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -2740,7 +2804,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2816,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2829,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -2808,7 +2872,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2884,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2897,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -2890,7 +2954,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2902,7 +2966,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2915,7 +2979,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -2964,7 +3028,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2976,7 +3040,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2989,7 +3053,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3012,7 +3076,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3024,7 +3088,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3037,7 +3101,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -3078,7 +3142,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3090,7 +3154,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3103,7 +3167,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3161,7 +3225,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3173,7 +3237,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3186,7 +3250,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -3219,7 +3283,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3295,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3308,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -3283,7 +3347,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3359,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3372,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Limit) GetMetric() string {
@@ -3347,7 +3411,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3423,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3436,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -3413,7 +3477,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3489,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3502,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Precision) GetMetric() string {
@@ -3503,14 +3567,16 @@ type Stage struct {
 	Observers *Observers `protobuf:"bytes,14,opt,name=observers,proto3" json:"observers,omitempty"`
 	// See Plan.fail_fast. In a sweep or a search it applies to the first stage only, because failures at a higher load
 	// may be what the sweep or search looks for.
-	FailFast      bool `protobuf:"varint,15,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
+	FailFast bool `protobuf:"varint,15,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
+	// See Plan.agents. Unset: all agents.
+	Agents        *AgentSelector `protobuf:"bytes,16,opt,name=agents,proto3" json:"agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3522,7 +3588,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3535,7 +3601,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -3643,6 +3709,13 @@ func (x *Stage) GetFailFast() bool {
 	return false
 }
 
+func (x *Stage) GetAgents() *AgentSelector {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
 // Dataset identifies the rows of a workload's file, in the format that agents read.
 type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3664,7 +3737,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3676,7 +3749,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3689,7 +3762,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -3747,7 +3820,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +3832,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +3845,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -3805,7 +3878,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3817,7 +3890,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3830,7 +3903,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -3911,7 +3984,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3923,7 +3996,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3936,7 +4009,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -4090,7 +4163,7 @@ var File_spate_v1_plan_proto protoreflect.FileDescriptor
 
 const file_spate_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\x99\a\n" +
+	"\x13spate/v1/plan.proto\x12\bspate.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"\xca\a\n" +
 	"\x04Plan\x129\n" +
 	"\x04name\x18\x01 \x01(\tB%\xbaH\"r \x18@2\x1c^[A-Za-z0-9][A-Za-z0-9._-]*$R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\vdescription\x12\x12\n" +
@@ -4111,12 +4184,19 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\tfail_fast\x18\x0e \x01(\bH\x00R\bfailFast\x88\x01\x01\x12>\n" +
 	"\n" +
 	"thresholds\x18\x0f \x03(\v2\x13.spate.v1.ThresholdB\t\xbaH\x06\x92\x01\x03\x10\x80\x02R\n" +
-	"thresholds\x1a:\n" +
+	"thresholds\x12/\n" +
+	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\f\n" +
 	"\n" +
-	"_fail_fast\"s\n" +
+	"_fail_fast\"\xb1\x01\n" +
+	"\rAgentSelector\x12E\n" +
+	"\x06labels\x18\x01 \x03(\v2#.spate.v1.AgentSelector.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10 R\x06labels\x12\x1e\n" +
+	"\x05count\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\x90NR\x05count\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
 	"\tThreshold\x12\x1e\n" +
 	"\x04that\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xe8\aR\x04that\x12\x16\n" +
@@ -4443,7 +4523,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06within\x18\x03 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\x06within\x129\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x11\x00\x00\x00\x00\x00\x00\xf0?)\x00\x00\x00\x00\x00\x00\x00\x00R\n" +
-	"confidence\"\xaf\x05\n" +
+	"confidence\"\xe0\x05\n" +
 	"\x05Stage\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12(\n" +
 	"\x06target\x18\x02 \x01(\v2\x10.spate.v1.TargetR\x06target\x12.\n" +
@@ -4460,7 +4540,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\ron_agent_loss\x18\f \x01(\tR\vonAgentLoss\x126\n" +
 	"\aregions\x18\r \x03(\v2\x1c.spate.v1.Stage.RegionsEntryR\aregions\x121\n" +
 	"\tobservers\x18\x0e \x01(\v2\x13.spate.v1.ObserversR\tobservers\x12\x1b\n" +
-	"\tfail_fast\x18\x0f \x01(\bR\bfailFast\x1a:\n" +
+	"\tfail_fast\x18\x0f \x01(\bR\bfailFast\x12/\n" +
+	"\x06agents\x18\x10 \x01(\v2\x17.spate.v1.AgentSelectorR\x06agents\x1a:\n" +
 	"\fRegionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xac\x01\n" +
@@ -4517,157 +4598,162 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
-	(*Threshold)(nil),           // 1: spate.v1.Threshold
-	(*Observers)(nil),           // 2: spate.v1.Observers
-	(*SLO)(nil),                 // 3: spate.v1.SLO
-	(*Simulation)(nil),          // 4: spate.v1.Simulation
-	(*Target)(nil),              // 5: spate.v1.Target
-	(*Connection)(nil),          // 6: spate.v1.Connection
-	(*ServerMetrics)(nil),       // 7: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),     // 8: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 9: spate.v1.Workload
-	(*RandomContent)(nil),       // 10: spate.v1.RandomContent
-	(*Lengths)(nil),             // 11: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 12: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 13: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 14: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 15: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 16: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 17: spate.v1.FileContent
-	(*TraceContent)(nil),        // 18: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 19: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 20: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 21: spate.v1.ThinkTime
-	(*Load)(nil),                // 22: spate.v1.Load
-	(*Warmup)(nil),              // 23: spate.v1.Warmup
-	(*Range)(nil),               // 24: spate.v1.Range
-	(*Phase)(nil),               // 25: spate.v1.Phase
-	(*Replay)(nil),              // 26: spate.v1.Replay
-	(*Sweep)(nil),               // 27: spate.v1.Sweep
-	(*Search)(nil),              // 28: spate.v1.Search
-	(*Bounds)(nil),              // 29: spate.v1.Bounds
-	(*Objectives)(nil),          // 30: spate.v1.Objectives
-	(*Limit)(nil),               // 31: spate.v1.Limit
-	(*Abort)(nil),               // 32: spate.v1.Abort
-	(*Precision)(nil),           // 33: spate.v1.Precision
-	(*Stage)(nil),               // 34: spate.v1.Stage
-	(*Dataset)(nil),             // 35: spate.v1.Dataset
-	(*Lexicon)(nil),             // 36: spate.v1.Lexicon
-	(*Probe)(nil),               // 37: spate.v1.Probe
-	(*LoadPoint)(nil),           // 38: spate.v1.LoadPoint
-	nil,                         // 39: spate.v1.Plan.RegionsEntry
-	nil,                         // 40: spate.v1.Target.HeadersEntry
-	nil,                         // 41: spate.v1.Target.LabelsEntry
-	nil,                         // 42: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 43: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 44: google.protobuf.Struct
+	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
+	(*Threshold)(nil),           // 2: spate.v1.Threshold
+	(*Observers)(nil),           // 3: spate.v1.Observers
+	(*SLO)(nil),                 // 4: spate.v1.SLO
+	(*Simulation)(nil),          // 5: spate.v1.Simulation
+	(*Target)(nil),              // 6: spate.v1.Target
+	(*Connection)(nil),          // 7: spate.v1.Connection
+	(*ServerMetrics)(nil),       // 8: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),     // 9: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 10: spate.v1.Workload
+	(*RandomContent)(nil),       // 11: spate.v1.RandomContent
+	(*Lengths)(nil),             // 12: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 13: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 14: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 15: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 16: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 17: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 18: spate.v1.FileContent
+	(*TraceContent)(nil),        // 19: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 20: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 21: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 22: spate.v1.ThinkTime
+	(*Load)(nil),                // 23: spate.v1.Load
+	(*Warmup)(nil),              // 24: spate.v1.Warmup
+	(*Range)(nil),               // 25: spate.v1.Range
+	(*Phase)(nil),               // 26: spate.v1.Phase
+	(*Replay)(nil),              // 27: spate.v1.Replay
+	(*Sweep)(nil),               // 28: spate.v1.Sweep
+	(*Search)(nil),              // 29: spate.v1.Search
+	(*Bounds)(nil),              // 30: spate.v1.Bounds
+	(*Objectives)(nil),          // 31: spate.v1.Objectives
+	(*Limit)(nil),               // 32: spate.v1.Limit
+	(*Abort)(nil),               // 33: spate.v1.Abort
+	(*Precision)(nil),           // 34: spate.v1.Precision
+	(*Stage)(nil),               // 35: spate.v1.Stage
+	(*Dataset)(nil),             // 36: spate.v1.Dataset
+	(*Lexicon)(nil),             // 37: spate.v1.Lexicon
+	(*Probe)(nil),               // 38: spate.v1.Probe
+	(*LoadPoint)(nil),           // 39: spate.v1.LoadPoint
+	nil,                         // 40: spate.v1.Plan.RegionsEntry
+	nil,                         // 41: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 42: spate.v1.Target.HeadersEntry
+	nil,                         // 43: spate.v1.Target.LabelsEntry
+	nil,                         // 44: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 45: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 46: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
-	5,  // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	9,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	22, // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	43, // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
-	3,  // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	43, // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
-	4,  // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	39, // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
-	2,  // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
-	1,  // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
-	43, // 10: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	43, // 11: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	43, // 12: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	8,  // 13: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	40, // 14: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	44, // 15: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	43, // 16: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	43, // 17: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	43, // 18: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	43, // 19: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	6,  // 20: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	7,  // 21: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	41, // 22: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	43, // 23: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	43, // 24: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	43, // 25: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	43, // 26: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	43, // 27: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	43, // 28: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	10, // 29: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	16, // 30: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	17, // 31: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	17, // 32: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	18, // 33: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	18, // 34: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	18, // 35: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	19, // 36: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	11, // 37: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	11, // 38: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	15, // 39: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	12, // 40: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	13, // 41: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	13, // 42: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	14, // 43: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	20, // 44: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	11, // 45: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	11, // 46: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	11, // 47: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	20, // 48: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	21, // 49: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	43, // 50: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	43, // 51: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	23, // 52: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	24, // 53: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	24, // 54: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	21, // 55: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	25, // 56: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	25, // 57: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	26, // 58: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	27, // 59: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	28, // 60: spate.v1.Load.search:type_name -> spate.v1.Search
-	43, // 61: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	32, // 62: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	33, // 63: spate.v1.Load.until:type_name -> spate.v1.Precision
-	43, // 64: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	43, // 65: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	43, // 66: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	43, // 67: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	29, // 68: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	29, // 69: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	30, // 70: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	31, // 71: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	43, // 72: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	43, // 73: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	5,  // 74: spate.v1.Stage.target:type_name -> spate.v1.Target
-	9,  // 75: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	38, // 76: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	43, // 77: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	3,  // 78: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	43, // 79: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	35, // 80: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	36, // 81: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	37, // 82: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	42, // 83: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	2,  // 84: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	43, // 85: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	43, // 86: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	43, // 87: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	21, // 88: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	25, // 89: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	43, // 90: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	43, // 91: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	32, // 92: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	33, // 93: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	28, // 94: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	27, // 95: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	43, // 96: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	97, // [97:97] is the sub-list for method output_type
-	97, // [97:97] is the sub-list for method input_type
-	97, // [97:97] is the sub-list for extension type_name
-	97, // [97:97] is the sub-list for extension extendee
-	0,  // [0:97] is the sub-list for field type_name
+	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
+	10,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	23,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	45,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
+	45,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
+	40,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
+	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
+	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
+	41,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	45,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	45,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	45,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	9,   // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	42,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	46,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	45,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	45,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	45,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	45,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	7,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	8,   // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	43,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	45,  // 25: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	45,  // 26: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	45,  // 27: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	45,  // 28: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	45,  // 29: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	45,  // 30: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	11,  // 31: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	17,  // 32: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	18,  // 33: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	18,  // 34: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	19,  // 35: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	19,  // 36: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	19,  // 37: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	20,  // 38: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	12,  // 39: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	12,  // 40: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	16,  // 41: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	13,  // 42: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	14,  // 43: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	14,  // 44: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	15,  // 45: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	21,  // 46: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	12,  // 47: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	12,  // 48: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	12,  // 49: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	21,  // 50: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	22,  // 51: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	45,  // 52: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	45,  // 53: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	24,  // 54: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	25,  // 55: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	25,  // 56: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	22,  // 57: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	26,  // 58: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	26,  // 59: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	27,  // 60: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	28,  // 61: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	29,  // 62: spate.v1.Load.search:type_name -> spate.v1.Search
+	45,  // 63: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	33,  // 64: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	34,  // 65: spate.v1.Load.until:type_name -> spate.v1.Precision
+	45,  // 66: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	45,  // 67: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	45,  // 68: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	45,  // 69: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	30,  // 70: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	30,  // 71: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	31,  // 72: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	32,  // 73: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	45,  // 74: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	45,  // 75: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 76: spate.v1.Stage.target:type_name -> spate.v1.Target
+	10,  // 77: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	39,  // 78: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	45,  // 79: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 80: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	45,  // 81: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	36,  // 82: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	37,  // 83: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	38,  // 84: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	44,  // 85: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 86: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 87: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	45,  // 88: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	45,  // 89: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	45,  // 90: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	22,  // 91: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	26,  // 92: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	45,  // 93: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	45,  // 94: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	33,  // 95: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	34,  // 96: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	29,  // 97: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	28,  // 98: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	45,  // 99: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	100, // [100:100] is the sub-list for method output_type
+	100, // [100:100] is the sub-list for method input_type
+	100, // [100:100] is the sub-list for extension type_name
+	100, // [100:100] is the sub-list for extension extendee
+	0,   // [0:100] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -4676,8 +4762,8 @@ func file_spate_v1_plan_proto_init() {
 		return
 	}
 	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[5].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[9].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -4687,25 +4773,25 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Azure)(nil),
 		(*Workload_Sessions)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[11].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[17].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[18].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[22].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[25].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[30].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[19].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,133 @@
+package lifecycle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spate-load/spate/clock"
+	"github.com/spate-load/spate/plans/rules"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+// first returns the first entry of the plan, from which the regions and agents of the run are known. Nil: the plan is
+// empty.
+func (r *Run) first() *spatev1.Stage {
+	if len(r.plan) == 0 {
+		return nil
+	}
+	return r.plan[0]
+}
+
+// eligible reports whether an agent may take part in a stage: the plan splits by its region or by none, and the agent
+// has the labels that the plan asks for.
+func eligible(a *agent, st *spatev1.Stage) bool { return unfit(a, st) == "" }
+
+// unfit returns why an agent may not take part in a stage, empty if it may.
+func unfit(a *agent, st *spatev1.Stage) string {
+	if _, named := st.GetRegions()[a.info.GetRegion()]; !named && len(st.GetRegions()) > 0 {
+		return fmt.Sprintf("the plan has no region %q", a.info.GetRegion())
+	}
+	wanted := st.GetAgents().GetLabels()
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		has := a.info.GetLabels()[name]
+		if name == rules.RegionLabel {
+			has = a.info.GetRegion()
+		}
+		switch has {
+		case wanted[name]:
+		case "":
+			return fmt.Sprintf("it has no label %s=%s", name, wanted[name])
+		default:
+			return fmt.Sprintf("its %s is %s, not %s", name, has, wanted[name])
+		}
+	}
+	return ""
+}
+
+// ready returns the agents that take part in a stage, sorted by name: those that can and, if the plan asks for a
+// number, no more than that. This is the order of the weights in every stripe.
+func (r *Run) ready(at clock.Instant, st *spatev1.Stage) []*agent {
+	var out []*agent
+	for _, a := range r.byName() {
+		if r.available(at, a) && eligible(a, st) {
+			out = append(out, a)
+		}
+	}
+	most := int(st.GetAgents().GetCount())
+	if most == 0 || len(out) <= most {
+		return out
+	}
+	preferred := r.preference(out, st)
+	slices.SortStableFunc(out, func(a, b *agent) int { return preferred[a.name()] - preferred[b.name()] })
+	out = out[:most]
+	slices.SortFunc(out, func(a, b *agent) int { return strings.Compare(a.name(), b.name()) })
+	return out
+}
+
+// preference returns in which order agents are chosen: those of the run first, so that the load stays where it is, then
+// one of each region of the plan that has none, then the others.
+func (r *Run) preference(agents []*agent, st *spatev1.Stage) map[string]int {
+	order, present := map[string]int{}, map[string]bool{}
+	for _, a := range agents {
+		order[a.name()] = 2
+		if r.hasPart(a.name()) {
+			order[a.name()], present[a.info.GetRegion()] = 0, true
+		}
+	}
+	for _, a := range agents {
+		if region := a.info.GetRegion(); len(st.GetRegions()) > 0 && !present[region] {
+			order[a.name()], present[region] = 1, true
+		}
+	}
+	return order
+}
+
+// hasPart reports whether the run has an agent of this name, be it another process.
+func (r *Run) hasPart(name string) bool {
+	return slices.ContainsFunc(r.roster, func(a *agent) bool { return a.name() == name })
+}
+
+// full reports whether a stage in progress has as many agents as the plan asks for.
+func (r *Run) full(st *spatev1.Stage) bool {
+	most := int(st.GetAgents().GetCount())
+	present := r.stage.where(func(p *assignment) bool { return !p.done() && !p.isLost() && !p.agent.leaving })
+	return most > 0 && len(present) >= most
+}
+
+// needed returns how many agents the run waits for.
+func (r *Run) needed() int { return max(r.cfg.MinAgents, int(r.first().GetAgents().GetCount())) }
+
+// withLabels returns which agents the plan asks for, for a sentence: " with pool=big and region=eu". Empty: any.
+func withLabels(st *spatev1.Stage) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(st.GetAgents().GetLabels())) {
+		list = append(list, name+"="+st.GetAgents().GetLabels()[name])
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " with " + strings.Join(list, " and ")
+}
+
+// mostUnfit bounds the agents that are named because they may not take part.
+const mostUnfit = 5
+
+// unfitText names the connected agents that may not take part, and why. Empty: there are none.
+func (r *Run) unfitText(at clock.Instant) string {
+	var list []string
+	for _, a := range r.byName() {
+		if why := unfit(a, r.first()); why != "" && r.available(at, a) {
+			list = append(list, a.name()+": "+why)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(list) - mostUnfit; n > 0 {
+		list, more = list[:mostUnfit], fmt.Sprintf("; and %d more", n)
+	}
+	return "; agents that take no part: " + strings.Join(list, "; ") + more
+}
