@@ -2,15 +2,18 @@ package points
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
+	"github.com/spate-load/spate/aggregate/trust"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -62,5 +65,26 @@ func TestPointsByRegionAndObserver(t *testing.T) {
 	if got := places(stage(sink.Scope{}, rec, result,
 		toDate)); got != "observer_stage eu, stage, stage eu, stage http://e, stage us" {
 		t.Errorf("stages: %s", got)
+	}
+}
+
+// Each check that a result did not pass is an event, the worst first, at the stage's end.
+func TestDoubts(t *testing.T) {
+	start := time.Unix(1700000000, 0)
+	rec := &spatev1.StageRecord{StartTime: timestamppb.New(start), Stage: &spatev1.Stage{Index: 2}}
+	r := results.StageResult{DurationS: new(1.5), Trust: trust.Trust{Verdict: trust.Invalid, Checks: []trust.Check{
+		{Name: "rate", Verdict: trust.Valid, Words: "as asked"},
+		{Name: "errors", Verdict: trust.Suspect, Words: "2 % failed.", Remedy: new("Look at the server.")},
+		{Name: "send_delay", Verdict: trust.Invalid, Words: "p99 of 40 ms"},
+	}}}
+	scope := sink.Scope{RunID: "r", StageIndex: 2}
+	want := []sink.Point{
+		sink.EventPoint{RunID: "r", Time: start.Add(1500 * time.Millisecond).UTC(), Kind: sink.Doubt, Stage: &scope,
+			Check: "send_delay", Text: "INVALID: p99 of 40 ms."},
+		sink.EventPoint{RunID: "r", Time: start.Add(1500 * time.Millisecond).UTC(), Kind: sink.Doubt, Stage: &scope,
+			Check: "errors", Text: "SUSPECT: 2 % failed. What to do: Look at the server."},
+	}
+	if got := doubts(scope, rec, r); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 }

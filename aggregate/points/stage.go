@@ -1,6 +1,11 @@
 package points
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/spate-load/spate/aggregate/merge"
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/aggregate/sink"
@@ -13,7 +18,8 @@ func EndOfStage(run Run, rec *spatev1.StageRecord, r results.StageResult, merged
 	if rec.GetStartTime() == nil {
 		return nil
 	}
-	return append(stage(run.Scope(rec.GetStage()), rec, r, merged.ToDate()), starts(run, rec, r)...)
+	scope := run.Scope(rec.GetStage())
+	return slices.Concat(stage(scope, rec, r, merged.ToDate()), starts(run, rec, r), doubts(scope, rec, r))
 }
 
 // Result returns the row of the result of a stage as a whole.
@@ -75,6 +81,24 @@ func part(
 		Scope: scope, StageStart: rec.GetStartTime().AsTime(), Complete: complete, Failure: rec.GetFailure(),
 		Measures: measures(m, rec.GetStage().GetSlo() != nil), Whole: rates,
 	}
+}
+
+// doubts returns an event for each check that the result did not pass, the worst first, with its remedy.
+func doubts(scope sink.Scope, rec *spatev1.StageRecord, r results.StageResult) (out []sink.Point) {
+	end := rec.GetStartTime().AsTime()
+	if r.DurationS != nil {
+		end = end.Add(time.Duration(*r.DurationS * float64(time.Second)))
+	}
+	for _, c := range r.Trust.Failed() {
+		text := fmt.Sprintf("%s: %s.", c.Verdict, strings.TrimSuffix(c.Words, "."))
+		if c.Remedy != nil {
+			text += " What to do: " + *c.Remedy
+		}
+		out = append(out, sink.EventPoint{
+			RunID: scope.RunID, Plan: scope.Plan, Time: end, Kind: sink.Doubt, Stage: &scope, Check: c.Name, Text: text,
+		})
+	}
+	return out
 }
 
 // starts returns points of how far from the armed start agents started their load. If a name has several processes,

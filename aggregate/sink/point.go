@@ -142,6 +142,8 @@ type EventPoint struct {
 	Agent string
 	// Region is the region of Agent. Empty: the agent has none, or Agent is empty.
 	Region string
+	// Check is the name of the check that failed. Empty: the event is not a Doubt.
+	Check string
 	// Text describes the event for people.
 	Text string
 }
@@ -160,6 +162,8 @@ const (
 	Warning      EventKind = "warning"
 	// ErrorBurst is a window with many failures after windows with few: docs/influxdb.md has the limits.
 	ErrorBurst EventKind = "error_burst"
+	// Doubt is a check that a stage's result did not pass.
+	Doubt EventKind = "doubt"
 )
 
 // AgentPoint is the state of an agent, by its last heartbeat. A nil field is not known.

@@ -68,6 +68,7 @@ func (p EventPoint) Rows() []Row {
 	scope := Scope{RunID: p.RunID, Plan: p.Plan}
 	row := Row{Measurement: MeasurementEvent, Time: p.Time}
 	row.tag("agent", p.Agent)
+	row.tag("check", p.Check)
 	row.tag("kind", string(p.Kind))
 	if p.Stage != nil {
 		scope = *p.Stage

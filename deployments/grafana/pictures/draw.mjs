@@ -75,7 +75,7 @@ async function draw() {
   const dashboards = join(root, 'deployments', 'grafana', 'dashboards');
   let empty = 0;
   for (const name of readdirSync(dashboards)) {
-    const variables = { run: name === 'compare.json' ? runs : [runs[0]], target: [], stage: [], region: [] };
+    const variables = { ...(name === 'compare.json' && { baseline: [runs[1]] }), run: [runs[0]], target: [], stage: [], region: [] };
     const titles = await picture(browser, page, join(dashboards, name), { url, database: 'spate', from: name === 'live.json' ? to - live : from, to, variables });
     for (const title of titles) console.error(`${name}: nothing to show in "${title}"`);
     empty += titles.length;

@@ -180,7 +180,7 @@ func (f filling) into(query string, from, to time.Time) string {
 		"$timeFilter", fmt.Sprintf("time >= %dms and time <= %dms", from.UnixMilli(), to.UnixMilli()),
 		"$__interval_ms", "1000", "$__interval", "1s",
 	}
-	for _, name := range []string{"run", "target", "stage", "region"} {
+	for _, name := range []string{"baseline", "run", "target", "stage", "region"} {
 		text := ".*"
 		if values := f[name]; len(values) > 0 {
 			escaped := make([]string, len(values))

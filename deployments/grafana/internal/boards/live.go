@@ -42,6 +42,7 @@ func live() Board {
 		},
 		told(),
 		[]Panel{soFar().high(12)},
+		[]Panel{doubts()},
 		[]Panel{happened("Events",
 			ofKinds("run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")).without("run")},
 	)
@@ -62,7 +63,7 @@ func now() []Panel {
 	}
 	return []Panel{
 		stat("Worst verdict so far",
-			"Whether the measurement of the worst stage can be trusted. The table of stages says which stage it is.", "", "",
+			"Whether the measurement of the worst stage can be trusted. The table of stages says which stage it is; at its end, the table below that says why.", "", "",
 			query{text: latest("spate_to_date", ofAll, eachStage,
 				last("verdict", "verdict"))}).worst().judged().wide(3),
 		stat("Latest stage", "", "", "/^load$/",
@@ -109,6 +110,16 @@ func soFar() Panel {
 	}
 	return table("Stages so far", "Merged from the start of each stage to its last window.", numbers,
 		latest("spate_to_date", ofAll, eachStage, selections...)).byStage(eachStage)
+}
+
+// doubts lists the checks that ended stages did not pass, with remedies.
+func doubts() Panel {
+	p := table("Why stages are not VALID", "The checks that ended stages did not pass, and what to do. Empty if all are VALID.",
+		nil, rows("spate_event", ofKinds("doubt"), raws([]string{"stage", "load", "check", "text", "run"})...))
+	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
+		override("byName", "check", Property{ID: "custom.width", Value: 130}))
+	p.FieldConfig.Defaults.NoData = ""
+	return p.without("Time").high(7)
 }
 
 // ofKinds limits events to kinds.

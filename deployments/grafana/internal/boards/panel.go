@@ -30,10 +30,18 @@ func board(uid, title, description, from, refresh string, rows ...[]Panel) Board
 	}
 }
 
-// several lets a dashboard show several runs at once.
-func (b Board) several() Board {
+// withBaseline lets a person choose a second run, the baseline.
+func (b Board) withBaseline() Board {
 	b.Templating = variables(true)
 	return b
+}
+
+// both makes a panel show the baseline too.
+func (p Panel) both() Panel {
+	for _, target := range p.Targets {
+		target.Query = strings.ReplaceAll(target.Query, ofRun, ofBoth)
+	}
+	return p
 }
 
 // width is the width of Grafana's grid.
@@ -219,6 +227,8 @@ func (c column) override() Override {
 			Property{ID: "displayName", Value: c.name + " (" + c.unit + ")"})
 	case count:
 		return override("byName", c.name, width, decimals(0))
+	case share:
+		return override("byName", c.name, width, decimals(1), Property{ID: "unit", Value: share})
 	case "":
 		return override("byName", c.name, width)
 	default:
@@ -228,12 +238,7 @@ func (c column) override() Override {
 
 // table makes a panel of rows. Missing values are n/a.
 func table(title, description string, numbers []column, text string) Panel {
-	overrides := []Override{
-		override("byName", "verdict", Property{ID: "mappings", Value: verdicts},
-			Property{ID: "custom.width", Value: narrow},
-			Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}},
-			Property{ID: "custom.align", Value: "left"}),
-	}
+	overrides := []Override{verdictColumn("verdict")}
 	for _, tag := range []struct {
 		name  string
 		width int
@@ -254,6 +259,22 @@ func table(title, description string, numbers []column, text string) Panel {
 		},
 		Options: map[string]any{"showHeader": true, "cellHeight": "sm"},
 	}
+}
+
+// verdictColumn shows the numbers of a column as verdicts.
+func verdictColumn(name string) Override {
+	return override("byName", name, Property{ID: "mappings", Value: verdicts},
+		Property{ID: "custom.width", Value: narrow},
+		Property{ID: "custom.cellOptions", Value: map[string]any{"type": "color-text"}},
+		Property{ID: "custom.align", Value: "left"})
+}
+
+// calculated adds a column made of two others of the same row.
+func calculated(name, left, operator, right string) Transformation {
+	return Transformation{ID: "calculateField", Options: map[string]any{
+		"mode": "binary", "alias": name, "replaceFields": false,
+		"binary": map[string]any{"left": left, "operator": operator, "right": right},
+	}}
 }
 
 // byStage sorts rows by stage, puts tags first, and hides columns without information: the time of an aggregate over a

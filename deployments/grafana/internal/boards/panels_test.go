@@ -87,7 +87,7 @@ func TestDashboardsShowARealRun(t *testing.T) {
 	from := time.Now().Add(-time.Minute)
 	db, result := filled(t)
 	w := watched{T: t, db: db, result: result, from: from, to: time.Now().Add(time.Minute),
-		chosen: filling{"run": {result.Run.ID}}}
+		chosen: filling{"run": {result.Run.ID}, "baseline": {result.Run.ID}}}
 	if len(result.Stages) != 2 || result.Run.Complete {
 		t.Fatalf("%d stages, complete %v: want two, without what the lost agent had", len(result.Stages),
 			result.Run.Complete)
@@ -125,13 +125,13 @@ spate_event,kind=run_ended,run=%[1]s text="stopped on request"`, w.result.Run.ID
 	}
 }
 
-// everyQueryAnswers runs all queries, with one run and with several chosen. The tags in each alias must be in the
+// everyQueryAnswers runs all queries, with all chosen and with values chosen. The tags in each alias must be in the
 // answer.
 func (w watched) everyQueryAnswers() {
 	for _, file := range All() {
 		for _, panel := range file.Board.Panels {
 			for _, target := range panel.Targets {
-				for _, chosen := range []filling{w.chosen, {"run": {w.result.Run.ID, "another/one (2)"},
+				for _, chosen := range []filling{w.chosen, {"run": {w.result.Run.ID}, "baseline": {w.result.Run.ID},
 					"target": {"server a"}, "stage": {"0", "1"}, "region": {"eu", "us"}}} {
 					rows := answer(w.db, chosen.into(target.Query, w.from, w.to))
 					if len(rows) == 0 {
@@ -150,7 +150,7 @@ func (w watched) everyQueryAnswers() {
 						}
 					}
 				}
-				if rows := answer(w.db, filling{"run": {"another"}}.into(target.Query, w.from, w.to)); len(rows) > 0 {
+				if rows := answer(w.db, filling{"run": {"another"}, "baseline": {"another/one (2)"}}.into(target.Query, w.from, w.to)); len(rows) > 0 {
 					w.Errorf("%s, %s: another run shows %v", file.Name, panel.Title, rows[0])
 				}
 			}

@@ -84,14 +84,29 @@ func TestNoPanelAverages(t *testing.T) {
 				}
 			}
 		}
+		for _, panel := range file.Board.Panels {
+			for _, one := range panel.Transformations {
+				if one.ID == "calculateField" && !compares(one) {
+					t.Errorf("%s, %s: a calculation other than of a change: %v", file.Name, panel.Title, one.Options)
+				}
+			}
+		}
 		walk(t, file, func(text string) {
-			for _, word := range []string{"mean", "avg", "average", "median", "smooth", "reduce", "calculateField"} {
+			for _, word := range []string{"mean", "avg", "average", "median", "smooth", "reduce"} {
 				if text == word {
 					t.Errorf("%s: %q averages in Grafana", file.Name, text)
 				}
 			}
 		})
 	}
+}
+
+// compares reports whether a calculation in Grafana subtracts or divides two columns of a row, to show a change.
+func compares(one Transformation) bool {
+	options, _ := one.Options.(map[string]any)
+	binary, _ := options["binary"].(map[string]any)
+	operator := binary["operator"]
+	return options["mode"] == "binary" && (operator == "-" || operator == "/")
 }
 
 // walk calls see with every text in a dashboard's JSON.
@@ -130,7 +145,8 @@ func TestQueriesSayOfWhat(t *testing.T) {
 		for _, panel := range file.Board.Panels {
 			for _, target := range panel.Targets {
 				query := target.Query
-				if !strings.Contains(query, `"run" =~ /^$run$/`) {
+				if named := func(of string) bool { return strings.Contains(query, of) }; !named(ofRun) &&
+					!named(ofBaseline) && !named(ofBoth) {
 					t.Errorf("%s, %s: not of the chosen runs: %s", file.Name, panel.Title, query)
 				}
 				if !strings.Contains(query, `FROM "spate_event"`) && !strings.Contains(query, `FROM "spate_agent"`) &&

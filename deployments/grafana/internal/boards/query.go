@@ -2,15 +2,23 @@ package boards
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // source is the provisioned data source.
 var source = Source{Type: "influxdb", UID: "spate-influxdb"}
 
+// Conditions on the run.
+const (
+	ofRun      = `"run" =~ /^$run$/`
+	ofBaseline = `"run" =~ /^$baseline$/`
+	ofBoth     = `"run" =~ /^($baseline|$run)$/`
+)
+
 // chosen limits rows to the values of the variables. A variable set to all is ".*", which also matches rows without the
 // tag.
-const chosen = `"run" =~ /^$run$/ AND "target" =~ /^$target$/ AND "stage" =~ /^$stage$/`
+const chosen = ofRun + ` AND "target" =~ /^$target$/ AND "stage" =~ /^$stage$/`
 
 // perSecond divides the sum of an interval's counts by its seconds.
 const perSecond = ` / ($__interval_ms / 1000)`
@@ -73,19 +81,26 @@ const (
 	ofAgents    = `"scope" = 'agent' AND "region" =~ /^$region$/`
 )
 
-// variables returns the variables of all dashboards. The newest run is first, so dashboards open with it. Only the
-// comparison of runs allows several.
-func variables(several bool) Templating {
-	run := `SELECT "run", "text" FROM "spate_event" WHERE "kind" = 'run_began' ORDER BY time DESC LIMIT 500`
+// variables returns the variables of all dashboards. The newest run is first, so dashboards open with it. A comparison
+// also has a baseline, and opens with the run before.
+func variables(baseline bool) Templating {
+	run := Variable{Name: "run", Label: "Run", Type: "query", Datasource: &source, Refresh: 2,
+		Query: `SELECT "run", "text" FROM "spate_event" WHERE "kind" = 'run_began' ORDER BY time DESC LIMIT 500`}
 	tag := func(name string) string {
 		return fmt.Sprintf(`SHOW TAG VALUES FROM "spate_window" WITH KEY = %q WHERE "run" =~ /^$run$/`, name)
 	}
-	return Templating{List: []Variable{
-		{Name: "run", Label: "Run", Type: "query", Datasource: &source, Query: run, Multi: several, Refresh: 2},
+	list := []Variable{
+		run,
 		choice("target", "Target", tag("target"), alphabetical),
 		choice("stage", "Stage", tag("stage"), numerical),
 		choice("region", "Region", tag("region"), alphabetical),
-	}}
+	}
+	if baseline {
+		before := run
+		before.Name, before.Label, before.Query = "baseline", "Baseline", run.Query+" OFFSET 1"
+		list = slices.Insert(list, 0, before)
+	}
+	return Templating{List: list}
 }
 
 // Grafana's orders of a variable's values.

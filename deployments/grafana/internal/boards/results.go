@@ -1,6 +1,9 @@
 package boards
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // result is a column of a stage's result.
 type result struct{ title, field, unit string }
@@ -80,6 +83,7 @@ func sweep() Board {
 		},
 		[]Panel{resultTable("Results by load", "A row for each stage that has ended.", "spate_stage", ofAll, stageTags,
 			ofWhole...).high(16)},
+		[]Panel{doubts()},
 		[]Panel{
 			curve("Throughput by concurrency", "Stages of closed loops.", concurrency, outputRate, byPlan, closed),
 			curve("Rate asked and achieved",
@@ -98,7 +102,7 @@ func highlights() []Panel {
 		return stat(title, description, unit, "", query{text: rows("spate_stage", ofAll, selection)}).worded()
 	}
 	return []Panel{
-		figure("Worst verdict", "Whether the measurement of each stage can be trusted. The report has the reasons.",
+		figure("Worst verdict", "Whether the measurement of each stage can be trusted. The reasons and remedies are below the table of results.",
 			"", highest("verdict", "verdict")).judged(),
 		figure("Highest output throughput", "Of all stages.", tokenRate,
 			highest("output_token_throughput", "output tok/s")),
@@ -116,22 +120,71 @@ func throughputAgainst(title, field string, by []string) Panel {
 		closed, open)
 }
 
-// compare shows results of several runs side by side.
+// compare shows the results of a run beside those of a baseline.
 func compare() Board {
 	byConcurrency := func(title, field string) Panel {
 		return curve(title+" p99 by concurrency", "Stages of closed loops.", concurrency, p99(title, field),
-			byRuns, closed)
+			byRuns, closed).both().high(12)
 	}
 	return board("spate-compare", "Spate: compare runs",
-		"Choose several runs. All numbers are final and merged. They do not depend on the time range.",
+		"Choose a run and a baseline. All numbers are final and merged. They do not depend on the time range.",
 		"now-7d", "",
-		[]Panel{throughputAgainst("TTFT", "ttft_ms", byRuns).high(12),
-			throughputAgainst("TPOT", "tpot_ms", byRuns).high(12)},
-		[]Panel{byConcurrency("TTFT", "ttft_ms").high(12), byConcurrency("TPOT", "tpot_ms").high(12),
-			byConcurrency("E2E", "e2e_ms").high(12)},
-		[]Panel{resultTable("Results", "Sort by load to see the runs' stages beside each other.", "spate_stage", ofAll,
-			[]string{"run", "target", "workload", "load", "verdict"}, ofWhole...).high(16)},
+		[]Panel{beforeAndAfter().high(12)},
+		[]Panel{doubts().both()},
+		[]Panel{throughputAgainst("TTFT", "ttft_ms", byRuns).both().high(12),
+			throughputAgainst("TPOT", "tpot_ms", byRuns).both().high(12)},
+		[]Panel{byConcurrency("TTFT", "ttft_ms"), byConcurrency("TPOT", "tpot_ms"), byConcurrency("E2E", "e2e_ms")},
+		[]Panel{resultTable("Results", "Sort by load to see the stages of both runs beside each other.", "spate_stage", ofAll,
+			[]string{"run", "target", "workload", "load", "verdict"}, ofWhole...).both().high(16)},
 		[]Panel{happened("What went wrong",
-			ofKinds("agent_lost|agent_joined|warning|error_burst|stage_ended|run_ended")+" AND "+irregular)},
-	).several()
+			ofKinds("agent_lost|agent_joined|warning|error_burst|stage_ended|run_ended")+" AND "+irregular).both()},
+	).withBaseline()
+}
+
+// compared are the results that a comparison shows before, after, and as a difference.
+var compared = []result{
+	{"requests/s", "request_throughput", requestRate}, {"output tok/s", "output_token_throughput", tokenRate},
+	{"TTFT p99", "ttft_ms_p99", milliseconds}, {"TPOT p99", "tpot_ms_p99", milliseconds},
+	{"E2E p99", "e2e_ms_p99", milliseconds},
+}
+
+// beforeAndAfter shows the results of each load in both runs, adjacent, and how they differ.
+func beforeAndAfter() Panel {
+	const before, after, difference, change = " before", " after", " difference", " Δ"
+	match := []string{"target", "workload", "load"}
+	selections := func(when string) []string {
+		all := append(raws(match), raw("verdict", "verdict"+when))
+		for _, r := range compared {
+			all = append(all, raw(r.field, r.title+when))
+		}
+		return all
+	}
+	order, hidden := slices.Concat(match, []string{"verdict" + before, "verdict" + after}), []string{"Time"}
+	var numbers []column
+	var changes []Transformation
+	for _, r := range compared {
+		numbers = append(numbers, column{r.title + before, r.unit}, column{r.title + after, r.unit},
+			column{r.title + change, share})
+		changes = append(changes, calculated(r.title+difference, r.title+after, "-", r.title+before),
+			calculated(r.title+change, r.title+difference, "/", r.title+before))
+		order = append(order, r.title+before, r.title+after, r.title+change)
+		hidden = append(hidden, r.title+difference)
+	}
+	p := table("Before and after",
+		"Stages are matched by target, workload and load. Δ is the change from the baseline to the run. "+
+			"spate compare also says which changes are more than chance.",
+		numbers, "")
+	p.Targets = targets("table", []query{
+		{text: strings.Replace(rows("spate_stage", ofAll, selections(before)...), ofRun, ofBaseline, 1)},
+		{text: rows("spate_stage", ofAll, selections(after)...)},
+	})
+	for _, when := range []string{before, after} {
+		p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, verdictColumn("verdict"+when))
+	}
+	p.Transformations = slices.Concat([]Transformation{{ID: "merge", Options: map[string]any{}}}, changes)
+	places := map[string]int{}
+	for i, name := range order {
+		places[name] = i
+	}
+	return p.organized(places, hidden...)
 }
