@@ -42,7 +42,7 @@ func live() Board {
 		},
 		told(),
 		[]Panel{soFar().high(12)},
-		[]Panel{doubts()},
+		[]Panel{doubts().without("Time", "run")},
 		[]Panel{happened("Events",
 			ofKinds("run_began|run_ended|stage_began|stage_ended|agent_lost|agent_joined|warning|error_burst")).without("run")},
 	)
@@ -119,7 +119,7 @@ func doubts() Panel {
 	p.FieldConfig.Overrides = append(p.FieldConfig.Overrides,
 		override("byName", "check", Property{ID: "custom.width", Value: 130}))
 	p.FieldConfig.Defaults.NoData = ""
-	return p.without("Time").high(7)
+	return p.high(7)
 }
 
 // ofKinds limits events to kinds.

@@ -210,6 +210,9 @@ const narrow = 76
 
 // width returns the width in pixels of the longest word in the column's head, or of a number.
 func (c column) width() int {
+	if c.unit == share {
+		return 62
+	}
 	longest := 0
 	for word := range strings.FieldsSeq(c.name) {
 		longest = max(longest, len(word))
@@ -228,7 +231,9 @@ func (c column) override() Override {
 	case count:
 		return override("byName", c.name, width, decimals(0))
 	case share:
-		return override("byName", c.name, width, decimals(1), Property{ID: "unit", Value: share})
+		return override("byName", c.name, width, decimals(1), Property{ID: "unit", Value: share},
+			Property{ID: "mappings", Value: []any{map[string]any{"type": "special", "options": map[string]any{
+				"match": "null+nan", "result": map[string]any{"text": "n/a"}}}}})
 	case "":
 		return override("byName", c.name, width)
 	default:
@@ -238,7 +243,8 @@ func (c column) override() Override {
 
 // table makes a panel of rows. Missing values are n/a.
 func table(title, description string, numbers []column, text string) Panel {
-	overrides := []Override{verdictColumn("verdict")}
+	overrides := []Override{verdictColumn("verdict"),
+		override("byName", "text", Property{ID: "custom.wrapText", Value: true})}
 	for _, tag := range []struct {
 		name  string
 		width int

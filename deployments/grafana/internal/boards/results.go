@@ -83,7 +83,7 @@ func sweep() Board {
 		},
 		[]Panel{resultTable("Results by load", "A row for each stage that has ended.", "spate_stage", ofAll, stageTags,
 			ofWhole...).high(16)},
-		[]Panel{doubts()},
+		[]Panel{doubts().without("Time", "run")},
 		[]Panel{
 			curve("Throughput by concurrency", "Stages of closed loops.", concurrency, outputRate, byPlan, closed),
 			curve("Rate asked and achieved",
@@ -129,8 +129,8 @@ func compare() Board {
 	return board("spate-compare", "Spate: compare runs",
 		"Choose a run and a baseline. All numbers are final and merged. They do not depend on the time range.",
 		"now-7d", "",
-		[]Panel{beforeAndAfter().high(12)},
-		[]Panel{doubts().both()},
+		[]Panel{beforeAndAfter().high(16)},
+		[]Panel{doubts().both().without("Time")},
 		[]Panel{throughputAgainst("TTFT", "ttft_ms", byRuns).both().high(12),
 			throughputAgainst("TPOT", "tpot_ms", byRuns).both().high(12)},
 		[]Panel{byConcurrency("TTFT", "ttft_ms"), byConcurrency("TPOT", "tpot_ms"), byConcurrency("E2E", "e2e_ms")},
@@ -143,7 +143,7 @@ func compare() Board {
 
 // compared are the results that a comparison shows before, after, and as a difference.
 var compared = []result{
-	{"requests/s", "request_throughput", requestRate}, {"output tok/s", "output_token_throughput", tokenRate},
+	{"req/s", "request_throughput", requestRate}, {"output tok/s", "output_token_throughput", tokenRate},
 	{"TTFT p99", "ttft_ms_p99", milliseconds}, {"TPOT p99", "tpot_ms_p99", milliseconds},
 	{"E2E p99", "e2e_ms_p99", milliseconds},
 }
@@ -159,7 +159,7 @@ func beforeAndAfter() Panel {
 		}
 		return all
 	}
-	order, hidden := slices.Concat(match, []string{"verdict" + before, "verdict" + after}), []string{"Time"}
+	order, hidden := slices.Concat(match, []string{"verdict" + before, "verdict" + after}), []string{}
 	var numbers []column
 	var changes []Transformation
 	for _, r := range compared {
@@ -181,7 +181,9 @@ func beforeAndAfter() Panel {
 	for _, when := range []string{before, after} {
 		p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, verdictColumn("verdict"+when))
 	}
-	p.Transformations = slices.Concat([]Transformation{{ID: "merge", Options: map[string]any{}}}, changes)
+	// Rows of one load merge into one row only if all columns that both runs have are equal: their times are not.
+	p = p.without("Time")
+	p.Transformations = slices.Concat(p.Transformations, []Transformation{{ID: "merge", Options: map[string]any{}}}, changes)
 	places := map[string]int{}
 	for i, name := range order {
 		places[name] = i
