@@ -233,3 +233,85 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+// TestCAOfMetrics checks when a connection's CA is allowed: with an endpoint, or with metrics on the host of an
+// endpoint, that is reached over TLS.
+func TestCAOfMetrics(t *testing.T) {
+	for _, c := range []struct {
+		endpoint, metrics string
+		refused           bool
+	}{
+		{"https://h:8000", "", false},
+		{"https://h:8000", "server_metrics: {urls: ['http://h:8081/metrics']}", false},
+		{"http://h:8000", "server_metrics: {urls: ['http://h:8081/metrics', 'https://h:8443/metrics']}", false},
+		{"http://h:8000", "", true},
+		{"http://h:8000", "server_metrics: {}", true},
+		{"http://h:8000", "server_metrics: {urls: ['http://h:8443/metrics']}", true},
+		// on another host, where the connection does not apply
+		{"http://h:8000", "server_metrics: {urls: ['https://other:8443/metrics']}", true},
+	} {
+		plan := fmt.Sprintf(`name: p
+targets:
+  - name: t
+    endpoints: [%q]
+    model: m
+    connection: {ca: "file:ca.pem"}
+    %s
+workloads: [{random: {isl: 1, osl: 1}}]
+loads: [{rate: [1], duration: 1s}]
+`, c.endpoint, c.metrics)
+		_, err := Load("plan.yaml", []byte(plan), Options{})
+		if refused := err != nil; refused != c.refused || refused &&
+			!strings.Contains(err.Error(), "connection.ca: works only with https:// endpoints, or https:// urls") {
+			t.Errorf("%s with %q: %v", c.endpoint, c.metrics, err)
+		}
+	}
+}
+
+const judgedPlan = `name: p
+targets:
+  - {name: a, endpoints: [localhost:80], model: m}
+  - {name: b, endpoints: [localhost:81], model: m}
+workloads:
+  - random: {isl: 10, osl: 10}
+loads:
+  - {concurrency: [8], requests: 5}
+  - {rate: [2], requests: 5}
+thresholds:
+  - {that: ttft_ms.p99 < 500, target: a}
+  - ttft_ms.p99 < 500 # of all
+  - {that: ttft_ms.p99 < 500, load: 2 req/s poisson}
+  - {that: ttft_ms.p99 < 500, load: concurrency 8}
+`
+
+// conditions returns the thresholds of a plan, each with what it is for.
+func conditions(t *testing.T, source []byte) (found []string) {
+	t.Helper()
+	list, err := Thresholds(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		found = append(found, c.GetThat()+"|"+c.GetTarget()+"|"+c.GetLoad())
+	}
+	return found
+}
+
+// TestThresholdsOfPlans: a condition alone is a threshold, flags add more, and those of targets that are left out go.
+func TestThresholdsOfPlans(t *testing.T) {
+	load(t, judgedPlan)
+	p := changed(t, judgedPlan, Changes{Only: []string{"b"}, Thresholds: []string{`model = "m, n"`}, Simulate: 10})
+	want := []string{"ttft_ms.p99 < 500||", "ttft_ms.p99 < 500||20 req/s poisson", "ttft_ms.p99 < 500||concurrency 8",
+		`model = "m, n"||`}
+	if got := conditions(t, p.Source()); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	short, _, _ := strings.Cut(judgedPlan, "  - ttft_ms")
+	only := changed(t, short, Changes{Only: []string{"b"}})
+	if got := conditions(t, only.Source()); got != nil {
+		t.Errorf("of no target that is left: %q", got)
+	}
+	if got := conditions(t, nil); got != nil {
+		t.Errorf("of no plan: %q", got)
+	}
+}

@@ -10,6 +10,8 @@
 package plans
 
 import (
+	_ "embed" // for the schema
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spate-load/spate/plans/document"
@@ -71,3 +73,14 @@ func (p *Plan) Proto() *spatev1.Plan { return proto.CloneOf(p.msg) }
 func (p *Plan) Mistake(field, message string) Mistake {
 	return p.document.At(field, message)
 }
+
+//go:embed plan.schema.json
+var schema []byte
+
+// Schema returns the JSON Schema of plans, for editors: Draft 2020-12. Editors with YAML Language Server use it to
+// complete and check a plan whose first line is
+//
+//	# yaml-language-server: $schema=plan.schema.json
+//
+// Load checks more than the schema. The caller must not change the returned bytes.
+func Schema() []byte { return schema }

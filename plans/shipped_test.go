@@ -3,8 +3,17 @@ package plans
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/spate-load/spate/plans/rules"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
 
 // TestShippedPlansAreRight loads every plan that ships with the program.
@@ -55,4 +64,83 @@ func TestOpenUnknown(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
+}
+
+// around holds what the examples of docs/plan.md leave out.
+var around = []struct{ key, text string }{
+	{"name:", "name: example\n"},
+	{"targets:", "targets: [{name: t, endpoints: [\"http://h\"], model: m}]\n"},
+	{"workloads:", "workloads: [{random: {isl: 10, osl: 10}}]\n"},
+	{"loads:", "loads: [{rate: [1], duration: 10s}]\n"},
+}
+
+func page(t *testing.T) string {
+	text, err := os.ReadFile("../docs/plan.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestDocumentedPlansAreRight loads every example of docs/plan.md.
+func TestDocumentedPlansAreRight(t *testing.T) {
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page(t), -1)
+	if len(examples) < 15 {
+		t.Fatalf("only %d examples", len(examples))
+	}
+	shown := make(map[string]bool)
+	for _, example := range examples {
+		text := example[1]
+		for _, part := range around {
+			if !strings.Contains("\n"+text, "\n"+part.key) {
+				text += part.text
+			}
+		}
+		p := load(t, text)
+		if len(p.Outline()) == 0 {
+			t.Errorf("no stages:\n%s", text)
+		}
+		for _, w := range p.msg.GetWorkloads() {
+			shown[content.Kind(w)] = true
+		}
+		for _, l := range p.msg.GetLoads() {
+			l.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+				shown[f.TextName()] = true
+				return true
+			})
+		}
+	}
+	contents := (&spatev1.Workload{}).ProtoReflect().Descriptor().Oneofs().ByName("content").Fields()
+	for i := range contents.Len() {
+		if kind := contents.Get(i).TextName(); !shown[kind] && kind != "burstgpt" {
+			t.Errorf("there is no example of the workload %s", kind)
+		}
+	}
+	for _, kind := range rules.LoadKinds {
+		if !shown[kind] {
+			t.Errorf("there is no example of the load %s", kind)
+		}
+	}
+}
+
+// TestDocumentationIsComplete checks that docs/plan.md has every field that a person may write.
+func TestDocumentationIsComplete(t *testing.T) {
+	text, seen := page(t), make(map[protoreflect.FullName]bool)
+	var check func(m protoreflect.MessageDescriptor)
+	check = func(m protoreflect.MessageDescriptor) {
+		if seen[m.FullName()] || m.FullName().Parent() != "spate.v1" {
+			return
+		}
+		seen[m.FullName()] = true
+		for i := range m.Fields().Len() {
+			f := m.Fields().Get(i)
+			if !regexp.MustCompile("[`.{, ]" + f.TextName() + "[`,.}:]").MatchString(text) {
+				t.Errorf("docs/plan.md does not say %s", f.FullName())
+			}
+			if f.Message() != nil {
+				check(f.Message())
+			}
+		}
+	}
+	check((&spatev1.Plan{}).ProtoReflect().Descriptor())
 }
