@@ -1,13 +1,19 @@
 package plans
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/spate-load/spate/plans/secret"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
 // TestChangesKeepTheRest: a plan that is set to its own values is the same plan.
@@ -212,5 +218,72 @@ func TestPathsBeginAtThePlan(t *testing.T) {
 		secrets["file:key"] != "value" ||
 		!cmp.Equal(asked, []string{"file:some/where/key"}) {
 		t.Errorf("%s asked %v, secrets %v", diff, asked, secrets)
+	}
+}
+
+const realPlan = `
+name: real
+slo: {ttft: 2s}
+pause: 10s
+targets:
+  - name: modelled
+    endpoints: ["http://placeholder:1"]
+    model: m
+    api_key: env:MISSING
+    headers: {Authorized: env:MISSING, X-Region: eu}
+    simulator: {speed: 2, max_running: 7}
+  - {name: plain, endpoints: ["http://placeholder:2"], model: n}
+workloads:
+  - sessions: {turns: 2, isl: 1, osl: 1, play: {think_time: {mean: 5s}}}
+loads:
+  - {rate: [3], duration: 60s}
+  - {concurrency_phases: [{from: 1, to: 5, duration: 60s}], think_time: {mean: 3s}}
+`
+
+func TestSimulation(t *testing.T) {
+	p := changed(t, realPlan, Changes{Simulate: 10})
+	urls := map[string][]string{}
+	for _, target := range p.Simulated() {
+		urls[target.GetName()] = []string{"http://127.0.0.1:1"}
+		if target.GetApiKey() != "" || len(secret.Of(target)) > 0 || len(target.GetEndpoints()) > 0 {
+			t.Errorf("a simulation needs no secrets and no endpoints: %v", target)
+		}
+	}
+	if values, err := p.Secrets(func(string) (string, error) { return "", fmt.Errorf("missing") }); err != nil ||
+		len(values) > 0 {
+		t.Errorf("secrets %v, %v", values, err)
+	}
+	stages, err := p.Stages(Resources{Endpoints: urls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := stages[0].GetTarget().GetSimulator(); got.GetSpeed() != 20 || got.GetMaxRunning() != 7 {
+		t.Errorf("the target's own model is not used: %v", got)
+	}
+	if got := stages[2].GetTarget(); got.GetSimulator().GetSpeed() != 10 || got.GetModel() != "n" ||
+		got.GetEndpoints()[0] != "http://127.0.0.1:1" {
+		t.Errorf("the default model is not used: %v", got)
+	}
+	if got := stages[0].GetTarget().GetHeaders(); len(got) != 1 || got["X-Region"] != "eu" {
+		t.Errorf("headers %v", got)
+	}
+	for i, s := range load(t, realPlan).Outline() {
+		if s.GetSeed() != stages[i].GetSeed() {
+			t.Errorf("stage %d: a simulation sends other requests", i)
+		}
+		if s.GetTarget().GetSimulator() != nil {
+			t.Errorf("stage %d: simulated without a simulation", i)
+		}
+	}
+	want := &spatev1.LoadPoint{Rate: 30, Arrival: "poisson", Split: "random", Duration: durationpb.New(6 * time.Second)}
+	if diff := cmp.Diff(want, stages[0].GetLoad(), protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	closed := stages[1].GetLoad()
+	if phase := closed.GetPhases()[0]; phase.GetTo() != 5 || phase.GetDuration().AsDuration() != 6*time.Second {
+		t.Errorf("a concurrency is not a rate: %v", phase)
+	}
+	if think := closed.GetThinkTime().GetMean().AsDuration(); think != 300*time.Millisecond {
+		t.Errorf("think time %v", think)
 	}
 }

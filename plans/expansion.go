@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/spate-load/spate/plans/compression"
 	"github.com/spate-load/spate/plans/defaults"
 	"github.com/spate-load/spate/plans/document"
 	"github.com/spate-load/spate/plans/endpoint"
@@ -50,7 +51,7 @@ func targetsOf(plan *spatev1.Plan) []*spatev1.Target {
 		if simulation {
 			defaults.WithoutSecrets(filled)
 		}
-		compression(speed).target(filled)
+		compression.Factor(speed).Target(filled)
 		targets = append(targets, filled)
 	}
 	return targets
@@ -122,13 +123,13 @@ func (e *expansion) frame() *spatev1.Stage {
 		FailFast:     p.FailFast == nil || p.GetFailFast(),
 		Agents:       proto.CloneOf(p.GetAgents()),
 	}
-	e.compression().frame(frame)
+	e.compression().Frame(frame)
 	return frame
 }
 
-func (e *expansion) compression() compression {
+func (e *expansion) compression() compression.Factor {
 	speed, _ := speedOf(e.plan)
-	return compression(speed)
+	return compression.Factor(speed)
 }
 
 // targets returns the targets. Simulated targets have the endpoints of their started simulators.
@@ -167,7 +168,7 @@ func (e *expansion) points() []point {
 	for i, l := range e.plan.GetLoads() {
 		for _, load := range loadpoint.Of(l) {
 			key := loadpoint.Key(load)
-			e.compression().load(load)
+			e.compression().Load(load)
 			points = append(points, point{key, load, fmt.Sprintf("loads[%d]", i), l})
 		}
 	}
@@ -181,7 +182,7 @@ func (e *expansion) workloads(
 ) (workloads []*spatev1.Workload, datasets []*spatev1.Dataset, loads [][]*spatev1.LoadPoint) {
 	for i, w := range e.plan.GetWorkloads() {
 		w = defaults.Workload(w)
-		e.compression().workload(w)
+		e.compression().Workload(w)
 		dataset := e.resources.Datasets[w.GetName()]
 		if dataset == nil && !e.outline && content.Path(w) != "" {
 			e.missing(fmt.Sprintf("workloads[%d].%s.path", i, content.Kind(w)),

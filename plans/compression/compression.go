@@ -1,4 +1,6 @@
-package plans
+// Package compression makes time pass faster in the stages of a simulation. It multiplies rates and the speed of
+// engines, and divides durations. Connect timeouts are kept, because connecting is not simulated.
+package compression
 
 import (
 	"time"
@@ -11,12 +13,11 @@ import (
 	"github.com/spate-load/spate/workload/content"
 )
 
-// compression is the factor by which time passes faster in a simulation. Its methods make every change that a
-// simulation makes to stages: they multiply rates and the speed of engines, and divide durations. Connect timeouts are
-// kept, because connecting is not simulated.
-type compression float64
+// Factor is how many times faster time passes. Its methods change a message in place; 1 changes nothing.
+type Factor float64
 
-func (k compression) target(t *spatev1.Target) {
+// Target changes the speed of a target's simulator and the target's timeouts.
+func (k Factor) Target(t *spatev1.Target) {
 	if s := t.GetSimulator(); s != nil {
 		s.Speed = k.faster(s.GetSpeed())
 	}
@@ -25,12 +26,14 @@ func (k compression) target(t *spatev1.Target) {
 	t.GapTimeout = k.shorter(t.GetGapTimeout())
 }
 
-func (k compression) workload(w *spatev1.Workload) {
+// Workload changes the think times of a workload whose sessions are played.
+func (k Factor) Workload(w *spatev1.Workload) {
 	play, _ := content.Play(w)
 	k.thinkTime(play.GetThinkTime())
 }
 
-func (k compression) load(l *spatev1.LoadPoint) {
+// Load changes the rates and durations of a load point. A concurrency is not a rate.
+func (k Factor) Load(l *spatev1.LoadPoint) {
 	l.Rate = k.faster(l.GetRate())
 	l.ReplaySpeed = k.faster(l.GetReplaySpeed())
 	l.Duration = k.shorter(l.GetDuration())
@@ -58,7 +61,8 @@ func (k compression) load(l *spatev1.LoadPoint) {
 	}
 }
 
-func (k compression) frame(s *spatev1.Stage) {
+// Frame changes what the stages of a plan have in common.
+func (k Factor) Frame(s *spatev1.Stage) {
 	s.DrainTimeout = k.shorter(s.GetDrainTimeout())
 	s.Pause = k.shorter(s.GetPause())
 	if slo := s.GetSlo(); slo != nil {
@@ -69,14 +73,14 @@ func (k compression) frame(s *spatev1.Stage) {
 	}
 }
 
-func (k compression) thinkTime(t *spatev1.ThinkTime) {
+func (k Factor) thinkTime(t *spatev1.ThinkTime) {
 	if t != nil {
 		t.Mean = k.shorter(t.GetMean())
 	}
 }
 
 // shorter divides a duration, but never down to 0, which often means that there is no limit.
-func (k compression) shorter(d *durationpb.Duration) *durationpb.Duration {
+func (k Factor) shorter(d *durationpb.Duration) *durationpb.Duration {
 	if k == 1 || d == nil || d.AsDuration() <= 0 {
 		return d
 	}
@@ -84,7 +88,7 @@ func (k compression) shorter(d *durationpb.Duration) *durationpb.Duration {
 }
 
 // faster multiplies a value, and removes the noise that binary fractions leave in the last digits.
-func (k compression) faster(v float64) float64 {
+func (k Factor) faster(v float64) float64 {
 	if k == 1 {
 		return v
 	}
