@@ -13,6 +13,7 @@ import (
 
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/report/requests"
 )
 
 // damaged is a run directory whose ledger is damaged again and again.
@@ -28,7 +29,7 @@ type damaged struct {
 // damagedRun creates a run directory to damage.
 func damagedRun(t testing.TB) *damaged {
 	t.Helper()
-	dir := runDir(t, JSONL, inOrder)
+	dir := runDir(t, requests.JSONL, inOrder)
 	whole, err := os.ReadFile(filepath.Join(dir, ledger.File))
 	if err != nil {
 		t.Fatal(err)

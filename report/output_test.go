@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/aggregate/servermetrics"
 )
 
 func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
@@ -34,5 +35,55 @@ func TestRatesAndReasoningAreToldWhereThereAreSome(t *testing.T) {
 		if !strings.Contains(b.String(), row) {
 			t.Errorf("no %s in\n%s", row, b.String())
 		}
+	}
+}
+
+// A stage's GPUs are one row. What is not known of one GPU is not known of all.
+func TestGPUs(t *testing.T) {
+	stage := results.StageResult{Index: 2, GPUs: &servermetrics.GPUResult{
+		Devices: []servermetrics.GPU{
+			{Busy: ptr(0.9), MemoryMiB: ptr(40960.0), SMActive: ptr(0.5)},
+			{Busy: ptr(1.0), MemoryMiB: ptr(81920.0)},
+		},
+		PowerW: ptr(1000.0), EnergyJ: ptr(60000.0), JoulesPerOutputToken: ptr(0.25), Notes: []string{"values are old"},
+	}}
+	var b strings.Builder
+	gpusSection([]results.StageResult{{Index: 1}, stage}).Markdown(&b)
+	for _, want := range []string{
+		"| 2 | 1000.00 | 60000.00 | 0.25 | 4 | 90.00 to 100.00 | n/a | n/a | 80.0 | n/a |", "values are old",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if s := gpusSection([]results.StageResult{{}}); s.Title != "" {
+		t.Errorf("without exporters: %+v", s)
+	}
+}
+
+// The reason why a stage ended early appears in a table only once, even if several notes contain it.
+func TestAReasonStandsInATableOnce(t *testing.T) {
+	const why = `target bad is hopeless: its first 20 requests all failed in the same way: 401 Unauthorized: {"error":"no key"}`
+	stages := []results.StageResult{
+		{Load: results.Load{Words: "concurrency 1"}, Missing: []string{
+			"the stage ended early: agent a: " + why, "agent a failed: " + why, "agent b failed: connection refused",
+			"agent a ended early: " + why,
+		}, ErrorExamples: map[string]string{"http_401": `401 Unauthorized: {"error":"no key"}`}},
+		{Load: results.Load{Words: "concurrency 2"},
+			Missing: []string{"the stage never started: skipped: agent a: " + why}},
+	}
+	stages[0].Errors = map[string]uint64{"http_401": 20}
+	notes, text := &once{}, ""
+	for _, s := range stages {
+		text += noteOf(s, notes) + notes.example(s) + "\n"
+	}
+	want := "PARTIAL: the stage ended early: agent a: " + why +
+		"; agent a failed; agent b failed: connection refused; agent a ended early\n" +
+		"PARTIAL: the stage never started: skipped (see concurrency 1)\n"
+	if text != want {
+		t.Errorf("got:\n%s\nwant:\n%s", text, want)
+	}
+	if n := strings.Count(text, "401"); n != 1 {
+		t.Errorf("the reason stands there %d times", n)
 	}
 }

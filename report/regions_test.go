@@ -11,13 +11,14 @@ import (
 	"github.com/spate-load/spate/aggregate/ledger"
 	"github.com/spate-load/spate/aggregate/results"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/requests"
 )
 
 // distributedDir creates the run directory of a stage with agents a in eu and b in us, and c as eu's observer. Agent b
 // was lost, and the coordinator was restarted.
 func distributedDir(t *testing.T) string {
 	t.Helper()
-	dir, run, rec := t.TempDir(), runRecord(JSONL), stageRecord(0)
+	dir, run, rec := t.TempDir(), runRecord(requests.JSONL), stageRecord(0)
 	run.Stages, run.Restarts = 1, 2
 	rec.Stage.Observers = &spatev1.Observers{Rate: 0.5}
 	rec.Agents = append(rec.Agents, proto.CloneOf(rec.GetAgents()[0]))

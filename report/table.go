@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spate-load/spate/internal/layout"
-
 	"github.com/spate-load/spate/aggregate/results"
+	"github.com/spate-load/spate/internal/layout"
 	"github.com/spate-load/spate/report/page"
 )
 
@@ -138,4 +137,26 @@ func (g *grid) table(headers [][]string, format func(*float64) string, gap strin
 		t.Row(cells...)
 	}
 	return t
+}
+
+// mostSummary is the size in bytes up to which a summary has the tables of numbers. GitHub takes 1 MiB for a step.
+const mostSummary = 900 << 10
+
+// Summary writes the run in short as Markdown, for the page of a CI job: what is missing, thresholds, verdicts and the
+// tables of numbers. If the tables are too long for a page, they are left out, and the summary says so.
+func Summary(w io.Writer, r *results.Result) error {
+	var b, tables strings.Builder
+	writeHead(&b, r.Run)
+	thresholdsSection(r).Markdown(&b)
+	trustSection(r.Stages).Markdown(&b)
+	for _, s := range gridSections(r) {
+		s.Markdown(&tables)
+	}
+	if b.Len()+tables.Len() > mostSummary {
+		tables.Reset()
+		fmt.Fprintf(&tables, "\nThe tables of %s are too long for this page: see report.html.\n",
+			stages(uint64(len(r.Stages))))
+	}
+	_, err := io.WriteString(w, printable(b.String()+tables.String()+"\n"))
+	return err
 }

@@ -22,12 +22,13 @@ import (
 	"github.com/spate-load/spate/aggregate/results"
 	"github.com/spate-load/spate/histogram"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/report/requests"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestWriteIsReproducibleToTheByte(t *testing.T) {
-	for _, records := range []string{"", JSONL, Parquet} {
+	for _, records := range []string{"", requests.JSONL, requests.Parquet} {
 		t.Run("records "+records, func(t *testing.T) {
 			dir := runDir(t, records, inOrder)
 			want := written(t, dir)
@@ -152,10 +153,54 @@ func TestHistogramsCanBeReadByHdrHistogram(t *testing.T) {
 	}
 }
 
+// The metadata of a Parquet file name the run, its stages, the units and what each column means.
+func TestParquetTellsWhatItIs(t *testing.T) {
+	data := []byte(written(t, runDir(t, requests.Parquet, inOrder))["requests.parquet"])
+	file, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(key string, into any) {
+		t.Helper()
+		text, found := file.Lookup(key)
+		if !found {
+			t.Errorf("no %s", key)
+		} else if err := json.Unmarshal([]byte(text), into); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	var stages []struct {
+		Stage        uint32
+		Target, Load string
+		StartTime    *string `json:"start_time"`
+	}
+	said("spate.stages", &stages)
+	if len(stages) != 2 || stages[1].Stage != 1 || stages[1].Load == "" || stages[1].Target == "" ||
+		stages[1].StartTime == nil {
+		t.Errorf("stages %+v", stages)
+	}
+	meanings := make(map[string]string)
+	said("spate.columns", &meanings)
+	for _, column := range file.Root().Columns() {
+		if meanings[column.Name()] == "" {
+			t.Errorf("column %s is not explained", column.Name())
+		}
+	}
+	if len(meanings) != len(file.Root().Columns()) {
+		t.Errorf("%d meanings of %d columns", len(meanings), len(file.Root().Columns()))
+	}
+	if run, _ := file.Lookup("spate.run_id"); run != "sweep-1" {
+		t.Errorf("run %q", run)
+	}
+	if units, _ := file.Lookup("spate.units"); !strings.Contains(units, "nanoseconds") {
+		t.Errorf("units %q", units)
+	}
+}
+
 func TestRequestRows(t *testing.T) {
-	fromJSON := jsonRows(t, written(t, runDir(t, JSONL, inOrder))["requests.jsonl"])
-	data := written(t, runDir(t, Parquet, inOrder))["requests.parquet"]
-	fromParquet, err := parquet.Read[requestRow](bytes.NewReader([]byte(data)), int64(len(data)))
+	fromJSON := jsonRows(t, written(t, runDir(t, requests.JSONL, inOrder))["requests.jsonl"])
+	data := written(t, runDir(t, requests.Parquet, inOrder))["requests.parquet"]
+	fromParquet, err := parquet.Read[requests.Row](bytes.NewReader([]byte(data)), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +222,7 @@ func TestRequestRows(t *testing.T) {
 		row.BodyHash != "8000000000000009" {
 		t.Errorf("row %+v", row)
 	}
-	failed := slices.IndexFunc(fromJSON, func(r requestRow) bool { return r.ErrorClass != nil })
+	failed := slices.IndexFunc(fromJSON, func(r requests.Row) bool { return r.ErrorClass != nil })
 	if row := fromJSON[failed]; *row.ErrorClass != "http_429" || *row.HTTPStatus != 429 || row.FirstTokenNs != nil ||
 		row.OutputTokens != nil {
 		t.Errorf("row %+v", row)
@@ -185,13 +230,13 @@ func TestRequestRows(t *testing.T) {
 }
 
 // jsonRows decodes rows and refuses unknown fields.
-func jsonRows(t *testing.T, data string) (rows []requestRow) {
+func jsonRows(t *testing.T, data string) (rows []requests.Row) {
 	t.Helper()
 	lines := bufio.NewScanner(strings.NewReader(data))
 	for lines.Scan() {
 		d := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		d.DisallowUnknownFields()
-		var row requestRow
+		var row requests.Row
 		if err := d.Decode(&row); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/spate-load/spate/compare"
-	"github.com/spate-load/spate/report"
+	"github.com/spate-load/spate/report/requests"
 )
 
 // row has the columns of a request row that a comparison needs.
@@ -43,7 +43,7 @@ func rowsIn(dir string) (func(uint32, func(*compare.Request) error) error, error
 	for _, of := range []struct {
 		format string
 		read   func(io.ReaderAt, int64) ([]row, error)
-	}{{report.Parquet, readParquet}, {report.JSONL, readJSONL}} {
+	}{{requests.Parquet, readParquet}, {requests.JSONL, readJSONL}} {
 		path := filepath.Join(dir, "requests."+of.format)
 		rows, err := readFile(path, of.read)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -1,4 +1,5 @@
-package report
+// Package requests writes the rows of a run's requests, which the ledger keeps if the run's plan asks for them.
+package requests
 
 import (
 	"cmp"
@@ -26,9 +27,9 @@ const (
 // rowGroup is the number of rows in a row group of a Parquet file, which bounds what a reader must load at once.
 const rowGroup = 100_000
 
-// requestRow is the row of one request. Times are nanoseconds since the stage's start; null: the request did not get
+// Row is the row of one request. Times are nanoseconds since the stage's start; null: the request did not get
 // that far.
-type requestRow struct {
+type Row struct {
 	Stage           uint32  `json:"stage" parquet:"stage"`
 	Index           uint64  `json:"index" parquet:"index"`
 	Agent           string  `json:"agent" parquet:"agent,dict"`
@@ -71,14 +72,14 @@ type requestRow struct {
 	TLSNs           *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
 }
 
-// appendRequestsFile adds the file of request rows, if the run kept any.
-func appendRequestsFile(
-	files []file, ledger *ledger.Ledger, run *spatev1.RunRecord, r *results.Result,
-) ([]file, error) {
-	var write func(io.Writer, func(func([]requestRow) error) error) error
+// Writer returns a function that writes the rows of a run in the format in which the run keeps them. It returns nil if
+// the run keeps none, and an error if this program does not know the format. The ledger must stay open until the
+// function has returned.
+func Writer(ledger *ledger.Ledger, run *spatev1.RunRecord, r *results.Result) (func(io.Writer) error, error) {
+	var write func(io.Writer, func(func([]Row) error) error) error
 	switch run.GetRecords() {
 	case "":
-		return files, nil
+		return nil, nil
 	case JSONL:
 		write = writeJSONL
 	case Parquet:
@@ -86,20 +87,20 @@ func appendRequestsFile(
 		if err != nil {
 			return nil, err
 		}
-		write = func(w io.Writer, stages func(func([]requestRow) error) error) error {
+		write = func(w io.Writer, stages func(func([]Row) error) error) error {
 			return writeParquet(w, footer, stages)
 		}
 	default:
 		return nil, fmt.Errorf("request rows are kept as %q, and this program knows %q and %q", run.GetRecords(),
 			JSONL, Parquet)
 	}
-	return append(files, file{"requests." + run.GetRecords(), func(w io.Writer) error {
-		return write(w, func(each func([]requestRow) error) error { return eachStage(ledger, each) })
-	}}), nil
+	return func(w io.Writer) error {
+		return write(w, func(each func([]Row) error) error { return eachStage(ledger, each) })
+	}, nil
 }
 
 // eachStage calls each with the rows of each stage, by index, and stops at the first error.
-func eachStage(ledger *ledger.Ledger, each func([]requestRow) error) error {
+func eachStage(ledger *ledger.Ledger, each func([]Row) error) error {
 	stages, err := ledger.Stages()
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func eachStage(ledger *ledger.Ledger, each func([]requestRow) error) error {
 }
 
 // rowsOf returns the rows of a stage's result, those of observers last.
-func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []requestRow, err error) {
+func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []Row, err error) {
 	observes := make(map[process]bool)
 	for _, a := range stage.GetAgents() {
 		observes[process{a.GetAgent().GetName(), a.GetIncarnation()}] = a.GetObserver()
@@ -134,7 +135,7 @@ func rowsOf(ledger *ledger.Ledger, stage *spatev1.StageRecord) (rows []requestRo
 		return nil
 	})
 	// The order of the ledger is fixed, so with a stable sort, rows of one index have a fixed order, too.
-	slices.SortStableFunc(rows, func(a, b requestRow) int {
+	slices.SortStableFunc(rows, func(a, b Row) int {
 		return cmp.Or(order(a.Observer, b.Observer), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Turn, b.Turn))
 	})
 	return rows, err
@@ -158,8 +159,8 @@ func order(a, b bool) int {
 }
 
 // rowOf converts a record to a row.
-func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) requestRow {
-	row := requestRow{
+func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) Row {
+	row := Row{
 		Stage:           s.GetStageIndex(),
 		Index:           r.GetIndex(),
 		Agent:           s.GetKey().GetAgent(),
@@ -215,10 +216,10 @@ func unlessZero[T comparable](v T) *T {
 }
 
 // writeJSONL writes one JSON object per line.
-func writeJSONL(w io.Writer, stages func(func([]requestRow) error) error) error {
+func writeJSONL(w io.Writer, stages func(func([]Row) error) error) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	return stages(func(rows []requestRow) error {
+	return stages(func(rows []Row) error {
 		for i := range rows {
 			if err := e.Encode(&rows[i]); err != nil {
 				return err
@@ -229,12 +230,12 @@ func writeJSONL(w io.Writer, stages func(func([]requestRow) error) error) error 
 }
 
 // writeParquet writes a Parquet file.
-func writeParquet(w io.Writer, footer []parquet.WriterOption, stages func(func([]requestRow) error) error) error {
-	p := parquet.NewGenericWriter[requestRow](w, append(footer,
+func writeParquet(w io.Writer, footer []parquet.WriterOption, stages func(func([]Row) error) error) error {
+	p := parquet.NewGenericWriter[Row](w, append(footer,
 		parquet.CreatedBy("spate", "1", ""),
 		parquet.Compression(&parquet.Snappy),
 		parquet.MaxRowsPerRowGroup(rowGroup))...)
-	err := stages(func(rows []requestRow) error {
+	err := stages(func(rows []Row) error {
 		_, err := p.Write(rows)
 		return err
 	})

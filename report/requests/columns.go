@@ -1,4 +1,4 @@
-package report
+package requests
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ var columns = []struct{ name, meaning string }{
 	{"endpoint", "Index of the endpoint in the target's list"},
 	{"observer", "It belongs to the light load of an observer, whose `index` counts apart"},
 	{"unmeasured", "It belongs to warm-up or cool-down"},
-	{"scheduled_ns", "When it was due by the plan"},
+	{"scheduled_ns", "When it was due by the schedule"},
 	{"start_ns", "When the agent started it"},
 	{"sent_ns", "When its last byte was handed to the kernel"},
 	{"first_byte_ns", "First byte of the response"},
