@@ -139,9 +139,10 @@ func (r *Run) heardOf(a *agent) clock.Instant { return max(a.heard, r.heldUpAt) 
 
 // loseSilent loses the agents that have been silent for too long.
 func (r *Run) loseSilent(at clock.Instant) {
-	for _, a := range r.byName() {
-		if silent := at.Sub(r.heardOf(a)); a.lost == "" && silent >= r.silenceLimit(a) {
-			r.lose(at, a, silence(a, silent.Round(100*time.Millisecond)))
+	isSilent := func(a *agent) bool { return a.lost == "" && at.Sub(r.heardOf(a)) >= r.silenceLimit(a) }
+	for _, a := range r.agentsThat(isSilent) {
+		if isSilent(a) { // the loss of another agent did not change that
+			r.lose(at, a, silence(a, at.Sub(r.heardOf(a)).Round(100*time.Millisecond)))
 		}
 	}
 }
@@ -196,11 +197,14 @@ func (r *Run) lostInPause(at clock.Instant, a *agent) {
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)
 }
 
-// byName returns all agents sorted by name, so that effects do not depend on a map's order.
-func (r *Run) byName() []*agent {
-	out := make([]*agent, 0, len(r.agents))
+// agentsThat returns the agents that satisfy the predicate are, sorted by name, so that effects do not depend on a map's
+// order. It sorts only these, because it is called at each tick and there may be thousands of agents.
+func (r *Run) agentsThat(are func(*agent) bool) []*agent {
+	var out []*agent
 	for _, a := range r.agents {
-		out = append(out, a)
+		if are(a) {
+			out = append(out, a)
+		}
 	}
 	slices.SortFunc(out, func(a, b *agent) int { return strings.Compare(a.name(), b.name()) })
 	return out

@@ -35,9 +35,11 @@ func (r *Run) admit(at clock.Instant) {
 	if !r.mayJoin(st) || r.full(st) || r.overBy(r.changeFrom(at, r.joinLead())) || len(r.givers(nil)) == 0 {
 		return
 	}
-	for _, a := range r.byName() {
-		if r.available(at, a) && a.disconnected == "" && eligible(a, st) && r.assignmentOf(a) == nil &&
-			r.mayAsk(at, a) {
+	newcomers := r.agentsThat(func(a *agent) bool {
+		return r.available(at, a) && a.disconnected == "" && eligible(a, st) && r.assignmentOf(a) == nil
+	})
+	for _, a := range newcomers {
+		if r.mayAsk(at, a) {
 			r.invite(at, a)
 			return
 		}

@@ -76,13 +76,22 @@ func (r *Run) updateRoster(at clock.Instant, st *spatev1.Stage) string {
 // missing returns which agent of the run is gone, empty if none is. Observers may be gone, and agents that left. A
 // restarted process counts as its agent.
 func (r *Run) missing(ready []*agent, observers map[*agent]bool) string {
+	present := named(ready)
 	for _, old := range r.roster {
-		if !observers[old] && !old.leaving &&
-			!slices.ContainsFunc(ready, func(a *agent) bool { return a.name() == old.name() }) {
+		if !observers[old] && !old.leaving && !present[old.name()] {
 			return "agent " + old.name() + " lost: " + cmp.Or(r.whyGone(old), "it is not connected")
 		}
 	}
 	return ""
+}
+
+// named returns the names of agents.
+func named(agents []*agent) map[string]bool {
+	out := make(map[string]bool, len(agents))
+	for _, a := range agents {
+		out[a.name()] = true
+	}
+	return out
 }
 
 // whyGone returns why an agent is gone, empty if it is there.

@@ -49,12 +49,7 @@ func unfit(a *agent, st *spatev1.Stage) string {
 // ready returns the agents that take part in a stage, sorted by name: those that can and, if the plan asks for a
 // number, no more than that. This is the order of the weights in every stripe.
 func (r *Run) ready(at clock.Instant, st *spatev1.Stage) []*agent {
-	var out []*agent
-	for _, a := range r.byName() {
-		if r.available(at, a) && eligible(a, st) {
-			out = append(out, a)
-		}
-	}
+	out := r.agentsThat(func(a *agent) bool { return r.available(at, a) && eligible(a, st) })
 	most := int(st.GetAgents().GetCount())
 	if most == 0 || len(out) <= most {
 		return out
@@ -69,10 +64,10 @@ func (r *Run) ready(at clock.Instant, st *spatev1.Stage) []*agent {
 // preference returns in which order agents are chosen: those of the run first, so that the load stays where it is, then
 // one of each region of the plan that has none, then the others.
 func (r *Run) preference(agents []*agent, st *spatev1.Stage) map[string]int {
-	order, present := map[string]int{}, map[string]bool{}
+	order, present, known := map[string]int{}, map[string]bool{}, named(r.roster)
 	for _, a := range agents {
 		order[a.name()] = 2
-		if r.hasPart(a.name()) {
+		if known[a.name()] {
 			order[a.name()], present[a.info.GetRegion()] = 0, true
 		}
 	}
@@ -117,10 +112,8 @@ const mostUnfit = 5
 // unfitText names the connected agents that may not take part, and why. Empty: there are none.
 func (r *Run) unfitText(at clock.Instant) string {
 	var list []string
-	for _, a := range r.byName() {
-		if why := unfit(a, r.first()); why != "" && r.available(at, a) {
-			list = append(list, a.name()+": "+why)
-		}
+	for _, a := range r.agentsThat(func(a *agent) bool { return !eligible(a, r.first()) && r.available(at, a) }) {
+		list = append(list, a.name()+": "+unfit(a, r.first()))
 	}
 	if len(list) == 0 {
 		return ""
