@@ -197,8 +197,8 @@ func (r *Run) lostInPause(at clock.Instant, a *agent) {
 	r.notice(at, spatev1.Severity_SEVERITY_WARNING, "agent %s lost in the pause: %s; %s", a.name(), a.lost, follows)
 }
 
-// agentsThat returns the agents that satisfy the predicate are, sorted by name, so that effects do not depend on a map's
-// order. It sorts only these, because it is called at each tick and there may be thousands of agents.
+// agentsThat returns the agents that satisfy the predicate are, sorted by name, so that effects do not depend on the
+// order of a map. It sorts only these, because it is called at each tick and there may be thousands of agents.
 func (r *Run) agentsThat(are func(*agent) bool) []*agent {
 	var out []*agent
 	for _, a := range r.agents {

@@ -109,6 +109,8 @@ type stage struct {
 	immediate   bool                // agents were told to cancel
 	abortedBy   string              // why an abort rule ended a probe of a search
 	declined    map[string][]uint64 // processes that may not join the stage, by agent's name
+	first       []uint32            // see firstWeights
+	doubtful    int                 // see all
 }
 
 // assignment returns the assignment of an agent's process, nil if it has none. It runs for each snapshot. Assignments
@@ -152,23 +154,41 @@ func (s *stage) where(are func(*assignment) bool) []*assignment {
 	return out
 }
 
-// all reports whether each assignment of the load, observers left out, satisfies the predicate is.
+// all reports whether each assignment of the load, observers left out, satisfies the predicate is. The stage asks again
+// and again while thousands of agents get ready or done, so the search starts at the assignment that was found not to
+// satisfy the last predicate.
 func (s *stage) all(is func(*assignment) bool) bool {
-	return !slices.ContainsFunc(s.assignments, func(p *assignment) bool { return !p.observer && !is(p) })
+	for range s.assignments {
+		if p := s.assignments[s.doubtful]; !p.observer && !is(p) {
+			return false
+		}
+		s.doubtful = (s.doubtful + 1) % len(s.assignments)
+	}
+	return true
 }
 
-// stripe returns an assignment's current stripe.
+// stripe returns an assignment's current stripe. The stripes of all agents share their weights and handovers, which
+// never change: a copy for each of ten thousand agents would take seconds and a gigabyte.
 func (s *stage) stripe(p *assignment) *spatev1.Stripe {
 	if p.observer {
 		return &spatev1.Stripe{Weights: []uint32{1}}
 	}
-	out := &spatev1.Stripe{Rank: p.rank, Handovers: s.record.GetHandovers()}
-	for _, q := range s.places() {
-		if q.joined == 0 {
-			out.Weights = append(out.Weights, q.weight)
+	return &spatev1.Stripe{
+		Rank: p.rank, Weights: s.firstWeights(), Handovers: slices.Clip(s.record.GetHandovers()),
+	}
+}
+
+// firstWeights returns the weights of the assignments of the load that were there at the start, by rank. The caller
+// must not change them.
+func (s *stage) firstWeights() []uint32 {
+	if s.first == nil {
+		for _, p := range s.places() {
+			if p.joined == 0 {
+				s.first = append(s.first, p.weight)
+			}
 		}
 	}
-	return clone(out)
+	return s.first
 }
 
 // refTo returns a reference to an assignment, with the revision that its agent was sent last.

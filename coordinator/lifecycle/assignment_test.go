@@ -18,10 +18,11 @@ func TestEachSourceHasOneReader(t *testing.T) {
 		target := &spatev1.Target{Endpoints: make([]string, sources), ServerMetrics: &spatev1.ServerMetrics{}}
 		s := &stage{record: &spatev1.StageRecord{Stage: &spatev1.Stage{Target: target}}}
 		for range rapid.IntRange(1, 9).Draw(t, "agents") {
-			s.assignments = append(s.assignments, &assignment{})
+			s.assignments = append(s.assignments, &assignment{rank: uint32(len(s.assignments))})
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "others") {
-			s.assignments = append(s.assignments, &assignment{observer: true}, &assignment{joined: 1})
+			s.assignments = append(s.assignments, &assignment{observer: true},
+				&assignment{joined: 1, rank: uint32(len(s.places()))})
 		}
 		s.assignments[0].failure = "lost"
 		var all []uint32
@@ -41,7 +42,7 @@ func TestEachSourceHasOneReader(t *testing.T) {
 		if len(all) != min(sources, 64) || len(slices.Compact(all)) != len(all) || most-least > 1 {
 			t.Fatalf("%v, from %d to %d each", all, least, most)
 		}
-		if of := s.serverSources(&assignment{}); of != nil {
+		if of := s.serverSources(&assignment{rank: uint32(len(s.places()))}); of != nil {
 			t.Fatalf("%v for a newcomer", of)
 		}
 	})

@@ -181,6 +181,7 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 	if passed := at.Sub(s.start); passed > 0 && s.start != 0 {
 		s.progress = s.start.Add(passed.Truncate(progressInterval))
 	}
+	rank := uint32(0)
 	for _, a := range s.record.GetAgents() {
 		p := &assignment{
 			agent: r.process(a.GetAgent(), a.GetIncarnation(), at), observer: a.GetObserver(), weight: a.GetWeight(),
@@ -188,7 +189,10 @@ func (r *Run) restoreStage(c *spatev1.Checkpoint, rec *spatev1.StageRecord, at c
 			loss: a.GetLoss(), preparation: a.GetPreparation(), joined: time.Duration(a.GetJoinedNs()),
 			revision: c.GetRevision(),
 		}
-		p.rank, p.covered.next = uint32(len(s.places())), uint32(p.joined/time.Second)
+		p.rank, p.covered.next = rank, uint32(p.joined/time.Second)
+		if !p.observer {
+			rank++
+		}
 		s.assignments = append(s.assignments, p)
 	}
 	r.stage = s

@@ -130,9 +130,10 @@ func (r *Run) revise(at clock.Instant, from time.Duration, handovers ...*spatev1
 	}
 	s.record.Handovers = append(s.record.Handovers, handovers...)
 	r.do(PutStage{s.snapshot()})
+	answerBy := max(at.Add(r.lead()), s.start.Add(from)).Add(r.cfg.Silence)
 	for _, p := range s.places() {
 		if p.active() && !p.hasLeft {
-			p.answerBy = max(at.Add(r.lead()), s.start.Add(from)).Add(r.cfg.Silence)
+			p.answerBy = answerBy
 			r.sendRevise(p)
 		}
 	}

@@ -1,8 +1,6 @@
 package lifecycle
 
 import (
-	"slices"
-
 	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
@@ -11,12 +9,11 @@ import (
 // agents that were there at the start, so that each source has exactly one reader. If the reader is lost, its sources
 // are not read again in the stage, because the numbers of two readers could not be ordered.
 func (s *stage) serverSources(p *assignment) (sources []uint32) {
-	readers := s.where(func(q *assignment) bool { return !q.observer && q.joined == 0 })
-	place := slices.Index(readers, p)
-	if place < 0 {
+	all, readers := len(servermetrics.Sources(s.record.GetStage().GetTarget())), len(s.firstWeights())
+	if p.observer || int(p.rank) >= readers {
 		return nil
 	}
-	for source := place; source < len(servermetrics.Sources(s.record.GetStage().GetTarget())); source += len(readers) {
+	for source := int(p.rank); source < all; source += readers {
 		sources = append(sources, uint32(source))
 	}
 	return sources
