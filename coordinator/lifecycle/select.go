@@ -79,11 +79,6 @@ func (r *Run) preference(agents []*agent, st *spatev1.Stage) map[string]int {
 	return order
 }
 
-// hasPart reports whether the run has an agent of this name, be it another process.
-func (r *Run) hasPart(name string) bool {
-	return slices.ContainsFunc(r.roster, func(a *agent) bool { return a.name() == name })
-}
-
 // full reports whether a stage in progress has as many agents as the plan asks for.
 func (r *Run) full(st *spatev1.Stage) bool {
 	most := int(st.GetAgents().GetCount())
