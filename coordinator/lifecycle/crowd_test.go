@@ -25,7 +25,7 @@ type crowd struct {
 	stripes []*spatev1.Stripe
 
 	armed, lost clock.Instant
-	revised     int // agents that were told of the handover
+	revised     int // agents that were told about the handover
 	commits     int // batches with a record
 	written     int // bytes of these records
 	finish      *lifecycle.Finish
@@ -138,7 +138,7 @@ func TestCrowdSurvivesALoss(t *testing.T) {
 		t.Errorf("finish: %+v", c.finish)
 	}
 	if c.revised != agents-1 || c.lost == 0 {
-		t.Errorf("%d agents were told of the loss at %v, want %d", c.revised, c.lost, agents-1)
+		t.Errorf("%d agents were told about the loss at %v, want %d", c.revised, c.lost, agents-1)
 	}
 	for i, s := range c.stripes {
 		if s.GetRank() != uint32(i) || len(s.GetWeights()) != agents {
