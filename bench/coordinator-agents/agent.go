@@ -19,7 +19,7 @@ import (
 // sealDelay is how long after the end of a window an agent sends it.
 const sealDelay = 250 * time.Millisecond
 
-// agent is one simulated agent: a connection with a control stream, a push stream and clock probes.
+// agent is one simulated agent: a connection with a control stream and clock probes, and one with a push stream.
 type agent struct {
 	*crowd
 	number      int
@@ -39,6 +39,11 @@ func (a *agent) attend(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
+	bulk, err := grpc.NewClient(a.coordinator, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer bulk.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	service := spatev1.NewControlServiceClient(conn)
 	if a.control, err = service.Connect(ctx); err != nil {
@@ -47,7 +52,7 @@ func (a *agent) attend(ctx context.Context) error {
 	if err := a.hello(); err != nil {
 		return err
 	}
-	push, err := spatev1.NewMetricsServiceClient(conn).Push(ctx)
+	push, err := spatev1.NewMetricsServiceClient(bulk).Push(ctx)
 	if err != nil {
 		return err
 	}
