@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/spate-load/spate/simulator/api"
 	"github.com/spate-load/spate/simulator/config"
 )
@@ -300,3 +302,5 @@ func TestConnectionsAreKept(t *testing.T) {
 		t.Errorf("%d whole answers of 3, %v", n, err)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -72,3 +72,13 @@ func (l *lexicon) appendLong(dst []byte, tokens draw.Sequence, from, n uint64) [
 	}
 	return dst[:len(dst)-1]
 }
+
+// Words returns the package's own words, which text prompts are made of if a Config names none. The caller may keep the
+// list.
+func Words() []string {
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w.letters[:w.size-1])
+	}
+	return list
+}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,5 +66,17 @@ func BenchmarkLexicon(b *testing.B) {
 				buffer = l.append(buffer[:0], draw.New(i), 0, 3000)
 			}
 		})
+	}
+}
+
+func TestOwnWords(t *testing.T) {
+	list := Words()
+	if len(list) != len(words) || !slices.IsSorted(list) {
+		t.Errorf("%d words, sorted %v", len(list), slices.IsSorted(list))
+	}
+	for _, w := range list {
+		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyz") != "" {
+			t.Errorf("%q is not a plain lowercase word", w)
+		}
 	}
 }
