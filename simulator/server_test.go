@@ -21,6 +21,8 @@ import (
 	"github.com/spate-load/spate/simulator/config"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // slow returns a configuration with one slot, whose first request never ends.
 func slow() config.Config {
 	c := fast()
@@ -302,5 +304,3 @@ func TestConnectionsAreKept(t *testing.T) {
 		t.Errorf("%d whole answers of 3, %v", n, err)
 	}
 }
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
