@@ -306,3 +306,30 @@ func TestOwnsDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations an arrival", n)
 	}
 }
+
+// An arrival that was returned before arrivals of the warm-up are taken over is still measured, although the schedule
+// has gone back to them.
+func TestSettleAfterTheWarmupIsTakenOver(t *testing.T) {
+	load := &spatev1.LoadPoint{Rate: 10, Arrival: "constant", Requests: 8, WarmupRequests: 4}
+	share := shareOf(t, &spatev1.Stripe{Weights: []uint32{1, 1}})
+	o, err := NewOpen(load, 1, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a Arrival
+	for a.Index < 4 {
+		a, _ = o.Next()
+	}
+	more, err := share.Revised(&spatev1.Stripe{Weights: []uint32{1, 1},
+		Handovers: []*spatev1.Handover{{FromRank: 1, Weights: []uint32{1}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Revise(more)
+	if !o.Renew() {
+		t.Fatal("not renewed")
+	}
+	if got, within := o.Settle(a); got.Unmeasured || !within {
+		t.Errorf("arrival %d is unmeasured %t, within %t", got.Index, got.Unmeasured, within)
+	}
+}

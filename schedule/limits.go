@@ -187,7 +187,6 @@ type progress struct {
 	quota    uint64 // measured arrivals that end the measured part, if limits.requests is set
 	timer    timer
 	measured uint64
-	first    uint64        // index of the first measured arrival, if there is one
 	last     time.Duration // offset of the last measured arrival
 	ended    bool          // the measured part has ended
 	end      uint64        // index of the first arrival after the measured part
@@ -207,22 +206,14 @@ func (c *progress) take(index uint64, offset time.Duration) (unmeasured, more bo
 		warmup := c.limits.warmup(index, offset)
 		if !c.ends(index, offset, warmup) {
 			if !warmup {
-				c.measure(index, offset)
+				c.measured++
+				c.last = offset
 			}
 			return warmup, true
 		}
 		c.ended, c.end = true, index
 	}
 	return true, offset < c.until
-}
-
-// measure counts a measured arrival.
-func (c *progress) measure(index uint64, offset time.Duration) {
-	if c.measured == 0 {
-		c.first = index
-	}
-	c.measured++
-	c.last = offset
 }
 
 // ends reports whether the measured part ends before an arrival. If so, it sets the end of the cool-down.
@@ -258,7 +249,8 @@ func (c *progress) ending() (measured, all time.Duration) {
 	return measured, all
 }
 
-// recall classifies an arrival again that take has seen. A warm-up until steady may have ended since.
+// recall classifies an arrival again that take has seen, even if the schedule has gone back before it since. A warm-up
+// until steady may have ended, too.
 func (c *progress) recall(index uint64, offset time.Duration) (unmeasured, more bool) {
 	switch {
 	case c.limits.pending:
@@ -266,7 +258,7 @@ func (c *progress) recall(index uint64, offset time.Duration) (unmeasured, more 
 	case c.ended && index >= c.end:
 		return true, offset < c.until
 	default:
-		return c.measured == 0 || index < c.first, true
+		return c.limits.warmup(index, offset), true
 	}
 }
 
