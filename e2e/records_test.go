@@ -36,6 +36,9 @@ loads:
     warmup: {requests: 20}
   - rate: [150]
     duration: 1500ms
+  - rate: [400]
+    requests: 200
+    max_in_flight: 5
 `
 
 // The numbers in the run directory are those of its request rows, computed here again without Spate's code, and all of
@@ -46,7 +49,7 @@ func TestResultsAreThoseOfTheRequests(t *testing.T) {
 	r.MustExit(0)
 	result, rows := r.Results(), r.Rows()
 	blocks := strings.Split(strings.TrimSpace(r.Text("vllm.txt")), "\n\n")
-	if len(result.Stages) != 4 || len(blocks) != 4 {
+	if len(result.Stages) != 6 || len(blocks) != 6 {
 		t.Fatalf("%d stages, %d blocks in vllm.txt", len(result.Stages), len(blocks))
 	}
 	for i, stage := range result.Stages {
@@ -65,8 +68,8 @@ func TestResultsAreThoseOfTheRequests(t *testing.T) {
 
 // values holds the values of each metric in a stage's rows, in nanoseconds.
 type values struct {
-	ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, connect, tcp []int64
-	vllmTTFT, vllmTPOT, vllmITL, vllmE2EL                                      []int64
+	ttft, tpot, itl, e2e, ttftScheduled, e2eScheduled, sendDelay, held, connect, tcp []int64
+	vllmTTFT, vllmTPOT, vllmITL, vllmE2EL                                            []int64
 }
 
 func valuesOf(rows []rundir.Row) values {
@@ -92,7 +95,12 @@ func valuesOf(rows []rundir.Row) values {
 		}
 	}
 	for _, r := range rows {
-		v.sendDelay = append(v.sendDelay, r.StartNs-r.ScheduledNs)
+		due := r.ScheduledNs
+		if r.HeldNs != nil {
+			v.held = append(v.held, *r.HeldNs)
+			due += *r.HeldNs
+		}
+		v.sendDelay = append(v.sendDelay, r.StartNs-due)
 		if r.ConnectNs != nil {
 			v.connect = append(v.connect, *r.ConnectNs)
 			v.tcp = append(v.tcp, *r.TCPNs)
@@ -152,7 +160,8 @@ func compareDistributions(t *testing.T, s results.StageResult, v values) {
 	}{
 		{"ttft_ms", s.TTFT, v.ttft}, {"tpot_ms", s.TPOT, v.tpot}, {"itl_ms", s.ITL, v.itl}, {"e2e_ms", s.E2E, v.e2e},
 		{"ttft_scheduled_ms", s.TTFTScheduled, v.ttftScheduled}, {"e2e_scheduled_ms", s.E2EScheduled, v.e2eScheduled},
-		{"send_delay_ms", s.SendDelay, v.sendDelay}, {"connect_ms", s.Connect, v.connect}, {"tcp_ms", s.TCP, v.tcp},
+		{"send_delay_ms", s.SendDelay, v.sendDelay}, {"held_ms", s.Held, v.held},
+		{"connect_ms", s.Connect, v.connect}, {"tcp_ms", s.TCP, v.tcp},
 	} {
 		if len(m.values) == 0 {
 			if m.got != nil {
@@ -262,6 +271,9 @@ func compareVLLM(t *testing.T, block string, s results.StageResult, rows []rundi
 	}
 	if s.Load.Concurrency != nil {
 		want["Maximum request concurrency"] = fmt.Sprint(*s.Load.Concurrency)
+	}
+	if s.Load.MaxInFlight != nil {
+		want["Maximum request concurrency"] = fmt.Sprint(*s.Load.MaxInFlight)
 	}
 	if s.Load.Rate != nil {
 		want["Request rate configured (RPS)"] = two(*s.Load.Rate)

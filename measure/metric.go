@@ -64,7 +64,7 @@ const (
 )
 
 // Count is one more than the highest metric, so that a metric is an index of an array.
-const Count = int(spatev1.Metric_METRIC_SERVER_TOTAL) + 1
+const Count = int(spatev1.Metric_METRIC_HELD) + 1
 
 // metrics is the catalogue of metrics, in the order of the protocol.
 var metrics = [...]Metric{
@@ -81,7 +81,7 @@ var metrics = [...]Metric{
 	{ID: spatev1.Metric_METRIC_ITL, Name: "itl_ms", Parts: RegionWindows,
 		Doc: "Gaps between consecutive token frames"},
 	{ID: spatev1.Metric_METRIC_SEND_DELAY, Name: "send_delay_ms", Parts: RegionWindows,
-		Doc: "Start - scheduled"},
+		Doc: "Start - scheduled, without the time for which max_in_flight held the request back"},
 	{ID: spatev1.Metric_METRIC_CONNECT, Name: "connect_ms", Parts: RegionWindows | Paths,
 		Doc: "DNS + TCP + TLS of requests that opened a connection"},
 	{ID: spatev1.Metric_METRIC_ISL, Name: "isl_tokens", Unit: Tokens,
@@ -130,6 +130,8 @@ var metrics = [...]Metric{
 		Doc: "Prefill time, as the server reported it within the stream"},
 	{ID: spatev1.Metric_METRIC_SERVER_TOTAL, Name: "server_total_ms",
 		Doc: "Total time of the request, as the server reported it within the stream"},
+	{ID: spatev1.Metric_METRIC_HELD, Name: "held_ms",
+		Doc: "Time for which max_in_flight held a request back: from scheduled until a place was free"},
 }
 
 // Metrics returns the catalogue, in the order of the protocol. Do not change it.

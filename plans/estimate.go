@@ -35,7 +35,7 @@ func EstimateOf(s *spatev1.Stage) Estimate {
 }
 
 // ExpectedDuration returns the time in which a stage starts requests, including warm-up and cool-down, and whether that
-// time is known. See EstimateOf.
+// time is known. See EstimateOf. It is not known if max_in_flight may hold back requests that must all be sent.
 func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	l := s.GetLoad()
 	warm := max(l.GetWarmupDuration().AsDuration(), l.GetStagger().AsDuration()) + l.GetWarmupUntilSteady().AsDuration()
@@ -43,14 +43,18 @@ func ExpectedDuration(s *spatev1.Stage) (time.Duration, bool) {
 	if l.GetDuration() != nil {
 		longest = (warm + l.GetDuration().AsDuration()).Seconds()
 	}
-	if requests, counted := ExpectedRequests(s); counted && l.GetRate() > 0 {
+	requests, counted := ExpectedRequests(s)
+	heldBack := counted && l.GetMaxInFlight() > 0
+	if counted && l.GetRate() > 0 && !heldBack {
 		longest = min(longest, max(float64(requests)/l.GetRate(), float64(l.GetRequests())/l.GetRate()+warm.Seconds()))
 	}
 	longest += l.GetCooldown().AsDuration().Seconds()
 	if phases := loadpoint.Time(l.GetPhases()); phases > 0 {
 		longest = phases.Seconds() // The cool-down is their last part.
 	}
-	longest = min(longest, replayTime(s))
+	if !heldBack {
+		longest = min(longest, replayTime(s))
+	}
 	if limit := l.GetAbort().GetDuration(); limit != nil {
 		longest = min(longest, limit.AsDuration().Seconds())
 	}

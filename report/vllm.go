@@ -123,6 +123,9 @@ func head026(s results.StageResult) []vllmLine {
 	if s.Load.Concurrency != nil {
 		concurrency = fmt.Sprint(*s.Load.Concurrency)
 	}
+	if s.Load.MaxInFlight != nil {
+		concurrency = fmt.Sprint(*s.Load.MaxInFlight)
+	}
 	if s.Load.Rate != nil {
 		rate = fixed(s.Load.Rate)
 	}

@@ -333,3 +333,42 @@ func TestSettleAfterTheWarmupIsTakenOver(t *testing.T) {
 		t.Errorf("arrival %d is unmeasured %t, within %t", got.Index, got.Unmeasured, within)
 	}
 }
+
+// The places of a limit are divided as the slots of a closed loop are, before and after agents are lost: all of them,
+// each once. An agent that leaves keeps its own until it is gone.
+func TestPlacesAreDividedExactly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.Uint32Range(1, 100).Draw(t, "limit")
+		weights := rapid.SliceOfN(rapid.Uint32Range(1, 6), 2, 5).Draw(t, "weights")
+		var all []*spatev1.Handover
+		places := func(rank int) int {
+			s := shareOf(t, &spatev1.Stripe{Weights: weights, Rank: uint32(rank), Handovers: all})
+			return s.Places(limit)
+		}
+		for rank := range weights {
+			c, err := NewClosed(&spatev1.LoadPoint{Concurrency: limit, Requests: 1}, 1,
+				shareOf(t, &spatev1.Stripe{Weights: weights, Rank: uint32(rank)}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := places(rank); got != c.Slots() {
+				t.Fatalf("rank %d of %v has %d of %d places, but %d slots", rank, weights, got, limit, c.Slots())
+			}
+		}
+		for lost := range len(weights) - 1 { // one after another
+			before, left := places(lost), make([]uint32, len(weights))
+			copy(left[lost+1:], weights[lost+1:])
+			all = append(all, &spatev1.Handover{FromRank: uint32(lost), FromNs: 1e9, Weights: left})
+			if got := places(lost); got != before {
+				t.Fatalf("rank %d keeps %d of its %d places", lost, got, before)
+			}
+			sum := 0
+			for rank := lost + 1; rank < len(weights); rank++ {
+				sum += places(rank)
+			}
+			if sum != int(limit) {
+				t.Fatalf("without ranks up to %d there are %d places, want %d", lost, sum, limit)
+			}
+		}
+	})
+}

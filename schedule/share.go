@@ -150,6 +150,17 @@ func (s *Share) settle() {
 	s.keeps = has[s.rank]
 }
 
+// Places returns the share's part of an open loop's limit on the requests in flight, divided as the slots of a closed
+// loop are. When an agent is lost or leaves, those who take its arrivals over take its places, too. An agent that
+// leaves keeps its own for what it still has to send.
+func (s *Share) Places(limit uint32) int {
+	n := uint64(0)
+	for _, l := range s.lists(uint64(limit), &limits{}) {
+		n += l.slots
+	}
+	return int(n)
+}
+
 // over reports whether the rank has nothing from an offset on, by the known handovers.
 func (s *Share) over(from time.Duration) bool { return from >= s.settled && !s.keeps }
 

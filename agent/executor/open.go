@@ -26,9 +26,8 @@ const overdueCheck = 100 * time.Millisecond
 type openLoop struct {
 	*Load
 	timer         *timer.Timer
-	places        chan struct{} // one element for each arrival under way
+	places        *places       // one is taken by each arrival under way
 	workerStarted chan struct{} // signals that an awaited worker has started
-	placeFreed    chan struct{} // signals that a place has become free
 	revisions     chan struct{} // signals that the stripe was revised
 	workers       sync.WaitGroup
 	last          clock.Instant // last start
@@ -53,14 +52,13 @@ type openLoop struct {
 // runOpen starts each request of the schedule at its time. It blocks until the last response has ended.
 func (l *Load) runOpen() {
 	o := &openLoop{
-		Load: l, timer: timer.New(l.starting), places: make(chan struct{}, l.MaxStreams),
-		workerStarted: make(chan struct{}, 1), placeFreed: make(chan struct{}, 1), revisions: make(chan struct{}, 1),
+		Load: l, timer: timer.New(l.starting), workerStarted: make(chan struct{}, 1), revisions: make(chan struct{}, 1),
 		last: l.start,
 	}
 	defer o.timer.Close()
 	l.alarm.Store(o.timer)
 	o.noticed = func(_ []byte, _, seen clock.Instant) { o.timer.Notice(seen) }
-	o.setRevised(o.wake)
+	o.open()
 	defer o.setRevised(nil)
 	o.next, o.more = l.Open.Next()
 	o.scouted, o.scouting = l.Scout.Next()
@@ -78,8 +76,16 @@ func (l *Load) runOpen() {
 	o.workers.Wait()
 }
 
-// wake wakes the loop because the stripe was revised.
+// open makes the places, which revisions of the stripe change from then on.
+func (o *openLoop) open() {
+	o.revising.Lock()
+	defer o.revising.Unlock()
+	o.places, o.revised = newPlaces(o.MaxStreams, o.Assigned.GetLoad().GetMaxInFlight() > 0), o.wake
+}
+
+// wake wakes the loop because the stripe was revised. With arrivals, an agent also takes over their places.
 func (o *openLoop) wake() {
+	o.places.grow(o.MaxStreams, clock.Now())
 	o.timer.Wake()
 	notify(o.revisions)
 }
@@ -114,10 +120,11 @@ func (o *openLoop) startAll() bool {
 			o.prepareAhead(now)
 			continue
 		}
-		if !o.takePlace() {
+		free, ok := o.takePlace()
+		if !ok {
 			return false
 		}
-		if !o.fire() {
+		if !o.fire(free) {
 			return true
 		}
 		if !o.anyDue(now) {
@@ -145,38 +152,38 @@ func (o *openLoop) upcoming() (at clock.Instant, more bool) {
 	}
 }
 
-// fire starts the first arrival in ahead, which already holds its place, if the arrival still belongs to the agent. It
-// reports whether the schedule continues.
+// fire starts the first arrival in ahead, which already holds a place that was free since an instant, if the arrival
+// still belongs to the agent. It reports whether the schedule continues.
 //
 // It waits until a ready worker has started. The scheduler then runs the worker at once, and next, as soon as the
 // worker waits for the network, the loop that waited for it. So goroutines that read responses come after everything
 // that is due.
-func (o *openLoop) fire() (more bool) {
-	w, more := o.dispatch()
+func (o *openLoop) fire(free clock.Instant) (more bool) {
+	w, more := o.dispatch(free)
 	if w != nil && w.awaited {
 		<-o.workerStarted
 	}
 	return more
 }
 
-// dispatch tells the worker of the first arrival in ahead to send it. It returns no worker if the arrival is not to be
-// sent.
-func (o *openLoop) dispatch() (told *openWorker, more bool) {
+// dispatch tells the worker of the first arrival in ahead to send it. It returns no worker, and gives the place back,
+// if the arrival is not to be sent.
+func (o *openLoop) dispatch(free clock.Instant) (told *openWorker, more bool) {
 	o.revising.Lock()
 	defer o.revising.Unlock()
 	w := o.ahead[0]
 	if o.applyRevision() {
-		<-o.places
+		o.places.give(free)
 		return nil, true
 	}
 	var within bool
 	if w.at, within = o.Open.Settle(w.at); !within {
-		<-o.places
+		o.places.give(free)
 		return nil, false
 	}
 	o.ahead = append(o.ahead[:0], o.ahead[1:]...)
 	o.last = clock.Now()
-	w.awaited = w.prepared.Load()
+	w.free, w.awaited = free, w.prepared.Load()
 	w.fire <- o.commandFor(w.at)
 	return w, true
 }
@@ -216,7 +223,7 @@ func (o *openLoop) awaitEnd() bool {
 			return tookOver
 		}
 		select {
-		case <-o.placeFreed:
+		case <-o.places.freed:
 		case <-o.revisions:
 		}
 	}
@@ -229,7 +236,7 @@ func (o *openLoop) checkEnd() (tookOver, over bool) {
 	if o.applyRevision() && (o.more || len(o.ahead) > 0) && o.reopen() {
 		return true, true
 	}
-	o.ended = len(o.places) == 0
+	o.ended = o.places.allFree()
 	return false, o.ended
 }
 
@@ -274,32 +281,37 @@ func (o *openLoop) placeAhead() int {
 	return place
 }
 
-// takePlace waits for a place among the requests in flight. It returns false when the load is stopped, or when the
-// schedule ended longer ago than the drain timeout: arrivals still waiting then are never sent.
-func (o *openLoop) takePlace() bool {
-	select {
-	case o.places <- struct{}{}:
-		return true
-	default:
+// takePlace waits for a place among the requests in flight, and returns since when it was free, see places.take. It
+// returns false when the load is stopped, or when arrivals that still wait are overdue: these are never sent.
+func (o *openLoop) takePlace() (free clock.Instant, ok bool) {
+	if free, ok = o.places.take(); ok {
+		return free, true
 	}
+	o.prepareAhead(clock.Now())
 	check := time.NewTicker(overdueCheck)
 	defer check.Stop()
 	for {
 		select {
-		case o.places <- struct{}{}:
-			return true
+		case <-o.places.freed:
+			if o.places.planned && o.overdue(clock.Now()) {
+				return 0, false
+			}
+			if free, ok = o.places.take(); ok {
+				return free, true
+			}
 		case <-o.starting.Done():
-			return false
+			return 0, false
 		case <-check.C:
 			if o.overdue(clock.Now()) {
-				return false
+				return 0, false
 			}
 		}
 	}
 }
 
-// overdue reports whether the schedule ended longer ago than the drain timeout. The scout walks the schedule up to now,
-// because only its last arrival tells when it ends.
+// overdue reports whether the schedule ended longer ago than the drain timeout. For a load that the plan holds back and
+// that ends by its requests, the time counts from the last freed place, because all its requests must be sent. The
+// scout walks the schedule up to now, because only its last arrival tells when it ends.
 func (o *openLoop) overdue(now clock.Instant) bool {
 	for o.scouting && o.due(o.scouted) <= now {
 		if o.scouted, o.scouting = o.Scout.Settle(o.scouted); !o.scouting {
@@ -310,7 +322,11 @@ func (o *openLoop) overdue(now clock.Instant) bool {
 		}
 		o.scouted, o.scouting = o.Scout.Next()
 	}
-	return !o.scouting && now > o.due(o.passed).Add(o.drainTimeout())
+	end := o.due(o.passed)
+	if load := o.Assigned.GetLoad(); o.places.planned && load.GetRequests() > 0 && load.GetDuration() == nil {
+		end = max(end, o.places.lastFreed())
+	}
+	return !o.scouting && now > end.Add(o.drainTimeout())
 }
 
 // dropRest drops all arrivals that were not started. It counts those that were due as never sent, and all of them if

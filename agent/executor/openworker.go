@@ -13,8 +13,9 @@ type openWorker struct {
 	arrivals chan schedule.Arrival
 	fire     chan command
 	at       schedule.Arrival
-	prepared atomic.Bool // ready to be sent
-	awaited  bool        // the loop waits until this worker has started
+	free     clock.Instant // since when the place of the arrival was free
+	prepared atomic.Bool   // ready to be sent
+	awaited  bool          // the loop waits until this worker has started
 }
 
 // command says what happens to a prepared arrival.
@@ -68,18 +69,16 @@ func (o *openLoop) serve(w *openWorker) {
 	}
 }
 
-// playOne plays an arrival that holds a place, and releases the place.
+// playOne plays an arrival that holds a place, and gives the place back.
 func (o *openLoop) playOne(w *openWorker, a schedule.Arrival, ready bool) {
-	defer func() {
-		<-o.places
-		notify(o.placeFreed)
-	}()
 	if !ready || !o.mayStart() {
 		o.countNeverSent(a)
+		o.places.give(clock.Now())
 		return
 	}
-	w.request.Unmeasured = a.Unmeasured
+	w.request.Unmeasured, w.request.Held = a.Unmeasured, max(w.free.Sub(o.due(a)), 0)
 	w.play(o.due(a))
+	o.places.give(w.observation.End)
 }
 
 // release makes a worker idle. It returns false if all workers are dismissed.

@@ -103,6 +103,7 @@ func (w *worker) prepareTurn(turn int) bool {
 	var err error
 	w.ask, err = w.load.Content.Spec(w.request.Index, turn)
 	w.request.Turn, w.request.ISL, w.request.OSL, w.request.Shared = turn, w.ask.ISL, w.ask.OSL, w.ask.Shared
+	w.request.Held = 0
 	if err == nil {
 		w.body = w.load.Client.AppendBody(w.body[:0], w.ask.OSL, w.appendPrompt)
 	}

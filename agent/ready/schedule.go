@@ -37,11 +37,29 @@ func (s *Stage) scheduleOpen(l Limits) (err error) {
 		}
 	}
 	f := countFiles()
+	if limit := s.Assigned.GetLoad().GetMaxInFlight(); limit > 0 {
+		return s.holdBack(limit, f)
+	}
 	s.MaxStreams = l.streams(f)
 	if most := l.portsTowards(s.Target()).connections(l.AgentsInProcess); most > 0 {
 		s.MaxStreams = min(s.MaxStreams, most)
 	}
 	return l.checkStreams(1, f)
+}
+
+// holdBack sets the agent's part of a limit on the requests in flight. It returns an error if the agent has no part of
+// it, or may not hold that many.
+func (s *Stage) holdBack(limit uint32, f files) error {
+	places := s.Part.Places(limit)
+	if places == 0 {
+		return fmt.Errorf("load: max_in_flight %d over all agents leaves this agent none, so it could never send its "+
+			"arrivals: raise max_in_flight, or use fewer agents", limit)
+	}
+	if err := s.limits.checkStreams(places, f); err != nil {
+		return err
+	}
+	s.MaxStreams = places
+	return s.limits.checkPorts(places, s.limits.portsTowards(s.Target()))
 }
 
 // newOpen returns an open loop's schedule, from its start.
@@ -76,10 +94,14 @@ func (s *Stage) Revise(stripe *spatev1.Stripe) error {
 		return fmt.Errorf("stripe: %w", err)
 	}
 	if s.Closed != nil {
-		if err := s.reviseClosed(part); err != nil {
-			return fmt.Errorf("stripe: %w", err)
-		}
+		err = s.reviseClosed(part)
 	} else {
+		err = s.reviseHeld(part)
+	}
+	if err != nil {
+		return fmt.Errorf("stripe: %w", err)
+	}
+	if s.Closed == nil {
 		s.Scout.Revise(part) // in this order: a reader that sees the second change sees the first, too
 		s.Open.Revise(part)
 	}
@@ -99,4 +121,20 @@ func (s *Stage) reviseClosed(part schedule.Share) error {
 		return err
 	}
 	return s.Closed.Revise(part)
+}
+
+// reviseHeld changes the agent's part of an open loop's limit, if there is one, unless it would have more requests in
+// flight than the agent may hold.
+func (s *Stage) reviseHeld(part schedule.Share) error {
+	limit := s.Assigned.GetLoad().GetMaxInFlight()
+	if limit == 0 {
+		return nil
+	}
+	places, f := part.Places(limit), countFiles()
+	f.open = max(f.open-s.MaxStreams, 0) // connections of current places count among those of the new number
+	if err := s.limits.checkStreams(places, f); err != nil {
+		return err
+	}
+	s.MaxStreams = places
+	return nil
 }

@@ -47,7 +47,8 @@ type Stage struct {
 	// that finds its end without taking arrivals from it.
 	Closed      *schedule.Closed
 	Open, Scout schedule.Open
-	// MaxStreams is how many requests of an open loop may be in flight.
+	// MaxStreams is how many requests of an open loop may be in flight: the agent's part of the load's max_in_flight,
+	// or what the agent's limits allow.
 	MaxStreams int
 
 	run     string

@@ -32,7 +32,10 @@ func (s *Shard) measure(c *cell, q *Request, o *stream.Observation) {
 
 // client records what is about the agent rather than the server. It counts however the request ended.
 func (s *Shard) client(c *cell, q *Request, o *stream.Observation) {
-	s.since(c, spatev1.Metric_METRIC_SEND_DELAY, o.Start, q.Scheduled)
+	s.since(c, spatev1.Metric_METRIC_SEND_DELAY, o.Start, q.Scheduled.Add(q.Held))
+	if q.Held > 0 {
+		s.value(c, spatev1.Metric_METRIC_HELD, q.Held.Nanoseconds())
+	}
 	s.lags(c, o.Lags)
 	if o.Connected {
 		s.count(c, measure.Connections, 1)

@@ -203,6 +203,27 @@ func TestRowHoldsTheRequest(t *testing.T) {
 	}
 }
 
+// The time for which the plan held a request back is not a delay of the agent.
+func TestHeldIsNoSendDelay(t *testing.T) {
+	tape := newTape(2, 1, true)
+	q, o := fullRequest()
+	q.Held = 600
+	tape.Shard(0).RecordStart(q, o.Start)
+	tape.Shard(0).RecordEnd(q, o)
+	tape.Finish(&spatev1.Totals{})
+	sums := sumsOf(tape.snapshots[0].GetSeries()[0])
+	held, delay := sums[spatev1.Metric_METRIC_HELD], sums[spatev1.Metric_METRIC_SEND_DELAY]
+	if held != 600 || delay != 400 {
+		t.Errorf("held for %d ns, sent %d ns late, want 600 and 400", held, delay)
+	}
+	if e2e := sums[spatev1.Metric_METRIC_E2E_SCHEDULED]; e2e != 10_000 {
+		t.Errorf("E2E from schedule %d ns, want 10000", e2e)
+	}
+	if got := tape.snapshots[0].GetRecords()[0].GetHeldNs(); got != 600 {
+		t.Errorf("row of a request held for %d ns, want 600", got)
+	}
+}
+
 func TestUnfinishedRequestsCountInNoLatency(t *testing.T) {
 	const sendDelay, lag, rtt = spatev1.Metric_METRIC_SEND_DELAY, spatev1.Metric_METRIC_RECEIVE_LAG,
 		spatev1.Metric_METRIC_RTT

@@ -32,6 +32,7 @@ func newRow(start clock.Instant, q *Request, o *stream.Observation) *spatev1.Req
 		BodyHash:     q.BodyHash,
 		TextBytes:    o.TextBytes,
 		FinishReason: clip(o.FinishReason, measure.MaxText),
+		HeldNs:       nilIfZero(q.Held),
 	}
 	setOptional(row, o)
 	if o.Streamed() { // the only frame of a whole answer says nothing about the first token

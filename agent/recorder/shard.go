@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"sync"
+	"time"
 
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
@@ -46,8 +47,9 @@ type Request struct {
 	Endpoint   int
 	Unmeasured bool
 	Scheduled  clock.Instant
-	ISL, OSL   uint32 // requested; ISL 0: not known
-	Shared     uint32 // number of leading prompt tokens that an earlier request had, too
+	Held       time.Duration // by max_in_flight; 0: not at all
+	ISL, OSL   uint32        // requested; ISL 0: not known
+	Shared     uint32        // number of leading prompt tokens that an earlier request had, too
 	BodyHash   uint64
 }
 

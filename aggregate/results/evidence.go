@@ -99,6 +99,7 @@ func evidenceOf(m merge.Measured, rec *spatev1.StageRecord) trust.Evidence {
 	e := trust.Evidence{
 		Counts: measure.CountsOf(c), ExactOutput: exactOutput(rec),
 		Whole:       !defaults.Streams(rec.GetStage().GetTarget()),
+		MaxInFlight: rec.GetStage().GetLoad().GetMaxInFlight(),
 		SharedShare: cache.SharedShare, CachedShare: cache.CachedShare,
 	}
 	for i := range m.Summaries {

@@ -15,6 +15,8 @@ type Load struct {
 	Rate *float64 `json:"rate,omitempty"`
 	// Arrival process: "poisson", "constant", "gamma" or "trace".
 	Arrival *string `json:"arrival,omitempty"`
+	// Open loop: most requests in flight, over all agents.
+	MaxInFlight *uint32 `json:"max_in_flight,omitempty"`
 	// Gamma arrivals: shape parameter of the distribution of gaps.
 	Burstiness *float64 `json:"burstiness,omitempty"`
 	// Trace: factor by which the replay is faster than the recording.
@@ -47,8 +49,8 @@ type Phase struct {
 func loadOf(p *spatev1.LoadPoint) Load {
 	l := Load{
 		Words: loadpoint.Words(p), Burstiness: unlessZero(p.GetBurstiness()),
-		ReplaySpeed: unlessZero(p.GetReplaySpeed()), Repeat: p.GetRepeat(),
-		Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration()),
+		MaxInFlight: unlessZero(p.GetMaxInFlight()), ReplaySpeed: unlessZero(p.GetReplaySpeed()),
+		Repeat: p.GetRepeat(), Requests: unlessZero(p.GetRequests()), DurationS: seconds(p.GetDuration()),
 	}
 	for _, phase := range p.GetPhases() {
 		l.Phases = append(l.Phases, Phase{phase.GetFrom(), phase.GetTo(), phase.GetShape(),

@@ -307,8 +307,10 @@ type Latencies struct {
 	TTFTScheduled *histogram.Summary `json:"ttft_scheduled_ms"`
 	// Last token - scheduled start: free of coordinated omission.
 	E2EScheduled *histogram.Summary `json:"e2e_scheduled_ms"`
-	// Start - scheduled start.
+	// Start - scheduled start, without the time for which max_in_flight held the request back.
 	SendDelay *histogram.Summary `json:"send_delay_ms"`
+	// From the scheduled start until a place was free, of requests that max_in_flight held back. Null: none was.
+	Held *histogram.Summary `json:"held_ms"`
 	// Time for DNS, TCP and TLS, of completed requests that opened a connection.
 	Connect *histogram.Summary `json:"connect_ms"`
 	// Time for the DNS lookup, of completed requests that opened a connection and had a name to look up.

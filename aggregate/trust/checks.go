@@ -109,9 +109,10 @@ func errors(e Evidence) (Check, bool) {
 	return errorLimits.held(share(failed, ended), "%d of %d requests failed", failed, ended)
 }
 
-// neverSent fails if many due arrivals were not sent: then the load was not the one in the plan.
+// neverSent fails if many due arrivals were not sent: then the load was not the one in the plan. The notes say what
+// max_in_flight held back until the end.
 func neverSent(e Evidence) (Check, bool) {
-	if e.NeverSent == nil || !e.Ended {
+	if e.NeverSent == nil || !e.Ended || e.MaxInFlight > 0 {
 		return unknown()
 	}
 	never := *e.NeverSent
@@ -369,9 +370,9 @@ func concurrency(e Evidence) (Check, bool) {
 
 // rate fails if an open loop did not send at the rate of the plan. The rate of a random process differs by chance: for
 // n arrivals whose gaps have the shape k, its relative standard deviation is 1/sqrt(n k). Four standard deviations are
-// allowed.
+// allowed. A load of which max_in_flight held something back has another rate by plan.
 func rate(e Evidence) (Check, bool) {
-	if e.Open == nil || !e.Ended || e.Counts[measure.Started] < 2 || len(e.Missing) > 0 {
+	if e.Open == nil || heldBack(e) != "" || !e.Ended || e.Counts[measure.Started] < 2 || len(e.Missing) > 0 {
 		return unknown()
 	}
 	const least = 0.02

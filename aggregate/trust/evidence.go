@@ -32,6 +32,8 @@ type Evidence struct {
 	Closed *Closed
 	// Open is the load of an open loop with one rate. Nil: another load.
 	Open *Open
+	// MaxInFlight is the open loop's limit on its requests in flight. 0: there is none.
+	MaxInFlight uint32
 	// PeakConcurrency is the largest number of requests in flight.
 	PeakConcurrency *uint64
 	// PeakTokens is the largest number of output tokens in a second.
@@ -73,6 +75,7 @@ const (
 	metricTPOT           = spatev1.Metric_METRIC_TPOT
 	metricITL            = spatev1.Metric_METRIC_ITL
 	metricE2E            = spatev1.Metric_METRIC_E2E
+	metricHeld           = spatev1.Metric_METRIC_HELD
 	metricStartGap       = spatev1.Metric_METRIC_START_GAP
 	metricTokensPerFrame = spatev1.Metric_METRIC_MILLITOKENS_PER_FRAME
 )

@@ -1,6 +1,10 @@
 package trust
 
-import "github.com/spate-load/spate/measure"
+import (
+	"fmt"
+
+	"github.com/spate-load/spate/measure"
+)
 
 // notes returns what is worth knowing about the load but does not make the numbers doubtful. Stages with the same note
 // have the same words, so that reports can name the stages together.
@@ -9,8 +13,37 @@ func notes(e Evidence) []string {
 	if inWaves(e) {
 		all = append(all, wavesNote)
 	}
+	if held := heldBack(e); held != "" {
+		all = append(all, held)
+	}
 	return all
 }
+
+// heldBack says what max_in_flight held back and for how long, or returns "" if it held nothing back.
+func heldBack(e Evidence) string {
+	held, unsent := e.Summaries[metricHeld], uint64(0)
+	if e.NeverSent != nil {
+		unsent = *e.NeverSent
+	}
+	if e.MaxInFlight == 0 || held == nil && unsent == 0 {
+		return ""
+	}
+	words := fmt.Sprintf("max_in_flight %d held back", e.MaxInFlight)
+	if held != nil {
+		words += fmt.Sprintf(" %d of %d requests, for %.4g s on average and %.4g s at most", held.Count,
+			e.Counts[measure.Started], held.Mean/msPerSecond, held.Max/msPerSecond)
+	}
+	if unsent > 0 {
+		if held != nil {
+			words += ", and"
+		}
+		words += fmt.Sprintf(" %d until the end, which were never sent", unsent)
+	}
+	return words + ": latencies count from when a request was sent, those from the schedule from when it was due"
+}
+
+// msPerSecond is the number of milliseconds, the unit of summaries of times, in a second.
+const msPerSecond = 1000
 
 const (
 	// waves is the limit above which the starts of a closed loop count as waves: the standard deviation of the gaps

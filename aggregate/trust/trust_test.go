@@ -289,6 +289,35 @@ func TestWavesAreTold(t *testing.T) {
 	}
 }
 
+// What max_in_flight holds back is told, and does not make the numbers doubtful. Where it holds nothing back, the rate
+// is checked as without it.
+func TestHeldBackIsTold(t *testing.T) {
+	e := sound()
+	e.MaxInFlight, e.Open.Achieved, e.NeverSent = 64, 5, new(uint64(0))
+	if got := Judge(e); got.Verdict != Invalid || !strings.Contains(got.Reasons()[0], "sent 5 requests/s") ||
+		len(got.Notes) != 0 {
+		t.Errorf("nothing held back: %s, %q, notes %q", got.Verdict, got.Reasons(), got.Notes)
+	}
+	const held, end = "max_in_flight 64 held back 900 of 1000 requests, for 2.5 s on average and 5.25 s at most",
+		": latencies count from when a request was sent, those from the schedule from when it was due"
+	summary := &histogram.Summary{Count: 900, Mean: 2500, Max: 5250}
+	for note, change := range map[string]func(*Evidence){
+		held + end: func(e *Evidence) { e.Summaries[metricHeld] = summary },
+		held + ", and 70 until the end, which were never sent" + end: func(e *Evidence) {
+			e.Summaries[metricHeld], e.NeverSent = summary, new(uint64(70))
+		},
+		"max_in_flight 64 held back 70 until the end, which were never sent" + end: func(e *Evidence) {
+			e.NeverSent = new(uint64(70))
+		},
+	} {
+		e := e
+		change(&e)
+		if got := Judge(e); got.Verdict != Valid || len(got.Notes) != 1 || got.Notes[0] != note {
+			t.Errorf("%s, %q, notes %q, want %q", got.Verdict, got.Reasons(), got.Notes, note)
+		}
+	}
+}
+
 // Failures of the server do not make the measurement invalid.
 func TestUnmeasured(t *testing.T) {
 	e := sound()

@@ -23,9 +23,10 @@ const giveMargin = 500 * time.Millisecond
 func (r *Run) joinLead() time.Duration { return max(leastJoinLead, r.cfg.Silence+giveMargin+r.lead()) }
 
 // mayJoin reports whether agents may join a stage in progress. In a closed loop they may not, because slots stay with
-// their agents.
+// their agents. Neither do the places of an open loop that limits its requests in flight change hands while taken.
 func (r *Run) mayJoin(st *spatev1.Stage) bool {
-	return r.phase == running && policyOf(st) == reassign && openLoop(st.GetLoad())
+	return r.phase == running && policyOf(st) == reassign && openLoop(st.GetLoad()) &&
+		st.GetLoad().GetMaxInFlight() == 0
 }
 
 // admit lets agents join the stage, one after another. A newcomer first gets an empty assignment, and its part

@@ -27,6 +27,7 @@ func (s *scenario) load(words string, o map[string]string) *spatev1.LoadPoint {
 		if rate, open := strings.CutSuffix(words, "rps"); open {
 			l.Rate, l.Arrival, l.Requests, l.Duration = s.float(rate), "constant", 0,
 				durationpb.New(s.duration(o["duration"]))
+			l.MaxInFlight = uint32(s.number(o["held"]))
 			return l
 		}
 		l.Concurrency = uint32(s.number(words))

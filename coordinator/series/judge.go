@@ -86,16 +86,23 @@ func Milliseconds(d time.Duration) string {
 }
 
 // unmeasured returns why an outcome says nothing about the server, empty if it does. Requests that were never sent are
-// the agents' fault. If their share exceeds the tolerance, the load was not the requested one.
-func unmeasured(o Outcome, tolerance float64) string {
+// the agents' fault, unless the load holds requests back. If their share exceeds the tolerance, the load was not the
+// requested one.
+func unmeasured(o Outcome, load *spatev1.LoadPoint, tolerance float64) string {
 	if o.Unmeasured != "" {
 		return o.Unmeasured
 	}
-	if due := o.Completed + o.Failed + o.Cancelled + o.NeverSent; float64(o.NeverSent) > tolerance*float64(due) {
+	if due, many := unsent(o, tolerance); many && load.GetMaxInFlight() == 0 {
 		return fmt.Sprintf("%d of %d requests were never sent: the agents could not start them in time",
 			o.NeverSent, due)
 	}
 	return ""
+}
+
+// unsent returns how many requests were due, and whether more of them than a share were never sent.
+func unsent(o Outcome, tolerance float64) (due uint64, many bool) {
+	due = o.Completed + o.Failed + o.Cancelled + o.NeverSent
+	return due, float64(o.NeverSent) > tolerance*float64(due)
 }
 
 // backlogDoubt is how many standard deviations a backlog must grow before its growth counts as more than chance.
@@ -120,7 +127,14 @@ const backlogDoubt = 3.5
 // the start of the measured part found slightly more overload, but judged up to 3 % of the stages at 70 % overloaded,
 // and one such stage ruins a search. If requests take a large part of the stage, the warm-up must be as long as the
 // requests. Otherwise the number in flight is still growing to its level.
+//
+// A load that limits its requests in flight holds back what a slow server cannot take. The server did not keep up with
+// it if more than the tolerance was never sent.
 func sustained(o Outcome, load *spatev1.LoadPoint, tolerance float64) (ok bool, reason string) {
+	if due, many := unsent(o, tolerance); many && load.GetMaxInFlight() > 0 {
+		return false, fmt.Sprintf("the server did not keep up: %d of %d requests were held back until the end, and "+
+			"never sent", o.NeverSent, due)
+	}
 	b := o.Backlog
 	if b == nil || b.Started <= b.Ended || float64(b.Ended) >= b.Due*(1-tolerance) {
 		return true, ""

@@ -150,6 +150,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestUnmeasured(t *testing.T) {
+	load, held := &spatev1.LoadPoint{Rate: 50}, &spatev1.LoadPoint{Rate: 50, MaxInFlight: 9}
 	for _, c := range []struct {
 		name, want string
 		o          Outcome
@@ -160,8 +161,20 @@ func TestUnmeasured(t *testing.T) {
 		{"too many never sent", "16 of 1000 requests were never sent: the agents could not start them in time",
 			Outcome{Completed: 984, NeverSent: 16}},
 	} {
-		if got := unmeasured(c.o, 0.015); got != c.want {
+		if got := unmeasured(c.o, load, 0.015); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+	unsent := Outcome{Completed: 984, NeverSent: 16}
+	if got := unmeasured(unsent, held, 0.015); got != "" {
+		t.Errorf("held back by plan: %q", got)
+	}
+	want := "the server did not keep up: 16 of 1000 requests were held back until the end, and never sent"
+	if ok, got := sustained(unsent, held, 0.015); ok || got != want {
+		t.Errorf("held back by plan: %q, want %q", got, want)
+	}
+	unsent.NeverSent = 14
+	if ok, got := sustained(unsent, held, 0.015); !ok {
+		t.Errorf("few held back by plan: %q", got)
 	}
 }

@@ -167,7 +167,7 @@ func (s *search) Take(stageIndex uint32, o Outcome) string {
 	if !ok {
 		return ""
 	}
-	if why := unmeasured(o, s.precision/2); why != "" {
+	if why := unmeasured(o, step.Load, s.precision/2); why != "" {
 		return s.takeInvalid(stageIndex, step, o, why)
 	}
 	s.again = false

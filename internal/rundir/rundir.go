@@ -41,6 +41,7 @@ type Row struct {
 	Endpoint     uint32  `json:"endpoint"`
 	Unmeasured   bool    `json:"unmeasured"`
 	ScheduledNs  int64   `json:"scheduled_ns"`
+	HeldNs       *int64  `json:"held_ns"`
 	StartNs      int64   `json:"start_ns"`
 	FirstChunkNs *int64  `json:"first_chunk_ns"`
 	LastChunkNs  *int64  `json:"last_chunk_ns"`

@@ -54,6 +54,8 @@ type Quick struct {
 	Unconditioned bool
 	// Split of the rates over agents, random or in_turn. Empty: the default of the arrival process.
 	Split string
+	// MaxInFlight is the limit of an open loop on its requests in flight. 0: there is none.
+	MaxInFlight uint32
 	// Stagger spreads the first requests of a closed loop over this time. 0: they start at once.
 	Stagger time.Duration
 	// Requests, RequestsPerConcurrency (closed loop only) and Duration end a stage. Default: 10 requests per slot in a

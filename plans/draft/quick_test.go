@@ -45,6 +45,7 @@ func TestQuickGolden(t *testing.T) {
 			Concurrency: []uint32{8}, Rate: []float64{0.5, 20}, Arrival: "constant", Requests: 100,
 			Duration:       90 * time.Minute,
 			WarmupRequests: 3, WarmupDuration: time.Minute, Seed: 7, Split: "random", Stagger: 2 * time.Second,
+			MaxInFlight: 64,
 		},
 		"unconditioned": {
 			Targets: []string{"http://localhost:8000"}, Model: "m", Rate: []float64{8}, ISL: 1, OSL: 2, Requests: 200,

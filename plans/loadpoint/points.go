@@ -68,6 +68,7 @@ func singlePoints(l *spatev1.Load) []*spatev1.LoadPoint {
 		point := loadPoint(l)
 		point.Arrival, point.ReplaySpeed = traceArrival, cmp.Or(l.GetReplay().GetSpeed(), 1)
 		point.Split = cmp.Or(l.GetSplit(), defaults.SplitInTurn)
+		point.MaxInFlight = l.GetMaxInFlight()
 		return []*spatev1.LoadPoint{point}
 	case l.GetSweep() != nil:
 		point := openPoint(l)
@@ -96,6 +97,7 @@ func openPoint(l *spatev1.Load) *spatev1.LoadPoint {
 	//nolint:protogetter // whether it is given is what counts
 	point.Unconditioned = l.Conditioned != nil && !l.GetConditioned()
 	point.Split = cmp.Or(l.GetSplit(), defaultSplit(point.GetArrival()))
+	point.MaxInFlight = l.GetMaxInFlight()
 	return point
 }
 

@@ -17,6 +17,9 @@ func Words(l *spatev1.LoadPoint) string {
 	if t := l.GetThinkTime(); t != nil {
 		words += fmt.Sprintf(", think time %s", t.GetMean().AsDuration())
 	}
+	if most := l.GetMaxInFlight(); most > 0 {
+		words += fmt.Sprintf(", at most %d in flight", most)
+	}
 	if l.GetUnconditioned() {
 		words += ", unconditioned"
 	}

@@ -83,6 +83,7 @@ func (c *checker) companions(path, kind string, l *spatev1.Load) {
 	c.conditioned(path, kind, l)
 	c.split(path, kind)
 	c.stagger(path, kind, l)
+	c.maxInFlight(path, kind, l)
 }
 
 func (c *checker) burstiness(path string, l *spatev1.Load) {
@@ -129,6 +130,19 @@ func (c *checker) stagger(path, kind string, l *spatev1.Load) {
 	case steady != nil && l.GetStagger().AsDuration() >= steady.AsDuration():
 		c.wrong(at, fmt.Sprintf("must be shorter than warmup.until_steady (%s), which it is a part of",
 			steady.AsDuration()))
+	}
+}
+
+func (c *checker) maxInFlight(path, kind string, l *spatev1.Load) {
+	at := path + ".max_in_flight"
+	switch {
+	case !c.Has(at):
+	case closedLoop(kind):
+		c.wrong(at, "works only with rate: the concurrency of a closed loop is its requests in flight")
+	case kind == "sweep":
+		c.wrong(at, "does not work with sweep: its rates lie below what a saturated server completes")
+	case l.GetMaxInFlight() == 0:
+		c.wrong(at, "must be greater than 0: leave it out if there is no limit")
 	}
 }
 

@@ -17,6 +17,7 @@ var columns = []struct{ name, meaning string }{
 	{"observer", "It belongs to the light load of an observer, whose `index` counts apart"},
 	{"unmeasured", "It belongs to warm-up or cool-down"},
 	{"scheduled_ns", "When it was due by the schedule"},
+	{"held_ns", "For how long max_in_flight held it back after `scheduled_ns`; null: not at all"},
 	{"start_ns", "When the agent started it"},
 	{"sent_ns", "When its last byte was handed to the kernel"},
 	{"first_byte_ns", "First byte of the response"},
@@ -53,7 +54,7 @@ var columns = []struct{ name, meaning string }{
 }
 
 // rowUnits describes the units of the numbers in a row.
-const rowUnits = "Columns that end in _ns: nanoseconds since the start of the row's stage (connect_ns, dns_ns, tcp_ns, tls_ns and itl_ns: " +
+const rowUnits = "Columns that end in _ns: nanoseconds since the start of the row's stage (held_ns, connect_ns, dns_ns, tcp_ns, tls_ns and itl_ns: " +
 	"nanoseconds). Lengths: tokens. Null: not known, or not reached."
 
 // rowStage describes the stage that rows refer to by its index.

@@ -70,6 +70,7 @@ type Row struct {
 	DNSNs           *int64  `json:"dns_ns" parquet:"dns_ns,optional"`
 	TCPNs           *int64  `json:"tcp_ns" parquet:"tcp_ns,optional"`
 	TLSNs           *int64  `json:"tls_ns" parquet:"tls_ns,optional"`
+	HeldNs          *int64  `json:"held_ns" parquet:"held_ns,optional"`
 }
 
 // Writer returns a function that writes the rows of a run in the format in which the run keeps them. It returns nil if
@@ -174,6 +175,7 @@ func rowOf(s *spatev1.Snapshot, r *spatev1.RequestRecord) Row {
 		LastTokenNs:     r.LastTokenNs,
 		FirstTextNs:     r.FirstTextNs,
 		FirstAnswerNs:   r.FirstAnswerNs,
+		HeldNs:          r.HeldNs,
 		FirstChunkNs:    r.FirstChunkNs,
 		LastChunkNs:     r.LastChunkNs,
 		EndNs:           r.GetEndNs(),

@@ -28,6 +28,7 @@ type quickFlags struct {
 	arrival, split         string
 	conditioned, stream    bool
 	stagger                time.Duration
+	maxInFlight            uint32
 	isl, osl               uint32
 	requests               uint64
 	requestsPerConcurrency uint64
@@ -40,7 +41,7 @@ type quickFlags struct {
 // quickNames are the flags that make a plan.
 var quickNames = []string{
 	"target", "model", "api", "stream", "api-key", "header", "body", "concurrency", "rate", "arrival", "conditioned", "split",
-	"stagger", "isl", "osl", "requests",
+	"max-in-flight", "stagger", "isl", "osl", "requests",
 	"requests-per-concurrency", "duration", "warmup", "warmup-requests", "seed",
 }
 
@@ -67,6 +68,8 @@ func (q *quickFlags) add(flags *pflag.FlagSet) {
 	)
 	flags.StringVar(&q.split, "split", "",
 		"open loop on several agents: random or in_turn (default random for poisson)")
+	flags.Uint32Var(&q.maxInFlight, "max-in-flight", 0,
+		"open loop: hold requests back while this many are in flight (default: no limit)")
 	flags.DurationVar(&q.stagger, "stagger", 0,
 		"closed loop: spread the first requests over this time, best the time of one request; they are warm-up")
 	flags.Uint32Var(&q.isl, "isl", 1000, "input sequence length in tokens")
@@ -110,7 +113,7 @@ func (q *quickFlags) yaml() ([]byte, error) {
 		Whole: !q.stream, APIKey: q.apiKey,
 		Headers: headers, Body: body,
 		Concurrency: concurrency, Rate: q.rate, Arrival: q.arrival, Unconditioned: !q.conditioned, Split: q.split,
-		Stagger: q.stagger, ISL: q.isl, OSL: q.osl,
+		MaxInFlight: q.maxInFlight, Stagger: q.stagger, ISL: q.isl, OSL: q.osl,
 		Requests: q.requests, RequestsPerConcurrency: q.requestsPerConcurrency, Duration: q.duration,
 		WarmupRequests: q.warmupRequests, WarmupDuration: q.warmup, Seed: cmp.Or(q.seed, 1+rand.Uint64N(999_999)),
 	}.YAML(), nil

@@ -41,7 +41,7 @@ const (
 	Metric_METRIC_TPOT Metric = 5
 	// Gaps between consecutive token frames.
 	Metric_METRIC_ITL Metric = 6
-	// Start - scheduled.
+	// Start - scheduled, without the time for which max_in_flight held the request back.
 	Metric_METRIC_SEND_DELAY Metric = 7
 	// DNS + TCP + TLS of requests that opened a connection.
 	Metric_METRIC_CONNECT Metric = 8
@@ -92,6 +92,8 @@ const (
 	Metric_METRIC_SERVER_PREFILL Metric = 30
 	// Total time of the request, as the server reported it within the stream.
 	Metric_METRIC_SERVER_TOTAL Metric = 31
+	// Time for which max_in_flight held a request back: from scheduled until a place was free. Only of requests held back.
+	Metric_METRIC_HELD Metric = 32
 )
 
 // Enum value maps for Metric.
@@ -129,6 +131,7 @@ var (
 		29: "METRIC_SERVER_QUEUE",
 		30: "METRIC_SERVER_PREFILL",
 		31: "METRIC_SERVER_TOTAL",
+		32: "METRIC_HELD",
 	}
 	Metric_value = map[string]int32{
 		"METRIC_UNSPECIFIED":           0,
@@ -163,6 +166,7 @@ var (
 		"METRIC_SERVER_QUEUE":          29,
 		"METRIC_SERVER_PREFILL":        30,
 		"METRIC_SERVER_TOTAL":          31,
+		"METRIC_HELD":                  32,
 	}
 )
 
@@ -2083,7 +2087,9 @@ type RequestRecord struct {
 	// Reasoning tokens, by usage or else by the frames before the answer.
 	ReasoningTokens *uint64 `protobuf:"varint,36,opt,name=reasoning_tokens,json=reasoningTokens,proto3,oneof" json:"reasoning_tokens,omitempty"`
 	// Bytes of output text, as encoded in JSON.
-	TextBytes     uint64 `protobuf:"varint,37,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
+	TextBytes uint64 `protobuf:"varint,37,opt,name=text_bytes,json=textBytes,proto3" json:"text_bytes,omitempty"`
+	// Time for which max_in_flight held the request back. Unset: it did not.
+	HeldNs        *int64 `protobuf:"varint,38,opt,name=held_ns,json=heldNs,proto3,oneof" json:"held_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2377,6 +2383,13 @@ func (x *RequestRecord) GetTextBytes() uint64 {
 	return 0
 }
 
+func (x *RequestRecord) GetHeldNs() int64 {
+	if x != nil && x.HeldNs != nil {
+		return *x.HeldNs
+	}
+	return 0
+}
+
 var File_spate_v1_metrics_proto protoreflect.FileDescriptor
 
 const file_spate_v1_metrics_proto_rawDesc = "" +
@@ -2538,7 +2551,7 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0f_unsent_from_ns\"M\n" +
 	"\vMetricCount\x12(\n" +
 	"\x06metric\x18\x01 \x01(\x0e2\x10.spate.v1.MetricR\x06metric\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xef\v\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\x99\f\n" +
 	"\rRequestRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bendpoint\x18\x02 \x01(\rR\bendpoint\x12\x1e\n" +
@@ -2584,7 +2597,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x0ffirst_answer_ns\x18# \x01(\x03H\x0eR\rfirstAnswerNs\x88\x01\x01\x12.\n" +
 	"\x10reasoning_tokens\x18$ \x01(\x04H\x0fR\x0freasoningTokens\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"text_bytes\x18% \x01(\x04R\ttextBytesB\n" +
+	"text_bytes\x18% \x01(\x04R\ttextBytes\x12\x1c\n" +
+	"\aheld_ns\x18& \x01(\x03H\x10R\x06heldNs\x88\x01\x01B\n" +
 	"\n" +
 	"\b_sent_nsB\x10\n" +
 	"\x0e_first_byte_nsB\x11\n" +
@@ -2601,7 +2615,9 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\a_tls_nsB\x10\n" +
 	"\x0e_first_text_nsB\x12\n" +
 	"\x10_first_answer_nsB\x13\n" +
-	"\x11_reasoning_tokens*\xcb\x05\n" +
+	"\x11_reasoning_tokensB\n" +
+	"\n" +
+	"\b_held_ns*\xdc\x05\n" +
 	"\x06Metric\x12\x16\n" +
 	"\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vMETRIC_TTFT\x10\x01\x12\x19\n" +
@@ -2643,7 +2659,8 @@ const file_spate_v1_metrics_proto_rawDesc = "" +
 	"\x12METRIC_SERVER_TTFT\x10\x1c\x12\x17\n" +
 	"\x13METRIC_SERVER_QUEUE\x10\x1d\x12\x19\n" +
 	"\x15METRIC_SERVER_PREFILL\x10\x1e\x12\x17\n" +
-	"\x13METRIC_SERVER_TOTAL\x10\x1f*\xb7\x02\n" +
+	"\x13METRIC_SERVER_TOTAL\x10\x1f\x12\x0f\n" +
+	"\vMETRIC_HELD\x10 *\xb7\x02\n" +
 	"\n" +
 	"ErrorClass\x12\x1b\n" +
 	"\x17ERROR_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +

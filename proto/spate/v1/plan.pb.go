@@ -2578,7 +2578,9 @@ type Load struct {
 	Split string `protobuf:"bytes,24,opt,name=split,proto3" json:"split,omitempty"`
 	// Closed loop: the slots start their first requests evenly spread over this time, instead of all at once. Requests
 	// that start during this time are warm-up.
-	Stagger       *durationpb.Duration `protobuf:"bytes,25,opt,name=stagger,proto3" json:"stagger,omitempty"`
+	Stagger *durationpb.Duration `protobuf:"bytes,25,opt,name=stagger,proto3" json:"stagger,omitempty"`
+	// Open loop: most requests in flight. An arrival that is due beyond that waits until one ends. Default: no limit.
+	MaxInFlight   uint32 `protobuf:"varint,26,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2786,6 +2788,13 @@ func (x *Load) GetStagger() *durationpb.Duration {
 		return x.Stagger
 	}
 	return nil
+}
+
+func (x *Load) GetMaxInFlight() uint32 {
+	if x != nil {
+		return x.MaxInFlight
+	}
+	return 0
 }
 
 // Warmup is the first part of a stage, which is left out of its results. If both requests and duration are given, the
@@ -3977,7 +3986,10 @@ type LoadPoint struct {
 	Split string `protobuf:"bytes,20,opt,name=split,proto3" json:"split,omitempty"`
 	// Closed loop: the slots start evenly spread over this time, and requests that start during it are warm-up. Unset:
 	// all slots start at once.
-	Stagger       *durationpb.Duration `protobuf:"bytes,21,opt,name=stagger,proto3" json:"stagger,omitempty"`
+	Stagger *durationpb.Duration `protobuf:"bytes,21,opt,name=stagger,proto3" json:"stagger,omitempty"`
+	// Open loop: most requests in flight, over all agents. An arrival that is due beyond that is held back until one ends.
+	// 0: no limit.
+	MaxInFlight   uint32 `protobuf:"varint,22,opt,name=max_in_flight,json=maxInFlight,proto3" json:"max_in_flight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4157,6 +4169,13 @@ func (x *LoadPoint) GetStagger() *durationpb.Duration {
 		return x.Stagger
 	}
 	return nil
+}
+
+func (x *LoadPoint) GetMaxInFlight() uint32 {
+	if x != nil {
+		return x.MaxInFlight
+	}
+	return 0
 }
 
 var File_spate_v1_plan_proto protoreflect.FileDescriptor
@@ -4424,7 +4443,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\ahistory\x18\x02 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06serverR\aplannedR\ahistory\"\x92\x01\n" +
 	"\tThinkTime\x12@\n" +
 	"\x04mean\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x11\xbaH\x0e\xc8\x01\x01\xaa\x01\b\"\x04\b\x80\xa3\x052\x00R\x04mean\x12C\n" +
-	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xb4\n" +
+	"\fdistribution\x18\x02 \x01(\tB\x1f\xbaH\x1c\xd8\x01\x01r\x17R\bconstantR\vexponentialR\fdistribution\"\xe7\n" +
 	"\n" +
 	"\x04Load\x128\n" +
 	"\vconcurrency\x18\x01 \x03(\rB\x16\xbaH\x13\x92\x01\x10\x10\x80\b\x18\x01\"\t*\a\x18\x80\xad\xe2\x04(\x01R\vconcurrency\x127\n" +
@@ -4457,7 +4476,9 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\tworkloads\x18\x16 \x03(\tB\v\xbaH\b\x92\x01\x05\x10\x80\x02\x18\x01R\tworkloads\x12%\n" +
 	"\vconditioned\x18\x17 \x01(\bH\x00R\vconditioned\x88\x01\x01\x12/\n" +
 	"\x05split\x18\x18 \x01(\tB\x19\xbaH\x16\xd8\x01\x01r\x11R\x06randomR\ain_turnR\x05split\x12C\n" +
-	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astaggerB\x0e\n" +
+	"\astagger\x18\x19 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xa3\x05*\x00R\astagger\x121\n" +
+	"\rmax_in_flight\x18\x1a \x01(\rB\r\xbaH\n" +
+	"\xd8\x01\x01*\x05\x18\x80\xad\xe2\x04R\vmaxInFlightB\x0e\n" +
 	"\f_conditioned\"\xc6\x01\n" +
 	"\x06Warmup\x12'\n" +
 	"\brequests\x18\x01 \x01(\x04B\v\xbaH\b2\x06\x18\x80\x94\xeb\xdc\x03R\brequests\x12E\n" +
@@ -4558,7 +4579,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05Probe\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\rR\x06number\x12\x18\n" +
-	"\apurpose\x18\x03 \x01(\tR\apurpose\"\xe9\x06\n" +
+	"\apurpose\x18\x03 \x01(\tR\apurpose\"\x8d\a\n" +
 	"\tLoadPoint\x12 \n" +
 	"\vconcurrency\x18\x01 \x01(\rR\vconcurrency\x12\x12\n" +
 	"\x04rate\x18\x02 \x01(\x01R\x04rate\x12\x18\n" +
@@ -4584,7 +4605,8 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x05sweep\x18\x12 \x01(\v2\x0f.spate.v1.SweepR\x05sweep\x12$\n" +
 	"\runconditioned\x18\x13 \x01(\bR\runconditioned\x12\x14\n" +
 	"\x05split\x18\x14 \x01(\tR\x05split\x123\n" +
-	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astaggerB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
+	"\astagger\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\astagger\x12\"\n" +
+	"\rmax_in_flight\x18\x16 \x01(\rR\vmaxInFlightB4Z2github.com/spate-load/spate/proto/spate/v1;spatev1b\x06proto3"
 
 var (
 	file_spate_v1_plan_proto_rawDescOnce sync.Once
