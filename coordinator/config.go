@@ -127,10 +127,16 @@ func errPlaintext(address string) error {
 		"(`spate certs --help`), listen on loopback (127.0.0.1:PORT), or allow plaintext explicitly", address)
 }
 
+// localConnections is how many connections a local coordinator serves. They are in memory and need no files.
+const localConnections = 1 << 16
+
 // withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
 	if c.HeartbeatInterval == 0 {
 		c.HeartbeatInterval = time.Second
+	}
+	if c.Local && c.Limits.Connections == 0 {
+		c.Limits.Connections = localConnections
 	}
 	if c.MaxWaiting == 0 {
 		c.MaxWaiting = 64

@@ -126,6 +126,7 @@ func New(cfg Config) (*Coordinator, error) {
 	c.server = grpc.NewServer(append(append(c.recovering(), admitting...),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(flowWindow),
+		grpc.ReadBufferSize(readBuffer),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second,
 			PermitWithoutStream: true}),
@@ -143,6 +144,10 @@ const maxMessage = 2 * merge.MaxSnapshotBytes
 // flowWindow is how many bytes of a stream or a connection may be in flight. A fixed window avoids gRPC's estimate,
 // which costs a ping for each snapshot. 4 MiB per 150 ms are 28 MB/s.
 const flowWindow = 4 << 20
+
+// readBuffer is what a connection reads at once. An agent has two connections, and most snapshots of a second fit. With
+// gRPC's default of 32 KiB, these buffers would be a third of the memory of a coordinator with a thousand agents.
+const readBuffer = 8 << 10
 
 // Run listens on the configured address and serves until ctx ends. It then closes the coordinator, or leaves if ctx
 // ended because of Config.LeaveOn.
@@ -178,7 +183,7 @@ func (c *Coordinator) Serve(l net.Listener) error {
 	if err := c.gossip(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	c.log.Info("coordinator serves", "address", l.Addr().String())
+	c.log.Info("coordinator serves", "address", l.Addr().String(), "most_agents", c.admission.MostAgents())
 	if err := c.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("coordinator: serve on %s: %w", l.Addr(), err)
 	}

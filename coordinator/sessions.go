@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,8 @@ func (c *Coordinator) join(h *spatev1.Hello, address string, who certs.Identity)
 			return nil, err
 		}
 	}
-	c.sessions[name], c.owners[name] = s, owner{s.incarnation, who}
+	c.sessions[name] = s
+	c.own(name, owner{s.incarnation, who})
 	s.send(c.welcome())
 	c.stopStale(s, h.GetResume())
 	c.log.Info("agent connected", "agent", name, "region", s.info.GetRegion(), "address", address)
@@ -109,7 +111,7 @@ type owner struct {
 	who         certs.Identity
 }
 
-// mostOwners is the number of names beyond which names without a session are forgotten.
+// mostOwners is the number of names beyond which names without a session are forgotten, unless most have one.
 const mostOwners = 1 << 14
 
 // checkOwner refuses a peer that gives the incarnation of a process known by another certificate. Incarnations are in
@@ -121,14 +123,15 @@ func (c *Coordinator) checkOwner(name string, o owner) error {
 			"agent %s is a process that is known by the certificate of %s: %s cannot take its place",
 			name, known.who, o.who)
 	}
-	if len(c.owners) >= mostOwners {
-		for old := range c.owners {
-			if c.sessions[old] == nil {
-				delete(c.owners, old)
-			}
-		}
-	}
 	return nil
+}
+
+// own notes which process a name belongs to. It forgets names without a session if there are too many. c.mu is held.
+func (c *Coordinator) own(name string, o owner) {
+	if len(c.owners) >= max(mostOwners, 2*len(c.sessions)) {
+		maps.DeleteFunc(c.owners, func(old string, _ owner) bool { return c.sessions[old] == nil })
+	}
+	c.owners[name] = o
 }
 
 // stopStale tells an agent to stop work for a run that is not in progress here. c.mu is held.

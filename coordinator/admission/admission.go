@@ -35,6 +35,9 @@ func New(limits Limits, log *slog.Logger) *Admission {
 	return &Admission{limits: limits.withDefaults(), log: log}
 }
 
+// MostAgents returns how many agents there is room for. An agent has two connections.
+func (a *Admission) MostAgents() int { return a.limits.Connections / 2 }
+
 // allowed are the roles that may call each service.
 var allowed = map[string][]certs.Role{
 	spatev1.ControlService_ServiceDesc.ServiceName: {certs.Agent},

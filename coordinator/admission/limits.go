@@ -20,11 +20,12 @@ import (
 // Limits bound what peers can ask of a coordinator, so that a faulty peer does not stop the others. Normal agents and
 // clients stay far below the limits. Zero values take the defaults.
 type Limits struct {
-	// Connections is how many connections are served at a time. An agent has two. Default 8,192. As many again are
-	// accepted only to be told why they are refused; more are closed.
+	// Connections is how many connections are served at a time. An agent has two. Default: what the memory and the
+	// limit of open files of this process allow. A few more are accepted only to be told why they are refused; the rest
+	// are closed.
 	Connections int
-	// Streams is how many streams may be open at a time. An agent has two, a client that follows a run has one. Default
-	// 16,384.
+	// Streams is how many streams may be open at a time. An agent has two, a client that follows a run has one.
+	// Default: two for each connection.
 	Streams int
 	// ControlRate is how many messages a second an agent's control stream may carry on average, ControlBurst how many
 	// at once. An agent sends a heartbeat a second and an answer to each assignment. Defaults 20 and 200.
@@ -32,11 +33,19 @@ type Limits struct {
 	// PushRate and PushBurst are the same for a stream of snapshots. An agent sends one a second and, after it was
 	// disconnected, all that it kept meanwhile. Defaults 200 and 20,000.
 	PushRate, PushBurst int
+
+	reason string // why there may be no more connections, for a sentence
 }
+
+// mostTold is how many connections beyond the limit are told why they are refused, but no more than the limit.
+const mostTold = 256
 
 // withDefaults fills in what is not set.
 func (l Limits) withDefaults() Limits {
-	l.Connections, l.Streams = cmp.Or(l.Connections, 8192), cmp.Or(l.Streams, 16384)
+	if l.reason = "it accepts: try again later"; l.Connections == 0 {
+		l.Connections, l.reason = machineRoom().connections()
+	}
+	l.Streams = cmp.Or(l.Streams, 2*l.Connections)
 	l.ControlRate, l.ControlBurst = cmp.Or(l.ControlRate, 20), cmp.Or(l.ControlBurst, 200)
 	l.PushRate, l.PushBurst = cmp.Or(l.PushRate, 200), cmp.Or(l.PushBurst, 20_000)
 	return l
@@ -88,8 +97,8 @@ func (l LimitError) GRPCStatus() *status.Status {
 func (a *Admission) admit(ctx context.Context) error {
 	if p, ok := peer.FromContext(ctx); ok {
 		if _, crowded := p.Addr.(crowdedAddr); crowded {
-			return a.refuse(ctx, "the coordinator has %d connections, the most it accepts: try again later",
-				a.limits.Connections)
+			return a.refuse(ctx, "the coordinator has %d connections (an agent takes two), the most %s",
+				a.limits.Connections, a.limits.reason)
 		}
 	}
 	return nil
@@ -137,18 +146,18 @@ func (s *pacedStream) RecvMsg(m any) error {
 	return nil
 }
 
-// limitedCreds counts connections. Connections beyond the limit, up to twice the limit, are accepted but marked, so
-// that their calls can be answered with the reason.
+// limitedCreds counts connections. The first mostTold connections beyond the limit are accepted but marked, so that
+// their calls can be answered with the reason.
 type limitedCreds struct {
 	credentials.TransportCredentials
 	admission *Admission
 }
 
-// ServerHandshake accepts a connection. It returns an error, and the connection is closed, beyond twice the limit.
+// ServerHandshake accepts a connection. It returns an error, and the connection is closed, if too many were told.
 func (d limitedCreds) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	n := d.admission.connections.Add(1)
 	leave := sync.OnceFunc(func() { d.admission.connections.Add(-1) })
-	if n > 2*int64(d.admission.limits.Connections) {
+	if n > int64(d.admission.limits.Connections+min(mostTold, d.admission.limits.Connections)) {
 		leave()
 		d.admission.Limited.Add(1)
 		return nil, nil, fmt.Errorf("coordinator: connection %d from %s: at most %d are served", n, raw.RemoteAddr(),
