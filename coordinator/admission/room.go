@@ -52,7 +52,7 @@ func machineRoom() room {
 		lower(uint64(limit))
 	}
 	lower(number("/proc/meminfo", "MemTotal: %d kB") << 10)
-	lower(number("/sys/fs/cgroup/memory.max", "%d")) // "max" is no number: there is no limit
+	lower(number("/sys/fs/cgroup/memory.max", "%d")) // "max" means that there is no limit
 	return r
 }
 
