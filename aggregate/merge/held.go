@@ -6,7 +6,8 @@ import "github.com/spate-load/spate/measure"
 // agents, adding each snapshot to each tally would be most of the coordinator's work, so snapshots of agents are held
 // until somebody reads the tallies or mostHeld have come. Each is then merged once, and the sum is added to each tally.
 
-// mostHeld bounds the number of series that are held. More would save little, and block readers for longer.
+// mostHeld bounds the number of series that are held. More would save little, and block readers for longer. Tally.full
+// leaves room for their values.
 const mostHeld = 128
 
 // fewHeld is the largest number of series in a cell that are added to each tally one by one: that takes less time than
