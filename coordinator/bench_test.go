@@ -60,8 +60,8 @@ func BenchmarkPush(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(b.N), "ITLbytes/op")
 }
 
-// BenchmarkAssign measures the coordinator's work to assign a stage to 1,000 agents: copying and encoding an assignment
-// with all weights for each agent. Weights sum up to at most 10,000.
+// BenchmarkAssign measures the coordinator's work to assign a stage to 1,000 agents: adding secrets to an assignment
+// with all weights, and encoding it, for each agent. Weights sum up to at most 10,000.
 func BenchmarkAssign(b *testing.B) {
 	const agents = 1000
 	weights := make([]uint32, agents)
@@ -72,9 +72,10 @@ func BenchmarkAssign(b *testing.B) {
 	for i := range words {
 		words[i] = "word" + strconv.Itoa(i)
 	}
+	r := &run{secrets: map[string]string{"env:KEY": "secret"}}
 	for name, lexicon := range map[string]*spatev1.Lexicon{"plain": nil, "with words": {Words: words}} {
 		stage := &spatev1.Stage{
-			Target:   &spatev1.Target{Name: "t", Endpoints: []string{"http://10.0.0.1:8000"}, Model: "m"},
+			Target:   &spatev1.Target{Name: "t", Endpoints: []string{"http://10.0.0.1:8000"}, Model: "m", ApiKey: "env:KEY"},
 			Workload: &spatev1.Workload{Name: "w", Content: &spatev1.Workload_Random{Random: &spatev1.RandomContent{}}},
 			Lexicon:  lexicon,
 		}
@@ -84,13 +85,11 @@ func BenchmarkAssign(b *testing.B) {
 			for b.Loop() {
 				bytes = 0
 				for rank := range uint32(agents) {
-					m := proto.CloneOf(
-						&spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
-							Ref: &spatev1.AssignmentRef{RunId: "run", Revision: 1}, Stage: stage,
-							Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
-						}}},
-					)
-					encoded, err := proto.Marshal(m)
+					m := &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: &spatev1.Assign{
+						Ref: &spatev1.AssignmentRef{RunId: "run", Revision: 1}, Stage: stage,
+						Stripe: &spatev1.Stripe{Weights: weights, Rank: rank},
+					}}}
+					encoded, err := proto.Marshal(r.withSecrets(m))
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/spate-load/spate/aggregate/ledger"
@@ -157,15 +158,20 @@ func (c *Coordinator) carryOut(r *run) {
 	c.later(r, func() { c.perform(r, b) })
 }
 
-// withSecrets adds the secrets that the target needs to an assignment. Other messages stay as they are.
+// withSecrets adds the secrets that the target needs to an assignment. Other messages stay as they are. The copy shares
+// all else with m, as the assignments of all agents do: they have the weights of all agents.
 func (r *run) withSecrets(m *spatev1.ConnectResponse) *spatev1.ConnectResponse {
-	assign := m.GetAssign()
-	if assign == nil {
+	secrets := secretsOf(m.GetAssign().GetStage().GetTarget(), r.secrets)
+	if len(secrets) == 0 {
 		return m
 	}
-	m = proto.CloneOf(m)
-	m.GetAssign().Secrets = secretsOf(assign.GetStage().GetTarget(), r.secrets)
-	return m
+	assign := &spatev1.Assign{}
+	m.GetAssign().ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		assign.ProtoReflect().Set(field, value)
+		return true
+	})
+	assign.Secrets = secrets
+	return &spatev1.ConnectResponse{Message: &spatev1.ConnectResponse_Assign{Assign: assign}}
 }
 
 // perform writes a batch and then carries it out. If the write fails, the batch is dropped and the run ends, because a
