@@ -52,8 +52,8 @@ type API struct {
 	Prompts []Prompt
 	// OtherPrompts are the body's other fields that can hold a prompt. A plan cannot give them.
 	OtherPrompts []string
-	// Rewrite, if not nil, rewrites the prompt, dst[from:], which is the value of a body's field, from OpenAI's
-	// messages into the API's form, and returns the extended dst.
+	// Rewrite, if not nil, rewrites the prompt, dst[from:], which is the value of a body's field, into the API's form,
+	// and returns the extended dst. It may add more fields after the value.
 	Rewrite func(dst []byte, from int) []byte
 	// Defaults are the body's other fields and their defaults, which the plan can override.
 	Defaults map[string]any
@@ -61,8 +61,12 @@ type API struct {
 	Options string
 	// Reserved maps fields of Options that a plan cannot give to the reason.
 	Reserved map[string]string
-	// MaxFields are the fields for the maximum of output tokens. The client fills in the first, unless the plan sets
-	// another.
+	// NoOutput: answers have no output tokens and come in one piece, such as vectors and scores.
+	NoOutput bool
+	// Cuts: Rewrite cuts a prompt into several texts, so that its length in tokens is not the workload's.
+	Cuts bool
+	// MaxFields are the fields for the maximum of output tokens, none if there is no output. The client fills in the
+	// first, unless the plan sets another.
 	MaxFields []string
 	// IgnoreEOS is the field that makes the server ignore the end-of-sequence token. MinFields are the fields for the
 	// minimum of output tokens.

@@ -334,7 +334,7 @@ func TestRefusals(t *testing.T) {
 			"maximum context length is 10 tokens"},
 		"body too long": {completionsPath, `{"model":"m","prompt":"` + strings.Repeat("a ", 200) + `"}`, 413,
 			"longer than 200 bytes"},
-		"unknown path": {"/v1/embeddings", `{}`, 404, "/v1/embeddings"},
+		"unknown path": {"/v1/images", `{}`, 404, "/v1/images"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, body := p.get(c.path, "", c.body)

@@ -22,6 +22,11 @@ func (f *finder) lengths(ctx context.Context) error {
 	case KindOf(f.stage.GetWorkload()) == Own:
 		f.ownLengths(ctx, tokenizer)
 		return nil
+	case f.api().Cuts:
+		f.found.Preparation.Lengths = "words"
+		f.note("Prompts are cut into a query and documents, so no length in tokens is requested: a word counts as one " +
+			"token, and the lengths are those that the server reports.")
+		return nil
 	case f.client.Form() == workload.TokenIDs:
 		f.found.Preparation.Lengths = "token_ids"
 		return nil

@@ -80,7 +80,9 @@ func Find(
 	f := &finder{client: client, stage: stage, lines: lines, found: Found{Preparation: &spatev1.Preparation{}}}
 	f.server(ctx)
 	f.form()
-	f.output(ctx)
+	if !f.api().NoOutput {
+		f.output(ctx)
+	}
 	if err := f.lengths(ctx); err != nil {
 		return Found{}, fmt.Errorf("target %s: %w", stage.GetTarget().GetName(), err)
 	}
@@ -116,7 +118,11 @@ func (f *finder) countRequest() {
 
 // form notes that answers come in one piece, if the plan asks for that.
 func (f *finder) form() {
-	if !defaults.Streams(f.stage.GetTarget()) {
+	switch {
+	case f.api().NoOutput:
+		f.note("Answers of this API have no tokens and come in one piece: E2E and throughput are measured, TTFT, TPOT " +
+			"and ITL are not, and the workload's osl is not used.")
+	case !defaults.Streams(f.stage.GetTarget()):
 		f.note("Answers are requested in one piece (stream: false): TTFT, TPOT and ITL are not measured.")
 	}
 }

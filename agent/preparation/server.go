@@ -22,7 +22,7 @@ var engines = map[string]string{
 }
 
 // others are servers that are known by their APIs, or gateways that do not name the engines behind them.
-var others = map[string]string{"tgi": "TGI", "triton": "Triton", "nvidia": "Dynamo"}
+var others = map[string]string{"tgi": "TGI", "tei": "TEI", "triton": "Triton", "nvidia": "Dynamo"}
 
 // ownSimulator is the owner of the simulator's models. The simulator accepts any model name unless it is given one.
 const ownSimulator = "spate"

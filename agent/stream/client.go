@@ -123,6 +123,16 @@ func (c *Client) Preconnect(ctx context.Context, endpoint int) error {
 // Form returns the form of prompts: Messages for chats, TokenIDs or Text for the other APIs.
 func (c *Client) Form() workload.Form { return c.dialect.Prompt.Form }
 
+// Lengths sets the lengths of prompt and output that a request does not ask for to 0.
+func (c *Client) Lengths(isl, osl *uint32) {
+	if c.dialect.Cuts {
+		*isl = 0
+	}
+	if c.dialect.NoOutput {
+		*osl = 0
+	}
+}
+
 // AppendBody appends the body of a request that asks for osl output tokens. prompt appends the prompt's JSON value, in
 // the client's Form.
 func (c *Client) AppendBody(dst []byte, osl uint32, prompt func(dst []byte) []byte) []byte {

@@ -69,6 +69,9 @@ func (c *Client) roomFor(tokens uint32) room {
 	}
 	most = min(most, measure.MaxFrames)
 	asked := frameBytes * 2 * int(min(tokens, measure.MaxFrames))
+	if c.dialect.NoOutput {
+		tokens = measure.MaxFrames // a vector's size has nothing to do with tokens
+	}
 	whole := bodyShare + max(int(min(tokens, measure.MaxFrames)), c.maxOutput)*wholeShare
 	return room{frames: most, bytes: bodyShare + int64(most)*frameShare, maxBody: min(whole, bodyLimit),
 		free: asked + freeBytes}

@@ -88,7 +88,7 @@ func (x *exchange) setUsage(f *api.Frame) {
 	if f.HasReasoningTokens {
 		x.hasReasoningTokens, x.o.ReasoningTokens = true, f.ReasoningTokens
 	}
-	x.o.Usage = x.hasInput && x.hasOutput
+	x.o.Usage = x.hasInput && (x.hasOutput || x.api.NoOutput)
 }
 
 // excerpt returns the start of a frame, for an error message.

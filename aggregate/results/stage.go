@@ -91,6 +91,9 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 	}
 	r.RequestThroughput, r.OutputTokenThroughput, r.TotalTokenThroughput =
 		merge.Throughputs(s.Total.Counters, r.DurationS)
+	if defaults.API(stage.GetTarget()).NoOutput && r.InputTokens != nil && r.RequestThroughput != nil {
+		r.TotalTokenThroughput = new(float64(*r.InputTokens) / *r.DurationS) // all tokens are the prompts'
+	}
 	r.Goodput = goodputOf(stage.GetSlo(), s.Total.Counters, r.DurationS)
 	r.Servers, r.GPUs = s.serverResults(r.DurationS)
 	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)

@@ -99,6 +99,9 @@ func (t *Dialect) body(model string, fields map[string]any, exact bool) map[stri
 		options = maps.Clone(t.optionsOf(t.Defaults))
 		body[t.Options] = options
 	}
+	if t.NoOutput {
+		return body
+	}
 	options[t.MaxFields[0]] = lengthSlot
 	if exact {
 		t.requestExact(options, t.optionsOf(fields))
@@ -120,6 +123,9 @@ func (t *Dialect) optionsOf(body map[string]any) map[string]any {
 
 // dropOwnLength removes the client's own length if the plan gives the length under another name.
 func (t *Dialect) dropOwnLength(options, given map[string]any) {
+	if t.NoOutput {
+		return
+	}
 	if _, same := given[t.MaxFields[0]]; same {
 		return
 	}
@@ -167,6 +173,9 @@ func (t *Dialect) CountFields(fields map[string]any) map[string]any {
 	delete(body, api.StreamOptions)
 	if t.StreamField() {
 		body["stream"] = false
+	}
+	if t.NoOutput {
+		return body
 	}
 	one := t.MaxFields[0]
 	for _, name := range t.MaxFields {

@@ -9,6 +9,7 @@ import (
 	"github.com/spate-load/spate/api/bedrock"
 	"github.com/spate-load/spate/api/gemini"
 	"github.com/spate-load/spate/api/openai"
+	"github.com/spate-load/spate/api/pooling"
 	"github.com/spate-load/spate/api/sglang"
 	"github.com/spate-load/spate/api/tgi"
 	"github.com/spate-load/spate/api/triton"
@@ -25,6 +26,12 @@ var All = []*api.API{
 	&anthropic.API,
 	&bedrock.API,
 	&gemini.API,
+	&pooling.Embeddings,
+	&pooling.TEI,
+	&pooling.CohereEmbed,
+	&pooling.Rerank,
+	&pooling.CohereRerank,
+	&pooling.Score,
 }
 
 // Find returns the API with a name in plans. Empty: the default one. False: there is none with that name.

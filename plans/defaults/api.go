@@ -29,6 +29,9 @@ func API(t *spatev1.Target) *api.API {
 
 // Streams reports whether a target's answers are requested as streams.
 func Streams(t *spatev1.Target) bool {
+	if a, known := registry.Find(t.GetApi()); known && a.NoOutput {
+		return false
+	}
 	return t.Stream == nil || t.GetStream() //nolint:protogetter // whether it is given is what counts
 }
 

@@ -58,6 +58,10 @@ func fieldsOf(a *api.API) (body, options map[string]string) {
 	for _, name := range a.PromptFields() {
 		body[name] = workloadsPrompt
 	}
+	if a.NoOutput {
+		delete(body, "max_tokens") // it may mean something else
+		return body, nil
+	}
 	if a.Options == "" {
 		body[a.MaxFields[0]] = workloadsLength
 		return body, nil

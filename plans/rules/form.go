@@ -5,7 +5,20 @@ import (
 
 	"github.com/spate-load/spate/plans/defaults"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+	"github.com/spate-load/spate/workload/content"
 )
+
+// outputs refuses workloads whose requests need the answers before them, for targets whose answers have no tokens.
+func (c *checker) outputs(p *spatev1.Plan) {
+	for i, t := range p.GetTargets() {
+		for j, w := range p.GetWorkloads() {
+			if defaults.API(t).NoOutput && content.PlaysSessions(w) {
+				c.wrong(fmt.Sprintf("workloads[%d]", j), fmt.Sprintf("does not work with the target %q (targets[%d]): "+
+					"api: %s has no answers that a conversation could continue", t.GetName(), i, t.GetApi()))
+			}
+		}
+	}
+}
 
 // forms refuses workloads whose prompts cannot be sent in the form that a target takes. The rows of a JSONL file are
 // not known here.

@@ -41,6 +41,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	}
 	c.unused(p)
 	c.forms(p)
+	c.outputs(p)
 	c.goals(p)
 	c.wholeAnswers(p)
 	c.thresholds(p)

@@ -13,14 +13,21 @@ func (c *checker) wholeTarget(path string, t *spatev1.Target) {
 	if defaults.Streams(t) {
 		return
 	}
-	const why = "works only with a stream: an answer in one piece (stream: false) has only one time"
+	if at := path + ".stream"; defaults.API(t).NoOutput && c.Has(at) && t.GetStream() {
+		c.wrong(at, fmt.Sprintf("does not work with api: %s, whose answers have no tokens and come in one piece",
+			t.GetApi()))
+	}
+	if at := path + ".exact_output"; defaults.API(t).NoOutput && t.GetExactOutput() == "always" {
+		c.wrong(at, fmt.Sprintf("does not work with api: %s, whose answers have no tokens", t.GetApi()))
+	}
+	const why = "works only with a stream: an answer in one piece has only one time"
 	for _, field := range []string{"first_token_timeout", "gap_timeout"} {
 		if at := path + "." + field; c.Has(at) {
 			c.wrong(at, why+"; request_timeout bounds it")
 		}
 	}
 	if t.GetRunningUsage() == "always" {
-		c.wrong(path+".running_usage", "works only with a stream: an answer in one piece (stream: false) has one usage")
+		c.wrong(path+".running_usage", "works only with a stream: an answer in one piece has one usage")
 	}
 	if _, given := t.GetBody().GetFields()["stream_options"]; given {
 		c.wrong(path+`.body["stream_options"]`, "cannot be given with stream: false: servers refuse it")
@@ -33,7 +40,7 @@ func (c *checker) wholeAnswers(p *spatev1.Plan) {
 	if i < 0 {
 		return
 	}
-	why := fmt.Sprintf("needs streams, and targets[%d] has stream: false: only e2e is known of an answer in one piece", i)
+	why := fmt.Sprintf("needs streams, and the answers of targets[%d] come in one piece, of which only e2e is known", i)
 	for _, field := range c.Given("slo", "ttft", "tpot") {
 		c.wrong("slo."+field, why)
 	}

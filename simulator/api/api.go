@@ -62,7 +62,7 @@ func Routes() map[string]API {
 	all := map[string]API{}
 	for _, routes := range []map[string]API{
 		openAIRoutes, responsesRoutes, anthropicRoutes, sglangRoutes, tgiRoutes, tritonRoutes, bedrockRoutes,
-		geminiRoutes,
+		geminiRoutes, poolingRoutes,
 	} {
 		maps.Copy(all, routes)
 	}

@@ -26,6 +26,7 @@ type Request struct {
 	tokenIDs        bool // frames carry the ids of their tokens
 	details         bool // TGI: the answer holds more than the text
 	nvext           nvext
+	inputs          int    // texts of a pooling model's request
 	events          bool   // Gemini: the stream is one of server-sent events
 	hideReasoning   bool   // the request asks for no reasoning in the answer
 	Script          Script // of the answer, drawn after the request is read

@@ -1,0 +1,183 @@
+// Package pooling is the APIs of pooling models, whose answers have no tokens: embeddings, rerank and score.
+package pooling
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/spate-load/spate/api"
+	"github.com/spate-load/spate/api/jsonscan"
+	"github.com/spate-load/spate/workload"
+)
+
+// Embeddings is OpenAI's POST /v1/embeddings.
+var Embeddings = api.API{
+	Name: "embeddings", Operation: "embeddings", Path: "/v1/embeddings", Model: "model", NoOutput: true,
+	Prompts:  []api.Prompt{{Form: workload.Text, Field: "input"}, {Form: workload.TokenIDs, Field: "input"}},
+	Defaults: map[string]any{"encoding_format": "float"}, Parse: parse,
+}
+
+// TEI is POST /embed of Hugging Face's Text Embeddings Inference. Its answers do not count tokens.
+var TEI = api.API{
+	Name: "tei", Operation: "embeddings", Path: "/embed", NoOutput: true,
+	Prompts: []api.Prompt{{Form: workload.Text, Field: "inputs"}}, Parse: parseVectors,
+	Describe: describe, Count: count,
+}
+
+// CohereEmbed is Cohere's POST /v2/embed.
+var CohereEmbed = api.API{
+	Name: "cohere_embed", Provider: "cohere", Operation: "embeddings", Path: "/v2/embed", Model: "model", NoOutput: true,
+	Prompts: []api.Prompt{{Form: workload.Text, Field: "texts"}}, OtherPrompts: []string{"images", "inputs"},
+	Defaults: map[string]any{"input_type": "search_document", "embedding_types": []any{"float"}},
+	Rewrite:  list, Parse: parse,
+}
+
+// Rerank is POST /v1/rerank, Jina's API, which vLLM and others have, too.
+var Rerank = api.API{
+	Name: "rerank", Operation: "rerank", Path: "/v1/rerank", Model: "model", NoOutput: true, Cuts: true,
+	Prompts: []api.Prompt{{Form: workload.Text, Field: "query"}}, OtherPrompts: []string{"documents"},
+	Rewrite: cutInto(`,"documents":`), Parse: parse,
+}
+
+// CohereRerank is Cohere's POST /v2/rerank.
+var CohereRerank = api.API{
+	Name: "cohere_rerank", Provider: "cohere", Operation: "rerank", Path: "/v2/rerank", Model: "model", NoOutput: true,
+	Cuts: true, Prompts: []api.Prompt{{Form: workload.Text, Field: "query"}}, OtherPrompts: []string{"documents"},
+	Rewrite: cutInto(`,"documents":`), Parse: parse,
+}
+
+// Score is vLLM's POST /score.
+var Score = api.API{
+	Name: "score", Operation: "score", Path: "/score", Model: "model", NoOutput: true, Cuts: true,
+	Prompts: []api.Prompt{{Form: workload.Text, Field: "text_1"}}, OtherPrompts: []string{"text_2"},
+	Rewrite: cutInto(`,"text_2":`), Parse: parse,
+}
+
+// Members of an answer, of its usage, of Cohere's meta, and of the units in it.
+var (
+	answerFields = []string{"data", "embeddings", "results", "usage", "meta", "error"}
+	usageFields  = []string{"prompt_tokens", "total_tokens"}
+	metaFields   = []string{"billed_units", "tokens"}
+	unitFields   = []string{"input_tokens"}
+)
+
+// parse reads an answer: vectors, or scores, of any number of inputs.
+func parse(e api.Event, f *api.Frame) error {
+	*f = api.Frame{}
+	var v [6][]byte
+	if err := jsonscan.Members(e.Data, answerFields, v[:]); err != nil {
+		return err
+	}
+	if fault := v[5]; jsonscan.Filled(fault) {
+		f.Fail(nil, fault)
+		return nil
+	}
+	f.Token = jsonscan.Filled(v[0]) || jsonscan.Filled(v[1]) || jsonscan.Filled(v[2])
+	f.End = true
+	var usage, meta [2][]byte
+	jsonscan.NestedMembers(v[3], usageFields, usage[:])
+	f.SetUsage(usage[0], nil, nil)
+	if !f.HasInput { // Jina's rerank counts only all tokens, which are the prompt's
+		f.SetUsage(usage[1], nil, nil)
+	}
+	jsonscan.NestedMembers(v[4], metaFields, meta[:])
+	for i := len(meta) - 1; i >= 0 && !f.HasInput; i-- {
+		var tokens [1][]byte
+		jsonscan.NestedMembers(meta[i], unitFields, tokens[:])
+		f.SetUsage(tokens[0], nil, nil)
+	}
+	return nil
+}
+
+// parseVectors reads TEI's answer, a list of vectors.
+func parseVectors(e api.Event, f *api.Frame) error {
+	c := jsonscan.Cursor{B: e.Data}
+	c.Peek()
+	vectors := c.Skip(0)
+	if !c.End() || vectors[0] != '[' {
+		return parse(e, f) // an error, or not of this API
+	}
+	*f = api.Frame{End: true}
+	jsonscan.Each(vectors, func(vector []byte) { f.Token = f.Token || jsonscan.Filled(vector) })
+	return nil
+}
+
+// describe asks GET /info.
+func describe(ctx context.Context, s api.Server) ([]api.Model, string, error) {
+	var answer struct {
+		Model   string      `json:"model_id"`
+		Longest json.Number `json:"max_input_length"`
+		Version string      `json:"version"`
+	}
+	if err := s.Get(ctx, "/info", &answer); err != nil {
+		return nil, "", err
+	}
+	model := api.Model{ID: answer.Model, Owner: "tei", MaxModelTokens: api.TokenLimit(answer.Longest)}
+	return []api.Model{model}, answer.Version, nil
+}
+
+// count asks POST /tokenize, which answers with a list of the tokens of each text.
+func count(ctx context.Context, s api.Server, text string, _ bool) (api.Tokens, error) {
+	var texts [][]json.RawMessage
+	if err := s.Post(ctx, "/tokenize", map[string]any{"inputs": text}, &texts); err != nil {
+		return api.Tokens{}, err
+	}
+	if len(texts) != 1 {
+		return api.Tokens{}, s.Unusable("/tokenize", "the answer does not have the tokens of one text")
+	}
+	return api.Tokens{Count: uint64(len(texts[0]))}, nil
+}
+
+// list makes a prompt the only element of a list.
+func list(dst []byte, from int) []byte {
+	dst = append(dst, 0)
+	copy(dst[from+1:], dst[from:])
+	dst[from] = '['
+	return append(dst, ']')
+}
+
+// How a prompt is cut into a query and documents, in words.
+const (
+	queryWords    = 16
+	documentWords = 128
+)
+
+// cutInto returns a function that makes the first words of a prompt the query, and adds a field with the documents: the
+// rest, in pieces. A prompt that is too short to have a rest is its own document.
+func cutInto(field string) func(dst []byte, from int) []byte {
+	return func(dst []byte, from int) []byte {
+		text := bytes.Clone(dst[from+1 : len(dst)-1]) // a space is never a part of an escape in JSON
+		query, rest := cut(text, queryWords)
+		if len(rest) == 0 {
+			rest = query
+		}
+		dst = append(append(dst[:from+1], query...), '"')
+		dst = append(append(dst, field...), '[')
+		for comma := false; len(rest) > 0; comma = true {
+			var document []byte
+			document, rest = cut(rest, documentWords)
+			if comma {
+				dst = append(dst, ',')
+			}
+			dst = append(append(append(dst, '"'), document...), '"')
+		}
+		return append(dst, ']')
+	}
+}
+
+// cut returns the first words of a text, and the text after them.
+func cut(text []byte, words int) (first, rest []byte) {
+	end := 0
+	for range words {
+		for end < len(text) && text[end] == ' ' {
+			end++
+		}
+		n := bytes.IndexByte(text[end:], ' ')
+		if n < 0 {
+			return text, nil
+		}
+		end += n
+	}
+	return text[:end], text[end+1:]
+}
