@@ -267,6 +267,8 @@ type StageResult struct {
 	Servers []servermetrics.ServerResult `json:"servers"`
 	// The servers' own latencies of the stage beside those that the agents measured. Null: the servers report none.
 	ServerAccount *servermetrics.ServerAccount `json:"server_account"`
+	// What the engines report about speculative decoding, KV caches and their handover. Null: nothing of it.
+	Engine *servermetrics.EngineResult `json:"engine"`
 	// What exporters of GPU metrics reported for the measured part. Null: the plan names none.
 	GPUs *servermetrics.GPUResult `json:"gpus"`
 	// How far apart the agents started. Null: the starts of fewer than two agents are known.
