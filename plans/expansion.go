@@ -37,13 +37,14 @@ func speedOf(plan *spatev1.Plan) (speed float64, simulation bool) {
 	return 1, false
 }
 
-// targetsOf returns all targets of a plan with their defaults. Targets that the simulator serves have no endpoints.
+// targetsOf returns all targets of a plan with their defaults. Targets that the simulator serves have no endpoints, nor
+// have those that must be looked up in a cluster.
 func targetsOf(plan *spatev1.Plan) []*spatev1.Target {
 	speed, simulation := speedOf(plan)
 	var targets []*spatev1.Target
 	for _, t := range plan.GetTargets() {
 		var filled *spatev1.Target
-		if simulation || len(t.GetEndpoints()) == 0 {
+		if simulation || len(t.GetEndpoints()) == 0 && t.GetKubernetes().GetService() == "" {
 			filled = defaults.SimulatedTarget(t)
 		} else {
 			filled = defaults.Target(t)
@@ -270,7 +271,7 @@ func (p *Plan) Outline() []*spatev1.Stage {
 func (p *Plan) Compression() (speed float64, simulation bool) { return speedOf(p.msg) }
 
 // Targets returns all targets in the plan's order, with defaults filled in. Targets that the simulator serves have no
-// endpoints.
+// endpoints, nor have those that must be looked up in a cluster.
 func (p *Plan) Targets() []*spatev1.Target { return targetsOf(p.msg) }
 
 // stageSeed returns a pure hash of what a stage's requests may depend on. The target and the stage's place are left out

@@ -40,10 +40,10 @@ func Load(path string, data []byte, opts Options) (*Plan, error) {
 	ms := d.Mistakes()
 	if d.Complete() {
 		ms = append(ms, d.Relevant(rules.Broken(d, msg,
-			rules.Options{MaxStages: opts.MaxStages, AskModels: opts.AskModels}))...)
+			rules.Options{MaxStages: opts.MaxStages, Discover: opts.Discover}))...)
 	}
 	withBaseURLs(msg)
-	p := &Plan{path: path, written: data, changes: opts.Changes, msg: msg, document: d}
+	p := &Plan{path: path, written: data, changes: opts.Changes, discover: opts.Discover, msg: msg, document: d}
 	if d.Complete() && opts.Lookup != nil {
 		_, missing := p.lookUp(opts.Lookup)
 		ms = append(ms, missing...)
@@ -114,7 +114,7 @@ func defaultName(item proto.Message) string {
 func (p *Plan) With(assignments ...string) (*Plan, error) {
 	changes := p.changes
 	changes.with = slices.Concat(changes.with, assignments)
-	return Load(p.path, p.written, Options{Changes: changes})
+	return Load(p.path, p.written, Options{Changes: changes, Discover: p.discover})
 }
 
 // withBaseURLs applies baseURL to all endpoints of a plan without mistakes.

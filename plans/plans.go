@@ -27,8 +27,9 @@ type Options struct {
 	MaxStages int
 	// Lookup, if set, is called for each secret that the plan refers to. Missing secrets are then among the mistakes.
 	Lookup secret.Lookup
-	// AskModels accepts targets without a model. Their servers must be asked for it before the plan is expanded.
-	AskModels bool
+	// Discover accepts targets without a model, and targets that have kubernetes instead of endpoints. Their servers
+	// and the cluster must be asked before the plan is expanded.
+	Discover bool
 	// Changes are made before the plan is checked. Positions of mistakes are those in the unchanged text; mistakes in
 	// what a change adds have none.
 	Changes Changes
@@ -49,6 +50,7 @@ type Plan struct {
 	path     string
 	written  []byte // What Load was given, before the changes.
 	changes  Changes
+	discover bool // Options.Discover, for With.
 	msg      *spatev1.Plan
 	document *document.Document
 }

@@ -96,7 +96,10 @@ func TestDocumentedPlansAreRight(t *testing.T) {
 				text += part.text
 			}
 		}
-		p := load(t, text)
+		p, err := Load("plan.yaml", []byte(text), Options{Discover: true})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
 		if len(p.Outline()) == 0 {
 			t.Errorf("no stages:\n%s", text)
 		}

@@ -14,7 +14,11 @@ func enginesSection(stages []results.StageResult) section.Section {
 	var rows [][]string
 	for _, s := range stages {
 		if s.Engine != nil {
-			rows = append(rows, enginesRow(s))
+			rows = append(rows, enginesRow(stageName(s), s, s.Engine))
+		}
+		for i := range s.EngineRoles {
+			role := &s.EngineRoles[i]
+			rows = append(rows, enginesRow(stageName(s)+": "+role.Role, s, &role.EngineResult))
 		}
 	}
 	if len(rows) == 0 {
@@ -27,9 +31,8 @@ func enginesSection(stages []results.StageResult) section.Section {
 			"Drafts accepted (%)", "Tokens per step", "Tokens per frame", "KV transfers", "Failed", "Mean (ms)", "GiB"}, rows))
 }
 
-// enginesRow returns a stage's row.
-func enginesRow(s results.StageResult) []string {
-	e := s.Engine
+// enginesRow returns the row of a stage, or of one role in it.
+func enginesRow(name string, s results.StageResult, e *servermetrics.EngineResult) []string {
 	use := unknown
 	if e.KVCacheUse != nil {
 		use = fixedPercent(e.KVCacheUse) + ", " + fixedPercent(e.KVCacheUseMax)
@@ -42,7 +45,7 @@ func enginesRow(s results.StageResult) []string {
 	if len(tiers) > 0 {
 		found = strings.Join(tiers, ", ")
 	}
-	row := []string{stageName(s), use, found}
+	row := []string{name, use, found}
 	if p := e.Speculation; p != nil {
 		row = append(row, fixedPercent(p.AcceptedShare), fixed(p.TokensPerStep))
 	} else {

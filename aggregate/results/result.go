@@ -269,6 +269,8 @@ type StageResult struct {
 	ServerAccount *servermetrics.ServerAccount `json:"server_account"`
 	// What the engines report about speculative decoding, KV caches and their handover. Null: nothing of it.
 	Engine *servermetrics.EngineResult `json:"engine"`
+	// The same by what the engines do: prefill and decode. Empty: the plan does not say what servers do.
+	EngineRoles []servermetrics.EngineRole `json:"engine_roles"`
 	// What exporters of GPU metrics reported for the measured part. Null: the plan names none.
 	GPUs *servermetrics.GPUResult `json:"gpus"`
 	// How far apart the agents started. Null: the starts of fewer than two agents are known.

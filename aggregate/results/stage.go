@@ -96,7 +96,7 @@ func (s sums) result(rec *spatev1.StageRecord) StageResult {
 	}
 	r.Goodput = goodputOf(stage.GetSlo(), s.Total.Counters, r.DurationS)
 	r.Servers, r.GPUs = s.serverResults(r.DurationS)
-	r.Engine = servermetrics.Engines(r.Servers)
+	r.Engine, r.EngineRoles = servermetrics.Engines(r.Servers), servermetrics.EngineRoles(r.Servers)
 	r.Regions, r.Observers = s.regionResults(rec, r.DurationS), s.observerResults(rec)
 	s.addLengths(&r, stage.GetWorkload())
 	r.Trust = s.trustOf(rec, &r)

@@ -72,6 +72,29 @@ func Engines(servers []ServerResult) *EngineResult {
 	return &r
 }
 
+// EngineRole is what the engines of one role report, such as prefill or decode.
+type EngineRole struct {
+	// Role as the plan says.
+	Role string `json:"role"`
+	EngineResult
+}
+
+// EngineRoles is Engines for the servers of each role, sorted by role. Servers without a role, and roles whose engines
+// report nothing, are left out.
+func EngineRoles(servers []ServerResult) []EngineRole {
+	byRole := map[string][]ServerResult{}
+	for _, s := range servers {
+		byRole[s.Role] = append(byRole[s.Role], s)
+	}
+	roles := []EngineRole{}
+	for _, role := range slices.Sorted(maps.Keys(byRole)) {
+		if r := Engines(byRole[role]); r != nil && role != "" {
+			roles = append(roles, EngineRole{role, *r})
+		}
+	}
+	return roles
+}
+
 // engineMetrics are the metrics of all servers. Of several names for one metric, which engines of different kinds and
 // versions have, those of all servers count.
 type engineMetrics []ServerResult

@@ -86,3 +86,21 @@ func TestEngines(t *testing.T) {
 		}
 	}
 }
+
+// Engines are summed by role.
+func TestEngineRoles(t *testing.T) {
+	of := func(role string, metrics ...ServerMetric) ServerResult {
+		return ServerResult{Role: role, Metrics: metrics}
+	}
+	got, err := json.Marshal(EngineRoles([]ServerResult{
+		of("prefill", level("vllm:kv_cache_usage_perc", 0.25, 0.25)), of("", level("vllm:kv_cache_usage_perc", 1, 1)),
+		of("decode", level("vllm:kv_cache_usage_perc", 0.5, 0.5)), of("router", increase("requests_total", "", 3)),
+		of("decode", level("vllm:kv_cache_usage_perc", 0.75, 1)),
+	}))
+	const rest = `"cache_hits":[],"kv_transfers":null}`
+	if want := `[{"role":"decode","speculation":null,"kv_cache_use":0.625,"kv_cache_use_max":1,` + rest +
+		`,{"role":"prefill","speculation":null,"kv_cache_use":0.25,"kv_cache_use_max":0.25,` + rest + `]`; err != nil ||
+		string(got) != want {
+		t.Errorf("%v\ngot  %s\nwant %s", err, got, want)
+	}
+}

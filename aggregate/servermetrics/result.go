@@ -8,6 +8,8 @@ import (
 type ServerResult struct {
 	// URL that the metrics were read from, without a password.
 	URL string `json:"url"`
+	// What the server does, as the plan says, such as prefill or decode. Empty: the plan does not say.
+	Role string `json:"role"`
 	// How often the server's metrics were read.
 	Asked uint64 `json:"asked"`
 	// How often the server did not answer in time, or not in Prometheus' text format.

@@ -176,7 +176,9 @@ func (v *Metrics) Results(target *spatev1.Target, from, to uint32) []ServerResul
 	results := []ServerResult{}
 	servers, _ := servermetrics.GPUSources(target)
 	for i, url := range servermetrics.Sources(target)[:servers] {
-		results = append(results, v.accountResult(endpoint.Redacted(url), uint32(i)))
+		r := v.accountResult(endpoint.Redacted(url), uint32(i))
+		r.Role = target.GetServerMetrics().GetRoles()[url]
+		results = append(results, r)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(v.series), serverKey.compare) {
 		if int(key.source) >= servers {

@@ -17,7 +17,7 @@ func (c *checker) plan(p *spatev1.Plan, opts Options) {
 	for i, t := range p.GetTargets() {
 		path := fmt.Sprintf("targets[%d]", i)
 		c.unique(targets, "target", path, i, t.GetName())
-		c.target(path, t, opts.AskModels)
+		c.target(path, t, p.GetSimulation() != nil, opts.Discover)
 		if t.GetBaseline() && baseline >= 0 {
 			c.wrong(path+".baseline", fmt.Sprintf("targets[%d] is the baseline already: mark only one target", baseline))
 		} else if t.GetBaseline() {

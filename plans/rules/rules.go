@@ -19,8 +19,8 @@ import (
 type Options struct {
 	// MaxStages is the most stages that a plan may expand into.
 	MaxStages int
-	// AskModels accepts targets without a model.
-	AskModels bool
+	// Discover accepts targets without a model, and targets that have kubernetes instead of endpoints.
+	Discover bool
 }
 
 // Broken returns where a decoded plan breaks the schema's rules or those between its fields. For each field it returns

@@ -3,6 +3,8 @@ package rules
 import (
 	"fmt"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spate-load/spate/plans/endpoint"
@@ -25,6 +27,11 @@ func (c *checker) serverMetrics(path string, t *spatev1.Target) {
 	}
 	c.metricsURLs(path+".urls", m.GetUrls())
 	c.metricsURLs(path+".gpu_urls", m.GetGpuUrls())
+	for url := range m.GetRoles() {
+		if !slices.Contains(m.GetUrls(), url) {
+			c.wrong(path+".roles", "has a role for "+strconv.Quote(url)+", which is not among urls")
+		}
+	}
 }
 
 // metricsURLs checks addresses of metrics.

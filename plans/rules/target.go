@@ -11,12 +11,16 @@ import (
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
-func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
+func (c *checker) target(path string, t *spatev1.Target, simulation, discover bool) {
 	endpoints, simulated := c.Has(path+".endpoints"), c.Has(path+".simulator")
 	switch {
-	case !endpoints && !simulated:
-		c.absent(path, "has neither endpoints nor simulator: give one of them", "endpoints", "simulator")
-	case endpoints && t.GetModel() == "" && !c.Has(path+".model") && !askModels:
+	case !endpoints && !simulated && !c.Has(path+".kubernetes.service"):
+		c.absent(path, "has neither endpoints nor simulator: give one of them, or kubernetes with a service", "endpoints",
+			"simulator")
+	case !endpoints && !simulation && !discover && c.Has(path+".kubernetes.service"):
+		c.absent(path, "has no endpoints: spate run looks them up by kubernetes, and writes them into the plan that it submits",
+			"endpoints")
+	case endpoints && t.GetModel() == "" && !c.Has(path+".model") && !discover:
 		c.absent(path, "has no model: give the name under which the endpoints serve it", "model")
 	case c.Has(path+".model") && t.GetModel() == "":
 		c.wrong(path+".model", "must not be empty: give the name under which the endpoints serve it")
@@ -29,6 +33,23 @@ func (c *checker) target(path string, t *spatev1.Target, askModels bool) {
 	c.body(path+".body", t)
 	c.serverMetrics(path+".server_metrics", t)
 	c.connection(path+".connection", t)
+	c.kubernetes(path+".kubernetes", t.GetKubernetes())
+}
+
+// kubernetes checks that the fields that find pods go together.
+func (c *checker) kubernetes(path string, k *spatev1.KubernetesTarget) {
+	if k == nil {
+		return
+	}
+	if k.GetService() == "" && k.GetMetricsSelector() == "" {
+		c.wrong(path, "has neither service nor metrics_selector: give one of them")
+	}
+	for field, needs := range map[string]string{"port": "service", "metrics_port": "metrics_selector",
+		"role_label": "metrics_selector"} {
+		if at := path + "." + field; c.Has(at) && !c.Has(path+"."+needs) {
+			c.wrong(at, "works only with "+needs)
+		}
+	}
 }
 
 // simulator checks that the fields of a simulated target go together.

@@ -32,7 +32,8 @@ const (
 )
 
 // defaultServerMetrics are the gauges and counters of requests running and waiting, KV cache in use, prefix cache hits,
-// preemptions, tokens and speculative decoding, by the names in the engines' own documentation. Renamed metrics are listed with both names.
+// preemptions, tokens and speculative decoding, by the names in the engines' own documentation. Renamed metrics are
+// listed with both names.
 var defaultServerMetrics = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_queries_total",

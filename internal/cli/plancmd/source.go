@@ -117,7 +117,7 @@ func (s *SourceFlags) Load(name string, data []byte) (*plans.Plan, error) {
 			return nil, err
 		}
 	}
-	return plans.Load(name, data, plans.Options{Lookup: secret.System, AskModels: true, Changes: changes})
+	return plans.Load(name, data, plans.Options{Lookup: secret.System, Discover: true, Changes: changes})
 }
 
 // CheckThresholds checks the conditions of --threshold.

@@ -183,6 +183,9 @@ func (f *runFlags) prepare(
 	if err := f.fits(plan); err != nil {
 		return nil, nil, plans.Resources{}, err
 	}
+	if plan, err = withPods(ctx, plan, cmd.ErrOrStderr()); err != nil {
+		return nil, nil, plans.Resources{}, err
+	}
 	progress.Caution(cmd.ErrOrStderr(), plan)
 	f.results.caution(cmd.ErrOrStderr(), plan)
 	secrets, err := plan.Secrets(secret.System)

@@ -1,17 +1,21 @@
 package spatecmd
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
 	"github.com/spate-load/spate/internal/cli/script"
+	"github.com/spate-load/spate/simulator"
+	"github.com/spate-load/spate/simulator/config"
 )
 
 func TestMain(m *testing.M) {
@@ -41,8 +45,9 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestScripts gives scripts CLUSTER, an address for the coordinator of one of them, and SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. The server fails
-// the test at any other request: no script may get as far as sending one.
+// TestScripts gives scripts CLUSTER, an address for the coordinator of one of them, PORT, that of a simulator on
+// 127.0.0.1, and SMALL_MODEL, the URL of a server whose model "small" accepts 1,000 tokens. That server fails the test at
+// any other request: no script may get as far as sending one.
 func TestScripts(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {
@@ -52,5 +57,17 @@ func TestScripts(t *testing.T) {
 	}))
 	// Scripts run in parallel: the server closes when all of them have ended.
 	t.Cleanup(server.Close)
-	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+freeAddress(t), "SPATE_FAIL_ON=never") // a busy machine spoils measurements
+	engine := config.Default()
+	engine.Model.CacheBlocks = 1000
+	simulated, err := simulator.Start(engine, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = simulated.Close(context.Background()) })
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(simulated.URLs()[0], "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script.Run(t, "SMALL_MODEL="+server.URL, "CLUSTER="+freeAddress(t), "PORT="+port,
+		"SPATE_FAIL_ON=never") // a busy machine spoils measurements
 }

@@ -582,7 +582,10 @@ type Target struct {
 	// and TTFT, TPOT and ITL are not. Default true.
 	Stream *bool `protobuf:"varint,26,opt,name=stream,proto3,oneof" json:"stream,omitempty"`
 	// What the target costs for an hour, in dollars, all of its endpoints together. 0 (default): not known.
-	CostPerHour   float64 `protobuf:"fixed64,24,opt,name=cost_per_hour,json=costPerHour,proto3" json:"cost_per_hour,omitempty"`
+	CostPerHour float64 `protobuf:"fixed64,24,opt,name=cost_per_hour,json=costPerHour,proto3" json:"cost_per_hour,omitempty"`
+	// Where to find endpoints and servers' metrics in a Kubernetes cluster. `spate run` asks kubectl before anything
+	// starts, and writes what it found into the run's plan. If the target has endpoints, these are used.
+	Kubernetes    *KubernetesTarget `protobuf:"bytes,30,opt,name=kubernetes,proto3" json:"kubernetes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -799,6 +802,117 @@ func (x *Target) GetCostPerHour() float64 {
 	return 0
 }
 
+func (x *Target) GetKubernetes() *KubernetesTarget {
+	if x != nil {
+		return x.Kubernetes
+	}
+	return nil
+}
+
+// KubernetesTarget says which pods of a Kubernetes cluster are endpoints, and which have metrics. The agents must be
+// able to reach the pods' addresses: they usually run in the cluster.
+type KubernetesTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Context of kubectl's configuration. Default: the current one.
+	Context string `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// Namespace. Default: that of the context.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Service whose ready pods are the endpoints.
+	Service string `protobuf:"bytes,3,opt,name=service,proto3" json:"service,omitempty"`
+	// Port of the endpoints: the name of one of the Service's ports, or the number of a port of the pods. Default: the
+	// Service's only port.
+	Port string `protobuf:"bytes,4,opt,name=port,proto3" json:"port,omitempty"`
+	// Label selector of the pods whose metrics are read, such as "app=vllm". Default: metrics are read at the endpoints.
+	MetricsSelector string `protobuf:"bytes,5,opt,name=metrics_selector,json=metricsSelector,proto3" json:"metrics_selector,omitempty"`
+	// Number of the port where these pods have their metrics. Default: that of the endpoints.
+	MetricsPort uint32 `protobuf:"varint,6,opt,name=metrics_port,json=metricsPort,proto3" json:"metrics_port,omitempty"`
+	// Label that says what these pods do: prefill, decode, router. Default: the first of llm-d.ai/role,
+	// nvidia.com/dynamo-sub-component-type, nvidia.com/dynamo-component-type and app.kubernetes.io/component that a pod
+	// has.
+	RoleLabel     string `protobuf:"bytes,7,opt,name=role_label,json=roleLabel,proto3" json:"role_label,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubernetesTarget) Reset() {
+	*x = KubernetesTarget{}
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubernetesTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubernetesTarget) ProtoMessage() {}
+
+func (x *KubernetesTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubernetesTarget.ProtoReflect.Descriptor instead.
+func (*KubernetesTarget) Descriptor() ([]byte, []int) {
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *KubernetesTarget) GetContext() string {
+	if x != nil {
+		return x.Context
+	}
+	return ""
+}
+
+func (x *KubernetesTarget) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *KubernetesTarget) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *KubernetesTarget) GetPort() string {
+	if x != nil {
+		return x.Port
+	}
+	return ""
+}
+
+func (x *KubernetesTarget) GetMetricsSelector() string {
+	if x != nil {
+		return x.MetricsSelector
+	}
+	return ""
+}
+
+func (x *KubernetesTarget) GetMetricsPort() uint32 {
+	if x != nil {
+		return x.MetricsPort
+	}
+	return 0
+}
+
+func (x *KubernetesTarget) GetRoleLabel() string {
+	if x != nil {
+		return x.RoleLabel
+	}
+	return ""
+}
+
 // Connection configures connections to a target.
 type Connection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -829,7 +943,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +955,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[7]
+	mi := &file_spate_v1_plan_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +968,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{7}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Connection) GetReuse() string {
@@ -932,6 +1046,8 @@ type ServerMetrics struct {
 	// URLs of exporters of GPU metrics, read each second of a stage whatever read says, except never: NVIDIA's DCGM
 	// exporter, AMD's device metrics exporter. They tell the power that a stage took, by GPU.
 	GpuUrls []string `protobuf:"bytes,4,rep,name=gpu_urls,json=gpuUrls,proto3" json:"gpu_urls,omitempty"`
+	// What the servers at `urls` do, by URL, such as prefill or decode. Results then have what engines report by role.
+	Roles map[string]string `protobuf:"bytes,5,rep,name=roles,proto3" json:"roles,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When metrics are read. "seconds": each second of a stage, and at its start and end (default if the plan has
 	// server_metrics). "ends": only at the start and the end of a stage, and only counters and histograms (default if the
 	// plan has no server_metrics). "never".
@@ -942,7 +1058,7 @@ type ServerMetrics struct {
 
 func (x *ServerMetrics) Reset() {
 	*x = ServerMetrics{}
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +1070,7 @@ func (x *ServerMetrics) String() string {
 func (*ServerMetrics) ProtoMessage() {}
 
 func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[8]
+	mi := &file_spate_v1_plan_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +1083,7 @@ func (x *ServerMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMetrics.ProtoReflect.Descriptor instead.
 func (*ServerMetrics) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{8}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ServerMetrics) GetUrls() []string {
@@ -987,6 +1103,13 @@ func (x *ServerMetrics) GetNames() []string {
 func (x *ServerMetrics) GetGpuUrls() []string {
 	if x != nil {
 		return x.GpuUrls
+	}
+	return nil
+}
+
+func (x *ServerMetrics) GetRoles() map[string]string {
+	if x != nil {
+		return x.Roles
 	}
 	return nil
 }
@@ -1094,7 +1217,7 @@ type SimulatedTarget struct {
 
 func (x *SimulatedTarget) Reset() {
 	*x = SimulatedTarget{}
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1229,7 @@ func (x *SimulatedTarget) String() string {
 func (*SimulatedTarget) ProtoMessage() {}
 
 func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[9]
+	mi := &file_spate_v1_plan_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1242,7 @@ func (x *SimulatedTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimulatedTarget.ProtoReflect.Descriptor instead.
 func (*SimulatedTarget) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{9}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SimulatedTarget) GetEndpoints() uint32 {
@@ -1415,7 +1538,7 @@ type Workload struct {
 
 func (x *Workload) Reset() {
 	*x = Workload{}
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1550,7 @@ func (x *Workload) String() string {
 func (*Workload) ProtoMessage() {}
 
 func (x *Workload) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[10]
+	mi := &file_spate_v1_plan_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1563,7 @@ func (x *Workload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workload.ProtoReflect.Descriptor instead.
 func (*Workload) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{10}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Workload) GetName() string {
@@ -1622,7 +1745,7 @@ type RandomContent struct {
 
 func (x *RandomContent) Reset() {
 	*x = RandomContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1757,7 @@ func (x *RandomContent) String() string {
 func (*RandomContent) ProtoMessage() {}
 
 func (x *RandomContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[11]
+	mi := &file_spate_v1_plan_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1770,7 @@ func (x *RandomContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RandomContent.ProtoReflect.Descriptor instead.
 func (*RandomContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{11}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RandomContent) GetIsl() uint32 {
@@ -1724,7 +1847,7 @@ type Lengths struct {
 
 func (x *Lengths) Reset() {
 	*x = Lengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1859,7 @@ func (x *Lengths) String() string {
 func (*Lengths) ProtoMessage() {}
 
 func (x *Lengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[12]
+	mi := &file_spate_v1_plan_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1872,7 @@ func (x *Lengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lengths.ProtoReflect.Descriptor instead.
 func (*Lengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{12}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Lengths) GetDistribution() isLengths_Distribution {
@@ -1840,7 +1963,7 @@ type UniformLengths struct {
 
 func (x *UniformLengths) Reset() {
 	*x = UniformLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1975,7 @@ func (x *UniformLengths) String() string {
 func (*UniformLengths) ProtoMessage() {}
 
 func (x *UniformLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[13]
+	mi := &file_spate_v1_plan_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +1988,7 @@ func (x *UniformLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UniformLengths.ProtoReflect.Descriptor instead.
 func (*UniformLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{13}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UniformLengths) GetMin() uint32 {
@@ -1900,7 +2023,7 @@ type NormalLengths struct {
 
 func (x *NormalLengths) Reset() {
 	*x = NormalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2035,7 @@ func (x *NormalLengths) String() string {
 func (*NormalLengths) ProtoMessage() {}
 
 func (x *NormalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[14]
+	mi := &file_spate_v1_plan_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2048,7 @@ func (x *NormalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NormalLengths.ProtoReflect.Descriptor instead.
 func (*NormalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{14}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *NormalLengths) GetMean() float64 {
@@ -1969,7 +2092,7 @@ type EmpiricalLengths struct {
 
 func (x *EmpiricalLengths) Reset() {
 	*x = EmpiricalLengths{}
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2104,7 @@ func (x *EmpiricalLengths) String() string {
 func (*EmpiricalLengths) ProtoMessage() {}
 
 func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[15]
+	mi := &file_spate_v1_plan_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2117,7 @@ func (x *EmpiricalLengths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmpiricalLengths.ProtoReflect.Descriptor instead.
 func (*EmpiricalLengths) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{15}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EmpiricalLengths) GetValues() []uint32 {
@@ -2026,7 +2149,7 @@ type Prefix struct {
 
 func (x *Prefix) Reset() {
 	*x = Prefix{}
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2161,7 @@ func (x *Prefix) String() string {
 func (*Prefix) ProtoMessage() {}
 
 func (x *Prefix) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[16]
+	mi := &file_spate_v1_plan_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2174,7 @@ func (x *Prefix) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Prefix.ProtoReflect.Descriptor instead.
 func (*Prefix) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{16}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Prefix) GetLength() uint32 {
@@ -2093,7 +2216,7 @@ type SonnetContent struct {
 
 func (x *SonnetContent) Reset() {
 	*x = SonnetContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2228,7 @@ func (x *SonnetContent) String() string {
 func (*SonnetContent) ProtoMessage() {}
 
 func (x *SonnetContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[17]
+	mi := &file_spate_v1_plan_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2241,7 @@ func (x *SonnetContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SonnetContent.ProtoReflect.Descriptor instead.
 func (*SonnetContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{17}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SonnetContent) GetPath() string {
@@ -2169,7 +2292,7 @@ type FileContent struct {
 
 func (x *FileContent) Reset() {
 	*x = FileContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2304,7 @@ func (x *FileContent) String() string {
 func (*FileContent) ProtoMessage() {}
 
 func (x *FileContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[18]
+	mi := &file_spate_v1_plan_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2317,7 @@ func (x *FileContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileContent.ProtoReflect.Descriptor instead.
 func (*FileContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{18}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FileContent) GetPath() string {
@@ -2249,7 +2372,7 @@ type TraceContent struct {
 
 func (x *TraceContent) Reset() {
 	*x = TraceContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2261,7 +2384,7 @@ func (x *TraceContent) String() string {
 func (*TraceContent) ProtoMessage() {}
 
 func (x *TraceContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[19]
+	mi := &file_spate_v1_plan_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2274,7 +2397,7 @@ func (x *TraceContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TraceContent.ProtoReflect.Descriptor instead.
 func (*TraceContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{19}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TraceContent) GetPath() string {
@@ -2324,7 +2447,7 @@ type SessionContent struct {
 
 func (x *SessionContent) Reset() {
 	*x = SessionContent{}
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2459,7 @@ func (x *SessionContent) String() string {
 func (*SessionContent) ProtoMessage() {}
 
 func (x *SessionContent) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[20]
+	mi := &file_spate_v1_plan_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2472,7 @@ func (x *SessionContent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContent.ProtoReflect.Descriptor instead.
 func (*SessionContent) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{20}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SessionContent) GetTurns() uint32 {
@@ -2422,7 +2545,7 @@ type SessionPlay struct {
 
 func (x *SessionPlay) Reset() {
 	*x = SessionPlay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2557,7 @@ func (x *SessionPlay) String() string {
 func (*SessionPlay) ProtoMessage() {}
 
 func (x *SessionPlay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[21]
+	mi := &file_spate_v1_plan_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2570,7 @@ func (x *SessionPlay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionPlay.ProtoReflect.Descriptor instead.
 func (*SessionPlay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{21}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SessionPlay) GetThinkTime() *ThinkTime {
@@ -2477,7 +2600,7 @@ type ThinkTime struct {
 
 func (x *ThinkTime) Reset() {
 	*x = ThinkTime{}
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2612,7 @@ func (x *ThinkTime) String() string {
 func (*ThinkTime) ProtoMessage() {}
 
 func (x *ThinkTime) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[22]
+	mi := &file_spate_v1_plan_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2625,7 @@ func (x *ThinkTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkTime.ProtoReflect.Descriptor instead.
 func (*ThinkTime) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{22}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ThinkTime) GetMean() *durationpb.Duration {
@@ -2587,7 +2710,7 @@ type Load struct {
 
 func (x *Load) Reset() {
 	*x = Load{}
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2722,7 @@ func (x *Load) String() string {
 func (*Load) ProtoMessage() {}
 
 func (x *Load) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[23]
+	mi := &file_spate_v1_plan_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2735,7 @@ func (x *Load) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Load.ProtoReflect.Descriptor instead.
 func (*Load) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{23}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Load) GetConcurrency() []uint32 {
@@ -2813,7 +2936,7 @@ type Warmup struct {
 
 func (x *Warmup) Reset() {
 	*x = Warmup{}
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2948,7 @@ func (x *Warmup) String() string {
 func (*Warmup) ProtoMessage() {}
 
 func (x *Warmup) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[24]
+	mi := &file_spate_v1_plan_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,7 +2961,7 @@ func (x *Warmup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
 func (*Warmup) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{24}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Warmup) GetRequests() uint64 {
@@ -2881,7 +3004,7 @@ type Range struct {
 
 func (x *Range) Reset() {
 	*x = Range{}
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2893,7 +3016,7 @@ func (x *Range) String() string {
 func (*Range) ProtoMessage() {}
 
 func (x *Range) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[25]
+	mi := &file_spate_v1_plan_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2906,7 +3029,7 @@ func (x *Range) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Range.ProtoReflect.Descriptor instead.
 func (*Range) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{25}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Range) GetFrom() float64 {
@@ -2963,7 +3086,7 @@ type Phase struct {
 
 func (x *Phase) Reset() {
 	*x = Phase{}
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3098,7 @@ func (x *Phase) String() string {
 func (*Phase) ProtoMessage() {}
 
 func (x *Phase) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[26]
+	mi := &file_spate_v1_plan_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3111,7 @@ func (x *Phase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phase.ProtoReflect.Descriptor instead.
 func (*Phase) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{26}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Phase) GetFrom() float64 {
@@ -3037,7 +3160,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +3172,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[27]
+	mi := &file_spate_v1_plan_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +3185,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{27}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Replay) GetSpeed() float64 {
@@ -3085,7 +3208,7 @@ type Sweep struct {
 
 func (x *Sweep) Reset() {
 	*x = Sweep{}
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3220,7 @@ func (x *Sweep) String() string {
 func (*Sweep) ProtoMessage() {}
 
 func (x *Sweep) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[28]
+	mi := &file_spate_v1_plan_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3233,7 @@ func (x *Sweep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sweep.ProtoReflect.Descriptor instead.
 func (*Sweep) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{28}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Sweep) GetPoints() uint32 {
@@ -3151,7 +3274,7 @@ type Search struct {
 
 func (x *Search) Reset() {
 	*x = Search{}
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3163,7 +3286,7 @@ func (x *Search) String() string {
 func (*Search) ProtoMessage() {}
 
 func (x *Search) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[29]
+	mi := &file_spate_v1_plan_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3176,7 +3299,7 @@ func (x *Search) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Search.ProtoReflect.Descriptor instead.
 func (*Search) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{29}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Search) GetRate() *Bounds {
@@ -3234,7 +3357,7 @@ type Bounds struct {
 
 func (x *Bounds) Reset() {
 	*x = Bounds{}
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3246,7 +3369,7 @@ func (x *Bounds) String() string {
 func (*Bounds) ProtoMessage() {}
 
 func (x *Bounds) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[30]
+	mi := &file_spate_v1_plan_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3259,7 +3382,7 @@ func (x *Bounds) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bounds.ProtoReflect.Descriptor instead.
 func (*Bounds) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{30}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Bounds) GetFrom() float64 {
@@ -3292,7 +3415,7 @@ type Objectives struct {
 
 func (x *Objectives) Reset() {
 	*x = Objectives{}
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3427,7 @@ func (x *Objectives) String() string {
 func (*Objectives) ProtoMessage() {}
 
 func (x *Objectives) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[31]
+	mi := &file_spate_v1_plan_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3440,7 @@ func (x *Objectives) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Objectives.ProtoReflect.Descriptor instead.
 func (*Objectives) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{31}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Objectives) GetLatencies() []*Limit {
@@ -3356,7 +3479,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3368,7 +3491,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[32]
+	mi := &file_spate_v1_plan_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3381,7 +3504,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{32}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Limit) GetMetric() string {
@@ -3420,7 +3543,7 @@ type Abort struct {
 
 func (x *Abort) Reset() {
 	*x = Abort{}
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3432,7 +3555,7 @@ func (x *Abort) String() string {
 func (*Abort) ProtoMessage() {}
 
 func (x *Abort) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[33]
+	mi := &file_spate_v1_plan_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3445,7 +3568,7 @@ func (x *Abort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abort.ProtoReflect.Descriptor instead.
 func (*Abort) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{33}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Abort) GetErrorShare() float64 {
@@ -3486,7 +3609,7 @@ type Precision struct {
 
 func (x *Precision) Reset() {
 	*x = Precision{}
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3498,7 +3621,7 @@ func (x *Precision) String() string {
 func (*Precision) ProtoMessage() {}
 
 func (x *Precision) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[34]
+	mi := &file_spate_v1_plan_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3511,7 +3634,7 @@ func (x *Precision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Precision.ProtoReflect.Descriptor instead.
 func (*Precision) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{34}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Precision) GetMetric() string {
@@ -3585,7 +3708,7 @@ type Stage struct {
 
 func (x *Stage) Reset() {
 	*x = Stage{}
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3597,7 +3720,7 @@ func (x *Stage) String() string {
 func (*Stage) ProtoMessage() {}
 
 func (x *Stage) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[35]
+	mi := &file_spate_v1_plan_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3610,7 +3733,7 @@ func (x *Stage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stage.ProtoReflect.Descriptor instead.
 func (*Stage) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{35}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Stage) GetIndex() uint32 {
@@ -3746,7 +3869,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3758,7 +3881,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[36]
+	mi := &file_spate_v1_plan_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3771,7 +3894,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{36}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Dataset) GetSha256() string {
@@ -3829,7 +3952,7 @@ type Lexicon struct {
 
 func (x *Lexicon) Reset() {
 	*x = Lexicon{}
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +3964,7 @@ func (x *Lexicon) String() string {
 func (*Lexicon) ProtoMessage() {}
 
 func (x *Lexicon) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[37]
+	mi := &file_spate_v1_plan_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +3977,7 @@ func (x *Lexicon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lexicon.ProtoReflect.Descriptor instead.
 func (*Lexicon) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{37}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Lexicon) GetWords() []string {
@@ -3887,7 +4010,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3899,7 +4022,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[38]
+	mi := &file_spate_v1_plan_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3912,7 +4035,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{38}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Probe) GetSeries() uint32 {
@@ -3996,7 +4119,7 @@ type LoadPoint struct {
 
 func (x *LoadPoint) Reset() {
 	*x = LoadPoint{}
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4008,7 +4131,7 @@ func (x *LoadPoint) String() string {
 func (*LoadPoint) ProtoMessage() {}
 
 func (x *LoadPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_spate_v1_plan_proto_msgTypes[39]
+	mi := &file_spate_v1_plan_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4021,7 +4144,7 @@ func (x *LoadPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadPoint.ProtoReflect.Descriptor instead.
 func (*LoadPoint) Descriptor() ([]byte, []int) {
-	return file_spate_v1_plan_proto_rawDescGZIP(), []int{39}
+	return file_spate_v1_plan_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LoadPoint) GetConcurrency() uint32 {
@@ -4234,7 +4357,7 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c*\x00R\x03e2e\"=\n" +
 	"\n" +
 	"Simulation\x12/\n" +
-	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xb2\r\n" +
+	"\x05speed\x18\x01 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x05speed\"\xee\r\n" +
 	"\x06Target\x12>\n" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x18@2!^[A-Za-z0-9][A-Za-z0-9 ._:()/-]*$R\x04name\x12u\n" +
 	"\tendpoints\x18\x02 \x03(\tBW\xbaHT\x92\x01Q\x10\x80\b\x18\x01\"JrH2F^(https?://|[A-Za-z0-9][A-Za-z0-9._-]*:[0-9]|\\[[0-9a-fA-F:.]+\\]:[0-9])R\tendpoints\x127\n" +
@@ -4270,14 +4393,26 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x06labels\x18\x17 \x03(\v2\x1c.spate.v1.Target.LabelsEntryB\x17\xbaH\x14\x9a\x01\x11\x10@\"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x02R\x06labels\x12\x1a\n" +
 	"\bbaseline\x18\x19 \x01(\bR\bbaseline\x12\x1b\n" +
 	"\x06stream\x18\x1a \x01(\bH\x00R\x06stream\x88\x01\x01\x12=\n" +
-	"\rcost_per_hour\x18\x18 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\vcostPerHour\x1a:\n" +
+	"\rcost_per_hour\x18\x18 \x01(\x01B\x19\xbaH\x16\x12\x14@\x01\x19\x00\x00\x00\x00e\xcd\xcdA)\x00\x00\x00\x00\x00\x00\x00\x00R\vcostPerHour\x12:\n" +
+	"\n" +
+	"kubernetes\x18\x1e \x01(\v2\x1a.spate.v1.KubernetesTargetR\n" +
+	"kubernetes\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
-	"\a_stream\"\x98\x04\n" +
+	"\a_stream\"\xab\x02\n" +
+	"\x10KubernetesTarget\x12\"\n" +
+	"\acontext\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\acontext\x12&\n" +
+	"\tnamespace\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\tnamespace\x12\"\n" +
+	"\aservice\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xfd\x01R\aservice\x12\x1b\n" +
+	"\x04port\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18?R\x04port\x123\n" +
+	"\x10metrics_selector\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x0fmetricsSelector\x12,\n" +
+	"\fmetrics_port\x18\x06 \x01(\rB\t\xbaH\x06*\x04\x18\xff\xff\x03R\vmetricsPort\x12'\n" +
+	"\n" +
+	"role_label\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\xbd\x02R\troleLabel\"\x98\x04\n" +
 	"\n" +
 	"Connection\x12)\n" +
 	"\x05reuse\x18\x01 \x01(\tB\x13\xbaH\x10\xd8\x01\x01r\vR\x04keepR\x03newR\x05reuse\x12$\n" +
@@ -4290,14 +4425,20 @@ const file_spate_v1_plan_proto_rawDesc = "" +
 	"\x03key\x18\a \x01(\tB0\xbaH-\xd8\x01\x01r(2&^(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)$R\x03key\x12)\n" +
 	"\vserver_name\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\n" +
 	"serverName\x120\n" +
-	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xf6\x01\n" +
+	"\x14insecure_skip_verify\x18\t \x01(\bR\x12insecureSkipVerify\"\xfc\x02\n" +
 	"\rServerMetrics\x121\n" +
 	"\x04urls\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
 	"^https?://\x88\x01\x01R\x04urls\x12D\n" +
 	"\x05names\x18\x02 \x03(\tB.\xbaH+\x92\x01(\x10@\x18\x01\"\"r 2\x1e^[A-Za-z_:][A-Za-z0-9_:]*[*]?$R\x05names\x128\n" +
 	"\bgpu_urls\x18\x04 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10@\x18\x01\"\x11r\x0f2\n" +
-	"^https?://\x88\x01\x01R\agpuUrls\x122\n" +
-	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\"\xb8\x12\n" +
+	"^https?://\x88\x01\x01R\agpuUrls\x12J\n" +
+	"\x05roles\x18\x05 \x03(\v2\".spate.v1.ServerMetrics.RolesEntryB\x10\xbaH\r\x9a\x01\n" +
+	"\x10@*\x06r\x04\x10\x01\x18?R\x05roles\x122\n" +
+	"\x04read\x18\x03 \x01(\tB\x1e\xbaH\x1b\xd8\x01\x01r\x16R\asecondsR\x04endsR\x05neverR\x04read\x1a8\n" +
+	"\n" +
+	"RolesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb8\x12\n" +
 	"\x0fSimulatedTarget\x12%\n" +
 	"\tendpoints\x18\x01 \x01(\rB\a\xbaH\x04*\x02\x18@R\tendpoints\x12K\n" +
 	"\x19prefill_tokens_per_second\x18\x02 \x01(\x01B\x10\xbaH\r\x12\v@\x01)\x00\x00\x00\x00\x00\x00\x00\x00R\x16prefillTokensPerSecond\x12H\n" +
@@ -4620,7 +4761,7 @@ func file_spate_v1_plan_proto_rawDescGZIP() []byte {
 	return file_spate_v1_plan_proto_rawDescData
 }
 
-var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_spate_v1_plan_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_spate_v1_plan_proto_goTypes = []any{
 	(*Plan)(nil),                // 0: spate.v1.Plan
 	(*AgentSelector)(nil),       // 1: spate.v1.AgentSelector
@@ -4629,153 +4770,157 @@ var file_spate_v1_plan_proto_goTypes = []any{
 	(*SLO)(nil),                 // 4: spate.v1.SLO
 	(*Simulation)(nil),          // 5: spate.v1.Simulation
 	(*Target)(nil),              // 6: spate.v1.Target
-	(*Connection)(nil),          // 7: spate.v1.Connection
-	(*ServerMetrics)(nil),       // 8: spate.v1.ServerMetrics
-	(*SimulatedTarget)(nil),     // 9: spate.v1.SimulatedTarget
-	(*Workload)(nil),            // 10: spate.v1.Workload
-	(*RandomContent)(nil),       // 11: spate.v1.RandomContent
-	(*Lengths)(nil),             // 12: spate.v1.Lengths
-	(*UniformLengths)(nil),      // 13: spate.v1.UniformLengths
-	(*NormalLengths)(nil),       // 14: spate.v1.NormalLengths
-	(*EmpiricalLengths)(nil),    // 15: spate.v1.EmpiricalLengths
-	(*Prefix)(nil),              // 16: spate.v1.Prefix
-	(*SonnetContent)(nil),       // 17: spate.v1.SonnetContent
-	(*FileContent)(nil),         // 18: spate.v1.FileContent
-	(*TraceContent)(nil),        // 19: spate.v1.TraceContent
-	(*SessionContent)(nil),      // 20: spate.v1.SessionContent
-	(*SessionPlay)(nil),         // 21: spate.v1.SessionPlay
-	(*ThinkTime)(nil),           // 22: spate.v1.ThinkTime
-	(*Load)(nil),                // 23: spate.v1.Load
-	(*Warmup)(nil),              // 24: spate.v1.Warmup
-	(*Range)(nil),               // 25: spate.v1.Range
-	(*Phase)(nil),               // 26: spate.v1.Phase
-	(*Replay)(nil),              // 27: spate.v1.Replay
-	(*Sweep)(nil),               // 28: spate.v1.Sweep
-	(*Search)(nil),              // 29: spate.v1.Search
-	(*Bounds)(nil),              // 30: spate.v1.Bounds
-	(*Objectives)(nil),          // 31: spate.v1.Objectives
-	(*Limit)(nil),               // 32: spate.v1.Limit
-	(*Abort)(nil),               // 33: spate.v1.Abort
-	(*Precision)(nil),           // 34: spate.v1.Precision
-	(*Stage)(nil),               // 35: spate.v1.Stage
-	(*Dataset)(nil),             // 36: spate.v1.Dataset
-	(*Lexicon)(nil),             // 37: spate.v1.Lexicon
-	(*Probe)(nil),               // 38: spate.v1.Probe
-	(*LoadPoint)(nil),           // 39: spate.v1.LoadPoint
-	nil,                         // 40: spate.v1.Plan.RegionsEntry
-	nil,                         // 41: spate.v1.AgentSelector.LabelsEntry
-	nil,                         // 42: spate.v1.Target.HeadersEntry
-	nil,                         // 43: spate.v1.Target.LabelsEntry
-	nil,                         // 44: spate.v1.Stage.RegionsEntry
-	(*durationpb.Duration)(nil), // 45: google.protobuf.Duration
-	(*structpb.Struct)(nil),     // 46: google.protobuf.Struct
+	(*KubernetesTarget)(nil),    // 7: spate.v1.KubernetesTarget
+	(*Connection)(nil),          // 8: spate.v1.Connection
+	(*ServerMetrics)(nil),       // 9: spate.v1.ServerMetrics
+	(*SimulatedTarget)(nil),     // 10: spate.v1.SimulatedTarget
+	(*Workload)(nil),            // 11: spate.v1.Workload
+	(*RandomContent)(nil),       // 12: spate.v1.RandomContent
+	(*Lengths)(nil),             // 13: spate.v1.Lengths
+	(*UniformLengths)(nil),      // 14: spate.v1.UniformLengths
+	(*NormalLengths)(nil),       // 15: spate.v1.NormalLengths
+	(*EmpiricalLengths)(nil),    // 16: spate.v1.EmpiricalLengths
+	(*Prefix)(nil),              // 17: spate.v1.Prefix
+	(*SonnetContent)(nil),       // 18: spate.v1.SonnetContent
+	(*FileContent)(nil),         // 19: spate.v1.FileContent
+	(*TraceContent)(nil),        // 20: spate.v1.TraceContent
+	(*SessionContent)(nil),      // 21: spate.v1.SessionContent
+	(*SessionPlay)(nil),         // 22: spate.v1.SessionPlay
+	(*ThinkTime)(nil),           // 23: spate.v1.ThinkTime
+	(*Load)(nil),                // 24: spate.v1.Load
+	(*Warmup)(nil),              // 25: spate.v1.Warmup
+	(*Range)(nil),               // 26: spate.v1.Range
+	(*Phase)(nil),               // 27: spate.v1.Phase
+	(*Replay)(nil),              // 28: spate.v1.Replay
+	(*Sweep)(nil),               // 29: spate.v1.Sweep
+	(*Search)(nil),              // 30: spate.v1.Search
+	(*Bounds)(nil),              // 31: spate.v1.Bounds
+	(*Objectives)(nil),          // 32: spate.v1.Objectives
+	(*Limit)(nil),               // 33: spate.v1.Limit
+	(*Abort)(nil),               // 34: spate.v1.Abort
+	(*Precision)(nil),           // 35: spate.v1.Precision
+	(*Stage)(nil),               // 36: spate.v1.Stage
+	(*Dataset)(nil),             // 37: spate.v1.Dataset
+	(*Lexicon)(nil),             // 38: spate.v1.Lexicon
+	(*Probe)(nil),               // 39: spate.v1.Probe
+	(*LoadPoint)(nil),           // 40: spate.v1.LoadPoint
+	nil,                         // 41: spate.v1.Plan.RegionsEntry
+	nil,                         // 42: spate.v1.AgentSelector.LabelsEntry
+	nil,                         // 43: spate.v1.Target.HeadersEntry
+	nil,                         // 44: spate.v1.Target.LabelsEntry
+	nil,                         // 45: spate.v1.ServerMetrics.RolesEntry
+	nil,                         // 46: spate.v1.Stage.RegionsEntry
+	(*durationpb.Duration)(nil), // 47: google.protobuf.Duration
+	(*structpb.Struct)(nil),     // 48: google.protobuf.Struct
 }
 var file_spate_v1_plan_proto_depIdxs = []int32{
 	6,   // 0: spate.v1.Plan.targets:type_name -> spate.v1.Target
-	10,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
-	23,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
-	45,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
+	11,  // 1: spate.v1.Plan.workloads:type_name -> spate.v1.Workload
+	24,  // 2: spate.v1.Plan.loads:type_name -> spate.v1.Load
+	47,  // 3: spate.v1.Plan.drain_timeout:type_name -> google.protobuf.Duration
 	4,   // 4: spate.v1.Plan.slo:type_name -> spate.v1.SLO
-	45,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
+	47,  // 5: spate.v1.Plan.pause:type_name -> google.protobuf.Duration
 	5,   // 6: spate.v1.Plan.simulation:type_name -> spate.v1.Simulation
-	40,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
+	41,  // 7: spate.v1.Plan.regions:type_name -> spate.v1.Plan.RegionsEntry
 	3,   // 8: spate.v1.Plan.observers:type_name -> spate.v1.Observers
 	2,   // 9: spate.v1.Plan.thresholds:type_name -> spate.v1.Threshold
 	1,   // 10: spate.v1.Plan.agents:type_name -> spate.v1.AgentSelector
-	41,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
-	45,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
-	45,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
-	45,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
-	9,   // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
-	42,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
-	46,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
-	45,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
-	45,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
-	45,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
-	45,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
-	7,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
-	8,   // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
-	43,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
-	45,  // 25: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
-	45,  // 26: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
-	45,  // 27: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
-	45,  // 28: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
-	45,  // 29: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
-	45,  // 30: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
-	11,  // 31: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
-	17,  // 32: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
-	18,  // 33: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
-	18,  // 34: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
-	19,  // 35: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
-	19,  // 36: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
-	19,  // 37: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
-	20,  // 38: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
-	12,  // 39: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
-	12,  // 40: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
-	16,  // 41: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
-	13,  // 42: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
-	14,  // 43: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
-	14,  // 44: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
-	15,  // 45: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
-	21,  // 46: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
-	12,  // 47: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
-	12,  // 48: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
-	12,  // 49: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
-	21,  // 50: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
-	22,  // 51: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
-	45,  // 52: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
-	45,  // 53: spate.v1.Load.duration:type_name -> google.protobuf.Duration
-	24,  // 54: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
-	25,  // 55: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
-	25,  // 56: spate.v1.Load.rate_range:type_name -> spate.v1.Range
-	22,  // 57: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
-	26,  // 58: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
-	26,  // 59: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
-	27,  // 60: spate.v1.Load.replay:type_name -> spate.v1.Replay
-	28,  // 61: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
-	29,  // 62: spate.v1.Load.search:type_name -> spate.v1.Search
-	45,  // 63: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
-	33,  // 64: spate.v1.Load.abort:type_name -> spate.v1.Abort
-	34,  // 65: spate.v1.Load.until:type_name -> spate.v1.Precision
-	45,  // 66: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
-	45,  // 67: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
-	45,  // 68: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
-	45,  // 69: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
-	30,  // 70: spate.v1.Search.rate:type_name -> spate.v1.Bounds
-	30,  // 71: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
-	31,  // 72: spate.v1.Search.keep:type_name -> spate.v1.Objectives
-	32,  // 73: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
-	45,  // 74: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
-	45,  // 75: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
-	6,   // 76: spate.v1.Stage.target:type_name -> spate.v1.Target
-	10,  // 77: spate.v1.Stage.workload:type_name -> spate.v1.Workload
-	39,  // 78: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
-	45,  // 79: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
-	4,   // 80: spate.v1.Stage.slo:type_name -> spate.v1.SLO
-	45,  // 81: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
-	36,  // 82: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
-	37,  // 83: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
-	38,  // 84: spate.v1.Stage.probe:type_name -> spate.v1.Probe
-	44,  // 85: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
-	3,   // 86: spate.v1.Stage.observers:type_name -> spate.v1.Observers
-	1,   // 87: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
-	45,  // 88: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
-	45,  // 89: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
-	45,  // 90: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
-	22,  // 91: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
-	26,  // 92: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
-	45,  // 93: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
-	45,  // 94: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
-	33,  // 95: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
-	34,  // 96: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
-	29,  // 97: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
-	28,  // 98: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
-	45,  // 99: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
-	100, // [100:100] is the sub-list for method output_type
-	100, // [100:100] is the sub-list for method input_type
-	100, // [100:100] is the sub-list for extension type_name
-	100, // [100:100] is the sub-list for extension extendee
-	0,   // [0:100] is the sub-list for field type_name
+	42,  // 11: spate.v1.AgentSelector.labels:type_name -> spate.v1.AgentSelector.LabelsEntry
+	47,  // 12: spate.v1.SLO.ttft:type_name -> google.protobuf.Duration
+	47,  // 13: spate.v1.SLO.tpot:type_name -> google.protobuf.Duration
+	47,  // 14: spate.v1.SLO.e2e:type_name -> google.protobuf.Duration
+	10,  // 15: spate.v1.Target.simulator:type_name -> spate.v1.SimulatedTarget
+	43,  // 16: spate.v1.Target.headers:type_name -> spate.v1.Target.HeadersEntry
+	48,  // 17: spate.v1.Target.body:type_name -> google.protobuf.Struct
+	47,  // 18: spate.v1.Target.connect_timeout:type_name -> google.protobuf.Duration
+	47,  // 19: spate.v1.Target.request_timeout:type_name -> google.protobuf.Duration
+	47,  // 20: spate.v1.Target.first_token_timeout:type_name -> google.protobuf.Duration
+	47,  // 21: spate.v1.Target.gap_timeout:type_name -> google.protobuf.Duration
+	8,   // 22: spate.v1.Target.connection:type_name -> spate.v1.Connection
+	9,   // 23: spate.v1.Target.server_metrics:type_name -> spate.v1.ServerMetrics
+	44,  // 24: spate.v1.Target.labels:type_name -> spate.v1.Target.LabelsEntry
+	7,   // 25: spate.v1.Target.kubernetes:type_name -> spate.v1.KubernetesTarget
+	45,  // 26: spate.v1.ServerMetrics.roles:type_name -> spate.v1.ServerMetrics.RolesEntry
+	47,  // 27: spate.v1.SimulatedTarget.decode_step:type_name -> google.protobuf.Duration
+	47,  // 28: spate.v1.SimulatedTarget.decode_step_per_request:type_name -> google.protobuf.Duration
+	47,  // 29: spate.v1.SimulatedTarget.transfer_per_thousand_tokens:type_name -> google.protobuf.Duration
+	47,  // 30: spate.v1.SimulatedTarget.overhead:type_name -> google.protobuf.Duration
+	47,  // 31: spate.v1.SimulatedTarget.prefill_per_prompt:type_name -> google.protobuf.Duration
+	47,  // 32: spate.v1.SimulatedTarget.stall:type_name -> google.protobuf.Duration
+	12,  // 33: spate.v1.Workload.random:type_name -> spate.v1.RandomContent
+	18,  // 34: spate.v1.Workload.sonnet:type_name -> spate.v1.SonnetContent
+	19,  // 35: spate.v1.Workload.sharegpt:type_name -> spate.v1.FileContent
+	19,  // 36: spate.v1.Workload.jsonl:type_name -> spate.v1.FileContent
+	20,  // 37: spate.v1.Workload.mooncake:type_name -> spate.v1.TraceContent
+	20,  // 38: spate.v1.Workload.burstgpt:type_name -> spate.v1.TraceContent
+	20,  // 39: spate.v1.Workload.azure:type_name -> spate.v1.TraceContent
+	21,  // 40: spate.v1.Workload.sessions:type_name -> spate.v1.SessionContent
+	13,  // 41: spate.v1.RandomContent.isl_lengths:type_name -> spate.v1.Lengths
+	13,  // 42: spate.v1.RandomContent.osl_lengths:type_name -> spate.v1.Lengths
+	17,  // 43: spate.v1.RandomContent.prefix:type_name -> spate.v1.Prefix
+	14,  // 44: spate.v1.Lengths.uniform:type_name -> spate.v1.UniformLengths
+	15,  // 45: spate.v1.Lengths.normal:type_name -> spate.v1.NormalLengths
+	15,  // 46: spate.v1.Lengths.lognormal:type_name -> spate.v1.NormalLengths
+	16,  // 47: spate.v1.Lengths.empirical:type_name -> spate.v1.EmpiricalLengths
+	22,  // 48: spate.v1.FileContent.sessions:type_name -> spate.v1.SessionPlay
+	13,  // 49: spate.v1.SessionContent.turn_counts:type_name -> spate.v1.Lengths
+	13,  // 50: spate.v1.SessionContent.isl_lengths:type_name -> spate.v1.Lengths
+	13,  // 51: spate.v1.SessionContent.osl_lengths:type_name -> spate.v1.Lengths
+	22,  // 52: spate.v1.SessionContent.play:type_name -> spate.v1.SessionPlay
+	23,  // 53: spate.v1.SessionPlay.think_time:type_name -> spate.v1.ThinkTime
+	47,  // 54: spate.v1.ThinkTime.mean:type_name -> google.protobuf.Duration
+	47,  // 55: spate.v1.Load.duration:type_name -> google.protobuf.Duration
+	25,  // 56: spate.v1.Load.warmup:type_name -> spate.v1.Warmup
+	26,  // 57: spate.v1.Load.concurrency_range:type_name -> spate.v1.Range
+	26,  // 58: spate.v1.Load.rate_range:type_name -> spate.v1.Range
+	23,  // 59: spate.v1.Load.think_time:type_name -> spate.v1.ThinkTime
+	27,  // 60: spate.v1.Load.concurrency_phases:type_name -> spate.v1.Phase
+	27,  // 61: spate.v1.Load.rate_phases:type_name -> spate.v1.Phase
+	28,  // 62: spate.v1.Load.replay:type_name -> spate.v1.Replay
+	29,  // 63: spate.v1.Load.sweep:type_name -> spate.v1.Sweep
+	30,  // 64: spate.v1.Load.search:type_name -> spate.v1.Search
+	47,  // 65: spate.v1.Load.cooldown:type_name -> google.protobuf.Duration
+	34,  // 66: spate.v1.Load.abort:type_name -> spate.v1.Abort
+	35,  // 67: spate.v1.Load.until:type_name -> spate.v1.Precision
+	47,  // 68: spate.v1.Load.stagger:type_name -> google.protobuf.Duration
+	47,  // 69: spate.v1.Warmup.duration:type_name -> google.protobuf.Duration
+	47,  // 70: spate.v1.Warmup.until_steady:type_name -> google.protobuf.Duration
+	47,  // 71: spate.v1.Phase.duration:type_name -> google.protobuf.Duration
+	31,  // 72: spate.v1.Search.rate:type_name -> spate.v1.Bounds
+	31,  // 73: spate.v1.Search.concurrency:type_name -> spate.v1.Bounds
+	32,  // 74: spate.v1.Search.keep:type_name -> spate.v1.Objectives
+	33,  // 75: spate.v1.Objectives.latencies:type_name -> spate.v1.Limit
+	47,  // 76: spate.v1.Limit.at_most:type_name -> google.protobuf.Duration
+	47,  // 77: spate.v1.Abort.duration:type_name -> google.protobuf.Duration
+	6,   // 78: spate.v1.Stage.target:type_name -> spate.v1.Target
+	11,  // 79: spate.v1.Stage.workload:type_name -> spate.v1.Workload
+	40,  // 80: spate.v1.Stage.load:type_name -> spate.v1.LoadPoint
+	47,  // 81: spate.v1.Stage.drain_timeout:type_name -> google.protobuf.Duration
+	4,   // 82: spate.v1.Stage.slo:type_name -> spate.v1.SLO
+	47,  // 83: spate.v1.Stage.pause:type_name -> google.protobuf.Duration
+	37,  // 84: spate.v1.Stage.dataset:type_name -> spate.v1.Dataset
+	38,  // 85: spate.v1.Stage.lexicon:type_name -> spate.v1.Lexicon
+	39,  // 86: spate.v1.Stage.probe:type_name -> spate.v1.Probe
+	46,  // 87: spate.v1.Stage.regions:type_name -> spate.v1.Stage.RegionsEntry
+	3,   // 88: spate.v1.Stage.observers:type_name -> spate.v1.Observers
+	1,   // 89: spate.v1.Stage.agents:type_name -> spate.v1.AgentSelector
+	47,  // 90: spate.v1.Dataset.span:type_name -> google.protobuf.Duration
+	47,  // 91: spate.v1.LoadPoint.duration:type_name -> google.protobuf.Duration
+	47,  // 92: spate.v1.LoadPoint.warmup_duration:type_name -> google.protobuf.Duration
+	23,  // 93: spate.v1.LoadPoint.think_time:type_name -> spate.v1.ThinkTime
+	27,  // 94: spate.v1.LoadPoint.phases:type_name -> spate.v1.Phase
+	47,  // 95: spate.v1.LoadPoint.warmup_until_steady:type_name -> google.protobuf.Duration
+	47,  // 96: spate.v1.LoadPoint.cooldown:type_name -> google.protobuf.Duration
+	34,  // 97: spate.v1.LoadPoint.abort:type_name -> spate.v1.Abort
+	35,  // 98: spate.v1.LoadPoint.until:type_name -> spate.v1.Precision
+	30,  // 99: spate.v1.LoadPoint.search:type_name -> spate.v1.Search
+	29,  // 100: spate.v1.LoadPoint.sweep:type_name -> spate.v1.Sweep
+	47,  // 101: spate.v1.LoadPoint.stagger:type_name -> google.protobuf.Duration
+	102, // [102:102] is the sub-list for method output_type
+	102, // [102:102] is the sub-list for method input_type
+	102, // [102:102] is the sub-list for extension type_name
+	102, // [102:102] is the sub-list for extension extendee
+	0,   // [0:102] is the sub-list for field type_name
 }
 
 func init() { file_spate_v1_plan_proto_init() }
@@ -4785,7 +4930,7 @@ func file_spate_v1_plan_proto_init() {
 	}
 	file_spate_v1_plan_proto_msgTypes[0].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[6].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[10].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[11].OneofWrappers = []any{
 		(*Workload_Random)(nil),
 		(*Workload_Sonnet)(nil),
 		(*Workload_Sharegpt)(nil),
@@ -4795,25 +4940,25 @@ func file_spate_v1_plan_proto_init() {
 		(*Workload_Azure)(nil),
 		(*Workload_Sessions)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[12].OneofWrappers = []any{
+	file_spate_v1_plan_proto_msgTypes[13].OneofWrappers = []any{
 		(*Lengths_Uniform)(nil),
 		(*Lengths_Normal)(nil),
 		(*Lengths_Lognormal)(nil),
 		(*Lengths_Empirical)(nil),
 	}
-	file_spate_v1_plan_proto_msgTypes[18].OneofWrappers = []any{}
 	file_spate_v1_plan_proto_msgTypes[19].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[23].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[26].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[31].OneofWrappers = []any{}
-	file_spate_v1_plan_proto_msgTypes[33].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[20].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[24].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[27].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[32].OneofWrappers = []any{}
+	file_spate_v1_plan_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_spate_v1_plan_proto_rawDesc), len(file_spate_v1_plan_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

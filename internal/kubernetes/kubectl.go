@@ -1,0 +1,71 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spate-load/spate/internal/reason"
+	spatev1 "github.com/spate-load/spate/proto/spate/v1"
+)
+
+const (
+	// patience is how long kubectl may take.
+	patience = 30 * time.Second
+	// mostBytes bounds an answer: 10,000 pods have some 100 MB.
+	mostBytes = 256 << 20
+)
+
+// kubectl runs kubectl get with arguments in a target's context and namespace, and returns its JSON.
+func kubectl(ctx context.Context, t *spatev1.KubernetesTarget, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	args = append([]string{"get", "--output=json"}, args...)
+	if t.GetContext() != "" {
+		args = append(args, "--context="+t.GetContext())
+	}
+	if t.GetNamespace() != "" {
+		args = append(args, "--namespace="+t.GetNamespace())
+	}
+	cmd := exec.CommandContext(ctx, "kubectl", args...)
+	cmd.WaitDelay = time.Second // kubectl's own helpers may outlive it
+	answer, said := limited{most: mostBytes}, limited{most: 64 << 10}
+	cmd.Stdout, cmd.Stderr = &answer, &said
+	err := cmd.Run()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, errors.New("kubectl, which finds pods, is not installed: install it, or give endpoints")
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded):
+		return nil, fmt.Errorf("kubectl did not answer within %v", patience)
+	case err != nil:
+		return nil, fmt.Errorf("kubectl %s: %s", strings.Join(args, " "),
+			reason.Plain(lastLine(said.text.String(), err)))
+	}
+	return answer.text.Bytes(), nil
+}
+
+// lastLine returns the last line of what a program said, or its error if it said nothing.
+func lastLine(said string, err error) string {
+	said = strings.TrimSpace(said)
+	if said == "" {
+		return err.Error()
+	}
+	return said[strings.LastIndexByte(said, '\n')+1:]
+}
+
+// limited keeps what is written to it, up to a limit, beyond which writing fails.
+type limited struct {
+	text bytes.Buffer
+	most int
+}
+
+func (b *limited) Write(p []byte) (int, error) {
+	if b.text.Len()+len(p) > b.most {
+		return 0, fmt.Errorf("more than %d bytes", b.most)
+	}
+	return b.text.Write(p)
+}
