@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spate-load/spate/agent/executor/balance"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/recorder"
 	"github.com/spate-load/spate/agent/stream"
@@ -29,7 +30,7 @@ type Load struct {
 	*ready.Stage
 	start         clock.Instant
 	uncertainty   time.Duration // of start
-	balance       *balance
+	balance       *balance.Balance
 	newWatch      func() Watch // nil: requests are not watched
 	recorder      *recorder.Recorder
 	deadCheck     deadCheck
@@ -96,7 +97,7 @@ type Config struct {
 
 // New returns an armed load of a ready stage.
 func New(s *ready.Stage, c Config) *Load {
-	l := &Load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: newBalance(s.Assigned, s.Content),
+	l := &Load{Stage: s, start: c.Start, uncertainty: c.Uncertainty, balance: balance.New(s.Assigned, s.Content),
 		account: newAccount(c.RequestHeartbeat), newWatch: c.NewWatch, expire: c.Expire}
 	l.rateCheck.max = c.MaxRate
 	l.deadCheck.minTime = s.Target().GetConnectTimeout().AsDuration()

@@ -1,8 +1,11 @@
 package executor
 
 import (
+	"os"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spate-load/spate/agent/enginetest"
 	"github.com/spate-load/spate/agent/ready"
@@ -42,5 +45,61 @@ func TestUnfinishedPromptDelaysNoOther(t *testing.T) {
 	o := u.Wait(t)
 	if n := o.Totals.GetCounters().GetCompleted(); n != 20 {
 		t.Errorf("%d requests completed, want 20", n)
+	}
+}
+
+func TestReplayKeepsTheTimesOfTheTrace(t *testing.T) {
+	e := enginetest.New(t, 0, 0)
+	stage, dir := enginetest.TraceStage(t, 30, 2, e)
+	seen := map[uint64]int{}
+	for rank := range uint32(2) {
+		o := beginWith(t, enginetest.AssignOf(stage, rank, 1, 2), resourcesIn(dir)).Wait(t)
+		for _, row := range o.rows {
+			seen[row.GetIndex()]++
+			want := 5 * time.Millisecond * time.Duration(row.GetIndex())
+			if row.GetScheduledNs() != want.Nanoseconds() || row.GetStartNs() < row.GetScheduledNs() {
+				t.Errorf("row %d scheduled at %d and started at %d, it came at %v", row.GetIndex(),
+					row.GetScheduledNs(), row.GetStartNs(), want)
+			}
+			if row.GetIslAsked() != 6 || row.GetOslAsked() != 2 {
+				t.Errorf("row %v", row)
+			}
+		}
+		if o.Totals.GetNeverSent() != 0 || o.Totals.GetCounters().GetCompleted() != uint64(len(o.rows)) ||
+			o.Totals.GetFailure() != "" {
+			t.Errorf("totals %v", o.Totals)
+		}
+	}
+	if len(seen) != 30 || len(e.Requests()) != 30 {
+		t.Errorf("%d rows sent in %d requests", len(seen), len(e.Requests()))
+	}
+}
+
+// A file is cut off after its index of rows, as if the disk failed during the stage.
+func TestRowThatCannotBeReadFailsTheLoad(t *testing.T) {
+	for name, load := range map[string]*spatev1.LoadPoint{
+		"closed loop": {Concurrency: 3, Requests: 30},
+		"open loop":   {Rate: 1000, Arrival: "constant", Requests: 30},
+		"replay":      {Arrival: "trace", ReplaySpeed: 10, Requests: 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage, dir := enginetest.TraceStage(t, 30, 1, enginetest.New(t, 0, 0))
+			stage.Load = load
+			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesIn(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(enginetest.RowsFile(t, dir, stage.GetDataset()), 16); err != nil {
+				t.Fatal(err)
+			}
+			o := start(t, s).Wait(t)
+			if o.Totals.GetFailureKind() != spatev1.FailureKind_FAILURE_KIND_AGENT ||
+				!strings.Contains(o.Totals.GetFailure(), "row") {
+				t.Errorf("failure %q of kind %v", o.Totals.GetFailure(), o.Totals.GetFailureKind())
+			}
+			if c := o.Totals.GetCounters(); c.GetStarted()+o.Totals.GetNeverSent() != 30 {
+				t.Errorf("totals %v", o.Totals)
+			}
+		})
 	}
 }

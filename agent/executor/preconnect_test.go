@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spate-load/spate/agent/enginetest"
+	"github.com/spate-load/spate/agent/executor/balance"
 	"github.com/spate-load/spate/agent/ready"
 	"github.com/spate-load/spate/agent/stream"
 	"github.com/spate-load/spate/clock"
@@ -54,13 +55,13 @@ func (a *accepting) since(after, until clock.Instant) (n int) {
 // the start. Each connection is counted once.
 func TestConnectionsBeforeTheStart(t *testing.T) {
 	const slots = 40
-	for _, balance := range []string{"", "random", leastOutstanding} {
-		t.Run("balance "+balance, func(t *testing.T) {
+	for _, kind := range []string{"", "random", balance.LeastOutstanding} {
+		t.Run("balance "+kind, func(t *testing.T) {
 			t.Parallel()
 			a, b := newAccepting(t), newAccepting(t)
 			stage := enginetest.StageOf(&spatev1.LoadPoint{Concurrency: slots, Requests: slots}, a.Engine)
 			stage.Target.Endpoints = []string{a.URL, b.URL}
-			stage.Target.Balance = balance
+			stage.Target.Balance = kind
 			s, err := ready.Prepare(t.Context(), enginetest.AssignOf(stage, 0), resourcesOf(ready.Limits{}))
 			if err != nil {
 				t.Fatal(err)

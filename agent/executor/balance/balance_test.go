@@ -1,4 +1,4 @@
-package executor
+package balance
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 )
 
 // balanceOf returns a stage's balance over some endpoints. Its prompts begin with one of five prefixes.
-func balanceOf(t testing.TB, kind string, endpoints int, seed uint64) *balance {
+func balanceOf(t testing.TB, kind string, endpoints int, seed uint64) *Balance {
 	t.Helper()
 	stage := &spatev1.Stage{Seed: seed, Target: &spatev1.Target{Balance: kind, Endpoints: make([]string, endpoints)}}
 	content, err := workload.New(workload.Config{Seed: seed, Form: workload.TokenIDs,
@@ -22,15 +22,15 @@ func balanceOf(t testing.TB, kind string, endpoints int, seed uint64) *balance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newBalance(stage, content)
+	return New(stage, content)
 }
 
 // endpointsOf returns the endpoints of the first arrivals.
-func endpointsOf(t testing.TB, b *balance, n int) []int {
+func endpointsOf(t testing.TB, b *Balance, n int) []int {
 	t.Helper()
 	var all []int
 	for i := range n {
-		at, err := b.endpointOf(uint64(i))
+		at, err := b.Endpoint(uint64(i))
 		if err != nil || at < 0 || at >= int(b.endpoints) {
 			t.Fatalf("arrival %d: endpoint %d of %d, %v", i, at, b.endpoints, err)
 		}
@@ -92,12 +92,12 @@ func TestLeastOutstanding(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			if n := len(inFlight); n > 0 && rapid.Bool().Draw(rt, "one ends") {
 				i := rapid.IntRange(0, n-1).Draw(rt, "which")
-				b.done(inFlight[i])
+				b.Done(inFlight[i])
 				flown[inFlight[i]]--
 				inFlight = slices.Delete(inFlight, i, i+1)
 				continue
 			}
-			at := b.take()
+			at := b.Take()
 			if flown[at] != slices.Min(flown) {
 				rt.Fatalf("endpoint %d of %v", at, flown)
 			}
@@ -108,8 +108,8 @@ func TestLeastOutstanding(t *testing.T) {
 	b := balanceOf(t, "least_outstanding", 3, 1)
 	var got []int
 	for range 6 {
-		at := b.take()
-		b.done(at)
+		at := b.Take()
+		b.Done(at)
 		got = append(got, at)
 	}
 	if !slices.Equal(got, []int{0, 1, 2, 0, 1, 2}) {
@@ -121,7 +121,7 @@ func BenchmarkBalance(bench *testing.B) {
 	b := balanceOf(bench, "", 3, 1)
 	bench.ReportAllocs()
 	for i := uint64(0); bench.Loop(); i++ {
-		if at, err := b.endpointOf(i); at > 2 || err != nil {
+		if at, err := b.Endpoint(i); at > 2 || err != nil {
 			bench.Fatal(at, err)
 		}
 	}

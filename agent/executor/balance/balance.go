@@ -1,4 +1,5 @@
-package executor
+// Package balance chooses the endpoint of each request, as the plan says.
+package balance
 
 import (
 	"sync"
@@ -11,14 +12,14 @@ import (
 // Ways to choose an endpoint, as plans name them. An empty name means round robin.
 const (
 	randomly         = "random"
-	leastOutstanding = "least_outstanding"
+	LeastOutstanding = "least_outstanding"
 	affinity         = "affinity"
 )
 
-// balance chooses the endpoints of requests. Every kind but leastOutstanding depends on the arrival's index alone: an
-// arrival has the same endpoint whichever agent plays it, and so have all turns of a session. A balance is safe for
+// Balance chooses the endpoints of requests. Every kind but LeastOutstanding depends on the arrival's index alone: an
+// arrival has the same endpoint whichever agent plays it, and so have all turns of a session. A Balance is safe for
 // concurrent use.
-type balance struct {
+type Balance struct {
 	kind      string
 	endpoints uint64
 	drawn     draw.Sequence
@@ -29,19 +30,20 @@ type balance struct {
 	turn     int      // where the search for the fewest starts
 }
 
-func newBalance(s *spatev1.Stage, content workload.Workload) *balance {
-	b := &balance{
+// New returns the balance of a stage over the endpoints of its target. content tells the groups of prompts.
+func New(s *spatev1.Stage, content workload.Workload) *Balance {
+	b := &Balance{
 		kind: s.GetTarget().GetBalance(), endpoints: uint64(len(s.GetTarget().GetEndpoints())),
 		drawn: draw.New(s.GetSeed(), "endpoint"), content: content,
 	}
-	if b.kind == leastOutstanding {
+	if b.kind == LeastOutstanding {
 		b.inFlight = make([]uint64, b.endpoints)
 	}
 	return b
 }
 
-// endpointOf returns the endpoint of an arrival. It returns an error if the arrival's row cannot be read.
-func (b *balance) endpointOf(index uint64) (int, error) {
+// Endpoint returns the endpoint of an arrival. It returns an error if the arrival's row cannot be read.
+func (b *Balance) Endpoint(index uint64) (int, error) {
 	switch b.kind {
 	case randomly:
 		return int(b.drawn.Below(index, b.endpoints)), nil
@@ -57,12 +59,12 @@ func (b *balance) endpointOf(index uint64) (int, error) {
 	return int(index % b.endpoints), nil
 }
 
-// chosenAtSend reports whether the endpoint is chosen when a request is sent. The worker then calls take before the
-// request and done after it.
-func (b *balance) chosenAtSend() bool { return b.inFlight != nil }
+// ChosenAtSend reports whether the endpoint is chosen when a request is sent. The worker then calls Take before the
+// request and Done after it.
+func (b *Balance) ChosenAtSend() bool { return b.inFlight != nil }
 
-// take returns the endpoint with the fewest requests in flight; ties go round robin.
-func (b *balance) take() int {
+// Take returns the endpoint with the fewest requests in flight; ties go round robin.
+func (b *Balance) Take() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	best := b.turn
@@ -76,8 +78,8 @@ func (b *balance) take() int {
 	return best
 }
 
-// done counts a request as ended.
-func (b *balance) done(endpoint int) {
+// Done counts a request as ended.
+func (b *Balance) Done(endpoint int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.inFlight[endpoint]--
