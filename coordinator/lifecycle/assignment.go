@@ -1,12 +1,17 @@
 package lifecycle
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/spate-load/spate/clock"
 	"github.com/spate-load/spate/measure"
+	"github.com/spate-load/spate/plans/servermetrics"
 	spatev1 "github.com/spate-load/spate/proto/spate/v1"
 )
 
@@ -196,4 +201,73 @@ func (s *stage) refTo(p *assignment) *spatev1.AssignmentRef {
 	ref := clone(s.ref)
 	ref.Revision = p.revision
 	return ref
+}
+
+// serverSources returns the sources of server metrics that an agent scrapes. Sources are dealt in turn, by rank, to the
+// agents that were there at the start, so that each source has exactly one reader. If the reader is lost, its sources
+// are not read again in the stage, because the numbers of two readers could not be ordered.
+func (s *stage) serverSources(p *assignment) (sources []uint32) {
+	all, readers := len(servermetrics.Sources(s.record.GetStage().GetTarget())), len(s.firstWeights())
+	if p.observer || int(p.rank) >= readers {
+		return nil
+	}
+	for source := int(p.rank); source < all; source += readers {
+		sources = append(sources, uint32(source))
+	}
+	return sources
+}
+
+// LoadEnded tells the machine that the load of an agent has ended while its totals are not here yet: the agent scrapes
+// servers, and waits for the last scrape until no agent sends requests. LoadEnded reports whether the load of all
+// agents, observers left out, has ended. The agent asks again until it has. From then on the agent takes nothing over.
+// An agent that was given something too late gets true, so that it ends at once and others can take that over.
+func (r *Run) LoadEnded(name string, ref *spatev1.AssignmentRef) (all bool) {
+	if r.phase != running && r.phase != stopping || !r.stage.concerns(ref) {
+		return false
+	}
+	p := r.assignmentOf(r.agents[name])
+	if p == nil || p.observer {
+		return false
+	}
+	p.ended = true
+	if r.stage.hasUnappliedHandover(p) {
+		return true
+	}
+	others := r.stage.where(func(p *assignment) bool { return !p.observer && !p.done() && !p.ended })
+	return len(others) == 0
+}
+
+// longestObservation is the duration of an observer's load: the longest that a plan may give a stage. An observer is
+// stopped when the others are done.
+const longestObservation = 7 * 24 * time.Hour
+
+// observed returns the stage for an observer of a region: the same target and workload under a light load that is
+// measured from the start.
+func observed(st *spatev1.Stage, region string) *spatev1.Stage {
+	out := clone(st)
+	o := st.GetObservers()
+	out.Load = &spatev1.LoadPoint{Duration: durationpb.New(longestObservation), Repeat: st.GetLoad().GetRepeat()}
+	if o.GetRate() > 0 {
+		out.Load.Rate, out.Load.Arrival = o.GetRate(), "constant"
+	} else {
+		out.Load.Concurrency = max(1, o.GetConcurrency())
+	}
+	out.Seed = observerSeed(st.GetSeed(), region)
+	return out
+}
+
+// observerSeed returns a hash of seed and region, so that observers of different regions, and the load, send different
+// requests.
+func observerSeed(seed uint64, region string) uint64 {
+	buffer := binary.BigEndian.AppendUint64([]byte("spate observer seed 1"), seed)
+	sum := sha256.Sum256(append(buffer, region...))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// stopObservers stops the observers after the others have ended.
+func (r *Run) stopObservers(at clock.Instant) {
+	s := r.stage
+	r.phase, r.unsaved = stopping, true
+	s.deadline = at.Add(r.totalsTimeout(false))
+	r.sendStop(false)
 }
