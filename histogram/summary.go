@@ -25,6 +25,38 @@ type Summary struct {
 	Count uint64 `json:"count"`
 }
 
+// MeanOf returns the mean, nil of nil.
+func MeanOf(s *Summary) *float64 {
+	if s == nil {
+		return nil
+	}
+	return &s.Mean
+}
+
+// MedianOf returns the median, nil of nil.
+func MedianOf(s *Summary) *float64 {
+	if s == nil {
+		return nil
+	}
+	return &s.P50
+}
+
+// P95Of returns the 95th percentile, nil of nil.
+func P95Of(s *Summary) *float64 {
+	if s == nil {
+		return nil
+	}
+	return &s.P95
+}
+
+// P99Of returns the 99th percentile, nil of nil.
+func P99Of(s *Summary) *float64 {
+	if s == nil {
+		return nil
+	}
+	return &s.P99
+}
+
 // ShortSummary is the short form of a summary.
 type ShortSummary struct {
 	// Number of values.

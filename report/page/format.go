@@ -70,26 +70,5 @@ func text(v *string) string {
 	return *v
 }
 
-// mean returns the mean of a distribution. It returns nil for nil.
-func mean(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.Mean
-}
-
-// p50 returns the median of a distribution. It returns nil for nil.
-func p50(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.P50
-}
-
-// p99 returns the 99th percentile of a distribution. It returns nil for nil.
-func p99(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.P99
-}
+// Statistics of a distribution; nil: there is none.
+var mean, p50, p99 = histogram.MeanOf, histogram.MedianOf, histogram.P99Of

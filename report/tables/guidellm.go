@@ -122,10 +122,3 @@ func guideThroughputValues(s *results.StageResult) []*float64 {
 	return []*float64{nil, nil, s.RequestThroughput, inputThroughput(s), s.OutputTokenThroughput,
 		s.TotalTokenThroughput}
 }
-
-func p95(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.P95
-}

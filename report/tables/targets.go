@@ -239,23 +239,5 @@ func targetNotes(r *results.Result, baseline, same string) []string {
 	return notes
 }
 
-func mean(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.Mean
-}
-
-func median(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.P50
-}
-
-func p99(d *histogram.Summary) *float64 {
-	if d == nil {
-		return nil
-	}
-	return &d.P99
-}
+// Statistics of a distribution; nil: there is none.
+var mean, median, p95, p99 = histogram.MeanOf, histogram.MedianOf, histogram.P95Of, histogram.P99Of
